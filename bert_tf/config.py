@@ -1,0 +1,198 @@
+"""bert_config.json -> BertConfig, and every released size by name."""
+
+import dataclasses
+import json
+import os
+
+# Devlin et al. 2019, section 3, and Turc et al. 2019, table 1: L layers, H
+# hidden units, H / 64 heads, intermediate size 4 H.
+NAMED_SHAPES = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+} | {
+    f"L-{layers}_H-{hidden}": (layers, hidden)
+    for layers in (2, 4, 6, 8, 10, 12)
+    for hidden in (128, 256, 512, 768)
+}
+
+# Entries of the released vocabularies.
+UNCASED_VOCAB_SIZE = 30522
+NAMED_VOCAB_SIZES = {
+    "": UNCASED_VOCAB_SIZE,
+    "-uncased": UNCASED_VOCAB_SIZE,
+    "-cased": 28996,
+    "-multilingual-cased": 119547,
+    "-multilingual-uncased": 105879,
+    "-chinese": 21128,
+}
+
+# What some released files carry and no BERT code reads.
+_IGNORED_KEYS = frozenset(
+    {
+        "directionality",
+        "pooler_fc_size",
+        "pooler_num_attention_heads",
+        "pooler_num_fc_layers",
+        "pooler_size_per_head",
+        "pooler_type",
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BertConfig:
+    """The sizes and rates of a BERT encoder; keys as in bert_config.json.
+
+    Defaults are those of the original's `modeling.BertConfig`.
+
+    Attributes:
+      vocab_size: entries of the vocabulary (V).
+      hidden_size: width of every layer (H).
+      num_hidden_layers: layers (L).
+      num_attention_heads: heads in each layer (A); must divide `hidden_size`.
+      intermediate_size: width of the feed-forward layer (I).
+      hidden_act: "gelu" (the original's, by tanh), "gelu_erf", "relu" or
+        "tanh".
+      hidden_dropout_prob: dropout of embeddings, projections and heads.
+      attention_probs_dropout_prob: dropout of attention weights.
+      max_position_embeddings: longest sequence the model can read.
+      type_vocab_size: kinds of segments.
+      initializer_range: standard deviation of the truncated normal.
+
+    Raises:
+      ValueError: if a value is out of its range.
+    """
+
+    vocab_size: int
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+
+    def __post_init__(self):
+        for name in (
+            "vocab_size",
+            "hidden_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "intermediate_size",
+            "max_position_embeddings",
+            "type_vocab_size",
+        ):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ValueError(
+                    f"{name}={value!r} should be a whole number above 0."
+                )
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size={self.hidden_size} is not a multiple of "
+                f"num_attention_heads={self.num_attention_heads}; each head "
+                "takes an equal part."
+            )
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            value = getattr(self, name)
+            if not 0.0 <= value < 1.0:
+                raise ValueError(f"{name}={value!r} should be in [0, 1).")
+        if self.hidden_act not in ("gelu", "gelu_erf", "relu", "tanh"):
+            raise ValueError(
+                f"hidden_act={self.hidden_act!r} should be gelu, gelu_erf, "
+                "relu or tanh."
+            )
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "BertConfig":
+        """Returns the config that `values` spell out.
+
+        Raises:
+          ValueError: if a key is unknown, or `vocab_size` is missing.
+        """
+        known = {field.name for field in dataclasses.fields(cls)}
+        unknown = set(values) - known - _IGNORED_KEYS
+        if unknown:
+            raise ValueError(
+                f"Unknown keys {sorted(unknown)} in a BERT config; expected "
+                f"only {sorted(known)}. Correct or remove them."
+            )
+        if "vocab_size" not in values:
+            raise ValueError(
+                "A BERT config needs vocab_size, the number of lines of its "
+                "vocab.txt."
+            )
+        return cls(**{key: values[key] for key in values if key in known})
+
+    @classmethod
+    def from_json_file(cls, path: str | os.PathLike) -> "BertConfig":
+        """Reads a bert_config.json.
+
+        Raises:
+          ValueError: that names the file, if it is no JSON object or has
+            unknown keys or values out of range.
+        """
+        with open(path, encoding="utf-8") as file:
+            try:
+                values = json.load(file)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path} is no JSON: {error}.") from error
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} should hold one JSON object.")
+        try:
+            return cls.from_dict(values)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_name(cls, name: str, **changes) -> "BertConfig":
+        """Returns a released size, such as "base" or "L-2_H-128".
+
+        Args:
+          name: a key of `NAMED_SHAPES`, with or without "-uncased", "-cased",
+            "-multilingual-cased", "-multilingual-uncased" or "-chinese"; or
+            "multilingual", which is "base-multilingual-cased".
+          **changes: fields to set otherwise, such as `vocab_size`.
+
+        Raises:
+          ValueError: if no release has that name.
+        """
+        full_name = name
+        if name == "multilingual":
+            full_name = "base-multilingual-cased"
+        for suffix, vocab_size in NAMED_VOCAB_SIZES.items():
+            shape = NAMED_SHAPES.get(full_name.removesuffix(suffix))
+            if shape and full_name.endswith(suffix):
+                layers, hidden = shape
+                values = dict(
+                    vocab_size=vocab_size,
+                    hidden_size=hidden,
+                    num_hidden_layers=layers,
+                    num_attention_heads=hidden // 64,
+                    intermediate_size=4 * hidden,
+                )
+                return cls(**(values | changes))
+        raise ValueError(
+            f"No released BERT is named {name!r}; the names are "
+            f"{', '.join(NAMED_SHAPES)}, each also with "
+            f"{', '.join(s for s in NAMED_VOCAB_SIZES if s)}, and multilingual."
+        )
+
+    def to_dict(self) -> dict:
+        """Returns the config as `from_dict` reads it."""
+        return dataclasses.asdict(self)
+
+    def to_json_file(self, path: str | os.PathLike) -> None:
+        """Writes a bert_config.json, whole or not at all."""
+        aside = f"{os.fspath(path)}.tmp"
+        with open(aside, "w", encoding="utf-8") as file:
+            json.dump(self.to_dict(), file, indent=2, sort_keys=True)
+            file.write("\n")
+        os.replace(aside, path)

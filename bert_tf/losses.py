@@ -1,0 +1,89 @@
+"""Logits and labels -> weighted means, kept as totals and weights.
+
+Letters: B batch, P predictions, V vocabulary, C classes.
+
+A mean over the global batch is no mean of the replicas' means when they hold
+different numbers of masked tokens. So every loss here stays a total and a
+weight until those of all replicas (in training) or all batches (in evaluation)
+are summed.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+# run_pretraining.py: get_masked_lm_output, so that no masked token is no NaN.
+MASKED_LM_EPSILON = 1e-5
+
+
+class WeightedMean(NamedTuple):
+    """A mean before its division.
+
+    Attributes:
+      total: scalar float32, sum of weighted values.
+      weight: scalar float32, sum of weights.
+      epsilon: what is added to the weight of the whole batch.
+    """
+
+    total: tf.Tensor
+    weight: tf.Tensor
+    epsilon: float = 0.0
+
+    def value(self) -> tf.Tensor:
+        """Returns total / (weight + epsilon), 0 where nothing has a weight."""
+        return tf.math.divide_no_nan(self.total, self.weight + self.epsilon)
+
+
+def cross_entropy(
+    logits: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+    epsilon: float = 0.0,
+) -> WeightedMean:
+    """Mean of -log softmax(logits)[label], in float32.
+
+    Args:
+      logits: [..., C] float.
+      labels: [...] int32.
+      weights: [...] float32; rows of weight 0 count nothing.
+      epsilon: kept for the division.
+    """
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=labels, logits=tf.cast(logits, tf.float32)
+    )
+    return WeightedMean(
+        tf.reduce_sum(each * weights), tf.reduce_sum(weights), epsilon
+    )
+
+
+def masked_lm_loss(
+    logits: tf.Tensor, masked_lm_ids: tf.Tensor, weights: tf.Tensor
+) -> WeightedMean:
+    """Masked-LM loss of appendix A.2: logits [B, P, V], the others [B, P]."""
+    return cross_entropy(logits, masked_lm_ids, weights, MASKED_LM_EPSILON)
+
+
+def squared_error(
+    predictions: tf.Tensor, scores: tf.Tensor, weights: tf.Tensor
+) -> WeightedMean:
+    """Mean of (prediction - score)^2; all [B] float32.
+
+    As in the original's notebook for STS-B, which the paper treats as
+    regression on the pooled output.
+    """
+    each = tf.square(tf.cast(predictions, tf.float32) - scores)
+    return WeightedMean(tf.reduce_sum(each * weights), tf.reduce_sum(weights))
+
+
+def accuracy(
+    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> WeightedMean:
+    """Share of rows whose highest logit is the label; shapes as cross_entropy.
+
+    A label's share of right answers, in [0, 1].
+    """
+    right = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
+    return WeightedMean(
+        tf.reduce_sum(tf.cast(right, tf.float32) * weights),
+        tf.reduce_sum(weights),
+    )

@@ -1,0 +1,1 @@
+"""Task names -> Task records."""

@@ -1,0 +1,1 @@
+"""Flags -> runs: one thin script for each command."""

@@ -1,0 +1,54 @@
+"""Package metadata, dependencies and console commands -> installable bert_tf."""
+
+from setuptools import setup
+
+# tensorflow-text, Keras and protobuf must fit TensorFlow: move them together.
+REQUIRES = [
+    "tensorflow==2.20.0",
+    "tensorflow-text==2.20.1",
+    "keras==3.15.1",
+    "protobuf==6.33.6",
+    "numpy==2.4.6; python_version >= '3.11'",
+    "numpy==2.2.6; python_version < '3.11'",  # The last one for Python 3.10.
+    "absl-py==1.4.0",
+    "google-crc32c==1.9.0",
+    "safetensors==0.8.0",
+    "scikit-learn>=1.7,<2",
+    "scipy>=1.15,<2",
+    "sentencex==1.0.32",
+    "tokenizers==0.23.3",
+    "tqdm>=4.67,<5",
+]
+
+EXTRAS = {
+    "plots": ["matplotlib>=3.10,<4"],
+    "test": ["pytest==9.2.0", "hypothesis==6.170.15", "ruff==0.17.5"],
+}
+
+SCRIPTS = [
+    "make_vocab",
+    "make_pretraining_records",
+    "make_glue_records",
+    "run_pretraining",
+    "run_glue",
+    "export_savedmodel",
+    "predict",
+    "quickstart",
+]
+
+setup(
+    name="bert_tf",
+    version="0.1.0",
+    description="The reference reimplementation of BERT in TensorFlow.",
+    license="Apache-2.0",
+    packages=["bert_tf", "bert_tf.tasks", "tfrecords", "run_scripts"],
+    python_requires=">=3.10,<3.13",
+    install_requires=REQUIRES,
+    extras_require=EXTRAS,
+    entry_points={
+        "console_scripts": [
+            f"bert-{script.replace('_', '-')} = run_scripts.{script}:run"
+            for script in SCRIPTS
+        ]
+    },
+)

@@ -1,0 +1,1 @@
+"""Text -> batches: tokeniser, examples, TFRecords. Importing it costs nothing."""

@@ -1,0 +1,206 @@
+"""Feature table -> parsing spec, serialised examples, batch signature.
+
+The only place that declares what an example holds. Writer, parser, model
+inputs and serving signature are derived from the tables below.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One named array of an example; `shape` names its dimensions.
+
+    Attributes:
+      shape: names of dimensions, resolved by a dict of sizes such as
+        `{"max_seq_length": 128}`. The names are flag names.
+      dtype: in a batch. On disk every integer is int64.
+      doc: what the values mean.
+    """
+
+    shape: tuple[str, ...]
+    dtype: tf.DType
+    doc: str
+
+
+Schema = dict[str, Feature]
+Sizes = Mapping[str, int]
+
+_SEQUENCE = ("max_seq_length",)
+_PREDICTIONS = ("max_predictions_per_seq",)
+
+ENCODER_INPUTS: Schema = {
+    "input_word_ids": Feature(_SEQUENCE, tf.int32, "Token ids; 0 is [PAD]."),
+    "input_mask": Feature(_SEQUENCE, tf.int32, "1 token, 0 padding."),
+    "input_type_ids": Feature(_SEQUENCE, tf.int32, "Segment A 0, B 1."),
+}
+PRETRAINING: Schema = ENCODER_INPUTS | {
+    "masked_lm_positions": Feature(
+        _PREDICTIONS, tf.int32, "Masked places, into max_seq_length."
+    ),
+    "masked_lm_ids": Feature(_PREDICTIONS, tf.int32, "Ids before masking."),
+    "masked_lm_weights": Feature(
+        _PREDICTIONS, tf.float32, "1 masked, 0 padding."
+    ),
+    "next_sentence_labels": Feature((), tf.int32, "0 next, 1 random."),
+}
+CLASSIFICATION: Schema = ENCODER_INPUTS | {
+    "label_ids": Feature((), tf.int32, "Index into the task's labels."),
+}
+REGRESSION: Schema = ENCODER_INPUTS | {
+    "label_scores": Feature((), tf.float32, "The score to predict."),
+}
+
+# By name, as a manifest of records says it.
+SCHEMAS: dict[str, Schema] = {
+    "encoder_inputs": ENCODER_INPUTS,
+    "pretraining": PRETRAINING,
+    "classification": CLASSIFICATION,
+    "regression": REGRESSION,
+}
+
+# A batch carries one more feature, which no record holds: batches.py adds it.
+IS_REAL_EXAMPLE = Feature(
+    (), tf.float32, "1 for a record, 0 for a row that fills the last batch."
+)
+
+# Names in records made by google-research/bert. Only the reader knows them.
+LEGACY_NAMES = {
+    "input_word_ids": "input_ids",
+    "input_type_ids": "segment_ids",
+}
+
+
+def shape_of(feature: Feature, sizes: Sizes) -> tuple[int, ...]:
+    """Returns the shape of one example's array.
+
+    Raises:
+      ValueError: if `sizes` lacks one of the feature's dimensions.
+    """
+    missing = [name for name in feature.shape if name not in sizes]
+    if missing:
+        raise ValueError(
+            f"Sizes {dict(sizes)} lack {missing}; give a number for each."
+        )
+    return tuple(sizes[name] for name in feature.shape)
+
+
+def disk_dtype(feature: Feature) -> tf.DType:
+    """Returns the type in a tf.train.Example: int64 or float32."""
+    return tf.int64 if feature.dtype.is_integer else tf.float32
+
+
+def parsing_spec(
+    schema: Schema, sizes: Sizes, legacy_names: bool = False
+) -> dict[str, tf.io.FixedLenFeature]:
+    """Returns what `tf.io.parse_example` needs, keyed by the name on disk."""
+    return {
+        LEGACY_NAMES.get(name, name)
+        if legacy_names
+        else name: tf.io.FixedLenFeature(
+            shape_of(feature, sizes), disk_dtype(feature)
+        )
+        for name, feature in schema.items()
+    }
+
+
+def parse(
+    serialized: tf.Tensor,
+    schema: Schema,
+    sizes: Sizes,
+    legacy_names: bool = False,
+) -> dict[str, tf.Tensor]:
+    """Parses a batch of serialised examples, in the graph.
+
+    Args:
+      serialized: [B] string.
+      schema: the features to read.
+      sizes: number for each dimension name.
+      legacy_names: whether the records have the original's feature names.
+
+    Returns:
+      Name to tensor [B, ...] of the schema's types.
+    """
+    parsed = tf.io.parse_example(
+        serialized, parsing_spec(schema, sizes, legacy_names)
+    )
+    return {
+        name: tf.cast(
+            parsed[LEGACY_NAMES.get(name, name) if legacy_names else name],
+            feature.dtype,
+        )
+        for name, feature in schema.items()
+    }
+
+
+def batch_signature(
+    schema: Schema, sizes: Sizes, batch_size: int | None = None
+) -> dict[str, tf.TensorSpec]:
+    """Returns the specs of a batch: model inputs and serving signature."""
+    return {
+        name: tf.TensorSpec(
+            (batch_size, *shape_of(feature, sizes)), feature.dtype, name
+        )
+        for name, feature in schema.items()
+    }
+
+
+def check(
+    example: Mapping[str, np.ndarray], schema: Schema, sizes: Sizes
+) -> None:
+    """Checks names, shapes and types of one example, or of rows of them.
+
+    Args:
+      example: name to array; the last dimensions are the schema's, and one
+        more dimension may stand before them for rows of examples.
+      schema: the features it must have, no more and no less.
+      sizes: number for each dimension name.
+
+    Raises:
+      ValueError: that names the feature, what it has and what it should have.
+    """
+    if set(example) != set(schema):
+        raise ValueError(
+            f"Features {sorted(example)} should be {sorted(schema)}."
+        )
+    for name, feature in schema.items():
+        array = np.asarray(example[name])
+        shape = shape_of(feature, sizes)
+        if array.shape[array.ndim - len(shape) :] != shape or (
+            array.ndim - len(shape) not in (0, 1)
+        ):
+            raise ValueError(
+                f"Feature {name!r} has shape {array.shape}; {feature.shape} "
+                f"is {shape} here. Pad or truncate it before writing."
+            )
+        wanted = "iu" if feature.dtype.is_integer else "f"
+        if array.dtype.kind not in wanted:
+            raise ValueError(
+                f"Feature {name!r} has type {array.dtype}; it should be "
+                f"{feature.dtype.name}. Convert it before writing."
+            )
+
+
+def serialize(
+    example: Mapping[str, np.ndarray], schema: Schema, sizes: Sizes
+) -> bytes:
+    """Returns one checked example as a serialised tf.train.Example.
+
+    Raises:
+      ValueError: as `check` does.
+    """
+    check(example, schema, sizes)
+    proto = tf.train.Example()
+    for name, feature in schema.items():
+        values = np.asarray(example[name]).ravel().tolist()
+        slot = proto.features.feature[name]
+        if feature.dtype.is_integer:
+            slot.int64_list.value.extend(values)
+        else:
+            slot.float_list.value.extend(values)
+    # Maps have no order of their own; records must be the same bytes always.
+    return proto.SerializeToString(deterministic=True)
