@@ -1,4 +1,4 @@
-"""Package metadata, dependencies and console commands -> installable bert_tf."""
+"""Metadata, dependencies, console commands -> an installable bert_tf."""
 
 from setuptools import setup
 

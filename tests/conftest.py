@@ -1,4 +1,4 @@
-"""Small configs, vocabularies and folders -> fixtures every test can ask for."""
+"""Small configs, vocabularies, folders -> fixtures for every test."""
 
 import os
 import pathlib

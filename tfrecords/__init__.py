@@ -1,1 +1,1 @@
-"""Text -> batches: tokeniser, examples, TFRecords. Importing it costs nothing."""
+"""Text -> batches: tokeniser, examples, TFRecords."""
