@@ -1,1 +1,1 @@
-"""Task names -> Task records."""
+"""Task names -> Task records, one module for each family of tasks."""

@@ -1,0 +1,109 @@
+"""Encoder inputs -> EncoderOutputs: the whole BERT, without a head."""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from bert_tf import config as bert_config
+from bert_tf import layers
+from tfrecords import schema
+
+
+class EncoderOutputs(NamedTuple):
+    """What every head reads."""
+
+    sequence_output: tf.Tensor  # [B, S, H] float, of the last layer
+    pooled_output: tf.Tensor  # [B, H] float, tanh of a projection of [CLS]
+    encoder_outputs: tuple[tf.Tensor, ...]  # L times [B, S, H], every layer
+
+
+class ConfiguredModel(keras.Model):
+    """A Keras model made from a BertConfig, which `.keras` files keep.
+
+    Args:
+      config: BertConfig, or the dict of one.
+      **kwargs: `name` and `dtype`, as for every Keras layer.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        if isinstance(config, dict):
+            config = bert_config.BertConfig.from_dict(config)
+        self.config = config
+
+    def build_on(self, features: schema.Schema) -> None:
+        """Makes all weights, so that a model is whole from its first line."""
+        self(
+            {
+                name: keras.KerasTensor(
+                    (None,) * (1 + len(feature.shape)), feature.dtype.name
+                )
+                for name, feature in features.items()
+            }
+        )
+
+    def get_config(self):
+        """Returns what `from_config` takes."""
+        return super().get_config() | {"config": self.config.to_dict()}
+
+    def build_from_config(self, config):
+        """Does nothing: the constructor has built the model already."""
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class BertEncoder(ConfiguredModel):
+    """BERT: token ids to hidden states (Devlin et al. 2018, section 3).
+
+    Args:
+      config: BertConfig; every field is read here or in a layer below.
+
+    Call arguments:
+      inputs: dict of `input_word_ids`, `input_mask` and `input_type_ids`,
+        each [B, S] int32; other entries are ignored.
+      training: whether to drop values.
+      place: [3] int64, see `dropout.place`.
+
+    Returns:
+      EncoderOutputs.
+
+    Raises:
+      ValueError: if S exceeds `max_position_embeddings`.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(config, **kwargs)
+        config, policy = self.config, self.dtype_policy
+        # 1. Token ids to hidden.
+        self.embeddings = layers.Embeddings(
+            config, name="embeddings", dtype=policy
+        )
+        # 2. Hidden to hidden, L times.
+        self.encoder_layers = [
+            layers.EncoderLayer(config, i, name=f"layer_{i}", dtype=policy)
+            for i in range(config.num_hidden_layers)
+        ]
+        # 3. The first token's hidden state to the whole sequence's.
+        self.pooler = layers.dense(
+            config.hidden_size,
+            config,
+            activation="tanh",
+            name="pooler",
+            dtype=policy,
+        )
+        self.build_on(schema.ENCODER_INPUTS)
+
+    def call(self, inputs, training=None, place=None):
+        input_mask = inputs["input_mask"]
+        hidden = self.embeddings(
+            inputs["input_word_ids"],
+            inputs["input_type_ids"],
+            training=training,
+            place=place,
+        )
+        encoder_outputs = []
+        for layer in self.encoder_layers:
+            hidden = layer(hidden, input_mask, training=training, place=place)
+            encoder_outputs.append(hidden)
+        pooled = self.pooler(hidden[:, 0])
+        return EncoderOutputs(hidden, pooled, tuple(encoder_outputs))

@@ -1,0 +1,130 @@
+"""Encoder outputs -> logits: one layer a head.
+
+Letters: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
+"""
+
+import keras
+import tensorflow as tf
+
+from bert_tf import dropout, layers
+
+# Above every site of an encoder, whatever its number of layers.
+DROPOUT_SITE = 4000
+
+
+class MaskedLMHead(keras.layers.Layer):
+    """Predicts the tokens that stood at the masked places.
+
+    run_pretraining.py: get_masked_lm_output. The output weights are the word
+    embeddings, an argument of the call, so that the sharing shows there.
+
+    Args:
+      config: reads `hidden_size` (H), `vocab_size` (V), `hidden_act` and
+        `initializer_range`.
+
+    Call arguments:
+      sequence_output: [B, S, H] float.
+      masked_lm_positions: [B, P] int32, into S.
+      word_embeddings: [V, H] float.
+
+    Returns:
+      [B, P, V] float32.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.transform = layers.dense(
+            config.hidden_size,
+            config,
+            activation=layers.ACTIVATIONS[config.hidden_act],
+            name="transform",
+            dtype=self.dtype_policy,
+        )
+        self.norm = layers.layer_norm(name="norm")
+
+    def build(
+        self,
+        sequence_output_shape,
+        masked_lm_positions_shape,
+        word_embeddings_shape,
+    ):
+        size = self.config.hidden_size
+        self.transform.build((None, None, size))
+        self.norm.build((None, None, size))
+        self.bias = self.add_weight(
+            name="bias",
+            shape=(self.config.vocab_size,),
+            initializer="zeros",
+            autocast=False,
+        )
+
+    def call(self, sequence_output, masked_lm_positions, word_embeddings):
+        masked = tf.gather(
+            sequence_output, masked_lm_positions, batch_dims=1
+        )  # [B, P, H]
+        masked = self.norm(self.transform(masked))
+        masked = tf.cast(masked, self.compute_dtype)
+        table = tf.cast(word_embeddings, self.compute_dtype)
+        logits = tf.einsum("bph,vh->bpv", masked, table)
+        return tf.cast(logits, tf.float32) + self.bias
+
+
+class NextSentenceHead(keras.layers.Layer):
+    """Tells whether segment B follows A (class 0) or is random (class 1).
+
+    run_pretraining.py: get_next_sentence_output.
+
+    Args:
+      config: reads `initializer_range`.
+
+    Call arguments:
+      pooled_output: [B, H] float.
+
+    Returns:
+      [B, 2] float32.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.dense(
+            2, config, name="dense", dtype=self.dtype_policy
+        )
+
+    def call(self, pooled_output):
+        return tf.cast(self.dense(pooled_output), tf.float32)
+
+
+class ClassificationHead(keras.layers.Layer):
+    """Scores classes from the pooled output, after dropout.
+
+    run_classifier.py: create_model. With C = 1 it is the regression head.
+
+    Args:
+      config: reads `hidden_dropout_prob` and `initializer_range`.
+      num_classes: C.
+
+    Call arguments:
+      pooled_output: [B, H] float.
+      training: whether to drop values.
+      place: [3] int64, see `dropout.place`.
+
+    Returns:
+      [B, C] float32.
+    """
+
+    def __init__(self, config, num_classes: int, **kwargs):
+        super().__init__(**kwargs)
+        policy = self.dtype_policy
+        self.dropout = dropout.Dropout(
+            config.hidden_dropout_prob, DROPOUT_SITE, dtype=policy
+        )
+        self.dense = layers.dense(
+            num_classes, config, name="dense", dtype=policy
+        )
+
+    def call(self, pooled_output, training=None, place=None):
+        pooled_output = self.dropout(
+            pooled_output, training=training, place=place
+        )
+        return tf.cast(self.dense(pooled_output), tf.float32)

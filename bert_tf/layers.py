@@ -1,0 +1,248 @@
+"""Token ids -> hidden -> hidden: the layers of the encoder.
+
+Letters: B batch, S sequence, H hidden, A heads, D = H / A, I intermediate,
+V vocabulary, T segment types.
+
+Devlin et al. 2018, section 3, as google-research/bert's modeling.py computes
+it: LayerNorm after each residual sum, GELU by its tanh form.
+"""
+
+import math
+
+import keras
+import tensorflow as tf
+
+from bert_tf import config as bert_config
+from bert_tf import dropout
+
+LAYER_NORM_EPSILON = 1e-12  # modeling.py: layer_norm (tf.contrib's default).
+MASKED_SCORE = -10000.0  # modeling.py: attention_layer.
+DROPOUT_SITES_PER_LAYER = 3
+
+
+def initializer(config: bert_config.BertConfig) -> keras.Initializer:
+    """Returns a fresh initializer, cut off at two standard deviations.
+
+    Fresh for each weight: a Keras 3 initializer gives the same numbers at
+    every call.
+    """
+    return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+
+
+def dense(units: int, config: bert_config.BertConfig, **kwargs):
+    """Returns a Dense layer with BERT's initial weights."""
+    return keras.layers.Dense(
+        units, kernel_initializer=initializer(config), **kwargs
+    )
+
+
+def layer_norm(**kwargs) -> keras.layers.LayerNormalization:
+    """Returns a LayerNorm that computes in float32 under every policy."""
+    return keras.layers.LayerNormalization(
+        epsilon=LAYER_NORM_EPSILON, **(kwargs | {"dtype": "float32"})
+    )
+
+
+def gelu_tanh(x: tf.Tensor) -> tf.Tensor:
+    """GELU by tanh, the one that the released weights were trained with.
+
+    modeling.py: gelu. Keras's "gelu" is the erf form.
+    """
+    inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)
+    return 0.5 * x * (1.0 + tf.tanh(inner))
+
+
+def gelu_erf(x: tf.Tensor) -> tf.Tensor:
+    """GELU by the error function, as checkpoints from elsewhere may want."""
+    return 0.5 * x * (1.0 + tf.math.erf(x / math.sqrt(2.0)))
+
+
+ACTIVATIONS = {
+    "gelu": gelu_tanh,
+    "gelu_erf": gelu_erf,
+    "relu": tf.nn.relu,
+    "tanh": tf.tanh,
+}
+
+
+class Embeddings(keras.layers.Layer):
+    """Sums the embeddings of token, place and segment, then normalises.
+
+    Section 3 of the paper, "Input/Output Representations".
+
+    Args:
+      config: reads `vocab_size` (V), `hidden_size` (H),
+        `max_position_embeddings`, `type_vocab_size` (T), `initializer_range`
+        and `hidden_dropout_prob`.
+
+    Call arguments:
+      input_word_ids: [B, S] int32.
+      input_type_ids: [B, S] int32.
+      training: whether to drop values.
+      place: [3] int64, see `dropout.place`.
+
+    Returns:
+      [B, S, H] float.
+
+    Raises:
+      ValueError: if S exceeds `max_position_embeddings`.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.norm = layer_norm(name="norm")
+        self.dropout = dropout.Dropout(
+            config.hidden_dropout_prob, site=0, dtype=self.dtype_policy
+        )
+
+    def build(self, input_word_ids_shape, input_type_ids_shape):
+        config = self.config
+        for name, entries in (
+            ("word_embeddings", config.vocab_size),
+            ("position_embeddings", config.max_position_embeddings),
+            ("type_embeddings", config.type_vocab_size),
+        ):
+            # Rows are picked in float32; a cast of the whole table would
+            # cost more than the few rows that are read.
+            table = self.add_weight(
+                name=name,
+                shape=(entries, config.hidden_size),
+                initializer=initializer(config),
+                autocast=False,
+            )
+            setattr(self, name, table)
+        self.norm.build((None, None, config.hidden_size))
+
+    def call(self, input_word_ids, input_type_ids, training=None, place=None):
+        length = input_word_ids.shape[1]
+        if (length or 0) > self.config.max_position_embeddings:
+            raise ValueError(
+                f"Sequences of {length} tokens; this model reads at most "
+                f"max_position_embeddings={self.config.max_position_embeddings}"
+                ". Shorten max_seq_length."
+            )
+        words = tf.gather(self.word_embeddings.value, input_word_ids)
+        types = tf.gather(self.type_embeddings.value, input_type_ids)
+        places = self.position_embeddings[: tf.shape(input_word_ids)[1]]
+        hidden = self.norm(words + types + places)  # [B, S, H]
+        hidden = tf.cast(hidden, self.compute_dtype)
+        return self.dropout(hidden, training=training, place=place)
+
+
+class SelfAttention(keras.layers.Layer):
+    """Lets every token read every unpadded token of its sequence.
+
+    Vaswani et al. 2017, equation 1, with A heads of size D = H / A. The
+    softmax is float32 under every dtype policy; the rest follows the policy.
+
+    Args:
+      config: reads `hidden_size` (H), `num_attention_heads` (A),
+        `attention_probs_dropout_prob` and `initializer_range`.
+      site: number of the dropout of its attention weights.
+
+    Call arguments:
+      hidden: [B, S, H] float.
+      input_mask: [B, S] int32, 1 for a token and 0 for padding.
+      training: whether to drop attention weights.
+      place: [3] int64, see `dropout.place`.
+
+    Returns:
+      [B, S, H] float, before the residual sum and its LayerNorm. Rows at
+      padding are finite but mean nothing.
+    """
+
+    def __init__(self, config, site: int, **kwargs):
+        super().__init__(**kwargs)
+        policy = self.dtype_policy
+        size = config.hidden_size
+        self.num_heads = config.num_attention_heads
+        self.head_size = size // config.num_attention_heads
+        self.query = dense(size, config, name="query", dtype=policy)
+        self.key = dense(size, config, name="key", dtype=policy)
+        self.value = dense(size, config, name="value", dtype=policy)
+        self.output_dense = dense(
+            size, config, name="output_dense", dtype=policy
+        )
+        self.dropout = dropout.Dropout(
+            config.attention_probs_dropout_prob, site, dtype=policy
+        )
+
+    def split_heads(self, projected: tf.Tensor) -> tf.Tensor:
+        """[B, S, H] -> [B, A, S, D]."""
+        shape = tf.shape(projected)
+        heads = tf.reshape(
+            projected, [shape[0], shape[1], self.num_heads, self.head_size]
+        )
+        return tf.transpose(heads, [0, 2, 1, 3])
+
+    def call(self, hidden, input_mask, training=None, place=None):
+        query = self.split_heads(self.query(hidden))  # [B, A, S, D]
+        query *= 1.0 / math.sqrt(self.head_size)
+        key = self.split_heads(self.key(hidden))  # [B, A, S, D]
+        value = self.split_heads(self.value(hidden))  # [B, A, S, D]
+
+        scores = tf.matmul(query, key, transpose_b=True)  # [B, A, S, S]
+        padding = 1.0 - tf.cast(input_mask, tf.float32)[:, None, None, :]
+        scores = tf.cast(scores, tf.float32) + MASKED_SCORE * padding
+
+        weights = tf.cast(tf.nn.softmax(scores), value.dtype)
+        weights = self.dropout(weights, training=training, place=place)
+        context = tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3])
+        context = tf.reshape(context, tf.shape(hidden))  # [B, S, H]
+        return self.output_dense(context)
+
+
+class EncoderLayer(keras.layers.Layer):
+    """Attention, then two dense layers; each with a residual and LayerNorm.
+
+    Args:
+      config: the whole BertConfig; reads `intermediate_size` (I),
+        `hidden_act` and `hidden_dropout_prob` besides what SelfAttention does.
+      index: number of this layer in its stack, from 0.
+
+    Call arguments:
+      hidden: [B, S, H] float.
+      input_mask: [B, S] int32.
+      training: whether to drop values.
+      place: [3] int64, see `dropout.place`.
+
+    Returns:
+      [B, S, H] float.
+    """
+
+    def __init__(self, config, index: int, **kwargs):
+        super().__init__(**kwargs)
+        policy = self.dtype_policy
+        site = 1 + DROPOUT_SITES_PER_LAYER * index
+        rate = config.hidden_dropout_prob
+        self.attention = SelfAttention(
+            config, site, name="attention", dtype=policy
+        )
+        self.attention_dropout = dropout.Dropout(rate, site + 1, dtype=policy)
+        self.attention_norm = layer_norm(name="attention_norm")
+        self.intermediate = dense(
+            config.intermediate_size,
+            config,
+            activation=ACTIVATIONS[config.hidden_act],
+            name="intermediate",
+            dtype=policy,
+        )
+        self.output_dense = dense(
+            config.hidden_size, config, name="output_dense", dtype=policy
+        )
+        self.output_dropout = dropout.Dropout(rate, site + 2, dtype=policy)
+        self.output_norm = layer_norm(name="output_norm")
+
+    def call(self, hidden, input_mask, training=None, place=None):
+        dropping = dict(training=training, place=place)
+        attended = self.attention(hidden, input_mask, **dropping)
+        attended = self.attention_dropout(attended, **dropping)
+        hidden = self.attention_norm(hidden + attended)  # [B, S, H] float32
+        hidden = tf.cast(hidden, self.compute_dtype)
+
+        expanded = self.intermediate(hidden)  # [B, S, I]
+        projected = self.output_dense(expanded)  # [B, S, H]
+        projected = self.output_dropout(projected, **dropping)
+        hidden = self.output_norm(hidden + projected)  # [B, S, H] float32
+        return tf.cast(hidden, self.compute_dtype)
