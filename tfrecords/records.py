@@ -1,0 +1,246 @@
+"""Serialised examples <-> TFRecord shards + manifest."""
+
+import dataclasses
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfrecords import schema as schema_lib
+from tfrecords import shards
+
+MANIFEST_NAME = "manifest.json"
+
+# What a writer of examples needs, under the name of what it writes.
+ShardInfo = shards.ShardInfo
+write_shard = shards.write_shard
+shard_name = shards.shard_name
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a folder of records holds and how it was made.
+
+    Attributes:
+      schema_name: a key of `schema.SCHEMAS`.
+      sizes: number for each dimension name of the schema.
+      flags: settings that the records were made with.
+      vocabulary: `sha256`, `size` and `do_lower_case`.
+      statistics: counts, for people and for checks.
+      shards: the shards in order.
+    """
+
+    schema_name: str
+    sizes: dict[str, int]
+    flags: dict
+    vocabulary: dict
+    statistics: dict
+    shards: list[ShardInfo]
+
+    @property
+    def num_examples(self) -> int:
+        """Examples in all shards."""
+        return sum(shard.num_examples for shard in self.shards)
+
+    @property
+    def digest(self) -> str:
+        """One sha256 over all shards: equal if and only if the records are."""
+        lines = "".join(f"{shard.sha256}\n" for shard in self.shards)
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    def write(self, folder: str) -> None:
+        """Writes manifest.json; do it last, as the mark of a whole folder."""
+        content = {
+            "num_examples": self.num_examples,
+            "digest": self.digest,
+            **dataclasses.asdict(self),
+        }
+        with shards.whole_file(os.path.join(folder, MANIFEST_NAME)) as file:
+            file.write(json.dumps(content, indent=2).encode() + b"\n")
+
+    @classmethod
+    def read(cls, folder: str) -> "Manifest":
+        """Reads manifest.json.
+
+        Raises:
+          ValueError: if it is missing or is not one of ours.
+        """
+        path = os.path.join(folder, MANIFEST_NAME)
+        try:
+            with open(path, encoding="utf-8") as file:
+                content = json.load(file)
+            names = [field.name for field in dataclasses.fields(cls)]
+            fields = {name: content[name] for name in names}
+            fields["shards"] = [ShardInfo(**row) for row in fields["shards"]]
+            return cls(**fields)
+        except FileNotFoundError:
+            raise ValueError(
+                f"{folder!r} has no {MANIFEST_NAME}: its records were never "
+                "finished, or they lie in a folder inside it. Run the command "
+                "that makes them again; it goes on where it stopped."
+            ) from None
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ValueError(
+                f"{path!r} is not a manifest of records ({error!r}). Make the "
+                "records again in an empty folder."
+            ) from error
+
+
+class Records:
+    """Records at any place of a list of shards.
+
+    Attributes:
+      paths: the shards.
+      manifest: what the folder says of itself; None for foreign files.
+      legacy_names: whether features have the names of google-research/bert.
+    """
+
+    def __init__(self, paths: Sequence[str], manifest: Manifest | None = None):
+        self.paths = list(paths)
+        self.manifest = manifest
+        self._shards = [shards.Shard(path) for path in self.paths]
+        # Number of the first record of each shard; then of all of them.
+        self._first = np.cumsum([0] + [len(shard) for shard in self._shards])
+        self.legacy_names = False
+        if manifest is None and len(self):
+            names = self._features(0)
+            self.legacy_names = any(
+                legacy in names and name not in names
+                for name, legacy in schema_lib.LEGACY_NAMES.items()
+            )
+
+    @classmethod
+    def open(cls, path: str) -> "Records":
+        """Opens a folder with a manifest, or any TFRecord files.
+
+        Args:
+          path: a folder of ours; or comma-separated files or globs of any
+            records of tf.train.Example, those of google-research/bert too.
+
+        Raises:
+          ValueError: if nothing is there, or it is unfinished or damaged.
+        """
+        if not os.path.isdir(path):
+            patterns = [part for part in path.split(",") if part]
+            paths = sorted({p for part in patterns for p in glob.glob(part)})
+            if not paths:
+                raise ValueError(
+                    f"No records at {path!r}; give the folder that a make_*_"
+                    "records script wrote, or a glob of TFRecord files."
+                )
+            return cls(paths)
+        manifest = Manifest.read(path)
+        paths = [os.path.join(path, shard.name) for shard in manifest.shards]
+        for shard_path, shard in zip(paths, manifest.shards, strict=True):
+            if not os.path.exists(shard_path):
+                raise ValueError(
+                    f"{shard_path!r} is in the manifest but not in the folder. "
+                    "Run the command that makes it again."
+                )
+            if os.path.getsize(shard_path) == shard.num_bytes:
+                continue
+            shards.Shard(shard_path)  # Says which record is cut.
+            raise ValueError(
+                f"{shard_path!r} is not the shard of {shard.num_bytes} bytes "
+                "that the manifest lists. Delete it and make it again."
+            )
+        return cls(paths, manifest)
+
+    def __len__(self) -> int:
+        return int(self._first[-1])
+
+    def _locate(self, index: int) -> tuple[shards.Shard, int]:
+        if not 0 <= index < len(self):
+            raise ValueError(f"Record {index} of {len(self)} does not exist.")
+        shard = int(np.searchsorted(self._first, index, side="right")) - 1
+        return self._shards[shard], index - int(self._first[shard])
+
+    def describe(self, index: int) -> str:
+        """Returns shard, number in the shard and byte of a record."""
+        shard, record = self._locate(index)
+        return shard.describe(record)
+
+    def get(self, indices: np.ndarray) -> list[bytes]:
+        """Returns the serialised examples at `indices`, in that order.
+
+        Args:
+          indices: [N] integers in [0, len(self)).
+
+        Raises:
+          ValueError: naming shard, record and byte, if one is damaged.
+        """
+        places = (self._locate(int(index)) for index in indices)
+        return [shard.read(record) for shard, record in places]
+
+    def _features(self, index: int) -> dict[str, int]:
+        """Returns name to number of values in one record."""
+        try:
+            example = tf.train.Example.FromString(self.get([index])[0])
+        except Exception as error:  # protobuf's DecodeError has no public name.
+            if isinstance(error, ValueError):
+                raise
+            raise ValueError(
+                f"{self.describe(index)} is no tf.train.Example. Give records "
+                "that a make_*_records script or google-research/bert wrote."
+            ) from error
+        return {
+            name: len(getattr(feature, feature.WhichOneof("kind")).value)
+            if feature.WhichOneof("kind")
+            else 0
+            for name, feature in example.features.feature.items()
+        }
+
+    def check(
+        self,
+        schema: schema_lib.Schema,
+        sizes: schema_lib.Sizes,
+        vocab_size: int | None = None,
+        vocab_sha256: str | None = None,
+    ) -> None:
+        """Checks that a model can read these records.
+
+        Args:
+          schema: the features that it needs.
+          sizes: number for each dimension name, as the model has them.
+          vocab_size: entries in the model's vocabulary.
+          vocab_sha256: digest of the model's vocab.txt.
+
+        Raises:
+          ValueError: naming what differs, if the records are empty, hold
+            other features or other lengths, or have another vocabulary.
+        """
+        where = os.path.dirname(self.paths[0])
+        if not len(self):
+            raise ValueError(f"The records in {where!r} hold no example.")
+        found = self._features(0)
+        for name, feature in schema.items():
+            on_disk = name
+            if self.legacy_names:
+                on_disk = schema_lib.LEGACY_NAMES.get(name, name)
+            shape = schema_lib.shape_of(feature, sizes)
+            if on_disk not in found:
+                raise ValueError(
+                    f"{self.describe(0)} has features {sorted(found)} and no "
+                    f"{on_disk!r}. Are these records of another task?"
+                )
+            if found[on_disk] != int(np.prod(shape, dtype=int)):
+                raise ValueError(
+                    f"{self.describe(0)} has {found[on_disk]} values of "
+                    f"{on_disk!r}; {feature.shape} is {shape} here. Set the "
+                    "flag of that name to what the records were made with, "
+                    "or make them again."
+                )
+        vocabulary = self.manifest.vocabulary if self.manifest else {}
+        for name, expected in (("size", vocab_size), ("sha256", vocab_sha256)):
+            made_with = vocabulary.get(name, expected)
+            if expected is not None and made_with != expected:
+                raise ValueError(
+                    f"The records in {where!r} were made with a vocabulary of "
+                    f"{name} {made_with}; the model's has {name} {expected}. "
+                    "Use the --vocab_file they were made with, or make them "
+                    "again."
+                )

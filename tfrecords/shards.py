@@ -1,0 +1,236 @@
+"""Serialised examples <-> one TFRecord shard with an index.
+
+A shard is an ordinary TFRecord file. Beside it lies `<shard>.index`, an npy
+array of where each record begins, so that any record is found at once: the
+order of training is then a function of one integer (see batches.py).
+"""
+
+import contextlib
+import dataclasses
+import errno
+import functools
+import hashlib
+import os
+import struct
+from collections.abc import Iterable, Iterator
+
+import google_crc32c
+import numpy as np
+
+# TFRecord framing: length, crc of length; data; crc of data. The crc is
+# masked as in tensorflow/core/lib/hash/crc32c.h.
+_HEADER = struct.Struct("<QI")
+_FOOTER = struct.Struct("<I")
+_FRAME_BYTES = _HEADER.size + _FOOTER.size
+_OPEN_FILES = 256  # Well below the usual limit of 1,024 a process.
+_WRITE_RECORDS = 1024  # Records joined before they go to the file.
+_OPEN_FILES = 256  # Well below the usual limit of 1,024 a process.
+
+
+def _masked_crc(data: bytes) -> int:
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _frame(record: bytes) -> bytes:
+    length = struct.pack("<Q", len(record))
+    return b"".join(
+        (
+            length,
+            _FOOTER.pack(_masked_crc(length)),
+            record,
+            _FOOTER.pack(_masked_crc(record)),
+        )
+    )
+
+
+@contextlib.contextmanager
+def whole_file(path: str) -> Iterator:
+    """Opens a binary file that appears under `path` only when it is whole.
+
+    Raises:
+      OSError: if the disk is full; the unfinished file is removed first.
+    """
+    unfinished = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(unfinished, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.remove(unfinished)
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            raise OSError(
+                error.errno,
+                "No space left on the disk; the unfinished file was removed. "
+                "Free some space, then the same command goes on from here",
+                path,
+            ) from error
+        raise
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardInfo:
+    """One finished shard, as the manifest lists it."""
+
+    name: str
+    num_examples: int
+    num_bytes: int
+    sha256: str
+
+
+def shard_name(prefix: str, shard: int, num_shards: int) -> str:
+    """Returns a file name such as train-00000-of-00016.tfrecord."""
+    return f"{prefix}-{shard:05d}-of-{num_shards:05d}.tfrecord"
+
+
+def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
+    """Writes records to a shard and its index; both whole or not at all.
+
+    Args:
+      path: where the shard goes; the index goes to `<path>.index`.
+      serialized: one serialised tf.train.Example for each record.
+
+    Raises:
+      OSError: if it cannot be written; nothing half-written is left.
+    """
+    digest = hashlib.sha256()
+    sizes, frames = [0], []
+
+    def flush(file):
+        data = b"".join(frames)
+        frames.clear()
+        digest.update(data)
+        file.write(data)
+
+    with whole_file(path) as file:
+        for record in serialized:
+            frames.append(_frame(record))
+            sizes.append(len(frames[-1]))
+            if len(frames) == _WRITE_RECORDS:
+                flush(file)
+        flush(file)
+        offsets = np.cumsum(sizes, dtype=np.int64)
+        # Before the shard has its name: a named shard always has its index.
+        with whole_file(f"{path}.index") as index:
+            np.save(index, offsets)
+    return ShardInfo(
+        name=os.path.basename(path),
+        num_examples=len(offsets) - 1,
+        num_bytes=int(offsets[-1]),
+        sha256=digest.hexdigest(),
+    )
+
+
+def _scan(path: str) -> np.ndarray:
+    """Finds where each record of a foreign shard begins, from its headers."""
+    offsets, end = [0], os.path.getsize(path)
+    with open(path, "rb") as file:
+        while offsets[-1] < end:
+            place = offsets[-1]
+            header = os.pread(file.fileno(), _HEADER.size, place)
+            where = f"{path!r}, record {len(offsets) - 1}, byte {place}"
+            if len(header) == _HEADER.size:
+                length, crc = _HEADER.unpack(header)
+                if crc != _masked_crc(header[:8]):
+                    raise ValueError(
+                        f"Corrupt header at {where}: not a TFRecord file, or "
+                        "damaged. Make or copy it again."
+                    )
+            if (
+                len(header) < _HEADER.size
+                or place + _FRAME_BYTES + length > end
+            ):
+                raise ValueError(
+                    f"Truncated record at {where}: the file ends at byte "
+                    f"{end}. Make or copy it again."
+                )
+            offsets.append(place)
+    return np.array(offsets, np.int64)
+
+
+def _offsets(path: str) -> np.ndarray:
+    """Returns [records + 1] int64: each record's begin, then the end."""
+    try:
+        offsets = np.load(f"{path}.index", mmap_mode="r")
+    except FileNotFoundError:
+        return _scan(path)
+    end = os.path.getsize(path)
+    if offsets[-1] != end:
+        record = int(np.searchsorted(offsets, end, side="right")) - 1
+        raise ValueError(
+            f"Truncated record at {path!r}, record {record}: the file has "
+            f"{end} bytes, its index says {int(offsets[-1])}. Delete it and "
+            "run the command that makes it again."
+        )
+    return offsets
+
+
+class _OpenFile:
+    """A file descriptor that closes with its last user."""
+
+    def __init__(self, path: str, *version):
+        self.descriptor = os.open(path, os.O_RDONLY)
+
+    def __del__(self):
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+
+# A file made again under the same path has another version.
+_open = functools.lru_cache(_OPEN_FILES)(_OpenFile)
+
+
+class Shard:
+    """Random access to the records of one shard.
+
+    Attributes:
+      path: the file.
+      offsets: [records + 1] int64: where each record begins, then the end.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        self.offsets = _offsets(path)
+        status = os.stat(path)
+        self._version = (status.st_ino, status.st_mtime_ns)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def describe(self, record: int) -> str:
+        """Returns file, number and byte of a record, for messages."""
+        return (
+            f"{self.path!r}, record {record}, byte {int(self.offsets[record])}"
+        )
+
+    def read(self, record: int) -> bytes:
+        """Returns one serialised example.
+
+        Raises:
+          ValueError: naming the record, if it is truncated or corrupt.
+        """
+        begin, end = (int(place) for place in self.offsets[record : record + 2])
+        file = _open(self.path, *self._version)
+        data = os.pread(file.descriptor, end - begin, begin)
+        if len(data) < end - begin:
+            raise ValueError(
+                f"Truncated record at {self.describe(record)}. Delete the "
+                "shard and run the command that makes it again."
+            )
+        payload = data[_HEADER.size : -_FOOTER.size]
+        length, length_crc = _HEADER.unpack_from(data)
+        (crc,) = _FOOTER.unpack_from(data, len(data) - _FOOTER.size)
+        if (
+            length != len(payload)
+            or length_crc != _masked_crc(data[:8])
+            or crc != _masked_crc(payload)
+        ):
+            raise ValueError(
+                f"Corrupt record at {self.describe(record)}: its checksum "
+                "does not match. Delete the shard and run the command that "
+                "makes it again."
+            )
+        return payload
