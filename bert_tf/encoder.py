@@ -21,6 +21,9 @@ class EncoderOutputs(NamedTuple):
 class ConfiguredModel(keras.Model):
     """A Keras model made from a BertConfig, which `.keras` files keep.
 
+    Attributes:
+      features: what its batches hold, and so its weights are built on.
+
     Args:
       config: BertConfig, or the dict of one.
       **kwargs: `name` and `dtype`, as for every Keras layer.
@@ -32,14 +35,20 @@ class ConfiguredModel(keras.Model):
             config = bert_config.BertConfig.from_dict(config)
         self.config = config
 
-    def build_on(self, features: schema.Schema) -> None:
-        """Makes all weights, so that a model is whole from its first line."""
-        self(
+    features = schema.ENCODER_INPUTS
+
+    def build(self, input_shape=None):
+        """Makes all weights; constructors call it, so a model is whole at once.
+
+        By its specification and not by a call, which would leave a node that
+        a functional model around this one stumbles over when it is loaded.
+        """
+        self.compute_output_spec(
             {
                 name: keras.KerasTensor(
                     (None,) * (1 + len(feature.shape)), feature.dtype.name
                 )
-                for name, feature in features.items()
+                for name, feature in self.features.items()
             }
         )
 
@@ -91,7 +100,7 @@ class BertEncoder(ConfiguredModel):
             name="pooler",
             dtype=policy,
         )
-        self.build_on(schema.ENCODER_INPUTS)
+        self.build()
 
     def call(self, inputs, training=None, place=None):
         input_mask = inputs["input_mask"]

@@ -8,10 +8,6 @@ import keras
 from bert_tf import encoder, heads
 from tfrecords import schema
 
-PRETRAINING_INPUTS = schema.ENCODER_INPUTS | {
-    "masked_lm_positions": schema.PRETRAINING["masked_lm_positions"]
-}
-
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertPretrainer(encoder.ConfiguredModel):
@@ -30,6 +26,10 @@ class BertPretrainer(encoder.ConfiguredModel):
       `masked_lm_logits` [B, P, V] and `next_sentence_logits` [B, 2], float32.
     """
 
+    features = schema.ENCODER_INPUTS | {
+        "masked_lm_positions": schema.PRETRAINING["masked_lm_positions"]
+    }
+
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
         config, policy = self.config, self.dtype_policy
@@ -40,7 +40,7 @@ class BertPretrainer(encoder.ConfiguredModel):
         self.next_sentence = heads.NextSentenceHead(
             config, name="next_sentence", dtype=policy
         )
-        self.build_on(PRETRAINING_INPUTS)
+        self.build()
 
     def call(self, batch, training=None, place=None):
         outputs = self.encoder(batch, training=training, place=place)
@@ -89,7 +89,7 @@ class BertClassifier(encoder.ConfiguredModel):
         self.classification = heads.ClassificationHead(
             self.config, num_classes, name="classification", dtype=policy
         )
-        self.build_on(schema.ENCODER_INPUTS)
+        self.build()
 
     def call(self, batch, training=None, place=None):
         pooled = self.encoder(
@@ -128,7 +128,7 @@ class BertRegressor(encoder.ConfiguredModel):
         self.regression = heads.ClassificationHead(
             self.config, 1, name="regression", dtype=policy
         )
-        self.build_on(schema.ENCODER_INPUTS)
+        self.build()
 
     def call(self, batch, training=None, place=None):
         pooled = self.encoder(
