@@ -1,0 +1,74 @@
+"""Text -> WordPiece vocabulary <-> vocab.txt."""
+
+import os
+
+# What the models and the tokenizer look up by name.
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def read(path: str) -> list[str]:
+    """Reads a vocabulary, one entry a line; the line is the id.
+
+    Args:
+      path: vocab.txt, as released with BERT or written by `write`.
+
+    Returns:
+      The entries, in the order of their ids.
+
+    Raises:
+      ValueError: if the file is missing, empty, not UTF-8, truncated, has an
+        empty line or an entry twice, or lacks a special token.
+    """
+    if not os.path.isfile(path):
+        raise ValueError(
+            f"No vocabulary at {path}; give the vocab.txt of the released "
+            "model, or make one with run_scripts.make_vocab."
+        )
+    with open(path, "rb") as file:
+        data = file.read()
+    if not data:
+        raise ValueError(f"{path} is empty; copy or make the vocabulary again.")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{path}:{line}: byte {data[error.start]:#04x} is not UTF-8; a "
+            "vocabulary is a UTF-8 text file. Copy it again, or convert it."
+        ) from None
+    # Not splitlines(), which also splits at characters that are entries.
+    lines = text.split("\n")
+    if lines.pop():
+        raise ValueError(
+            f"{path}:{len(lines) + 1}: the last line does not end, so the "
+            "vocabulary may be cut off. Copy it again; if it is whole, add a "
+            "newline at its end."
+        )
+    entries = [line.removesuffix("\r") for line in lines]
+    _check(entries, path)
+    return entries
+
+
+def _check(entries: list[str], path: str) -> None:
+    """Raises ValueError, naming file and line, unless each entry is sound."""
+    line_of: dict[str, int] = {}
+    for line, entry in enumerate(entries, 1):
+        if not entry.strip():
+            raise ValueError(
+                f"{path}:{line}: an empty line where an entry was expected; "
+                "copy or make the vocabulary again."
+            )
+        if entry in line_of:
+            raise ValueError(
+                f"{path}:{line}: entry {entry!r} is on line {line_of[entry]} "
+                "too; each entry stands once. Copy or make the vocabulary "
+                "again."
+            )
+        line_of[entry] = line
+    missing = [token for token in SPECIAL_TOKENS if token not in line_of]
+    if missing:
+        raise ValueError(
+            f"{path} has {len(entries)} entries but no {', '.join(missing)}; "
+            "BERT needs all of them. Is it a vocabulary of another model? "
+            "Make one with run_scripts.make_vocab."
+        )
