@@ -1,0 +1,84 @@
+"""Batches -> metrics over all of them, or predictions for each example."""
+
+import collections
+from collections.abc import Iterable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.tasks import task as task_lib
+
+
+def make_evaluation_step(task: task_lib.Task, model: keras.Model):
+    """Returns a compiled batch -> named means; make it once for a model."""
+
+    @tf.function
+    def evaluation_step(batch):
+        outputs = model(batch, training=False)
+        return task.losses(outputs, batch), task.accuracies(outputs, batch)
+
+    return evaluation_step
+
+
+def evaluate(
+    evaluation_step, batches: Iterable[task_lib.Batch]
+) -> dict[str, float]:
+    """Returns losses and accuracies over all batches, as one mean each.
+
+    Args:
+      evaluation_step: from `make_evaluation_step`.
+      batches: as `evaluation_batches` gives them; rows that only fill the
+        last batch weigh nothing.
+
+    Returns:
+      Name to value; "loss" is the sum of the task's losses.
+    """
+    totals: dict[str, list[float]] = collections.defaultdict(lambda: [0.0, 0.0])
+    epsilons: dict[str, float] = {}
+    loss_names: list[str] = []
+    for batch in batches:
+        losses, accuracies = evaluation_step(batch)
+        loss_names = list(losses)
+        for name, mean in (losses | accuracies).items():
+            totals[name][0] += float(mean.total)
+            totals[name][1] += float(mean.weight)
+            epsilons[name] = float(mean.epsilon)
+    if not totals:
+        raise ValueError("Nothing to evaluate: the records hold no example.")
+    values = {
+        name: total / max(weight + epsilons[name], 1e-12)
+        for name, (total, weight) in totals.items()
+    }
+    return {"loss": sum(values[name] for name in loss_names)} | values
+
+
+def make_prediction_step(model: keras.Model):
+    """Returns a compiled batch -> named outputs; make it once for a model."""
+
+    @tf.function
+    def prediction_step(batch):
+        return model(batch, training=False)
+
+    return prediction_step
+
+
+def predict(
+    prediction_step, batches: Iterable[task_lib.Batch]
+) -> dict[str, np.ndarray]:
+    """Returns every output for every example, in order.
+
+    Args:
+      prediction_step: from `make_prediction_step`.
+      batches: as `evaluation_batches` gives them; rows that only fill the
+        last batch are left out.
+
+    Returns:
+      Name to array [N, ...].
+    """
+    parts: dict[str, list[np.ndarray]] = collections.defaultdict(list)
+    for batch in batches:
+        is_real = batch["is_real_example"].numpy() > 0
+        for name, output in prediction_step(batch).items():
+            parts[name].append(output.numpy()[is_real])
+    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
