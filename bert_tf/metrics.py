@@ -1,0 +1,98 @@
+"""Predictions and labels -> scores, by the names that GLUE gives them.
+
+Letters: N examples.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import scipy.stats
+import sklearn.metrics
+
+
+def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """Returns the share of right predictions, in [0, 1]."""
+    return float(sklearn.metrics.accuracy_score(labels, predictions))
+
+
+def f1(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """Returns the F1 score of class 1, in [0, 1]; 0 if it never occurs."""
+    return float(
+        sklearn.metrics.f1_score(
+            labels, predictions, labels=[1], average="micro", zero_division=0.0
+        )
+    )
+
+
+def matthews_correlation(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """Returns Matthews' correlation in [-1, 1]; 0 for a constant guess."""
+    return float(sklearn.metrics.matthews_corrcoef(labels, predictions))
+
+
+def pearson(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """Returns Pearson's correlation in [-1, 1]; 0 for a constant guess."""
+    return _correlation(scipy.stats.pearsonr, predictions, labels)
+
+
+def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """Returns Spearman's rank correlation; 0 for a constant guess."""
+    return _correlation(scipy.stats.spearmanr, predictions, labels)
+
+
+def _correlation(function, predictions, labels) -> float:
+    """A model that has learnt nothing yet scores 0 here, and not NaN."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", scipy.stats.ConstantInputWarning)
+        warnings.simplefilter("ignore", scipy.stats.NearConstantInputWarning)
+        score = function(
+            np.asarray(predictions, np.float64), np.asarray(labels, np.float64)
+        ).statistic
+    return float(np.nan_to_num(score))
+
+
+METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "matthews_correlation": matthews_correlation,
+    "pearson": pearson,
+    "spearman": spearman,
+}
+
+
+def compute(
+    names: Iterable[str], predictions: np.ndarray, labels: np.ndarray
+) -> dict[str, float]:
+    """Returns each named metric.
+
+    Args:
+      names: keys of `METRICS`.
+      predictions: [N] class ids, or scores for the correlations.
+      labels: [N] of the same kind.
+
+    Raises:
+      ValueError: if the two differ in number, are fewer than two (no
+        correlation has a meaning then) or are not finite; or for a name that
+        is no metric.
+    """
+    predictions, labels = np.asarray(predictions), np.asarray(labels)
+    if predictions.shape != labels.shape or predictions.ndim != 1:
+        raise ValueError(
+            f"Predictions of shape {predictions.shape} for labels of shape "
+            f"{labels.shape}; each example needs one of both."
+        )
+    if len(labels) < 2:
+        raise ValueError(
+            f"{len(labels)} labelled example; a score needs 2 or more."
+        )
+    wrong = np.flatnonzero(~np.isfinite(predictions))
+    if len(wrong):
+        raise ValueError(
+            f"{len(wrong)} of {len(predictions)} predictions are not finite, "
+            f"the first is number {wrong[0]}. The training has diverged: "
+            "lower --learning_rate."
+        )
+    unknown = sorted(set(names) - set(METRICS))
+    if unknown:
+        raise ValueError(f"No metrics {unknown}; there are {list(METRICS)}.")
+    return {name: METRICS[name](predictions, labels) for name in names}

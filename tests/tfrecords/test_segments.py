@@ -1,0 +1,116 @@
+"""Facts of segments.pack, against the original's loop in plain Python."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfrecords import schema, segments
+
+CLS, SEP = 2, 3
+
+
+def truncate(tokens_a, tokens_b, max_tokens):
+    """The rule of run_classifier.py, a token at a time."""
+    tokens_a, tokens_b = list(tokens_a), list(tokens_b)
+    while len(tokens_a) + len(tokens_b) > max_tokens:
+        longer = tokens_a if len(tokens_a) > len(tokens_b) else tokens_b
+        longer.pop()
+    return tokens_a, tokens_b
+
+
+def expected_row(tokens_a, tokens_b, max_seq_length):
+    if tokens_b is None:
+        tokens_a = tokens_a[: max_seq_length - 2]
+        ids = [CLS, *tokens_a, SEP]
+        types = [0] * len(ids)
+    else:
+        tokens_a, tokens_b = truncate(tokens_a, tokens_b, max_seq_length - 3)
+        ids = [CLS, *tokens_a, SEP, *tokens_b, SEP]
+        types = [0] * (len(tokens_a) + 2) + [1] * (len(tokens_b) + 1)
+    padding = [0] * (max_seq_length - len(ids))
+    mask = [1] * len(ids)
+    return ids + padding, mask + padding, types + padding
+
+
+def ragged(rows):
+    return tf.ragged.constant(rows, dtype=tf.int32, ragged_rank=1)
+
+
+segment = st.lists(st.integers(5, 99), max_size=24)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    pairs=st.lists(st.tuples(segment, segment), min_size=1, max_size=6),
+    max_seq_length=st.integers(5, 40),
+    is_pair=st.booleans(),
+)
+def test_packing_equals_the_original_loop(pairs, max_seq_length, is_pair):
+    packed = segments.pack(
+        ragged([a for a, _ in pairs]),
+        ragged([b for _, b in pairs]) if is_pair else None,
+        max_seq_length,
+        CLS,
+        SEP,
+    )
+    rows = [
+        expected_row(a, b if is_pair else None, max_seq_length)
+        for a, b in pairs
+    ]
+    for place, name in enumerate(schema.ENCODER_INPUTS):
+        np.testing.assert_array_equal(
+            packed[name].numpy(), [row[place] for row in rows], name
+        )
+
+
+def test_every_pair_of_lengths_is_cut_as_in_the_original():
+    lengths = [(a, b, m) for a in range(9) for b in range(9) for m in (2, 7, 8)]
+    for max_tokens in (2, 7, 8):
+        a, b = zip(
+            *[(x, y) for x, y, m in lengths if m == max_tokens], strict=True
+        )
+        stay = segments.pair_lengths(tf.constant(a), tf.constant(b), max_tokens)
+        for x, y, stay_a, stay_b in zip(a, b, *stay, strict=True):
+            left = truncate(range(x), range(y), max_tokens)
+            assert (len(left[0]), len(left[1])) == (stay_a, stay_b)
+
+
+def test_in_tf_data_the_length_is_static():
+    rows = ragged([[7, 8], [9], []])
+    dataset = tf.data.Dataset.from_tensor_slices(rows).batch(2)
+    dataset = dataset.map(lambda a: segments.pack(a, a, 8, CLS, SEP))
+    for name, spec in dataset.element_spec.items():
+        assert spec.shape.as_list() == [None, 8], name
+        assert spec.dtype == tf.int32
+    batches = list(dataset)
+    assert batches[0]["input_word_ids"][0].numpy().tolist() == [
+        CLS, 7, 8, SEP, 7, 8, SEP, 0,
+    ]  # fmt: skip
+    assert batches[1]["input_word_ids"][0].numpy().tolist() == [
+        CLS, SEP, SEP, 0, 0, 0, 0, 0,
+    ]  # fmt: skip
+
+
+def test_no_rows_make_an_empty_batch():
+    empty = tf.RaggedTensor.from_row_lengths(tf.constant([], tf.int32), [])
+    packed = segments.pack(empty, None, 8, CLS, SEP)
+    assert packed["input_mask"].shape == (0, 8)
+
+
+def test_rows_may_be_split_by_32_or_64_bits():
+    rows = ragged([[7, 8], [9]])
+    for dtype in (tf.int32, tf.int64):
+        packed = segments.pack(
+            rows.with_row_splits_dtype(dtype), rows, 8, CLS, SEP
+        )
+        assert packed["input_mask"].numpy().sum() == 7 + 5
+
+
+def test_a_length_without_place_for_tokens_is_refused():
+    rows = ragged([[7]])
+    with pytest.raises(ValueError, match="max_seq_length=4 has no place"):
+        segments.pack(rows, rows, 4, CLS, SEP)
+    with pytest.raises(ValueError, match="use 3 or more"):
+        segments.pack(rows, None, 2, CLS, SEP)

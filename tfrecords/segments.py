@@ -1,0 +1,115 @@
+"""Tokens of one or two segments -> encoder inputs of one static length.
+
+Letters: N rows, S max_seq_length, t tokens, different in each row.
+
+Records and serving both come through `pack`, so they cannot differ.
+"""
+
+import tensorflow as tf
+
+# [CLS] and [SEP], and one [SEP] more after a second segment.
+_SPECIAL_TOKENS_SINGLE = 2
+_SPECIAL_TOKENS_PAIR = 3
+
+
+def pair_lengths(
+    lengths_a: tf.Tensor, lengths_b: tf.Tensor, max_tokens: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns how many tokens of each segment stay, so that both fit.
+
+    run_classifier.py: _truncate_seq_pair. There the longer segment loses its
+    last token, B on a tie, until the sum fits. So a segment is cut only to
+    what the other leaves over or to its half, whichever is more; A has the
+    odd token.
+
+      max_tokens      7  7  7  7
+      lengths_a       3  9  2  9
+      lengths_b       4  9  9  3
+      stay of A       3  4  2  4
+      stay of B       4  3  5  3
+
+    Args:
+      lengths_a: [N] integer.
+      lengths_b: [N] integer.
+      max_tokens: what the sum may be.
+    """
+    half_b = max_tokens // 2
+    half_a = max_tokens - half_b
+    stay_a = tf.minimum(lengths_a, tf.maximum(max_tokens - lengths_b, half_a))
+    stay_b = tf.minimum(lengths_b, tf.maximum(max_tokens - lengths_a, half_b))
+    return stay_a, stay_b
+
+
+def _first(tokens: tf.RaggedTensor, stay: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the first `stay` [N] tokens of each row."""
+    places = tf.ragged.range(tokens.row_lengths())
+    kept = places.flat_values < tf.repeat(stay, tokens.row_lengths())
+    return tf.RaggedTensor.from_row_lengths(
+        tf.boolean_mask(tokens.flat_values, kept), stay, validate=False
+    )
+
+
+def pack(
+    tokens_a: tf.RaggedTensor,
+    tokens_b: tf.RaggedTensor | None,
+    max_seq_length: int,
+    cls_id: int,
+    sep_id: int,
+) -> dict[str, tf.Tensor]:
+    """Truncates, joins and pads; in the graph, the same for any N.
+
+      tokens_a       21 22
+      tokens_b                   31 32 33
+      input_word_ids  CLS 21 22 SEP 31 32 33 SEP 0 0
+      input_mask        1  1  1   1  1  1  1   1 0 0
+      input_type_ids    0  0  0   0  1  1  1   1 0 0
+
+    run_classifier.py: convert_single_example.
+
+    Args:
+      tokens_a: [N, (t)] int32, the first segments.
+      tokens_b: [N, (t)] int32, the second segments; None if there are none.
+      max_seq_length: S.
+      cls_id: of [CLS] in the vocabulary.
+      sep_id: of [SEP].
+
+    Returns:
+      `schema.ENCODER_INPUTS`, each [N, S] int32.
+
+    Raises:
+      ValueError: if S leaves no place for a token of each segment.
+    """
+    special = _SPECIAL_TOKENS_SINGLE
+    if tokens_b is not None:
+        special = _SPECIAL_TOKENS_PAIR
+    # One token for each of the one or two segments.
+    if max_seq_length < special + special - 1:
+        raise ValueError(
+            f"max_seq_length={max_seq_length} has no place for [CLS], [SEP] "
+            f"and a token of each segment; use {2 * special - 1} or more."
+        )
+    max_tokens = max_seq_length - special
+    tokens_a = tokens_a.with_row_splits_dtype(tf.int64)
+    lengths_a = tokens_a.row_lengths()
+    if tokens_b is None:
+        stay_a = tf.minimum(lengths_a, max_tokens)
+    else:
+        tokens_b = tokens_b.with_row_splits_dtype(tf.int64)
+        stay_a, stay_b = pair_lengths(
+            lengths_a, tokens_b.row_lengths(), max_tokens
+        )
+
+    column = tf.ones_like(stay_a, tf.int32)[:, tf.newaxis]  # [N, 1]
+    parts = [column * cls_id, _first(tokens_a, stay_a), column * sep_id]
+    used_a = used = stay_a + _SPECIAL_TOKENS_SINGLE  # [N]
+    if tokens_b is not None:
+        parts += [_first(tokens_b, stay_b), column * sep_id]
+        used = used_a + stay_b + 1
+    word_ids = tf.concat(parts, axis=1).to_tensor(shape=[None, max_seq_length])
+    input_mask = tf.sequence_mask(used, max_seq_length, tf.int32)
+    in_a = tf.sequence_mask(used_a, max_seq_length, tf.int32)
+    return {
+        "input_word_ids": word_ids,  # [N, S]
+        "input_mask": input_mask,
+        "input_type_ids": input_mask - in_a,
+    }
