@@ -244,6 +244,12 @@ def find(path: str) -> str:
     )
 
 
+def step_of(folder: str) -> int:
+    """Returns the updates behind a model folder; 0 if it does not say."""
+    path = os.path.join(folder, STATE)
+    return read_json(path)["step"] if os.path.exists(path) else 0
+
+
 class RunCheckpoints:
     """The newest checkpoints of a run, and the way back to the last one.
 

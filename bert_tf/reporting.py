@@ -22,12 +22,38 @@ def format_seconds(seconds: float) -> str:
 
 def format_values(values: Mapping[str, float]) -> str:
     """Returns `name value` pairs, two blanks between them."""
-    return "  ".join(
-        f"{name} {value:.3e}"
-        if value and abs(value) < 1e-3
-        else f"{name} {value:.4f}"
-        for name, value in values.items()
-    )
+    return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
+
+
+class Writer:
+    """Writes named values to TensorBoard and, a line a step, to steps.jsonl.
+
+    Args:
+      folder: for TensorBoard's files and `steps.jsonl`.
+      start_step: updates done before this process; lines of later steps,
+        which a restart is about to do again, are dropped.
+    """
+
+    def __init__(self, folder: str, start_step: int = 0):
+        os.makedirs(folder, exist_ok=True)
+        self.tensorboard = tf.summary.create_file_writer(folder)
+        self.lines_path = os.path.join(folder, "steps.jsonl")
+        if os.path.exists(self.lines_path):
+            with open(self.lines_path, encoding="utf-8") as file:
+                lines = [line for line in file if line.endswith("}\n")]
+            kept = [ln for ln in lines if json.loads(ln)["step"] <= start_step]
+            with open(f"{self.lines_path}.tmp", "w", encoding="utf-8") as file:
+                file.writelines(kept)
+            os.replace(f"{self.lines_path}.tmp", self.lines_path)
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Adds the values of one step."""
+        with self.tensorboard.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        self.tensorboard.flush()
+        with open(self.lines_path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step} | dict(values)) + "\n")
 
 
 class Report:
@@ -37,9 +63,8 @@ class Report:
     their means since the last one.
 
     Args:
-      folder: for TensorBoard's files, and `steps.jsonl` with every line.
+      writer: for the values.
       num_train_steps: where the run ends, for the ETA.
-      start_step: updates done before this process.
       examples_per_step: over all replicas.
       tokens_per_example: padding included.
       log_every_steps: optimizer steps between two lines.
@@ -47,35 +72,20 @@ class Report:
 
     def __init__(
         self,
-        folder: str,
+        writer: Writer,
         *,
         num_train_steps: int,
-        start_step: int,
         examples_per_step: int,
         tokens_per_example: int,
         log_every_steps: int,
     ):
+        self.writer = writer
         self.num_train_steps = num_train_steps
         self.examples_per_step = examples_per_step
         self.tokens_per_example = tokens_per_example
         self.log_every_steps = log_every_steps
-        os.makedirs(folder, exist_ok=True)
-        self.writer = tf.summary.create_file_writer(folder)
-        self.lines_path = os.path.join(folder, "steps.jsonl")
-        self._drop_lines_after(start_step)
         self.pending: list[Mapping[str, tf.Tensor]] = []
         self.since = time.monotonic()
-
-    def _drop_lines_after(self, step: int) -> None:
-        """Forgets lines of steps that a restart is about to do again."""
-        if not os.path.exists(self.lines_path):
-            return
-        with open(self.lines_path, encoding="utf-8") as file:
-            lines = [line for line in file if line.endswith("}\n")]
-        kept = [line for line in lines if json.loads(line)["step"] <= step]
-        with open(f"{self.lines_path}.tmp", "w", encoding="utf-8") as file:
-            file.writelines(kept)
-        os.replace(f"{self.lines_path}.tmp", self.lines_path)
 
     def step(self, step: int, values: Mapping[str, tf.Tensor]) -> None:
         """Takes the values of update number `step`.
@@ -90,19 +100,17 @@ class Report:
             name: float(np.mean([float(v[name]) for v in self.pending]))
             for name in values
         }
-        seconds = time.monotonic() - self.since
-        each = seconds / len(self.pending)
+        each = (time.monotonic() - self.since) / len(self.pending)
         means["examples/s"] = self.examples_per_step / each
         means["tokens/s"] = means["examples/s"] * self.tokens_per_example
         self.pending.clear()
-        self.write(step, means)
-        left = format_seconds(each * (self.num_train_steps - step))
+        self.writer.write(step, means)
         logging.info(
             "step %d/%d  %s  ETA %s",
             step,
             self.num_train_steps,
             format_values(means),
-            left,
+            format_seconds(each * (self.num_train_steps - step)),
         )
         bad = [name for name, mean in means.items() if not math.isfinite(mean)]
         if bad:
@@ -115,12 +123,3 @@ class Report:
     def pause(self, seconds: float) -> None:
         """Leaves time spent on checkpoints and evaluation out of the rates."""
         self.since += seconds
-
-    def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Adds values to TensorBoard and to steps.jsonl."""
-        with self.writer.as_default(step=step):
-            for name, value in values.items():
-                tf.summary.scalar(name, value)
-        self.writer.flush()
-        with open(self.lines_path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step} | dict(values)) + "\n")

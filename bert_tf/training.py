@@ -247,9 +247,8 @@ def train(
     )
     start_step = saved.restore_latest()
     report = reporting.Report(
-        os.path.join(output_dir, "logs", "train"),
+        reporting.Writer(os.path.join(output_dir, "logs", "train"), start_step),
         num_train_steps=num_train_steps,
-        start_step=start_step,
         examples_per_step=train_batch_size,
         tokens_per_example=tokens_per_example,
         log_every_steps=log_every_steps,

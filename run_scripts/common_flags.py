@@ -4,12 +4,15 @@ Every script owns its `flags.FlagValues`, so that several can be imported in
 one process, each with its own defaults.
 """
 
+import importlib.metadata
 import inspect
 import os
 import sys
 import traceback
 
 from absl import flags, logging
+
+from bert_tf import config
 
 
 def define_vocabulary(values: flags.FlagValues) -> None:
@@ -155,6 +158,95 @@ def define_training(
         lower_bound=1,
         **number,
     )
+
+
+def training_keywords(values: flags.FlagValues) -> dict:
+    """Returns the flags of `define_training` that `training.train` takes."""
+    names = (
+        "output_dir",
+        "train_batch_size",
+        "learning_rate",
+        "weight_decay_rate",
+        "clip_norm",
+        "correct_bias",
+        "seed",
+        "save_checkpoints_steps",
+        "keep_checkpoint_max",
+        "log_every_steps",
+    )
+    return {name: values[name].value for name in names}
+
+
+def run_settings(values: flags.FlagValues) -> dict:
+    """Returns the flags of `define_training` that decide the final weights."""
+    names = (
+        "train_batch_size",
+        "learning_rate",
+        "weight_decay_rate",
+        "clip_norm",
+        "correct_bias",
+        "seed",
+        "precision",
+    )
+    return {name: values[name].value for name in names}
+
+
+def find_config(
+    values: flags.FlagValues, vocab_size: int | None, model_dir: str | None
+) -> config.BertConfig:
+    """Returns the BertConfig that the flags of `define_model` mean.
+
+    Args:
+      values: the script's flags.
+      vocab_size: entries of the vocabulary in use, if it is known.
+      model_dir: model folder of `--init_checkpoint`, if there is one; its own
+        config is the default.
+
+    Raises:
+      ValueError: if the flags name no config, or one that cannot hold the
+        vocabulary.
+    """
+    if values.bert_config_file and values.bert_config_name:
+        raise ValueError(
+            f"--bert_config_file={values.bert_config_file} and "
+            f"--bert_config_name={values.bert_config_name}: give only one."
+        )
+    path = values.bert_config_file
+    if model_dir and not path and not values.bert_config_name:
+        path = os.path.join(model_dir, "bert_config.json")
+    if path:
+        found = config.BertConfig.from_json_file(path)
+    elif values.bert_config_name:
+        sizes = {"vocab_size": vocab_size} if vocab_size else {}
+        found = config.BertConfig.from_name(values.bert_config_name, **sizes)
+    else:
+        raise ValueError(
+            "No model sizes: give --bert_config_file=bert_config.json, or "
+            "--bert_config_name such as base."
+        )
+    if vocab_size and vocab_size > found.vocab_size:
+        raise ValueError(
+            f"The vocabulary has {vocab_size} entries, the model only "
+            f"vocab_size={found.vocab_size}. Use the vocabulary that belongs "
+            "to the model, or raise vocab_size in its config."
+        )
+    return found
+
+
+def write_run_flags(values: flags.FlagValues, output_dir: str) -> None:
+    """Writes `run.flags`, which as --flagfile repeats the run."""
+    os.makedirs(output_dir, exist_ok=True)
+    path = os.path.join(output_dir, "run.flags")
+    versions = "  ".join(  # As comments, which absl skips in flag files.
+        f"{name} {importlib.metadata.version(name)}"
+        for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
+    )
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        file.write(f"# python {sys.version.split()[0]}  {versions}\n")
+        for name in sorted(values):
+            if values[name].value is not None:
+                file.write(values[name].serialize() + "\n")
+    os.replace(f"{path}.tmp", path)
 
 
 def require(values: flags.FlagValues, *names: str) -> None:

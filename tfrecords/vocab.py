@@ -1,5 +1,6 @@
 """Text -> WordPiece vocabulary <-> vocab.txt."""
 
+import hashlib
 import os
 
 # What the models and the tokenizer look up by name.
@@ -47,6 +48,12 @@ def read(path: str) -> list[str]:
     entries = [line.removesuffix("\r") for line in lines]
     _check(entries, path)
     return entries
+
+
+def digest(path: str) -> str:
+    """Returns the sha256 of a vocabulary file, as manifests of records say."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 def _check(entries: list[str], path: str) -> None:
