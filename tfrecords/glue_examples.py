@@ -1,0 +1,293 @@
+"""GLUE rows -> classification, regression or unlabelled records."""
+
+import dataclasses
+import hashlib
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+from tqdm import tqdm
+
+from tfrecords import glue_rows, glue_tables, records, schema, segments
+from tfrecords import tokenizer as tokenizer_lib
+
+_ROWS_AT_ONCE = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """A part of the data.
+
+    Attributes:
+      name: train, dev... or test..., as in `GlueTask.files`.
+      path: its file.
+      takes_row: number of a row -> whether it belongs to this split.
+      held_out: how a dev split is taken out of train, if it is.
+    """
+
+    name: str
+    path: str
+    takes_row: Callable[[int], bool] = lambda number: True
+    held_out: dict | None = None
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the file must have labels."""
+        return not self.name.startswith("test")
+
+
+def find_splits(
+    task: glue_tables.GlueTask, data_dir: str, *, dev_share: float, seed: int
+) -> list[Split]:
+    """Returns the splits whose files are there.
+
+    Args:
+      task: names the files.
+      data_dir: their folder.
+      dev_share: share of train to hold out where there is no dev file; 0 for
+        none.
+      seed: of which rows.
+
+    Raises:
+      ValueError: if there is none of the files, or `dev_share` is no share.
+    """
+    if not 0.0 <= dev_share < 1.0:
+        raise ValueError(f"dev_share={dev_share} should be in [0, 1).")
+    paths = {
+        name: os.path.join(data_dir, file) for name, file in task.files.items()
+    }
+    there = [n for n, path in paths.items() if os.path.isfile(path)]
+    absent = [path for n, path in paths.items() if n not in there]
+    if not there:
+        raise ValueError(
+            f"No file of {task.name} is there; looked for "
+            f"{', '.join(absent)}. Give the task's own folder as --data_dir."
+        )
+    if absent:
+        logging.info("%s  absent: %s", task.name, ", ".join(absent))
+    splits = [Split(name, paths[name]) for name in there]
+    has_dev = any(name.startswith("dev") for name in there)
+    if "train" not in there or has_dev or not dev_share:
+        return splits
+    logging.info(
+        "%s has no dev file: a share of %g of train is held out (seed %d)",
+        task.name,
+        dev_share,
+        seed,
+    )
+    return _held_out(paths["train"], dev_share, seed) + splits[1:]
+
+
+def _held_out(path: str, dev_share: float, seed: int) -> list[Split]:
+    """Returns train and dev, drawn row by row from one file."""
+
+    def is_dev(number: int) -> bool:
+        # Each row draws from its own number, so no list of rows is needed.
+        return np.random.default_rng([seed, number]).random() < dev_share
+
+    how = {"dev_share": dev_share, "seed": seed}
+    return [
+        Split("train", path, lambda number: not is_dev(number), how),
+        Split("dev", path, is_dev, how),
+    ]
+
+
+def schema_name(task: glue_tables.GlueTask, split: str) -> str:
+    """Returns the key in `schema.SCHEMAS` of a split's records."""
+    if split.startswith("test"):
+        return "encoder_inputs"
+    return "regression" if task.is_regression else "classification"
+
+
+def make_records(
+    task: glue_tables.GlueTask,
+    data_dir: str,
+    output_dir: str,
+    tokenizer: tokenizer_lib.BertTokenizer,
+    *,
+    max_seq_length: int = 128,
+    dev_share: float = 0.1,
+    seed: int = 12345,
+) -> dict[str, str]:
+    """Writes a folder of records for each split; whole ones stay as they are.
+
+    Args:
+      task: whose files.
+      data_dir: where they lie.
+      output_dir: gets a folder for each split, such as `train`.
+      tokenizer: text to ids.
+      max_seq_length: tokens in an example, [CLS], [SEP] and padding included.
+      dev_share: see `find_splits`.
+      seed: see `find_splits`.
+
+    Returns:
+      Split to its folder.
+
+    Raises:
+      ValueError: by `glue_rows.read_rows`; or if `output_dir` holds records
+        that were made of something else.
+    """
+    encode = _make_encoder(tokenizer, len(task.text_columns), max_seq_length)
+    vocabulary = {
+        "sha256": tokenizer.sha256,
+        "size": tokenizer.vocab_size,
+        "do_lower_case": tokenizer.do_lower_case,
+    }
+    to_make = []
+    splits = find_splits(task, data_dir, dev_share=dev_share, seed=seed)
+    for split in splits:
+        flags = {
+            "task_name": task.name,
+            "max_seq_length": max_seq_length,
+            "text_columns": list(task.text_columns),
+            "label_column": task.label_column,
+            "labels": list(task.labels),
+            "held_out": split.held_out,
+            "source": os.path.basename(split.path),
+            "source_sha256": _digest(split.path),
+        }
+        folder = os.path.join(output_dir, split.name)
+        if not _is_made(folder, flags, vocabulary):
+            to_make.append((split, folder, flags))
+    # Every file is read to its end first: a bad row is found before anything
+    # is written.
+    numbers = [_count_rows(task, split) for split, _, _ in to_make]
+    for (split, folder, flags), num_rows in zip(to_make, numbers, strict=True):
+        _write_split(task, split, folder, encode, flags, vocabulary, num_rows)
+    return {s.name: os.path.join(output_dir, s.name) for s in splits}
+
+
+def _digest(path: str) -> str:
+    sha256 = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            sha256.update(block)
+    return sha256.hexdigest()
+
+
+def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
+    """Returns whether the folder has these very records already."""
+    if not os.path.exists(os.path.join(folder, records.MANIFEST_NAME)):
+        return False
+    manifest = records.Manifest.read(folder)
+    found, wanted = manifest.flags | manifest.vocabulary, flags | vocabulary
+    differences = [
+        f"{name} {found.get(name)!r} there, {value!r} now"
+        for name, value in wanted.items()
+        if found.get(name) != value
+    ]
+    if differences:
+        raise ValueError(
+            f"{folder} holds records of something else: "
+            f"{'; '.join(differences)}. Choose another --output_dir, or "
+            "delete that folder."
+        )
+    logging.info("%s  already made", folder)
+    return True
+
+
+def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:
+    rows = glue_rows.read_rows(
+        task, split.path, is_labelled=split.is_labelled, statistics=statistics
+    )
+    return (row for number, row in enumerate(rows) if split.takes_row(number))
+
+
+def _count_rows(task, split) -> int:
+    """Returns how many rows a split has, all of them checked.
+
+    Raises:
+      ValueError: by `glue_rows.read_rows`, or if there are none.
+    """
+    num_rows = sum(1 for _ in _rows(task, split))
+    if not num_rows:
+        raise ValueError(
+            f"{split.path} has too few rows to hold some out: {split.name} "
+            "would have none. Give a dev file, or another --dev_share."
+        )
+    return num_rows
+
+
+def _write_split(
+    task, split, folder, encode, flags, vocabulary, num_rows
+) -> None:
+    """Writes one shard and, last, the manifest."""
+    os.makedirs(folder, exist_ok=True)
+    name = schema_name(task, split.name)
+    sizes = {"max_seq_length": flags["max_seq_length"]}
+    reading = glue_rows.ReadStatistics()
+    counts = {"tokens": 0, "truncated_rows": 0}
+    rows = tqdm(
+        _rows(task, split, reading),
+        desc=split.name,
+        unit=" rows",
+        total=num_rows,
+        disable=None,  # No bar where nobody looks.
+    )
+    examples = _examples(rows, task, encode, counts)
+    shard = records.write_shard(
+        os.path.join(folder, records.shard_name(split.name, 0, 1)),
+        (schema.serialize(e, schema.SCHEMAS[name], sizes) for e in examples),
+    )
+    statistics = dataclasses.asdict(reading) | counts
+    records.Manifest(
+        schema_name=name,
+        sizes=sizes,
+        flags=flags,
+        vocabulary=vocabulary,
+        statistics=statistics,
+        shards=[shard],
+    ).write(folder)
+    logging.info(
+        "%s  examples %d  %s",
+        folder,
+        shard.num_examples,
+        "  ".join(f"{key} {value}" for key, value in statistics.items()),
+    )
+
+
+def _make_encoder(tokenizer, num_texts: int, max_seq_length: int):
+    """Returns texts -> encoder inputs [N, S] and bool [N], who was cut."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * num_texts)
+    def encode(*texts):
+        tokens = [tokenizer(text) for text in texts]
+        packed = segments.pack(
+            tokens[0],
+            tokens[1] if num_texts == 2 else None,
+            max_seq_length,
+            tokenizer.cls_id,
+            tokenizer.sep_id,
+        )
+        used = tf.add_n([part.row_lengths() for part in tokens])
+        # [CLS], and a [SEP] for each text.
+        return packed, used + 1 + num_texts > max_seq_length
+
+    return encode
+
+
+def _examples(
+    rows: Iterable[glue_rows.Row], task, encode, counts: dict
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields one example for each row, packed many rows at once."""
+    rows = iter(rows)
+    while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
+        texts = zip(*[row.texts for row in chunk], strict=True)
+        packed, is_cut = encode(*[tf.constant(column) for column in texts])
+        arrays = {name: values.numpy() for name, values in packed.items()}
+        counts["tokens"] += int(arrays["input_mask"].sum())
+        counts["truncated_rows"] += int(is_cut.numpy().sum())
+        for place, row in enumerate(chunk):
+            inputs = {name: values[place] for name, values in arrays.items()}
+            yield inputs | _label(task, row.label)
+
+
+def _label(task, label) -> dict[str, np.ndarray]:
+    if label is None:
+        return {}
+    if task.is_regression:
+        return {"label_scores": np.float32(label)}
+    return {"label_ids": np.int32(label)}

@@ -1,0 +1,215 @@
+"""Task names -> files, columns, labels and metrics: one table for GLUE.
+
+All that differs between the tasks is in `GLUE_TASKS`; `own_task` makes such a
+row for files of one's own.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GlueTask:
+    """A labelled task on a text or a pair of texts.
+
+    Attributes:
+      name: as GLUE writes it.
+      files: split to file name; the splits are train, dev..., test....
+      text_columns: headers of the one or two text columns.
+      label_column: header of the label column.
+      labels: names of the classes, in the order of their ids; empty where the
+        label is a score.
+      score_range: lowest and highest score, if they are known.
+      metrics: names in bert_tf/metrics.py.
+      best_metric: the one of them that picks a checkpoint.
+      predictions: test split to what the GLUE site calls its predictions.
+      header: columns of labelled files that have no line of headers.
+      skips_bad_rows: whether rows without the right number of columns are
+        left out and counted, since the official files have such.
+    """
+
+    name: str
+    files: dict[str, str]
+    text_columns: tuple[str, ...]
+    label_column: str = "label"
+    labels: tuple[str, ...] = ("0", "1")
+    score_range: tuple[float, float] | None = None
+    metrics: tuple[str, ...] = ("accuracy",)
+    best_metric: str = "accuracy"
+    predictions: dict[str, str] = dataclasses.field(default_factory=dict)
+    header: tuple[str, ...] | None = None
+    skips_bad_rows: bool = False
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the label is a score and not a class."""
+        return not self.labels
+
+
+_FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
+_SENTENCES = ("sentence1", "sentence2")
+# run_classifier.py: MnliProcessor.get_labels.
+_MNLI_LABELS = ("contradiction", "entailment", "neutral")
+_RTE_LABELS = ("entailment", "not_entailment")
+
+# Wang et al. 2018, table 1, for tasks and metrics. Of two metrics that one is
+# the best's which Devlin et al. 2018 report in their table 1.
+GLUE_TASKS = (
+    GlueTask(
+        name="CoLA",
+        files=_FILES,
+        text_columns=("sentence",),
+        metrics=("matthews_correlation",),
+        best_metric="matthews_correlation",
+        predictions={"test": "CoLA"},
+        header=("source", "label", "original_label", "sentence"),
+    ),
+    GlueTask(
+        name="SST-2",
+        files=_FILES,
+        text_columns=("sentence",),
+        predictions={"test": "SST-2"},
+    ),
+    GlueTask(
+        name="MRPC",
+        files=_FILES,
+        text_columns=("#1 String", "#2 String"),
+        label_column="Quality",
+        metrics=("accuracy", "f1"),
+        best_metric="f1",
+        predictions={"test": "MRPC"},
+    ),
+    GlueTask(
+        name="STS-B",
+        files=_FILES,
+        text_columns=_SENTENCES,
+        label_column="score",
+        labels=(),
+        score_range=(0.0, 5.0),
+        metrics=("pearson", "spearman"),
+        best_metric="spearman",
+        predictions={"test": "STS-B"},
+    ),
+    GlueTask(
+        name="QQP",
+        files=_FILES,
+        text_columns=("question1", "question2"),
+        label_column="is_duplicate",
+        metrics=("accuracy", "f1"),
+        best_metric="f1",
+        predictions={"test": "QQP"},
+        skips_bad_rows=True,  # nyu-mll/GLUE-baselines, issue 5.
+    ),
+    GlueTask(
+        name="MNLI",
+        files={
+            "train": "train.tsv",
+            "dev_matched": "dev_matched.tsv",
+            "dev_mismatched": "dev_mismatched.tsv",
+            "test_matched": "test_matched.tsv",
+            "test_mismatched": "test_mismatched.tsv",
+        },
+        text_columns=_SENTENCES,
+        label_column="gold_label",
+        labels=_MNLI_LABELS,
+        predictions={"test_matched": "MNLI-m", "test_mismatched": "MNLI-mm"},
+    ),
+    GlueTask(
+        name="QNLI",
+        files=_FILES,
+        text_columns=("question", "sentence"),
+        labels=_RTE_LABELS,
+        predictions={"test": "QNLI"},
+    ),
+    GlueTask(
+        name="RTE",
+        files=_FILES,
+        text_columns=_SENTENCES,
+        labels=_RTE_LABELS,
+        predictions={"test": "RTE"},
+    ),
+    GlueTask(
+        name="WNLI",
+        files=_FILES,
+        text_columns=_SENTENCES,
+        predictions={"test": "WNLI"},
+    ),
+    GlueTask(
+        name="AX",  # Predicted by a model of MNLI.
+        files={"test": "diagnostic.tsv"},
+        text_columns=_SENTENCES,
+        labels=_MNLI_LABELS,
+        metrics=("matthews_correlation",),
+        best_metric="matthews_correlation",
+        predictions={"test": "AX"},
+    ),
+)
+
+
+def find(name: str) -> GlueTask:
+    """Returns the task of that name, whatever its case and hyphens.
+
+    Raises:
+      ValueError: that lists the names, if there is none.
+    """
+    plain = name.lower().replace("-", "")
+    for task in GLUE_TASKS:
+        if task.name.lower().replace("-", "") == plain:
+            return task
+    raise ValueError(
+        f"No task named {name!r}; there are "
+        f"{', '.join(task.name for task in GLUE_TASKS)}. For files of your "
+        "own give --train_file, --text_column, --label_column and --labels."
+    )
+
+
+def own_task(
+    name: str,
+    *,
+    files: dict[str, str],
+    text_columns: tuple[str, ...],
+    label_column: str,
+    labels: tuple[str, ...],
+) -> GlueTask:
+    """Returns a task on TSV or CSV files of one's own, with header lines.
+
+    Args:
+      name: of the task, for folders and logs.
+      files: train, dev, test (any of them) to a path; *.csv have commas and
+        quotes, all others tabs and no quotes.
+      text_columns: headers of one or two text columns.
+      label_column: header of the label column.
+      labels: names of the classes in the order of their ids, or ("score",).
+
+    Raises:
+      ValueError: if there is no or a third text column, or one label only, or
+        one label twice.
+    """
+    if len(text_columns) not in (1, 2):
+        raise ValueError(
+            f"text_column={','.join(text_columns)!r} should name one or two "
+            "columns."
+        )
+    is_regression = labels == ("score",)
+    if not is_regression and (
+        len(labels) < 2 or len(set(labels)) < len(labels)
+    ):
+        raise ValueError(
+            f"labels={','.join(labels)!r} should be two or more different "
+            'labels, or "score" for a number to predict.'
+        )
+    if is_regression:
+        metrics, best = ("pearson", "spearman"), "spearman"
+    elif len(labels) == 2:
+        metrics, best = ("accuracy", "f1", "matthews_correlation"), "accuracy"
+    else:
+        metrics, best = ("accuracy", "matthews_correlation"), "accuracy"
+    return GlueTask(
+        name=name,
+        files=files,
+        text_columns=text_columns,
+        label_column=label_column,
+        labels=() if is_regression else labels,
+        metrics=metrics,
+        best_metric=best,
+        predictions={"test": name},
+    )
