@@ -31,6 +31,31 @@ def define_vocabulary(values: flags.FlagValues) -> None:
     )
 
 
+def define_text(values: flags.FlagValues) -> None:
+    """Adds the flags that say which text to read, and how."""
+    flags.DEFINE_string(
+        "input_file",
+        None,
+        "Text files, plain or .gz; names or globs, separated by commas.",
+        flag_values=values,
+    )
+    flags.DEFINE_enum(
+        "input_format",
+        "auto",
+        ["auto", "sentences", "text", "wikiextractor"],
+        "sentences: one a line, a blank line between documents. text: "
+        "paragraphs, a file is a document. wikiextractor: <doc ...> files. "
+        "auto judges each file.",
+        flag_values=values,
+    )
+    flags.DEFINE_string(
+        "language",
+        "en",
+        "Code of the text's language, for where sentences end.",
+        flag_values=values,
+    )
+
+
 def define_max_seq_length(values: flags.FlagValues, default: int = 128) -> None:
     """Adds `--max_seq_length`."""
     flags.DEFINE_integer(

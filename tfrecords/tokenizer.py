@@ -4,16 +4,12 @@ google-research/bert tokenization.py: BasicTokenizer, WordpieceTokenizer, as
 ops that run in tf.data and inside a SavedModel alike. N strings.
 """
 
-import hashlib
 from collections.abc import Sequence
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from tfrecords import vocab as vocab_lib
-
-# tokenization.py: WordpieceTokenizer.max_input_chars_per_word.
-MAX_CHARS_PER_WORD = 200
 
 # ASCII of which nothing is dropped. Such strings, nine of ten in English, need
 # neither cleaning nor Unicode and take a way that is twice as fast.
@@ -109,8 +105,7 @@ class BertTokenizer(tf.Module):
     def __init__(self, vocab_file: str, do_lower_case: bool = True):
         super().__init__()
         entries = vocab_lib.read(vocab_file)
-        with open(vocab_file, "rb") as file:
-            self.sha256 = hashlib.sha256(file.read()).hexdigest()
+        self.sha256 = vocab_lib.sha256(vocab_file)
         self.do_lower_case = do_lower_case
         self.vocab_size = len(entries)
         ids = {entry: i for i, entry in enumerate(entries)}
@@ -125,12 +120,12 @@ class BertTokenizer(tf.Module):
         with tf.device("CPU"):
             self._entries = tf.constant(entries)
             self._pieces_of_plain = _fast_wordpiece(
-                entries, max_bytes_per_word=MAX_CHARS_PER_WORD
+                entries, max_bytes_per_word=vocab_lib.MAX_CHARS_PER_WORD
             )
             self._pieces_of_words = _fast_wordpiece(
                 entries,
                 # A character has four bytes at most.
-                max_bytes_per_word=4 * MAX_CHARS_PER_WORD,
+                max_bytes_per_word=4 * vocab_lib.MAX_CHARS_PER_WORD,
                 no_pretokenization=True,
             )
 
@@ -161,7 +156,7 @@ class BertTokenizer(tf.Module):
         # The library's limit counts bytes, the original's characters.
         is_long = (
             tf.strings.length(words.flat_values, "UTF8_CHAR")
-            > MAX_CHARS_PER_WORD
+            > vocab_lib.MAX_CHARS_PER_WORD
         )
         words = words.with_flat_values(
             tf.where(is_long, "[UNK]", words.flat_values)
