@@ -13,7 +13,7 @@ _SPECIAL_TOKENS_PAIR = 3
 
 
 def pair_lengths(
-    lengths_a: tf.Tensor, lengths_b: tf.Tensor, max_tokens: int
+    lengths_a: tf.Tensor, lengths_b: tf.Tensor, max_tokens: int | tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns how many tokens of each segment stay, so that both fit.
 
@@ -31,7 +31,7 @@ def pair_lengths(
     Args:
       lengths_a: [N] integer.
       lengths_b: [N] integer.
-      max_tokens: what the sum may be.
+      max_tokens: what the sum may be; one number, or [N] for each row.
     """
     half_b = max_tokens // 2
     half_a = max_tokens - half_b
@@ -69,6 +69,7 @@ def pack(
     Args:
       tokens_a: [N, (t)] int32, the first segments.
       tokens_b: [N, (t)] int32, the second segments; None if there are none.
+        A row whose second segment is empty has only the first.
       max_seq_length: S.
       cls_id: of [CLS] in the vocabulary.
       sep_id: of [SEP].
@@ -88,23 +89,27 @@ def pack(
             f"max_seq_length={max_seq_length} has no place for [CLS], [SEP] "
             f"and a token of each segment; use {2 * special - 1} or more."
         )
-    max_tokens = max_seq_length - special
+    max_tokens = max_seq_length - _SPECIAL_TOKENS_SINGLE
     tokens_a = tokens_a.with_row_splits_dtype(tf.int64)
     lengths_a = tokens_a.row_lengths()
     if tokens_b is None:
         stay_a = tf.minimum(lengths_a, max_tokens)
     else:
         tokens_b = tokens_b.with_row_splits_dtype(tf.int64)
+        lengths_b = tokens_b.row_lengths()
+        # An empty second segment is none, as in the original: no [SEP] of it.
+        is_pair = tf.cast(lengths_b > 0, lengths_b.dtype)  # [N]
         stay_a, stay_b = pair_lengths(
-            lengths_a, tokens_b.row_lengths(), max_tokens
+            lengths_a, lengths_b, max_tokens - is_pair
         )
 
     column = tf.ones_like(stay_a, tf.int32)[:, tf.newaxis]  # [N, 1]
     parts = [column * cls_id, _first(tokens_a, stay_a), column * sep_id]
     used_a = used = stay_a + _SPECIAL_TOKENS_SINGLE  # [N]
     if tokens_b is not None:
-        parts += [_first(tokens_b, stay_b), column * sep_id]
-        used = used_a + stay_b + 1
+        last = tf.RaggedTensor.from_tensor(column * sep_id, is_pair)
+        parts += [_first(tokens_b, stay_b), last]
+        used = used_a + stay_b + is_pair
     word_ids = tf.concat(parts, axis=1).to_tensor(shape=[None, max_seq_length])
     input_mask = tf.sequence_mask(used, max_seq_length, tf.int32)
     in_a = tf.sequence_mask(used_a, max_seq_length, tf.int32)

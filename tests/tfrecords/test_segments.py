@@ -21,7 +21,7 @@ def truncate(tokens_a, tokens_b, max_tokens):
 
 
 def expected_row(tokens_a, tokens_b, max_seq_length):
-    if tokens_b is None:
+    if not tokens_b:
         tokens_a = tokens_a[: max_seq_length - 2]
         ids = [CLS, *tokens_a, SEP]
         types = [0] * len(ids)
@@ -89,7 +89,7 @@ def test_in_tf_data_the_length_is_static():
         CLS, 7, 8, SEP, 7, 8, SEP, 0,
     ]  # fmt: skip
     assert batches[1]["input_word_ids"][0].numpy().tolist() == [
-        CLS, SEP, SEP, 0, 0, 0, 0, 0,
+        CLS, SEP, 0, 0, 0, 0, 0, 0,
     ]  # fmt: skip
 
 
