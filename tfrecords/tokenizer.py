@@ -105,7 +105,7 @@ class BertTokenizer(tf.Module):
     def __init__(self, vocab_file: str, do_lower_case: bool = True):
         super().__init__()
         entries = vocab_lib.read(vocab_file)
-        self.sha256 = vocab_lib.sha256(vocab_file)
+        self.sha256 = vocab_lib.digest(vocab_file)
         self.do_lower_case = do_lower_case
         self.vocab_size = len(entries)
         ids = {entry: i for i, entry in enumerate(entries)}
