@@ -1,0 +1,159 @@
+"""Text files -> TFRecords of pre-training examples.
+
+  python -m run_scripts.make_pretraining_records \
+    --input_file='text/*.txt' --vocab_file=vocab.txt \
+    --output_dir=records --max_seq_length=128 --held_out_prob=0.02
+
+Writes records/train and, with --held_out_prob, records/held_out: sharded
+TFRecords with a manifest.json each. The flags are those of
+create_pretraining_data.py, but for --output_dir in place of --output_file.
+The same command goes on where it stopped.
+"""
+
+import os
+
+from absl import flags, logging
+
+from run_scripts import common_flags
+from tfrecords import (
+    corpus,
+    documents,
+    pretraining_examples,
+    pretraining_records,
+)
+
+FLAGS = flags.FlagValues()
+
+common_flags.define_vocabulary(FLAGS)
+common_flags.define_max_seq_length(FLAGS)
+flags.DEFINE_string(
+    "input_file",
+    None,
+    "Text files or globs, separated by commas; plain or .gz, in UTF-8.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "output_dir",
+    None,
+    "Folder for the records; train/ and held_out/ are made in it.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_bool(
+    "do_whole_word_mask",
+    False,
+    "Mask all pieces of a word or none.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "max_predictions_per_seq",
+    20,
+    "Masked tokens in an example, at most.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "random_seed", 12345, "Seed of all that is random.", flag_values=FLAGS
+)
+flags.DEFINE_integer(
+    "dupe_factor",
+    10,
+    "Times that each document is paired and masked anew.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_float(
+    "masked_lm_prob", 0.15, "Share of tokens to mask.", flag_values=FLAGS
+)
+flags.DEFINE_float(
+    "short_seq_prob",
+    0.1,
+    "Chance that a document is cut for examples shorter than the maximum.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "num_shards",
+    None,
+    "Files of train/; by default one for about a million tokens of text. The "
+    "records depend on it.",
+    lower_bound=1,
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "num_processes",
+    None,
+    "Worker processes; by default one a core. The records do not depend on it.",
+    lower_bound=1,
+    flag_values=FLAGS,
+)
+flags.DEFINE_enum(
+    "input_format",
+    "auto",
+    documents.INPUT_FORMATS,
+    "sentences: one a line, blank line between documents; text: paragraphs, a "
+    "file is a document; wikiextractor: <doc> files; auto: judge each file.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "language",
+    "en",
+    "Language code for splitting text into sentences.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_float(
+    "held_out_prob",
+    0.0,
+    "Share of documents that go to held_out/, one at least; 0 for none.",
+    lower_bound=0.0,
+    upper_bound=1.0,
+    flag_values=FLAGS,
+)
+common_flags.require(FLAGS, "input_file", "output_dir", "vocab_file")
+
+
+def main(argv: list[str]) -> None:
+    """Makes records as the flags say, and logs what they hold."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    text = corpus.Corpus(
+        input_files=tuple(documents.expand_inputs(FLAGS.input_file)),
+        vocab_file=FLAGS.vocab_file,
+        do_lower_case=FLAGS.do_lower_case,
+        input_format=FLAGS.input_format,
+        language=FLAGS.language,
+    )
+    settings = pretraining_examples.Settings(
+        max_seq_length=FLAGS.max_seq_length,
+        max_predictions_per_seq=FLAGS.max_predictions_per_seq,
+        random_seed=FLAGS.random_seed,
+        dupe_factor=FLAGS.dupe_factor,
+        masked_lm_prob=FLAGS.masked_lm_prob,
+        short_seq_prob=FLAGS.short_seq_prob,
+        do_whole_word_mask=FLAGS.do_whole_word_mask,
+    )
+    manifests = pretraining_records.make_records(
+        text,
+        settings,
+        FLAGS.output_dir,
+        num_shards=FLAGS.num_shards,
+        held_out_prob=FLAGS.held_out_prob,
+        num_processes=FLAGS.num_processes or len(os.sched_getaffinity(0)),
+    )
+    for name, manifest in manifests.items():
+        statistics = manifest.statistics
+        logging.info(
+            "%s  shards %d  examples %d  documents %d  tokens %d  "
+            "invalid_characters %d  digest %s",
+            os.path.join(FLAGS.output_dir, name),
+            len(manifest.shards),
+            manifest.num_examples,
+            statistics["documents"],
+            statistics["tokens"],
+            statistics["corpus"]["invalid_characters"],
+            manifest.digest,
+        )
+
+
+def run() -> None:
+    """Console command."""
+    common_flags.run(main)
+
+
+if __name__ == "__main__":
+    run()

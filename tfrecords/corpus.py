@@ -1,0 +1,134 @@
+"""Text files -> pieces of tokens, one for each file."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tfrecords import documents as documents_lib
+from tfrecords import on_processes, token_store
+from tfrecords import tokenizer as tokenizer_lib
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """Text and how to read it.
+
+    Attributes:
+      input_files: in the order of their documents.
+      vocab_file: as released with BERT.
+      do_lower_case: for uncased vocabularies.
+      input_format: one of `documents.INPUT_FORMATS`.
+      language: whose rules say where a sentence ends.
+    """
+
+    input_files: tuple[str, ...]
+    vocab_file: str
+    do_lower_case: bool = True
+    input_format: str = "auto"
+    language: str = "en"
+
+    def describe(self) -> dict:
+        """Returns what records depend on; equal if and only if that is."""
+        files = [_file_version(path) for path in self.input_files]
+        with open(self.vocab_file, "rb") as file:
+            vocab_sha256 = hashlib.sha256(file.read()).hexdigest()
+        return {
+            "num_input_files": len(files),
+            "input_files_sha256": _digest(files),
+            "vocab_sha256": vocab_sha256,
+            "do_lower_case": self.do_lower_case,
+            "input_format": self.input_format,
+            "language": self.language,
+        }
+
+
+def _file_version(path):
+    status = os.stat(path)
+    return [path, status.st_size, status.st_mtime_ns]
+
+
+def _digest(content) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+class _FileJob(NamedTuple):
+    corpus: Corpus
+    path: str
+    piece: str
+
+
+def tokenize(
+    corpus: Corpus, work: str, workers: on_processes.Workers
+) -> list[str]:
+    """Makes the piece of each input file, unless it is there.
+
+    Returns:
+      Paths of the pieces, in the order of the files.
+    """
+    basis = corpus.describe()
+    for name in ("num_input_files", "input_files_sha256"):
+        del basis[name]
+    pieces = [
+        os.path.join(work, _digest([basis, _file_version(path)])[:20])
+        for path in corpus.input_files
+    ]
+    jobs = [
+        _FileJob(corpus, path, piece)
+        for path, piece in zip(corpus.input_files, pieces, strict=True)
+        if not os.path.exists(f"{piece}.json")
+    ]
+    weights = [os.path.getsize(job.path) for job in jobs]
+    for _ in workers.run(
+        _tokenize_file, jobs, weights, name="tokenize", unit="bytes"
+    ):
+        pass
+    return pieces
+
+
+def _tokenize_file(job: _FileJob) -> None:
+    corpus = job.corpus
+    statistics = documents_lib.ReadStatistics()
+    found = documents_lib.read_file(
+        job.path,
+        language=corpus.language,
+        input_format=corpus.input_format,
+        statistics=statistics,
+    )
+    function, vocab_size = _tokenizer(corpus.vocab_file, corpus.do_lower_case)
+    token_store.write_piece(
+        job.piece,
+        (document.sentences for document in found),
+        function,
+        vocab_size,
+    )
+    # Last: it says that the piece is whole.
+    token_store.write_json(f"{job.piece}.json", dataclasses.asdict(statistics))
+
+
+@functools.lru_cache(maxsize=1)
+def _tokenizer(vocab_file, do_lower_case):
+    """Returns strings [N] -> (ids [T], lengths [N]), once a process."""
+    tokenizer = tokenizer_lib.BertTokenizer(vocab_file, do_lower_case)
+    graph = tf.function(
+        tokenizer.__call__, input_signature=[tf.TensorSpec([None], tf.string)]
+    )
+
+    def function(sentences):
+        ids = graph(tf.constant(sentences))
+        return ids.flat_values.numpy(), ids.row_lengths().numpy()
+
+    return function, tokenizer.vocab_size
+
+
+def read_statistics(pieces: list[str]) -> dict:
+    """Returns what was seen while reading the files of pieces."""
+    total = documents_lib.ReadStatistics()
+    for piece in pieces:
+        with open(f"{piece}.json", encoding="utf-8") as file:
+            total.add(documents_lib.ReadStatistics(**json.load(file)))
+    return dataclasses.asdict(total)

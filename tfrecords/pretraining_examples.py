@@ -1,0 +1,223 @@
+"""Documents -> pre-training examples: pairs, masked, as arrays.
+
+The unit of work is a partition: some thousand documents, drawn at random from
+the corpus, that fit into memory. Random next segments come from the documents
+of the same partition. All that is random in an example comes from
+(`random_seed`, document, repetition), so it does not matter who makes it.
+
+N examples, S places in one.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from tfrecords import (
+    masking,
+    schema,
+    sentence_pairs,
+    serialization,
+    token_store,
+)
+
+# Places (N * S) that are worked on at a time: some 30 MB of arrays.
+_BLOCK_PLACES = 1 << 18
+
+# Streams of random numbers that are never the same.
+EXAMPLES, SHUFFLE, DEAL, HELD_OUT = range(4)
+
+
+def generator(
+    random_seed: int, stream: int, *numbers: int
+) -> np.random.Generator:
+    """Returns the generator of up to two numbers in a stream of a seed."""
+    counter = [0, 0, *numbers, *[0] * (2 - len(numbers))]
+    philox = np.random.Philox(
+        key=np.array([random_seed, stream], np.uint64),
+        counter=np.array(counter, np.uint64),
+    )
+    return np.random.Generator(philox)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What examples to make; names and defaults are the original's flags.
+
+    Raises:
+      ValueError: if a number is out of range.
+    """
+
+    max_seq_length: int = 128
+    max_predictions_per_seq: int = 20
+    random_seed: int = 12345
+    dupe_factor: int = 10
+    masked_lm_prob: float = 0.15
+    short_seq_prob: float = 0.1
+    do_whole_word_mask: bool = False
+
+    def __post_init__(self):
+        if not 5 <= self.max_seq_length < 1 << 16:
+            raise ValueError(
+                f"max_seq_length={self.max_seq_length} should be from 5, for "
+                "[CLS], two tokens and two [SEP], to 65535."
+            )
+        if not 1 <= self.max_predictions_per_seq <= self.max_seq_length:
+            raise ValueError(
+                f"max_predictions_per_seq={self.max_predictions_per_seq} "
+                f"should be from 1 to max_seq_length={self.max_seq_length}; "
+                "about max_seq_length * masked_lm_prob is usual."
+            )
+        if self.dupe_factor < 1 or self.random_seed < 0:
+            raise ValueError(
+                f"dupe_factor={self.dupe_factor} should be 1 or more and "
+                f"random_seed={self.random_seed} 0 or more."
+            )
+        for name in ("masked_lm_prob", "short_seq_prob"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} should be from 0 to 1; it "
+                    "is a probability."
+                )
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number for each dimension name of `schema.PRETRAINING`."""
+        return {
+            "max_seq_length": self.max_seq_length,
+            "max_predictions_per_seq": self.max_predictions_per_seq,
+        }
+
+
+def make_pairs(
+    documents: token_store.Documents, settings: Settings, shard: int
+) -> tuple[sentence_pairs.Pairs, np.ndarray]:
+    """Returns all pairs of a partition, shuffled, and [N] seeds of masking."""
+    found, seeds = [], []
+    for repetition in range(settings.dupe_factor):
+        for place, number in enumerate(documents.numbers.tolist()):
+            rng = generator(settings.random_seed, EXAMPLES, repetition, number)
+            pairs = sentence_pairs.pair(
+                documents,
+                place,
+                settings.max_seq_length - 3,  # [CLS], [SEP] and [SEP].
+                settings.short_seq_prob,
+                rng,
+            )
+            found.append(pairs)
+            seeds.append(
+                rng.integers(1 << 64, size=len(pairs.a_begin), dtype=np.uint64)
+            )
+    seeds = np.concatenate(seeds)
+    rng = generator(settings.random_seed, SHUFFLE, shard)
+    order = rng.permutation(len(seeds))
+    columns = zip(*found, strict=True)
+    pairs = [np.concatenate(column)[order] for column in columns]
+    return sentence_pairs.Pairs(*pairs), seeds[order]
+
+
+def pack(
+    tokens: np.ndarray,
+    pairs: sentence_pairs.Pairs,
+    vocabulary: masking.Vocabulary,
+    max_seq_length: int,
+) -> dict[str, np.ndarray]:
+    """Returns [CLS] A [SEP] B [SEP] of each pair as encoder inputs [N, S]."""
+    places = np.arange(max_seq_length)
+    a_end = 1 + pairs.a_end - pairs.a_begin  # [N], the place of the first SEP.
+    b_end = a_end + 1 + pairs.b_end - pairs.b_begin  # That of the second.
+    is_b = places > a_end[:, None]  # Padding too, until it is cleared below.
+    source = places + np.where(
+        is_b,
+        (pairs.b_begin - a_end - 1)[:, None],
+        (pairs.a_begin - 1)[:, None],
+    )  # [N, S]
+    ids = tokens.take(source, mode="clip").astype(np.int32)
+    ids[:, 0] = vocabulary.cls_id
+    rows = np.arange(len(ids))
+    ids[rows, a_end] = vocabulary.sep_id
+    ids[rows, b_end] = vocabulary.sep_id
+    is_token = places <= b_end[:, None]
+    return {
+        "input_word_ids": np.where(is_token, ids, 0),
+        "input_mask": is_token.astype(np.int32),
+        "input_type_ids": (is_b & is_token).astype(np.int32),
+    }
+
+
+def make_examples(
+    documents: token_store.Documents,
+    vocabulary: masking.Vocabulary,
+    settings: Settings,
+    shard: int,
+    statistics: dict[str, int],
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the examples of a partition in blocks.
+
+    Args:
+      documents: the partition.
+      vocabulary: of its tokens.
+      settings: what to make.
+      shard: number of the partition, for its order.
+      statistics: counts are added to it.
+
+    Yields:
+      The features of `schema.PRETRAINING`, each [N, ...].
+    """
+    all_pairs, all_seeds = make_pairs(documents, settings, shard)
+    block = max(1, _BLOCK_PLACES // settings.max_seq_length)
+    for begin in range(0, len(all_seeds), block):
+        pairs = sentence_pairs.Pairs(
+            *(column[begin : begin + block] for column in all_pairs)
+        )
+        features = pack(
+            documents.tokens, pairs, vocabulary, settings.max_seq_length
+        )
+        ids, num_tokens = (
+            features["input_word_ids"],
+            features["input_mask"].sum(axis=1),
+        )
+        masked = masking.mask(
+            ids,
+            num_tokens,
+            all_seeds[begin : begin + block],
+            vocabulary,
+            max_predictions_per_seq=settings.max_predictions_per_seq,
+            masked_lm_prob=settings.masked_lm_prob,
+            do_whole_word_mask=settings.do_whole_word_mask,
+        )
+        _count(statistics, pairs, num_tokens, masked, vocabulary)
+        yield features | {
+            "input_word_ids": masked.input_word_ids,
+            "masked_lm_positions": masked.positions,
+            "masked_lm_ids": masked.ids,
+            "masked_lm_weights": masked.weights,
+            "next_sentence_labels": pairs.is_random_next.astype(np.int32),
+        }
+
+
+def _count(statistics, pairs, num_tokens, masked, vocabulary):
+    rows = np.arange(len(num_tokens))[:, None]
+    shown = masked.input_word_ids[rows, masked.positions]
+    is_used = masked.weights > 0
+    for name, count in (
+        ("examples", len(num_tokens)),
+        ("random_next_examples", pairs.is_random_next.sum()),
+        ("truncated_examples", (pairs.num_truncated > 0).sum()),
+        ("truncated_tokens", pairs.num_truncated.sum()),
+        ("example_tokens", num_tokens.sum()),
+        ("predictions", is_used.sum()),
+        ("mask_tokens", (is_used & (shown == vocabulary.mask_id)).sum()),
+        ("kept_tokens", (is_used & (shown == masked.ids)).sum()),
+    ):
+        statistics[name] = statistics.get(name, 0) + int(count)
+
+
+def serialize(
+    blocks: Iterator[dict[str, np.ndarray]], settings: Settings
+) -> Iterator[bytes]:
+    """Yields each example of the blocks as a serialised tf.train.Example."""
+    for block in blocks:
+        yield from serialization.serialize_rows(
+            block, schema.PRETRAINING, settings.sizes
+        )

@@ -1,0 +1,266 @@
+"""Text files -> pre-training records, in steps that a rerun skips.
+
+First each input file is tokenised into a piece (token_store.py). Then the
+documents of all pieces are dealt at random into partitions of about a million
+tokens, and each partition becomes one shard. A process holds one document of
+text or one partition of tokens; the driver 48 bytes for each document.
+
+  <output_dir>/progress.jsonl   what is made, then a line for each shard
+  <output_dir>/train/           shards, their indices, manifest.json
+  <output_dir>/held_out/        the same, if documents are held out
+  <output_dir>/work/            pieces; removed in the end
+"""
+
+import dataclasses
+import glob
+import os
+import shutil
+from typing import NamedTuple
+
+import numpy as np
+from absl import logging
+
+from tfrecords import corpus as corpus_lib
+from tfrecords import masking, on_processes, progress, records, token_store
+from tfrecords import pretraining_examples as examples_lib
+from tfrecords import vocab as vocab_lib
+
+TRAIN, HELD_OUT = "train", "held_out"
+# So that a process needs little memory, and yet random segments come from
+# many documents.
+_PARTITION_TOKENS = 1_000_000
+_PARTITION_DOCUMENTS = 8
+
+
+def make_records(
+    corpus: corpus_lib.Corpus,
+    settings: examples_lib.Settings,
+    output_dir: str,
+    *,
+    num_shards: int | None = None,
+    held_out_prob: float = 0.0,
+    num_processes: int = 1,
+) -> dict[str, records.Manifest]:
+    """Makes the records of a corpus, or what is missing of them.
+
+    Args:
+      corpus: text and vocabulary.
+      settings: what examples to make. Held-out documents are masked once,
+        whatever the `dupe_factor`.
+      output_dir: where the folders `train` and `held_out` go.
+      num_shards: shards of `train`; None for about a million tokens each. The
+        records depend on it, and not on `num_processes`.
+      held_out_prob: share of the documents that go to `held_out`.
+      num_processes: workers; 1 works in this process.
+
+    Returns:
+      The manifest of each folder.
+
+    Raises:
+      ValueError: if the folder holds other records, or the corpus no text.
+      OSError: if the disk is full; nothing half-written is left.
+    """
+    entries = vocab_lib.read(corpus.vocab_file)
+    run = corpus.describe() | dataclasses.asdict(settings)
+    run |= {"num_shards": num_shards, "held_out_prob": held_out_prob}
+    names = [TRAIN, HELD_OUT] if held_out_prob else [TRAIN]
+    journal = progress.Journal(output_dir, run, names)
+    manifests = journal.finished_manifests()
+    if manifests:
+        logging.info("records in %s are whole already", output_dir)
+        return manifests
+    folders = [os.path.join(output_dir, name) for name in [*names, "work"]]
+    for folder in folders:
+        os.makedirs(folder, exist_ok=True)
+    try:
+        with on_processes.Workers(num_processes) as workers:
+            pieces = corpus_lib.tokenize(corpus, folders[-1], workers)
+            tables = deal(
+                token_store.places(pieces),
+                settings.random_seed,
+                num_shards,
+                held_out_prob,
+            )
+            vocabulary = masking.Vocabulary.of(entries)
+            for name in names:
+                _make_shards(
+                    name,
+                    tables[name],
+                    pieces,
+                    settings,
+                    vocabulary,
+                    journal,
+                    workers,
+                )
+    finally:
+        # What a worker was writing when it was stopped.
+        for folder in folders:
+            for path in glob.glob(os.path.join(glob.escape(folder), "*.tmp")):
+                os.remove(path)
+    read = corpus_lib.read_statistics(pieces)
+    for name in names:
+        manifests[name] = _manifest(
+            name, tables[name], settings, corpus, len(entries), journal, read
+        )
+        manifests[name].write(os.path.join(output_dir, name))
+    shutil.rmtree(folders[-1])
+    return manifests
+
+
+def deal(
+    table: np.ndarray,
+    random_seed: int,
+    num_shards: int | None,
+    held_out_prob: float,
+) -> dict[str, list[np.ndarray]]:
+    """Deals documents at random into sets, and each set into partitions.
+
+    Every partition is a uniform sample of its set, and their numbers of
+    documents differ by one at most: so the partner of a random next sentence
+    is uniform over the other documents of the set, though it is only looked
+    for in the partition.
+
+    Args:
+      table: all documents, as `token_store.places` gives them.
+      random_seed: of the deal.
+      num_shards: partitions of `train`; None for what fits the corpus.
+      held_out_prob: share of documents in `held_out`; one at least, unless 0.
+
+    Returns:
+      Set to partitions, each a part of the table.
+
+    Raises:
+      ValueError: if there is no document, or fewer than needed.
+    """
+    num_held_out = 0
+    if held_out_prob:
+        num_held_out = max(1, round(len(table) * held_out_prob))
+    if not len(table):
+        raise ValueError(
+            "There is no sentence with a token in the input files; check "
+            "--input_file and --input_format."
+        )
+    if num_held_out >= len(table):
+        raise ValueError(
+            f"held_out_prob={held_out_prob} leaves none of {len(table)} "
+            "documents to train on. Give more documents, or lower it to 0; "
+            "blank lines separate documents."
+        )
+    rng = examples_lib.generator(random_seed, examples_lib.HELD_OUT)
+    is_held_out = np.zeros(len(table), bool)
+    is_held_out[rng.permutation(len(table))[:num_held_out]] = True
+    rng = examples_lib.generator(random_seed, examples_lib.DEAL)
+    tables = {TRAIN: _partitions(table[~is_held_out], num_shards, rng)}
+    if num_held_out:
+        tables[HELD_OUT] = _partitions(table[is_held_out], None, rng)
+    return tables
+
+
+def _partitions(table, num_shards, rng):
+    if num_shards is None:
+        tokens = (table[:, 4] - table[:, 2]).sum()
+        num_shards = min(
+            round(tokens / _PARTITION_TOKENS),
+            len(table) // _PARTITION_DOCUMENTS,
+        )
+        num_shards = max(1, num_shards)
+    if num_shards > len(table):
+        raise ValueError(
+            f"num_shards={num_shards} exceeds the {len(table)} documents; a "
+            "shard holds whole documents. Lower --num_shards."
+        )
+    if len(table) < 2 * num_shards:
+        logging.warning(
+            "%d documents in %d shards: where a shard has one document, its "
+            "random next sentences come from that same document",
+            len(table),
+            num_shards,
+        )
+    # Each group of consecutive documents goes to different partitions.
+    num_groups = -(-len(table) // num_shards)
+    hands = np.tile(np.arange(num_shards), (num_groups, 1))
+    partition = rng.permuted(hands, axis=1).ravel()[: len(table)]
+    order = np.argsort(partition, kind="stable")
+    ends = np.cumsum(np.bincount(partition, minlength=num_shards))
+    return np.split(table[order], ends[:-1])
+
+
+class _ShardJob(NamedTuple):
+    path: str
+    pieces: list[str]
+    table: np.ndarray
+    shard: int
+    settings: examples_lib.Settings
+    vocabulary: masking.Vocabulary
+
+
+def _set_settings(name, settings):
+    if name == HELD_OUT:
+        return dataclasses.replace(settings, dupe_factor=1)
+    return settings
+
+
+def _make_shards(name, tables, pieces, settings, vocabulary, journal, workers):
+    jobs = []
+    for shard, table in enumerate(tables):
+        file_name = records.shard_name(name, shard, len(tables))
+        if not journal.has(name, file_name):
+            path = os.path.join(journal.output_dir, name, file_name)
+            jobs.append(
+                _ShardJob(
+                    path,
+                    pieces,
+                    table,
+                    shard,
+                    _set_settings(name, settings),
+                    vocabulary,
+                )
+            )
+    weights = [int((job.table[:, 4] - job.table[:, 2]).sum()) for job in jobs]
+    for _, (info, statistics) in workers.run(
+        _make_shard, jobs, weights, name=f"write {name}", unit="tokens"
+    ):
+        journal.add(name, info, statistics)
+
+
+def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
+    documents = token_store.read(job.pieces, job.table, job.vocabulary.size)
+    statistics = {
+        "documents": len(documents.numbers),
+        "sentences": len(documents.sentence_bounds) - 1,
+        "tokens": len(documents.tokens),
+    }
+    blocks = examples_lib.make_examples(
+        documents, job.vocabulary, job.settings, job.shard, statistics
+    )
+    serialized = examples_lib.serialize(blocks, job.settings)
+    return records.write_shard(job.path, serialized), statistics
+
+
+def _manifest(name, tables, settings, corpus, vocab_size, journal, read):
+    names = [
+        records.shard_name(name, shard, len(tables))
+        for shard in range(len(tables))
+    ]
+    shards, statistics = journal.read(name, names)
+    examples, predictions = statistics["examples"], statistics["predictions"]
+    statistics |= {
+        "random_next_share": statistics["random_next_examples"] / examples,
+        "mean_example_tokens": statistics["example_tokens"] / examples,
+        "masked_share": predictions / statistics["example_tokens"],
+        "mask_token_share": statistics["mask_tokens"] / predictions,
+        "kept_token_share": statistics["kept_tokens"] / predictions,
+        "corpus": read,
+    }
+    return records.Manifest(
+        schema_name="pretraining",
+        sizes=settings.sizes,
+        flags=journal.run,
+        vocabulary={
+            "sha256": journal.run["vocab_sha256"],
+            "size": vocab_size,
+            "do_lower_case": corpus.do_lower_case,
+        },
+        statistics=statistics,
+        shards=shards,
+    )

@@ -1,0 +1,124 @@
+"""Finished shards -> a journal that a rerun goes on from."""
+
+import json
+import os
+from collections.abc import Sequence
+
+from tfrecords import records
+from tfrecords import shards as shards_lib
+
+JOURNAL_NAME = "progress.jsonl"
+
+
+class Journal:
+    """A file with what is made, then one line for each finished shard.
+
+    It stays beside the records, so that a shard that is lost later can be
+    made again alone.
+
+    Args:
+      output_dir: the folder that holds one folder for each set of records.
+      run: all that the records depend on, as JSON has it.
+      names: of the sets.
+
+    Raises:
+      ValueError: if the folder holds records of another run.
+    """
+
+    def __init__(self, output_dir: str, run: dict, names: Sequence[str]):
+        self.output_dir = output_dir
+        self.run = json.loads(json.dumps(run))
+        self._names = list(names)
+        self._path = os.path.join(output_dir, JOURNAL_NAME)
+        lines = self._read_lines()
+        if lines:
+            self._compare(lines[0])
+        else:
+            self._check_no_records()
+            os.makedirs(output_dir, exist_ok=True)
+            lines = [self.run]
+        # Without the last line if a crash cut it.
+        with shards_lib.whole_file(self._path) as file:
+            for line in lines:
+                file.write(json.dumps(line).encode() + b"\n")
+        self._rows = {
+            (row["set"], row["shard"]["name"]): row for row in lines[1:]
+        }
+
+    def _read_lines(self):
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                lines = file.read().split("\n")
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in lines[:-1]]
+
+    def _compare(self, before):
+        for name in sorted({*before, *self.run}):
+            old, new = before.get(name), self.run.get(name)
+            if old != new:
+                raise ValueError(
+                    f"{self.output_dir!r} holds records made with "
+                    f"{name}={old}; now it is {name}={new}. Choose another "
+                    "--output_dir, or remove this one first."
+                )
+
+    def _check_no_records(self):
+        for name in self._names:
+            folder = os.path.join(self.output_dir, name)
+            if os.path.isdir(folder) and os.listdir(folder):
+                raise ValueError(
+                    f"{folder!r} is not empty, and {self._path!r} is not "
+                    "there to say what it holds. Choose another --output_dir, "
+                    "or remove this one first."
+                )
+
+    def has(self, set_name: str, shard_name: str) -> bool:
+        """Returns whether a shard is finished and still there."""
+        row = self._rows.get((set_name, shard_name))
+        path = os.path.join(self.output_dir, set_name, shard_name)
+        return (
+            row is not None
+            and os.path.exists(f"{path}.index")
+            and os.path.exists(path)
+            and os.path.getsize(path) == row["shard"]["num_bytes"]
+        )
+
+    def add(
+        self, set_name: str, shard: records.ShardInfo, statistics: dict
+    ) -> None:
+        """Writes down a finished shard."""
+        row = {
+            "set": set_name,
+            "shard": vars(shard),
+            "statistics": statistics,
+        }
+        self._rows[set_name, shard.name] = row
+        with open(self._path, "ab") as file:
+            file.write(json.dumps(row).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def read(
+        self, set_name: str, shard_names: Sequence[str]
+    ) -> tuple[list[records.ShardInfo], dict]:
+        """Returns finished shards, and their statistics added up."""
+        rows = [self._rows[set_name, name] for name in shard_names]
+        total: dict = {}
+        for row in rows:
+            for name, count in row["statistics"].items():
+                total[name] = total.get(name, 0) + count
+        return [records.ShardInfo(**row["shard"]) for row in rows], total
+
+    def finished_manifests(self) -> dict[str, records.Manifest]:
+        """Returns all manifests, or none if anything is missing."""
+        manifests = {}
+        for name in self._names:
+            folder = os.path.join(self.output_dir, name)
+            if not os.path.exists(os.path.join(folder, records.MANIFEST_NAME)):
+                return {}
+            manifests[name] = records.Manifest.read(folder)
+            for shard in manifests[name].shards:
+                if not self.has(name, shard.name):
+                    return {}
+        return manifests
