@@ -1,0 +1,246 @@
+"""Model, preprocessing -> SavedModel: strings or token ids in, answers out.
+
+Letters: N texts, B batch, S sequence, H hidden.
+
+Nothing of Keras goes into a SavedModel. With a Keras model attached to the
+exported object, `tf.saved_model.load` works and the C++ loader of TensorFlow
+Serving does not find the variables (keras 20095). So the variables stand in a
+plain list, and the functions close over the model.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+import keras
+import tensorflow as tf
+
+from bert_tf import checkpoints
+from tfrecords import schema
+
+SAVED_MODEL = "saved_model.pb"
+# TensorFlow Serving passes over this folder: it is for people and clients.
+EXTRA = "assets.extra"
+DESCRIPTION = "model.json"
+
+# Names of signatures; serving_default is one of the two others.
+DEFAULT = "serving_default"
+TEXT = "text"
+ENCODER = "encoder"
+
+Tensors = Mapping[str, tf.Tensor]
+
+
+def encoder_interface(outputs) -> dict[str, tf.Tensor | list[tf.Tensor]]:
+    """Returns encoder outputs as the interface of TF Hub names them.
+
+    "Common SavedModel APIs for text tasks", transformer text encoders.
+
+    Args:
+      outputs: record of `sequence_output` [B, S, H], `pooled_output` [B, H]
+        and `encoder_outputs`, [B, S, H] of every layer.
+
+    Returns:
+      Those by name, float32, and `default`, which is `pooled_output`.
+    """
+    values = tf.nest.map_structure(
+        lambda x: tf.cast(x, tf.float32), outputs._asdict()
+    )
+    values["encoder_outputs"] = list(values["encoder_outputs"])
+    return values | {"default": values["pooled_output"]}
+
+
+def flatten(outputs: Mapping) -> dict[str, tf.Tensor]:
+    """Returns what a signature can give: a list's parts by `name_<number>`."""
+    flat = {}
+    for name, value in outputs.items():
+        if isinstance(value, (list, tuple)):
+            flat |= {f"{name}_{i}": part for i, part in enumerate(value)}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _encoder_functions(encoder: keras.Model, sizes: schema.Sizes | None):
+    """Returns the callable of TF Hub and its signature."""
+    sizes = sizes or dict.fromkeys(("max_seq_length",))
+    specs = schema.batch_signature(schema.ENCODER_INPUTS, sizes)
+
+    @tf.function
+    def call(inputs, training=False):
+        return encoder_interface(encoder(inputs, training=training))
+
+    # Traced here, since what has no trace is not saved.
+    for training in (False, True):
+        call.get_concrete_function(specs, training=training)
+
+    @tf.function(input_signature=list(specs.values()))
+    def signature(input_word_ids, input_mask, input_type_ids):
+        inputs = (input_word_ids, input_mask, input_type_ids)
+        return flatten(call(dict(zip(specs, inputs, strict=True))))
+
+    return call, signature
+
+
+def _as_many(text_b: tf.Tensor, text_a: tf.Tensor) -> tf.Tensor:
+    """Returns `text_b`, or as many empty strings as there are in `text_a`."""
+    absent = tf.cast(tf.equal(tf.size(text_b), 0), tf.int32)
+    text_b = tf.concat([text_b, tf.fill([absent * tf.size(text_a)], "")], 0)
+    tf.debugging.assert_equal(
+        tf.size(text_b),
+        tf.size(text_a),
+        "text_b should have one string for each of text_a, or none at all.",
+    )
+    return tf.ensure_shape(text_b, text_a.shape)
+
+
+def _text_function(
+    function: Callable[..., Mapping], takes_pairs: bool
+) -> tf.types.experimental.PolymorphicFunction:
+    """Returns `function` of strings [N] with the names that clients use."""
+    strings = tf.TensorSpec([None], tf.string)
+    nothing = tf.constant([], tf.string)
+
+    # As a tensor, the default goes into the graph and so to every client.
+    @tf.function(input_signature=[strings, strings])
+    def of_pairs(text_a, text_b=nothing):
+        return function(text_a, _as_many(text_b, text_a))
+
+    @tf.function(input_signature=[strings])
+    def of_texts(text):
+        return function(text)
+
+    return of_pairs if takes_pairs else of_texts
+
+
+def _root(model: keras.Model, **parts) -> tf.train.Checkpoint:
+    """Returns an object to export, with variables and no Keras."""
+    root = tf.train.Checkpoint(**parts)
+    root.variables = [v.value for v in model.variables]
+    root.trainable_variables = [v.value for v in model.trainable_variables]
+    return root
+
+
+@contextlib.contextmanager
+def _new_export(path: str, overwrite: bool) -> Iterator[str]:
+    """Yields a folder to fill that becomes `path` when it is whole."""
+    path = os.path.normpath(path)
+    in_the_way = os.path.exists(path) and not (
+        os.path.isdir(path) and not os.listdir(path)
+    )
+    is_export = os.path.isfile(os.path.join(path, SAVED_MODEL))
+    if in_the_way and not (overwrite and is_export):
+        hint = (
+            "pass overwrite to replace it"
+            if is_export
+            else "it holds something other than a SavedModel; move it away"
+        )
+        raise ValueError(
+            f"{path} is there already; give a new folder, or {hint}."
+        )
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with checkpoints.atomic_folder(path) as folder:
+        try:
+            yield folder
+        except tf.errors.OpError as error:
+            # What TensorFlow calls a full disk.
+            raise OSError(None, error.message) from error
+
+
+def _save(root, folder: str, signatures: Mapping, description: Mapping) -> None:
+    tf.saved_model.save(root, folder, signatures=dict(signatures))
+    os.makedirs(os.path.join(folder, EXTRA), exist_ok=True)
+    checkpoints.write_json(
+        os.path.join(folder, EXTRA, DESCRIPTION), description
+    )
+
+
+def export_encoder(
+    encoder: keras.Model,
+    sizes: schema.Sizes | None,
+    path: str,
+    *,
+    description: Mapping | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Writes a SavedModel with the text-encoder interface of TF Hub.
+
+    `tf.saved_model.load(path)(inputs, training=False)` takes and returns
+    dicts; `serving_default` takes the same tensors and returns them with
+    `encoder_outputs` as `encoder_outputs_0` and so on. `trainable_variables`
+    are there for fine-tuning.
+
+    Args:
+      encoder: a dict of `schema.ENCODER_INPUTS` -> a record as
+        `encoder_interface` takes it.
+      sizes: `{"max_seq_length": S}`; None for any S.
+      path: folder to write, whole or not at all.
+      description: what to say in `assets.extra/model.json`.
+      overwrite: whether to replace a SavedModel that is there.
+
+    Raises:
+      ValueError: if `path` is taken.
+      OSError: if it cannot be written.
+    """
+    with _new_export(path, overwrite) as folder:
+        call, signature = _encoder_functions(encoder, sizes)
+        root = _root(encoder)
+        root.__call__ = call
+        _save(
+            root,
+            folder,
+            {DEFAULT: signature, ENCODER: signature},
+            description or {},
+        )
+
+
+def export_text(
+    model: keras.Model,
+    preprocess: tf.Module,
+    path: str,
+    *,
+    answer: Callable[[Mapping, Tensors], Tensors],
+    takes_pairs: bool,
+    encoder: keras.Model,
+    default: str = TEXT,
+    description: Mapping | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Writes a SavedModel that takes strings; the tokenizer is inside.
+
+    Signatures: `text` maps strings to answers, its inputs are `text`, or
+    `text_a` and an optional `text_b`; `encoder` is that of `export_encoder`;
+    `serving_default` is one of them. When loaded, `loaded(inputs)` is the
+    encoder as in `export_encoder`, and `loaded.text(...)` and
+    `loaded.preprocess(...)` take strings.
+
+    Args:
+      model: a batch -> its outputs.
+      preprocess: strings [N], one or two of them -> a batch. Keeps the
+        tables it needs as attributes.
+      path: folder to write, whole or not at all.
+      answer: outputs of the model and the batch -> named tensors [N, ...].
+      takes_pairs: whether `preprocess` takes two lists of strings.
+      encoder: the encoder inside the model, as for `export_encoder`.
+      default: which signature is `serving_default`.
+      description: what to say in `assets.extra/model.json`.
+      overwrite: whether to replace a SavedModel that is there.
+
+    Raises:
+      ValueError: if `path` is taken.
+      OSError: if it cannot be written.
+    """
+
+    def answer_texts(*texts):
+        batch = preprocess(*texts)
+        return dict(answer(model(batch, training=False), batch))
+
+    with _new_export(path, overwrite) as folder:
+        call, of_ids = _encoder_functions(encoder, None)
+        root = _root(model, tables=preprocess)
+        root.__call__ = call
+        root.preprocess = _text_function(preprocess, takes_pairs)
+        root.text = _text_function(answer_texts, takes_pairs)
+        signatures = {TEXT: root.text, ENCODER: of_ids}
+        signatures[DEFAULT] = signatures[default]
+        _save(root, folder, signatures, description or {})

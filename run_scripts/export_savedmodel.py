@@ -1,0 +1,194 @@
+"""Trained model folder -> SavedModel that takes raw strings.
+
+    python -m run_scripts.export_savedmodel \
+      --model_dir=runs/sst2 --export_dir=exports/sst2
+
+Tokenizer and vocabulary are inside; a client needs TensorFlow and
+tensorflow_text. Its signature `serving_default` maps
+
+    classification  text_a, text_b -> label, probabilities, logits
+    regression      text_a, text_b -> score
+    fill_mask       text with [MASK] in it -> tokens, probabilities
+    encoder         input_word_ids, input_mask, input_type_ids ->
+                    sequence_output, pooled_output, encoder_outputs_0, ...
+
+`text_b` may be left out. The first three have the last as their signature
+`encoder`, and the last takes strings by its signature `text`.
+"""
+
+import os
+from collections.abc import Mapping
+
+import keras
+from absl import flags, logging
+
+from bert_tf import checkpoints, config, export, models
+from run_scripts import common_flags, text_signatures
+from tfrecords import tokenizer
+
+# By task of the model; the first is the default.
+KINDS = {
+    "pretraining": ("fill_mask", "encoder"),
+    "classification": ("classification", "encoder"),
+    "regression": ("regression", "encoder"),
+}
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_string(
+    "model_dir",
+    None,
+    "Folder of a run, or of one of its checkpoints.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "export_dir",
+    None,
+    "Folder to write the SavedModel to.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_enum(
+    "kind",
+    "auto",
+    ["auto", "classification", "regression", "fill_mask", "encoder"],
+    "What `serving_default` answers; auto: what the model was trained for.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "max_seq_length",
+    None,
+    "Tokens at which texts are cut; default: as in training.",
+    lower_bound=5,
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "top_k",
+    5,
+    "Candidates for each [MASK].",
+    lower_bound=1,
+    flag_values=FLAGS,
+)
+flags.DEFINE_bool(
+    "overwrite",
+    False,
+    "Replace the SavedModel in --export_dir, if there is one.",
+    flag_values=FLAGS,
+)
+common_flags.require(FLAGS, "model_dir", "export_dir")
+
+
+def load_model(folder: str, description: Mapping) -> keras.Model:
+    """Returns the model of a model folder, with its weights."""
+    sizes = config.BertConfig.from_json_file(
+        os.path.join(folder, checkpoints.CONFIG)
+    )
+    task = description.get("task")
+    if task == "pretraining":
+        model = models.BertPretrainer(sizes)
+    elif task == "classification":
+        model = models.BertClassifier(sizes, len(description["labels"]))
+    elif task == "regression":
+        model = models.BertRegressor(sizes)
+    else:
+        raise ValueError(
+            f"{os.path.join(folder, checkpoints.DESCRIPTION)} has task "
+            f"{task!r}; expected one of {', '.join(KINDS)}."
+        )
+    checkpoints.load_weights(model, folder)
+    return model
+
+
+def load_tokenizer(
+    folder: str, description: Mapping, vocab_size: int
+) -> tokenizer.BertTokenizer:
+    """Returns the tokenizer that the model was trained with."""
+    vocab_file = os.path.join(folder, checkpoints.VOCABULARY)
+    if not os.path.isfile(vocab_file):
+        raise ValueError(
+            f"{vocab_file} is missing, so strings cannot be read. Copy the "
+            "vocabulary there that the training records were made with."
+        )
+    found = tokenizer.BertTokenizer(
+        vocab_file, description.get("do_lower_case", True)
+    )
+    if found.vocab_size > vocab_size:
+        raise ValueError(
+            f"{vocab_file} has {found.vocab_size} entries, the model "
+            f"vocab_size={vocab_size}. Use the model's own vocabulary."
+        )
+    return found
+
+
+def find_length(description: Mapping, config) -> int:
+    """Returns S, from the flag or else as in training."""
+    length = FLAGS.max_seq_length or description.get(
+        "max_seq_length", config.max_position_embeddings
+    )
+    if length > config.max_position_embeddings:
+        raise ValueError(
+            f"--max_seq_length={length} exceeds the model's "
+            f"max_position_embeddings={config.max_position_embeddings}."
+        )
+    return length
+
+
+def find_kind(task: str) -> str:
+    """Returns the kind of export, from the flag or else by the task."""
+    kinds = KINDS[task]
+    if FLAGS.kind not in ("auto", *kinds):
+        raise ValueError(
+            f"--kind={FLAGS.kind} does not fit a model of task {task!r}; "
+            f"it can be exported as {' or '.join(kinds)}."
+        )
+    return kinds[0] if FLAGS.kind == "auto" else FLAGS.kind
+
+
+def main(argv: list[str]) -> None:
+    """Exports as the flags say."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    folder = checkpoints.find(FLAGS.model_dir)
+    description = checkpoints.read_json(
+        os.path.join(folder, checkpoints.DESCRIPTION)
+    )
+    model = load_model(folder, description)
+    kind = find_kind(description["task"])
+    words = load_tokenizer(folder, description, model.config.vocab_size)
+    length = find_length(description, model.config)
+    answer = {
+        "classification": lambda: text_signatures.make_classify(
+            description["labels"]
+        ),
+        "regression": lambda: text_signatures.score,
+        "fill_mask": lambda: text_signatures.make_fill(words, FLAGS.top_k),
+        "encoder": lambda: text_signatures.encode,
+    }[kind]()
+    preprocess = (
+        text_signatures.MaskedTexts
+        if kind == "fill_mask"
+        else text_signatures.Pairs
+    )
+    export.export_text(
+        model.encoder if kind == "encoder" else model,
+        preprocess(words, length),
+        FLAGS.export_dir,
+        answer=answer,
+        takes_pairs=kind != "fill_mask",
+        encoder=model.encoder,
+        default=export.ENCODER if kind == "encoder" else export.TEXT,
+        description=description
+        | {
+            "kind": kind,
+            "max_seq_length": length,
+            "vocab_sha256": words.sha256,
+        },
+        overwrite=FLAGS.overwrite,
+    )
+    logging.info("%s of %s written to %s", kind, folder, FLAGS.export_dir)
+
+
+def run() -> None:
+    """Runs `main` as a console command."""
+    common_flags.run(main)
+
+
+if __name__ == "__main__":
+    run()
