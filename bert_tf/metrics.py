@@ -71,9 +71,8 @@ def compute(
       labels: [N] of the same kind.
 
     Raises:
-      ValueError: if the two differ in number, are fewer than two (no
-        correlation has a meaning then) or are not finite; or for a name that
-        is no metric.
+      ValueError: if the two differ in number or are fewer than two, since no
+        correlation has a meaning then; or for a name that is no metric.
     """
     predictions, labels = np.asarray(predictions), np.asarray(labels)
     if predictions.shape != labels.shape or predictions.ndim != 1:
@@ -84,13 +83,6 @@ def compute(
     if len(labels) < 2:
         raise ValueError(
             f"{len(labels)} labelled example; a score needs 2 or more."
-        )
-    wrong = np.flatnonzero(~np.isfinite(predictions))
-    if len(wrong):
-        raise ValueError(
-            f"{len(wrong)} of {len(predictions)} predictions are not finite, "
-            f"the first is number {wrong[0]}. The training has diverged: "
-            "lower --learning_rate."
         )
     unknown = sorted(set(names) - set(METRICS))
     if unknown:

@@ -1,10 +1,16 @@
-"""Sentence batches -> classification or regression losses.
+"""Batches of sentences -> classification or regression losses, scores.
 
 The tasks themselves, their columns, labels and metrics, are rows of a table
 in tfrecords/glue_tables.py: to a model they differ by the number of classes.
 """
 
-from bert_tf import losses, models
+import functools
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import losses, metrics, models
 from bert_tf.tasks import task
 from tfrecords import schema
 
@@ -48,7 +54,9 @@ def classification_task(name: str, num_classes: int) -> task.Task:
     return task.Task(
         name=name,
         schema=schema.CLASSIFICATION,
-        build_model=lambda config: models.BertClassifier(config, num_classes),
+        build_model=functools.partial(
+            models.BertClassifier, num_classes=num_classes
+        ),
         losses=_classification_losses,
         accuracies=_accuracies,
     )
@@ -62,4 +70,51 @@ def regression_task(name: str) -> task.Task:
         build_model=models.BertRegressor,
         losses=_regression_losses,
         accuracies=lambda outputs, batch: {},
+    )
+
+
+def label_name(bert_task: task.Task) -> str:
+    """Returns the feature that holds a task's labels."""
+    (name,) = set(bert_task.schema) - set(schema.ENCODER_INPUTS)
+    return name
+
+
+def predicted_labels(outputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Returns [N] class ids, or [N] scores, from the model's outputs."""
+    if "predictions" in outputs:
+        return outputs["predictions"]
+    return outputs["logits"].argmax(axis=-1)
+
+
+def score(
+    bert_task: task.Task,
+    metric_names: Iterable[str],
+    outputs: Mapping[str, np.ndarray],
+    labels: np.ndarray,
+) -> dict[str, float]:
+    """Returns "loss" and each named metric.
+
+    Args:
+      bert_task: from `classification_task` or `regression_task`.
+      metric_names: keys of `metrics.METRICS`.
+      outputs: the model's, for N examples.
+      labels: [N] class ids or scores.
+
+    Raises:
+      ValueError: as `metrics.compute` does; or if an output is not finite.
+    """
+    for output in outputs.values():
+        if not np.isfinite(output).all():
+            raise ValueError(
+                "Outputs are not finite: the training has diverged. Lower "
+                "--learning_rate."
+            )
+    batch = {
+        label_name(bert_task): tf.constant(labels),
+        "is_real_example": tf.ones(len(labels)),
+    }
+    means = bert_task.losses(outputs, batch).values()
+    loss = sum(float(mean.value()) for mean in means)
+    return {"loss": loss} | metrics.compute(
+        metric_names, predicted_labels(outputs), labels
     )

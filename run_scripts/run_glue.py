@@ -1,0 +1,390 @@
+"""GLUE files, or a table of one's own -> a fine-tuned model, predictions.
+
+    python -m run_scripts.run_glue \
+      --task_name=SST-2 --data_dir=glue/SST-2 --init_checkpoint=runs/tiny \
+      --do_train --do_eval --do_predict --output_dir=runs/sst-2
+
+Makes the records first, keeps the model that is best on dev in `best/`, writes
+`eval_results.json` and, in `predictions/`, what the GLUE site takes. Without
+--init_checkpoint it trains from scratch. AX is predicted by a model of MNLI:
+
+    python -m run_scripts.run_glue \
+      --task_name=AX --data_dir=glue/AX --init_checkpoint=runs/mnli \
+      --do_predict --output_dir=runs/ax
+
+A table of one's own takes the flags that make_glue_records shows.
+"""
+
+import math
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import flags, logging
+
+from bert_tf import (
+    checkpoints,
+    evaluation,
+    reporting,
+    strategies,
+    training,
+)
+from bert_tf.tasks import glue
+from bert_tf.tasks import task as task_lib
+from run_scripts import common_flags, glue_flags
+from tfrecords import batches, glue_tables, records, schema
+
+FLAGS = flags.FlagValues()
+glue_flags.define_data(FLAGS)
+common_flags.define_vocabulary(FLAGS)
+common_flags.define_max_seq_length(FLAGS)
+common_flags.define_model(FLAGS)
+common_flags.define_training(FLAGS, learning_rate=5e-5, train_batch_size=32)
+# Once an epoch, unless the flag says otherwise.
+FLAGS.set_default("save_checkpoints_steps", None)
+flags.DEFINE_string(
+    "records_dir",
+    None,
+    "Folder for the records; default: records in --output_dir.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_bool("do_train", False, "Whether to train.", flag_values=FLAGS)
+flags.DEFINE_bool(
+    "do_eval",
+    False,
+    "Whether to evaluate on dev, and to keep the best model in training.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_bool(
+    "do_predict", False, "Whether to predict the test sets.", flag_values=FLAGS
+)
+flags.DEFINE_float(
+    "num_train_epochs",
+    3.0,
+    "Times that the training rows are seen.",
+    lower_bound=0.0,
+    flag_values=FLAGS,
+)
+flags.DEFINE_float(
+    "warmup_proportion",
+    0.1,
+    "Share of the optimizer steps in which the learning rate rises.",
+    lower_bound=0.0,
+    upper_bound=1.0,
+    flag_values=FLAGS,
+)
+common_flags.require(FLAGS, "output_dir")
+
+
+class Run(NamedTuple):
+    """What the stages below work on."""
+
+    task: glue_tables.GlueTask
+    bert_task: task_lib.Task
+    model: keras.Model
+    sets: dict[str, records.Records]  # By split.
+    sizes: dict[str, int]
+    vocab_file: str
+    description: dict  # For model.json.
+
+
+def find_source() -> str | None:
+    """Returns the model folder to begin with, if the flags name one.
+
+    To train, that is --init_checkpoint; else the model that was trained in
+    --output_dir, or --init_checkpoint if none was.
+    """
+    if not FLAGS.do_train:
+        try:
+            return checkpoints.find(FLAGS.output_dir)
+        except ValueError:
+            if not FLAGS.init_checkpoint:
+                raise
+    return FLAGS.init_checkpoint and checkpoints.find(FLAGS.init_checkpoint)
+
+
+def open_records(task, tokenizer) -> dict[str, records.Records]:
+    """Returns split to records; makes those that are missing.
+
+    Raises:
+      ValueError: if a split that the flags need is not there.
+    """
+    folder = FLAGS.records_dir or os.path.join(FLAGS.output_dir, "records")
+    splits = glue_flags.make_records(FLAGS, task, tokenizer, folder)
+    for flag, kind in (
+        ("do_train", "train"),
+        ("do_eval", "dev"),
+        ("do_predict", "test"),
+    ):
+        has_split = any(split.startswith(kind) for split in splits)
+        if FLAGS[flag].value and not has_split:
+            raise ValueError(
+                f"--{flag} needs a {kind} file of {task.name}; there is only "
+                f"{', '.join(splits)}. Add the file, or leave the flag away."
+            )
+    return {split: records.Records.open(splits[split]) for split in splits}
+
+
+def prepare(strategy, source: str | None) -> Run:
+    """Makes or opens the records, and builds a model with its first weights."""
+    task = glue_flags.find_task(FLAGS)
+    tokenizer, vocab_file = glue_flags.find_tokenizer(FLAGS, source)
+    config = common_flags.find_config(FLAGS, tokenizer.vocab_size, source)
+    # run_classifier.py: main.
+    if FLAGS.max_seq_length > config.max_position_embeddings:
+        raise ValueError(
+            f"--max_seq_length={FLAGS.max_seq_length} is more than the "
+            "model's max_position_embeddings="
+            f"{config.max_position_embeddings}. Lower it."
+        )
+    sets = open_records(task, tokenizer)
+    if task.is_regression:
+        bert_task = glue.regression_task(task.name)
+    else:
+        bert_task = glue.classification_task(task.name, len(task.labels))
+    model = training.build_model(
+        bert_task,
+        config,
+        strategy,
+        seed=FLAGS.seed,
+        precision=FLAGS.precision,
+    )
+    description = {
+        "task": "regression" if task.is_regression else "classification",
+        "task_name": task.name,
+        "labels": list(task.labels),
+        "do_lower_case": tokenizer.do_lower_case,
+        "max_seq_length": FLAGS.max_seq_length,
+    }
+    sizes = {"max_seq_length": FLAGS.max_seq_length}
+    return Run(task, bert_task, model, sets, sizes, vocab_file, description)
+
+
+def load_trained(run: Run, folder: str) -> None:
+    """Loads encoder and head of a model that has the task's labels."""
+    path = os.path.join(folder, checkpoints.DESCRIPTION)
+    labels = checkpoints.read_json(path).get("labels")
+    if labels != list(run.task.labels):
+        raise ValueError(
+            f"{folder} predicts labels {labels}; {run.task.name} has "
+            f"{list(run.task.labels)}. Add --do_train, or give the output_dir "
+            "of a run with these labels."
+        )
+    checkpoints.load_weights(run.model, folder)
+
+
+def make_predict(run: Run) -> Callable[[str], dict[str, np.ndarray]]:
+    """Returns split -> named outputs for each of its examples."""
+    prediction_step = evaluation.make_prediction_step(run.model)
+
+    def predict(split: str) -> dict[str, np.ndarray]:
+        return evaluation.predict(
+            prediction_step,
+            batches.evaluation_batches(
+                run.sets[split],
+                schema.ENCODER_INPUTS,
+                run.sizes,
+                batch_size=FLAGS.eval_batch_size,
+                vocab_size=run.model.config.vocab_size,
+            ),
+        )
+
+    return predict
+
+
+def make_evaluate(run: Run, predict) -> Callable[[], dict[str, dict]]:
+    """Returns () -> {dev split: {name: value}}, the loss and all metrics."""
+    name = glue.label_name(run.bert_task)
+    features = {name: run.bert_task.schema[name]}
+    labels = {}
+    for split, found in run.sets.items():
+        if split.startswith("dev"):
+            serialized = tf.constant(found.get(np.arange(len(found))))
+            parsed = schema.parse(serialized, features, run.sizes)
+            labels[split] = parsed[name].numpy()
+
+    return lambda: {
+        split: glue.score(
+            run.bert_task, run.task.metrics, predict(split), labels[split]
+        )
+        for split in labels
+    }
+
+
+def newest_step() -> int:
+    """Returns the step from which a run in --output_dir goes on."""
+    folder = os.path.join(FLAGS.output_dir, "checkpoints")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    steps = [name.rpartition("-")[2] for name in names]
+    return max((int(step) for step in steps if step.isdigit()), default=0)
+
+
+def make_keep_best(run: Run, evaluate) -> Callable[[int], None]:
+    """Returns step -> None, which evaluates and keeps the best in `best/`."""
+    best_dir = os.path.join(FLAGS.output_dir, "best")
+    start_step = newest_step()
+    writers: dict[str, reporting.Writer] = {}
+
+    def keep_best(step: int) -> None:
+        results = evaluate()
+        for split, values in results.items():
+            if split not in writers:
+                folder = os.path.join(FLAGS.output_dir, "logs", split)
+                writers[split] = reporting.Writer(folder, start_step)
+            writers[split].write(step, values)
+            logging.info(
+                "%s, step %d  %s", split, step, reporting.format_values(values)
+            )
+        # The first dev set decides: for MNLI that is the matched one.
+        value = next(iter(results.values()))[run.task.best_metric]
+        state_path = os.path.join(best_dir, checkpoints.STATE)
+        if os.path.exists(state_path):
+            if value <= checkpoints.read_json(state_path)["value"]:
+                return
+        with checkpoints.atomic_folder(best_dir) as folder:
+            checkpoints.save_model(
+                folder,
+                run.model,
+                description=run.description,
+                vocab_file=run.vocab_file,
+            )
+            state = {"step": step, "metric": run.task.best_metric}
+            checkpoints.write_json(
+                os.path.join(folder, checkpoints.STATE),
+                state | {"value": value},
+            )
+
+    return keep_best
+
+
+def train(run: Run, strategy, on_checkpoint) -> None:
+    """Trains for --num_train_epochs."""
+    found = run.sets["train"]
+
+    def training_batches(batch_size, start_batch):
+        return batches.training_batches(
+            found,
+            run.bert_task.schema,
+            run.sizes,
+            batch_size=batch_size,
+            seed=FLAGS.seed,
+            start_batch=start_batch,
+            vocab_size=run.model.config.vocab_size,
+        )
+
+    # run_classifier.py: main.
+    steps_per_epoch = len(found) / FLAGS.train_batch_size
+    num_train_steps = max(1, int(steps_per_epoch * FLAGS.num_train_epochs))
+    steps = {
+        "num_train_steps": num_train_steps,
+        "num_warmup_steps": int(num_train_steps * FLAGS.warmup_proportion),
+    }
+    settings = {
+        "task": run.task.name,
+        "config": run.model.config.to_dict(),
+        "sizes": run.sizes,
+        "records": found.manifest.digest,
+        "init_checkpoint": FLAGS.init_checkpoint,
+    }
+    settings |= steps | common_flags.run_settings(FLAGS)
+    keywords = steps | common_flags.training_keywords(FLAGS)
+    if keywords["save_checkpoints_steps"] is None:
+        keywords["save_checkpoints_steps"] = math.ceil(steps_per_epoch)
+    begins = "from scratch: no --init_checkpoint"
+    if FLAGS.init_checkpoint:
+        begins = f"encoder of {FLAGS.init_checkpoint}"
+    logging.info(
+        "%s  examples %d  epochs %g  steps %d  %s",
+        run.task.name,
+        len(found),
+        FLAGS.num_train_epochs,
+        num_train_steps,
+        begins,
+    )
+    training.check_run(FLAGS.output_dir, settings)
+    common_flags.write_run_flags(FLAGS, FLAGS.output_dir)
+    training.train(
+        run.bert_task,
+        run.model,
+        training_batches,
+        strategy=strategy,
+        settings=settings,
+        description=run.description,
+        vocab_file=run.vocab_file,
+        tokens_per_example=FLAGS.max_seq_length,
+        on_checkpoint=on_checkpoint,
+        **keywords,
+    )
+
+
+def write_predictions(task: glue_tables.GlueTask, name: str, outputs) -> None:
+    """Writes `predictions/<name>.tsv` in the layout of the GLUE site."""
+    predicted = glue.predicted_labels(outputs)
+    if task.is_regression:
+        low, high = task.score_range or (-np.inf, np.inf)
+        values = [f"{score:.4f}" for score in np.clip(predicted, low, high)]
+    else:
+        values = [task.labels[label] for label in predicted]
+    folder = os.path.join(FLAGS.output_dir, "predictions")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{name}.tsv")
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        file.write("index\tprediction\n")
+        file.writelines(f"{row}\t{value}\n" for row, value in enumerate(values))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(f"{path}.tmp", path)
+    logging.info("%s  rows %d", path, len(values))
+
+
+def main(argv: list[str]) -> None:
+    """Makes records, trains, evaluates and predicts, as the flags say."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
+        raise ValueError(
+            "Nothing to do: add one or more of --do_train, --do_eval and "
+            "--do_predict."
+        )
+    strategy = strategies.make_strategy(
+        FLAGS.distribution_strategy, FLAGS.virtual_devices
+    )
+    source = find_source()
+    run = prepare(strategy, source)
+    predict = make_predict(run)
+    evaluate = make_evaluate(run, predict)
+    if FLAGS.do_train:
+        if source:
+            checkpoints.load_encoder(run.model, source)
+        keep_best = make_keep_best(run, evaluate) if FLAGS.do_eval else None
+        train(run, strategy, keep_best)
+        source = checkpoints.find(FLAGS.output_dir)
+    load_trained(run, source)
+    if FLAGS.do_eval:
+        results = evaluate()
+        checkpoints.write_json(
+            os.path.join(FLAGS.output_dir, "eval_results.json"),
+            {
+                "task_name": run.task.name,
+                "step": checkpoints.step_of(source),
+                "best_metric": run.task.best_metric,
+                **results,
+            },
+        )
+        for split, values in results.items():
+            logging.info("%s  %s", split, reporting.format_values(values))
+    if FLAGS.do_predict:
+        for split, name in run.task.predictions.items():
+            if split in run.sets:
+                write_predictions(run.task, name, predict(split))
+
+
+def run() -> None:
+    """Runs `main` as a console command."""
+    common_flags.run(main)
+
+
+if __name__ == "__main__":
+    run()
