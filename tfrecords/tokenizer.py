@@ -40,7 +40,8 @@ def _clean(strings: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
     if not do_lower_case:
         return strings
     # ASCII first and by bytes: ICU alone would turn I into a dotless i where
-    # the machine's language is Turkish.
+    # the machine's language is Turkish. This ICU knows Unicode 13, so capitals
+    # that came later (Vithkuqi, ten Latin ones) stay capitals.
     strings = tf.strings.lower(tf.strings.lower(strings), "utf-8")
     strings = tf_text.normalize_utf8(strings, "NFD")
     return tf.strings.regex_replace(strings, _ACCENTS, "")

@@ -228,11 +228,16 @@ def write(entries: list[str], path: str) -> None:
     _check(entries, path)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     aside = f"{path}.tmp"
-    with open(aside, "wb") as file:
-        file.write(to_bytes(entries))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
+    try:
+        with open(aside, "wb") as file:
+            file.write(to_bytes(entries))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except OSError:  # Such as a full disk.
+        if os.path.exists(aside):
+            os.remove(aside)
+        raise
 
 
 def read(path: str) -> list[str]:
