@@ -7,7 +7,6 @@ import itertools
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-import tensorflow as tf
 import tokenizers
 from absl import logging
 
@@ -70,7 +69,10 @@ def count_words(
     Returns:
       Occurrences of each word.
     """
-    # Only learning needs tf.text, and tokenizer.py imports this module.
+    # Here, because reading a vocabulary should not cost these imports, and
+    # because tokenizer.py imports this module.
+    import tensorflow as tf
+
     from tfrecords import tokenizer
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])

@@ -1,0 +1,82 @@
+import logging
+import os
+
+import pytest
+from absl import flags
+
+from run_scripts import make_vocab
+from tfrecords import vocab
+
+TEXT = """The captain sailed north.
+The ship sails north again.
+
+Captains sail ships.
+A ship sailed.
+"""
+
+
+@pytest.fixture
+def make(tmp_path):
+    (tmp_path / "a.txt").write_text(TEXT * 3)
+    (tmp_path / "b.txt").write_text(TEXT)
+
+    def run(*more):
+        make_vocab.main(
+            [
+                "make_vocab",
+                f"--input_file={tmp_path}/a.txt,{tmp_path}/b.txt",
+                f"--output_file={tmp_path}/out/vocab.txt",
+                *more,
+            ]
+        )
+        return vocab.read(f"{tmp_path}/out/vocab.txt")
+
+    return run
+
+
+def test_a_vocabulary_is_written_and_counts_are_logged(make, caplog):
+    caplog.set_level(logging.INFO)
+    entries = make("--vocab_size=150")
+    assert len(entries) == 150
+    assert "ship" in entries
+    last = caplog.records[-1].getMessage()
+    for part in (
+        "vocab.txt  documents 6  sentences 16  words 76",
+        "entries 150  coverage 1.00000  seconds ",
+    ):
+        assert part in last
+
+
+def test_a_cased_vocabulary_has_capitals(make):
+    entries = make("--vocab_size=170", "--nodo_lower_case")
+    assert {"T", "C"} <= set(entries)
+
+
+def test_the_same_command_again_changes_nothing(make):
+    assert make("--vocab_size=150") == make("--vocab_size=150")
+
+
+def test_another_vocabulary_is_overwritten_only_when_told(make, tmp_path):
+    first = make("--vocab_size=150")
+    with pytest.raises(ValueError, match="vocab.txt is there with other.*--ov"):
+        make("--vocab_size=140")
+    assert vocab.read(f"{tmp_path}/out/vocab.txt") == first
+    assert len(make("--vocab_size=140", "--overwrite")) == 140
+
+
+def test_mistakes_are_explained_and_leave_nothing(make, tmp_path):
+    (tmp_path / "empty.txt").touch()
+    for more, message in (
+        (["--input_file=none*.txt"], "'none.*' matches no file"),
+        ([f"--input_file={tmp_path}/empty.txt"], "no sentence in any of the 1"),
+        (["--vocab_size=104"], "vocab_size=104 is too small"),
+        (["--language=English"], "language='English'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make(*more)
+    assert not os.path.exists(tmp_path / "out")
+
+
+def test_input_and_output_are_required():
+    with pytest.raises(flags.Error, match="input_file"):
+        make_vocab.main(["make_vocab", "--output_file=vocab.txt"])

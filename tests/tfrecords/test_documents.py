@@ -1,0 +1,282 @@
+import gzip
+import logging
+
+import pytest
+
+from tfrecords import documents
+
+SENTENCES = """The sea was calm.
+The ship lay still.
+Nobody spoke.
+
+A cat sat by the door.
+It slept.
+
+
+One sentence alone.
+"""
+BOOK = """THE SHIP
+
+The old captain looked at the sea, which was calm and
+grey. A white sail was coming
+from the north. He called
+the crew.
+
+“Be ready!” he said, and Mr. Smith
+nodded.
+"""
+WIKI = """<doc id="1" url="?curid=1" title="Ships &amp; Sails">
+Ships &amp; Sails
+
+A ship floats. R&amp;D made it &lt;big&gt;.
+History.
+It sank.
+
+</doc>
+<doc id="2" url="?curid=2" title="Stub">
+Stub
+
+
+</doc>
+<doc id="3" url="?curid=3" title="Cat">
+Cat
+
+A cat sleeps.
+</doc>
+"""
+
+
+@pytest.fixture
+def make(tmp_path):
+    def make_file(content, name="input.txt"):
+        path = tmp_path / name
+        data = content.encode() if isinstance(content, str) else content
+        path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+        return str(path)
+
+    return make_file
+
+
+def read(*paths, **settings):
+    statistics = documents.ReadStatistics()
+    found = list(
+        documents.read_documents(paths, statistics=statistics, **settings)
+    )
+    return found, statistics
+
+
+def test_sentences_are_lines_and_documents_end_at_blank_lines(make):
+    path = make(SENTENCES)
+    found, statistics = read(path)
+    assert found == [
+        (
+            ["The sea was calm.", "The ship lay still.", "Nobody spoke."],
+            f"{path}:1",
+        ),
+        (["A cat sat by the door.", "It slept."], f"{path}:5"),
+        (["One sentence alone."], f"{path}:9"),
+    ]
+    assert statistics == documents.ReadStatistics(
+        files=1, documents=3, one_sentence_documents=1, sentences=6
+    )
+
+
+def test_wrapped_lines_are_joined_and_a_book_is_one_document(make):
+    path = make(BOOK)
+    found, _ = read(path)
+    assert found == [
+        (
+            [
+                "THE SHIP",
+                "The old captain looked at the sea, which was calm and grey.",
+                "A white sail was coming from the north.",
+                "He called the crew.",
+                "“Be ready!” he said, and Mr. Smith nodded.",
+            ],
+            f"{path}:1",
+        )
+    ]
+
+
+def test_wikiextractor_documents_lose_title_and_escapes(make):
+    path = make(WIKI)
+    found, statistics = read(path)
+    assert found == [
+        (
+            ["A ship floats.", "R&D made it <big>.", "History.", "It sank."],
+            f"{path}:1",
+        ),
+        (["A cat sleeps."], f"{path}:14"),
+    ]
+    assert statistics.documents == 2
+    assert statistics.unclosed_documents == 0
+
+
+def test_a_first_line_that_is_not_the_title_is_kept(make):
+    path = make('<doc id="1" title="Sea">\nA cat sleeps.\n</doc>\n')
+    assert read(path)[0][0].sentences == ["A cat sleeps."]
+
+
+def test_gz_and_carriage_returns_and_byte_order_mark_make_no_difference(make):
+    plain = make(SENTENCES)
+    packed = make(SENTENCES, "input.txt.gz")
+    windows = make(
+        b"\xef\xbb\xbf" + SENTENCES.replace("\n", "\r\n").encode(), "w.txt"
+    )
+    wanted = [document.sentences for document in read(plain)[0]]
+    for path in (packed, windows):
+        assert [document.sentences for document in read(path)[0]] == wanted
+
+
+def test_format_of_real_corpora_is_guessed(shared_data):
+    for folder, wanted in (
+        ("bert_sample", "sentences"),
+        ("gutenberg", "text"),
+        ("wikipedia", "wikiextractor"),
+    ):
+        for path in sorted((shared_data / "pretrain" / folder).iterdir())[:20]:
+            with path.open(encoding="utf-8") as file:
+                lines = [line for _, line in zip(range(200), file)]  # noqa: B905
+            assert documents.guess_format(lines) == wanted, path
+
+
+def test_lines_with_a_blank_line_after_each_are_text():
+    assert documents.guess_format(["One.", "", "Two.", ""]) == "text"
+    assert documents.guess_format(["One.", "Two.", ""]) == "sentences"
+    assert documents.guess_format([]) == "text"
+
+
+def test_a_given_format_is_not_guessed(make):
+    path = make(SENTENCES)
+    found, _ = read(path, input_format="text")
+    assert len(found) == 1
+    assert len(found[0].sentences) == 6
+
+
+def test_language_decides_where_sentences_end(make):
+    path = make("Das gilt z.B. für Dr. Meier und ihn. Es ist so.\n")
+    found, _ = read(path, language="de")
+    assert found[0].sentences == [
+        "Das gilt z.B. für Dr. Meier und ihn.",
+        "Es ist so.",
+    ]
+
+
+def test_files_read_apart_are_files_read_together(make):
+    paths = [make(SENTENCES, "a.txt"), make(BOOK, "b.txt"), make(WIKI, "c")]
+    together, statistics = read(*paths)
+    apart, total = [], documents.ReadStatistics()
+    for path in paths:
+        part = documents.ReadStatistics()
+        apart += documents.read_file(path, statistics=part)
+        total.add(part)
+    assert apart == together
+    assert total == statistics
+    assert "documents 6" in str(total)
+
+
+def test_documents_come_before_their_file_is_read_to_the_end(make, monkeypatch):
+    path = make("A b.\nC d.\n\n" * 10_000)
+    seen = []
+    lines = documents._read_bytes
+    monkeypatch.setattr(
+        documents,
+        "_read_bytes",
+        lambda path: (seen.append(1) or line for line in lines(path)),
+    )
+    next(documents.read_documents([path]))
+    assert len(seen) <= 201
+
+
+# Bad input.
+
+
+def test_invalid_utf8_is_replaced_counted_and_located(make, caplog):
+    path = make(b"Fine \xef\xbf\xbd.\nA b\xffd.\nTwo \xff\xfe bad.\n")
+    found, statistics = read(path)
+    assert found[0].sentences[1] == "A b\ufffdd."
+    assert statistics.invalid_characters == 3
+    assert f"{path}:2: byte 0xff is not UTF-8" in caplog.text
+    assert "3 invalid pieces" in caplog.text
+
+
+def test_an_empty_file_among_others_is_counted_and_named(make, caplog):
+    caplog.set_level(logging.WARNING)
+    empty, blank = make("", "empty.txt"), make(" \n\n", "blank.txt")
+    _, statistics = read(make(SENTENCES), empty, blank)
+    assert (statistics.files, statistics.empty_files) == (3, 2)
+    assert f"{empty} has no sentence" in caplog.text
+
+
+def test_no_sentence_in_any_file_is_an_error(make):
+    empty, stub = make("", "empty.txt"), make('<doc title="A">\nA\n</doc>')
+    with pytest.raises(
+        ValueError, match="no sentence in any of the 2 input files"
+    ):
+        read(empty, stub)
+
+
+def test_an_unclosed_doc_is_kept_counted_and_located(make, caplog):
+    text = '<doc title="A">\nA\nOne.\n<doc title="B">\nB\nTwo.\n'
+    found, statistics = read(make(text))
+    assert [d.sentences for d in found] == [["One."], ["Two."]]
+    assert statistics.unclosed_documents == 2
+    assert ":1: this <doc> is not closed before line 4" in caplog.text
+
+
+def test_text_outside_of_doc_is_an_error(make):
+    path = make(WIKI + "stray\n")
+    with pytest.raises(ValueError, match=r"input.txt:19: 'stray' stands outs"):
+        read(path)
+    with pytest.raises(ValueError, match=r"txt:1: 'The sea.*--input_format"):
+        read(make(SENTENCES), input_format="wikiextractor")
+
+
+@pytest.mark.parametrize("cut", [-4, -12, 20])
+def test_a_truncated_gz_is_named(make, tmp_path, cut):
+    path = make(SENTENCES, "input.gz")
+    data = (tmp_path / "input.gz").read_bytes()
+    (tmp_path / "input.gz").write_bytes(data[:cut])
+    with pytest.raises(ValueError, match=r"input.gz is a damaged or trunc"):
+        read(path)
+
+
+def test_a_gz_that_is_none_is_named(make, tmp_path):
+    (tmp_path / "b.gz").write_text(SENTENCES)
+    with pytest.raises(ValueError, match=r"b.gz is a damaged or truncated"):
+        read(str(tmp_path / "b.gz"))
+    path = make(gzip.compress(SENTENCES.encode()), "packed.txt")
+    with pytest.raises(ValueError, match=r"should end in .gz"):
+        read(path)
+
+
+def test_utf16_is_refused(make):
+    with pytest.raises(ValueError, match="is UTF-16, UTF-8 was expected"):
+        read(make(SENTENCES.encode("utf-16")))
+
+
+def test_unknown_formats_languages_and_paths_are_refused(make):
+    path = make(SENTENCES)
+    with pytest.raises(ValueError, match="input_format='html' should be one"):
+        read(path, input_format="html")
+    with pytest.raises(ValueError, match="language='English' is not a code"):
+        read(path, language="English")
+    with pytest.raises(ValueError, match="No input file at .*none"):
+        read(path + "none")
+
+
+def test_inputs_are_sorted_once_and_from_several_globs(make, tmp_path):
+    paths = [make("A.", name) for name in ("b.txt", "a.txt", "c.md")]
+    found = documents.expand_inputs(f"{tmp_path}/*.txt, {tmp_path}/[ac]*")
+    assert found == sorted(paths)
+    assert documents.expand_inputs(paths) == sorted(paths)
+
+
+def test_a_pattern_that_matches_nothing_is_named(make, tmp_path):
+    make("A.")
+    with pytest.raises(ValueError, match=r"'.*\*\.none' matches no file"):
+        documents.expand_inputs(f"{tmp_path}/*.txt,{tmp_path}/*.none")
+    with pytest.raises(ValueError, match="It is a folder: give"):
+        documents.expand_inputs(str(tmp_path))
+    with pytest.raises(ValueError, match="No input file is named"):
+        documents.expand_inputs(" , ")
