@@ -19,7 +19,7 @@ def shared_data() -> pathlib.Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny_vocab_file() -> str:
     """A vocabulary that knows the words of tests/data."""
     return str(DATA / "vocab.txt")
@@ -31,10 +31,43 @@ def tiny_config():
     from bert_tf import config
 
     return config.BertConfig(
-        vocab_size=sum(1 for _ in open(DATA / "vocab.txt", encoding="utf-8")),
+        vocab_size=len((DATA / "vocab.txt").read_text().splitlines()),
         hidden_size=16,
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=64,
     )
+
+
+@pytest.fixture
+def make_batch():
+    """(config, rows, tokens, predictions) -> a random pre-training batch."""
+    import numpy as np
+
+    def make(config, rows=4, tokens=12, predictions=3, seed=0):
+        rng = np.random.default_rng(seed)
+        lengths = rng.integers(predictions + 1, tokens + 1, rows)
+        lengths[0] = tokens
+        mask = np.arange(tokens) < lengths[:, None]
+        weights = rng.integers(0, 2, (rows, predictions))
+        weights[0] = 1
+        return {
+            "input_word_ids": rng.integers(
+                0, config.vocab_size, (rows, tokens), np.int32
+            )
+            * mask.astype(np.int32),
+            "input_mask": mask.astype(np.int32),
+            "input_type_ids": rng.integers(0, 2, (rows, tokens), np.int32),
+            "masked_lm_positions": rng.integers(
+                0, lengths[:, None], (rows, predictions), np.int32
+            ),
+            "masked_lm_ids": rng.integers(
+                0, config.vocab_size, (rows, predictions), np.int32
+            ),
+            "masked_lm_weights": weights.astype(np.float32),
+            "next_sentence_labels": rng.integers(0, 2, rows, np.int32),
+            "is_real_example": np.ones(rows, np.float32),
+        }
+
+    return make
