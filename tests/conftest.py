@@ -25,7 +25,7 @@ def tiny_vocab_file() -> str:
     return str(DATA / "vocab.txt")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny_config():
     """A BERT of two layers, quick on any machine."""
     from bert_tf import config
