@@ -283,6 +283,16 @@ class RunCheckpoints:
         """Returns the folder of the checkpoint after `step` updates."""
         return os.path.join(self.folder, f"{_PREFIX}{step:08d}")
 
+    def _slots(self) -> dict:
+        """Returns the slots by name, without the model's own name in theirs.
+
+        Keras numbers the models of a process: the same command after another
+        training gives other names.
+        """
+        own = f"/{self.model.name}/"
+        slots = self.optimizer.slots()
+        return {name.replace(own, "/", 1): slots[name] for name in slots}
+
     def save(self, step: int) -> None:
         """Writes one checkpoint, then removes the oldest over `keep`."""
         with atomic_folder(self.path(step)) as folder:
@@ -292,7 +302,7 @@ class RunCheckpoints:
                 description=self.description,
                 vocab_file=self.vocab_file,
             )
-            slots = {n: s.numpy() for n, s in self.optimizer.slots().items()}
+            slots = {n: s.numpy() for n, s in self._slots().items()}
             _write_tensors(slots, os.path.join(folder, OPTIMIZER))
             write_json(
                 os.path.join(folder, STATE),
@@ -322,7 +332,7 @@ class RunCheckpoints:
                 "from the checkpoint before."
             )
         path = os.path.join(folder, OPTIMIZER)
-        _assign(self.optimizer.slots(), _read_tensors(path), path)
+        _assign(self._slots(), _read_tensors(path), path)
         self.optimizer.step.assign(state["step"])
         logging.info("goes on from step %d of %s", state["step"], folder)
         return state["step"]
