@@ -17,25 +17,17 @@ A table of one's own takes the flags that make_glue_records shows.
 
 import math
 import os
-from collections.abc import Callable
-from typing import NamedTuple
 
-import keras
-import numpy as np
-import tensorflow as tf
 from absl import flags, logging
 
 from bert_tf import (
     checkpoints,
-    evaluation,
-    reporting,
     strategies,
     training,
 )
 from bert_tf.tasks import glue
-from bert_tf.tasks import task as task_lib
-from run_scripts import common_flags, glue_flags
-from tfrecords import batches, glue_tables, records, schema
+from run_scripts import common_flags, glue_flags, glue_results
+from tfrecords import batches, records
 
 FLAGS = flags.FlagValues()
 glue_flags.define_data(FLAGS)
@@ -79,18 +71,6 @@ flags.DEFINE_float(
 common_flags.require(FLAGS, "output_dir")
 
 
-class Run(NamedTuple):
-    """What the stages below work on."""
-
-    task: glue_tables.GlueTask
-    bert_task: task_lib.Task
-    model: keras.Model
-    sets: dict[str, records.Records]  # By split.
-    sizes: dict[str, int]
-    vocab_file: str
-    description: dict  # For model.json.
-
-
 def find_source() -> str | None:
     """Returns the model folder to begin with, if the flags name one.
 
@@ -128,7 +108,7 @@ def open_records(task, tokenizer) -> dict[str, records.Records]:
     return {split: records.Records.open(splits[split]) for split in splits}
 
 
-def prepare(strategy, source: str | None) -> Run:
+def prepare(strategy, source: str | None) -> glue_results.Run:
     """Makes or opens the records, and builds a model with its first weights."""
     task = glue_flags.find_task(FLAGS)
     tokenizer, vocab_file = glue_flags.find_tokenizer(FLAGS, source)
@@ -160,10 +140,12 @@ def prepare(strategy, source: str | None) -> Run:
         "max_seq_length": FLAGS.max_seq_length,
     }
     sizes = {"max_seq_length": FLAGS.max_seq_length}
-    return Run(task, bert_task, model, sets, sizes, vocab_file, description)
+    return glue_results.Run(
+        task, bert_task, model, sets, sizes, vocab_file, description
+    )
 
 
-def load_trained(run: Run, folder: str) -> None:
+def load_trained(run: glue_results.Run, folder: str) -> None:
     """Loads encoder and head of a model that has the task's labels."""
     path = os.path.join(folder, checkpoints.DESCRIPTION)
     labels = checkpoints.read_json(path).get("labels")
@@ -176,91 +158,7 @@ def load_trained(run: Run, folder: str) -> None:
     checkpoints.load_weights(run.model, folder)
 
 
-def make_predict(run: Run) -> Callable[[str], dict[str, np.ndarray]]:
-    """Returns split -> named outputs for each of its examples."""
-    prediction_step = evaluation.make_prediction_step(run.model)
-
-    def predict(split: str) -> dict[str, np.ndarray]:
-        return evaluation.predict(
-            prediction_step,
-            batches.evaluation_batches(
-                run.sets[split],
-                schema.ENCODER_INPUTS,
-                run.sizes,
-                batch_size=FLAGS.eval_batch_size,
-                vocab_size=run.model.config.vocab_size,
-            ),
-        )
-
-    return predict
-
-
-def make_evaluate(run: Run, predict) -> Callable[[], dict[str, dict]]:
-    """Returns () -> {dev split: {name: value}}, the loss and all metrics."""
-    name = glue.label_name(run.bert_task)
-    features = {name: run.bert_task.schema[name]}
-    labels = {}
-    for split, found in run.sets.items():
-        if split.startswith("dev"):
-            serialized = tf.constant(found.get(np.arange(len(found))))
-            parsed = schema.parse(serialized, features, run.sizes)
-            labels[split] = parsed[name].numpy()
-
-    return lambda: {
-        split: glue.score(
-            run.bert_task, run.task.metrics, predict(split), labels[split]
-        )
-        for split in labels
-    }
-
-
-def newest_step() -> int:
-    """Returns the step from which a run in --output_dir goes on."""
-    folder = os.path.join(FLAGS.output_dir, "checkpoints")
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    steps = [name.rpartition("-")[2] for name in names]
-    return max((int(step) for step in steps if step.isdigit()), default=0)
-
-
-def make_keep_best(run: Run, evaluate) -> Callable[[int], None]:
-    """Returns step -> None, which evaluates and keeps the best in `best/`."""
-    best_dir = os.path.join(FLAGS.output_dir, "best")
-    start_step = newest_step()
-    writers: dict[str, reporting.Writer] = {}
-
-    def keep_best(step: int) -> None:
-        results = evaluate()
-        for split, values in results.items():
-            if split not in writers:
-                folder = os.path.join(FLAGS.output_dir, "logs", split)
-                writers[split] = reporting.Writer(folder, start_step)
-            writers[split].write(step, values)
-            logging.info(
-                "%s, step %d  %s", split, step, reporting.format_values(values)
-            )
-        # The first dev set decides: for MNLI that is the matched one.
-        value = next(iter(results.values()))[run.task.best_metric]
-        state_path = os.path.join(best_dir, checkpoints.STATE)
-        if os.path.exists(state_path):
-            if value <= checkpoints.read_json(state_path)["value"]:
-                return
-        with checkpoints.atomic_folder(best_dir) as folder:
-            checkpoints.save_model(
-                folder,
-                run.model,
-                description=run.description,
-                vocab_file=run.vocab_file,
-            )
-            state = {"step": step, "metric": run.task.best_metric}
-            checkpoints.write_json(
-                os.path.join(folder, checkpoints.STATE),
-                state | {"value": value},
-            )
-
-    return keep_best
-
-
-def train(run: Run, strategy, on_checkpoint) -> None:
+def train(run: glue_results.Run, strategy, on_checkpoint) -> None:
     """Trains for --num_train_epochs."""
     found = run.sets["train"]
 
@@ -320,26 +218,6 @@ def train(run: Run, strategy, on_checkpoint) -> None:
     )
 
 
-def write_predictions(task: glue_tables.GlueTask, name: str, outputs) -> None:
-    """Writes `predictions/<name>.tsv` in the layout of the GLUE site."""
-    predicted = glue.predicted_labels(outputs)
-    if task.is_regression:
-        low, high = task.score_range or (-np.inf, np.inf)
-        values = [f"{score:.4f}" for score in np.clip(predicted, low, high)]
-    else:
-        values = [task.labels[label] for label in predicted]
-    folder = os.path.join(FLAGS.output_dir, "predictions")
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"{name}.tsv")
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
-        file.write("index\tprediction\n")
-        file.writelines(f"{row}\t{value}\n" for row, value in enumerate(values))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(f"{path}.tmp", path)
-    logging.info("%s  rows %d", path, len(values))
-
-
 def main(argv: list[str]) -> None:
     """Makes records, trains, evaluates and predicts, as the flags say."""
     common_flags.parse(FLAGS, argv, __doc__)
@@ -353,32 +231,30 @@ def main(argv: list[str]) -> None:
     )
     source = find_source()
     run = prepare(strategy, source)
-    predict = make_predict(run)
-    evaluate = make_evaluate(run, predict)
+    predict = glue_results.make_predict(run, FLAGS.eval_batch_size)
+    evaluate = glue_results.make_evaluate(run, predict)
     if FLAGS.do_train:
         if source:
             checkpoints.load_encoder(run.model, source)
-        keep_best = make_keep_best(run, evaluate) if FLAGS.do_eval else None
+        keep_best = None
+        if FLAGS.do_eval:
+            keep_best = glue_results.make_keep_best(
+                run, evaluate, FLAGS.output_dir
+            )
         train(run, strategy, keep_best)
         source = checkpoints.find(FLAGS.output_dir)
     load_trained(run, source)
     if FLAGS.do_eval:
-        results = evaluate()
-        checkpoints.write_json(
-            os.path.join(FLAGS.output_dir, "eval_results.json"),
-            {
-                "task_name": run.task.name,
-                "step": checkpoints.step_of(source),
-                "best_metric": run.task.best_metric,
-                **results,
-            },
+        glue_results.write_results(
+            run, evaluate(), checkpoints.step_of(source), FLAGS.output_dir
         )
-        for split, values in results.items():
-            logging.info("%s  %s", split, reporting.format_values(values))
     if FLAGS.do_predict:
         for split, name in run.task.predictions.items():
             if split in run.sets:
-                write_predictions(run.task, name, predict(split))
+                path = os.path.join(
+                    FLAGS.output_dir, "predictions", f"{name}.tsv"
+                )
+                glue_results.write_predictions(run.task, path, predict(split))
 
 
 def run() -> None:

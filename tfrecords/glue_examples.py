@@ -262,9 +262,11 @@ def _make_encoder(tokenizer, num_texts: int, max_seq_length: int):
             tokenizer.cls_id,
             tokenizer.sep_id,
         )
-        used = tf.add_n([part.row_lengths() for part in tokens])
-        # [CLS], and a [SEP] for each text.
-        return packed, used + 1 + num_texts > max_seq_length
+        lengths = [part.row_lengths() for part in tokens]
+        needed = 2 + tf.add_n(lengths)  # With [CLS] and [SEP].
+        for length in lengths[1:]:
+            needed += tf.cast(length > 0, length.dtype)  # Another [SEP].
+        return packed, needed > max_seq_length
 
     return encode
 

@@ -1,0 +1,351 @@
+"""run_glue end to end with a two-layer model, and its users' mistakes."""
+
+import json
+import re
+
+import pytest
+import safetensors.numpy
+
+from run_scripts import run_glue
+
+SAILING = ["The ship", "A white sail", "The captain", "The crew", "The sea"]
+SAYING = ["was coming", "looked", "told them", "came near", "was lost"]
+
+
+@pytest.fixture(scope="module")
+def base_flags(tmp_path_factory, tiny_config, tiny_vocab_file):
+    """Flags that every run from scratch needs."""
+    path = tmp_path_factory.mktemp("config") / "bert_config.json"
+    tiny_config.to_json_file(path)
+    return [
+        f"--vocab_file={tiny_vocab_file}",
+        f"--bert_config_file={path}",
+        "--max_seq_length=16",
+        "--train_batch_size=8",
+        "--eval_batch_size=4",
+        "--learning_rate=1e-3",
+        "--num_train_epochs=2",
+        "--log_every_steps=2",
+    ]
+
+
+def write_cola(folder, with_dev=True):
+    folder.mkdir()
+    rows = [
+        f"made\t{n % 2}\t\t{' '.join((a, b) if n % 2 else (b, a))} .\n"
+        for n, (a, b) in enumerate((a, b) for a in SAILING for b in SAYING)
+    ]
+    (folder / "train.tsv").write_text("".join(rows))
+    if with_dev:
+        (folder / "dev.tsv").write_text("".join(rows[:9]))
+    (folder / "test.tsv").write_text(
+        "index\tsentence\n0\tThe sea\n1\tsea The\n2\tThe ship\n"
+    )
+    return folder
+
+
+def write_pairs(folder, header, rows, **files):
+    folder.mkdir()
+    for split, file in files.items():
+        lines = ["\t".join(header if split != "test" else header[:-1])]
+        lines += [
+            "\t".join(row if split != "test" else row[:-1]) for row in rows
+        ]
+        (folder / file).write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def run(*flags):
+    run_glue.main(["run_glue", *map(str, flags)])
+
+
+def read_json(path):
+    return json.loads(path.read_text())
+
+
+def read_predictions(path):
+    header, *lines = path.read_text().splitlines()
+    assert header == "index\tprediction"
+    rows = [line.split("\t") for line in lines]
+    assert [row[0] for row in rows] == [str(n) for n in range(len(rows))]
+    return [row[1] for row in rows]
+
+
+@pytest.fixture(scope="module")
+def cola_run(tmp_path_factory, base_flags):
+    """A finished run of CoLA: its flags, with the output folder."""
+    folder = tmp_path_factory.mktemp("cola")
+    output = folder / "run"
+    flags = [
+        "--task_name=cola",
+        f"--data_dir={write_cola(folder / 'CoLA')}",
+        f"--output_dir={output}",
+        "--do_train",
+        "--do_eval",
+        "--do_predict",
+        *base_flags,
+    ]
+    run(*flags)
+    return flags, output
+
+
+def test_cola_end_to_end(cola_run, tiny_vocab_file):
+    flags, output = cola_run
+    results = read_json(output / "eval_results.json")
+    assert set(results["dev"]) == {"loss", "matthews_correlation"}
+    steps = [
+        json.loads(line)["step"]
+        for line in (output / "logs/dev/steps.jsonl").read_text().splitlines()
+    ]
+    # 25 rows in batches of 8 are 3 steps and a bit; 2 epochs are 6 steps.
+    assert steps == [4, 6]
+    assert results["step"] in steps
+    best = read_json(output / "best/state.json")
+    assert best["step"] == results["step"]
+    assert best["value"] == results["dev"]["matthews_correlation"]
+    description = read_json(output / "best/model.json")
+    assert description["labels"] == ["0", "1"]
+    assert description["task_name"] == "CoLA"
+    vocabulary = (output / "best/vocab.txt").read_bytes()
+    with open(tiny_vocab_file, "rb") as file:
+        assert vocabulary == file.read()
+    predictions = read_predictions(output / "predictions/CoLA.tsv")
+    assert len(predictions) == 3
+    assert set(predictions) <= {"0", "1"}
+
+    # The same command again changes nothing; so does one that only predicts.
+    (output / "predictions/CoLA.tsv").unlink()
+    run(*flags)
+    assert read_json(output / "eval_results.json") == results
+    assert read_predictions(output / "predictions/CoLA.tsv") == predictions
+    (output / "predictions/CoLA.tsv").unlink()
+    run(
+        "--task_name=CoLA",
+        flags[1],
+        flags[2],
+        "--max_seq_length=16",
+        "--do_predict",
+    )
+    assert read_predictions(output / "predictions/CoLA.tsv") == predictions
+
+
+def test_a_run_begins_with_the_encoder_of_a_model_folder(cola_run, tmp_path):
+    (task_name, data_dir, *_), first = cola_run
+    output = tmp_path / "second"
+    run(
+        task_name,
+        data_dir,
+        f"--output_dir={output}",
+        f"--init_checkpoint={first}",
+        "--do_train",
+        "--max_seq_length=16",
+        "--num_train_epochs=0",  # One step.
+        "--learning_rate=0",
+    )
+
+    def weights(folder):
+        return safetensors.numpy.load_file(folder / "model.safetensors")
+
+    before = weights(first / "best")
+    after = weights(output / "checkpoints/step-00000001")
+    for name, weight in before.items():
+        is_same = (weight == after[name]).all()
+        if name.startswith("encoder/"):
+            assert is_same, name
+        elif name.endswith("kernel"):
+            assert not is_same, name
+
+
+def test_sts_b_end_to_end_without_a_dev_file(tmp_path, base_flags):
+    rows = [
+        [str(n), f"{SAILING[n % 5]} .", f"{SAILING[n * 3 % 5]} .", f"{n % 6}"]
+        for n in range(40)
+    ]
+    folder = write_pairs(
+        tmp_path / "STS-B",
+        ["index", "sentence1", "sentence2", "score"],
+        rows,
+        train="train.tsv",
+        test="test.tsv",
+    )
+    output = tmp_path / "run"
+    run(
+        "--task_name=STS-B",
+        f"--data_dir={folder}",
+        f"--output_dir={output}",
+        "--do_train",
+        "--do_eval",
+        "--do_predict",
+        "--dev_share=0.3",
+        *base_flags,
+    )
+    results = read_json(output / "eval_results.json")
+    assert set(results["dev"]) == {"loss", "pearson", "spearman"}
+    assert results["best_metric"] == "spearman"
+    scores = read_predictions(output / "predictions/STS-B.tsv")
+    assert len(scores) == 40
+    assert all(0 <= float(score) <= 5 for score in scores)
+
+
+def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(tmp_path, base_flags):
+    labels = ["neutral", "contradiction", "entailment"]
+    rows = [
+        [str(n), SAILING[n % 5], SAYING[n % 4], labels[n % 3]]
+        for n in range(12)
+    ]
+    header = ["index", "sentence1", "sentence2", "gold_label"]
+    files = {
+        name: f"{name}.tsv"
+        for name in ("train", "dev_matched", "dev_mismatched")
+    }
+    folder = write_pairs(tmp_path / "MNLI", header, rows, **files)
+    for split, count in (("matched", 4), ("mismatched", 5)):
+        lines = ["\t".join(row[:-1]) for row in [header, *rows[:count]]]
+        (folder / f"test_{split}.tsv").write_text("\n".join(lines) + "\n")
+    output = tmp_path / "run"
+    run(
+        "--task_name=MNLI",
+        f"--data_dir={folder}",
+        f"--output_dir={output}",
+        "--do_train",
+        "--do_eval",
+        "--do_predict",
+        *base_flags,
+    )
+    results = read_json(output / "eval_results.json")
+    assert results["dev_matched"] == results["dev_mismatched"]
+    matched = read_predictions(output / "predictions/MNLI-m.tsv")
+    mismatched = read_predictions(output / "predictions/MNLI-mm.tsv")
+    assert matched == mismatched[:4]
+    assert len(mismatched) == 5
+    assert set(mismatched) <= set(labels)
+
+    diagnostic = write_pairs(
+        tmp_path / "AX", header, rows, test="diagnostic.tsv"
+    )
+    run(
+        "--task_name=AX",
+        f"--data_dir={diagnostic}",
+        f"--init_checkpoint={output}",
+        f"--output_dir={tmp_path / 'ax'}",
+        "--max_seq_length=16",
+        "--do_predict",
+    )
+    predicted = read_predictions(tmp_path / "ax/predictions/AX.tsv")
+    assert predicted[:5] == mismatched
+    with pytest.raises(ValueError, match="--do_train needs a train file of AX"):
+        run(
+            "--task_name=AX",
+            f"--data_dir={diagnostic}",
+            f"--output_dir={tmp_path / 'ax2'}",
+            "--do_train",
+            *base_flags,
+        )
+
+
+def test_a_stopped_run_goes_on_to_the_same_weights(
+    cola_run, tmp_path, monkeypatch
+):
+    flags, whole = cola_run
+    output = tmp_path / "stopped"
+    flags = [*flags, f"--output_dir={output}"]
+    write = run_glue.glue_results.reporting.Writer.write
+
+    def stop(self, step, values):
+        write(self, step, values)
+        if step == 6 and "matthews_correlation" in values:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_glue.glue_results.reporting.Writer, "write", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(*flags)
+    assert not (output / "eval_results.json").exists()
+    monkeypatch.undo()
+    run(*flags)
+    for name in ("eval_results.json", "checkpoints/step-00000006/state.json"):
+        assert read_json(output / name) == read_json(whole / name)
+    lines = (output / "logs/dev/steps.jsonl").read_text()
+    assert lines == (whole / "logs/dev/steps.jsonl").read_text()
+
+
+def mistake(message, *flags):
+    with pytest.raises(ValueError, match=message):
+        run(*flags)
+
+
+def test_mistakes_of_flags(tmp_path, base_flags):
+    data = [
+        "--task_name=CoLA",
+        f"--data_dir={write_cola(tmp_path / 'CoLA', with_dev=False)}",
+        f"--output_dir={tmp_path / 'run'}",
+    ]
+    mistake("Nothing to do: add one or more of --do_train", *data, *base_flags)
+    mistake("No vocabulary: give --vocab_file", *data, "--do_train")
+    mistake(
+        "holds no model.*Give the output_dir", *data, *base_flags, "--do_eval"
+    )
+    mistake(
+        "max_seq_length=65 is more than .*max_position_embeddings=64",
+        *data,
+        *base_flags,
+        "--do_train",
+        "--max_seq_length=65",
+    )
+    assert not (tmp_path / "run").exists()
+    mistake(
+        "--do_eval needs a dev file of CoLA; there is only train, test",
+        *data,
+        *base_flags,
+        "--do_train",
+        "--do_eval",
+        "--dev_share=0",
+    )
+
+
+def test_mistakes_about_another_model(cola_run, tmp_path, tiny_vocab_file):
+    flags, output = cola_run
+    init = f"--init_checkpoint={output}"
+    again = [flag for flag in flags if "vocab_file" not in flag]
+    again += [init, f"--output_dir={tmp_path / 'second'}"]
+    other = tmp_path / "other_vocab.txt"
+    with open(tiny_vocab_file, encoding="utf-8") as file:
+        other.write_text(file.read() + "another\n")
+    mistake(
+        "is not the vocabulary that the model was trained with",
+        *again,
+        f"--vocab_file={other}",
+    )
+    mistake("was trained with True", *again, "--nodo_lower_case")
+    mistake(
+        re.escape("predicts labels ['0', '1']; RTE has"),
+        "--task_name=RTE",
+        f"--data_dir={write_rte(tmp_path / 'RTE')}",
+        f"--output_dir={tmp_path / 'rte'}",
+        init,
+        "--max_seq_length=16",
+        "--do_predict",
+    )
+    mistake("holds another run:\n  learning_rate: 0.001 there, 1.0 now", *flags, "--learning_rate=1")
+
+
+def write_rte(folder):
+    rows = [["0", "The sea", "The ship", "entailment"]] * 3
+    header = ["index", "sentence1", "sentence2", "label"]
+    return write_pairs(folder, header, rows, test="test.tsv")
+
+
+def test_a_label_that_the_task_does_not_have_leaves_no_run(
+    tmp_path, base_flags
+):
+    folder = write_cola(tmp_path / "CoLA")
+    with open(folder / "dev.tsv", "a") as file:
+        file.write("made\tmaybe\t\tThe sea .\n")
+    mistake(
+        r"dev.tsv:10: label 'maybe' is none of CoLA's: 0, 1",
+        "--task_name=CoLA",
+        f"--data_dir={folder}",
+        f"--output_dir={tmp_path / 'run'}",
+        "--do_train",
+        *base_flags,
+    )
+    assert not (tmp_path / "run").exists()
