@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from bert_tf import config as bert_config
 from bert_tf import layers
-from tfrecords import schema
 
 
 class EncoderOutputs(NamedTuple):
@@ -21,8 +20,7 @@ class EncoderOutputs(NamedTuple):
 class ConfiguredModel(keras.Model):
     """A Keras model made from a BertConfig, which `.keras` files keep.
 
-    Attributes:
-      features: what its batches hold, and so its weights are built on.
+    Constructors build all weights, so that a model is whole at once.
 
     Args:
       config: BertConfig, or the dict of one.
@@ -34,23 +32,6 @@ class ConfiguredModel(keras.Model):
         if isinstance(config, dict):
             config = bert_config.BertConfig.from_dict(config)
         self.config = config
-
-    features = schema.ENCODER_INPUTS
-
-    def build(self, input_shape=None):
-        """Makes all weights; constructors call it, so a model is whole at once.
-
-        By its specification and not by a call, which would leave a node that
-        a functional model around this one stumbles over when it is loaded.
-        """
-        self.compute_output_spec(
-            {
-                name: keras.KerasTensor(
-                    (None,) * (1 + len(feature.shape)), feature.dtype.name
-                )
-                for name, feature in self.features.items()
-            }
-        )
 
     def get_config(self):
         """Returns what `from_config` takes."""
@@ -101,6 +82,13 @@ class BertEncoder(ConfiguredModel):
             dtype=policy,
         )
         self.build()
+
+    def build(self, inputs_shape=None):
+        hidden_shape = (None, None, self.config.hidden_size)
+        self.embeddings.build()
+        for layer in self.encoder_layers:
+            layer.build(hidden_shape)
+        self.pooler.build((None, self.config.hidden_size))
 
     def call(self, inputs, training=None, place=None):
         input_mask = inputs["input_mask"]

@@ -46,12 +46,11 @@ class MaskedLMHead(keras.layers.Layer):
     def build(
         self,
         sequence_output_shape,
-        masked_lm_positions_shape,
-        word_embeddings_shape,
+        masked_lm_positions_shape=None,
+        word_embeddings_shape=None,
     ):
-        size = self.config.hidden_size
-        self.transform.build((None, None, size))
-        self.norm.build((None, None, size))
+        self.transform.build(sequence_output_shape)
+        self.norm.build(sequence_output_shape)
         self.bias = self.add_weight(
             name="bias",
             shape=(self.config.vocab_size,),
@@ -64,10 +63,16 @@ class MaskedLMHead(keras.layers.Layer):
             sequence_output, masked_lm_positions, batch_dims=1
         )  # [B, P, H]
         masked = self.norm(self.transform(masked))
-        masked = tf.cast(masked, self.compute_dtype)
-        table = tf.cast(word_embeddings, self.compute_dtype)
-        logits = tf.einsum("bph,vh->bpv", masked, table)
-        return tf.cast(logits, tf.float32) + self.bias
+        # As one matrix: einsum's gradient takes twice the time of matmul's.
+        rows = tf.reshape(masked, [-1, self.config.hidden_size])  # [B P, H]
+        logits = tf.matmul(
+            tf.cast(rows, self.compute_dtype),
+            tf.cast(word_embeddings, self.compute_dtype),
+            transpose_b=True,
+        )
+        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), self.bias.value)
+        shape = tf.shape(masked_lm_positions)
+        return tf.reshape(logits, [shape[0], shape[1], self.config.vocab_size])
 
 
 class NextSentenceHead(keras.layers.Layer):
@@ -90,6 +95,9 @@ class NextSentenceHead(keras.layers.Layer):
         self.dense = layers.dense(
             2, config, name="dense", dtype=self.dtype_policy
         )
+
+    def build(self, pooled_output_shape):
+        self.dense.build(pooled_output_shape)
 
     def call(self, pooled_output):
         return tf.cast(self.dense(pooled_output), tf.float32)
@@ -122,6 +130,9 @@ class ClassificationHead(keras.layers.Layer):
         self.dense = layers.dense(
             num_classes, config, name="dense", dtype=policy
         )
+
+    def build(self, pooled_output_shape):
+        self.dense.build(pooled_output_shape)
 
     def call(self, pooled_output, training=None, place=None):
         pooled_output = self.dropout(

@@ -3,6 +3,9 @@
 Letters: B batch, S sequence, H hidden, A heads, D = H / A, I intermediate,
 V vocabulary, T segment types.
 
+Layers that only hold layers have a `build` too: without one Keras traces each
+of them twice, and those inside it twice again.
+
 Devlin et al. 2018, section 3, as google-research/bert's modeling.py computes
 it: LayerNorm after each residual sum, GELU by its tanh form.
 """
@@ -96,7 +99,7 @@ class Embeddings(keras.layers.Layer):
             config.hidden_dropout_prob, site=0, dtype=self.dtype_policy
         )
 
-    def build(self, input_word_ids_shape, input_type_ids_shape):
+    def build(self, input_word_ids_shape=None, input_type_ids_shape=None):
         config = self.config
         for name, entries in (
             ("word_embeddings", config.vocab_size),
@@ -168,6 +171,10 @@ class SelfAttention(keras.layers.Layer):
             config.attention_probs_dropout_prob, site, dtype=policy
         )
 
+    def build(self, hidden_shape, input_mask_shape=None):
+        for part in (self.query, self.key, self.value, self.output_dense):
+            part.build(hidden_shape)
+
     def split_heads(self, projected: tf.Tensor) -> tf.Tensor:
         """[B, S, H] -> [B, A, S, D]."""
         shape = tf.shape(projected)
@@ -233,6 +240,13 @@ class EncoderLayer(keras.layers.Layer):
         )
         self.output_dropout = dropout.Dropout(rate, site + 2, dtype=policy)
         self.output_norm = layer_norm(name="output_norm")
+
+    def build(self, hidden_shape, input_mask_shape=None):
+        self.attention.build(hidden_shape)
+        self.attention_norm.build(hidden_shape)
+        self.intermediate.build(hidden_shape)
+        self.output_dense.build((*hidden_shape[:-1], self.intermediate.units))
+        self.output_norm.build(hidden_shape)
 
     def call(self, hidden, input_mask, training=None, place=None):
         dropping = dict(training=training, place=place)

@@ -6,7 +6,6 @@ Letters: B batch, S sequence, P predictions, V vocabulary, C classes.
 import keras
 
 from bert_tf import encoder, heads
-from tfrecords import schema
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -26,10 +25,6 @@ class BertPretrainer(encoder.ConfiguredModel):
       `masked_lm_logits` [B, P, V] and `next_sentence_logits` [B, 2], float32.
     """
 
-    features = schema.ENCODER_INPUTS | {
-        "masked_lm_positions": schema.PRETRAINING["masked_lm_positions"]
-    }
-
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
         config, policy = self.config, self.dtype_policy
@@ -41,6 +36,11 @@ class BertPretrainer(encoder.ConfiguredModel):
             config, name="next_sentence", dtype=policy
         )
         self.build()
+
+    def build(self, batch_shape=None):
+        size = self.config.hidden_size
+        self.masked_lm.build((None, None, size))
+        self.next_sentence.build((None, size))
 
     def call(self, batch, training=None, place=None):
         outputs = self.encoder(batch, training=training, place=place)
@@ -91,6 +91,9 @@ class BertClassifier(encoder.ConfiguredModel):
         )
         self.build()
 
+    def build(self, batch_shape=None):
+        self.classification.build((None, self.config.hidden_size))
+
     def call(self, batch, training=None, place=None):
         pooled = self.encoder(
             batch, training=training, place=place
@@ -129,6 +132,9 @@ class BertRegressor(encoder.ConfiguredModel):
             self.config, 1, name="regression", dtype=policy
         )
         self.build()
+
+    def build(self, batch_shape=None):
+        self.regression.build((None, self.config.hidden_size))
 
     def call(self, batch, training=None, place=None):
         pooled = self.encoder(

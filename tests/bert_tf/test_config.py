@@ -1,0 +1,100 @@
+import json
+
+import pytest
+
+from bert_tf import config
+
+
+def test_base_is_the_released_one():
+    base = config.BertConfig.from_name("base")
+    assert base.vocab_size == 30522
+    assert (base.num_hidden_layers, base.hidden_size) == (12, 768)
+    assert (base.num_attention_heads, base.intermediate_size) == (12, 3072)
+
+
+@pytest.mark.parametrize("name", ["base", "large"])
+@pytest.mark.parametrize("case", ["uncased", "cased"])
+def test_named_configs_equal_the_released_files(shared_data, name, case):
+    released = shared_data / "config" / f"bert-{name}-{case}.json"
+    found = config.BertConfig.from_json_file(released)
+    assert found == config.BertConfig.from_name(f"{name}-{case}")
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "hidden", "vocab_size"),
+    [
+        ("tiny", 2, 128, 30522),
+        ("mini", 4, 256, 30522),
+        ("small", 4, 512, 30522),
+        ("medium", 8, 512, 30522),
+        ("L-10_H-256", 10, 256, 30522),
+        ("large-cased", 24, 1024, 28996),
+        ("multilingual", 12, 768, 119547),
+        ("base-chinese", 12, 768, 21128),
+    ],
+)
+def test_released_sizes_have_names(name, layers, hidden, vocab_size):
+    found = config.BertConfig.from_name(name)
+    assert found.num_hidden_layers == layers
+    assert found.hidden_size == hidden
+    assert found.num_attention_heads == hidden // 64
+    assert found.intermediate_size == 4 * hidden
+    assert found.vocab_size == vocab_size
+
+
+def test_all_24_small_models_have_names():
+    for layers in (2, 4, 6, 8, 10, 12):
+        for hidden in (128, 256, 512, 768):
+            config.BertConfig.from_name(f"L-{layers}_H-{hidden}")
+
+
+def test_a_written_config_is_the_one_read(tmp_path):
+    path = tmp_path / "bert_config.json"
+    written = config.BertConfig.from_name("mini", hidden_act="relu")
+    written.to_json_file(path)
+    assert config.BertConfig.from_json_file(path) == written
+    assert [p.name for p in tmp_path.iterdir()] == ["bert_config.json"]
+
+
+def test_keys_of_released_files_that_nothing_reads_are_let_be():
+    values = {"vocab_size": 9, "directionality": "bidi", "pooler_type": "x"}
+    assert config.BertConfig.from_dict(values).vocab_size == 9
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"vocab_size": 9, "hiden_size": 8}, "Unknown keys.*hiden_size"),
+        ({"hidden_size": 8}, "needs vocab_size"),
+        (
+            {"vocab_size": 9, "hidden_size": 10, "num_attention_heads": 4},
+            "hidden_size=10 is not a multiple of num_attention_heads=4",
+        ),
+        ({"vocab_size": 0}, "vocab_size=0 should be a whole number above 0"),
+        ({"vocab_size": 9, "hidden_size": 7.5}, "hidden_size=7.5 should be"),
+        (
+            {"vocab_size": 9, "hidden_dropout_prob": 1.0},
+            r"hidden_dropout_prob=1.0 should be in \[0, 1\)",
+        ),
+        ({"vocab_size": 9, "hidden_act": "swish"}, "hidden_act='swish'"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_file(tmp_path, values, message):
+    path = tmp_path / "bert_config.json"
+    path.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=message) as raised:
+        config.BertConfig.from_json_file(path)
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]"])
+def test_a_file_that_is_no_config_is_named(tmp_path, text):
+    path = tmp_path / "bert_config.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=str(path)):
+        config.BertConfig.from_json_file(path)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="'bass'; the names are tiny, mini"):
+        config.BertConfig.from_name("bass")

@@ -1,0 +1,186 @@
+import keras
+import numpy as np
+import pytest
+import reference_bert
+import tensorflow as tf
+
+import bert_tf
+from bert_tf import checkpoints
+from tfrecords import schema
+
+
+@pytest.fixture
+def encoder(tiny_config):
+    keras.utils.set_random_seed(1)
+    encoder = bert_tf.BertEncoder(tiny_config)
+    randomise(encoder)
+    return encoder
+
+
+def randomise(model):
+    """Weights large enough that every term shows in the outputs."""
+    rng = np.random.default_rng(2)
+    for weight in model.weights:
+        weight.assign(rng.normal(0.1, 0.3, weight.shape))
+
+
+def weights_of(model):
+    return {
+        name: weight.numpy().astype(np.float64)
+        for name, weight in checkpoints.weight_names(model).items()
+    }
+
+
+def test_base_has_the_parameters_of_the_original():
+    base = bert_tf.BertEncoder(bert_tf.BertConfig.from_name("base"))
+    assert base.count_params() == 109_482_240
+
+
+def test_every_layer_and_the_pooled_output_equal_the_oracle(
+    encoder, tiny_config, make_batch
+):
+    batch = make_batch(tiny_config)
+    outputs = encoder(batch)
+    layers, pooled = reference_bert.encode(
+        batch, weights_of(encoder), tiny_config
+    )
+    for ours, theirs in zip(outputs.encoder_outputs, layers, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    np.testing.assert_array_equal(
+        outputs.sequence_output, outputs.encoder_outputs[-1]
+    )
+    np.testing.assert_allclose(outputs.pooled_output, pooled, atol=1e-5)
+
+
+@pytest.mark.parametrize("act", ["gelu", "gelu_erf", "relu", "tanh"])
+def test_activations_are_those_of_their_names(act):
+    from scipy import special
+
+    from bert_tf import layers
+
+    x = np.linspace(-5, 5, 101)
+    expected = {
+        "gelu": reference_bert.gelu(x),
+        "gelu_erf": x * 0.5 * (1 + special.erf(x / np.sqrt(2))),
+        "relu": np.maximum(x, 0),
+        "tanh": np.tanh(x),
+    }[act]
+    np.testing.assert_allclose(
+        layers.ACTIVATIONS[act](tf.constant(x)), expected, atol=1e-12
+    )
+
+
+def test_padding_does_not_change_other_rows(encoder, tiny_config, make_batch):
+    batch = make_batch(tiny_config)
+    short = {name: batch[name][:1, :7] for name in schema.ENCODER_INPUTS}
+    padded = {n: np.pad(v, ((0, 0), (0, 5))) for n, v in short.items()}
+    padded["input_word_ids"][:, 7:] = 9  # What stands there must not matter.
+    np.testing.assert_allclose(
+        encoder(padded).sequence_output[:, :7],
+        encoder(short).sequence_output,
+        atol=1e-5,
+    )
+
+
+def test_initial_weights_are_a_truncated_normal_each_its_own():
+    encoder = bert_tf.BertEncoder(bert_tf.BertConfig.from_name("tiny"))
+    weights = {
+        name: weight.numpy()
+        for name, weight in checkpoints.weight_names(encoder).items()
+    }
+    table = weights["embeddings/word_embeddings"]
+    # A normal cut off at two deviations keeps 0.88 of its deviation.
+    assert abs(table.std() - 0.02 * 0.8796) < 2e-4
+    assert np.abs(table).max() <= 0.0401
+    assert np.abs(weights["pooler/bias"]).max() == 0
+    query = weights["layer_0/attention/query/kernel"]
+    assert (query != weights["layer_0/attention/key/kernel"]).all()
+    assert (query != weights["layer_1/attention/query/kernel"]).all()
+
+
+def test_bfloat16_keeps_weights_scores_and_norms_in_float32(
+    tiny_config, make_batch
+):
+    keras.utils.set_random_seed(1)
+    exact = bert_tf.BertEncoder(tiny_config)
+    mixed = bert_tf.BertEncoder(tiny_config, dtype="mixed_bfloat16")
+    mixed.set_weights(exact.get_weights())
+    assert {w.dtype for w in mixed.weights} == {"float32"}
+    assert mixed.encoder_layers[0].attention_norm.compute_dtype == "float32"
+    batch = make_batch(tiny_config)
+    outputs = mixed(batch)
+    assert outputs.sequence_output.dtype == tf.bfloat16
+    np.testing.assert_allclose(
+        tf.cast(outputs.sequence_output, tf.float32),
+        exact(batch).sequence_output,
+        atol=0.1,
+    )
+
+
+def test_a_sequence_over_max_position_embeddings_is_refused(tiny_config):
+    encoder = bert_tf.BertEncoder(tiny_config)
+    ids = np.ones((1, 65), np.int32)
+    with pytest.raises(ValueError, match="65 tokens.*max_position_embeddings"):
+        encoder(dict.fromkeys(schema.ENCODER_INPUTS, ids))
+
+
+def functional(encoder, tokens=12):
+    inputs = {
+        name: keras.Input((tokens,), dtype="int32", name=name)
+        for name in schema.ENCODER_INPUTS
+    }
+    outputs = encoder(inputs)
+    logits = keras.layers.Dense(3)(outputs.pooled_output)
+    return keras.Model(inputs, logits)
+
+
+@pytest.mark.filterwarnings("ignore:.*triggered tf.function retracing")
+def test_works_in_somebody_elses_functional_model_and_fit(
+    tiny_config, make_batch, tmp_path, capsys
+):
+    keras.utils.set_random_seed(1)
+    model = functional(bert_tf.BertEncoder(tiny_config))
+    model.summary()
+    assert "BertEncoder" in capsys.readouterr().out
+    batch = make_batch(tiny_config, rows=8)
+    inputs = {name: batch[name] for name in schema.ENCODER_INPUTS}
+    labels = np.arange(8) % 3
+    model.compile(
+        keras.optimizers.Adam(1e-2),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    history = model.fit(inputs, labels, epochs=30, batch_size=8, verbose=0)
+    assert history.history["loss"][-1] < 0.7 * history.history["loss"][0]
+
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(inputs), model(inputs))
+
+
+def test_keras_files_bring_back_encoder_and_models(
+    tiny_config, make_batch, tmp_path
+):
+    batch = make_batch(tiny_config)
+    for model in (
+        bert_tf.BertEncoder(tiny_config),
+        bert_tf.BertPretrainer(tiny_config),
+        bert_tf.BertClassifier(tiny_config, num_classes=3),
+        bert_tf.BertRegressor(tiny_config),
+    ):
+        path = tmp_path / f"{model.name}.keras"
+        model.save(path)
+        loaded = keras.models.load_model(path)
+        assert type(loaded) is type(model)
+        assert loaded.config == tiny_config
+        for a, b in zip(
+            tf.nest.flatten(model(batch)),
+            tf.nest.flatten(loaded(batch)),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_summary_counts_every_parameter(tiny_config, capsys):
+    encoder = bert_tf.BertEncoder(tiny_config)
+    encoder.summary()
+    assert f"{encoder.count_params():,}" in capsys.readouterr().out

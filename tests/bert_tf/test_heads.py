@@ -1,0 +1,93 @@
+import keras
+import numpy as np
+import pytest
+import reference_bert
+import tensorflow as tf
+
+import bert_tf
+from bert_tf import checkpoints
+
+
+@pytest.fixture
+def pretrainer(tiny_config):
+    keras.utils.set_random_seed(1)
+    model = bert_tf.BertPretrainer(tiny_config)
+    rng = np.random.default_rng(2)
+    for weight in model.weights:
+        weight.assign(rng.normal(0.1, 0.3, weight.shape))
+    return model
+
+
+def oracle(model, batch):
+    weights = {
+        name: weight.numpy().astype(np.float64)
+        for name, weight in checkpoints.weight_names(model).items()
+    }
+    encoder_weights = {
+        name.removeprefix("encoder/"): value for name, value in weights.items()
+    }
+    layers, pooled = reference_bert.encode(batch, encoder_weights, model.config)
+    return weights, layers[-1], pooled
+
+
+def test_pretraining_logits_equal_the_oracle(
+    pretrainer, tiny_config, make_batch
+):
+    batch = make_batch(tiny_config)
+    weights, sequence_output, pooled = oracle(pretrainer, batch)
+    outputs = pretrainer(batch)
+    np.testing.assert_allclose(
+        outputs["masked_lm_logits"],
+        reference_bert.masked_lm_logits(
+            sequence_output, batch["masked_lm_positions"], weights
+        ),
+        atol=1e-5,
+    )
+    np.testing.assert_allclose(
+        outputs["next_sentence_logits"],
+        pooled @ weights["next_sentence/dense/kernel"]
+        + weights["next_sentence/dense/bias"],
+        atol=1e-5,
+    )
+
+
+def test_the_masked_lm_weights_are_the_word_embeddings(pretrainer, tiny_config):
+    names = checkpoints.weight_names(pretrainer)
+    shape = (tiny_config.vocab_size, tiny_config.hidden_size)
+    tables = [name for name, w in names.items() if tuple(w.shape) == shape]
+    assert tables == ["encoder/embeddings/word_embeddings"]
+
+
+def test_classifier_and_regressor_equal_the_oracle(tiny_config, make_batch):
+    batch = make_batch(tiny_config)
+    classifier = bert_tf.BertClassifier(tiny_config, num_classes=3)
+    weights, _, pooled = oracle(classifier, batch)
+    np.testing.assert_allclose(
+        classifier(batch)["logits"],
+        pooled @ weights["classification/dense/kernel"],
+        atol=1e-5,
+    )
+    regressor = bert_tf.BertRegressor(tiny_config)
+    weights, _, pooled = oracle(regressor, batch)
+    predictions = regressor(batch)["predictions"]
+    assert predictions.shape == (4,)
+    np.testing.assert_allclose(
+        predictions,
+        (pooled @ weights["regression/dense/kernel"])[:, 0],
+        atol=1e-5,
+    )
+
+
+def test_logits_are_float32_under_bfloat16(tiny_config, make_batch):
+    batch = make_batch(tiny_config)
+    for model in (
+        bert_tf.BertPretrainer(tiny_config, dtype="mixed_bfloat16"),
+        bert_tf.BertClassifier(tiny_config, 2, dtype="mixed_bfloat16"),
+    ):
+        for logits in model(batch).values():
+            assert logits.dtype == tf.float32
+
+
+def test_a_classifier_of_one_class_is_refused(tiny_config):
+    with pytest.raises(ValueError, match="num_classes=1.*BertRegressor"):
+        bert_tf.BertClassifier(tiny_config, num_classes=1)

@@ -1,0 +1,74 @@
+import keras
+import numpy as np
+import reference_bert
+import tensorflow as tf
+
+import bert_tf
+from bert_tf import losses
+from bert_tf.tasks import pretraining
+
+
+def test_pretraining_losses_equal_the_oracle(tiny_config, make_batch):
+    batch = make_batch(tiny_config)
+    rng = np.random.default_rng(3)
+    masked = rng.normal(0, 3, (4, 3, tiny_config.vocab_size))
+    following = rng.normal(0, 3, (4, 2))
+    outputs = {
+        "masked_lm_logits": tf.constant(masked, tf.float32),
+        "next_sentence_logits": tf.constant(following, tf.float32),
+    }
+    found = pretraining.TASK.losses(outputs, batch)
+    expected = reference_bert.pretraining_losses(masked, following, batch)
+    np.testing.assert_allclose(
+        [
+            found["masked_lm_loss"].value(),
+            found["next_sentence_loss"].value(),
+        ],
+        expected,
+        rtol=1e-5,
+    )
+
+
+def test_a_batch_without_masked_tokens_is_no_nan(tiny_config, make_batch):
+    batch = make_batch(tiny_config)
+    batch["masked_lm_weights"] = np.zeros((4, 3), np.float32)
+    outputs = bert_tf.BertPretrainer(tiny_config)(batch)
+    loss = pretraining.TASK.losses(outputs, batch)["masked_lm_loss"]
+    assert loss.value().numpy() == 0.0
+
+
+def test_rows_that_fill_a_batch_count_nothing(tiny_config, make_batch):
+    keras.utils.set_random_seed(1)
+    model = bert_tf.BertPretrainer(tiny_config)
+    batch = make_batch(tiny_config)
+    more = {n: np.concatenate([v, np.zeros_like(v)]) for n, v in batch.items()}
+    for terms in (pretraining.TASK.losses, pretraining.TASK.accuracies):
+        few, many = terms(model(batch), batch), terms(model(more), more)
+        for name in few:
+            np.testing.assert_allclose(
+                few[name].value(), many[name].value(), rtol=1e-5
+            )
+
+
+def test_accuracy_is_the_weighted_share_of_right_rows():
+    logits = tf.constant([[2.0, 1.0], [0.0, 1.0], [3.0, 0.0]])
+    labels = tf.constant([0, 0, 0])
+    weights = tf.constant([1.0, 1.0, 0.0])
+    assert losses.accuracy(logits, labels, weights).value().numpy() == 0.5
+
+
+def test_squared_error_is_the_weighted_mean():
+    error = losses.squared_error(
+        tf.constant([1.0, 2.0, 9.0]),
+        tf.constant([0.0, 4.0, 0.0]),
+        tf.constant([1.0, 1.0, 0.0]),
+    )
+    assert error.value().numpy() == 2.5
+
+
+def test_unigram_accuracy_is_the_share_of_the_most_frequent_token():
+    batch = {
+        "masked_lm_ids": np.array([[5, 5, 3], [5, 2, 2]]),
+        "masked_lm_weights": np.array([[1, 1, 1], [0, 1, 0]]),
+    }
+    assert pretraining.unigram_accuracy([batch], 7) == 0.5

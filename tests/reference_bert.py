@@ -1,0 +1,159 @@
+"""Weights by name and ids -> BERT's outputs in NumPy: the oracle.
+
+Written from the paper and from google-research/bert's modeling.py, in float64
+and with loops where those are clearer. It shares nothing with bert_tf but the
+names of the weights.
+"""
+
+import math
+
+import numpy as np
+
+
+def layer_norm(x, gamma, beta):
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-12) * gamma + beta
+
+
+def gelu(x):
+    return (
+        0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    )
+
+
+def log_softmax(x):
+    x = x - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def attention(hidden, mask, weights, name, num_heads):
+    """One example: hidden [S, H], mask [S]."""
+
+    def project(part):
+        return (
+            hidden @ weights[f"{name}/{part}/kernel"]
+            + weights[f"{name}/{part}/bias"]
+        )
+
+    query, key, value = project("query"), project("key"), project("value")
+    size = hidden.shape[1] // num_heads
+    context = np.zeros_like(hidden)
+    for head in range(num_heads):
+        part = slice(head * size, (head + 1) * size)
+        scores = query[:, part] @ key[:, part].T / math.sqrt(size)
+        scores = scores + (1 - mask[None, :]) * -10000.0
+        shares = np.exp(log_softmax(scores))
+        context[:, part] = shares @ value[:, part]
+    return (
+        context @ weights[f"{name}/output_dense/kernel"]
+        + weights[f"{name}/output_dense/bias"]
+    )
+
+
+def encode_one(word_ids, mask, type_ids, weights, config):
+    """Returns (hidden of each layer, pooled) of one example."""
+
+    def norm(x, name):
+        return layer_norm(x, weights[f"{name}/gamma"], weights[f"{name}/beta"])
+
+    def dense(x, name):
+        return x @ weights[f"{name}/kernel"] + weights[f"{name}/bias"]
+
+    hidden = np.stack(
+        [
+            weights["embeddings/word_embeddings"][word]
+            + weights["embeddings/position_embeddings"][position]
+            + weights["embeddings/type_embeddings"][kind]
+            for position, (word, kind) in enumerate(
+                zip(word_ids, type_ids, strict=True)
+            )
+        ]
+    )
+    hidden = norm(hidden, "embeddings/norm")
+    layers = []
+    for i in range(config.num_hidden_layers):
+        name = f"layer_{i}"
+        attended = attention(
+            hidden,
+            mask,
+            weights,
+            f"{name}/attention",
+            config.num_attention_heads,
+        )
+        hidden = norm(hidden + attended, f"{name}/attention_norm")
+        expanded = gelu(dense(hidden, f"{name}/intermediate"))
+        hidden = norm(
+            hidden + dense(expanded, f"{name}/output_dense"),
+            f"{name}/output_norm",
+        )
+        layers.append(hidden)
+    return layers, np.tanh(dense(hidden[0], "pooler"))
+
+
+def encode(batch, weights, config):
+    """Returns (every layer [L][B, S, H], pooled [B, H]) in float64."""
+    weights = {n: np.asarray(w, np.float64) for n, w in weights.items()}
+    outputs = [
+        encode_one(words, mask, types, weights, config)
+        for words, mask, types in zip(
+            batch["input_word_ids"],
+            batch["input_mask"],
+            batch["input_type_ids"],
+            strict=True,
+        )
+    ]
+    layers = [
+        np.stack([layers[i] for layers, _ in outputs])
+        for i in range(config.num_hidden_layers)
+    ]
+    return layers, np.stack([pooled for _, pooled in outputs])
+
+
+def masked_lm_logits(sequence_output, positions, weights):
+    """Returns [B, P, V]; `weights` are those of the whole pre-trainer."""
+    rows = []
+    for hidden, places in zip(sequence_output, positions, strict=True):
+        masked = hidden[places]
+        masked = gelu(
+            masked @ weights["masked_lm/transform/kernel"]
+            + weights["masked_lm/transform/bias"]
+        )
+        masked = layer_norm(
+            masked,
+            weights["masked_lm/norm/gamma"],
+            weights["masked_lm/norm/beta"],
+        )
+        table = weights["encoder/embeddings/word_embeddings"]
+        rows.append(masked @ table.T + weights["masked_lm/bias"])
+    return np.stack(rows)
+
+
+def pretraining_losses(masked_logits, next_logits, batch):
+    """Returns (masked-LM loss, next-sentence loss)."""
+    total = weight = 0.0
+    for logits, ids, weights in zip(
+        masked_logits,
+        batch["masked_lm_ids"],
+        batch["masked_lm_weights"],
+        strict=True,
+    ):
+        for row, label, w in zip(
+            log_softmax(logits), ids, weights, strict=True
+        ):
+            total += -row[label] * w
+            weight += w
+    labels = batch["next_sentence_labels"]
+    each = -log_softmax(next_logits)[np.arange(len(labels)), labels]
+    return total / (weight + 1e-5), each.mean()
+
+
+def adamw_step(weight, gradient, m, v, rate, decay, step, correct_bias=False):
+    """One update of the original's optimizer; `step` counts from 1."""
+    m = 0.9 * m + 0.1 * gradient
+    v = 0.999 * v + 0.001 * gradient**2
+    if correct_bias:
+        update = (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-6)
+    else:
+        update = m / (np.sqrt(v) + 1e-6)
+    return weight - rate * (update + decay * weight), m, v
