@@ -22,7 +22,6 @@ import numpy as np
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 _FRAME_BYTES = _HEADER.size + _FOOTER.size
-_OPEN_FILES = 256  # Well below the usual limit of 1,024 a process.
 _WRITE_RECORDS = 1024  # Records joined before they go to the file.
 _OPEN_FILES = 256  # Well below the usual limit of 1,024 a process.
 
@@ -139,10 +138,8 @@ def _scan(path: str) -> np.ndarray:
                         f"Corrupt header at {where}: not a TFRecord file, or "
                         "damaged. Make or copy it again."
                     )
-            if (
-                len(header) < _HEADER.size
-                or place + _FRAME_BYTES + length > end
-            ):
+                place += _FRAME_BYTES + length
+            if len(header) < _HEADER.size or place > end:
                 raise ValueError(
                     f"Truncated record at {where}: the file ends at byte "
                     f"{end}. Make or copy it again."

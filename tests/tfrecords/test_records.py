@@ -1,0 +1,175 @@
+"""records.py: folders with a manifest, foreign files, and what must fit."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfrecords import records, schema
+
+SIZES = {"max_seq_length": 8, "max_predictions_per_seq": 2}
+
+
+@pytest.fixture
+def folder(tmp_path, samples):
+    samples.write_folder(str(tmp_path / "train"))
+    return str(tmp_path / "train")
+
+
+def test_a_record_written_is_the_record_read(folder, samples):
+    found = records.Records.open(folder)
+    assert len(found) == 10
+    numbers = np.array([9, 0, 3, 3, 7])
+    assert found.get(numbers) == [samples.serialized(n) for n in numbers]
+
+
+def test_the_manifest_comes_back(folder, samples):
+    manifest = records.Manifest.read(folder)
+    assert manifest == samples.write_folder(folder)
+    assert manifest.num_examples == 10
+    assert records.Records.open(folder).manifest == manifest
+
+
+def test_the_manifest_is_readable_json(folder):
+    with open(os.path.join(folder, "manifest.json")) as file:
+        text = file.read()
+    assert text.startswith('{\n  "num_examples": 10,\n  "digest": "')
+    assert json.loads(text)["shards"][1]["num_examples"] == 5
+
+
+def test_equal_records_have_equal_digests(tmp_path, samples):
+    one = samples.write_folder(str(tmp_path / "a"))
+    assert one.digest == samples.write_folder(str(tmp_path / "b")).digest
+    assert (
+        one.digest
+        != samples.write_folder(str(tmp_path / "c"), (3, 5, 3)).digest
+    )
+
+
+def test_a_glob_of_foreign_files_is_read(tmp_path, samples):
+    for name in "ab":
+        samples.write_legacy(str(tmp_path / f"{name}.tfrecord"))
+    found = records.Records.open(str(tmp_path / "*.tfrecord"))
+    assert len(found) == 8
+    assert found.legacy_names and found.manifest is None
+    batch = schema.parse(
+        found.get([5]), schema.PRETRAINING, SIZES, found.legacy_names
+    )
+    assert batch["input_word_ids"].numpy().tolist() == [[1] * 8]
+
+
+def test_our_shards_named_as_files_have_our_names(folder):
+    found = records.Records.open(os.path.join(folder, "*.tfrecord"))
+    assert not found.legacy_names
+    assert len(found) == 10
+
+
+def test_no_files_are_named(tmp_path):
+    with pytest.raises(ValueError, match="No records at .*give the folder"):
+        records.Records.open(str(tmp_path / "none*"))
+
+
+def test_a_folder_without_manifest_is_named(tmp_path):
+    with pytest.raises(ValueError, match="has no manifest.json: its records"):
+        records.Records.open(str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"shards": 3}'])
+def test_a_broken_manifest_is_named(tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(ValueError, match="is not a manifest of records"):
+        records.Records.open(str(tmp_path))
+
+
+def test_a_missing_shard_is_named(folder):
+    os.remove(os.path.join(folder, "train-00001-of-00003.tfrecord"))
+    with pytest.raises(ValueError, match="00001-of-00003.*not in the folder"):
+        records.Records.open(folder)
+
+
+def test_a_truncated_shard_is_named(folder):
+    path = os.path.join(folder, "train-00001-of-00003.tfrecord")
+    os.truncate(path, os.path.getsize(path) - 1)
+    with pytest.raises(ValueError, match="Truncated record at .*record 4"):
+        records.Records.open(folder)
+
+
+def test_a_shard_of_another_run_is_named(folder, samples):
+    path = os.path.join(folder, "train-00001-of-00003.tfrecord")
+    records.write_shard(path, [samples.serialized(1)])
+    with pytest.raises(ValueError, match="is not the shard of .* bytes"):
+        records.Records.open(folder)
+
+
+def test_a_corrupt_record_is_named(folder):
+    path = os.path.join(folder, "train-00001-of-00003.tfrecord")
+    with open(path, "r+b") as file:
+        file.seek(100)
+        file.write(b"\xff")
+    with pytest.raises(ValueError, match="Corrupt record at .*00001.*record 0"):
+        records.Records.open(folder).get([3])
+
+
+def test_a_record_that_does_not_exist_is_named(folder):
+    with pytest.raises(ValueError, match="Record 10 of 10 does not exist"):
+        records.Records.open(folder).get([10])
+
+
+def test_records_that_fit_pass_the_check(folder):
+    found = records.Records.open(folder)
+    found.check(schema.PRETRAINING, SIZES, 100, "aa")
+    found.check(schema.ENCODER_INPUTS, {"max_seq_length": 8})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"sizes": SIZES | {"max_seq_length": 16}},
+            r"train-00000.*record 0.*has 8 values of 'input_word_ids'; "
+            r".*is \(16,\) here",
+        ),
+        (
+            {"sizes": SIZES | {"max_predictions_per_seq": 5}},
+            "has 2 values of 'masked_lm_positions'",
+        ),
+        ({"vocab_size": 99}, "vocabulary of size 100; the model's has size 99"),
+        ({"vocab_sha256": "bb"}, "vocabulary of sha256 aa"),
+        ({"schema": schema.CLASSIFICATION}, "and no 'label_ids'"),
+    ],
+)
+def test_records_that_do_not_fit_are_named(folder, changes, message):
+    arguments = {"schema": schema.PRETRAINING, "sizes": SIZES} | changes
+    with pytest.raises(ValueError, match=message):
+        records.Records.open(folder).check(**arguments)
+
+
+def test_foreign_records_of_another_length_are_named(tmp_path, samples):
+    samples.write_legacy(str(tmp_path / "a"))
+    found = records.Records.open(str(tmp_path / "a"))
+    found.check(schema.PRETRAINING, SIZES, 12345, "any")
+    sizes = SIZES | {"max_seq_length": 16}
+    with pytest.raises(ValueError, match="/a', record 0.*'input_ids'"):
+        found.check(schema.PRETRAINING, sizes)
+
+
+def test_foreign_records_without_a_feature_are_named(tmp_path, samples):
+    samples.write_legacy(str(tmp_path / "a"), drop=["segment_ids"])
+    found = records.Records.open(str(tmp_path / "a"))
+    with pytest.raises(ValueError, match="and no 'segment_ids'"):
+        found.check(schema.PRETRAINING, SIZES)
+
+
+def test_records_of_something_else_are_named(tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / "a")) as writer:
+        writer.write(b"\xff\xff\xff")
+    with pytest.raises(ValueError, match="record 0.*is no tf.train.Example"):
+        records.Records.open(str(tmp_path / "a"))
+
+
+def test_no_record_at_all_is_named(tmp_path, samples):
+    samples.write_folder(str(tmp_path), counts=(0,))
+    with pytest.raises(ValueError, match="hold no example"):
+        records.Records.open(str(tmp_path)).check(schema.PRETRAINING, SIZES)

@@ -1,0 +1,158 @@
+"""shards.py: framing, random access, and damage that is named."""
+
+import errno
+import os
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfrecords import shards
+
+RECORDS = [b"first", b"", b"third " * 100, b"last"]
+
+
+@pytest.fixture
+def shard_path(tmp_path):
+    path = str(tmp_path / "a-00000-of-00001.tfrecord")
+    shards.write_shard(path, RECORDS)
+    return path
+
+
+def test_tensorflow_reads_what_is_written(shard_path):
+    found = [r.numpy() for r in tf.data.TFRecordDataset(shard_path)]
+    assert found == RECORDS
+
+
+def test_what_tensorflow_writes_is_read_without_an_index(tmp_path):
+    path = str(tmp_path / "foreign")
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in RECORDS:
+            writer.write(record)
+    shard = shards.Shard(path)
+    assert [shard.read(i) for i in range(len(shard))] == RECORDS
+
+
+def test_info_describes_the_file(shard_path):
+    info = shards.write_shard(shard_path, RECORDS)
+    assert info.name == "a-00000-of-00001.tfrecord"
+    assert info.num_examples == len(RECORDS)
+    assert info.num_bytes == os.path.getsize(shard_path)
+    assert len(info.sha256) == 64
+
+
+def test_any_record_is_read_by_its_number(shard_path):
+    shard = shards.Shard(shard_path)
+    assert shard.read(2) == RECORDS[2] and shard.read(0) == RECORDS[0]
+
+
+def test_an_empty_shard_has_no_record(tmp_path):
+    path = str(tmp_path / "empty")
+    assert shards.write_shard(path, []).num_examples == 0
+    assert len(shards.Shard(path)) == 0
+
+
+def test_more_records_than_are_joined_at_once(tmp_path):
+    path = str(tmp_path / "many")
+    shards.write_shard(path, (str(i).encode() for i in range(3000)))
+    assert shards.Shard(path).read(2999) == b"2999"
+
+
+def test_a_failed_write_leaves_nothing(tmp_path):
+    def records():
+        yield b"one"
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError):
+        shards.write_shard(str(tmp_path / "a"), records())
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_says_so_and_leaves_nothing(tmp_path):
+    def records():
+        yield b"one"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="the unfinished file was removed"):
+        shards.write_shard(str(tmp_path / "a"), records())
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_disk_that_is_full_in_earnest(tmp_path, monkeypatch):
+    real_open = open
+    monkeypatch.setattr(
+        "builtins.open", lambda path, mode: real_open("/dev/full", mode)
+    )
+    with pytest.raises(OSError, match="Free some space"):
+        with shards.whole_file(str(tmp_path / "a")) as file:
+            file.write(b"x" * 100_000)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20])
+def test_a_truncated_shard_names_the_record(shard_path, cut):
+    os.truncate(shard_path, os.path.getsize(shard_path) - cut)
+    with pytest.raises(ValueError, match="Truncated record at .*record 3"):
+        shards.Shard(shard_path)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 18])
+def test_a_truncated_foreign_file_names_record_and_byte(shard_path, cut):
+    os.remove(f"{shard_path}.index")
+    os.truncate(shard_path, os.path.getsize(shard_path) - cut)
+    with pytest.raises(ValueError, match="record 3, byte 653: the file ends"):
+        shards.Shard(shard_path)
+
+
+def _flip(path, place):
+    with open(path, "r+b") as file:
+        file.seek(place)
+        byte = file.read(1)
+        file.seek(place)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+@pytest.mark.parametrize("place", [37, 37 + 12, 37 + 300, 652])
+def test_a_corrupt_record_is_named_and_others_are_read(shard_path, place):
+    _flip(shard_path, place)
+    shard = shards.Shard(shard_path)
+    with pytest.raises(ValueError, match="Corrupt record at .*record 2, byte"):
+        shard.read(2)
+    assert shard.read(3) == RECORDS[3]
+
+
+def test_a_file_that_is_no_tfrecord_is_named(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"once upon a time there was a file of text")
+    with pytest.raises(ValueError, match="Corrupt header .*not a TFRecord"):
+        shards.Shard(str(path))
+
+
+def test_a_record_cut_after_the_shard_was_opened_is_named(shard_path):
+    shard = shards.Shard(shard_path)
+    os.truncate(shard_path, 40)
+    with pytest.raises(ValueError, match="Truncated record at .*record 2"):
+        shard.read(2)
+
+
+def test_a_file_made_again_is_read_anew(tmp_path):
+    path = str(tmp_path / "a")
+    shards.write_shard(path, [b"old"])
+    assert shards.Shard(path).read(0) == b"old"
+    shards.write_shard(path, [b"new"])
+    assert shards.Shard(path).read(0) == b"new"
+
+
+def test_many_shards_do_not_use_up_the_descriptors(tmp_path, monkeypatch):
+    opened = []
+    for i in range(20):
+        shards.write_shard(str(tmp_path / str(i)), [str(i).encode()])
+    cache = shards.functools.lru_cache(4)(shards._OpenFile)
+    monkeypatch.setattr(shards, "_open", cache)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in np.random.default_rng(0).integers(0, 20, 100):
+            opened.append(shards.Shard(str(tmp_path / str(i))).read(0))
+    assert cache.cache_info().currsize == 4
+    assert len(opened) == 100
