@@ -35,7 +35,7 @@ def make(tmp_path):
 
 
 def test_a_vocabulary_is_written_and_counts_are_logged(make, caplog):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="absl")
     entries = make("--vocab_size=150")
     assert len(entries) == 150
     assert "ship" in entries

@@ -201,7 +201,7 @@ def test_invalid_utf8_is_replaced_counted_and_located(make, caplog):
 
 
 def test_an_empty_file_among_others_is_counted_and_named(make, caplog):
-    caplog.set_level(logging.WARNING)
+    caplog.set_level(logging.WARNING, logger="absl")
     empty, blank = make("", "empty.txt"), make(" \n\n", "blank.txt")
     _, statistics = read(make(SENTENCES), empty, blank)
     assert (statistics.files, statistics.empty_files) == (3, 2)
