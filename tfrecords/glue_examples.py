@@ -252,7 +252,10 @@ def _write_split(
 def _make_encoder(tokenizer, num_texts: int, max_seq_length: int):
     """Returns texts -> encoder inputs [N, S] and bool [N], who was cut."""
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * num_texts)
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string)] * num_texts,
+        autograph=False,  # Nothing to convert, and that takes seconds.
+    )
     def encode(*texts):
         tokens = [tokenizer(text) for text in texts]
         packed = segments.pack(

@@ -129,6 +129,7 @@ def test_cola_end_to_end(cola_run, tiny_vocab_file):
     assert read_predictions(output / "predictions/CoLA.tsv") == predictions
 
 
+@pytest.mark.slow
 def test_a_run_begins_with_the_encoder_of_a_model_folder(cola_run, tmp_path):
     (task_name, data_dir, *_), first = cola_run
     output = tmp_path / "second"
@@ -187,6 +188,7 @@ def test_sts_b_end_to_end_without_a_dev_file(tmp_path, base_flags):
     assert all(0 <= float(score) <= 5 for score in scores)
 
 
+@pytest.mark.slow
 def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(tmp_path, base_flags):
     labels = ["neutral", "contradiction", "entailment"]
     rows = [
@@ -243,6 +245,7 @@ def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(tmp_path, base_flags):
         )
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_to_the_same_weights(
     cola_run, tmp_path, monkeypatch
 ):
@@ -302,6 +305,7 @@ def test_mistakes_of_flags(tmp_path, base_flags):
     )
 
 
+@pytest.mark.slow
 def test_mistakes_about_another_model(cola_run, tmp_path, tiny_vocab_file):
     flags, output = cola_run
     init = f"--init_checkpoint={output}"
