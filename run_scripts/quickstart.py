@@ -1,0 +1,341 @@
+"""Text of this machine -> vocabulary, records, BERT, SavedModel, one page.
+
+    python -m run_scripts.quickstart --output_dir=runs/quickstart
+
+Every stage of the house in order, each the script that a long run would use,
+with its command shown. The text is the documentation of the libraries
+installed here; the task is to tell which of them a description comes from,
+with few labels. A control learns the task from scratch. One's own text and
+task:
+
+    python -m run_scripts.quickstart --output_dir=runs/own \
+      --corpus='books/*.txt' --glue_dir=glue/SST-2 --task_name=SST-2
+
+Stages that are done are skipped when the same command runs again.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from absl import flags, logging
+
+from bert_tf import checkpoints, config, reporting, training
+from run_scripts import (
+    common_flags,
+    export_savedmodel,
+    make_pretraining_records,
+    make_vocab,
+    quickstart_corpus,
+    quickstart_page,
+    run_glue,
+    run_pretraining,
+)
+from tfrecords import vocab
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_string(
+    "output_dir", "runs/quickstart", "Folder for all of it.", flag_values=FLAGS
+)
+flags.DEFINE_string(
+    "corpus",
+    None,
+    "Text of one's own to pre-train on, as comma-separated globs.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "glue_dir", None, "Folder of a GLUE task's files.", flag_values=FLAGS
+)
+flags.DEFINE_string(
+    "task_name", None, "Name of that task, such as SST-2.", flag_values=FLAGS
+)
+flags.DEFINE_integer(
+    "num_train_steps",
+    1200,
+    "Optimizer steps of pre-training.",
+    lower_bound=1,
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "vocab_size", 8000, "Entries of the vocabulary.", flag_values=FLAGS
+)
+
+MAX_SEQ_LENGTH = 64
+# Sentences to fill, for people to look at.
+MASKED_SENTENCES = (
+    "Returns the [MASK] of the array.",
+    "If the file does not exist, an error is [MASK].",
+    "The function returns a [MASK] of strings.",
+    "Computes the mean and [MASK] deviation of the input.",
+)
+
+
+def call(script, **arguments) -> None:
+    """Runs a script in this process, and shows the command that it is."""
+    words = [
+        f"--{name}={value}" for name, value in arguments.items() if value != ""
+    ]
+    name = script.__name__
+    print(
+        f"\n$ python -m {name} \\\n    " + " \\\n    ".join(words), flush=True
+    )
+    script.main([name.split(".")[-1], *words])
+
+
+def call_fresh(script: str, **arguments) -> None:
+    """Runs a script in a process of its own, as a user of an export would."""
+    words = [f"--{name}={value}" for name, value in arguments.items()]
+    print(
+        f"\n$ python -m {script} \\\n    " + " \\\n    ".join(words), flush=True
+    )
+    subprocess.run([sys.executable, "-m", script, *words], check=True)
+
+
+class Folder:
+    """Where each stage leaves what the next one takes."""
+
+    def __init__(self, path: str):
+        self.path = path
+        for name in (
+            "corpus.txt",
+            "train.tsv",
+            "dev.tsv",
+            "vocab.txt",
+            "bert_config.json",
+            "records",
+            "pretrained",
+            "fine_tuned",
+            "from_scratch",
+            "summary.json",
+            "page.png",
+            "masked.txt",
+            "filled.jsonl",
+            "dev.txt",
+            "predictions.jsonl",
+        ):
+            attribute = name.replace(".", "_")
+            setattr(self, attribute, os.path.join(path, name))
+
+    def export(self, name: str) -> str:
+        """Returns the folder of a SavedModel."""
+        return os.path.join(self.path, "exports", name)
+
+
+def make_corpus(folder: Folder) -> None:
+    """Writes the documentation of the installed libraries as documents."""
+    quickstart_corpus.write_corpus(
+        folder.corpus_txt, folder.train_tsv, folder.dev_tsv
+    )
+
+
+def learn_vocabulary(folder: Folder) -> None:
+    """Learns a vocabulary and writes the sizes of a small model for it."""
+    call(
+        make_vocab,
+        input_file=FLAGS.corpus or folder.corpus_txt,
+        output_file=folder.vocab_txt,
+        vocab_size=FLAGS.vocab_size,
+    )
+    config.BertConfig.from_name(
+        "tiny", vocab_size=len(vocab.read(folder.vocab_txt))
+    ).to_json_file(folder.bert_config_json)
+
+
+def make_records(folder: Folder) -> None:
+    """Makes masked-LM and next-sentence examples."""
+    call(
+        make_pretraining_records,
+        input_file=FLAGS.corpus or folder.corpus_txt,
+        vocab_file=folder.vocab_txt,
+        output_dir=folder.records,
+        max_seq_length=MAX_SEQ_LENGTH,
+        max_predictions_per_seq=10,
+        dupe_factor=2,
+        held_out_prob=0.03,
+    )
+
+
+def pretrain(folder: Folder) -> None:
+    """Pre-trains and evaluates on held-out documents."""
+    steps = FLAGS.num_train_steps
+    call(
+        run_pretraining,
+        input_file=os.path.join(folder.records, "train"),
+        eval_input_file=os.path.join(folder.records, "held_out"),
+        vocab_file=folder.vocab_txt,
+        bert_config_file=folder.bert_config_json,
+        output_dir=folder.pretrained,
+        train_batch_size=64,
+        learning_rate=2e-3,
+        num_train_steps=steps,
+        num_warmup_steps=max(1, steps // 10),
+        save_checkpoints_steps=max(1, steps // 6),
+        max_eval_steps=30,
+        log_every_steps=max(1, min(25, steps // 12)),
+    )
+
+
+def fine_tune(folder: Folder, output_dir: str, init_checkpoint: str) -> None:
+    """Fine-tunes a model; with no checkpoint, trains it from scratch."""
+    if FLAGS.glue_dir:
+        data = {"task_name": FLAGS.task_name, "data_dir": FLAGS.glue_dir}
+    else:
+        data = {
+            "task_name": "library",
+            "train_file": folder.train_tsv,
+            "dev_file": folder.dev_tsv,
+            "text_column": "text",
+            "label_column": "label",
+            "labels": ",".join(quickstart_corpus.LABELS),
+            "num_train_epochs": 15,
+        }
+    call(
+        run_glue,
+        **data,
+        do_train=True,
+        do_eval=True,
+        vocab_file=folder.vocab_txt,
+        bert_config_file=folder.bert_config_json,
+        init_checkpoint=init_checkpoint,
+        output_dir=output_dir,
+        max_seq_length=MAX_SEQ_LENGTH,
+        train_batch_size=16,
+        learning_rate=5e-4,
+        log_every_steps=25,
+    )
+
+
+def export_both(folder: Folder) -> None:
+    """Exports the fine-tuned model and the pre-trained one."""
+    call(
+        export_savedmodel,
+        model_dir=folder.fine_tuned,
+        export_dir=folder.export("fine_tuned"),
+        overwrite=True,
+    )
+    call(
+        export_savedmodel,
+        model_dir=folder.pretrained,
+        export_dir=folder.export("fill_mask"),
+        overwrite=True,
+    )
+
+
+def predict(folder: Folder) -> None:
+    """Predicts dev texts and fills masks, in fresh processes."""
+    if not FLAGS.glue_dir:
+        call_fresh(
+            "run_scripts.predict",
+            export_dir=folder.export("fine_tuned"),
+            input_file=folder.dev_tsv,
+            text_a_column="text",
+            output_file=folder.predictions_jsonl,
+        )
+    with open(folder.masked_txt, "w", encoding="utf-8") as file:
+        file.writelines(f"{sentence}\n" for sentence in MASKED_SENTENCES)
+    call_fresh(
+        "run_scripts.predict",
+        export_dir=folder.export("fill_mask"),
+        input_file=folder.masked_txt,
+        output_file=folder.filled_jsonl,
+    )
+
+
+def best_score(run_dir: str) -> float:
+    """Returns the best dev score of a fine-tuning run."""
+    state = os.path.join(run_dir, "best", checkpoints.STATE)
+    return checkpoints.read_json(state)["value"]
+
+
+def served_accuracy(folder: Folder) -> float:
+    """Returns how often the SavedModel's label is the right one."""
+    with open(folder.dev_tsv, encoding="utf-8") as file:
+        labels = [line.rstrip("\n").split("\t")[1] for line in file][1:]
+    with open(folder.predictions_jsonl, encoding="utf-8") as file:
+        predicted = [json.loads(line)["label"] for line in file]
+    pairs = list(zip(labels, predicted, strict=True))
+    return sum(label == other for label, other in pairs) / len(pairs)
+
+
+def summarise(folder: Folder, seconds: dict[str, float]) -> dict:
+    """Returns what summary.json holds."""
+    results = checkpoints.read_json(
+        os.path.join(folder.pretrained, "eval_results.json")
+    )
+    names = ("masked_lm_accuracy", "unigram_accuracy", "next_sentence_accuracy")
+    summary = {name: results[name] for name in names}
+    summary["pretrained_accuracy"] = best_score(folder.fine_tuned)
+    summary["from_scratch_accuracy"] = best_score(folder.from_scratch)
+    summary["margin"] = (
+        summary["pretrained_accuracy"] - summary["from_scratch_accuracy"]
+    )
+    if not FLAGS.glue_dir:
+        summary["served_accuracy"] = served_accuracy(folder)
+    summary["seconds"] = seconds | {"total": sum(seconds.values())}
+    return summary
+
+
+def run_stages(folder: Folder) -> dict[str, float]:
+    """Runs what is not done yet; returns the seconds of every stage."""
+    stages: dict[str, Callable[[Folder], None]] = {
+        "corpus": make_corpus,
+        "vocabulary": learn_vocabulary,
+        "records": make_records,
+        "pretraining": pretrain,
+        "fine_tuning": lambda f: fine_tune(f, f.fine_tuned, f.pretrained),
+        "from_scratch": lambda f: fine_tune(f, f.from_scratch, ""),
+        "export": export_both,
+        "prediction": predict,
+    }
+    seconds = {}
+    for name, stage in stages.items():
+        mark = os.path.join(folder.path, "stages", f"{name}.json")
+        if os.path.exists(mark):
+            logging.info("%s is done already", name)
+        else:
+            begin = time.monotonic()
+            stage(folder)
+            os.makedirs(os.path.dirname(mark), exist_ok=True)
+            checkpoints.write_json(
+                mark, {"seconds": round(time.monotonic() - begin, 1)}
+            )
+        seconds[name] = checkpoints.read_json(mark)["seconds"]
+    return seconds
+
+
+def main(argv: list[str]) -> None:
+    """Runs every stage, then writes summary.json and page.png."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    if bool(FLAGS.glue_dir) != bool(FLAGS.task_name):
+        raise ValueError(
+            f"--glue_dir={FLAGS.glue_dir} and --task_name={FLAGS.task_name}: "
+            "give both for a task of GLUE, or neither."
+        )
+    names = ("corpus", "glue_dir", "task_name", "num_train_steps", "vocab_size")
+    training.check_run(
+        FLAGS.output_dir, {name: FLAGS[name].value for name in names}
+    )
+    folder = Folder(FLAGS.output_dir)
+    summary = summarise(folder, run_stages(folder))
+    checkpoints.write_json(folder.summary_json, summary)
+    quickstart_page.draw(folder.path, summary)
+    print(json.dumps(summary, indent=2))
+    logging.info(
+        "pre-trained %.3f  from scratch %.3f  in %s; look at %s",
+        summary["pretrained_accuracy"],
+        summary["from_scratch_accuracy"],
+        reporting.format_seconds(summary["seconds"]["total"]),
+        folder.page_png,
+    )
+
+
+def run() -> None:
+    """Runs `main` as a console command."""
+    common_flags.run(main)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,149 @@
+"""Summary and logs of a quickstart run -> one PNG page of curves and tables."""
+
+import json
+import os
+
+_BLUE, _ORANGE, _GREY = "#1f6fb4", "#d9730d", "#777777"
+
+
+def read_steps(run_dir: str, part: str) -> list[dict]:
+    """Returns the logged values of a run, a dict a line; [] if it has none."""
+    path = os.path.join(run_dir, "logs", part, "steps.jsonl")
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def _curve(axes, lines: list[dict], name: str, **style) -> None:
+    points = [(line["step"], line[name]) for line in lines if name in line]
+    if points:
+        axes.plot(*zip(*points, strict=True), **style)
+
+
+def _accuracy_panel(axes, folder: str, name: str, title: str, base, base_name):
+    run_dir = os.path.join(folder, "pretrained")
+    _curve(
+        axes,
+        read_steps(run_dir, "train"),
+        name,
+        color=_BLUE,
+        alpha=0.5,
+        label="training batches",
+    )
+    _curve(
+        axes,
+        read_steps(run_dir, "eval"),
+        name,
+        color=_BLUE,
+        marker="o",
+        label="held-out documents",
+    )
+    axes.axhline(base, color=_GREY, linestyle="--", label=base_name)
+    axes.set_title(title)
+    axes.set_ylabel("accuracy")
+
+
+def _loss_panel(axes, folder: str) -> None:
+    lines = read_steps(os.path.join(folder, "pretrained"), "train")
+    _curve(axes, lines, "masked_lm_loss", color=_BLUE, label="masked LM")
+    _curve(
+        axes, lines, "next_sentence_loss", color=_ORANGE, label="next sentence"
+    )
+    axes.set_title("Pre-training losses")
+    axes.set_ylabel("cross entropy, nats")
+    axes.set_ylim(bottom=0)
+
+
+def _fine_tuning_panel(axes, folder: str) -> None:
+    for name, color, label in (
+        ("fine_tuned", _BLUE, "pre-trained"),
+        ("from_scratch", _ORANGE, "from scratch"),
+    ):
+        lines = read_steps(os.path.join(folder, name), "train")
+        _curve(axes, lines, "loss", color=color, label=label)
+    axes.set_title("Fine-tuning loss on the labelled rows")
+    axes.set_ylabel("loss")
+    axes.set_ylim(bottom=0)
+
+
+def _summary_rows(summary: dict) -> list[tuple[str, str]]:
+    rows = [
+        (name.replace("_", " "), f"{value:.3f}")
+        for name, value in summary.items()
+        if isinstance(value, float)
+    ]
+    rows += [
+        (f"seconds: {name.replace('_', ' ')}", f"{value:.0f}")
+        for name, value in summary["seconds"].items()
+    ]
+    return rows
+
+
+def _table(axes, rows, title: str, widths=None) -> None:
+    axes.axis("off")
+    axes.set_title(title, loc="left")
+    table = axes.table(
+        rows, loc="upper left", cellLoc="left", colWidths=widths, edges="B"
+    )
+    table.auto_set_font_size(False)
+    table.set_fontsize(9)
+    table.scale(1, 1.25)
+
+
+def _filled_rows(folder: str) -> list[tuple[str, str]]:
+    rows = []
+    with open(os.path.join(folder, "filled.jsonl"), encoding="utf-8") as file:
+        for line in file:
+            answer = json.loads(line)
+            for mask in answer["masks"]:
+                candidates = "  ".join(
+                    f"{c['token']} {c['probability']:.2f}"
+                    for c in mask["candidates"][:4]
+                )
+                rows.append((answer["text"], candidates))
+    return rows
+
+
+def draw(folder: str, summary: dict) -> None:
+    """Draws `page.png` in the folder of a quickstart run."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(
+        3, 2, figsize=(11, 13), height_ratios=(1, 1, 1.35)
+    )
+    _loss_panel(panels[0, 0], folder)
+    _accuracy_panel(
+        panels[0, 1],
+        folder,
+        "masked_lm_accuracy",
+        "Masked tokens predicted",
+        summary["unigram_accuracy"],
+        "most frequent token",
+    )
+    _accuracy_panel(
+        panels[1, 0],
+        folder,
+        "next_sentence_accuracy",
+        "Next sentence or random",
+        0.5,
+        "a coin",
+    )
+    _fine_tuning_panel(panels[1, 1], folder)
+    for axes in panels[:2].flat:
+        axes.set_xlabel("optimizer step")
+        axes.legend(frameon=False, fontsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+    _table(panels[2, 0], _summary_rows(summary), "Summary", (0.7, 0.3))
+    _table(
+        panels[2, 1], _filled_rows(folder), "Masked words filled", (0.6, 0.65)
+    )
+    figure.suptitle("From raw text to a served BERT: quickstart", fontsize=14)
+    figure.tight_layout()
+    path = os.path.join(folder, "page.png")
+    figure.savefig(f"{path}.tmp", format="png", dpi=110)
+    os.replace(f"{path}.tmp", path)
+    pyplot.close(figure)
