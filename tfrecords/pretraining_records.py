@@ -176,10 +176,7 @@ def _partitions(table, num_shards, rng):
             len(table),
             num_shards,
         )
-    # Each group of consecutive documents goes to different partitions.
-    num_groups = -(-len(table) // num_shards)
-    hands = np.tile(np.arange(num_shards), (num_groups, 1))
-    partition = rng.permuted(hands, axis=1).ravel()[: len(table)]
+    partition = rng.permutation(len(table)) % num_shards
     order = np.argsort(partition, kind="stable")
     ends = np.cumsum(np.bincount(partition, minlength=num_shards))
     return np.split(table[order], ends[:-1])

@@ -51,7 +51,13 @@ class Journal:
                 lines = file.read().split("\n")
         except FileNotFoundError:
             return []
-        return [json.loads(line) for line in lines[:-1]]
+        try:
+            return [json.loads(line) for line in lines[:-1]]
+        except json.JSONDecodeError as error:
+            raise ValueError(
+                f"{self._path!r} is damaged ({error}). Remove "
+                f"{self.output_dir!r}, or choose another --output_dir."
+            ) from error
 
     def _compare(self, before):
         for name in sorted({*before, *self.run}):

@@ -1,0 +1,180 @@
+"""make_pretraining_records: text in, records out, and mistakes named."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from absl import flags
+
+from run_scripts import make_pretraining_records
+from tfrecords import batches, records, schema
+
+TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
+SIZES = {"max_seq_length": 32, "max_predictions_per_seq": 5}
+
+
+@pytest.fixture
+def argv(tmp_path, tiny_vocab_file):
+    return [
+        "make_pretraining_records",
+        f"--input_file={TEXT}",
+        f"--vocab_file={tiny_vocab_file}",
+        f"--output_dir={tmp_path / 'out'}",
+        "--max_seq_length=32",
+        "--max_predictions_per_seq=5",
+        "--num_processes=1",
+    ]
+
+
+def test_text_becomes_batches(argv, tmp_path):
+    make_pretraining_records.main([*argv, "--held_out_prob=0.2"])
+    for name in ("train", "held_out"):
+        found = records.Records.open(str(tmp_path / "out" / name))
+        size = found.manifest.vocabulary["size"]
+        found.check(schema.PRETRAINING, SIZES, size)
+        dataset = batches.training_batches(
+            found,
+            schema.PRETRAINING,
+            SIZES,
+            batch_size=8,
+            seed=1,
+            vocab_size=size,
+        )
+        batch = next(iter(dataset))
+        assert batch["input_word_ids"].shape == (8, 32)
+    assert found.manifest.flags["dupe_factor"] == 10
+
+
+def test_without_held_out_there_is_one_set(argv, tmp_path):
+    make_pretraining_records.main(argv)
+    assert sorted(os.listdir(tmp_path / "out")) == ["progress.jsonl", "train"]
+
+
+def test_flags_are_the_original_s(argv, tmp_path):
+    make_pretraining_records.main(
+        [
+            *argv,
+            "--do_whole_word_mask",
+            "--random_seed=3",
+            "--dupe_factor=2",
+            "--masked_lm_prob=0.2",
+            "--short_seq_prob=0.5",
+            "--nodo_lower_case",
+        ]
+    )
+    made_with = records.Manifest.read(str(tmp_path / "out" / "train")).flags
+    expected = {
+        "do_whole_word_mask": True,
+        "random_seed": 3,
+        "dupe_factor": 2,
+        "masked_lm_prob": 0.2,
+        "short_seq_prob": 0.5,
+        "do_lower_case": False,
+        "max_seq_length": 32,
+    }
+    assert expected.items() <= made_with.items()
+
+
+def test_other_flags_in_the_same_folder_are_refused(argv):
+    make_pretraining_records.main(argv)
+    with pytest.raises(ValueError, match="made with dupe_factor=10; now"):
+        make_pretraining_records.main([*argv, "--dupe_factor=3"])
+
+
+def test_a_missing_flag_is_named(argv):
+    with pytest.raises(flags.Error, match="vocab_file"):
+        make_pretraining_records.main([argv[0], argv[1], argv[3]])
+
+
+def test_a_missing_input_is_named(argv):
+    with pytest.raises(ValueError, match="matches no file"):
+        make_pretraining_records.main([*argv, "--input_file=nowhere/*.txt"])
+
+
+def test_an_empty_file_is_named(argv, tmp_path):
+    (tmp_path / "empty.txt").write_text("")
+    with pytest.raises(ValueError, match="no sentence"):
+        make_pretraining_records.main(
+            [*argv, f"--input_file={tmp_path / 'empty.txt'}"]
+        )
+
+
+@pytest.fixture
+def big_text(tmp_path):
+    """Files that take two workers some seconds."""
+    folder = tmp_path / "text"
+    folder.mkdir()
+    for number in range(60):
+        (folder / f"{number}.txt").write_text(TEXT.read_text() * 200)
+    return f"--input_file={folder}/*.txt"
+
+
+def _start(argv):
+    return subprocess.Popen(
+        [sys.executable, "-m", "run_scripts.make_pretraining_records"]
+        + argv[1:],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd=pathlib.Path(__file__).parents[2],
+    )
+
+
+def _wait_for(folder, pattern, seconds=100):
+    for _ in range(seconds * 10):
+        if list(folder.glob(pattern)):
+            return
+        time.sleep(0.1)
+    raise TimeoutError(pattern)
+
+
+def _group_is_gone(group, seconds=20):
+    for _ in range(seconds * 10):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_leaves_no_process_and_goes_on(
+    argv, big_text, tmp_path, kind
+):
+    argv = [*argv, big_text, "--num_processes=2", "--num_shards=40"]
+    process = _start(argv)
+    _wait_for(tmp_path / "out", "train/*.tfrecord")
+    if kind == signal.SIGINT:
+        os.killpg(process.pid, kind)  # As a terminal does it.
+    else:
+        process.kill()
+    _, errors = process.communicate(timeout=60)
+    assert _group_is_gone(process.pid)
+    if kind == signal.SIGINT:
+        assert process.returncode == 130
+        assert "the same command goes on" in errors
+        assert "Traceback" not in errors
+        assert not list((tmp_path / "out").rglob("*.tmp"))
+    assert not (tmp_path / "out" / "train" / "manifest.json").exists()
+    make_pretraining_records.main([*argv, "--num_processes=1"])
+    assert len(records.Records.open(str(tmp_path / "out" / "train"))) > 0
+    assert not list((tmp_path / "out").rglob("*.tmp"))
+
+
+@pytest.mark.slow
+def test_a_mistake_found_by_a_worker_is_one_clear_line(argv, tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_bytes(b"\xff\xfeT\0h\0e\0")
+    argv = [*argv, f"--input_file={tmp_path}/*.txt", "--num_processes=2"]
+    process = _start(argv)
+    _, errors = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert "error: " in errors and "is UTF-16" in errors
+    assert "Traceback" not in errors
+    assert _group_is_gone(process.pid)

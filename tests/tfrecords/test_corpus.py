@@ -1,0 +1,62 @@
+"""corpus.py: a piece for each file, made once."""
+
+import os
+
+import pytest
+
+from tfrecords import corpus, on_processes, token_store
+
+
+@pytest.fixture
+def text(tmp_path, tiny_vocab_file):
+    files = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    files[0].write_text("The old captain.\nA white sail.\n\nThe sea.\n")
+    files[1].write_bytes(b"The cat \xff sat.\nThe door.\n")
+    return corpus.Corpus(
+        input_files=tuple(map(str, files)), vocab_file=tiny_vocab_file
+    )
+
+
+def tokenize(text, folder):
+    os.makedirs(folder, exist_ok=True)
+    with on_processes.Workers(1) as workers:
+        return corpus.tokenize(text, str(folder), workers)
+
+
+def test_each_file_is_a_piece_in_order(text, tmp_path):
+    pieces = tokenize(text, tmp_path / "work")
+    table = token_store.places(pieces)
+    assert table[:, 1].tolist() == [0, 0, 1]
+    found = token_store.read(pieces, table, 1000)
+    assert len(found.sentence_bounds) - 1 == 5
+    read = corpus.read_statistics(pieces)
+    assert read["files"] == 2 and read["documents"] == 3
+    assert read["invalid_characters"] == 1
+
+
+def test_a_rerun_makes_nothing_again(text, tmp_path):
+    pieces = tokenize(text, tmp_path / "work")
+    before = os.stat(f"{pieces[0]}.tokens").st_mtime_ns
+    os.remove(f"{pieces[1]}.json")
+    assert tokenize(text, tmp_path / "work") == pieces
+    assert os.stat(f"{pieces[0]}.tokens").st_mtime_ns == before
+    assert os.path.exists(f"{pieces[1]}.json")
+
+
+def test_a_changed_file_has_another_piece(text, tmp_path):
+    before = tokenize(text, tmp_path / "work")
+    with open(text.input_files[0], "a") as file:
+        file.write("The garden.\n")
+    after = tokenize(text, tmp_path / "work")
+    assert before[0] != after[0] and before[1] == after[1]
+
+
+def test_other_reading_has_other_pieces(text, tmp_path, tiny_vocab_file):
+    cased = corpus.Corpus(
+        input_files=text.input_files,
+        vocab_file=tiny_vocab_file,
+        do_lower_case=False,
+    )
+    assert text.describe() != cased.describe()
+    one = tokenize(text, tmp_path / "work")
+    assert not set(one) & set(tokenize(cased, tmp_path / "work"))

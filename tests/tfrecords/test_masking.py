@@ -1,0 +1,207 @@
+"""masking.py: how many tokens, which ones, and what stands there then."""
+
+import numpy as np
+import pytest
+
+from tfrecords import masking
+
+CLS, SEP, MASK = 1, 2, 3
+VOCAB_SIZE = 500
+# Every third word piece continues a word.
+VOCABULARY = masking.Vocabulary(
+    VOCAB_SIZE, CLS, SEP, MASK, np.arange(VOCAB_SIZE) % 3 == 0
+)
+S, P = 64, 9
+
+
+def make_rows(count=4000, seed=0):
+    """Returns ids [N, S] of `[CLS] A [SEP] B [SEP]`, and their lengths."""
+    rng = np.random.default_rng(seed)
+    ids = rng.integers(4, VOCAB_SIZE, (count, S))
+    num_tokens = rng.integers(5, S + 1, count)
+    rows = np.arange(count)
+    ids[:, 0] = CLS
+    ids[rows, rng.integers(2, num_tokens - 2)] = SEP
+    ids[rows, num_tokens - 1] = SEP
+    ids[np.arange(S) >= num_tokens[:, None]] = 0
+    return ids, num_tokens
+
+
+def mask(ids, num_tokens, seed=1, **changes):
+    seeds = np.random.default_rng(seed).integers(
+        1 << 64, size=len(ids), dtype=np.uint64
+    )
+    settings = {"max_predictions_per_seq": P, "masked_lm_prob": 0.15}
+    return masking.mask(
+        ids, num_tokens, seeds, VOCABULARY, **(settings | changes)
+    )
+
+
+@pytest.fixture(params=[False, True], ids=["pieces", "words"])
+def masked(request):
+    ids, num_tokens = make_rows()
+    result = mask(ids, num_tokens, do_whole_word_mask=request.param)
+    return ids, num_tokens, result, request.param
+
+
+def test_the_number_of_predictions_is_the_original_s(masked):
+    _, num_tokens, result, is_words = masked
+    expected = [min(P, max(1, int(round(n * 0.15)))) for n in num_tokens]
+    found = result.weights.sum(axis=1)
+    if is_words:  # A word that does not fit is left out.
+        assert (found <= expected).all()
+        assert found.sum() > 0.97 * sum(expected)
+    else:
+        assert found.tolist() == expected
+
+
+def test_halves_round_to_even_as_in_python():
+    ids, _ = make_rows(2)
+    # 10 * 0.25 and 14 * 0.25 are exact halves: 2 and 4.
+    result = mask(ids, np.array([10, 14]), masked_lm_prob=0.25)
+    assert result.weights.sum(axis=1).tolist() == [2, 4]
+
+
+def test_positions_ascend_and_labels_stood_there(masked):
+    ids, num_tokens, result, _ = masked
+    for row in range(len(ids)):
+        count = int(result.weights[row].sum())
+        positions = result.positions[row, :count]
+        assert (np.diff(positions) > 0).all()
+        assert (positions < num_tokens[row]).all()
+        assert (ids[row, positions] == result.ids[row, :count]).all()
+        assert not result.positions[row, count:].any()
+        assert not result.ids[row, count:].any()
+        assert (result.weights[row, :count] == 1).all()
+
+
+def test_special_tokens_and_padding_stay(masked):
+    ids, _, result, _ = masked
+    is_special = (ids == CLS) | (ids == SEP) | (ids == 0)
+    assert (result.input_word_ids[is_special] == ids[is_special]).all()
+
+
+def test_other_places_stay(masked):
+    ids, _, result, _ = masked
+    rows = np.arange(len(ids))[:, None]
+    is_masked = np.zeros(ids.shape, bool)
+    is_masked[rows, result.positions] = result.weights > 0
+    assert (result.input_word_ids == ids)[~is_masked].all()
+
+
+def test_eighty_ten_ten(masked):
+    ids, _, result, _ = masked
+    rows = np.arange(len(ids))[:, None]
+    is_used = result.weights > 0
+    shown = result.input_word_ids[rows, result.positions][is_used]
+    labels = result.ids[is_used]
+    count = len(shown)
+    # A random word is the mask or the same word with a chance of 1/V each.
+    for share, expected in (
+        ((shown == MASK).mean(), 0.8 + 0.1 / VOCAB_SIZE),
+        ((shown == labels).mean(), 0.1 + 0.1 / VOCAB_SIZE),
+    ):
+        deviation = np.sqrt(expected * (1 - expected) / count)
+        assert abs(share - expected) < 5 * deviation
+
+
+def test_random_words_come_from_the_whole_vocabulary():
+    ids, num_tokens = make_rows(20_000)
+    result = mask(ids, num_tokens)
+    rows = np.arange(len(ids))[:, None]
+    shown = result.input_word_ids[rows, result.positions]
+    is_random = (result.weights > 0) & (shown != MASK) & (shown != result.ids)
+    counts = np.bincount(shown[is_random], minlength=VOCAB_SIZE)
+    assert len(counts) == VOCAB_SIZE
+    expected = is_random.sum() / (VOCAB_SIZE - 1)
+    others = np.delete(counts, MASK)
+    assert (abs(others - expected) < 5.5 * np.sqrt(expected)).all()
+
+
+def test_every_place_is_equally_likely():
+    count = 40_000
+    ids = np.tile(np.arange(10, 10 + S), (count, 1))
+    ids[:, 0], ids[:, 20], ids[:, -1] = CLS, SEP, SEP
+    result = mask(ids, np.full(count, S))
+    is_used = result.weights > 0
+    counts = np.bincount(result.positions[is_used], minlength=S)
+    places = np.delete(counts, [0, 20, S - 1])
+    expected = is_used.sum() / (S - 3)
+    assert (abs(places - expected) < 5 * np.sqrt(expected)).all()
+    assert counts[[0, 20, S - 1]].tolist() == [0, 0, 0]
+
+
+def test_pairs_of_places_are_independent():
+    count = 40_000
+    ids = np.tile(np.arange(10, 10 + S), (count, 1))
+    result = mask(ids, np.full(count, S))
+    is_masked = np.zeros((count, S))
+    is_masked[np.arange(count)[:, None], result.positions] = 1
+    both = is_masked.T @ is_masked / count
+    expected = is_masked.mean() * (P - 1) / (S - 1)
+    off = both[~np.eye(S, dtype=bool)]
+    assert abs(off - expected).max() < 6 * np.sqrt(expected / count)
+
+
+def test_words_are_masked_whole():
+    ids, num_tokens = make_rows(500)
+    result = mask(ids, num_tokens, do_whole_word_mask=True)
+    for row in range(len(ids)):
+        words = []
+        for place in range(num_tokens[row]):
+            if ids[row, place] in (CLS, SEP):
+                continue
+            # create_pretraining_data.py joins across [SEP] too.
+            if words and VOCABULARY.is_continuation[ids[row, place]]:
+                words[-1].append(place)
+            else:
+                words.append([place])
+        count = int(result.weights[row].sum())
+        chosen = set(result.positions[row, :count].tolist())
+        for word in words:
+            assert len(chosen & set(word)) in (0, len(word))
+        left = [len(word) for word in words if not chosen & set(word)]
+        wanted = min(P, max(1, round(num_tokens[row] * 0.15)))
+        # No word is left that would still fit.
+        assert not left or min(left) > wanted - count
+
+
+def test_a_row_depends_on_its_seed_alone():
+    ids, num_tokens = make_rows(50)
+    seeds = np.arange(50, dtype=np.uint64)
+    settings = {"max_predictions_per_seq": P, "masked_lm_prob": 0.15}
+    whole = masking.mask(ids, num_tokens, seeds, VOCABULARY, **settings)
+    part = masking.mask(
+        ids[20:23], num_tokens[20:23], seeds[20:23], VOCABULARY, **settings
+    )
+    for one, other in zip(whole, part, strict=True):
+        np.testing.assert_array_equal(one[20:23], other)
+
+
+def test_bits_are_those_of_splitmix64():
+    # The first outputs of the published generator for seed 1234567.
+    bits = masking.hash_bits(np.array([1234567], np.uint64), 3)
+    assert bits[0].tolist() == [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+    ]
+
+
+def test_the_arguments_stay_as_they_were():
+    ids, num_tokens = make_rows(20)
+    before = ids.copy()
+    mask(ids, num_tokens)
+    np.testing.assert_array_equal(ids, before)
+
+
+def test_a_vocabulary_knows_its_special_tokens(tiny_vocab_file):
+    with open(tiny_vocab_file, encoding="utf-8") as file:
+        entries = file.read().split()
+    found = masking.Vocabulary.of(entries)
+    assert entries[found.mask_id] == "[MASK]"
+    assert entries[found.cls_id] == "[CLS]"
+    assert entries[found.sep_id] == "[SEP]"
+    assert found.size == len(entries)
+    pieces = np.flatnonzero(found.is_continuation)
+    assert all(entries[i].startswith("##") for i in pieces)

@@ -1,0 +1,49 @@
+"""on_processes.py: the same results from workers, and errors that arrive."""
+
+import math
+import multiprocessing
+import os
+
+import pytest
+
+from tfrecords import on_processes
+
+
+def run(num_processes, function, jobs):
+    with on_processes.Workers(num_processes) as workers:
+        return dict(
+            workers.run(function, jobs, [1] * len(jobs), name="n", unit="u")
+        )
+
+
+def test_one_process_works_here():
+    assert run(1, lambda job: job + os.getpid(), [1]) == {1: 1 + os.getpid()}
+
+
+def test_no_jobs_give_no_results():
+    assert run(1, math.sqrt, []) == {}
+
+
+def test_an_error_of_a_job_arrives_here():
+    with pytest.raises(ValueError, match="math domain error"):
+        run(1, math.sqrt, [4, -1])
+
+
+def test_no_processes_are_named():
+    with pytest.raises(ValueError, match="num_processes=0 should be 1 or"):
+        on_processes.Workers(0)
+
+
+@pytest.mark.slow
+def test_workers_give_the_same_results_and_errors():
+    assert run(2, math.sqrt, [1, 4, 9]) == {1: 1, 4: 2, 9: 3}
+    with pytest.raises(ValueError, match="math domain error"):
+        run(2, math.sqrt, [4, -1, 9])
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_is_reported():
+    with pytest.raises(ChildProcessError, match="Lower --num_processes"):
+        run(2, os._exit, [1, 1])
+    assert not multiprocessing.active_children()

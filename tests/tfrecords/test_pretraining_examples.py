@@ -1,0 +1,261 @@
+"""pretraining_examples.py: documents to arrays, against golden properties."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tfrecords import (
+    documents,
+    masking,
+    pretraining_examples,
+    schema,
+    sentence_pairs,
+    serialization,
+    token_store,
+    tokenizer,
+)
+
+CLS, SEP, MASK = 1, 2, 3
+VOCABULARY = masking.Vocabulary(200, CLS, SEP, MASK, np.zeros(200, bool))
+SETTINGS = pretraining_examples.Settings(
+    max_seq_length=32, max_predictions_per_seq=5, dupe_factor=3
+)
+
+
+def random_documents(count=20, seed=0):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 12, count)
+    lengths = rng.integers(1, 15, counts.sum())
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    return token_store.Documents(
+        tokens=rng.integers(4, 200, bounds[-1]).astype(np.uint16),
+        sentence_bounds=bounds,
+        document_bounds=np.concatenate([[0], np.cumsum(counts)]),
+        numbers=np.arange(count) * 10,
+    )
+
+
+def examples_of(found, settings=SETTINGS, shard=0):
+    blocks = list(
+        pretraining_examples.make_examples(
+            found, VOCABULARY, settings, shard, {}
+        )
+    )
+    return {
+        name: np.concatenate([block[name] for block in blocks])
+        for name in schema.PRETRAINING
+    }
+
+
+def test_packing_puts_both_segments_in_place():
+    pairs = sentence_pairs.Pairs(
+        *(np.array(column) for column in ([0, 5], [2, 8], [6, 0], [9, 1])),
+        np.array([0, 1]),
+        np.array([0, 0]),
+    )
+    tokens = np.arange(20, 30).astype(np.uint16)
+    features = pretraining_examples.pack(tokens, pairs, VOCABULARY, 9)
+    assert features["input_word_ids"].tolist() == [
+        [CLS, 20, 21, SEP, 26, 27, 28, SEP, 0],
+        [CLS, 25, 26, 27, SEP, 20, SEP, 0, 0],
+    ]
+    assert features["input_mask"].tolist() == [
+        [1, 1, 1, 1, 1, 1, 1, 1, 0],
+        [1, 1, 1, 1, 1, 1, 1, 0, 0],
+    ]
+    assert features["input_type_ids"].tolist() == [
+        [0, 0, 0, 0, 1, 1, 1, 1, 0],
+        [0, 0, 0, 0, 0, 1, 1, 0, 0],
+    ]
+
+
+def test_examples_have_the_schema():
+    found = examples_of(random_documents())
+    schema.check(found, schema.PRETRAINING, SETTINGS.sizes)
+    serialized = pretraining_examples.serialize(iter([found]), SETTINGS)
+    assert len(list(serialized)) == len(found["input_mask"])
+
+
+def test_hidden_tokens_put_back_give_the_text():
+    source = random_documents()
+    found = examples_of(source)
+    text = source.tokens.tolist()
+    windows = {
+        tuple(text[i : i + n]) for n in range(1, 30) for i in range(len(text))
+    }
+    rows = np.arange(len(found["input_mask"]))[:, None]
+    ids = found["input_word_ids"].copy()
+    is_used = found["masked_lm_weights"] > 0
+    positions = found["masked_lm_positions"]
+    ids[np.broadcast_to(rows, positions.shape)[is_used], positions[is_used]] = (
+        found["masked_lm_ids"][is_used]
+    )
+    for row in range(len(ids)):
+        tokens = ids[row, : found["input_mask"][row].sum()].tolist()
+        middle = tokens.index(SEP)
+        assert tokens[0] == CLS and tokens[-1] == SEP
+        assert tuple(tokens[1:middle]) in windows
+        assert tuple(tokens[middle + 1 : -1]) in windows
+
+
+def test_each_repetition_differs():
+    source = random_documents(1)
+    one = pretraining_examples.Settings(
+        max_seq_length=32, max_predictions_per_seq=5, dupe_factor=50
+    )
+    found = examples_of(source, one)
+    rows = [row.tobytes() for row in found["input_word_ids"]]
+    assert len(set(rows)) > 0.9 * len(rows)
+
+
+def test_examples_do_not_depend_on_the_size_of_blocks(monkeypatch):
+    whole = examples_of(random_documents())
+    monkeypatch.setattr(pretraining_examples, "_BLOCK_PLACES", 7 * 32)
+    parts = examples_of(random_documents())
+    for name in schema.PRETRAINING:
+        np.testing.assert_array_equal(whole[name], parts[name])
+
+
+def test_a_repetition_more_leaves_the_others_as_they_are():
+    few = examples_of(random_documents())
+    more = examples_of(
+        random_documents(),
+        pretraining_examples.Settings(
+            max_seq_length=32, max_predictions_per_seq=5, dupe_factor=4
+        ),
+    )
+
+    def rows(found):
+        return {
+            serialized
+            for serialized in serialization.serialize_rows(
+                found, schema.PRETRAINING, SETTINGS.sizes
+            )
+        }
+
+    assert rows(few) < rows(more)
+
+
+def test_the_order_is_shuffled_by_shard():
+    one, other = (examples_of(random_documents(), shard=s) for s in (0, 1))
+    one, other = one["input_word_ids"], other["input_word_ids"]
+    assert one.tolist() != other.tolist()
+    assert sorted(one.tolist()) == sorted(other.tolist())
+
+
+def test_another_seed_gives_other_examples():
+    other = pretraining_examples.Settings(
+        max_seq_length=32,
+        max_predictions_per_seq=5,
+        dupe_factor=3,
+        random_seed=1,
+    )
+    one = examples_of(random_documents())["input_word_ids"]
+    two = examples_of(random_documents(), other)["input_word_ids"]
+    assert one.tolist() != two.tolist()
+
+
+def test_statistics_count_what_is_made():
+    statistics = {"documents": 1}
+    blocks = list(
+        pretraining_examples.make_examples(
+            random_documents(), VOCABULARY, SETTINGS, 0, statistics
+        )
+    )
+    (block,) = blocks
+    assert statistics["documents"] == 1
+    assert statistics["examples"] == len(block["input_mask"])
+    assert statistics["example_tokens"] == block["input_mask"].sum()
+    assert statistics["predictions"] == block["masked_lm_weights"].sum()
+    assert statistics["mask_tokens"] == (block["input_word_ids"] == MASK).sum()
+    labels = block["next_sentence_labels"]
+    assert statistics["random_next_examples"] == labels.sum()
+
+
+def test_streams_of_random_numbers_differ():
+    draws = {
+        pretraining_examples.generator(seed, stream, a, b).random()
+        for seed in range(3)
+        for stream in range(3)
+        for a in range(3)
+        for b in range(3)
+    }
+    assert len(draws) == 81
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_seq_length": 4}, "max_seq_length=4 should be from 5"),
+        ({"max_seq_length": 1 << 16}, "max_seq_length=65536 .* to 65535"),
+        (
+            {"max_predictions_per_seq": 129},
+            "max_predictions_per_seq=129 should be from 1 to "
+            "max_seq_length=128",
+        ),
+        ({"max_predictions_per_seq": 0}, "max_predictions_per_seq=0"),
+        ({"dupe_factor": 0}, "dupe_factor=0 should be 1 or more"),
+        ({"random_seed": -1}, "random_seed=-1 0 or more"),
+        ({"masked_lm_prob": 1.5}, "masked_lm_prob=1.5 should be from 0 to 1"),
+        ({"short_seq_prob": -0.1}, "short_seq_prob=-0.1 should be from 0"),
+    ],
+)
+def test_settings_out_of_range_are_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        pretraining_examples.Settings(**changes)
+
+
+@pytest.mark.parametrize("is_words", [False, True])
+def test_the_original_s_text_gives_examples_like_the_original_s(
+    tmp_path, shared_data, is_words
+):
+    name = f"whole_word_{str(is_words).lower()}.json"
+    path = shared_data / "golden" / "google_create_pretraining_data" / name
+    golden = json.loads(path.read_text())
+    split = tokenizer.BertTokenizer(
+        str(shared_data / "vocab" / "bert-base-uncased-vocab.txt")
+    )
+
+    def tokenize(sentences):
+        ids = split(sentences)
+        return ids.flat_values.numpy(), ids.row_lengths().numpy()
+
+    piece = str(tmp_path / "piece")
+    text = documents.read_documents([str(shared_data / golden["input"])])
+    token_store.write_piece(
+        piece, (d.sentences for d in text), tokenize, split.vocab_size
+    )
+    found = token_store.read(
+        [piece], token_store.places([piece]), split.vocab_size
+    )
+    flags = {k: v for k, v in golden["flags"].items() if k != "do_lower_case"}
+    counts = []
+    for seed in range(40):
+        statistics = {}
+        settings = pretraining_examples.Settings(
+            **(flags | {"random_seed": seed})
+        )
+        vocabulary = masking.Vocabulary.of(split.vocab)
+        for _ in pretraining_examples.make_examples(
+            found, vocabulary, settings, 0, statistics
+        ):
+            pass
+        counts.append(
+            [
+                statistics["examples"],
+                statistics["random_next_examples"],
+                statistics["example_tokens"] / statistics["examples"],
+                statistics["predictions"] / statistics["examples"],
+            ]
+        )
+    rows = golden["records"]
+    original = [
+        len(rows),
+        sum(row["next_sentence_labels"][0] for row in rows),
+        np.mean([sum(row["input_mask"]) for row in rows]),
+        np.mean([sum(row["masked_lm_weights"]) for row in rows]),
+    ]
+    # One run of the original is one draw from what our seeds give.
+    mean, deviation = np.mean(counts, axis=0), np.std(counts, axis=0)
+    assert (abs(original - mean) < 3.5 * deviation).all()

@@ -1,0 +1,303 @@
+"""pretraining_records.py: the deal, and runs that go on where they stopped."""
+
+import glob
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+from tfrecords import (
+    corpus,
+    pretraining_examples,
+    pretraining_records,
+    records,
+    schema,
+    shards,
+)
+
+SETTINGS = pretraining_examples.Settings(
+    max_seq_length=32, max_predictions_per_seq=5, dupe_factor=2
+)
+WORDS = "the old captain looked at sea a white sail came from north".split()
+
+
+@pytest.fixture
+def text(tmp_path, tiny_vocab_file):
+    """Five files of eight documents each."""
+    rng = np.random.default_rng(0)
+    files = []
+    for name in "abcde":
+        documents = [
+            "".join(
+                " ".join(rng.choice(WORDS, rng.integers(2, 9))) + ".\n"
+                for _ in range(rng.integers(1, 7))
+            )
+            for _ in range(8)
+        ]
+        files.append(tmp_path / f"{name}.txt")
+        files[-1].write_text("\n".join(documents))
+    return corpus.Corpus(
+        input_files=tuple(map(str, files)), vocab_file=tiny_vocab_file
+    )
+
+
+def make(text, folder, **changes):
+    arguments = {"num_shards": 4, "held_out_prob": 0.1} | changes
+    return pretraining_records.make_records(
+        text, SETTINGS, str(folder), **arguments
+    )
+
+
+def files_of(folder):
+    """Returns name to bytes of all files below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in pathlib.Path(folder).rglob("*")
+        if path.is_file()
+    }
+
+
+def shards_made(monkeypatch):
+    """Returns a list that grows with the names of shards that are written."""
+    made, real = [], records.write_shard
+
+    def write_shard(path, serialized):
+        made.append(os.path.basename(path))
+        return real(path, serialized)
+
+    monkeypatch.setattr(records, "write_shard", write_shard)
+    return made
+
+
+def test_a_run_leaves_records_that_load(text, tmp_path):
+    manifests = make(text, tmp_path / "out")
+    assert sorted(os.listdir(tmp_path / "out")) == [
+        "held_out",
+        "progress.jsonl",
+        "train",
+    ]
+    for name, manifest in manifests.items():
+        found = records.Records.open(str(tmp_path / "out" / name))
+        assert found.manifest == manifest
+        assert len(found) == manifest.statistics["examples"] > 0
+        found.check(
+            schema.PRETRAINING,
+            SETTINGS.sizes,
+            manifest.vocabulary["size"],
+            manifest.vocabulary["sha256"],
+        )
+        schema.parse(
+            found.get(np.arange(len(found))), schema.PRETRAINING, SETTINGS.sizes
+        )
+    documents = [m.statistics["documents"] for m in manifests.values()]
+    assert documents == [36, 4]
+    assert manifests["train"].flags["dupe_factor"] == 2
+    assert manifests["train"].statistics["corpus"]["files"] == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_processes", [2, 4])
+def test_records_do_not_depend_on_processes(text, tmp_path, num_processes):
+    make(text, tmp_path / "one", num_processes=1)
+    make(text, tmp_path / "more", num_processes=num_processes)
+    one, more = files_of(tmp_path / "one"), files_of(tmp_path / "more")
+    # Lines of progress come in the order in which shards end.
+    one, more = (
+        found | {"progress.jsonl": set(found["progress.jsonl"].splitlines())}
+        for found in (one, more)
+    )
+    assert one == more
+
+
+def test_a_second_run_makes_nothing(text, tmp_path, monkeypatch):
+    first = make(text, tmp_path / "out")
+    before = files_of(tmp_path / "out")
+    made = shards_made(monkeypatch)
+    assert make(text, tmp_path / "out") == first
+    assert made == []
+    assert files_of(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("is_manifest_lost", [False, True])
+def test_a_lost_shard_alone_is_made_again(
+    text, tmp_path, monkeypatch, is_manifest_lost
+):
+    make(text, tmp_path / "out")
+    before = files_of(tmp_path / "out")
+    name = "train-00002-of-00004.tfrecord"
+    os.remove(tmp_path / "out" / "train" / name)
+    if is_manifest_lost:
+        os.remove(tmp_path / "out" / "train" / "manifest.json")
+    made = shards_made(monkeypatch)
+    make(text, tmp_path / "out")
+    assert made == [name]
+    after = files_of(tmp_path / "out")
+    for found in (before, after):
+        found["progress.jsonl"] = set(found["progress.jsonl"].splitlines())
+    assert after == before
+
+
+@pytest.mark.parametrize("survivors", [0, 1, 3])
+def test_a_run_that_was_stopped_goes_on(text, tmp_path, monkeypatch, survivors):
+    whole = make(text, tmp_path / "whole")
+    real = records.write_shard
+    made = []
+
+    def stop(path, serialized):
+        if len(made) == survivors:
+            raise KeyboardInterrupt
+        made.append(os.path.basename(path))
+        return real(path, serialized)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(records, "write_shard", stop)
+        with pytest.raises(KeyboardInterrupt):
+            make(text, tmp_path / "out")
+    assert not glob.glob(str(tmp_path / "out" / "**" / "*.tmp"))
+    assert not os.path.exists(tmp_path / "out" / "train" / "manifest.json")
+    before = made.copy()
+    made = shards_made(monkeypatch)
+    resumed = make(text, tmp_path / "out")
+    assert len(made) + len(before) == 5 and not set(made) & set(before)
+    assert {k: m.digest for k, m in resumed.items()} == {
+        k: m.digest for k, m in whole.items()
+    }
+
+
+def test_what_a_killed_worker_left_is_removed(text, tmp_path):
+    make(text, tmp_path / "out")
+    left = tmp_path / "out" / "train" / "train-00000.tfrecord.123.tmp"
+    left.write_text("half")
+    os.remove(tmp_path / "out" / "train" / "manifest.json")
+    make(text, tmp_path / "out")
+    assert not left.exists()
+
+
+def test_a_full_disk_says_so_and_the_rest_stays(text, tmp_path, monkeypatch):
+    real = shards.whole_file
+
+    def full(path):
+        if "00003-of" in path:
+            raise OSError(
+                28, "No space left on the disk; Free some space", path
+            )
+        return real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "whole_file", full)
+        with pytest.raises(OSError, match="No space left on the disk"):
+            make(text, tmp_path / "out")
+    found = os.listdir(tmp_path / "out" / "train")
+    assert not any("00003" in name or "tmp" in name for name in found)
+    assert len(found) == 6
+    made = shards_made(monkeypatch)
+    make(text, tmp_path / "out")
+    assert "train-00003-of-00004.tfrecord" in made and len(made) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_shards": 3}, "num_shards=4; now it is num_shards=3"),
+        ({"held_out_prob": 0.2}, "held_out_prob=0.1; now"),
+    ],
+)
+def test_another_run_in_the_folder_is_refused(text, tmp_path, changes, message):
+    make(text, tmp_path / "out")
+    before = files_of(tmp_path / "out")
+    with pytest.raises(ValueError, match=message):
+        make(text, tmp_path / "out", **changes)
+    assert files_of(tmp_path / "out") == before
+
+
+def test_other_text_in_the_folder_is_refused(text, tmp_path):
+    make(text, tmp_path / "out")
+    with open(text.input_files[0], "a") as file:
+        file.write("The sea.\n")
+    with pytest.raises(ValueError, match="made with input_files_sha256="):
+        make(text, tmp_path / "out")
+
+
+def test_text_without_a_sentence_is_named(tmp_path, tiny_vocab_file):
+    (tmp_path / "empty").write_text("\n\n")
+    text = corpus.Corpus(
+        input_files=(str(tmp_path / "empty"),), vocab_file=tiny_vocab_file
+    )
+    with pytest.raises(ValueError, match="There is no sentence with a token"):
+        make(text, tmp_path / "out")
+    assert os.listdir(tmp_path / "out" / "train") == []
+
+
+def test_a_document_of_one_sentence_is_enough(tmp_path, tiny_vocab_file):
+    (tmp_path / "one").write_text("The old captain looked at the sea.\n")
+    text = corpus.Corpus(
+        input_files=(str(tmp_path / "one"),), vocab_file=tiny_vocab_file
+    )
+    manifest = make(text, tmp_path / "out", num_shards=None, held_out_prob=0.0)[
+        "train"
+    ]
+    assert manifest.num_examples == 2
+    assert manifest.statistics["random_next_share"] == 1.0
+    assert os.listdir(tmp_path / "out" / "train").count("manifest.json") == 1
+
+
+def table_of(count, tokens=10):
+    table = np.zeros((count, 6), np.int64)
+    table[:, 0] = np.arange(count)
+    table[:, 4] = tokens
+    return table
+
+
+def test_the_deal_gives_each_document_once():
+    tables = pretraining_records.deal(table_of(1003), 5, 7, 0.1)
+    assert len(tables["train"]) == 7 and len(tables["held_out"]) == 1
+    numbers = np.concatenate(tables["train"] + tables["held_out"])[:, 0]
+    assert sorted(numbers) == list(range(1003))
+    assert len(tables["held_out"][0]) == 100
+    sizes = {len(table) for table in tables["train"]}
+    assert sizes == {129}
+    assert all((np.diff(t[:, 0]) > 0).all() for t in tables["train"])
+
+
+def test_any_two_documents_meet_with_the_same_chance():
+    count, num_shards, repetitions = 12, 3, 3000
+    meet = np.zeros((count, count))
+    for seed in range(repetitions):
+        for part in pretraining_records.deal(
+            table_of(count), seed, num_shards, 0.0
+        )["train"]:
+            meet[np.ix_(part[:, 0], part[:, 0])] += 1
+    meet = meet[~np.eye(count, dtype=bool)]
+    # Each has three partners among the other eleven.
+    expected = repetitions * 3 / 11
+    assert abs(meet - expected).max() < 5 * np.sqrt(expected)
+
+
+@pytest.mark.parametrize(
+    ("count", "tokens", "expected"),
+    [(3, 10, 1), (80, 1_000_000, 10), (1000, 10_000, 10), (20, 10**6, 2)],
+)
+def test_shards_hold_a_million_tokens_or_eight_documents(
+    count, tokens, expected
+):
+    table = table_of(count, tokens)
+    tables = pretraining_records.deal(table, 1, None, 0.0)
+    assert len(tables["train"]) == expected
+
+
+def test_more_shards_than_documents_are_named():
+    with pytest.raises(ValueError, match="num_shards=9 exceeds the 3 doc"):
+        pretraining_records.deal(table_of(3), 1, 9, 0.0)
+
+
+def test_nothing_left_to_train_on_is_named():
+    with pytest.raises(ValueError, match="held_out_prob=0.5 leaves none of 1"):
+        pretraining_records.deal(table_of(1), 1, None, 0.5)
+
+
+def test_the_held_out_documents_do_not_depend_on_shards(text, tmp_path):
+    one = make(text, tmp_path / "one", num_shards=2)["held_out"]
+    other = make(text, tmp_path / "other", num_shards=9)["held_out"]
+    assert one.statistics["tokens"] == other.statistics["tokens"]
+    assert one.num_examples == other.num_examples

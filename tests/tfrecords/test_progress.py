@@ -1,0 +1,97 @@
+"""progress.py: what a rerun finds done, and what it refuses."""
+
+import os
+
+import pytest
+
+from tfrecords import progress, records
+
+RUN = {"dupe_factor": 5, "sizes": (1, 2), "num_shards": None}
+
+
+def open_journal(folder, **changes):
+    return progress.Journal(str(folder), RUN | changes, ["train"])
+
+
+def finish(journal, name="a"):
+    os.makedirs(os.path.join(journal.output_dir, "train"), exist_ok=True)
+    path = os.path.join(journal.output_dir, "train", name)
+    info = records.write_shard(path, [name.encode()])
+    journal.add("train", info, {"examples": 1})
+    return path
+
+
+def test_a_finished_shard_is_known_to_a_rerun(tmp_path):
+    finish(open_journal(tmp_path))
+    again = open_journal(tmp_path)
+    assert again.has("train", "a") and not again.has("train", "b")
+    shards, statistics = again.read("train", ["a"])
+    assert shards[0].num_examples == 1
+    assert statistics == {"examples": 1}
+
+
+@pytest.mark.parametrize("ending", ["", ".index"])
+def test_a_shard_that_is_lost_is_not_finished(tmp_path, ending):
+    journal = open_journal(tmp_path)
+    os.remove(finish(journal) + ending)
+    assert not journal.has("train", "a")
+
+
+def test_a_shard_that_is_cut_is_not_finished(tmp_path):
+    journal = open_journal(tmp_path)
+    os.truncate(finish(journal), 3)
+    assert not journal.has("train", "a")
+
+
+def test_a_line_that_a_crash_cut_is_left_out(tmp_path):
+    journal = open_journal(tmp_path)
+    finish(journal, "a")
+    finish(journal, "b")
+    path = tmp_path / "progress.jsonl"
+    path.write_bytes(path.read_bytes()[:-7])
+    again = open_journal(tmp_path)
+    assert again.has("train", "a") and not again.has("train", "b")
+    finish(again, "b")
+    assert open_journal(tmp_path).has("train", "b")
+
+
+def test_another_run_is_refused_and_nothing_changes(tmp_path):
+    finish(open_journal(tmp_path))
+    before = (tmp_path / "progress.jsonl").read_bytes()
+    with pytest.raises(
+        ValueError, match="records made with dupe_factor=5; now .*factor=6"
+    ):
+        open_journal(tmp_path, dupe_factor=6)
+    assert (tmp_path / "progress.jsonl").read_bytes() == before
+
+
+def test_records_without_a_journal_are_refused(tmp_path):
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "something").write_text("")
+    with pytest.raises(ValueError, match="train' is not empty, and"):
+        open_journal(tmp_path)
+
+
+def test_a_damaged_journal_is_named(tmp_path):
+    (tmp_path / "progress.jsonl").write_text("{oops\n")
+    with pytest.raises(ValueError, match="progress.jsonl' is damaged"):
+        open_journal(tmp_path)
+
+
+def test_manifests_count_only_if_all_shards_are_there(tmp_path):
+    journal = open_journal(tmp_path)
+    path = finish(journal)
+    assert journal.finished_manifests() == {}
+    shards, statistics = journal.read("train", ["a"])
+    manifest = records.Manifest(
+        schema_name="pretraining",
+        sizes={},
+        flags=journal.run,
+        vocabulary={},
+        statistics=statistics,
+        shards=shards,
+    )
+    manifest.write(str(tmp_path / "train"))
+    assert journal.finished_manifests() == {"train": manifest}
+    os.remove(path)
+    assert journal.finished_manifests() == {}

@@ -1,0 +1,267 @@
+"""sentence_pairs.py: the paper's pairs, against a plain reading of it."""
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies
+
+from tfrecords import sentence_pairs, token_store
+
+MAX_NUM_TOKENS = 29
+
+
+def make_documents(lengths):
+    """Returns documents of sentences of these lengths; all tokens differ."""
+    flat = [length for document in lengths for length in document]
+    bounds = np.concatenate([[0], np.cumsum(flat)]).astype(np.int64)
+    counts = [len(document) for document in lengths]
+    return token_store.Documents(
+        tokens=np.arange(bounds[-1]),
+        sentence_bounds=bounds,
+        document_bounds=np.concatenate([[0], np.cumsum(counts)]),
+        numbers=np.arange(len(lengths)),
+    )
+
+
+def random_documents(seed=0, count=30):
+    rng = np.random.default_rng(seed)
+    return make_documents(
+        [rng.integers(1, 15, rng.integers(1, 20)) for _ in range(count)]
+    )
+
+
+def sentences_of(documents, number):
+    bounds = documents.sentence_bounds
+    first, last = documents.document_bounds[number : number + 2]
+    return [
+        documents.tokens[bounds[i] : bounds[i + 1]].tolist()
+        for i in range(first, last)
+    ]
+
+
+def plain_pairs(documents, number, target, uniform):
+    """Appendix A.2 on lists of tokens, with the same uniform numbers."""
+    waiting = sentences_of(documents, number)
+    while waiting:
+        chunk = []
+        while waiting and sum(map(len, chunk)) < target:
+            chunk.append(waiting.pop(0))
+        num_a = 1
+        if len(chunk) > 1:
+            num_a = 1 + int(uniform() * (len(chunk) - 1))
+        a, rest = sum(chunk[:num_a], []), chunk[num_a:]
+        if rest and uniform() >= 0.5:
+            yield a, sum(rest, []), 0
+            continue
+        for _ in range(10):
+            other = int(uniform() * len(documents.numbers))
+            if other != number:
+                break
+        candidates = sentences_of(documents, other)
+        b = []
+        for sentence in candidates[int(uniform() * len(candidates)) :]:
+            b += sentence
+            if len(b) >= target - len(a):
+                break
+        yield a, b, 1
+        waiting = rest + waiting
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_pairs_are_those_of_a_plain_reading(number, monkeypatch):
+    documents = random_documents()
+    monkeypatch.setattr(
+        sentence_pairs,
+        "truncate",
+        lambda *columns: sentence_pairs.Pairs(*columns[:5], None),
+    )
+    found = sentence_pairs.pair(
+        documents, number, MAX_NUM_TOKENS, 0.0, np.random.default_rng(5)
+    )
+    draws = iter(np.random.default_rng(5).random(10_000).tolist())
+    next(draws)  # Whether the document is cut short.
+    expected = list(
+        plain_pairs(documents, number, MAX_NUM_TOKENS, draws.__next__)
+    )
+    tokens = documents.tokens
+    assert [
+        (tokens[a:b].tolist(), tokens[c:d].tolist(), label)
+        for a, b, c, d, label in zip(*found[:5], strict=True)
+    ] == expected
+
+
+def all_pairs(documents, repetitions=40, short_seq_prob=0.1):
+    """Yields (document, its pairs)."""
+    for repetition in range(repetitions):
+        for number in range(len(documents.numbers)):
+            rng = np.random.default_rng([repetition, number])
+            yield (
+                number,
+                sentence_pairs.pair(
+                    documents, number, MAX_NUM_TOKENS, short_seq_prob, rng
+                ),
+            )
+
+
+def test_pairs_fit_and_no_segment_is_empty():
+    for _, pairs in all_pairs(random_documents()):
+        a, b = pairs.a_end - pairs.a_begin, pairs.b_end - pairs.b_begin
+        assert (a >= 1).all() and (b >= 1).all()
+        assert (a + b <= MAX_NUM_TOKENS).all()
+
+
+def test_a_next_segment_follows_in_the_same_document():
+    documents = random_documents()
+    bounds = documents.sentence_bounds[documents.document_bounds]
+    num_random = num_next = 0
+    for number, pairs in all_pairs(documents):
+        is_next = pairs.is_random_next == 0
+        a_document = np.searchsorted(bounds, pairs.a_begin, "right") - 1
+        b_document = np.searchsorted(bounds, pairs.b_begin, "right") - 1
+        assert (a_document == number).all()
+        assert (b_document[is_next] == number).all()
+        assert (b_document[~is_next] != number).all()
+        # Nothing but what was cut lies between A and its next segment.
+        gap = (pairs.b_begin - pairs.a_end)[is_next]
+        assert (gap >= 0).all()
+        assert (gap <= pairs.num_truncated[is_next]).all()
+        num_random += (~is_next).sum()
+        num_next += is_next.sum()
+    assert num_next > 1000 and num_random > 1000
+
+
+def test_half_of_long_chunks_get_a_random_next():
+    # Chunks have several sentences, but for the last of each document.
+    documents = make_documents([[5] * 60] * 4)
+    labels = np.concatenate(
+        [p.is_random_next[:-1] for _, p in all_pairs(documents, 100, 0.0)]
+    )
+    deviation = 5 * np.sqrt(0.25 / len(labels))
+    assert abs(labels.mean() - 0.5) < deviation
+
+
+def test_random_documents_are_uniform_over_the_others():
+    documents = make_documents([[5] * 20, [5] * 3, [5] * 40, [5], [5] * 9])
+    starts = documents.sentence_bounds[documents.document_bounds]
+    counts = np.zeros(5)
+    for number, pairs in all_pairs(documents, 800):
+        if number == 0:
+            b = pairs.b_begin[pairs.is_random_next == 1]
+            found = np.searchsorted(starts, b, "right") - 1
+            counts += np.bincount(found, minlength=5)
+    assert counts[0] == 0
+    expected = counts.sum() / 4
+    assert (abs(counts[1:] - expected) < 5 * np.sqrt(expected)).all()
+
+
+def test_every_sentence_is_used_in_order():
+    documents = make_documents([[2] * 50, [3] * 10])
+    for number, pairs in all_pairs(documents, 20, 0.0):
+        if number == 0:
+            used = np.zeros(100, int)
+            for k in range(len(pairs.a_begin)):
+                used[pairs.a_begin[k] : pairs.a_end[k]] += 1
+                if not pairs.is_random_next[k]:
+                    used[pairs.b_begin[k] : pairs.b_end[k]] += 1
+            assert used.max() == 1
+            # All but what was cut; 0 tokens if sentences fill the length.
+            assert 100 - used.sum() <= pairs.num_truncated.sum()
+
+
+def test_short_targets_are_uniform():
+    # Sentences of one token: the sum of A and a next B is the target.
+    documents = make_documents([[1] * 200, [1] * 200])
+    targets = []
+    for _, pairs in all_pairs(documents, 1500, 1.0):
+        length = pairs.a_end - pairs.a_begin + pairs.b_end - pairs.b_begin
+        is_next = np.flatnonzero(pairs.is_random_next[:-1] == 0)
+        if len(is_next):
+            targets.append(length[is_next[0]])
+    counts = np.bincount(targets, minlength=MAX_NUM_TOKENS + 1)
+    assert counts[:2].sum() == 0
+    assert len(counts) == MAX_NUM_TOKENS + 1
+    # Documents without a next pair are rare at short targets only.
+    expected = len(targets) / (MAX_NUM_TOKENS - 1)
+    assert (abs(counts[2:] - expected) < 6 * np.sqrt(expected)).all()
+
+
+def test_the_chance_of_a_short_target_is_kept():
+    documents = make_documents([[1] * 300, [1] * 300])
+    is_short = [
+        (p.a_end - p.a_begin + p.b_end - p.b_begin)[0] < MAX_NUM_TOKENS
+        for _, p in all_pairs(documents, 2000, 0.1)
+    ]
+    # A random B may end with its document: half of the first pairs have one,
+    # of 15 tokens on average, in one of 300 / 14 documents.
+    share = 0.1 * (1 - 1 / (MAX_NUM_TOKENS - 1)) + 0.5 * 14 / 300
+    assert abs(np.mean(is_short) - share) < 0.01 + 5 * 0.3 / 4000**0.5
+
+
+def test_a_document_of_one_sentence_gets_a_random_next():
+    documents = make_documents([[4], [5, 6, 7]])
+    pairs = sentence_pairs.pair(
+        documents, 0, MAX_NUM_TOKENS, 0.0, np.random.default_rng(0)
+    )
+    assert pairs.is_random_next.tolist() == [1]
+    assert pairs.b_begin[0] >= 4
+
+
+def test_the_only_document_is_its_own_partner():
+    documents = make_documents([[4]])
+    pairs = sentence_pairs.pair(
+        documents, 0, MAX_NUM_TOKENS, 0.0, np.random.default_rng(0)
+    )
+    assert [column.tolist() for column in pairs] == [
+        [0],
+        [4],
+        [0],
+        [4],
+        [1],
+        [0],
+    ]
+
+
+lengths = strategies.lists(
+    strategies.tuples(strategies.integers(1, 90), strategies.integers(1, 90)),
+    min_size=1,
+    max_size=20,
+)
+
+
+@hypothesis.settings(deadline=None)
+@hypothesis.given(lengths=lengths, maximum=strategies.integers(2, 60))
+def test_truncation_ends_where_token_by_token_ends(lengths, maximum):
+    a, b = np.array(lengths).T
+    zeros = np.zeros_like(a)
+    pairs = sentence_pairs.truncate(
+        zeros, a, zeros, b, zeros, maximum, np.random.default_rng(0)
+    )
+    for k, (a_length, b_length) in enumerate(lengths):
+        before = a_length + b_length
+        while a_length + b_length > maximum:
+            if a_length > b_length:
+                a_length -= 1
+            else:
+                b_length -= 1
+        assert pairs.a_end[k] - pairs.a_begin[k] == a_length
+        assert pairs.b_end[k] - pairs.b_begin[k] == b_length
+        assert pairs.num_truncated[k] == before - a_length - b_length
+        assert 0 <= pairs.a_begin[k] and pairs.a_end[k] <= lengths[k][0]
+        assert 0 <= pairs.b_begin[k] and pairs.b_end[k] <= lengths[k][1]
+
+
+def test_front_and_back_lose_tokens_with_equal_chance():
+    zeros = np.zeros(20_000, np.int64)
+    pairs = sentence_pairs.truncate(
+        zeros,
+        zeros + 50,
+        zeros,
+        zeros + 10,
+        zeros,
+        40,
+        np.random.default_rng(0),
+    )
+    # The front of A loses a binomial number of the 20 tokens.
+    assert abs(pairs.a_begin.mean() - 10) < 5 * np.sqrt(5 / 20_000)
+    assert abs(pairs.a_begin.var() - 5) < 0.3
+    assert (pairs.b_end - pairs.b_begin == 10).all()

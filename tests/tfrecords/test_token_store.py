@@ -1,0 +1,103 @@
+"""token_store.py: documents written in pieces, read in any order."""
+
+import os
+
+import numpy as np
+import pytest
+
+from tfrecords import token_store
+
+
+def tokenize(sentences):
+    """The tokens of "3 4" are 3 and 4."""
+    tokens = [[int(word) for word in s.split()] for s in sentences]
+    flat = np.array([t for row in tokens for t in row], np.int32)
+    return flat, np.array([len(row) for row in tokens], np.int64)
+
+
+FIRST = [["1 2", "3"], ["4"]]
+SECOND = [["5 6 7"], ["8", "", "9 10"], ["", ""], ["11"]]
+
+
+@pytest.fixture
+def pieces(tmp_path):
+    paths = [str(tmp_path / name) for name in "ab"]
+    for path, documents in zip(paths, (FIRST, SECOND), strict=True):
+        token_store.write_piece(path, documents, tokenize, 100)
+    return paths
+
+
+def _as_lists(documents):
+    bounds = documents.sentence_bounds
+    sentences = [
+        documents.tokens[begin:end].tolist()
+        for begin, end in zip(bounds[:-1], bounds[1:], strict=True)
+    ]
+    bounds = documents.document_bounds
+    return [
+        sentences[begin:end]
+        for begin, end in zip(bounds[:-1], bounds[1:], strict=True)
+    ]
+
+
+def test_documents_written_are_the_documents_read(pieces):
+    table = token_store.places(pieces)
+    documents = token_store.read(pieces, table, 100)
+    # Without empty sentences, and without documents that have no others.
+    assert _as_lists(documents) == [
+        [[1, 2], [3]],
+        [[4]],
+        [[5, 6, 7]],
+        [[8], [9, 10]],
+        [[11]],
+    ]
+    assert documents.numbers.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_some_documents_are_read_alone(pieces):
+    table = token_store.places(pieces)[[3, 0]]
+    documents = token_store.read(pieces, table, 100)
+    assert _as_lists(documents) == [[[8], [9, 10]], [[1, 2], [3]]]
+    assert documents.numbers.tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("vocab_size", [1 << 16, (1 << 16) + 1])
+def test_the_largest_id_fits(tmp_path, vocab_size):
+    path = str(tmp_path / "a")
+    token_store.write_piece(path, [[str(vocab_size - 1)]], tokenize, vocab_size)
+    table = token_store.places([path])
+    found = token_store.read([path], table, vocab_size)
+    assert found.tokens.tolist() == [vocab_size - 1]
+
+
+def test_small_vocabularies_take_two_bytes_a_token(pieces):
+    assert os.path.getsize(f"{pieces[0]}.tokens") == 2 * 4
+
+
+def test_more_sentences_than_are_tokenised_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(token_store, "_SENTENCES", 3)
+    rng = np.random.default_rng(0)
+    documents = [
+        [str(rng.integers(100)) for _ in range(rng.integers(1, 9))]
+        for _ in range(50)
+    ]
+    path = str(tmp_path / "a")
+    token_store.write_piece(path, documents, tokenize, 100)
+    found = token_store.read([path], token_store.places([path]), 100)
+    assert _as_lists(found) == [[[int(s)] for s in d] for d in documents]
+
+
+def test_a_file_without_documents_has_no_place(tmp_path):
+    path = str(tmp_path / "a")
+    token_store.write_piece(path, [], tokenize, 100)
+    assert token_store.places([path]).shape == (0, 6)
+
+
+def test_a_failed_piece_leaves_nothing(tmp_path):
+    def documents():
+        yield ["1"]
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError):
+        token_store.write_piece(str(tmp_path / "a"), documents(), tokenize, 9)
+    assert os.listdir(tmp_path) == []
