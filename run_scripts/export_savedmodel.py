@@ -85,7 +85,13 @@ def load_model(folder: str, description: Mapping) -> keras.Model:
     if task == "pretraining":
         model = models.BertPretrainer(sizes)
     elif task == "classification":
-        model = models.BertClassifier(sizes, len(description["labels"]))
+        labels = description.get("labels")
+        if not labels:
+            raise ValueError(
+                f"{os.path.join(folder, checkpoints.DESCRIPTION)} names no "
+                'labels; add "labels": a list of them in the order of classes.'
+            )
+        model = models.BertClassifier(sizes, len(labels))
     elif task == "regression":
         model = models.BertRegressor(sizes)
     else:

@@ -1,0 +1,95 @@
+"""Tiny model folders -> SavedModels, each made once for all tests here."""
+
+import functools
+import pathlib
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import pytest
+
+VOCAB_FILE = str(pathlib.Path(__file__).parents[1] / "data" / "vocab.txt")
+MAX_SEQ_LENGTH = 16
+LABELS = ["bad", "good", "so so"]
+
+
+def make_model(task: str, num_hidden_layers: int = 1) -> keras.Model:
+    """A model whose weights are large enough for answers to differ."""
+    from bert_tf import config, models
+
+    with open(VOCAB_FILE, encoding="utf-8") as file:
+        vocab_size = sum(1 for _ in file)
+    sizes = config.BertConfig(
+        vocab_size=vocab_size,
+        hidden_size=16,
+        num_hidden_layers=num_hidden_layers,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        hidden_dropout_prob=0.0,
+        initializer_range=0.5,
+    )
+    keras.utils.set_random_seed(1)
+    if task == "pretraining":
+        return models.BertPretrainer(sizes)
+    if task == "regression":
+        return models.BertRegressor(sizes)
+    return models.BertClassifier(sizes, len(LABELS))
+
+
+def save_model(model: keras.Model, task: str, folder: pathlib.Path, **papers):
+    """A model folder, as training leaves it."""
+    from bert_tf import checkpoints
+
+    description = {
+        "task": task,
+        "do_lower_case": True,
+        "max_seq_length": MAX_SEQ_LENGTH,
+        "labels": LABELS,
+    } | papers
+    with checkpoints.atomic_folder(str(folder)) as aside:
+        checkpoints.save_model(
+            aside, model, description=description, vocab_file=VOCAB_FILE
+        )
+
+
+class Export(NamedTuple):
+    """A Keras model, the folder of its SavedModel, and what loads from it."""
+
+    model: keras.Model
+    path: str
+    loaded: Any
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory):
+    """Kind of export -> Export."""
+    root = tmp_path_factory.mktemp("exports")
+    tasks = {"fill_mask": "pretraining", "encoder": "regression"}
+
+    @functools.cache
+    def export(kind: str):
+        import tensorflow as tf
+
+        from run_scripts import export_savedmodel
+
+        task = tasks.get(kind, kind)
+        model = make_model(task, num_hidden_layers=1 + (kind == "encoder"))
+        # Biases that are not zero, as after training.
+        rng = np.random.default_rng(2)
+        for weight in model.trainable_variables:
+            weight.assign_add(rng.normal(0.0, 0.1, weight.shape))
+        save_model(model, task, root / f"model_{kind}")
+        export_savedmodel.main(
+            [
+                "export_savedmodel",
+                f"--model_dir={root / f'model_{kind}'}",
+                f"--export_dir={root / kind}",
+                f"--kind={'encoder' if kind == 'encoder' else 'auto'}",
+                "--top_k=3",
+            ]
+        )
+        path = str(root / kind)
+        return Export(model, path, tf.saved_model.load(path))
+
+    return export

@@ -1,0 +1,436 @@
+"""Facts of what export_savedmodel writes, in Python and in the C++ loader."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import flags
+
+from bert_tf import checkpoints
+from run_scripts import export_savedmodel, text_signatures
+from tfrecords import schema, segments, tokenizer
+
+from .conftest import LABELS, MAX_SEQ_LENGTH, VOCAB_FILE, make_model, save_model
+
+C_SOURCE = pathlib.Path(__file__).parents[1] / "bert_tf" / "load_saved_model.c"
+TEXTS = ["The cat sat on the warm stone.", "", "old bread " * 40]
+PAIRS = ["It was told.", "a ship", ""]
+MASKED = ["the [MASK] sat on the [MASK].", "no mask", "[MASK]", ""]
+# A graph may add in another order than one operation after the other does.
+ROUNDING = dict(atol=1e-5, rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def words():
+    return tokenizer.BertTokenizer(VOCAB_FILE)
+
+
+def batch_of(words, text_a, text_b):
+    """What training would have made of these texts, with all the padding."""
+    return segments.pack(
+        words(tf.constant(text_a, tf.string)),
+        words(tf.constant(text_b, tf.string)),
+        MAX_SEQ_LENGTH,
+        words.cls_id,
+        words.sep_id,
+    )
+
+
+def strings(values):
+    return [value.decode() for value in np.ravel(values)]
+
+
+def test_classification_answers_as_the_keras_model(exported, words):
+    model, path, loaded = exported("classification")
+    answers = loaded.signatures["serving_default"](
+        text_a=tf.constant(TEXTS), text_b=tf.constant(PAIRS)
+    )
+    logits = model(batch_of(words, TEXTS, PAIRS))["logits"].numpy()
+    np.testing.assert_allclose(answers["logits"], logits, **ROUNDING)
+    np.testing.assert_allclose(
+        answers["probabilities"], tf.nn.softmax(logits), **ROUNDING
+    )
+    assert strings(answers["label"]) == [LABELS[i] for i in logits.argmax(1)]
+
+
+def test_the_second_text_may_be_left_out(exported, words):
+    model, _, loaded = exported("classification")
+    expected = model(batch_of(words, TEXTS, [""] * 3))["logits"]
+    for answers in (
+        loaded.text(TEXTS),
+        loaded.text(TEXTS, ["", "", ""]),
+        loaded.signatures["serving_default"](
+            text_a=tf.constant(TEXTS), text_b=tf.constant([], tf.string)
+        ),
+    ):
+        np.testing.assert_allclose(answers["logits"], expected, **ROUNDING)
+
+
+def test_other_numbers_of_second_texts_are_refused(exported):
+    loaded = exported("classification").loaded
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="one string for each of text_a"
+    ):
+        loaded.text(TEXTS, ["one"])
+
+
+def test_regression_answers_as_the_keras_model(exported, words):
+    model, path, loaded = exported("regression")
+    answers = loaded.text(TEXTS, PAIRS)
+    expected = model(batch_of(words, TEXTS, PAIRS))["predictions"]
+    assert list(answers) == ["score"]
+    np.testing.assert_allclose(answers["score"], expected, **ROUNDING)
+
+
+def test_masks_are_filled_as_by_the_keras_model(exported, words):
+    model, path, loaded = exported("fill_mask")
+    answers = loaded.text(MASKED)
+    assert answers["tokens"].shape == (4, 2, 3)
+    the, sat, on, dot = words(["the sat on ."]).values.numpy()
+    mask = words.mask_id
+    batch = {
+        "input_word_ids": [
+            [words.cls_id, the, mask, sat, on, the, mask, dot, words.sep_id]
+        ],
+        "input_mask": [[1] * 9],
+        "input_type_ids": [[0] * 9],
+        "masked_lm_positions": [[2, 6]],
+    }
+    batch = {name: tf.constant(rows) for name, rows in batch.items()}
+    expected = tf.nn.softmax(model(batch)["masked_lm_logits"]).numpy()[0]
+    for place in range(2):
+        best = expected[place].argsort()[::-1][:3]
+        np.testing.assert_allclose(
+            answers["probabilities"][0, place],
+            expected[place][best],
+            **ROUNDING,
+        )
+        tokens = [words.vocab[i] for i in best]
+        assert strings(answers["tokens"][0, place]) == tokens
+
+
+def test_texts_with_fewer_masks_have_empty_tokens(exported):
+    answers = exported("fill_mask").loaded.text(MASKED)
+    tokens = answers["tokens"].numpy()
+    assert (tokens != b"")[..., 0].tolist() == [
+        [True, True], [False, False], [True, False], [False, False],
+    ]  # fmt: skip
+    assert (answers["probabilities"].numpy()[tokens == b""] == 0.0).all()
+
+
+def test_the_mask_is_kept_as_one_token(words):
+    batch = text_signatures.MaskedTexts(words, 12)(
+        tf.constant(["[MASK] the[MASK][MASK]", "[mask]", ""])
+    )
+    the = words(["the"]).values.numpy()[0]
+    mask, cls, sep = words.mask_id, words.cls_id, words.sep_id
+    ids = batch["input_word_ids"].numpy()
+    assert ids[0, :6].tolist() == [cls, mask, the, mask, mask, sep]
+    assert mask not in ids[1]  # Only capitals are the token.
+    assert ids[2, :2].tolist() == [cls, sep]
+    assert batch["masked_lm_positions"].numpy().tolist() == [
+        [1, 3, 4], [0, 0, 0], [0, 0, 0],
+    ]  # fmt: skip
+    assert batch["masked_lm_weights"].numpy().sum(1).tolist() == [3, 0, 0]
+
+
+def test_a_mask_beyond_the_length_is_cut_off(words):
+    batch = text_signatures.MaskedTexts(words, 6)(
+        tf.constant(["the cat sat on the [MASK]", "the [MASK]"])
+    )
+    assert batch["masked_lm_positions"].numpy().tolist() == [[0], [2]]
+    assert batch["masked_lm_weights"].numpy().tolist() == [[0.0], [1.0]]
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression", "fill_mask"])
+def test_no_texts_have_no_answers(exported, kind):
+    answers = exported(kind).loaded.text([])
+    assert all(answer.shape[0] == 0 for answer in answers.values())
+
+
+def test_padding_that_no_row_needs_is_left_out(words):
+    batch = text_signatures.Pairs(words, 64)(
+        tf.constant(["the cat", "the"]), tf.constant(["", "sat"])
+    )
+    assert batch["input_word_ids"].shape == (2, 5)
+    assert list(batch) == list(schema.ENCODER_INPUTS)
+
+
+def test_the_text_encoder_interface_of_tf_hub(exported, words):
+    model, _, loaded = exported("encoder")
+    batch = batch_of(words, TEXTS, PAIRS)
+    expected = model.encoder(batch)
+    outputs = loaded(batch)
+    assert set(outputs) == {
+        "default",
+        "pooled_output",
+        "sequence_output",
+        "encoder_outputs",
+    }
+    for name in ("sequence_output", "pooled_output"):
+        np.testing.assert_allclose(
+            outputs[name], getattr(expected, name), **ROUNDING
+        )
+    assert len(outputs["encoder_outputs"]) == 2
+    for ours, theirs in zip(
+        outputs["encoder_outputs"], expected.encoder_outputs, strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, **ROUNDING)
+    np.testing.assert_array_equal(outputs["default"], outputs["pooled_output"])
+
+
+def test_signatures_of_an_encoder_take_ids_and_text(exported, words):
+    model, _, loaded = exported("encoder")
+    assert set(loaded.signatures) == {"serving_default", "encoder", "text"}
+    batch = batch_of(words, TEXTS, PAIRS)
+    of_ids = loaded.signatures["serving_default"](**batch)
+    of_text = loaded.text(TEXTS, PAIRS)
+    assert set(of_text) - set(of_ids) == {"input_mask"}
+    expected = model.encoder(batch).pooled_output
+    for answers in (of_ids, of_text):
+        assert "encoder_outputs_1" in answers
+        np.testing.assert_allclose(
+            answers["pooled_output"], expected, **ROUNDING
+        )
+
+
+def test_every_export_has_the_encoder_beside(exported, words):
+    model, _, loaded = exported("classification")
+    inputs = loaded.preprocess(TEXTS, PAIRS)
+    np.testing.assert_array_equal(
+        inputs["input_word_ids"],
+        batch_of(words, TEXTS, PAIRS)["input_word_ids"],
+    )
+    pooled = loaded.signatures["encoder"](**inputs)["pooled_output"]
+    np.testing.assert_allclose(
+        pooled, model.encoder(inputs).pooled_output, **ROUNDING
+    )
+
+
+def test_a_loaded_encoder_can_be_trained(exported, words):
+    loaded = exported("encoder").loaded
+    with tf.GradientTape() as tape:
+        outputs = loaded(batch_of(words, TEXTS, PAIRS), training=True)
+        loss = tf.reduce_sum(outputs["pooled_output"] ** 2)
+    gradients = tape.gradient(loss, loaded.trainable_variables)
+    assert len(gradients) == 5 + 2 * 16 + 2
+    assert all(gradient is not None for gradient in gradients)
+
+
+FRESH = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+loaded = tf.saved_model.load(sys.argv[1])
+texts = {name: tf.constant(x) for name, x in json.loads(sys.argv[2]).items()}
+answers = loaded.signatures["serving_default"](**texts)
+assert "bert_tf" not in sys.modules and "tfrecords" not in sys.modules
+print(json.dumps({
+    name: [x.decode() if isinstance(x, bytes) else float(x)
+           for x in value.numpy().ravel()]
+    for name, value in answers.items()
+}))
+"""
+
+
+def test_a_process_without_this_code_gives_the_same_answers(exported, tmp_path):
+    _, path, loaded = exported("classification")
+    texts = {"text_a": TEXTS, "text_b": PAIRS}
+    output = subprocess.run(
+        # -I: neither this folder nor PYTHONPATH is searched.
+        [sys.executable, "-I", "-c", FRESH, path, json.dumps(texts)],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    fresh = json.loads(output)
+    here = loaded.text(TEXTS, PAIRS)
+    assert fresh["logits"] == here["logits"].numpy().ravel().tolist()
+    assert fresh["label"] == strings(here["label"])
+
+
+@pytest.fixture(scope="module")
+def c_program(tmp_path_factory):
+    """The C program, linked with the TensorFlow of this Python."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler on this machine")
+    home = pathlib.Path(tf.sysconfig.get_lib())
+    program = tmp_path_factory.mktemp("c") / "load_saved_model"
+    command = [
+        compiler,
+        "-std=c99",
+        f"-I{tf.sysconfig.get_include()}",
+        str(C_SOURCE),
+        f"-o{program}",
+        str(home / "libtensorflow_cc.so.2"),
+        str(home / "libtensorflow_framework.so.2"),
+        f"-Wl,-rpath,{home}",
+    ]
+    # The default linker takes five times as long for the large library.
+    if subprocess.run(
+        [*command, "-fuse-ld=gold"], capture_output=True
+    ).returncode:
+        subprocess.run(command, check=True)
+    return program
+
+
+def tensor_names(path, signature):
+    """Names in the graph of a signature's inputs and outputs."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    proto = saved_model_pb2.SavedModel()
+    with open(os.path.join(path, "saved_model.pb"), "rb") as file:
+        proto.ParseFromString(file.read())
+    definition = proto.meta_graphs[0].signature_def[signature]
+    return (
+        {name: info.name for name, info in definition.inputs.items()},
+        {name: info.name for name, info in definition.outputs.items()},
+    )
+
+
+def run_c_program(program, path, texts, input_names=None):
+    """Feeds strings to serving_default by the C++ loader."""
+    inputs, outputs = tensor_names(path, "serving_default")
+    package = importlib.util.find_spec("tensorflow_text")
+    libraries = pathlib.Path(package.origin).parent.glob("python/ops/_*.so")
+    command = [
+        str(program),
+        path,
+        ",".join(map(str, libraries)),
+        ",".join(inputs[name] for name in input_names or inputs),
+        ",".join(outputs.values()),
+        *texts,
+    ]
+    output = subprocess.run(command, check=True, capture_output=True, text=True)
+    answers = {}
+    for name, line in zip(outputs, output.stdout.splitlines(), strict=True):
+        _, shape, *values = line.split("\t")
+        shape = [int(size) for size in shape.split(",")]
+        answers[name] = np.reshape(values, shape)
+    return answers
+
+
+def test_the_loader_of_tensorflow_serving_classifies(exported, c_program):
+    _, path, loaded = exported("classification")
+    here = loaded.text(TEXTS)
+    # text_b is not fed: its default is in the graph.
+    answers = run_c_program(c_program, path, TEXTS, ["text_a"])
+    assert answers["label"].tolist() == strings(here["label"])
+    np.testing.assert_allclose(
+        answers["logits"].astype(np.float32), here["logits"], **ROUNDING
+    )
+
+
+def test_the_loader_of_tensorflow_serving_fills_masks(exported, c_program):
+    _, path, loaded = exported("fill_mask")
+    here = loaded.text(MASKED)
+    answers = run_c_program(c_program, path, MASKED)
+    assert answers["tokens"].ravel().tolist() == strings(here["tokens"])
+    np.testing.assert_allclose(
+        answers["probabilities"].astype(np.float32),
+        here["probabilities"],
+        **ROUNDING,
+    )
+
+
+def test_what_a_client_needs_to_know_lies_beside(exported):
+    _, path, loaded = exported("classification")
+    with open(os.path.join(path, "assets.extra", "model.json")) as file:
+        description = json.load(file)
+    assert description["labels"] == LABELS
+    assert description["kind"] == "classification"
+    assert description["max_seq_length"] == MAX_SEQ_LENGTH
+    assert len(description["vocab_sha256"]) == 64
+
+
+def export(model_dir, export_dir, *words):
+    export_savedmodel.main(
+        [
+            "export_savedmodel",
+            f"--model_dir={model_dir}",
+            f"--export_dir={export_dir}",
+            *words,
+        ]
+    )
+
+
+@pytest.fixture
+def model_dir(tmp_path):
+    folder = tmp_path / "model"
+    save_model(make_model("classification"), "classification", folder)
+    return folder
+
+
+def describe(folder, **papers):
+    checkpoints.write_json(str(folder / "model.json"), papers)
+
+
+def test_flags_that_are_needed():
+    with pytest.raises(flags.Error, match="export_dir"):
+        export_savedmodel.main(["export_savedmodel", "--model_dir=x"])
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="holds no model"):
+        export(tmp_path, tmp_path / "export")
+
+
+def test_a_kind_that_does_not_fit_is_refused(model_dir, tmp_path):
+    with pytest.raises(ValueError, match="--kind=fill_mask does not fit"):
+        export(model_dir, tmp_path / "export", "--kind=fill_mask")
+
+
+def test_an_unknown_task_is_refused(model_dir, tmp_path):
+    describe(model_dir, task="translation")
+    with pytest.raises(ValueError, match="has task 'translation'; expected"):
+        export(model_dir, tmp_path / "export")
+
+
+def test_a_classifier_without_labels_is_refused(model_dir, tmp_path):
+    describe(model_dir, task="classification")
+    with pytest.raises(ValueError, match="names no labels"):
+        export(model_dir, tmp_path / "export")
+
+
+def test_a_missing_vocabulary_is_refused(model_dir, tmp_path):
+    os.remove(model_dir / "vocab.txt")
+    with pytest.raises(ValueError, match="vocab.txt is missing"):
+        export(model_dir, tmp_path / "export")
+
+
+def test_a_vocabulary_of_another_size_is_refused(model_dir, tmp_path):
+    with open(model_dir / "vocab.txt", "a") as file:
+        file.write("another\n")
+    with pytest.raises(ValueError, match="entries, the model vocab_size="):
+        export(model_dir, tmp_path / "export")
+
+
+def test_a_length_beyond_the_model_is_refused(model_dir, tmp_path):
+    with pytest.raises(ValueError, match="max_seq_length=65 exceeds"):
+        export(model_dir, tmp_path / "export", "--max_seq_length=65")
+
+
+def test_weights_of_another_size_are_refused(model_dir, tmp_path):
+    describe(model_dir, task="classification", labels=["one", "two"])
+    with pytest.raises(ValueError, match="weights have no partner"):
+        export(model_dir, tmp_path / "export")
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_the_weights_are_those_of_the_model(exported):
+    model, _, loaded = exported("encoder")
+    for ours, theirs in zip(
+        loaded.trainable_variables,
+        model.encoder.trainable_variables,
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs.value)
