@@ -55,3 +55,31 @@ def test_regression_loss_leaves_filling_rows_out():
 def test_one_class_is_too_few(tiny_config):
     with pytest.raises(ValueError, match="num_classes=1"):
         glue.classification_task("x", 1).build_model(tiny_config)
+
+
+def test_scores_are_the_loss_and_the_named_metrics():
+    task = glue.classification_task("MRPC", 2)
+    logits = np.array([[0.0, 1.0], [2.0, 0.0]], np.float32)
+    scores = glue.score(
+        task, ["accuracy", "f1"], {"logits": logits}, np.array([1, 1])
+    )
+    assert (scores["accuracy"], scores["f1"]) == (0.5, pytest.approx(2 / 3))
+    expected = (np.log(1 + np.exp(-1)) + np.log(1 + np.exp(2))) / 2
+    assert scores["loss"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_scores_of_a_regression_compare_its_predictions():
+    task = glue.regression_task("STS-B")
+    predictions = np.array([1.0, 2.0, 4.0], np.float32)
+    labels = np.array([1.0, 3.0, 4.0], np.float32)
+    scores = glue.score(task, ["pearson"], {"predictions": predictions}, labels)
+    assert scores["loss"] == pytest.approx(1 / 3)
+    expected = np.corrcoef(predictions, labels)[0, 1]
+    assert scores["pearson"] == pytest.approx(expected)
+
+
+def test_outputs_that_are_not_finite_are_refused():
+    task = glue.classification_task("MRPC", 2)
+    logits = np.array([[0.0, np.nan], [2.0, 0.0]], np.float32)
+    with pytest.raises(ValueError, match="not finite.*--learning_rate"):
+        glue.score(task, ["accuracy"], {"logits": logits}, np.array([1, 0]))

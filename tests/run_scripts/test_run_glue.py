@@ -329,7 +329,11 @@ def test_mistakes_about_another_model(cola_run, tmp_path, tiny_vocab_file):
         "--max_seq_length=16",
         "--do_predict",
     )
-    mistake("holds another run:\n  learning_rate: 0.001 there, 1.0 now", *flags, "--learning_rate=1")
+    mistake(
+        "holds another run:\n  learning_rate: 0.001 there, 1.0 now",
+        *flags,
+        "--learning_rate=1",
+    )
 
 
 def write_rte(folder):
