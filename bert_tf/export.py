@@ -113,11 +113,15 @@ def _text_function(
     return of_pairs if takes_pairs else of_texts
 
 
-def _root(model: keras.Model, **parts) -> tf.train.Checkpoint:
+def _root(*models: keras.Model, **parts) -> tf.train.Checkpoint:
     """Returns an object to export, with variables and no Keras."""
+    # By identity, since a model may be a part of another.
+    variables = {id(v): v for model in models for v in model.variables}
     root = tf.train.Checkpoint(**parts)
-    root.variables = [v.value for v in model.variables]
-    root.trainable_variables = [v.value for v in model.trainable_variables]
+    root.variables = [v.value for v in variables.values()]
+    root.trainable_variables = [
+        v.value for v in variables.values() if v.trainable
+    ]
     return root
 
 
@@ -201,7 +205,7 @@ def export_text(
     *,
     answer: Callable[[Mapping, Tensors], Tensors],
     takes_pairs: bool,
-    encoder: keras.Model,
+    encoder: keras.Model | None = None,
     default: str = TEXT,
     description: Mapping | None = None,
     overwrite: bool = False,
@@ -209,10 +213,10 @@ def export_text(
     """Writes a SavedModel that takes strings; the tokenizer is inside.
 
     Signatures: `text` maps strings to answers, its inputs are `text`, or
-    `text_a` and an optional `text_b`; `encoder` is that of `export_encoder`;
-    `serving_default` is one of them. When loaded, `loaded(inputs)` is the
-    encoder as in `export_encoder`, and `loaded.text(...)` and
-    `loaded.preprocess(...)` take strings.
+    `text_a` and an optional `text_b`; `encoder`, if one is given, is that of
+    `export_encoder`; `serving_default` is one of them. When loaded,
+    `loaded(inputs)` is the encoder as in `export_encoder`, and
+    `loaded.text(...)` and `loaded.preprocess(...)` take strings.
 
     Args:
       model: a batch -> its outputs.
@@ -221,7 +225,8 @@ def export_text(
       path: folder to write, whole or not at all.
       answer: outputs of the model and the batch -> named tensors [N, ...].
       takes_pairs: whether `preprocess` takes two lists of strings.
-      encoder: the encoder inside the model, as for `export_encoder`.
+      encoder: the encoder inside the model, as for `export_encoder`, if it
+        shall be there for itself.
       default: which signature is `serving_default`.
       description: what to say in `assets.extra/model.json`.
       overwrite: whether to replace a SavedModel that is there.
@@ -236,11 +241,13 @@ def export_text(
         return dict(answer(model(batch, training=False), batch))
 
     with _new_export(path, overwrite) as folder:
-        call, of_ids = _encoder_functions(encoder, None)
-        root = _root(model, tables=preprocess)
-        root.__call__ = call
+        root = _root(model, *filter(None, [encoder]), tables=preprocess)
         root.preprocess = _text_function(preprocess, takes_pairs)
         root.text = _text_function(answer_texts, takes_pairs)
-        signatures = {TEXT: root.text, ENCODER: of_ids}
+        signatures = {TEXT: root.text}
+        if encoder is not None:
+            root.__call__, signatures[ENCODER] = _encoder_functions(
+                encoder, None
+            )
         signatures[DEFAULT] = signatures[default]
         _save(root, folder, signatures, description or {})

@@ -48,7 +48,7 @@ def strings(values):
 
 
 def test_classification_answers_as_the_keras_model(exported, words):
-    model, path, loaded = exported("classification")
+    model, _, loaded = exported("classification")
     answers = loaded.signatures["serving_default"](
         text_a=tf.constant(TEXTS), text_b=tf.constant(PAIRS)
     )
@@ -82,7 +82,7 @@ def test_other_numbers_of_second_texts_are_refused(exported):
 
 
 def test_regression_answers_as_the_keras_model(exported, words):
-    model, path, loaded = exported("regression")
+    model, _, loaded = exported("regression")
     answers = loaded.text(TEXTS, PAIRS)
     expected = model(batch_of(words, TEXTS, PAIRS))["predictions"]
     assert list(answers) == ["score"]
@@ -90,7 +90,7 @@ def test_regression_answers_as_the_keras_model(exported, words):
 
 
 def test_masks_are_filled_as_by_the_keras_model(exported, words):
-    model, path, loaded = exported("fill_mask")
+    model, _, loaded = exported("fill_mask")
     answers = loaded.text(MASKED)
     assert answers["tokens"].shape == (4, 2, 3)
     the, sat, on, dot = words(["the sat on ."]).values.numpy()

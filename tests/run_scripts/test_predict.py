@@ -1,0 +1,310 @@
+"""Facts of predict: what it reads, answers, and leaves when it fails."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import flags
+
+from run_scripts import predict, text_rows
+
+from .conftest import LABELS
+
+TEXTS = ["The cat sat on the warm stone.", "", "old bread"]
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+@pytest.fixture
+def answers_to(exported, tmp_path):
+    """Kind, bytes of input, flags -> the lines of JSON."""
+
+    def run(kind, content, *words):
+        (tmp_path / "input").write_bytes(content)
+        predict.main(
+            [
+                "predict",
+                f"--export_dir={exported(kind).path}",
+                f"--input_file={tmp_path / 'input'}",
+                f"--output_file={tmp_path / 'answers.jsonl'}",
+                *words,
+            ]
+        )
+        assert not list(tmp_path.glob("*.tmp"))
+        return read(tmp_path / "answers.jsonl")
+
+    return run
+
+
+def test_a_line_is_a_text(exported, answers_to):
+    answers = answers_to("classification", "\n".join(TEXTS).encode())
+    expected = exported("classification").loaded.text(TEXTS)
+    assert [row["line"] for row in answers] == [1, 2, 3]
+    assert [row["text_a"] for row in answers] == TEXTS
+    assert all(row["label"] in LABELS for row in answers)
+    np.testing.assert_allclose(
+        [row["logits"] for row in answers], expected["logits"], atol=1e-6
+    )
+    np.testing.assert_allclose(
+        [sum(row["probabilities"]) for row in answers], 1.0, atol=1e-6
+    )
+
+
+def test_answers_do_not_depend_on_the_batch_size(answers_to):
+    content = "\n".join(TEXTS * 3).encode()
+    one = answers_to("regression", content, "--batch_size=1")
+    four = answers_to("regression", content, "--batch_size=4")
+    assert len(one) == 9
+    np.testing.assert_allclose(
+        [row["score"] for row in one],
+        [row["score"] for row in four],
+        atol=1e-6,
+    )
+
+
+def test_columns_by_name(exported, answers_to):
+    content = b'id\tsecond\tfirst\n7\ta ship\tthe cat\n8\t\tthe "sea\n'
+    answers = answers_to(
+        "regression", content, "--text_a_column=first", "--text_b_column=second"
+    )
+    texts = ["the cat", 'the "sea'], ["a ship", ""]
+    assert [row["line"] for row in answers] == [2, 3]
+    assert [row["text_a"] for row in answers] == texts[0]
+    assert [row["text_b"] for row in answers] == texts[1]
+    expected = exported("regression").loaded.text(*texts)["score"]
+    np.testing.assert_allclose(
+        [row["score"] for row in answers], expected, atol=1e-6
+    )
+
+
+def test_columns_by_number_have_no_line_of_names(answers_to):
+    answers = answers_to("regression", b"7\tthe cat\n", "--text_a_column=1")
+    assert answers[0]["text_a"] == "the cat"
+    assert "text_b" not in answers[0]
+
+
+def test_masks_are_filled(exported, answers_to):
+    answers = answers_to("fill_mask", b"the [MASK] sat on the [MASK].\nnone")
+    expected = exported("fill_mask").loaded.text(
+        ["the [MASK] sat on the [MASK]."]
+    )
+    filled, none = answers
+    assert len(filled["masks"]) == 2
+    for i, candidates in enumerate(filled["masks"]):
+        assert [found["token"] for found in candidates] == [
+            token.decode() for token in expected["tokens"].numpy()[0, i]
+        ]
+        assert candidates[0]["filled"] == filled["filled"]
+    assert none == {"line": 2, "text": "none", "filled": "none", "masks": []}
+
+
+def test_each_candidate_stands_in_the_text():
+    tokens = np.array([[b"cat", b"##s"], [b"mat", b"sea"]], object)
+    probabilities = np.array([[0.5, 0.25], [0.1, 0.05]], np.float32)
+    values = predict.fill_masks(
+        "The [MASK] on the [MASK]. [MASK]", tokens, probabilities
+    )
+    assert values == {
+        # The last is beyond the model's length and stays.
+        "filled": "The cat on the mat. [MASK]",
+        "masks": [
+            [
+                {
+                    "token": "cat",
+                    "probability": 0.5,
+                    "filled": "The cat on the mat. [MASK]",
+                },
+                {
+                    "token": "##s",
+                    "probability": 0.25,
+                    "filled": "Thes on the mat. [MASK]",
+                },
+            ],
+            [
+                {
+                    "token": "mat",
+                    "probability": 0.1,
+                    "filled": "The cat on the mat. [MASK]",
+                },
+                {
+                    "token": "sea",
+                    "probability": 0.05,
+                    "filled": "The cat on the sea. [MASK]",
+                },
+            ],
+        ],
+    }
+
+
+def test_an_encoder_gives_the_pooled_output(exported, answers_to):
+    (answer,) = answers_to("encoder", b"the cat\n")
+    expected = exported("encoder").loaded.text(["the cat"])["pooled_output"][0]
+    assert set(answer) == {"line", "text_a", "pooled_output"}
+    np.testing.assert_allclose(answer["pooled_output"], expected, atol=1e-6)
+
+
+def test_outputs_may_be_chosen(answers_to):
+    (answer,) = answers_to("classification", b"the cat", "--outputs=label")
+    assert set(answer) == {"line", "text_a", "label"}
+    with pytest.raises(ValueError, match="--outputs=mood is none of this"):
+        answers_to("classification", b"the cat", "--outputs=mood")
+
+
+def test_no_lines_make_no_answers(answers_to):
+    assert answers_to("regression", b"") == []
+
+
+def test_windows_lines_and_byte_order_mark_are_no_text(answers_to):
+    answers = answers_to("regression", b"\xef\xbb\xbfthe cat\r\nold\r\n")
+    assert [row["text_a"] for row in answers] == ["the cat", "old"]
+
+
+def test_invalid_utf8_is_replaced_and_counted(tmp_path):
+    path = tmp_path / "input"
+    path.write_bytes(b"caf\xe9 \xff\nna\xc3\xafve \xef\xbf\xbd\n")
+    with text_rows.open_lines(str(path)) as lines:
+        rows = list(text_rows.read_rows(lines, []))
+    assert [row.texts for row in rows] == [
+        ("caf\ufffd \ufffd",),
+        ("na\xefve \ufffd",),
+    ]
+    assert lines.num_replaced == 2  # The last one stood in the file.
+
+
+def test_a_line_longer_than_a_block_is_one_line(tmp_path):
+    path = tmp_path / "input"
+    path.write_text("x" * 200_000 + "\nend", encoding="utf-8")
+    with text_rows.open_lines(str(path)) as lines:
+        assert [len(line) for line in lines] == [200_000, 3]
+
+
+def test_what_has_come_is_answered_before_waiting_for_more():
+    reader, writer = os.pipe()
+    rows = text_rows.read_rows(text_rows.Lines(reader, "stdin"), [])
+    batches = text_rows.make_batches(rows, 2)
+    os.write(writer, b"one\ntwo\nthree\nfo")
+    assert [row.texts[0] for row in next(batches)] == ["one", "two"]
+    assert [row.texts[0] for row in next(batches)] == ["three"]
+    os.write(writer, b"ur")
+    os.close(writer)
+    assert [row.line for row in next(batches)] == [4]
+    assert next(batches, None) is None
+    os.close(reader)
+
+
+def test_a_row_without_the_column_is_refused(answers_to, tmp_path):
+    with pytest.raises(ValueError, match="input:2 has 1 columns.*number 1"):
+        answers_to("regression", b"a\tthe cat\nthe dog\n", "--text_a_column=1")
+    assert os.listdir(tmp_path) == ["input"]  # Nothing half-written.
+
+
+def test_a_column_that_is_not_named_is_refused(answers_to):
+    with pytest.raises(
+        ValueError, match="input:1 has no column 'text'; this line names a, b"
+    ):
+        answers_to("regression", b"a\tb\nx\ty\n", "--text_a_column=text")
+
+
+def test_a_second_column_alone_is_refused(answers_to):
+    with pytest.raises(ValueError, match="needs --text_a_column"):
+        answers_to("regression", b"", "--text_b_column=b")
+
+
+def test_a_second_text_is_refused_where_there_is_one(answers_to):
+    with pytest.raises(ValueError, match="takes one text, 'text'; leave out"):
+        answers_to("fill_mask", b"", "--text_a_column=0", "--text_b_column=1")
+
+
+def test_an_export_is_needed(tmp_path):
+    with pytest.raises(flags.Error, match="export_dir"):
+        predict.main(["predict"])
+    with pytest.raises(ValueError, match="holds no SavedModel"):
+        predict.main(["predict", f"--export_dir={tmp_path}"])
+    tf.saved_model.save(tf.train.Checkpoint(), str(tmp_path / "other"))
+    with pytest.raises(ValueError, match="'text' is needed"):
+        predict.main(["predict", f"--export_dir={tmp_path / 'other'}"])
+
+
+def test_a_missing_file_is_an_error(answers_to, tmp_path):
+    with pytest.raises(OSError, match="nowhere"):
+        answers_to("regression", b"", f"--input_file={tmp_path / 'nowhere'}")
+
+
+@pytest.fixture
+def stdin_of(monkeypatch):
+    """Bytes -> stdin reads them from a pipe."""
+
+    def feed(content):
+        reader, writer = os.pipe()
+
+        def write():
+            with os.fdopen(writer, "wb") as file:
+                file.write(content)
+
+        threading.Thread(target=write).start()
+        monkeypatch.setattr(sys, "stdin", os.fdopen(reader))
+
+    yield feed
+    sys.stdin.close()
+
+
+def test_stdin_to_stdout(exported, stdin_of, capsys):
+    stdin_of("the cat\nna\xefve\n".encode())
+    predict.main(["predict", f"--export_dir={exported('regression').path}"])
+    answers = [json.loads(x) for x in capsys.readouterr().out.splitlines()]
+    assert [row["text_a"] for row in answers] == ["the cat", "na\xefve"]
+
+
+COMMAND = (sys.executable, "-m", "run_scripts.predict")
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_ends_quietly(exported):
+    with subprocess.Popen(
+        [*COMMAND, f"--export_dir={exported('regression').path}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdin.write(b"the cat\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["line"] == 1
+        process.stdout.close()  # As `head -1` does.
+        process.stdin.write(b"the cat\n" * 1000)
+        process.stdin.close()
+        errors = process.stderr.read().decode()
+        assert process.wait() == 0
+    assert "Traceback" not in errors and "Broken" not in errors
+
+
+@pytest.mark.slow
+def test_ten_thousand_lines_need_no_more_memory_than_a_hundred(
+    exported, tmp_path
+):
+    def peak_bytes(num_lines):
+        path = tmp_path / "input"
+        path.write_text("the old captain looked at the sea\n" * num_lines)
+        child = subprocess.Popen(
+            [
+                *COMMAND,
+                f"--export_dir={exported('regression').path}",
+                f"--input_file={path}",
+                f"--output_file={tmp_path / 'answers'}",
+            ],
+            stderr=subprocess.DEVNULL,
+        )
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        assert child.returncode == 0
+        assert len(read(tmp_path / "answers")) == num_lines
+        return usage.ru_maxrss * 1024
+
+    assert peak_bytes(10_000) < peak_bytes(100) + 60e6
