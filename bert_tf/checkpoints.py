@@ -219,6 +219,11 @@ def _steps(folder: str) -> list[int]:
     )
 
 
+def newest_step(output_dir: str) -> int:
+    """Returns the step of a run's newest checkpoint; 0 if it has none."""
+    return max(_steps(os.path.join(output_dir, "checkpoints")), default=0)
+
+
 def find(path: str) -> str:
     """Returns the model folder that `path` means.
 

@@ -13,7 +13,7 @@ from bert_tf.tasks import task as task_lib
 def make_evaluation_step(task: task_lib.Task, model: keras.Model):
     """Returns a compiled batch -> named means; make it once for a model."""
 
-    @tf.function
+    @tf.function(autograph=False)
     def evaluation_step(batch):
         outputs = model(batch, training=False)
         return task.losses(outputs, batch), task.accuracies(outputs, batch)
@@ -56,7 +56,7 @@ def evaluate(
 def make_prediction_step(model: keras.Model):
     """Returns a compiled batch -> named outputs; make it once for a model."""
 
-    @tf.function
+    @tf.function(autograph=False)
     def prediction_step(batch):
         return model(batch, training=False)
 

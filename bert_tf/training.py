@@ -69,7 +69,8 @@ def make_train_step(
         extra = {"gradient_norm": norm, "learning_rate": rate}
         return {"loss": loss} | values | extra
 
-    @tf.function
+    # Nothing here branches on a tensor; autograph would only take time.
+    @tf.function(autograph=False)
     def train_step(batch):
         values = strategy.run(replica_step, args=(batch,))
         return {

@@ -67,20 +67,12 @@ def make_evaluate(run: Run, predict) -> Callable[[], dict[str, dict]]:
     }
 
 
-def _newest_step(output_dir: str) -> int:
-    """Returns the step from which a run goes on; 0 for a new one."""
-    folder = os.path.join(output_dir, "checkpoints")
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    steps = [name.rpartition("-")[2] for name in names]
-    return max((int(step) for step in steps if step.isdigit()), default=0)
-
-
 def make_keep_best(
     run: Run, evaluate, output_dir: str
 ) -> Callable[[int], None]:
     """Returns step -> None, which evaluates and keeps the best in `best/`."""
     best_dir = os.path.join(output_dir, "best")
-    start_step = _newest_step(output_dir)
+    start_step = checkpoints.newest_step(output_dir)
     writers: dict[str, reporting.Writer] = {}
 
     def keep_best(step: int) -> None:

@@ -135,7 +135,10 @@ def make_evaluate(model, held_out, sizes):
     unigram_accuracy = pretraining.unigram_accuracy(
         held_out_batches(), model.config.vocab_size
     )
-    writer = reporting.Writer(os.path.join(FLAGS.output_dir, "logs", "eval"))
+    writer = reporting.Writer(
+        os.path.join(FLAGS.output_dir, "logs", "eval"),
+        checkpoints.newest_step(FLAGS.output_dir),
+    )
 
     def evaluate(step: int) -> dict[str, float]:
         values = evaluation.evaluate(step_function, held_out_batches())

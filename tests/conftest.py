@@ -5,6 +5,7 @@ import pathlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import numpy as np
 import pytest
 
 DATA = pathlib.Path(__file__).parent / "data"
@@ -40,34 +41,31 @@ def tiny_config():
     )
 
 
+def random_batch(config, rows=4, tokens=12, predictions=3, seed=0):
+    """Returns a random pre-training batch, in which some rows are padded."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(predictions + 1, tokens + 1, rows)
+    lengths[0] = tokens
+    mask = (np.arange(tokens) < lengths[:, None]).astype(np.int32)
+    weights = rng.integers(0, 2, (rows, predictions))
+    weights[0] = 1
+
+    def ids(shape, high=config.vocab_size):
+        return rng.integers(0, high, shape, np.int32)
+
+    return {
+        "input_word_ids": ids((rows, tokens)) * mask,
+        "input_mask": mask,
+        "input_type_ids": ids((rows, tokens), 2),
+        "masked_lm_positions": ids((rows, predictions), lengths[:, None]),
+        "masked_lm_ids": ids((rows, predictions)),
+        "masked_lm_weights": weights.astype(np.float32),
+        "next_sentence_labels": ids(rows, 2),
+        "is_real_example": np.ones(rows, np.float32),
+    }
+
+
 @pytest.fixture
 def make_batch():
-    """(config, rows, tokens, predictions) -> a random pre-training batch."""
-    import numpy as np
-
-    def make(config, rows=4, tokens=12, predictions=3, seed=0):
-        rng = np.random.default_rng(seed)
-        lengths = rng.integers(predictions + 1, tokens + 1, rows)
-        lengths[0] = tokens
-        mask = np.arange(tokens) < lengths[:, None]
-        weights = rng.integers(0, 2, (rows, predictions))
-        weights[0] = 1
-        return {
-            "input_word_ids": rng.integers(
-                0, config.vocab_size, (rows, tokens), np.int32
-            )
-            * mask.astype(np.int32),
-            "input_mask": mask.astype(np.int32),
-            "input_type_ids": rng.integers(0, 2, (rows, tokens), np.int32),
-            "masked_lm_positions": rng.integers(
-                0, lengths[:, None], (rows, predictions), np.int32
-            ),
-            "masked_lm_ids": rng.integers(
-                0, config.vocab_size, (rows, predictions), np.int32
-            ),
-            "masked_lm_weights": weights.astype(np.float32),
-            "next_sentence_labels": rng.integers(0, 2, rows, np.int32),
-            "is_real_example": np.ones(rows, np.float32),
-        }
-
-    return make
+    """`random_batch`, for tests that cannot import this file."""
+    return random_batch

@@ -1,0 +1,40 @@
+# make quickstart | make test | make lint
+# Each does its own set-up, in .venv, from a fresh clone.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OUTPUT_DIR ?= runs/quickstart
+
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.PHONY: quickstart test lint format clean
+
+quickstart: $(VENV)/.installed
+	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Debian keeps ensurepip in a package of its own; the message says which.
+$(VENV)/.installed: setup.py
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 10) <= v < (3, 13) else f"Python {v[0]}.{v[1]} is not supported; take 3.10 to 3.12: make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "This Python cannot make virtual environments: installing python3-venv"; \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    apt-get update -qq && apt-get install -y -qq python3-venv; } || \
+	  { echo "Please run: sudo apt-get install python3-venv"; exit 1; }; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plots,test]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache
