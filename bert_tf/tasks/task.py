@@ -1,4 +1,4 @@
-"""What training, evaluation and export need to know of a task."""
+"""Records, model and losses of a task -> Task, what training reads."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

@@ -1,0 +1,200 @@
+"""The rules of the house that a machine can check: imports, names, sizes."""
+
+import ast
+import functools
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGES = ("tfrecords", "bert_tf", "run_scripts")
+MODULES = sorted(
+    path.relative_to(ROOT)
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*.py")
+)
+MOST_LINES_OF_A_FUNCTION = 75
+MOST_LINES_OF_A_FILE = 300
+
+# Who may import what of ours, by the start of its name.
+ALLOWED = {
+    "run_scripts": ("run_scripts", "bert_tf", "tfrecords"),
+    "bert_tf": ("bert_tf", "tfrecords.schema"),
+    "tfrecords": ("tfrecords",),
+}
+# Of others: who may not import what.
+FORBIDDEN = {
+    "run_scripts": ("tensorflow_text",),
+    "bert_tf": ("tensorflow_text", "absl.flags"),
+    "tfrecords": ("keras", "absl.flags"),
+}
+READ_STRINGS = ("tfrecords/tokenizer.py", "tfrecords/segments.py")
+# These work for any keras.Model.
+KNOW_NO_BERT = ("training", "evaluation", "checkpoints", "export")
+BERT = ("layers", "encoder", "heads", "models")
+# A script is no library; only the script that runs all of them imports them.
+RUNS_SCRIPTS = "run_scripts/quickstart.py"
+
+
+@functools.cache
+def parsed(path):
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"), str(path))
+
+
+def imports(path):
+    """Full names of what a module imports, inside functions too."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} import is relative"
+            for alias in node.names:
+                yield node.lineno, f"{node.module}.{alias.name}"
+
+
+def is_of(name, prefixes):
+    return any(name == p or name.startswith(f"{p}.") for p in prefixes)
+
+
+def wrong_imports(is_wrong):
+    """`file:line imports name` of each import that breaks a rule."""
+    return [
+        f"{path}:{line} imports {name}"
+        for path in MODULES
+        for line, name in imports(path)
+        if is_wrong(path, name)
+    ]
+
+
+def first_line(path):
+    return (ast.get_docstring(parsed(path)) or "").partition("\n")[0]
+
+
+def test_imports_go_one_way():
+    assert not wrong_imports(
+        lambda path, name: (
+            is_of(name, PACKAGES) and not is_of(name, ALLOWED[path.parts[0]])
+        )
+    )
+
+
+def test_libraries_stay_where_they_belong():
+    assert not wrong_imports(
+        lambda path, name: is_of(name, FORBIDDEN[path.parts[0]])
+    )
+
+
+def test_only_two_modules_need_tensorflow_text():
+    assert not wrong_imports(
+        lambda path, name: (
+            is_of(name, ("tensorflow_text",))
+            and path.as_posix() not in READ_STRINGS
+        )
+    )
+
+
+def test_training_and_export_do_not_know_bert():
+    assert not wrong_imports(
+        lambda path, name: (
+            path.parts[0] == "bert_tf"
+            and path.stem in KNOW_NO_BERT
+            and is_of(name, [f"bert_tf.{module}" for module in BERT])
+        )
+    )
+
+
+def test_scripts_are_not_imported():
+    scripts = [
+        f"run_scripts.{path.stem}"
+        for path in MODULES
+        if path.parts[0] == "run_scripts"
+        and any(
+            isinstance(node, ast.FunctionDef) and node.name == "main"
+            for node in parsed(path).body
+        )
+    ]
+    assert scripts
+    assert not wrong_imports(
+        lambda path, name: (
+            is_of(name, scripts) and path.as_posix() != RUNS_SCRIPTS
+        )
+    )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_a_module_says_first_what_it_turns_into_what(path):
+    before, arrow, after = first_line(path).partition(" -> ")
+    # `<->` for both ways.
+    assert arrow or " <-> " in before, f"{path}: {first_line(path)!r}"
+    assert len(first_line(path)) < 80
+
+
+def lines_of_code(function):
+    """Lines from `def` to the end, without those of the docstring."""
+    lines = function.end_lineno - function.lineno + 1
+    if ast.get_docstring(function) is not None:
+        docstring = function.body[0]
+        lines -= docstring.end_lineno - docstring.lineno + 1
+    return lines
+
+
+def test_functions_are_short():
+    long = [
+        f"{path}:{node.lineno} {node.name} has {lines_of_code(node)} lines"
+        for path in MODULES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and lines_of_code(node) > MOST_LINES_OF_A_FUNCTION
+    ]
+    assert not long
+
+
+def test_files_are_short():
+    long = [
+        f"{path} has {length} lines"
+        for path in MODULES
+        if (length := len((ROOT / path).read_text("utf-8").splitlines()))
+        > MOST_LINES_OF_A_FILE
+    ]
+    assert not long
+
+
+def test_the_readme_says_of_each_module_what_its_first_line_says():
+    readme = ROOT / "README.md"
+    if not readme.is_file():
+        pytest.skip("no README.md yet")
+    lines = readme.read_text(encoding="utf-8").splitlines()
+    missing = [
+        f"{path}: {first_line(path)}"
+        for path in MODULES
+        if path.name != "__init__.py"
+        and not any(
+            path.name in line.split() and first_line(path).rstrip(".") in line
+            for line in lines
+        )
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("bert_tf", ("tensorflow_text", "torch", "apache_beam", "official")),
+        (
+            "tfrecords.schema",
+            ("tensorflow_text", "torch", "apache_beam", "official", "bert_tf"),
+        ),
+    ],
+)
+def test_a_cheap_import_stays_cheap(module, unwanted):
+    code = f"import sys, {module}; print(*set(sys.modules) & set({unwanted}))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert loaded.split() == []
