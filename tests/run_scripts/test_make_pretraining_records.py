@@ -108,8 +108,8 @@ def big_text(tmp_path):
     """Files that take two workers some seconds."""
     folder = tmp_path / "text"
     folder.mkdir()
-    for number in range(60):
-        (folder / f"{number}.txt").write_text(TEXT.read_text() * 200)
+    for number in range(10):
+        (folder / f"{number}.txt").write_text(TEXT.read_text() * 100)
     return f"--input_file={folder}/*.txt"
 
 
@@ -148,6 +148,7 @@ def test_a_stopped_run_leaves_no_process_and_goes_on(
     argv, big_text, tmp_path, kind
 ):
     argv = [*argv, big_text, "--num_processes=2", "--num_shards=40"]
+    argv.append("--dupe_factor=3")
     process = _start(argv)
     _wait_for(tmp_path / "out", "train/*.tfrecord")
     if kind == signal.SIGINT:
