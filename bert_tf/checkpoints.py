@@ -56,9 +56,10 @@ def atomic_folder(path: str) -> Iterator[str]:
     try:
         os.makedirs(aside)
         yield aside
-        for name in os.listdir(aside):
-            _sync(os.path.join(aside, name))
-        _sync(aside)
+        for folder, _, names in os.walk(aside):
+            for name in names:
+                _sync(os.path.join(folder, name))
+            _sync(folder)
         old = f"{path}.old"
         if os.path.isdir(path):
             shutil.rmtree(old, ignore_errors=True)

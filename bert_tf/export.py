@@ -9,11 +9,13 @@ plain list, and the functions close over the model.
 """
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Iterator, Mapping
 
 import keras
 import tensorflow as tf
+from absl import logging
 
 from bert_tf import checkpoints
 from tfrecords import schema
@@ -146,13 +148,20 @@ def _new_export(path: str, overwrite: bool) -> Iterator[str]:
     with checkpoints.atomic_folder(path) as folder:
         try:
             yield folder
-        except tf.errors.OpError as error:
+        except tf.errors.ResourceExhaustedError as error:
             # What TensorFlow calls a full disk.
-            raise OSError(None, error.message) from error
+            message = os.strerror(errno.ENOSPC)
+            raise OSError(errno.ENOSPC, message) from error
 
 
 def _save(root, folder: str, signatures: Mapping, description: Mapping) -> None:
-    tf.saved_model.save(root, folder, signatures=dict(signatures))
+    verbosity = logging.get_verbosity()
+    # TensorFlow says how many microseconds some callback took.
+    logging.set_verbosity(logging.WARNING)
+    try:
+        tf.saved_model.save(root, folder, signatures=dict(signatures))
+    finally:
+        logging.set_verbosity(verbosity)
     os.makedirs(os.path.join(folder, EXTRA), exist_ok=True)
     checkpoints.write_json(
         os.path.join(folder, EXTRA, DESCRIPTION), description

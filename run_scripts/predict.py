@@ -221,7 +221,9 @@ def open_output(path: str) -> Iterator[IO[str]]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = path  # As of a full disk, which names no file.
         with contextlib.suppress(FileNotFoundError):
             os.remove(aside)
         raise
