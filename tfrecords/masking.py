@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfrecords import random_numbers
+
 # Devlin et al. 2019, section 3.1: 80 % [MASK], 10 % random, 10 % unchanged.
 _MASK_SHARE, _RANDOM_SHARE = 0.8, 0.1
 _POSITION_BITS = np.uint64(16)
@@ -42,20 +44,6 @@ class Masked(NamedTuple):
     positions: np.ndarray  # [N, P] int32, ascending.
     ids: np.ndarray  # [N, P] int32, what stood there.
     weights: np.ndarray  # [N, P] float32, 1 for a masked token.
-
-
-def hash_bits(seeds: np.ndarray, num_places: int) -> np.ndarray:
-    """Returns [N, num_places] uint64: random bits from seeds [N] uint64.
-
-    SplitMix64 (Steele, Lea and Flood 2014), read at its first places: the
-    bits depend on the row's seed and the place alone.
-    """
-    steps = np.arange(1, num_places + 1, dtype=np.uint64)
-    bits = seeds[:, None] + steps * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits ^= bits >> np.uint64(shift)
-        bits *= np.uint64(factor)
-    return bits ^ bits >> np.uint64(31)
 
 
 def mask(
@@ -95,7 +83,8 @@ def mask(
     is_candidate &= input_word_ids != vocabulary.cls_id
     is_candidate &= input_word_ids != vocabulary.sep_id
 
-    bits = hash_bits(seeds, num_places + 2 * max_predictions_per_seq)
+    num_bits = num_places + 2 * max_predictions_per_seq
+    bits = random_numbers.bits(seeds, np.arange(num_bits, dtype=np.uint64))
     keys = bits[:, :num_places]
     if do_whole_word_mask:
         continues = is_candidate & vocabulary.is_continuation[input_word_ids]

@@ -15,6 +15,7 @@ import numpy as np
 
 from tfrecords import (
     masking,
+    random_numbers,
     schema,
     sentence_pairs,
     serialization,
@@ -23,21 +24,6 @@ from tfrecords import (
 
 # Places (N * S) that are worked on at a time: some 30 MB of arrays.
 _BLOCK_PLACES = 1 << 18
-
-# Streams of random numbers that are never the same.
-EXAMPLES, SHUFFLE, DEAL, HELD_OUT = range(4)
-
-
-def generator(
-    random_seed: int, stream: int, *numbers: int
-) -> np.random.Generator:
-    """Returns the generator of up to two numbers in a stream of a seed."""
-    counter = [0, 0, *numbers, *[0] * (2 - len(numbers))]
-    philox = np.random.Philox(
-        key=np.array([random_seed, stream], np.uint64),
-        counter=np.array(counter, np.uint64),
-    )
-    return np.random.Generator(philox)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,29 +77,33 @@ class Settings:
 
 def make_pairs(
     documents: token_store.Documents, settings: Settings, shard: int
-) -> tuple[sentence_pairs.Pairs, np.ndarray]:
-    """Returns all pairs of a partition, shuffled, and [N] seeds of masking."""
-    found, seeds = [], []
+) -> sentence_pairs.Pairs:
+    """Returns all pairs of a partition, shuffled."""
+    max_num_tokens = settings.max_seq_length - 3  # [CLS], [SEP] and [SEP].
+    stream = random_numbers.Stream(
+        settings.random_seed, random_numbers.EXAMPLES
+    )
+    sentence_bounds = documents.sentence_bounds.tolist()
+    document_bounds = documents.document_bounds.tolist()
+    found = []
     for repetition in range(settings.dupe_factor):
+        rows = []
         for place, number in enumerate(documents.numbers.tolist()):
-            rng = generator(settings.random_seed, EXAMPLES, repetition, number)
-            pairs = sentence_pairs.pair(
-                documents,
+            rows += sentence_pairs.pair(
+                sentence_bounds,
+                document_bounds,
                 place,
-                settings.max_seq_length - 3,  # [CLS], [SEP] and [SEP].
+                max_num_tokens,
                 settings.short_seq_prob,
-                rng,
+                stream.at(repetition, number),
             )
-            found.append(pairs)
-            seeds.append(
-                rng.integers(1 << 64, size=len(pairs.a_begin), dtype=np.uint64)
-            )
-    seeds = np.concatenate(seeds)
-    rng = generator(settings.random_seed, SHUFFLE, shard)
-    order = rng.permutation(len(seeds))
-    columns = zip(*found, strict=True)
-    pairs = [np.concatenate(column)[order] for column in columns]
-    return sentence_pairs.Pairs(*pairs), seeds[order]
+        found.append(np.array(rows, np.int64))
+    pairs = np.concatenate(found)
+    shuffle = random_numbers.Stream(
+        settings.random_seed, random_numbers.SHUFFLE
+    )
+    shuffle.at(shard).shuffle(pairs)
+    return sentence_pairs.truncate(pairs, max_num_tokens)
 
 
 def pack(
@@ -164,9 +154,9 @@ def make_examples(
     Yields:
       The features of `schema.PRETRAINING`, each [N, ...].
     """
-    all_pairs, all_seeds = make_pairs(documents, settings, shard)
+    all_pairs = make_pairs(documents, settings, shard)
     block = max(1, _BLOCK_PLACES // settings.max_seq_length)
-    for begin in range(0, len(all_seeds), block):
+    for begin in range(0, len(all_pairs.seeds), block):
         pairs = sentence_pairs.Pairs(
             *(column[begin : begin + block] for column in all_pairs)
         )
@@ -180,7 +170,7 @@ def make_examples(
         masked = masking.mask(
             ids,
             num_tokens,
-            all_seeds[begin : begin + block],
+            pairs.seeds,
             vocabulary,
             max_predictions_per_seq=settings.max_predictions_per_seq,
             masked_lm_prob=settings.masked_lm_prob,

@@ -21,7 +21,14 @@ import numpy as np
 from absl import logging
 
 from tfrecords import corpus as corpus_lib
-from tfrecords import masking, on_processes, progress, records, token_store
+from tfrecords import (
+    masking,
+    on_processes,
+    progress,
+    random_numbers,
+    records,
+    token_store,
+)
 from tfrecords import pretraining_examples as examples_lib
 from tfrecords import vocab as vocab_lib
 
@@ -146,10 +153,10 @@ def deal(
             "documents to train on. Give more documents, or lower it to 0; "
             "blank lines separate documents."
         )
-    rng = examples_lib.generator(random_seed, examples_lib.HELD_OUT)
+    rng = random_numbers.Stream(random_seed, random_numbers.HELD_OUT).at()
     is_held_out = np.zeros(len(table), bool)
     is_held_out[rng.permutation(len(table))[:num_held_out]] = True
-    rng = examples_lib.generator(random_seed, examples_lib.DEAL)
+    rng = random_numbers.Stream(random_seed, random_numbers.DEAL).at()
     tables = {TRAIN: _partitions(table[~is_held_out], num_shards, rng)}
     if num_held_out:
         tables[HELD_OUT] = _partitions(table[is_held_out], None, rng)

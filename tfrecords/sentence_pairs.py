@@ -5,77 +5,94 @@ range of the tokens of all documents, and no token is touched here.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import token_store
+from tfrecords import random_numbers
 
 # create_pretraining_data.py: tries to draw another document.
 _RANDOM_DOCUMENT_TRIES = 10
 _DRAWS = 64  # Uniform numbers drawn at a time; one by one is slow.
+# Where the coins of A and of B begin among the random bits of a pair; the
+# places before are for masking.
+_A_COINS, _B_COINS = 1 << 32, 1 << 33
+
+
+# One pair before it is cut to fit: a_begin, a_end, b_begin, b_end,
+# is_random_next, seed. A plain tuple becomes an array thirty times as quickly
+# as a NamedTuple.
+Row = tuple[int, int, int, int, int, int]
 
 
 class Pairs(NamedTuple):
-    """N pairs of segments as ranges of `Documents.tokens`."""
+    """N pairs of segments as ranges of all tokens; each column [N] int64."""
 
-    a_begin: np.ndarray  # [N] int64
-    a_end: np.ndarray  # [N] int64
-    b_begin: np.ndarray  # [N] int64
-    b_end: np.ndarray  # [N] int64
-    is_random_next: np.ndarray  # [N] int64, 1 if B comes from elsewhere.
-    num_truncated: np.ndarray  # [N] int64, tokens cut to fit.
+    a_begin: np.ndarray
+    a_end: np.ndarray
+    b_begin: np.ndarray
+    b_end: np.ndarray
+    is_random_next: np.ndarray  # 1 if B comes from elsewhere.
+    seeds: np.ndarray  # uint64, of all that is random in a pair after this.
+    num_truncated: np.ndarray  # Tokens cut to fit.
 
 
 def pair(
-    documents: token_store.Documents,
+    sentence_bounds: Sequence[int],
+    document_bounds: Sequence[int],
     number: int,
     max_num_tokens: int,
     short_seq_prob: float,
     rng: np.random.Generator,
-) -> Pairs:
+) -> list[Row]:
     """Cuts one document into pairs of segments.
 
     create_pretraining_data.py: create_instances_from_document. Devlin et al.
     2019, section 3.1 and appendix A.2.
 
     Args:
-      documents: all documents that random segments may come from.
-      number: which of them to cut, counted from 0.
+      sentence_bounds: where each sentence of all documents begins in their
+        tokens, and where the last one ends. A list is quicker than an array.
+      document_bounds: the same of documents in sentences.
+      number: which document to cut, counted from 0.
       max_num_tokens: tokens of A and B together, special ones not counted.
       short_seq_prob: chance that the document is cut for shorter pairs.
       rng: of all that is random here.
     """
+    bounds = sentence_bounds
     uniform = _uniform(rng).__next__
     target = max_num_tokens
     if uniform() < short_seq_prob:
         target = 2 + int(uniform() * (max_num_tokens - 1))  # 2 to the maximum.
-    bounds = documents.sentence_bounds
-    first, last = documents.document_bounds[number : number + 2].tolist()
-    # Where each sentence of this document begins; a list is quicker to read.
-    begins = bounds[first : last + 1].tolist()
-
+    start, last = document_bounds[number], document_bounds[number + 1]
     rows = []
-    start = 0
-    while start < last - first:
+    while start < last:
         # The chunk: sentences up to the target, or to the document's end.
-        end = bisect_left(begins, begins[start] + target, start + 1)
-        end = min(end, last - first)
+        end = bisect_left(bounds, bounds[start] + target, start + 1, last)
         a_end = start + 1
         if end - start > 1:
             a_end += int(uniform() * (end - start - 1))
-        if end - start == 1 or uniform() < 0.5:
-            wanted = target - (begins[a_end] - begins[start])
-            b_begin, b_end = _random_segment(documents, number, wanted, uniform)
-            rows.append((begins[start], begins[a_end], b_begin, b_end, 1))
-            start = a_end  # Sentences that were not used are put back.
-        else:
-            rows.append(
-                (begins[start], begins[a_end], begins[a_end], begins[end], 0)
+        is_random_next = end - start == 1 or uniform() < 0.5
+        b_begin, b_end = bounds[a_end], bounds[end]
+        if is_random_next:
+            wanted = target - (bounds[a_end] - bounds[start])
+            b_begin, b_end = _random_segment(
+                bounds, document_bounds, number, wanted, uniform
             )
-            start = end
-    return truncate(*np.array(rows, np.int64).T, max_num_tokens, rng)
+            end = a_end  # Sentences that were not used are put back.
+        rows.append(
+            (
+                bounds[start],
+                bounds[a_end],
+                b_begin,
+                b_end,
+                int(is_random_next),
+                int(uniform() * (1 << 53)),
+            )
+        )
+        start = end
+    return rows
 
 
 def _uniform(rng: np.random.Generator) -> Iterator[float]:
@@ -83,53 +100,54 @@ def _uniform(rng: np.random.Generator) -> Iterator[float]:
         yield from rng.random(_DRAWS).tolist()
 
 
-def _random_segment(documents, number, wanted, uniform):
+def _random_segment(
+    bounds: Sequence[int],
+    document_bounds: Sequence[int],
+    number: int,
+    wanted: int,
+    uniform: Callable[[], float],
+) -> tuple[int, int]:
     """Returns a range of tokens from a random start in another document."""
-    num_documents = len(documents.numbers)
+    num_documents = len(document_bounds) - 1
     for _ in range(_RANDOM_DOCUMENT_TRIES):
         other = int(uniform() * num_documents)
         if other != number:
             break
-    bounds = documents.sentence_bounds
-    first, last = documents.document_bounds[other : other + 2].tolist()
+    first, last = document_bounds[other], document_bounds[other + 1]
     start = first + int(uniform() * (last - first))
-    begin = int(bounds[start])
     # At least one sentence, then as many as it takes, to the document's end.
-    stops = bounds[start + 1 : last + 1]
-    end = min(int(np.searchsorted(stops, begin + wanted)), len(stops) - 1)
-    return begin, int(stops[end])
+    end = bisect_left(bounds, bounds[start] + wanted, start + 1, last)
+    return bounds[start], bounds[end]
 
 
-def truncate(
-    a_begin: np.ndarray,
-    a_end: np.ndarray,
-    b_begin: np.ndarray,
-    b_end: np.ndarray,
-    is_random_next: np.ndarray,
-    max_num_tokens: int,
-    rng: np.random.Generator,
-) -> Pairs:
+def truncate(rows: np.ndarray, max_num_tokens: int) -> Pairs:
     """Cuts pairs to `max_num_tokens`, the longer segment first.
 
     create_pretraining_data.py: truncate_seq_pair takes one token at a time
     from the longer segment (from B if they are equal), from its front or back
-    with equal chance. The lengths that this ends with are known at once, and
-    so is the distribution of how many tokens the front loses.
+    with equal chance. The lengths that this ends with are known at once; the
+    front loses as many tokens as that many coins show heads.
+
+    Args:
+      rows: [N, 6] int64, the rows of `pair`.
+      max_num_tokens: tokens of A and B together.
     """
+    a_begin, a_end, b_begin, b_end, is_random_next, seeds = rows.T
+    seeds = seeds.astype(np.uint64)
     a_length, b_length = a_end - a_begin, b_end - b_begin
     fits = a_length + b_length <= max_num_tokens
     half = (max_num_tokens + 1) // 2
     a_kept = np.minimum(a_length, np.maximum(max_num_tokens - b_length, half))
     a_cut = np.where(fits, 0, a_length - a_kept)
     b_cut = np.where(fits, 0, b_length - (max_num_tokens - a_kept))
-    a_front, b_front = a_cut * 0, b_cut * 0
-    if not fits.all():
-        a_front, b_front = rng.binomial(a_cut, 0.5), rng.binomial(b_cut, 0.5)
+    a_front = random_numbers.heads(seeds, _A_COINS, a_cut)
+    b_front = random_numbers.heads(seeds, _B_COINS, b_cut)
     return Pairs(
         a_begin=a_begin + a_front,
         a_end=a_end - (a_cut - a_front),
         b_begin=b_begin + b_front,
         b_end=b_end - (b_cut - b_front),
         is_random_next=is_random_next,
+        seeds=seeds,
         num_truncated=a_cut + b_cut,
     )

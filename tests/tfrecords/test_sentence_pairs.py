@@ -52,6 +52,7 @@ def plain_pairs(documents, number, target, uniform):
         a, rest = sum(chunk[:num_a], []), chunk[num_a:]
         if rest and uniform() >= 0.5:
             yield a, sum(rest, []), 0
+            uniform()  # The seed of masking.
             continue
         for _ in range(10):
             other = int(uniform() * len(documents.numbers))
@@ -64,20 +65,27 @@ def plain_pairs(documents, number, target, uniform):
             if len(b) >= target - len(a):
                 break
         yield a, b, 1
+        uniform()  # The seed of masking.
         waiting = rest + waiting
 
 
+def rows_of(documents, number, short_seq_prob=0.0, rng=None):
+    """Returns pairs of a document before they are cut, [N, 6]."""
+    rows = sentence_pairs.pair(
+        documents.sentence_bounds.tolist(),
+        documents.document_bounds.tolist(),
+        number,
+        MAX_NUM_TOKENS,
+        short_seq_prob,
+        rng or np.random.default_rng(0),
+    )
+    return np.array(rows, np.int64)
+
+
 @pytest.mark.parametrize("number", range(30))
-def test_pairs_are_those_of_a_plain_reading(number, monkeypatch):
+def test_pairs_are_those_of_a_plain_reading(number):
     documents = random_documents()
-    monkeypatch.setattr(
-        sentence_pairs,
-        "truncate",
-        lambda *columns: sentence_pairs.Pairs(*columns[:5], None),
-    )
-    found = sentence_pairs.pair(
-        documents, number, MAX_NUM_TOKENS, 0.0, np.random.default_rng(5)
-    )
+    found = rows_of(documents, number, rng=np.random.default_rng(5))
     draws = iter(np.random.default_rng(5).random(10_000).tolist())
     next(draws)  # Whether the document is cut short.
     expected = list(
@@ -86,7 +94,7 @@ def test_pairs_are_those_of_a_plain_reading(number, monkeypatch):
     tokens = documents.tokens
     assert [
         (tokens[a:b].tolist(), tokens[c:d].tolist(), label)
-        for a, b, c, d, label in zip(*found[:5], strict=True)
+        for a, b, c, d, label, _ in found
     ] == expected
 
 
@@ -95,12 +103,8 @@ def all_pairs(documents, repetitions=40, short_seq_prob=0.1):
     for repetition in range(repetitions):
         for number in range(len(documents.numbers)):
             rng = np.random.default_rng([repetition, number])
-            yield (
-                number,
-                sentence_pairs.pair(
-                    documents, number, MAX_NUM_TOKENS, short_seq_prob, rng
-                ),
-            )
+            rows = rows_of(documents, number, short_seq_prob, rng)
+            yield number, sentence_pairs.truncate(rows, MAX_NUM_TOKENS)
 
 
 def test_pairs_fit_and_no_segment_is_empty():
@@ -199,26 +203,21 @@ def test_the_chance_of_a_short_target_is_kept():
 
 def test_a_document_of_one_sentence_gets_a_random_next():
     documents = make_documents([[4], [5, 6, 7]])
-    pairs = sentence_pairs.pair(
-        documents, 0, MAX_NUM_TOKENS, 0.0, np.random.default_rng(0)
-    )
-    assert pairs.is_random_next.tolist() == [1]
-    assert pairs.b_begin[0] >= 4
+    ((a_begin, a_end, b_begin, _, is_random_next, _),) = rows_of(documents, 0)
+    assert (a_begin, a_end, is_random_next) == (0, 4, 1)
+    assert b_begin >= 4
 
 
 def test_the_only_document_is_its_own_partner():
     documents = make_documents([[4]])
-    pairs = sentence_pairs.pair(
-        documents, 0, MAX_NUM_TOKENS, 0.0, np.random.default_rng(0)
-    )
-    assert [column.tolist() for column in pairs] == [
-        [0],
-        [4],
-        [0],
-        [4],
-        [1],
-        [0],
-    ]
+    assert rows_of(documents, 0)[:, :5].tolist() == [[0, 4, 0, 4, 1]]
+
+
+def make_rows(a_lengths, b_lengths):
+    """Returns pairs of these lengths, with different seeds, [N, 6]."""
+    zeros = np.zeros_like(a_lengths)
+    seeds = np.arange(len(zeros)) + 1
+    return np.stack([zeros, a_lengths, zeros, b_lengths, zeros, seeds], 1)
 
 
 lengths = strategies.lists(
@@ -231,11 +230,7 @@ lengths = strategies.lists(
 @hypothesis.settings(deadline=None)
 @hypothesis.given(lengths=lengths, maximum=strategies.integers(2, 60))
 def test_truncation_ends_where_token_by_token_ends(lengths, maximum):
-    a, b = np.array(lengths).T
-    zeros = np.zeros_like(a)
-    pairs = sentence_pairs.truncate(
-        zeros, a, zeros, b, zeros, maximum, np.random.default_rng(0)
-    )
+    pairs = sentence_pairs.truncate(make_rows(*np.array(lengths).T), maximum)
     for k, (a_length, b_length) in enumerate(lengths):
         before = a_length + b_length
         while a_length + b_length > maximum:
@@ -251,16 +246,8 @@ def test_truncation_ends_where_token_by_token_ends(lengths, maximum):
 
 
 def test_front_and_back_lose_tokens_with_equal_chance():
-    zeros = np.zeros(20_000, np.int64)
-    pairs = sentence_pairs.truncate(
-        zeros,
-        zeros + 50,
-        zeros,
-        zeros + 10,
-        zeros,
-        40,
-        np.random.default_rng(0),
-    )
+    lengths = np.full(20_000, 50), np.full(20_000, 10)
+    pairs = sentence_pairs.truncate(make_rows(*lengths), 40)
     # The front of A loses a binomial number of the 20 tokens.
     assert abs(pairs.a_begin.mean() - 10) < 5 * np.sqrt(5 / 20_000)
     assert abs(pairs.a_begin.var() - 5) < 0.3

@@ -1,0 +1,70 @@
+"""Seeds and places -> random numbers that depend on nothing else."""
+
+import numpy as np
+
+# Streams of random numbers that are never the same.
+EXAMPLES, SHUFFLE, DEAL, HELD_OUT = range(4)
+
+
+class Stream:
+    """Generators of a seed, one for each pair of numbers.
+
+    Philox (Salmon et al. 2011) counts to 2^256: two of its four words are the
+    numbers. To set them is ten times as quick as to make a new generator.
+    """
+
+    def __init__(self, random_seed: int, stream: int):
+        key = np.array([random_seed, stream], np.uint64)
+        self._philox = np.random.Philox(key=key)
+        self._state = self._philox.state
+        self._generator = np.random.Generator(self._philox)
+
+    def at(self, *numbers: int) -> np.random.Generator:
+        """Returns the generator of up to two numbers.
+
+        There is one generator: ask again only when done with the last.
+        """
+        counter = [0, 0, *numbers, *[0] * (2 - len(numbers))]
+        self._state["state"]["counter"][:] = counter
+        self._philox.state = self._state
+        return self._generator
+
+
+def bits(seeds: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Returns [N, places] uint64: 64 random bits for each seed and place.
+
+    SplitMix64 (Steele, Lea and Flood 2014), whose state at a place is known
+    at once, so that whole arrays are drawn.
+
+    Args:
+      seeds: [N] uint64.
+      places: [P] uint64.
+    """
+    steps = (places + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    found = seeds[:, None] + steps
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        found ^= found >> np.uint64(shift)
+        found *= np.uint64(factor)
+    return found ^ found >> np.uint64(31)
+
+
+def heads(seeds: np.ndarray, place: int, num_coins: np.ndarray) -> np.ndarray:
+    """Returns [N]: how many of `num_coins` [N] fair coins show heads.
+
+    Args:
+      seeds: [N] uint64.
+      place: the first place; one is used up for each 64 coins.
+      num_coins: [N] int64.
+    """
+    count = np.zeros(len(seeds), np.int64)
+    rows = np.flatnonzero(num_coins > 0)
+    thrown = 0
+    while len(rows):
+        # The bits that are too many are shifted out.
+        surplus = 64 - np.minimum(num_coins[rows] - thrown, 64)
+        places = np.array([place], np.uint64)
+        found = bits(seeds[rows], places)[:, 0] >> surplus.astype(np.uint64)
+        count[rows] += np.bitwise_count(found)
+        place, thrown = place + 1, thrown + 64
+        rows = rows[num_coins[rows] > thrown]
+    return count
