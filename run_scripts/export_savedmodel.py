@@ -1,4 +1,4 @@
-"""Trained model folder -> SavedModel that takes raw strings.
+r"""Trained model folder -> SavedModel that takes raw strings.
 
     python -m run_scripts.export_savedmodel \
       --model_dir=runs/sst2 --export_dir=exports/sst2

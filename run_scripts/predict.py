@@ -1,4 +1,4 @@
-"""SavedModel, lines of text -> JSON lines of answers.
+r"""SavedModel, lines of text -> JSON lines of answers.
 
     python -m run_scripts.predict --export_dir=exports/sst2 < reviews.txt
     python -m run_scripts.predict --export_dir=exports/mrpc \

@@ -24,10 +24,12 @@ def read(path):
 
 
 @pytest.fixture
-def answers_to(exported, tmp_path):
+def answers_to(exported, tmp_path, monkeypatch):
     """Kind, bytes of input, flags -> the lines of JSON."""
 
     def run(kind, content, *words):
+        # What was loaded once need not be loaded for every test.
+        monkeypatch.setattr(predict, "load", lambda _: exported(kind).loaded)
         (tmp_path / "input").write_bytes(content)
         predict.main(
             [
