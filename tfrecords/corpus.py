@@ -38,8 +38,8 @@ class Corpus:
         with open(self.vocab_file, "rb") as file:
             vocab_sha256 = hashlib.sha256(file.read()).hexdigest()
         return {
-            "num_input_files": len(files),
-            "input_files_sha256": _digest(files),
+            "input_files": f"{len(files)} files; their names, sizes and "
+            f"times have sha256 {_digest(files)[:16]}",
             "vocab_sha256": vocab_sha256,
             "do_lower_case": self.do_lower_case,
             "input_format": self.input_format,
@@ -49,7 +49,7 @@ class Corpus:
 
 def _file_version(path):
     status = os.stat(path)
-    return [path, status.st_size, status.st_mtime_ns]
+    return [os.path.abspath(path), status.st_size, status.st_mtime_ns]
 
 
 def _digest(content) -> str:
@@ -71,8 +71,7 @@ def tokenize(
       Paths of the pieces, in the order of the files.
     """
     basis = corpus.describe()
-    for name in ("num_input_files", "input_files_sha256"):
-        del basis[name]
+    del basis["input_files"]  # A piece depends on its own file alone.
     pieces = [
         os.path.join(work, _digest([basis, _file_version(path)])[:20])
         for path in corpus.input_files

@@ -97,10 +97,9 @@ def test_a_run_leaves_records_that_load(text, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_processes", [2, 4])
-def test_records_do_not_depend_on_processes(text, tmp_path, num_processes):
+def test_records_do_not_depend_on_processes(text, tmp_path):
     make(text, tmp_path / "one", num_processes=1)
-    make(text, tmp_path / "more", num_processes=num_processes)
+    make(text, tmp_path / "more", num_processes=4)
     one, more = files_of(tmp_path / "one"), files_of(tmp_path / "more")
     # Lines of progress come in the order in which shards end.
     one, more = (
@@ -215,7 +214,7 @@ def test_other_text_in_the_folder_is_refused(text, tmp_path):
     make(text, tmp_path / "out")
     with open(text.input_files[0], "a") as file:
         file.write("The sea.\n")
-    with pytest.raises(ValueError, match="made with input_files_sha256="):
+    with pytest.raises(ValueError, match="made with input_files=5 files"):
         make(text, tmp_path / "out")
 
 
