@@ -8,7 +8,13 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, dropout, optimization, reporting
+from bert_tf import (
+    checkpoints,
+    dropout,
+    model_folders,
+    optimization,
+    reporting,
+)
 from bert_tf import config as bert_config
 from bert_tf.tasks import task as task_lib
 
@@ -128,9 +134,9 @@ def check_run(output_dir: str, settings: dict) -> None:
                 "another --output_dir."
             )
         os.makedirs(output_dir, exist_ok=True)
-        checkpoints.write_json(path, settings)
+        model_folders.write_json(path, settings)
         return
-    found = checkpoints.read_json(path)
+    found = model_folders.read_json(path)
     differences = [
         f"  {name}: {found.get(name)!r} there, {settings.get(name)!r} now"
         for name in sorted(set(found) | set(settings))
@@ -202,7 +208,7 @@ def train(
       strategy: whose replicas share each batch.
       output_dir: holds `run.json`, `checkpoints/` and `logs/train/`.
       settings: what makes this run this run; a folder of another is refused.
-      description: for `model.json`, see `checkpoints.save_model`.
+      description: for `model.json`, see `model_folders.save_model`.
       vocab_file: vocabulary to keep with each checkpoint, if any.
       train_batch_size: examples a step, over all replicas.
       tokens_per_example: padding included, for the tokens/s shown.
@@ -267,6 +273,6 @@ def train(
                 on_checkpoint(step)
             saved.save(step)
             report.pause(time.monotonic() - begin)
-    weights_sha256 = checkpoints.digest(model)
+    weights_sha256 = model_folders.digest(model)
     logging.info("step %d  weights sha256 %s", num_train_steps, weights_sha256)
     return weights_sha256

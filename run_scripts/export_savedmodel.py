@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import keras
 from absl import flags, logging
 
-from bert_tf import checkpoints, config, export, models
+from bert_tf import checkpoints, config, export, model_folders, models
 from run_scripts import common_flags, text_signatures
 from tfrecords import tokenizer
 
@@ -79,7 +79,7 @@ common_flags.require(FLAGS, "model_dir", "export_dir")
 def load_model(folder: str, description: Mapping) -> keras.Model:
     """Returns the model of a model folder, with its weights."""
     sizes = config.BertConfig.from_json_file(
-        os.path.join(folder, checkpoints.CONFIG)
+        os.path.join(folder, model_folders.CONFIG)
     )
     task = description.get("task")
     if task == "pretraining":
@@ -88,7 +88,7 @@ def load_model(folder: str, description: Mapping) -> keras.Model:
         labels = description.get("labels")
         if not labels:
             raise ValueError(
-                f"{os.path.join(folder, checkpoints.DESCRIPTION)} names no "
+                f"{os.path.join(folder, model_folders.DESCRIPTION)} names no "
                 'labels; add "labels": a list of them in the order of classes.'
             )
         model = models.BertClassifier(sizes, len(labels))
@@ -96,10 +96,10 @@ def load_model(folder: str, description: Mapping) -> keras.Model:
         model = models.BertRegressor(sizes)
     else:
         raise ValueError(
-            f"{os.path.join(folder, checkpoints.DESCRIPTION)} has task "
+            f"{os.path.join(folder, model_folders.DESCRIPTION)} has task "
             f"{task!r}; expected one of {', '.join(KINDS)}."
         )
-    checkpoints.load_weights(model, folder)
+    model_folders.load_weights(model, folder)
     return model
 
 
@@ -107,7 +107,7 @@ def load_tokenizer(
     folder: str, description: Mapping, vocab_size: int
 ) -> tokenizer.BertTokenizer:
     """Returns the tokenizer that the model was trained with."""
-    vocab_file = os.path.join(folder, checkpoints.VOCABULARY)
+    vocab_file = os.path.join(folder, model_folders.VOCABULARY)
     if not os.path.isfile(vocab_file):
         raise ValueError(
             f"{vocab_file} is missing, so strings cannot be read. Copy the "
@@ -152,8 +152,8 @@ def main(argv: list[str]) -> None:
     """Exports as the flags say."""
     common_flags.parse(FLAGS, argv, __doc__)
     folder = checkpoints.find(FLAGS.model_dir)
-    description = checkpoints.read_json(
-        os.path.join(folder, checkpoints.DESCRIPTION)
+    description = model_folders.read_json(
+        os.path.join(folder, model_folders.DESCRIPTION)
     )
     model = load_model(folder, description)
     kind = find_kind(description["task"])

@@ -4,7 +4,7 @@ import os
 
 from absl import flags
 
-from bert_tf import checkpoints
+from bert_tf import model_folders
 from tfrecords import glue_examples, glue_tables, vocab
 from tfrecords import tokenizer as tokenizer_lib
 
@@ -112,7 +112,7 @@ def find_tokenizer(
     """
     vocab_file, do_lower_case = values.vocab_file, values.do_lower_case
     if model_dir:
-        own = os.path.join(model_dir, checkpoints.VOCABULARY)
+        own = os.path.join(model_dir, model_folders.VOCABULARY)
         own = own if os.path.isfile(own) else None
         if own and vocab_file and vocab.digest(own) != vocab.digest(vocab_file):
             raise ValueError(
@@ -121,8 +121,8 @@ def find_tokenizer(
                 "the model's."
             )
         vocab_file = vocab_file or own
-        path = os.path.join(model_dir, checkpoints.DESCRIPTION)
-        model_case = checkpoints.read_json(path).get("do_lower_case")
+        path = os.path.join(model_dir, model_folders.DESCRIPTION)
+        model_case = model_folders.read_json(path).get("do_lower_case")
         if not values["do_lower_case"].present and model_case is not None:
             do_lower_case = model_case
         # tokenization.py: validate_case_matches_checkpoint.

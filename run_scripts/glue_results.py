@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, evaluation, reporting
+from bert_tf import checkpoints, evaluation, model_folders, reporting
 from bert_tf.tasks import glue
 from bert_tf.tasks import task as task_lib
 from tfrecords import batches, glue_tables, records, schema
@@ -89,17 +89,17 @@ def make_keep_best(
         value = next(iter(results.values()))[run.task.best_metric]
         state_path = os.path.join(best_dir, checkpoints.STATE)
         if os.path.exists(state_path):
-            if value <= checkpoints.read_json(state_path)["value"]:
+            if value <= model_folders.read_json(state_path)["value"]:
                 return
-        with checkpoints.atomic_folder(best_dir) as folder:
-            checkpoints.save_model(
+        with model_folders.atomic_folder(best_dir) as folder:
+            model_folders.save_model(
                 folder,
                 run.model,
                 description=run.description,
                 vocab_file=run.vocab_file,
             )
             state = {"step": step, "metric": run.task.best_metric}
-            checkpoints.write_json(
+            model_folders.write_json(
                 os.path.join(folder, checkpoints.STATE),
                 state | {"value": value},
             )
@@ -115,7 +115,7 @@ def write_results(run: Run, results, step: int, output_dir: str) -> None:
         "best_metric": run.task.best_metric,
     }
     os.makedirs(output_dir, exist_ok=True)
-    checkpoints.write_json(
+    model_folders.write_json(
         os.path.join(output_dir, "eval_results.json"), content | results
     )
     for split, values in results.items():

@@ -1,4 +1,4 @@
-"""GLUE files, or a table of one's own -> TFRecords for run_glue.
+r"""GLUE files, or a table of one's own -> TFRecords for run_glue.
 
     python -m run_scripts.make_glue_records \
       --task_name=CoLA --data_dir=glue/CoLA \

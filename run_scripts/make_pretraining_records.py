@@ -1,4 +1,4 @@
-"""Text files -> TFRecords of pre-training examples.
+r"""Text files -> TFRecords of pre-training examples.
 
   python -m run_scripts.make_pretraining_records \
     --input_file='text/*.txt' --vocab_file=vocab.txt \

@@ -1,4 +1,4 @@
-"""GLUE files, or a table of one's own -> a fine-tuned model, predictions.
+r"""GLUE files, or a table of one's own -> a fine-tuned model, predictions.
 
     python -m run_scripts.run_glue \
       --task_name=SST-2 --data_dir=glue/SST-2 --init_checkpoint=runs/tiny \
@@ -22,19 +22,25 @@ from absl import flags, logging
 
 from bert_tf import (
     checkpoints,
+    model_folders,
     strategies,
     training,
 )
 from bert_tf.tasks import glue
-from run_scripts import common_flags, glue_flags, glue_results
+from run_scripts import (
+    common_flags,
+    glue_flags,
+    glue_results,
+    training_flags,
+)
 from tfrecords import batches, records
 
 FLAGS = flags.FlagValues()
 glue_flags.define_data(FLAGS)
 common_flags.define_vocabulary(FLAGS)
 common_flags.define_max_seq_length(FLAGS)
-common_flags.define_model(FLAGS)
-common_flags.define_training(FLAGS, learning_rate=5e-5, train_batch_size=32)
+training_flags.define_model(FLAGS)
+training_flags.define_training(FLAGS, learning_rate=5e-5, train_batch_size=32)
 # Once an epoch, unless the flag says otherwise.
 FLAGS.set_default("save_checkpoints_steps", None)
 flags.DEFINE_string(
@@ -112,7 +118,7 @@ def prepare(strategy, source: str | None) -> glue_results.Run:
     """Makes or opens the records, and builds a model with its first weights."""
     task = glue_flags.find_task(FLAGS)
     tokenizer, vocab_file = glue_flags.find_tokenizer(FLAGS, source)
-    config = common_flags.find_config(FLAGS, tokenizer.vocab_size, source)
+    config = training_flags.find_config(FLAGS, tokenizer.vocab_size, source)
     # run_classifier.py: main.
     if FLAGS.max_seq_length > config.max_position_embeddings:
         raise ValueError(
@@ -147,15 +153,15 @@ def prepare(strategy, source: str | None) -> glue_results.Run:
 
 def load_trained(run: glue_results.Run, folder: str) -> None:
     """Loads encoder and head of a model that has the task's labels."""
-    path = os.path.join(folder, checkpoints.DESCRIPTION)
-    labels = checkpoints.read_json(path).get("labels")
+    path = os.path.join(folder, model_folders.DESCRIPTION)
+    labels = model_folders.read_json(path).get("labels")
     if labels != list(run.task.labels):
         raise ValueError(
             f"{folder} predicts labels {labels}; {run.task.name} has "
             f"{list(run.task.labels)}. Add --do_train, or give the output_dir "
             "of a run with these labels."
         )
-    checkpoints.load_weights(run.model, folder)
+    model_folders.load_weights(run.model, folder)
 
 
 def train(run: glue_results.Run, strategy, on_checkpoint) -> None:
@@ -187,8 +193,8 @@ def train(run: glue_results.Run, strategy, on_checkpoint) -> None:
         "records": found.manifest.digest,
         "init_checkpoint": FLAGS.init_checkpoint,
     }
-    settings |= steps | common_flags.run_settings(FLAGS)
-    keywords = steps | common_flags.training_keywords(FLAGS)
+    settings |= steps | training_flags.run_settings(FLAGS)
+    keywords = steps | training_flags.training_keywords(FLAGS)
     if keywords["save_checkpoints_steps"] is None:
         keywords["save_checkpoints_steps"] = math.ceil(steps_per_epoch)
     begins = "from scratch: no --init_checkpoint"
@@ -203,7 +209,7 @@ def train(run: glue_results.Run, strategy, on_checkpoint) -> None:
         begins,
     )
     training.check_run(FLAGS.output_dir, settings)
-    common_flags.write_run_flags(FLAGS, FLAGS.output_dir)
+    training_flags.write_run_flags(FLAGS, FLAGS.output_dir)
     training.train(
         run.bert_task,
         run.model,
@@ -235,7 +241,7 @@ def main(argv: list[str]) -> None:
     evaluate = glue_results.make_evaluate(run, predict)
     if FLAGS.do_train:
         if source:
-            checkpoints.load_encoder(run.model, source)
+            model_folders.load_encoder(run.model, source)
         keep_best = None
         if FLAGS.do_eval:
             keep_best = glue_results.make_keep_best(

@@ -1,4 +1,4 @@
-"""Pre-training records -> a pre-trained model, and its held-out metrics.
+r"""Pre-training records -> a pre-trained model, and its held-out metrics.
 
     python -m run_scripts.run_pretraining \
       --input_file=records/train --eval_input_file=records/held_out \
@@ -12,15 +12,22 @@ import os
 
 from absl import flags, logging
 
-from bert_tf import checkpoints, evaluation, reporting, strategies, training
+from bert_tf import (
+    checkpoints,
+    evaluation,
+    model_folders,
+    reporting,
+    strategies,
+    training,
+)
 from bert_tf.tasks import pretraining
-from run_scripts import common_flags
+from run_scripts import common_flags, training_flags
 from tfrecords import batches, records, vocab
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)
-common_flags.define_model(FLAGS)
-common_flags.define_training(FLAGS, learning_rate=1e-4, train_batch_size=32)
+training_flags.define_model(FLAGS)
+training_flags.define_training(FLAGS, learning_rate=1e-4, train_batch_size=32)
 flags.DEFINE_string(
     "input_file",
     None,
@@ -147,7 +154,7 @@ def make_evaluate(model, held_out, sizes):
             "held out, step %d  %s", step, reporting.format_values(values)
         )
         writer.write(step, values)
-        checkpoints.write_json(
+        model_folders.write_json(
             os.path.join(FLAGS.output_dir, "eval_results.json"),
             {"step": step} | values,
         )
@@ -186,7 +193,7 @@ def train(model, strategy, found, sizes, evaluate) -> None:
         model,
         training_batches,
         strategy=strategy,
-        settings=settings | steps | common_flags.run_settings(FLAGS),
+        settings=settings | steps | training_flags.run_settings(FLAGS),
         description={
             "task": "pretraining",
             "do_lower_case": FLAGS.do_lower_case,
@@ -196,7 +203,7 @@ def train(model, strategy, found, sizes, evaluate) -> None:
         tokens_per_example=sizes["max_seq_length"],
         on_checkpoint=evaluate,
         **steps,
-        **common_flags.training_keywords(FLAGS),
+        **training_flags.training_keywords(FLAGS),
     )
 
 
@@ -217,7 +224,7 @@ def main(argv: list[str]) -> None:
     if not do_train:
         source = source or FLAGS.output_dir
     model_dir = source and checkpoints.find(source)
-    config = common_flags.find_config(FLAGS, vocabulary_size(), model_dir)
+    config = training_flags.find_config(FLAGS, vocabulary_size(), model_dir)
     sizes = find_sizes(
         records.Records.open(FLAGS.input_file or FLAGS.eval_input_file)
     )
@@ -231,8 +238,8 @@ def main(argv: list[str]) -> None:
         precision=FLAGS.precision,
     )
     if model_dir:
-        checkpoints.load_weights(model, model_dir)
-    common_flags.write_run_flags(FLAGS, FLAGS.output_dir)
+        model_folders.load_weights(model, model_dir)
+    training_flags.write_run_flags(FLAGS, FLAGS.output_dir)
     evaluate = make_evaluate(model, held_out, sizes) if do_eval else None
     if do_train:
         train(model, strategy, train_set, sizes, evaluate)

@@ -32,7 +32,13 @@ FORBIDDEN = {
 }
 READ_STRINGS = ("tfrecords/tokenizer.py", "tfrecords/segments.py")
 # These work for any keras.Model.
-KNOW_NO_BERT = ("training", "evaluation", "checkpoints", "export")
+KNOW_NO_BERT = (
+    "training",
+    "evaluation",
+    "checkpoints",
+    "model_folders",
+    "export",
+)
 BERT = ("layers", "encoder", "heads", "models")
 # A script is no library; only the script that runs all of them imports them.
 RUNS_SCRIPTS = "run_scripts/quickstart.py"

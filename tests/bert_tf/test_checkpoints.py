@@ -1,12 +1,11 @@
 import errno
 import os
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import checkpoints, optimization
+from bert_tf import checkpoints, model_folders, optimization
 
 
 @pytest.fixture
@@ -33,15 +32,15 @@ def test_a_restart_finds_weights_slots_and_step(tmp_path, model, tiny_config):
     update(optimizer)
     saved.save(1)
     other = bert_tf.BertClassifier(tiny_config, num_classes=2)
-    assert checkpoints.digest(other) != checkpoints.digest(model)
+    assert model_folders.digest(other) != model_folders.digest(model)
     restored, other_optimizer = make_run(tmp_path, other)
     assert restored.restore_latest() == 1
-    assert checkpoints.digest(other) == checkpoints.digest(model)
+    assert model_folders.digest(other) == model_folders.digest(model)
     assert int(other_optimizer.step.numpy()) == 1
     # The next update is the same, so the slots are.
     update(optimizer)
     update(other_optimizer)
-    assert checkpoints.digest(other) == checkpoints.digest(model)
+    assert model_folders.digest(other) == model_folders.digest(model)
 
 
 def test_only_the_newest_are_kept_and_nothing_half_written(tmp_path, model):
@@ -62,7 +61,7 @@ def test_a_checkpoint_cut_short_has_no_name_and_is_not_found(tmp_path, model):
     saved, _ = make_run(tmp_path, model)
     saved.save(10)
     with pytest.raises(KeyboardInterrupt):
-        with checkpoints.atomic_folder(str(tmp_path / "step-00000020")) as f:
+        with model_folders.atomic_folder(str(tmp_path / "step-00000020")) as f:
             assert os.path.isdir(f)
             raise KeyboardInterrupt
     assert os.listdir(tmp_path) == ["step-00000010"]
@@ -79,7 +78,7 @@ def test_a_full_disk_is_named_and_older_checkpoints_stay(
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoints, "_write_tensors", full)
+    monkeypatch.setattr(model_folders, "write_tensors", full)
     with pytest.raises(OSError, match="No space left.*Make room") as raised:
         saved.save(20)
     assert raised.value.filename == str(tmp_path / "step-00000020")
@@ -107,7 +106,7 @@ def test_a_checkpoint_of_another_size_lists_both_sides(tmp_path, model):
 def test_damaged_weights_are_named(tmp_path, model, damage):
     saved, _ = make_run(tmp_path, model)
     saved.save(1)
-    path = tmp_path / "step-00000001" / checkpoints.WEIGHTS
+    path = tmp_path / "step-00000001" / model_folders.WEIGHTS
     data = bytearray(path.read_bytes())
     if damage == "truncated":
         path.write_bytes(data[:-100])
@@ -121,21 +120,6 @@ def test_damaged_weights_are_named(tmp_path, model, damage):
     assert "step-00000001" in str(raised.value)
 
 
-def test_an_encoder_goes_from_one_task_to_another(tmp_path, tiny_config):
-    pretrainer = bert_tf.BertPretrainer(tiny_config)
-    with checkpoints.atomic_folder(str(tmp_path / "model")) as folder:
-        checkpoints.save_model(folder, pretrainer, description={})
-    classifier = bert_tf.BertClassifier(tiny_config, num_classes=2)
-    head = classifier.classification.dense.kernel.numpy()
-    checkpoints.load_encoder(classifier, str(tmp_path / "model"))
-    assert checkpoints.digest(classifier.encoder) == checkpoints.digest(
-        pretrainer.encoder
-    )
-    np.testing.assert_array_equal(
-        classifier.classification.dense.kernel.numpy(), head
-    )
-
-
 def test_find_takes_a_model_a_run_and_prefers_its_best(tmp_path, model):
     saved, _ = make_run(tmp_path / "checkpoints", model)
     with pytest.raises(ValueError, match="holds no model"):
@@ -145,20 +129,6 @@ def test_find_takes_a_model_a_run_and_prefers_its_best(tmp_path, model):
     newest = str(tmp_path / "checkpoints" / "step-00000002")
     assert checkpoints.find(str(tmp_path)) == newest
     assert checkpoints.find(newest) == newest
-    with checkpoints.atomic_folder(str(tmp_path / "best")) as folder:
-        checkpoints.save_model(folder, model, description={})
+    with model_folders.atomic_folder(str(tmp_path / "best")) as folder:
+        model_folders.save_model(folder, model, description={})
     assert checkpoints.find(str(tmp_path)) == str(tmp_path / "best")
-
-
-def test_json_that_is_none_is_named(tmp_path):
-    path = tmp_path / "state.json"
-    path.write_text("{")
-    with pytest.raises(ValueError, match="state.json is no JSON"):
-        checkpoints.read_json(str(path))
-
-
-def test_the_digest_sees_one_changed_bit(model):
-    before = checkpoints.digest(model)
-    bias = model.classification.dense.bias
-    bias.assign(bias.numpy() + np.array([0, 1e-30], np.float32))
-    assert checkpoints.digest(model) != before

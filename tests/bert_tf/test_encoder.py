@@ -5,7 +5,7 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import checkpoints
+from bert_tf import model_folders
 from tfrecords import schema
 
 
@@ -27,7 +27,7 @@ def randomise(model):
 def weights_of(model):
     return {
         name: weight.numpy().astype(np.float64)
-        for name, weight in checkpoints.weight_names(model).items()
+        for name, weight in model_folders.weight_names(model).items()
     }
 
 
@@ -86,7 +86,7 @@ def test_initial_weights_are_a_truncated_normal_each_its_own():
     encoder = bert_tf.BertEncoder(bert_tf.BertConfig.from_name("tiny"))
     weights = {
         name: weight.numpy()
-        for name, weight in checkpoints.weight_names(encoder).items()
+        for name, weight in model_folders.weight_names(encoder).items()
     }
     table = weights["embeddings/word_embeddings"]
     # A normal cut off at two deviations keeps 0.88 of its deviation.

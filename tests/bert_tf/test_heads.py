@@ -5,7 +5,7 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import checkpoints
+from bert_tf import model_folders
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def pretrainer(tiny_config):
 def oracle(model, batch):
     weights = {
         name: weight.numpy().astype(np.float64)
-        for name, weight in checkpoints.weight_names(model).items()
+        for name, weight in model_folders.weight_names(model).items()
     }
     encoder_weights = {
         name.removeprefix("encoder/"): value for name, value in weights.items()
@@ -52,7 +52,7 @@ def test_pretraining_logits_equal_the_oracle(
 
 
 def test_the_masked_lm_weights_are_the_word_embeddings(pretrainer, tiny_config):
-    names = checkpoints.weight_names(pretrainer)
+    names = model_folders.weight_names(pretrainer)
     shape = (tiny_config.vocab_size, tiny_config.hidden_size)
     tables = [name for name, w in names.items() if tuple(w.shape) == shape]
     assert tables == ["encoder/embeddings/word_embeddings"]

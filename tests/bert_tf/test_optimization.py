@@ -5,7 +5,7 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import checkpoints, optimization
+from bert_tf import model_folders, optimization
 
 
 @pytest.mark.parametrize("correct_bias", [False, True])
@@ -43,7 +43,7 @@ def test_decay_spares_biases_and_layer_norm_and_nothing_else(tiny_config):
         model.trainable_weights, lambda step: tf.constant(0.5)
     )
     optimizer.apply([tf.zeros(w.shape) for w in model.trainable_weights])
-    for name, weight in checkpoints.weight_names(model).items():
+    for name, weight in model_folders.weight_names(model).items():
         value = np.unique(weight.numpy())
         spared = name.endswith(("bias", "gamma", "beta"))
         expected = 1.0 if spared else 1.0 - 0.5 * 0.01

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, strategies, training
+from bert_tf import checkpoints, model_folders, strategies, training
 from bert_tf.tasks import pretraining
 
 
@@ -126,7 +126,7 @@ def test_the_last_line_has_step_and_digest(
 ):
     caplog.set_level("INFO", logger="absl")
     digest, model = run(tiny_config, batches, tmp_path)
-    assert digest == checkpoints.digest(model)
+    assert digest == model_folders.digest(model)
     assert caplog.messages[-1] == f"step 8  weights sha256 {digest}"
     shown = [text for text in caplog.messages if text.startswith("step 4/8")]
     assert "masked_lm_loss" in shown[0] and "ETA 0:" in shown[0]

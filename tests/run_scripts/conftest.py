@@ -39,7 +39,7 @@ def make_model(task: str, num_hidden_layers: int = 1) -> keras.Model:
 
 def save_model(model: keras.Model, task: str, folder: pathlib.Path, **papers):
     """A model folder, as training leaves it."""
-    from bert_tf import checkpoints
+    from bert_tf import model_folders
 
     description = {
         "task": task,
@@ -47,8 +47,8 @@ def save_model(model: keras.Model, task: str, folder: pathlib.Path, **papers):
         "max_seq_length": MAX_SEQ_LENGTH,
         "labels": LABELS,
     } | papers
-    with checkpoints.atomic_folder(str(folder)) as aside:
-        checkpoints.save_model(
+    with model_folders.atomic_folder(str(folder)) as aside:
+        model_folders.save_model(
             aside, model, description=description, vocab_file=VOCAB_FILE
         )
 

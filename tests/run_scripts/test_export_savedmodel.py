@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from bert_tf import checkpoints
+from bert_tf import model_folders
 from run_scripts import export_savedmodel
 from tfrecords import segments, tokenizer
 
@@ -339,7 +339,7 @@ def model_dir(tmp_path):
 
 
 def describe(folder, **papers):
-    checkpoints.write_json(str(folder / "model.json"), papers)
+    model_folders.write_json(str(folder / "model.json"), papers)
 
 
 def test_flags_that_are_needed():

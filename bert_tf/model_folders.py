@@ -1,0 +1,214 @@
+"""Model <-> folder with its weights and papers, whole or absent.
+
+A model folder holds `model.safetensors` (weights by name), `bert_config.json`,
+`model.json` and `vocab.txt`: all that export needs.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+
+import keras
+import numpy as np
+import safetensors
+from safetensors import numpy as safetensors_numpy
+
+WEIGHTS = "model.safetensors"
+CONFIG = "bert_config.json"
+DESCRIPTION = "model.json"
+VOCABULARY = "vocab.txt"
+
+
+def weight_names(model: keras.Model) -> dict[str, keras.Variable]:
+    """Returns the weights by path, without the model's own name before it."""
+    own = f"{model.name}/"
+    return {weight.path.removeprefix(own): weight for weight in model.weights}
+
+
+def digest(model: keras.Model) -> str:
+    """Returns the sha256 of names, types, shapes and bytes of all weights."""
+    sha256 = hashlib.sha256()
+    for name, weight in sorted(weight_names(model).items()):
+        array = np.ascontiguousarray(weight.numpy())
+        sha256.update(f"{name} {array.dtype} {array.shape}\n".encode())
+        sha256.update(array.tobytes())
+    return sha256.hexdigest()
+
+
+@contextlib.contextmanager
+def atomic_folder(path: str) -> Iterator[str]:
+    """Yields a folder to fill, which gets its name when it is whole.
+
+    Raises:
+      OSError: that names `path`, when the disk is full or not writable; what
+        was written is removed again.
+    """
+    aside = f"{path}.tmp"
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        os.makedirs(aside)
+        yield aside
+        for folder, _, names in os.walk(aside):
+            for name in names:
+                _sync(os.path.join(folder, name))
+            _sync(folder)
+        old = f"{path}.old"
+        if os.path.isdir(path):
+            shutil.rmtree(old, ignore_errors=True)
+            os.rename(path, old)
+        os.rename(aside, path)
+        _sync(os.path.dirname(os.path.abspath(path)))
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise OSError(
+            error.errno,
+            f"{error.strerror or error}; nothing of it is left. Make room and "
+            "run the same command again",
+            path,
+        ) from error
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: str, values: Mapping) -> None:
+    """Writes a JSON file, whole or not at all."""
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        json.dump(values, file, indent=2)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(f"{path}.tmp", path)
+
+
+def read_json(path: str) -> dict:
+    """Reads a JSON object.
+
+    Raises:
+      ValueError: that names the file, if it holds none.
+    """
+    with open(path, encoding="utf-8") as file:
+        try:
+            return json.load(file)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path} is no JSON: {error}.") from error
+
+
+def write_tensors(tensors: Mapping[str, np.ndarray], path: str) -> None:
+    """Writes arrays by name as a .safetensors file."""
+    # By hand, since a full disk kills safetensors' own writer with a panic
+    # on some file systems; bytes in memory let Python report it.
+    with open(path, "wb") as file:
+        file.write(safetensors_numpy.save(dict(tensors)))
+
+
+def read_tensors(path: str) -> dict[str, np.ndarray]:
+    """Reads a .safetensors file.
+
+    Raises:
+      ValueError: that names the file, if it is missing or damaged.
+    """
+    try:
+        return safetensors_numpy.load_file(path)
+    except (safetensors.SafetensorError, FileNotFoundError) as error:
+        raise ValueError(
+            f"{path} is missing or damaged ({error}). Take another checkpoint."
+        ) from error
+
+
+def save_model(
+    folder: str,
+    model: keras.Model,
+    *,
+    description: Mapping,
+    vocab_file: str | None = None,
+) -> None:
+    """Fills `folder`, which must exist, with a model's weights and papers.
+
+    Args:
+      folder: a folder from `atomic_folder`.
+      model: a model with a BertConfig as `.config`.
+      description: what `model.json` says of task, labels and tokeniser.
+      vocab_file: vocabulary to copy, if any.
+    """
+    model.config.to_json_file(os.path.join(folder, CONFIG))
+    write_json(os.path.join(folder, DESCRIPTION), description)
+    if vocab_file:
+        shutil.copyfile(vocab_file, os.path.join(folder, VOCABULARY))
+    weights = {n: w.numpy() for n, w in weight_names(model).items()}
+    write_tensors(weights, os.path.join(folder, WEIGHTS))
+
+
+def assign(
+    variables: Mapping, tensors: Mapping[str, np.ndarray], source: str
+) -> None:
+    """Gives each variable its tensor.
+
+    Raises:
+      ValueError: that lists all that does not fit, and names `source`.
+    """
+    misfits = [
+        f"  + in the checkpoint only: {name} {tensors[name].shape}"
+        for name in sorted(set(tensors) - set(variables))
+    ]
+    misfits += [
+        f"  - in the model only:      {name} {tuple(variables[name].shape)}"
+        for name in sorted(set(variables) - set(tensors))
+    ]
+    misfits += [
+        f"  ! of another size:        {name} {tensors[name].shape} in the "
+        f"checkpoint, {tuple(variables[name].shape)} in the model"
+        for name in sorted(set(variables) & set(tensors))
+        if tensors[name].shape != tuple(variables[name].shape)
+    ]
+    if misfits:
+        raise ValueError(
+            f"{len(misfits)} weights have no partner ({source}).\n"
+            + "\n".join(misfits)
+            + "\nUse the bert_config.json that belongs to the checkpoint."
+        )
+    for name, variable in variables.items():
+        variable.assign(tensors[name])
+
+
+def load_weights(model: keras.Model, folder: str) -> None:
+    """Loads all weights of a model folder into a model of the same kind.
+
+    Raises:
+      ValueError: that lists every weight without a partner of its size, or
+        names a missing or damaged file.
+    """
+    path = os.path.join(folder, WEIGHTS)
+    assign(weight_names(model), read_tensors(path), path)
+
+
+def load_encoder(model: keras.Model, folder: str) -> None:
+    """Loads the encoder's weights alone; heads keep their first weights.
+
+    Args:
+      model: a task model, with its encoder as `.encoder`.
+      folder: a model folder, of any task.
+
+    Raises:
+      ValueError: as `load_weights`.
+    """
+    path = os.path.join(folder, WEIGHTS)
+    prefix = "encoder/"
+    tensors = {
+        name.removeprefix(prefix): tensor
+        for name, tensor in read_tensors(path).items()
+        if name.startswith(prefix)
+    }
+    assign(weight_names(model.encoder), tensors, path)

@@ -1,0 +1,226 @@
+"""Flags of training scripts -> config, settings and keywords of a run."""
+
+import importlib.metadata
+import os
+import sys
+
+from absl import flags
+
+from bert_tf import config
+
+
+def define_model(values: flags.FlagValues) -> None:
+    """Adds the flags that choose the model's sizes and first weights."""
+    flags.DEFINE_string(
+        "bert_config_file",
+        None,
+        "bert_config.json with the sizes of the model.",
+        flag_values=values,
+    )
+    flags.DEFINE_string(
+        "bert_config_name",
+        None,
+        "A released size by name, such as base or L-2_H-128; the vocabulary "
+        "size comes from --vocab_file. Instead of --bert_config_file.",
+        flag_values=values,
+    )
+    flags.DEFINE_string(
+        "init_checkpoint",
+        None,
+        "Folder of an earlier run, or of one of its checkpoints, whose "
+        "encoder weights to start from.",
+        flag_values=values,
+    )
+
+
+def define_training(
+    values: flags.FlagValues, *, learning_rate: float, train_batch_size: int
+) -> None:
+    """Adds the flags of the training loop, with a script's own defaults."""
+    flags.DEFINE_string(
+        "output_dir",
+        None,
+        "Folder for checkpoints, logs and results. The same command with "
+        "the same folder goes on where it stopped.",
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "train_batch_size",
+        train_batch_size,
+        "Examples in one optimizer step, over all replicas.",
+        lower_bound=1,
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "eval_batch_size",
+        64,
+        "Examples in one evaluation batch.",
+        lower_bound=1,
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "save_checkpoints_steps",
+        1000,
+        "Optimizer steps between checkpoints.",
+        lower_bound=1,
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "keep_checkpoint_max",
+        3,
+        "Newest checkpoints to keep.",
+        lower_bound=1,
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "log_every_steps",
+        100,
+        "Optimizer steps between progress lines.",
+        lower_bound=1,
+        flag_values=values,
+    )
+    _define_optimizer(values, learning_rate)
+    _define_devices(values)
+
+
+def _define_optimizer(values: flags.FlagValues, learning_rate: float) -> None:
+    flags.DEFINE_float(
+        "learning_rate",
+        learning_rate,
+        "Peak learning rate.",
+        flag_values=values,
+    )
+    flags.DEFINE_float(
+        "weight_decay_rate",
+        0.01,
+        "Decay of all weights but LayerNorm and biases.",
+        flag_values=values,
+    )
+    flags.DEFINE_float(
+        "clip_norm",
+        1.0,
+        "Global norm to which gradients are clipped.",
+        flag_values=values,
+    )
+    flags.DEFINE_bool(
+        "correct_bias",
+        False,
+        "Correct the bias of Adam's moments; the original does not.",
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "seed", 12345, "Seed of weights, order and dropout.", flag_values=values
+    )
+
+
+def _define_devices(values: flags.FlagValues) -> None:
+    flags.DEFINE_enum(
+        "precision",
+        "float32",
+        ["float32", "bfloat16"],
+        "Type of matrix products; weights and scores stay float32.",
+        flag_values=values,
+    )
+    flags.DEFINE_enum(
+        "distribution_strategy",
+        "one_device",
+        ["one_device", "mirrored"],
+        "one_device, or mirrored over all local accelerators.",
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "virtual_devices",
+        0,
+        "Split the host's CPU into this many devices, to try mirrored.",
+        lower_bound=0,
+        flag_values=values,
+    )
+
+
+def training_keywords(values: flags.FlagValues) -> dict:
+    """Returns the flags of `define_training` that `training.train` takes."""
+    names = (
+        "output_dir",
+        "train_batch_size",
+        "learning_rate",
+        "weight_decay_rate",
+        "clip_norm",
+        "correct_bias",
+        "seed",
+        "save_checkpoints_steps",
+        "keep_checkpoint_max",
+        "log_every_steps",
+    )
+    return {name: values[name].value for name in names}
+
+
+def run_settings(values: flags.FlagValues) -> dict:
+    """Returns the flags of `define_training` that decide the final weights."""
+    names = (
+        "train_batch_size",
+        "learning_rate",
+        "weight_decay_rate",
+        "clip_norm",
+        "correct_bias",
+        "seed",
+        "precision",
+    )
+    return {name: values[name].value for name in names}
+
+
+def find_config(
+    values: flags.FlagValues, vocab_size: int | None, model_dir: str | None
+) -> config.BertConfig:
+    """Returns the BertConfig that the flags of `define_model` mean.
+
+    Args:
+      values: the script's flags.
+      vocab_size: entries of the vocabulary in use, if it is known.
+      model_dir: model folder of `--init_checkpoint`, if there is one; its own
+        config is the default.
+
+    Raises:
+      ValueError: if the flags name no config, or one that cannot hold the
+        vocabulary.
+    """
+    if values.bert_config_file and values.bert_config_name:
+        raise ValueError(
+            f"--bert_config_file={values.bert_config_file} and "
+            f"--bert_config_name={values.bert_config_name}: give only one."
+        )
+    path = values.bert_config_file
+    if model_dir and not path and not values.bert_config_name:
+        path = os.path.join(model_dir, "bert_config.json")
+    if path:
+        found = config.BertConfig.from_json_file(path)
+    elif values.bert_config_name:
+        sizes = {"vocab_size": vocab_size} if vocab_size else {}
+        found = config.BertConfig.from_name(values.bert_config_name, **sizes)
+    else:
+        raise ValueError(
+            "No model sizes: give --bert_config_file=bert_config.json, or "
+            "--bert_config_name such as base."
+        )
+    if vocab_size and vocab_size > found.vocab_size:
+        raise ValueError(
+            f"The vocabulary has {vocab_size} entries, the model only "
+            f"vocab_size={found.vocab_size}. Use the vocabulary that belongs "
+            "to the model, or raise vocab_size in its config."
+        )
+    return found
+
+
+def write_run_flags(values: flags.FlagValues, output_dir: str) -> None:
+    """Writes `run.flags`, which as --flagfile repeats the run."""
+    os.makedirs(output_dir, exist_ok=True)
+    path = os.path.join(output_dir, "run.flags")
+    versions = "  ".join(  # As comments, which absl skips in flag files.
+        f"{name} {importlib.metadata.version(name)}"
+        for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
+    )
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        file.write(f"# python {sys.version.split()[0]}  {versions}\n")
+        for name in sorted(values):
+            if values[name].value is not None:
+                file.write(values[name].serialize() + "\n")
+    os.replace(f"{path}.tmp", path)
