@@ -6,8 +6,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUTPUT_DIR ?= runs/quickstart
 
-export TF_CPP_MIN_LOG_LEVEL ?= 2
-
 .PHONY: quickstart test lint format clean
 
 quickstart: $(VENV)/.installed

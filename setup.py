@@ -6,10 +6,11 @@ from setuptools import setup
 REQUIRES = [
     "tensorflow==2.20.0",
     "tensorflow-text==2.20.1",
-    "keras==3.15.1",
+    "keras==3.15.1; python_version >= '3.11'",
+    "keras==3.12.3; python_version < '3.11'",  # The last for Python 3.10.
     "protobuf==6.33.6",
     "numpy==2.4.6; python_version >= '3.11'",
-    "numpy==2.2.6; python_version < '3.11'",  # The last one for Python 3.10.
+    "numpy==2.2.6; python_version < '3.11'",  # The last for Python 3.10.
     "absl-py==1.4.0",
     "google-crc32c==1.9.0",
     "safetensors==0.8.0",
@@ -22,7 +23,7 @@ REQUIRES = [
 
 EXTRAS = {
     "plots": ["matplotlib>=3.10,<4"],
-    "test": ["pytest==9.2.0", "hypothesis==6.170.15", "ruff==0.17.5"],
+    "test": ["pytest==9.2.0", "hypothesis>=6.148,<7", "ruff==0.17.5"],
 }
 
 SCRIPTS = [
