@@ -20,6 +20,7 @@ from tfrecords import (
     documents,
     pretraining_examples,
     pretraining_records,
+    text_files,
 )
 
 FLAGS = flags.FlagValues()
@@ -112,7 +113,7 @@ def main(argv: list[str]) -> None:
     """Makes records as the flags say, and logs what they hold."""
     common_flags.parse(FLAGS, argv, __doc__)
     text = corpus.Corpus(
-        input_files=tuple(documents.expand_inputs(FLAGS.input_file)),
+        input_files=tuple(text_files.expand_inputs(FLAGS.input_file)),
         vocab_file=FLAGS.vocab_file,
         do_lower_case=FLAGS.do_lower_case,
         input_format=FLAGS.input_format,

@@ -16,7 +16,7 @@ from absl import flags, logging
 from tqdm import tqdm
 
 from run_scripts import common_flags
-from tfrecords import documents, vocab
+from tfrecords import documents, text_files, vocab, vocab_learning
 
 FLAGS = flags.FlagValues()
 common_flags.define_text(FLAGS)
@@ -97,8 +97,8 @@ def main(argv: list[str]) -> None:
     """Learns and writes the vocabulary."""
     common_flags.parse(FLAGS, argv, __doc__)
     start = time.monotonic()
-    paths = documents.expand_inputs(FLAGS.input_file)
-    statistics = documents.ReadStatistics()
+    paths = text_files.expand_inputs(FLAGS.input_file)
+    statistics = text_files.ReadStatistics()
     read = documents.read_documents(
         with_progress(paths),
         language=FLAGS.language,
@@ -108,10 +108,10 @@ def main(argv: list[str]) -> None:
     sentences = itertools.chain.from_iterable(
         document.sentences for document in read
     )
-    words = vocab.count_words(sentences, FLAGS.do_lower_case)
+    words = vocab_learning.count_words(sentences, FLAGS.do_lower_case)
     logging.info("read  %s", statistics)
     logging.info("learns from %d different words", len(words))
-    entries = vocab.learn_words(
+    entries = vocab_learning.learn_words(
         words, FLAGS.vocab_size, max_characters=FLAGS.max_characters
     )
     write(entries, FLAGS.output_file, FLAGS.overwrite)
@@ -124,7 +124,7 @@ def main(argv: list[str]) -> None:
         sum(words.values()),
         len(words),
         len(entries),
-        vocab.coverage(entries, words),
+        vocab_learning.coverage(entries, words),
         time.monotonic() - start,
     )
 

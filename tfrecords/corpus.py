@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tfrecords import documents as documents_lib
-from tfrecords import on_processes, token_store
+from tfrecords import on_processes, text_files, token_store
 from tfrecords import tokenizer as tokenizer_lib
 
 
@@ -91,7 +91,7 @@ def tokenize(
 
 def _tokenize_file(job: _FileJob) -> None:
     corpus = job.corpus
-    statistics = documents_lib.ReadStatistics()
+    statistics = text_files.ReadStatistics()
     found = documents_lib.read_file(
         job.path,
         language=corpus.language,
@@ -126,8 +126,8 @@ def _tokenizer(vocab_file, do_lower_case):
 
 def read_statistics(pieces: list[str]) -> dict:
     """Returns what was seen while reading the files of pieces."""
-    total = documents_lib.ReadStatistics()
+    total = text_files.ReadStatistics()
     for piece in pieces:
         with open(f"{piece}.json", encoding="utf-8") as file:
-            total.add(documents_lib.ReadStatistics(**json.load(file)))
+            total.add(text_files.ReadStatistics(**json.load(file)))
     return dataclasses.asdict(total)

@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from tfrecords import documents
+from tfrecords import documents, text_files
 
 SENTENCES = """The sea was calm.
 The ship lay still.
@@ -58,7 +58,7 @@ def make(tmp_path):
 
 
 def read(*paths, **settings):
-    statistics = documents.ReadStatistics()
+    statistics = text_files.ReadStatistics()
     found = list(
         documents.read_documents(paths, statistics=statistics, **settings)
     )
@@ -76,7 +76,7 @@ def test_sentences_are_lines_and_documents_end_at_blank_lines(make):
         (["A cat sat by the door.", "It slept."], f"{path}:5"),
         (["One sentence alone."], f"{path}:9"),
     ]
-    assert statistics == documents.ReadStatistics(
+    assert statistics == text_files.ReadStatistics(
         files=1, documents=3, one_sentence_documents=1, sentences=6
     )
 
@@ -165,9 +165,9 @@ def test_language_decides_where_sentences_end(make):
 def test_files_read_apart_are_files_read_together(make):
     paths = [make(SENTENCES, "a.txt"), make(BOOK, "b.txt"), make(WIKI, "c")]
     together, statistics = read(*paths)
-    apart, total = [], documents.ReadStatistics()
+    apart, total = [], text_files.ReadStatistics()
     for path in paths:
-        part = documents.ReadStatistics()
+        part = text_files.ReadStatistics()
         apart += documents.read_file(path, statistics=part)
         total.add(part)
     assert apart == together
@@ -178,9 +178,9 @@ def test_files_read_apart_are_files_read_together(make):
 def test_documents_come_before_their_file_is_read_to_the_end(make, monkeypatch):
     path = make("A b.\nC d.\n\n" * 10_000)
     seen = []
-    lines = documents._read_bytes
+    lines = text_files._read_bytes
     monkeypatch.setattr(
-        documents,
+        text_files,
         "_read_bytes",
         lambda path: (seen.append(1) or line for line in lines(path)),
     )
@@ -263,20 +263,3 @@ def test_unknown_formats_languages_and_paths_are_refused(make):
         read(path, language="English")
     with pytest.raises(ValueError, match="No input file at .*none"):
         read(path + "none")
-
-
-def test_inputs_are_sorted_once_and_from_several_globs(make, tmp_path):
-    paths = [make("A.", name) for name in ("b.txt", "a.txt", "c.md")]
-    found = documents.expand_inputs(f"{tmp_path}/*.txt, {tmp_path}/[ac]*")
-    assert found == sorted(paths)
-    assert documents.expand_inputs(paths) == sorted(paths)
-
-
-def test_a_pattern_that_matches_nothing_is_named(make, tmp_path):
-    make("A.")
-    with pytest.raises(ValueError, match=r"'.*\*\.none' matches no file"):
-        documents.expand_inputs(f"{tmp_path}/*.txt,{tmp_path}/*.none")
-    with pytest.raises(ValueError, match="It is a folder: give"):
-        documents.expand_inputs(str(tmp_path))
-    with pytest.raises(ValueError, match="No input file is named"):
-        documents.expand_inputs(" , ")

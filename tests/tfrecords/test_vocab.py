@@ -1,44 +1,8 @@
-import collections
 import os
-import subprocess
-import sys
 
 import pytest
 
-from tfrecords import documents, tokenizer, vocab
-
-TEXT = [
-    "The captain's ship, the Été, sailed north in 1901.",
-    "Ships sail; captains sailed! The northern ship sailed.",
-    "漢字 and 漢 stand alone.",
-    "The captain sails the northern sea, and the seas are calm.",
-] * 5
-
-
-def documents_of(sentences):
-    return [documents.Document([text], "here:1") for text in sentences]
-
-
-def learn(sentences=TEXT, vocab_size=170, do_lower_case=True, **settings):
-    return vocab.learn(
-        documents_of(sentences), vocab_size, do_lower_case, **settings
-    )
-
-
-def test_special_tokens_stand_where_released_vocabularies_have_them():
-    entries = learn()
-    assert entries[0] == "[PAD]"
-    assert entries[1] == "[unused0]"
-    assert entries[99] == "[unused98]"
-    assert entries[100:104] == ["[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-
-
-def test_first_entries_are_those_of_the_released_vocabulary(shared_data):
-    released = vocab.read(
-        str(shared_data / "vocab" / "bert-base-uncased-vocab.txt")
-    )
-    assert len(released) == 30522
-    assert tuple(released[:104]) == vocab.FIRST_ENTRIES
+from tfrecords import vocab
 
 
 @pytest.mark.parametrize(
@@ -47,136 +11,6 @@ def test_first_entries_are_those_of_the_released_vocabulary(shared_data):
 def test_other_released_vocabularies_are_read(shared_data, name, size):
     path = shared_data / "vocab" / f"bert-{name}-vocab.txt"
     assert len(vocab.read(str(path))) == size
-
-
-def test_as_many_entries_as_asked_and_none_twice():
-    entries = learn()
-    assert len(entries) == len(set(entries)) == 170
-
-
-def test_frequent_words_and_pieces_are_learnt():
-    entries = learn()
-    assert {"the", "ship", "sail"} <= set(entries)
-    assert any(entry.startswith("##") and len(entry) > 3 for entry in entries)
-
-
-def test_case_and_accents_are_kept_if_cased():
-    cased = learn(do_lower_case=False)
-    assert {"É", "T", "The"} <= set(cased)
-    uncased = "".join(learn()[104:])
-    assert uncased == uncased.lower()
-    assert "é" not in uncased
-
-
-def test_punctuation_and_chinese_never_continue_a_word():
-    entries = learn()
-    assert {",", "漢", "'"} <= set(entries)
-    assert not {"##,", "##漢", "##'"} & set(entries)
-
-
-def test_the_tokenizer_needs_no_unknown_for_what_was_learnt(tmp_path):
-    for do_lower_case in (True, False):
-        path = str(tmp_path / f"{do_lower_case}.txt")
-        vocab.write(learn(do_lower_case=do_lower_case, vocab_size=190), path)
-        ours = tokenizer.BertTokenizer(path, do_lower_case)
-        assert ours.unk_id not in ours(TEXT).flat_values.numpy()
-
-
-def test_words_of_punctuation_alone_make_a_vocabulary():
-    entries = learn(["!!! ... -- $$$"] * 3, vocab_size=110)
-    assert entries[104:] == ["!", "$", "-", "."]
-
-
-def test_batch_size_does_not_change_the_counts():
-    counts = [
-        vocab.count_words(TEXT, True, batch_size=size) for size in (1, 7, 1024)
-    ]
-    assert counts[0] == counts[1] == counts[2]
-    assert counts[0]["the"] == 30
-    assert counts[0]["漢"] == 10
-
-
-PRINT = """
-import sys
-from tfrecords import vocab
-words = {word: int(n) for word, n in (w.split() for w in open(sys.argv[1]))}
-if len(sys.argv) > 2:
-    words = dict(reversed(words.items()))
-sys.stdout.buffer.write(vocab.to_bytes(vocab.learn_words(words, 300)))
-"""
-
-
-def test_two_processes_learn_the_same_bytes(tmp_path):
-    # Many ties: each word has the same count, and pairs too.
-    letters = "abcdefghij"
-    lines = [f"{a}{b}{c} 5" for a in letters for b in letters for c in "xyz"]
-    (tmp_path / "words").write_text("\n".join(lines))
-    command = [sys.executable, "-c", PRINT, str(tmp_path / "words")]
-    environment = os.environ | {"PYTHONPATH": os.getcwd()}
-    runs = [
-        subprocess.run(
-            command + more, env=environment, capture_output=True, check=True
-        ).stdout
-        for more in ([], ["reversed"])
-    ]
-    assert runs[0] == runs[1]
-    assert runs[0].count(b"\n") == 300
-
-
-def test_repeats_in_one_process_learn_the_same():
-    first = learn(vocab_size=150)
-    for batch_size in (1, 3, 64):
-        words = vocab.count_words(TEXT, True, batch_size=batch_size)
-        assert vocab.learn_words(words, 150) == first
-
-
-def test_rare_characters_get_no_entry_and_are_not_covered():
-    words = collections.Counter({"aa": 8, "ab": 4, "ñ": 2, "aø": 2})
-    entries = vocab.learn_words(words, 200, max_characters=2)
-    assert set(entries[104:108]) == {"a", "b", "##a", "##b"}
-    assert not [entry for entry in entries if "ñ" in entry or "ø" in entry]
-    assert vocab.coverage(entries, words) == 12 / 16
-    assert vocab.coverage(entries, {}) == 0.0
-
-
-def test_ties_of_rare_characters_are_broken_by_code_point():
-    words = {"d": 1, "c": 1, "b": 1, "a": 1}
-    for order in (words, dict(reversed(words.items()))):
-        entries = vocab.learn_words(order, 106, max_characters=2)
-        assert entries[104:] == ["a", "b"]
-
-
-def test_a_word_of_201_characters_teaches_nothing():
-    words = {"a" * 201: 9, "bc": 9}
-    entries = vocab.learn_words(words, 200)
-    assert "a" not in entries
-    assert "bc" in entries
-    assert vocab.coverage(entries, words) == 0.5
-
-
-def test_the_rarest_words_are_forgotten_when_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(vocab, "_BLOCK_SENTENCES", 10)
-    sentences = [f"often sometimes w{i}" for i in range(40)]
-    counts = [
-        vocab.count_words(sentences, True, max_words=12, batch_size=size)
-        for size in (1, 10)
-    ]
-    assert counts[0] == counts[1]
-    assert counts[0]["often"] == 40
-    assert len(counts[0]) <= 12
-
-
-def test_counts_above_the_limit_are_scaled(monkeypatch):
-    monkeypatch.setattr(vocab, "_MAX_OCCURRENCES", 100)
-    monkeypatch.setattr(vocab, "_WORDS_PER_STRING", 7)
-    repeated = " ".join(vocab._repeat({"a": 3000, "b": 999, "c": 1})).split()
-    assert collections.Counter(repeated) == {"a": 75, "b": 25, "c": 1}
-
-
-def test_fewer_words_than_entries_give_fewer_entries(caplog):
-    entries = learn(["one two"] * 3, vocab_size=500)
-    assert len(entries) < 130
-    assert f"give {len(entries)} entries of the 500 wanted" in caplog.text
 
 
 def test_written_entries_are_read_back(tmp_path):
@@ -195,16 +29,6 @@ def test_windows_line_ends_are_read(tmp_path):
 
 
 # Bad input.
-
-
-def test_a_vocabulary_too_small_for_its_characters_is_refused():
-    with pytest.raises(ValueError, match=r"vocab_size=50 is too.*Raise it to"):
-        learn(vocab_size=50)
-
-
-def test_nothing_to_learn_from_is_refused():
-    with pytest.raises(ValueError, match="no word to learn a vocabulary from"):
-        learn(["\u200b"])
 
 
 SPECIAL = "".join(f"{token}\n" for token in vocab.SPECIAL_TOKENS).encode()

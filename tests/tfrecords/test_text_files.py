@@ -1,0 +1,53 @@
+import gzip
+
+import pytest
+
+from tfrecords import text_files
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Text and name -> path of a file that holds it."""
+
+    def write(text, name="a.txt"):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write
+
+
+def test_lines_of_plain_and_compressed_files_are_the_same(make, tmp_path):
+    path = make("\ufeffOne é.\n\nTwo.\n")
+    compressed = str(tmp_path / "a.txt.gz")
+    with open(path, "rb") as file, gzip.open(compressed, "wb") as aside:
+        aside.write(file.read())
+    statistics = text_files.ReadStatistics()
+    lines = [
+        list(text_files.read_lines(name, statistics))
+        for name in (path, compressed)
+    ]
+    assert lines[0] == lines[1] == ["One é.\n", "\n", "Two.\n"]
+    assert statistics.invalid_characters == 0
+
+
+def test_statistics_without_a_sentence_are_refused():
+    with pytest.raises(ValueError, match="no sentence in any of the 2 input"):
+        text_files.ReadStatistics(files=2).check()
+    text_files.ReadStatistics(files=2, sentences=1).check()
+
+
+def test_inputs_are_sorted_once_and_from_several_globs(make, tmp_path):
+    paths = [make("A.", name) for name in ("b.txt", "a.txt", "c.md")]
+    found = text_files.expand_inputs(f"{tmp_path}/*.txt, {tmp_path}/[ac]*")
+    assert found == sorted(paths)
+    assert text_files.expand_inputs(paths) == sorted(paths)
+
+
+def test_a_pattern_that_matches_nothing_is_named(make, tmp_path):
+    make("A.")
+    with pytest.raises(ValueError, match=r"'.*\*\.none' matches no file"):
+        text_files.expand_inputs(f"{tmp_path}/*.txt,{tmp_path}/*.none")
+    with pytest.raises(ValueError, match="It is a folder: give"):
+        text_files.expand_inputs(str(tmp_path))
+    with pytest.raises(ValueError, match="No input file is named"):
+        text_files.expand_inputs(" , ")

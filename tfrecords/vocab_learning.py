@@ -1,0 +1,205 @@
+"""Documents -> counts of words -> a WordPiece vocabulary."""
+
+import collections
+import concurrent.futures
+import itertools
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import tokenizers
+from absl import logging
+
+from tfrecords import documents as documents_lib
+from tfrecords import vocab
+
+# The first entries of the released vocabularies: ids 0, 1 to 99, 100 to 103.
+FIRST_ENTRIES = (
+    "[PAD]",
+    *(f"[unused{i}]" for i in range(99)),
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+)
+
+# Sentences between looks at how many words are held.
+_BLOCK_SENTENCES = 65_536
+# The trainer counts words itself, so each is repeated to its count; above this
+# many in all, counts are scaled down.
+_MAX_OCCURRENCES = 50_000_000
+_WORDS_PER_STRING = 10_000
+
+
+def learn(
+    documents: Iterable[documents_lib.Document],
+    vocab_size: int,
+    do_lower_case: bool,
+    **settings,
+) -> list[str]:
+    """Learns a vocabulary from documents; see count_words and learn_words."""
+    sentences = itertools.chain.from_iterable(
+        document.sentences for document in documents
+    )
+    words = count_words(sentences, do_lower_case)
+    return learn_words(words, vocab_size, **settings)
+
+
+def count_words(
+    sentences: Iterable[str],
+    do_lower_case: bool,
+    *,
+    max_words: int = 5_000_000,
+    batch_size: int = 1024,
+) -> collections.Counter[str]:
+    """Counts the words that our own tokenizer splits sentences into.
+
+    Args:
+      sentences: any number of them; they are not held.
+      do_lower_case: whether to lower case and to strip accents.
+      max_words: different words to hold, a few hundred bytes each. When there
+        are more, the rarest are forgotten; they would hardly change the result.
+      batch_size: sentences split at a time; has no effect on the counts.
+
+    Returns:
+      Occurrences of each word.
+    """
+    # Here, because learning from counted words should not cost these imports.
+    import tensorflow as tf
+
+    from tfrecords import tokenizer
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def count(batch):
+        words = tokenizer.split_words(batch, do_lower_case).flat_values
+        return tf.unique_with_counts(words)
+
+    words: collections.Counter[str] = collections.Counter()
+    sentences = iter(sentences)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+        while block := list(itertools.islice(sentences, _BLOCK_SENTENCES)):
+            starts = range(0, len(block), batch_size)
+            batches = [block[start : start + batch_size] for start in starts]
+            for found in threads.map(count, map(tf.constant, batches)):
+                counts = found.count.numpy().tolist()
+                for word, number in zip(found.y.numpy(), counts, strict=True):
+                    words[word.decode()] += number
+            _forget_rarest(words, max_words)
+    return words
+
+
+def _forget_rarest(words: collections.Counter[str], max_words: int) -> None:
+    """Drops the words below the lowest count that leaves half of the room."""
+    if len(words) <= max_words:
+        return
+    number_with = collections.Counter(words.values())
+    left, lowest = len(words), 1
+    while left > max_words // 2:
+        left -= number_with[lowest]
+        lowest += 1
+    logging.info("forgets %d words seen rarely", len(words) - left)
+    for word in [word for word, number in words.items() if number < lowest]:
+        del words[word]
+
+
+def learn_words(
+    words: Mapping[str, int],
+    vocab_size: int,
+    *,
+    max_characters: int = 1000,
+    min_frequency: int = 2,
+) -> list[str]:
+    """Learns a vocabulary from counted words.
+
+    The entries are FIRST_ENTRIES, single characters, then pieces from the most
+    to the least frequent. The same counts give the same vocabulary.
+
+    Args:
+      words: occurrences of each word; see count_words.
+      vocab_size: entries wanted, those of FIRST_ENTRIES included.
+      max_characters: of the characters, only so many, the most frequent, get
+        entries. A word with another one is [UNK].
+      min_frequency: occurrences that a piece must have at least.
+
+    Returns:
+      The entries: `vocab_size` of them, or fewer if the words give no more.
+
+    Raises:
+      ValueError: if there is no word, or `vocab_size` has no room for
+        the characters.
+    """
+    characters = _characters(words, max_characters)
+    # With ids fixed here the trainer breaks ties always alike; by itself it
+    # numbers the ##characters in the order of a randomly seeded hash table.
+    first = [*FIRST_ENTRIES, *characters]
+    if not characters:
+        raise ValueError("There is no word to learn a vocabulary from.")
+    if vocab_size < len(first):
+        raise ValueError(
+            f"vocab_size={vocab_size} is too small: special tokens take "
+            f"{len(FIRST_ENTRIES)} entries and characters {len(characters)}. "
+            f"Raise it to {len(first)} at least, or lower max_characters."
+        )
+    trainer = tokenizers.trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        show_progress=False,
+        special_tokens=first,
+    )
+    learner = tokenizers.Tokenizer(tokenizers.models.WordPiece())
+    learner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    alphabet = frozenset(first)
+    known = {
+        word: words[word] for word in sorted(words) if _knows(alphabet, word)
+    }
+    learner.train_from_iterator(_repeat(known), trainer)
+    ids = learner.get_vocab(with_added_tokens=False)
+    if len(ids) < vocab_size:
+        logging.warning(
+            "the words give %d entries of the %d wanted", len(ids), vocab_size
+        )
+    return sorted(ids, key=ids.get)
+
+
+def _characters(words: Mapping[str, int], max_characters: int) -> list[str]:
+    """Returns entries for the most frequent characters, sorted.
+
+    Each character of a word of several gets two, `a` and `##a`; one that only
+    ever stands alone, as punctuation and Chinese do, gets one.
+    """
+    alone: collections.Counter[str] = collections.Counter()
+    inside: collections.Counter[str] = collections.Counter()
+    for word, number in words.items():
+        if len(word) <= vocab.MAX_CHARS_PER_WORD:
+            (alone if len(word) == 1 else inside).update(
+                dict.fromkeys(word, number)
+            )
+    both = alone + inside
+    kept = sorted(both, key=lambda character: (-both[character], character))
+    kept = sorted(kept[:max_characters])
+    return kept + [f"##{character}" for character in kept if inside[character]]
+
+
+def _knows(entries: Collection[str], word: str) -> bool:
+    """Tells whether a vocabulary that has its characters can spell a word."""
+    return (
+        len(word) <= vocab.MAX_CHARS_PER_WORD
+        and word[0] in entries
+        and all(f"##{character}" in entries for character in word[1:])
+    )
+
+
+def _repeat(words: Mapping[str, int]) -> Iterator[str]:
+    """Yields each word as often as it was counted, many in one string."""
+    scale = min(1.0, _MAX_OCCURRENCES / max(1, sum(words.values())))
+    for word, number in words.items():
+        number = max(1, round(number * scale))
+        for start in range(0, number, _WORDS_PER_STRING):
+            yield f"{word} " * min(number - start, _WORDS_PER_STRING)
+
+
+def coverage(entries: Iterable[str], words: Mapping[str, int]) -> float:
+    """Returns the share of occurrences that do not become [UNK]."""
+    known = frozenset(entries)
+    total = sum(words.values())
+    spelt = sum(number for word, number in words.items() if _knows(known, word))
+    return spelt / total if total else 0.0
