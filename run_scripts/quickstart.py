@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from absl import flags, logging
 
-from bert_tf import checkpoints, config, reporting, training
+from bert_tf import config, model_folders, reporting, training
 from run_scripts import (
     common_flags,
     export_savedmodel,
@@ -31,6 +31,7 @@ from run_scripts import (
     make_vocab,
     quickstart_corpus,
     quickstart_page,
+    quickstart_summary,
     run_glue,
     run_pretraining,
 )
@@ -94,49 +95,24 @@ def call_fresh(script: str, **arguments) -> None:
     subprocess.run([sys.executable, "-m", script, *words], check=True)
 
 
-class Folder:
-    """Where each stage leaves what the next one takes."""
-
-    def __init__(self, path: str):
-        self.path = path
-        for name in (
-            "corpus.txt",
-            "train.tsv",
-            "dev.tsv",
-            "vocab.txt",
-            "bert_config.json",
-            "records",
-            "pretrained",
-            "fine_tuned",
-            "from_scratch",
-            "summary.json",
-            "page.png",
-            "masked.txt",
-            "filled.jsonl",
-            "dev.txt",
-            "predictions.jsonl",
-        ):
-            attribute = name.replace(".", "_")
-            setattr(self, attribute, os.path.join(path, name))
-
-    def export(self, name: str) -> str:
-        """Returns the folder of a SavedModel."""
-        return os.path.join(self.path, "exports", name)
+def inside(*names: str) -> str:
+    """Returns a path in --output_dir."""
+    return os.path.join(FLAGS.output_dir, *names)
 
 
-def make_corpus(folder: Folder) -> None:
+def make_corpus() -> None:
     """Writes the documentation of the installed libraries as documents."""
     quickstart_corpus.write_corpus(
-        folder.corpus_txt, folder.train_tsv, folder.dev_tsv
+        inside("corpus.txt"), inside("train.tsv"), inside("dev.tsv")
     )
 
 
-def learn_vocabulary(folder: Folder) -> None:
+def learn_vocabulary() -> None:
     """Learns a vocabulary and writes the sizes of a small model for it."""
     call(
         make_vocab,
-        input_file=FLAGS.corpus or folder.corpus_txt,
-        output_file=folder.vocab_txt,
+        input_file=FLAGS.corpus or inside("corpus.txt"),
+        output_file=inside("vocab.txt"),
         vocab_size=FLAGS.vocab_size,
     )
     # A few thousand steps are not enough to leave the plateau of unigrams
@@ -145,20 +121,20 @@ def learn_vocabulary(folder: Folder) -> None:
     # suffice to overfit, so there is no dropout.
     config.BertConfig.from_name(
         "tiny",
-        vocab_size=len(vocab.read(folder.vocab_txt)),
+        vocab_size=len(vocab.read(inside("vocab.txt"))),
         initializer_range=0.05,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-    ).to_json_file(folder.bert_config_json)
+    ).to_json_file(inside("bert_config.json"))
 
 
-def make_records(folder: Folder) -> None:
+def make_records() -> None:
     """Makes masked-LM and next-sentence examples."""
     call(
         make_pretraining_records,
-        input_file=FLAGS.corpus or folder.corpus_txt,
-        vocab_file=folder.vocab_txt,
-        output_dir=folder.records,
+        input_file=FLAGS.corpus or inside("corpus.txt"),
+        vocab_file=inside("vocab.txt"),
+        output_dir=inside("records"),
         max_seq_length=MAX_SEQ_LENGTH,
         max_predictions_per_seq=10,
         dupe_factor=2,
@@ -166,16 +142,16 @@ def make_records(folder: Folder) -> None:
     )
 
 
-def pretrain(folder: Folder) -> None:
+def pretrain() -> None:
     """Pre-trains and evaluates on held-out documents."""
     steps = FLAGS.num_train_steps
     call(
         run_pretraining,
-        input_file=os.path.join(folder.records, "train"),
-        eval_input_file=os.path.join(folder.records, "held_out"),
-        vocab_file=folder.vocab_txt,
-        bert_config_file=folder.bert_config_json,
-        output_dir=folder.pretrained,
+        input_file=inside("records", "train"),
+        eval_input_file=inside("records", "held_out"),
+        vocab_file=inside("vocab.txt"),
+        bert_config_file=inside("bert_config.json"),
+        output_dir=inside("pretrained"),
         train_batch_size=32,
         learning_rate=6e-4,
         num_train_steps=steps,
@@ -186,15 +162,15 @@ def pretrain(folder: Folder) -> None:
     )
 
 
-def fine_tune(folder: Folder, output_dir: str, init_checkpoint: str) -> None:
+def fine_tune(output_dir: str, init_checkpoint: str) -> None:
     """Fine-tunes a model; with no checkpoint, trains it from scratch."""
     if FLAGS.glue_dir:
         data = {"task_name": FLAGS.task_name, "data_dir": FLAGS.glue_dir}
     else:
         data = {
             "task_name": "library",
-            "train_file": folder.train_tsv,
-            "dev_file": folder.dev_tsv,
+            "train_file": inside("train.tsv"),
+            "dev_file": inside("dev.tsv"),
             "text_column": "text",
             "label_column": "label",
             "labels": ",".join(quickstart_corpus.LABELS),
@@ -205,8 +181,8 @@ def fine_tune(folder: Folder, output_dir: str, init_checkpoint: str) -> None:
         **data,
         do_train=True,
         do_eval=True,
-        vocab_file=folder.vocab_txt,
-        bert_config_file=folder.bert_config_json,
+        vocab_file=inside("vocab.txt"),
+        bert_config_file=inside("bert_config.json"),
         init_checkpoint=init_checkpoint,
         output_dir=output_dir,
         max_seq_length=MAX_SEQ_LENGTH,
@@ -216,101 +192,69 @@ def fine_tune(folder: Folder, output_dir: str, init_checkpoint: str) -> None:
     )
 
 
-def export_both(folder: Folder) -> None:
+def export_both() -> None:
     """Exports the fine-tuned model and the pre-trained one."""
     call(
         export_savedmodel,
-        model_dir=folder.fine_tuned,
-        export_dir=folder.export("fine_tuned"),
+        model_dir=inside("fine_tuned"),
+        export_dir=inside("exports", "fine_tuned"),
         overwrite=True,
     )
     call(
         export_savedmodel,
-        model_dir=folder.pretrained,
-        export_dir=folder.export("fill_mask"),
+        model_dir=inside("pretrained"),
+        export_dir=inside("exports", "fill_mask"),
         overwrite=True,
     )
 
 
-def predict(folder: Folder) -> None:
+def predict() -> None:
     """Predicts dev texts and fills masks, in fresh processes."""
     if not FLAGS.glue_dir:
         call_fresh(
             "run_scripts.predict",
-            export_dir=folder.export("fine_tuned"),
-            input_file=folder.dev_tsv,
+            export_dir=inside("exports", "fine_tuned"),
+            input_file=inside("dev.tsv"),
             text_a_column="text",
-            output_file=folder.predictions_jsonl,
+            output_file=inside("predictions.jsonl"),
         )
-    with open(folder.masked_txt, "w", encoding="utf-8") as file:
+    with open(inside("masked.txt"), "w", encoding="utf-8") as file:
         file.writelines(f"{sentence}\n" for sentence in MASKED_SENTENCES)
     call_fresh(
         "run_scripts.predict",
-        export_dir=folder.export("fill_mask"),
-        input_file=folder.masked_txt,
-        output_file=folder.filled_jsonl,
+        export_dir=inside("exports", "fill_mask"),
+        input_file=inside("masked.txt"),
+        output_file=inside("filled.jsonl"),
     )
 
 
-def best_score(run_dir: str) -> float:
-    """Returns the best dev score of a fine-tuning run."""
-    state = os.path.join(run_dir, "best", checkpoints.STATE)
-    return checkpoints.read_json(state)["value"]
-
-
-def served_accuracy(folder: Folder) -> float:
-    """Returns how often the SavedModel's label is the right one."""
-    with open(folder.dev_tsv, encoding="utf-8") as file:
-        labels = [line.rstrip("\n").split("\t")[1] for line in file][1:]
-    with open(folder.predictions_jsonl, encoding="utf-8") as file:
-        predicted = [json.loads(line)["label"] for line in file]
-    pairs = list(zip(labels, predicted, strict=True))
-    return sum(label == other for label, other in pairs) / len(pairs)
-
-
-def summarise(folder: Folder, seconds: dict[str, float]) -> dict:
-    """Returns what summary.json holds."""
-    results = checkpoints.read_json(
-        os.path.join(folder.pretrained, "eval_results.json")
-    )
-    names = ("masked_lm_accuracy", "unigram_accuracy", "next_sentence_accuracy")
-    summary = {name: results[name] for name in names}
-    summary["pretrained_accuracy"] = best_score(folder.fine_tuned)
-    summary["from_scratch_accuracy"] = best_score(folder.from_scratch)
-    summary["margin"] = (
-        summary["pretrained_accuracy"] - summary["from_scratch_accuracy"]
-    )
-    if not FLAGS.glue_dir:
-        summary["served_accuracy"] = served_accuracy(folder)
-    summary["seconds"] = seconds | {"total": sum(seconds.values())}
-    return summary
-
-
-def run_stages(folder: Folder) -> dict[str, float]:
+def run_stages() -> dict[str, float]:
     """Runs what is not done yet; returns the seconds of every stage."""
-    stages: dict[str, Callable[[Folder], None]] = {
+    stages: dict[str, Callable[[], None]] = {
         "corpus": make_corpus,
         "vocabulary": learn_vocabulary,
         "records": make_records,
         "pretraining": pretrain,
-        "fine_tuning": lambda f: fine_tune(f, f.fine_tuned, f.pretrained),
-        "from_scratch": lambda f: fine_tune(f, f.from_scratch, ""),
+        "fine_tuning": lambda: fine_tune(
+            inside("fine_tuned"), inside("pretrained")
+        ),
+        "from_scratch": lambda: fine_tune(inside("from_scratch"), ""),
         "export": export_both,
         "prediction": predict,
     }
     seconds = {}
     for name, stage in stages.items():
-        mark = os.path.join(folder.path, "stages", f"{name}.json")
+        mark = inside("stages", f"{name}.json")
         if os.path.exists(mark):
             logging.info("%s is done already", name)
         else:
             begin = time.monotonic()
-            stage(folder)
+            stage()
             os.makedirs(os.path.dirname(mark), exist_ok=True)
-            checkpoints.write_json(
+            model_folders.write_json(
                 mark, {"seconds": round(time.monotonic() - begin, 1)}
             )
-        seconds[name] = checkpoints.read_json(mark)["seconds"]
+        seconds[name] = model_folders.read_json(mark)["seconds"]
     return seconds
 
 
@@ -326,17 +270,19 @@ def main(argv: list[str]) -> None:
     training.check_run(
         FLAGS.output_dir, {name: FLAGS[name].value for name in names}
     )
-    folder = Folder(FLAGS.output_dir)
-    summary = summarise(folder, run_stages(folder))
-    checkpoints.write_json(folder.summary_json, summary)
-    quickstart_page.draw(folder.path, summary)
+    seconds = run_stages()
+    summary = quickstart_summary.summarise(
+        FLAGS.output_dir, seconds, has_served=not FLAGS.glue_dir
+    )
+    model_folders.write_json(inside("summary.json"), summary)
+    quickstart_page.draw(FLAGS.output_dir, summary)
     print(json.dumps(summary, indent=2))
     logging.info(
         "pre-trained %.3f  from scratch %.3f  in %s; look at %s",
         summary["pretrained_accuracy"],
         summary["from_scratch_accuracy"],
         reporting.format_seconds(summary["seconds"]["total"]),
-        folder.page_png,
+        inside("page.png"),
     )
 
 
