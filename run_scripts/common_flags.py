@@ -5,7 +5,7 @@ one process, each with its own defaults.
 """
 
 import inspect
-import os
+import logging as python_logging
 import sys
 import traceback
 
@@ -96,17 +96,30 @@ def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
         )
 
 
+class _LogLine(python_logging.Formatter):
+    """`07:02:11 text`; what is more than information says so."""
+
+    def format(self, record: python_logging.LogRecord) -> str:
+        line = f"{self.formatTime(record, '%H:%M:%S')} "
+        if record.levelno != python_logging.INFO:
+            line += f"{record.levelname.lower()}: "
+        return line + super().format(record)
+
+
 def run(main) -> None:
     """Runs a script's `main(argv)`; a user's mistake becomes one clear line.
 
     `--traceback` anywhere in the command shows where the error was raised.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     logging.set_verbosity(logging.INFO)
+    handler = python_logging.StreamHandler()  # To stderr.
+    handler.setFormatter(_LogLine())
+    # On the root, where absl and every library hand their lines to.
+    python_logging.basicConfig(handlers=[handler])
     argv = [word for word in sys.argv if word != "--traceback"]
     try:
         main(argv)
-    except (ValueError, flags.Error, OSError) as error:
+    except (ValueError, flags.Error, OSError, FloatingPointError) as error:
         if len(argv) < len(sys.argv):
             traceback.print_exc()
         print(f"error: {error}", file=sys.stderr)
