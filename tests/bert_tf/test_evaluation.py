@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_tf
+from bert_tf import evaluation
+from bert_tf.tasks import pretraining
+
+
+@pytest.fixture
+def model(tiny_config):
+    return bert_tf.BertPretrainer(tiny_config)
+
+
+def batches_of(examples, batch_size):
+    """Splits rows into batches; the last is filled with rows of zeros."""
+    rows = len(examples["is_real_example"])
+    for start in range(0, rows, batch_size):
+        part = {n: a[start : start + batch_size] for n, a in examples.items()}
+        missing = batch_size - len(part["is_real_example"])
+        yield {
+            name: tf.constant(
+                np.pad(array, [(0, missing)] + [(0, 0)] * (array.ndim - 1))
+            )
+            for name, array in part.items()
+        }
+
+
+def test_metrics_do_not_depend_on_the_batch_size(
+    model, tiny_config, make_batch
+):
+    examples = make_batch(tiny_config, rows=7)
+    step = evaluation.make_evaluation_step(pretraining.TASK, model)
+    values = [
+        evaluation.evaluate(step, batches_of(examples, size))
+        for size in (7, 3, 2)
+    ]
+    for other in values[1:]:
+        assert list(other) == list(values[0])
+        np.testing.assert_allclose(
+            list(other.values()), list(values[0].values()), rtol=1e-5
+        )
+    assert set(values[0]) == {
+        "loss",
+        "masked_lm_loss",
+        "next_sentence_loss",
+        "masked_lm_accuracy",
+        "next_sentence_accuracy",
+    }
+
+
+def test_loss_is_the_sum_and_accuracy_a_share(model, tiny_config, make_batch):
+    examples = make_batch(tiny_config, rows=5)
+    step = evaluation.make_evaluation_step(pretraining.TASK, model)
+    values = evaluation.evaluate(step, batches_of(examples, 2))
+    assert values["loss"] == pytest.approx(
+        values["masked_lm_loss"] + values["next_sentence_loss"]
+    )
+    outputs = model(next(batches_of(examples, 5)), training=False)
+    guesses = np.argmax(outputs["next_sentence_logits"], -1)
+    expected = np.mean(guesses == examples["next_sentence_labels"])
+    assert values["next_sentence_accuracy"] == pytest.approx(expected)
+
+
+def test_predictions_are_of_real_rows_in_order(model, tiny_config, make_batch):
+    examples = make_batch(tiny_config, rows=5)
+    step = evaluation.make_prediction_step(model)
+    whole = evaluation.predict(step, batches_of(examples, 5))
+    parts = evaluation.predict(step, batches_of(examples, 2))
+    assert set(parts) == {"masked_lm_logits", "next_sentence_logits"}
+    for name, array in parts.items():
+        assert array.shape == whole[name].shape
+        assert len(array) == 5
+        np.testing.assert_allclose(array, whole[name], atol=1e-5)
+
+
+def test_no_example_is_refused(model):
+    step = evaluation.make_evaluation_step(pretraining.TASK, model)
+    with pytest.raises(ValueError, match="the records hold no example"):
+        evaluation.evaluate(step, [])

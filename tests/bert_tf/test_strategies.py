@@ -1,0 +1,57 @@
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from bert_tf import strategies
+
+
+@pytest.mark.parametrize("name", ["one_device", "mirrored"])
+def test_a_strategy_has_the_first_or_all_devices_of_this_host(name):
+    strategy = strategies.make_strategy(name)
+    expected = strategies.local_devices()
+    if name == "one_device":
+        expected = expected[:1]
+    found = strategy.extended.worker_devices
+    assert strategy.num_replicas_in_sync == len(expected)
+    for device, end in zip(found, expected, strict=True):
+        assert device.endswith(end)
+
+
+_SPLIT = """
+from bert_tf import strategies
+strategy = strategies.make_strategy("mirrored", virtual_devices=3)
+print(strategy.num_replicas_in_sync, *strategies.local_devices())
+"""
+
+
+@pytest.mark.slow
+def test_a_cpu_is_split_into_virtual_devices():
+    found = subprocess.run(
+        [sys.executable, "-c", _SPLIT],
+        check=True,
+        env=os.environ
+        | {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "CUDA_VISIBLE_DEVICES": "",
+        },
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert found == ["3", *(f"/device:CPU:{n}" for n in range(3))]
+
+
+# Mistakes.
+
+
+def test_an_unknown_strategy_is_refused():
+    with pytest.raises(ValueError, match="'two'.*one_device or mirrored"):
+        strategies.make_strategy("two")
+
+
+def test_splitting_the_cpu_too_late_is_refused():
+    tf.constant(1)
+    with pytest.raises(ValueError, match="into 2 devices any more"):
+        strategies.make_strategy("mirrored", virtual_devices=2)

@@ -1,0 +1,217 @@
+"""run_pretraining end to end with a two-layer model, and users' mistakes."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints
+from run_scripts import make_pretraining_records, run_pretraining
+from tfrecords import records, schema
+
+TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
+SIZES = ["--max_seq_length=32", "--max_predictions_per_seq=5"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, tiny_vocab_file, tiny_config):
+    """Holds records, the same with the original's names, and a config."""
+    folder = tmp_path_factory.mktemp("pretraining")
+    make_pretraining_records.main(
+        [
+            "make_pretraining_records",
+            f"--input_file={TEXT}",
+            f"--vocab_file={tiny_vocab_file}",
+            f"--output_dir={folder}",
+            "--held_out_prob=0.2",
+            "--dupe_factor=3",
+            "--num_processes=1",
+            *SIZES,
+        ]
+    )
+    ours = records.Records.open(str(folder / "train"))
+    with tf.io.TFRecordWriter(str(folder / "legacy.tfrecord")) as writer:
+        for serialized in ours.get(np.arange(len(ours))):
+            features = tf.train.Example.FromString(serialized).features.feature
+            named = tf.train.Example()
+            for name in features:
+                legacy = schema.LEGACY_NAMES.get(name, name)
+                named.features.feature[legacy].CopyFrom(features[name])
+            writer.write(named.SerializeToString())
+    tiny_config.to_json_file(folder / "bert_config.json")
+    return folder
+
+
+def run(folder, output_dir, *more):
+    run_pretraining.main(
+        [
+            "run_pretraining",
+            f"--input_file={folder}/train",
+            f"--eval_input_file={folder}/held_out",
+            f"--bert_config_file={folder}/bert_config.json",
+            f"--output_dir={output_dir}",
+            "--num_train_steps=6",
+            "--num_warmup_steps=2",
+            "--train_batch_size=8",
+            "--eval_batch_size=4",
+            "--learning_rate=1e-2",
+            "--save_checkpoints_steps=3",
+            "--log_every_steps=2",
+            *more,
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(folder, tiny_vocab_file):
+    """The folder of a finished run that nothing broke."""
+    run(folder, folder / "run", f"--vocab_file={tiny_vocab_file}")
+    return folder / "run"
+
+
+def test_records_become_a_model_and_its_results(trained):
+    results = json.loads((trained / "eval_results.json").read_text())
+    assert results["step"] == 6
+    for name in (
+        "masked_lm_accuracy",
+        "unigram_accuracy",
+        "next_sentence_accuracy",
+    ):
+        assert 0.0 <= results[name] <= 1.0, name
+    assert results["loss"] == pytest.approx(
+        results["masked_lm_loss"] + results["next_sentence_loss"]
+    )
+    lines = (trained / "logs/eval/steps.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [3, 6]
+    newest = pathlib.Path(checkpoints.find(str(trained)))
+    assert newest.name == "step-00000006"
+    assert (newest / "vocab.txt").is_file()
+    description = json.loads((newest / "model.json").read_text())
+    assert description == {
+        "task": "pretraining",
+        "do_lower_case": True,
+        "max_seq_length": 32,
+    }
+
+
+def test_the_same_command_again_changes_nothing(
+    folder, trained, tiny_vocab_file
+):
+    names = ("eval_results.json", "checkpoints/step-00000006/state.json")
+    before = [(trained / name).read_bytes() for name in names]
+    run(folder, trained, f"--vocab_file={tiny_vocab_file}")
+    assert [(trained / name).read_bytes() for name in names] == before
+
+
+class Killed(BaseException):
+    """Stands for a kill, which nothing may catch."""
+
+
+@pytest.mark.slow
+def test_a_run_killed_after_a_checkpoint_ends_as_one_that_was_not(
+    folder, trained, tiny_vocab_file, tmp_path, monkeypatch
+):
+    write = checkpoints.RunCheckpoints.save
+
+    def save(self, step):
+        if step == 6:
+            raise Killed
+        write(self, step)
+
+    more = f"--vocab_file={tiny_vocab_file}"
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints.RunCheckpoints, "save", save)
+        with pytest.raises(Killed):
+            run(folder, tmp_path, more)
+    assert checkpoints.newest_step(str(tmp_path)) == 3
+    run(folder, tmp_path, more)
+    for name in (
+        "eval_results.json",
+        "checkpoints/step-00000006/state.json",
+        "logs/eval/steps.jsonl",
+    ):
+        expected = (trained / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == expected, name
+
+
+@pytest.mark.slow
+def test_records_with_the_original_s_names_train_the_same(
+    folder, trained, tmp_path
+):
+    legacy = [f"--input_file={folder}/legacy.tfrecord", "--nodo_eval"]
+    with pytest.raises(ValueError, match="no manifest, so --max_seq_length is"):
+        run(folder, tmp_path, *legacy)
+    run(folder, tmp_path, *legacy, *SIZES)
+    states = [
+        json.loads(
+            (run_dir / "checkpoints/step-00000006/state.json").read_text()
+        )
+        for run_dir in (trained, tmp_path)
+    ]
+    assert states[0] == states[1]
+
+
+def test_a_trained_model_is_evaluated_alone(folder, trained, tmp_path):
+    run(folder, tmp_path, "--nodo_train", f"--init_checkpoint={trained}")
+    expected = json.loads((trained / "eval_results.json").read_text())
+    found = json.loads((tmp_path / "eval_results.json").read_text())
+    assert found == pytest.approx(expected)
+
+
+# Mistakes.
+
+
+def write_config(folder, tiny_config, **changes):
+    changed = type(tiny_config).from_dict(tiny_config.to_dict() | changes)
+    changed.to_json_file(folder / "other.json")
+    return f"--bert_config_file={folder}/other.json"
+
+
+def test_records_of_another_vocabulary_are_refused(
+    folder, tiny_vocab_file, tmp_path
+):
+    lines = pathlib.Path(tiny_vocab_file).read_text().splitlines()
+    other = tmp_path / "vocab.txt"
+    other.write_text("\n".join([*lines[:-1], "unheardof", ""]))
+    with pytest.raises(ValueError, match="with a vocabulary of sha256.*again"):
+        run(folder, tmp_path / "run", f"--vocab_file={other}")
+
+
+def test_records_of_another_length_are_refused(folder, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"32 values of 'input_word_ids'.*is \(16,\) here"
+    ):
+        run(folder, tmp_path / "run", "--max_seq_length=16")
+
+
+def test_a_vocabulary_larger_than_the_model_is_refused(
+    folder, tiny_config, tiny_vocab_file, tmp_path
+):
+    config = write_config(tmp_path, tiny_config, vocab_size=100)
+    message = "The vocabulary has 203 entries, the model only vocab_size=100"
+    for more in ([], [f"--vocab_file={tiny_vocab_file}"]):
+        with pytest.raises(ValueError, match=message):
+            run(folder, tmp_path / "run", config, *more)
+    legacy = f"--input_file={folder}/legacy.tfrecord"
+    with pytest.raises(ValueError, match="vocabulary of 203 entries; the mod"):
+        run(folder, tmp_path / "run", config, legacy, *SIZES)
+
+
+def test_examples_longer_than_the_model_reads_are_refused(
+    folder, tiny_config, tmp_path
+):
+    config = write_config(tmp_path, tiny_config, max_position_embeddings=16)
+    with pytest.raises(ValueError, match="32 tokens; the model reads at most"):
+        run(folder, tmp_path / "run", config)
+
+
+def test_a_folder_of_another_run_is_refused(folder, trained):
+    with pytest.raises(ValueError, match="another run:\n  learning_rate: 0.01"):
+        run(folder, trained, "--learning_rate=0.5", "--nodo_eval")
+
+
+def test_nothing_to_do_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="Nothing to do: give --input_file"):
+        run_pretraining.main(["run_pretraining", f"--output_dir={tmp_path}"])
