@@ -12,7 +12,6 @@ import keras
 from absl import logging
 
 from bert_tf import model_folders
-from bert_tf.model_folders import read_json, write_json
 
 OPTIMIZER = "optimizer.safetensors"
 STATE = "state.json"
@@ -63,7 +62,7 @@ def find(path: str) -> str:
 def step_of(folder: str) -> int:
     """Returns the updates behind a model folder; 0 if it does not say."""
     path = os.path.join(folder, STATE)
-    return read_json(path)["step"] if os.path.exists(path) else 0
+    return model_folders.read_json(path)["step"] if os.path.exists(path) else 0
 
 
 class RunCheckpoints:
@@ -120,7 +119,7 @@ class RunCheckpoints:
             )
             slots = {n: s.numpy() for n, s in self._slots().items()}
             model_folders.write_tensors(slots, os.path.join(folder, OPTIMIZER))
-            write_json(
+            model_folders.write_json(
                 os.path.join(folder, STATE),
                 {
                     "step": step,
@@ -141,7 +140,7 @@ class RunCheckpoints:
         if not steps:
             return 0
         folder = self.path(steps[-1])
-        state = read_json(os.path.join(folder, STATE))
+        state = model_folders.read_json(os.path.join(folder, STATE))
         model_folders.load_weights(self.model, folder)
         found = model_folders.digest(self.model)
         if found != state["weights_sha256"]:
