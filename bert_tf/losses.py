@@ -68,8 +68,7 @@ def squared_error(
 ) -> WeightedMean:
     """Mean of (prediction - score)^2; all [B] float32.
 
-    As in the original's notebook for STS-B, which the paper treats as
-    regression on the pooled output.
+    For STS-B, whose labels are scores (appendix B.1 of the paper).
     """
     each = tf.square(tf.cast(predictions, tf.float32) - scores)
     return WeightedMean(tf.reduce_sum(each * weights), tf.reduce_sum(weights))

@@ -9,6 +9,7 @@ import logging as python_logging
 import sys
 import traceback
 
+import tensorflow as tf
 from absl import flags, logging
 
 
@@ -106,6 +107,16 @@ class _LogLine(python_logging.Formatter):
         return line + super().format(record)
 
 
+def _message(error: Exception) -> str:
+    """Returns what an error says; of one raised in a dataset, our own line."""
+    text = str(error)
+    if isinstance(error, tf.errors.OpError):
+        # TensorFlow wraps it: "{{node ...}} ValueError: <ours>\n\nTraceback".
+        text = error.message.rpartition("ValueError: ")[2]
+        text = text.partition("\n")[0]
+    return text
+
+
 def run(main) -> None:
     """Runs a script's `main(argv)`; a user's mistake becomes one clear line.
 
@@ -119,10 +130,16 @@ def run(main) -> None:
     argv = [word for word in sys.argv if word != "--traceback"]
     try:
         main(argv)
-    except (ValueError, flags.Error, OSError, FloatingPointError) as error:
+    except (
+        ValueError,
+        flags.Error,
+        OSError,
+        FloatingPointError,
+        tf.errors.OpError,
+    ) as error:
         if len(argv) < len(sys.argv):
             traceback.print_exc()
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_message(error)}", file=sys.stderr)
         print("(--traceback shows where, --help explains)", file=sys.stderr)
         raise SystemExit(1) from None
     except KeyboardInterrupt:

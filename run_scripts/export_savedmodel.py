@@ -12,8 +12,10 @@ tensorflow_text. Its signature `serving_default` maps
     encoder         input_word_ids, input_mask, input_type_ids ->
                     sequence_output, pooled_output, encoder_outputs_0, ...
 
-`text_b` may be left out. The first three have the last as their signature
-`encoder`, and the last takes strings by its signature `text`.
+`text_b` may be left out by a server and in `loaded.text(...)`; only Python's
+`loaded.signatures[...]` wants an empty one, `[]`, in its place. The first three
+have the last as their signature `encoder`, and the last takes strings by its
+signature `text`.
 """
 
 import os

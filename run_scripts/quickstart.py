@@ -102,6 +102,8 @@ def inside(*names: str) -> str:
 
 def make_corpus() -> None:
     """Writes the documentation of the installed libraries as documents."""
+    if FLAGS.corpus and FLAGS.glue_dir:
+        return  # Nothing of it would be read.
     quickstart_corpus.write_corpus(
         inside("corpus.txt"), inside("train.tsv"), inside("dev.tsv")
     )

@@ -98,8 +98,7 @@ def _filled_rows(folder: str) -> list[tuple[str, str]]:
             answer = json.loads(line)
             for mask in answer["masks"]:
                 candidates = "  ".join(
-                    f"{c['token']} {c['probability']:.2f}"
-                    for c in mask["candidates"][:4]
+                    f"{c['token']} {c['probability']:.2f}" for c in mask[:4]
                 )
                 rows.append((answer["text"], candidates))
     return rows
