@@ -31,7 +31,7 @@ $(VENV)/.installed: setup.py
 	    apt-get update -qq && apt-get install -y -qq python3-venv; } || \
 	  { echo "Please run: sudo apt-get install python3-venv"; exit 1; }; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plots,test]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@
 
 clean:

@@ -19,10 +19,10 @@ REQUIRES = [
     "sentencex==1.0.32",
     "tokenizers==0.23.3",
     "tqdm>=4.67,<5",
+    "matplotlib>=3.10,<4",
 ]
 
 EXTRAS = {
-    "plots": ["matplotlib>=3.10,<4"],
     "test": ["pytest==9.2.0", "hypothesis>=6.148,<7", "ruff==0.17.5"],
 }
 

@@ -136,8 +136,8 @@ class Embeddings(keras.layers.Layer):
 class SelfAttention(keras.layers.Layer):
     """Lets every token read every unpadded token of its sequence.
 
-    Vaswani et al. 2017, equation 1, with A heads of size D = H / A. The
-    softmax is float32 under every dtype policy; the rest follows the policy.
+    Vaswani et al. 2017, equation 1, with A heads of size D = H / A. Scores and
+    softmax are float32 under every dtype policy; the rest follows the policy.
 
     Args:
       config: reads `hidden_size` (H), `num_attention_heads` (A),
@@ -189,9 +189,14 @@ class SelfAttention(keras.layers.Layer):
         key = self.split_heads(self.key(hidden))  # [B, A, S, D]
         value = self.split_heads(self.value(hidden))  # [B, A, S, D]
 
-        scores = tf.matmul(query, key, transpose_b=True)  # [B, A, S, S]
+        # Cast before the product: bfloat16 has steps of 0.125 at a score of 17.
+        scores = tf.matmul(
+            tf.cast(query, tf.float32),
+            tf.cast(key, tf.float32),
+            transpose_b=True,
+        )  # [B, A, S, S]
         padding = 1.0 - tf.cast(input_mask, tf.float32)[:, None, None, :]
-        scores = tf.cast(scores, tf.float32) + MASKED_SCORE * padding
+        scores += MASKED_SCORE * padding
 
         weights = tf.cast(tf.nn.softmax(scores), value.dtype)
         weights = self.dropout(weights, training=training, place=place)

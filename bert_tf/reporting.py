@@ -56,6 +56,16 @@ class Writer:
             file.write(json.dumps({"step": step} | dict(values)) + "\n")
 
 
+def _check_finite(step: int, values: Mapping[str, float]) -> None:
+    bad = [name for name, value in values.items() if not math.isfinite(value)]
+    if bad:
+        raise FloatingPointError(
+            f"{', '.join(bad)} not finite at step {step}. Go on from an "
+            "earlier checkpoint in another --output_dir, with a lower "
+            "--learning_rate, or look at the records."
+        )
+
+
 class Report:
     """Prints a line and writes TensorBoard every `log_every_steps`.
 
@@ -112,13 +122,17 @@ class Report:
             format_values(means),
             format_seconds(each * (self.num_train_steps - step)),
         )
-        bad = [name for name, mean in means.items() if not math.isfinite(mean)]
-        if bad:
-            raise FloatingPointError(
-                f"{', '.join(bad)} not finite at step {step}. Lower "
-                "--learning_rate or look at the records."
-            )
+        _check_finite(step, means)
         self.since = time.monotonic()
+
+    def check(self, step: int) -> None:
+        """Raises FloatingPointError if a value since the last line is wrong.
+
+        To be called before a checkpoint, so that none is written of weights
+        that are lost.
+        """
+        for values in self.pending:
+            _check_finite(step, {n: float(v) for n, v in values.items()})
 
     def pause(self, seconds: float) -> None:
         """Leaves time spent on checkpoints and evaluation out of the rates."""

@@ -118,24 +118,29 @@ def distribute(
     )
 
 
-def check_run(output_dir: str, settings: dict) -> None:
+def check_run(output_dir: str, settings: dict, *, has_begun: bool) -> None:
     """Writes `run.json` of a new run, or checks it for one that goes on.
+
+    Args:
+      output_dir: of the run.
+      settings: what makes this run this run.
+      has_begun: whether the folder holds work already; if not, a run.json
+        there is of a run that failed at once, and is replaced.
 
     Raises:
       ValueError: if the folder holds a run with other settings, or files that
         are no run's.
     """
     path = os.path.join(output_dir, "run.json")
-    if not os.path.exists(path):
-        inside = os.path.join(output_dir, "checkpoints")
-        if os.path.isdir(inside) and os.listdir(inside):
-            raise ValueError(
-                f"{output_dir} holds checkpoints without a run.json. Choose "
-                "another --output_dir."
-            )
+    if not has_begun:
         os.makedirs(output_dir, exist_ok=True)
         model_folders.write_json(path, settings)
         return
+    if not os.path.exists(path):
+        raise ValueError(
+            f"{output_dir} holds a run without a run.json. Choose another "
+            "--output_dir."
+        )
     found = model_folders.read_json(path)
     differences = [
         f"  {name}: {found.get(name)!r} there, {settings.get(name)!r} now"
@@ -236,7 +241,8 @@ def train(
     schedule = optimization.WarmupLinearDecay(
         learning_rate, num_train_steps, num_warmup_steps
     )
-    check_run(output_dir, settings)
+    has_begun = checkpoints.newest_step(output_dir) > 0
+    check_run(output_dir, settings, has_begun=has_begun)
     with strategy.scope():
         optimizer = optimization.AdamW(
             model.trainable_weights,
@@ -268,6 +274,7 @@ def train(
         report.step(step, train_step(next(data)))
         if step % save_checkpoints_steps == 0 or step == num_train_steps:
             begin = time.monotonic()
+            report.check(step)
             # Before the checkpoint: a run killed in between does it again.
             if on_checkpoint:
                 on_checkpoint(step)

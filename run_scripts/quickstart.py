@@ -270,7 +270,9 @@ def main(argv: list[str]) -> None:
         )
     names = ("corpus", "glue_dir", "task_name", "num_train_steps", "vocab_size")
     training.check_run(
-        FLAGS.output_dir, {name: FLAGS[name].value for name in names}
+        FLAGS.output_dir,
+        {name: FLAGS[name].value for name in names},
+        has_begun=os.path.isdir(inside("stages")),
     )
     seconds = run_stages()
     summary = quickstart_summary.summarise(

@@ -3,6 +3,12 @@
 import json
 import os
 
+import matplotlib
+
+matplotlib.use("Agg")  # Before pyplot looks for a screen.
+
+from matplotlib import pyplot  # noqa: E402
+
 _BLUE, _ORANGE, _GREY = "#1f6fb4", "#d9730d", "#777777"
 
 
@@ -106,11 +112,6 @@ def _filled_rows(folder: str) -> list[tuple[str, str]]:
 
 def draw(folder: str, summary: dict) -> None:
     """Draws `page.png` in the folder of a quickstart run."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     figure, panels = pyplot.subplots(
         3, 2, figsize=(11, 13), height_ratios=(1, 1, 1.35)
     )

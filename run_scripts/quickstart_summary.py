@@ -6,10 +6,11 @@ import os
 from bert_tf import checkpoints, model_folders
 
 
-def best_score(run_dir: str) -> float:
-    """Returns the best dev score of a fine-tuning run."""
-    state = os.path.join(run_dir, "best", checkpoints.STATE)
-    return model_folders.read_json(state)["value"]
+def best_state(run_dir: str) -> dict:
+    """Returns `metric` and its best dev `value` of a fine-tuning run."""
+    return model_folders.read_json(
+        os.path.join(run_dir, "best", checkpoints.STATE)
+    )
 
 
 def served_accuracy(dev_file: str, predictions_file: str) -> float:
@@ -41,7 +42,10 @@ def summarise(
         ("pretrained_accuracy", "fine_tuned"),
         ("from_scratch_accuracy", "from_scratch"),
     ):
-        summary[name] = best_score(os.path.join(folder, run))
+        state = best_state(os.path.join(folder, run))
+        summary[name] = state["value"]
+    # What the two are: accuracy, unless a GLUE task goes by another metric.
+    summary["metric"] = state["metric"]
     summary["margin"] = (
         summary["pretrained_accuracy"] - summary["from_scratch_accuracy"]
     )

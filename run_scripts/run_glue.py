@@ -164,8 +164,8 @@ def load_trained(run: glue_results.Run, folder: str) -> None:
     model_folders.load_weights(run.model, folder)
 
 
-def train(run: glue_results.Run, strategy, on_checkpoint) -> None:
-    """Trains for --num_train_epochs."""
+def train(run: glue_results.Run, strategy, on_checkpoint) -> str:
+    """Trains for --num_train_epochs; returns the weights' sha256."""
     found = run.sets["train"]
 
     def training_batches(batch_size, start_batch):
@@ -208,9 +208,13 @@ def train(run: glue_results.Run, strategy, on_checkpoint) -> None:
         num_train_steps,
         begins,
     )
-    training.check_run(FLAGS.output_dir, settings)
+    training.check_run(
+        FLAGS.output_dir,
+        settings,
+        has_begun=checkpoints.newest_step(FLAGS.output_dir) > 0,
+    )
     training_flags.write_run_flags(FLAGS, FLAGS.output_dir)
-    training.train(
+    return training.train(
         run.bert_task,
         run.model,
         training_batches,
@@ -247,7 +251,7 @@ def main(argv: list[str]) -> None:
             keep_best = glue_results.make_keep_best(
                 run, evaluate, FLAGS.output_dir
             )
-        train(run, strategy, keep_best)
+        weights_sha256 = train(run, strategy, keep_best)
         source = checkpoints.find(FLAGS.output_dir)
     load_trained(run, source)
     if FLAGS.do_eval:
@@ -261,6 +265,9 @@ def main(argv: list[str]) -> None:
                     FLAGS.output_dir, "predictions", f"{name}.tsv"
                 )
                 glue_results.write_predictions(run.task, path, predict(split))
+    if FLAGS.do_train:
+        step = checkpoints.newest_step(FLAGS.output_dir)
+        logging.info("step %d  weights sha256 %s", step, weights_sha256)
 
 
 def run() -> None:

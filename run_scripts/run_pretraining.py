@@ -93,11 +93,25 @@ def find_sizes(found: records.Records) -> dict[str, int]:
     return sizes
 
 
-def open_records(path, sizes, config) -> records.Records:
+def vocabulary_digest(model_dir: str | None) -> str | None:
+    """Returns the sha256 of the vocabulary that all records must share.
+
+    That of --vocab_file, else the one kept with the model to begin with, else
+    the one that the training records were made with.
+    """
+    kept = model_dir and os.path.join(model_dir, model_folders.VOCABULARY)
+    for path in (FLAGS.vocab_file, kept):
+        if path and os.path.exists(path):
+            return vocab.digest(path)
+    manifest = records.Records.open(
+        FLAGS.input_file or FLAGS.eval_input_file
+    ).manifest
+    return manifest.vocabulary["sha256"] if manifest else None
+
+
+def open_records(path, sizes, config, sha256) -> records.Records:
     """Opens records and checks that the model can read them."""
     found = records.Records.open(path)
-    sizes = sizes or find_sizes(found)
-    sha256 = FLAGS.vocab_file and vocab.digest(FLAGS.vocab_file)
     found.check(pretraining.TASK.schema, sizes, vocab_sha256=sha256)
     made_with = found.manifest.vocabulary["size"] if found.manifest else 0
     if made_with > config.vocab_size:
@@ -163,7 +177,28 @@ def make_evaluate(model, held_out, sizes):
     return evaluate
 
 
-def train(model, strategy, found, sizes, evaluate) -> None:
+def evaluated_step() -> int | None:
+    """Returns the step that eval_results.json is of, if there is one."""
+    path = os.path.join(FLAGS.output_dir, "eval_results.json")
+    return (
+        model_folders.read_json(path)["step"] if os.path.exists(path) else None
+    )
+
+
+def run_settings(config, sizes, found: records.Records) -> dict:
+    """Returns what makes this run this run, for run.json."""
+    return {
+        "task": "pretraining",
+        "config": config.to_dict(),
+        "sizes": sizes,
+        "records": found.manifest.digest if found.manifest else found.paths,
+        "init_checkpoint": FLAGS.init_checkpoint,
+        "num_train_steps": FLAGS.num_train_steps,
+        "num_warmup_steps": FLAGS.num_warmup_steps,
+    } | training_flags.run_settings(FLAGS)
+
+
+def train(model, strategy, found, sizes, settings, evaluate) -> None:
     """Trains to --num_train_steps."""
 
     def training_batches(batch_size, start_batch):
@@ -177,23 +212,12 @@ def train(model, strategy, found, sizes, evaluate) -> None:
             vocab_size=model.config.vocab_size,
         )
 
-    steps = {
-        "num_train_steps": FLAGS.num_train_steps,
-        "num_warmup_steps": FLAGS.num_warmup_steps,
-    }
-    settings = {
-        "task": "pretraining",
-        "config": model.config.to_dict(),
-        "sizes": sizes,
-        "records": found.manifest.digest if found.manifest else found.paths,
-        "init_checkpoint": FLAGS.init_checkpoint,
-    }
     training.train(
         pretraining.TASK,
         model,
         training_batches,
         strategy=strategy,
-        settings=settings | steps | training_flags.run_settings(FLAGS),
+        settings=settings,
         description={
             "task": "pretraining",
             "do_lower_case": FLAGS.do_lower_case,
@@ -201,8 +225,9 @@ def train(model, strategy, found, sizes, evaluate) -> None:
         },
         vocab_file=FLAGS.vocab_file,
         tokens_per_example=sizes["max_seq_length"],
+        num_train_steps=FLAGS.num_train_steps,
+        num_warmup_steps=FLAGS.num_warmup_steps,
         on_checkpoint=evaluate,
-        **steps,
         **training_flags.training_keywords(FLAGS),
     )
 
@@ -228,8 +253,19 @@ def main(argv: list[str]) -> None:
     sizes = find_sizes(
         records.Records.open(FLAGS.input_file or FLAGS.eval_input_file)
     )
-    train_set = do_train and open_records(FLAGS.input_file, sizes, config)
-    held_out = do_eval and open_records(FLAGS.eval_input_file, sizes, config)
+    sha256 = vocabulary_digest(model_dir)
+    train_set = do_train and open_records(
+        FLAGS.input_file, sizes, config, sha256
+    )
+    held_out = do_eval and open_records(
+        FLAGS.eval_input_file, sizes, config, sha256
+    )
+    if do_train:
+        # Before anything is written: the folder may hold another run.
+        settings = run_settings(config, sizes, train_set)
+        has_begun = checkpoints.newest_step(FLAGS.output_dir) > 0
+        training.check_run(FLAGS.output_dir, settings, has_begun=has_begun)
+        training_flags.write_run_flags(FLAGS, FLAGS.output_dir)
     model = training.build_model(
         pretraining.TASK,
         config,
@@ -239,12 +275,13 @@ def main(argv: list[str]) -> None:
     )
     if model_dir:
         model_folders.load_weights(model, model_dir)
-    training_flags.write_run_flags(FLAGS, FLAGS.output_dir)
     evaluate = make_evaluate(model, held_out, sizes) if do_eval else None
     if do_train:
-        train(model, strategy, train_set, sizes, evaluate)
-    else:
-        evaluate(checkpoints.step_of(model_dir))
+        train(model, strategy, train_set, sizes, settings, evaluate)
+    step = FLAGS.num_train_steps if do_train else checkpoints.step_of(model_dir)
+    # A finished run may be given records to evaluate on afterwards.
+    if do_eval and not (do_train and evaluated_step() == step):
+        evaluate(step)
 
 
 def run() -> None:

@@ -185,6 +185,13 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
             f"{'; '.join(differences)}. Choose another --output_dir, or "
             "delete that folder."
         )
+    for shard in manifest.shards:
+        path = os.path.join(folder, shard.name)
+        if not os.path.exists(path) or (
+            os.path.getsize(path) != shard.num_bytes
+        ):
+            logging.info("%s  is missing or cut; made again", path)
+            return False
     logging.info("%s  already made", folder)
     return True
 

@@ -185,7 +185,16 @@ def test_a_loss_that_is_not_finite_stops_the_run(
     tmp_path, tiny_config, batches
 ):
     with pytest.raises(FloatingPointError, match="loss.*not finite at step"):
-        run(tiny_config, batches, tmp_path, learning_rate=1e30)
+        run(
+            tiny_config,
+            batches,
+            tmp_path,
+            learning_rate=1e30,
+            save_checkpoints_steps=2,
+            log_every_steps=8,
+        )
+    # No checkpoint of weights that are lost: another rate may begin anew.
+    assert checkpoints.newest_step(str(tmp_path)) in (0, 2)
 
 
 def test_an_uneven_batch_is_refused():

@@ -1,4 +1,5 @@
 import json
+import pathlib
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_the_corpus_is_read_back_and_rows_come_from_other_documents(
     rows = [
         line.rstrip("\n").split("\t")
         for path in (train, dev)
-        for line in open(path, encoding="utf-8").readlines()[1:]
+        for line in pathlib.Path(path).read_text().splitlines()[1:]
     ]
     assert len(rows) == 36
     assert {label for _, label in rows} == set(quickstart_corpus.LABELS)
