@@ -61,16 +61,15 @@ def _loss_panel(axes, folder: str) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _fine_tuning_panel(axes, folder: str) -> None:
+def _fine_tuning_panel(axes, folder: str, metric: str) -> None:
     for name, color, label in (
         ("fine_tuned", _BLUE, "pre-trained"),
         ("from_scratch", _ORANGE, "from scratch"),
     ):
-        lines = read_steps(os.path.join(folder, name), "train")
-        _curve(axes, lines, "loss", color=color, label=label)
-    axes.set_title("Fine-tuning loss on the labelled rows")
-    axes.set_ylabel("loss")
-    axes.set_ylim(bottom=0)
+        lines = read_steps(os.path.join(folder, name), "dev")
+        _curve(axes, lines, metric, color=color, marker=".", label=label)
+    axes.set_title("Fine-tuning: score on dev rows")
+    axes.set_ylabel(metric.replace("_", " "))
 
 
 def _summary_rows(summary: dict) -> list[tuple[str, str]]:
@@ -86,28 +85,37 @@ def _summary_rows(summary: dict) -> list[tuple[str, str]]:
     return rows
 
 
-def _table(axes, rows, title: str, widths=None) -> None:
+def _table(axes, rows, title: str) -> None:
     axes.axis("off")
     axes.set_title(title, loc="left")
     table = axes.table(
-        rows, loc="upper left", cellLoc="left", colWidths=widths, edges="B"
+        rows, loc="upper left", cellLoc="left", colWidths=(0.7, 0.3), edges="B"
     )
     table.auto_set_font_size(False)
     table.set_fontsize(9)
     table.scale(1, 1.25)
 
 
-def _filled_rows(folder: str) -> list[tuple[str, str]]:
-    rows = []
+def _filled_lines(folder: str) -> list[str]:
+    """Returns each sentence, and under it the candidates for its masks."""
+    found = []
     with open(os.path.join(folder, "filled.jsonl"), encoding="utf-8") as file:
         for line in file:
             answer = json.loads(line)
+            found.append(answer["text"])
             for mask in answer["masks"]:
-                candidates = "  ".join(
-                    f"{c['token']} {c['probability']:.2f}" for c in mask[:4]
+                candidates = "   ".join(
+                    f"{c['token']} {c['probability']:.2f}" for c in mask
                 )
-                rows.append((answer["text"], candidates))
-    return rows
+                found.append(f"      {candidates}")
+            found.append("")
+    return found
+
+
+def _text(axes, lines: list[str], title: str) -> None:
+    axes.axis("off")
+    axes.set_title(title, loc="left")
+    axes.text(0, 0.97, "\n".join(lines), va="top", fontsize=9, linespacing=1.6)
 
 
 def draw(folder: str, summary: dict) -> None:
@@ -132,15 +140,13 @@ def draw(folder: str, summary: dict) -> None:
         0.5,
         "a coin",
     )
-    _fine_tuning_panel(panels[1, 1], folder)
+    _fine_tuning_panel(panels[1, 1], folder, summary["metric"])
     for axes in panels[:2].flat:
         axes.set_xlabel("optimizer step")
         axes.legend(frameon=False, fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
-    _table(panels[2, 0], _summary_rows(summary), "Summary", (0.7, 0.3))
-    _table(
-        panels[2, 1], _filled_rows(folder), "Masked words filled", (0.6, 0.65)
-    )
+    _table(panels[2, 0], _summary_rows(summary), "Summary")
+    _text(panels[2, 1], _filled_lines(folder), "Masked words filled")
     figure.suptitle("From raw text to a served BERT: quickstart", fontsize=14)
     figure.tight_layout()
     path = os.path.join(folder, "page.png")
