@@ -185,15 +185,9 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
             f"{'; '.join(differences)}. Choose another --output_dir, or "
             "delete that folder."
         )
-    for shard in manifest.shards:
-        path = os.path.join(folder, shard.name)
-        if not os.path.exists(path) or (
-            os.path.getsize(path) != shard.num_bytes
-        ):
-            logging.info("%s  is missing or cut; made again", path)
-            return False
-    logging.info("%s  already made", folder)
-    return True
+    is_whole = manifest.is_whole(folder)
+    logging.info("%s  %s", folder, "already made" if is_whole else "not whole")
+    return is_whole
 
 
 def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:

@@ -52,6 +52,11 @@ class Manifest:
         lines = "".join(f"{shard.sha256}\n" for shard in self.shards)
         return hashlib.sha256(lines.encode()).hexdigest()
 
+    def is_whole(self, folder: str) -> bool:
+        """Returns whether every shard is in the folder, and none is cut."""
+        num_bytes = {f.name: f.stat().st_size for f in os.scandir(folder)}
+        return all(num_bytes.get(s.name) == s.num_bytes for s in self.shards)
+
     def write(self, folder: str) -> None:
         """Writes manifest.json; do it last, as the mark of a whole folder."""
         content = {

@@ -215,3 +215,50 @@ def test_a_folder_of_another_run_is_refused(folder, trained):
 def test_nothing_to_do_is_refused(tmp_path):
     with pytest.raises(ValueError, match="Nothing to do: give --input_file"):
         run_pretraining.main(["run_pretraining", f"--output_dir={tmp_path}"])
+
+
+def test_all_records_share_the_vocabulary_of_the_model(
+    folder, trained, tmp_path, tiny_vocab_file
+):
+    """Also where no --vocab_file says which one it is."""
+    entries = pathlib.Path(tiny_vocab_file).read_text().splitlines()
+    entries[-1], entries[-2] = entries[-2], entries[-1]
+    other = tmp_path / "vocab.txt"
+    other.write_text("\n".join(entries) + "\n")
+    make_pretraining_records.main(
+        [
+            "make_pretraining_records",
+            f"--input_file={TEXT}",
+            f"--vocab_file={other}",
+            f"--output_dir={tmp_path / 'records'}",
+            "--dupe_factor=1",
+            "--num_processes=1",
+            *SIZES,
+        ]
+    )
+    results = (trained / "eval_results.json").read_bytes()
+    evaluated = f"--eval_input_file={tmp_path / 'records' / 'train'}"
+    with pytest.raises(ValueError, match="made with a vocabulary of sha256"):
+        run(folder, tmp_path / "run", evaluated)
+    with pytest.raises(ValueError, match="made with a vocabulary of sha256"):
+        run(folder, trained, "--nodo_train", evaluated)
+    assert (trained / "eval_results.json").read_bytes() == results
+
+
+def test_a_refused_command_leaves_the_run_as_it_was(
+    folder, trained, tiny_vocab_file
+):
+    before = {p: p.read_bytes() for p in trained.rglob("*") if p.is_file()}
+    vocab_file = f"--vocab_file={tiny_vocab_file}"
+    with pytest.raises(ValueError, match="learning_rate: 0.01 there, 0.5 now"):
+        run(folder, trained, vocab_file, "--learning_rate=0.5")
+    after = {p: p.read_bytes() for p in trained.rglob("*") if p.is_file()}
+    assert after == before
+
+
+def test_a_finished_run_can_be_evaluated_later(folder, tmp_path):
+    run(folder, tmp_path, "--nodo_eval")
+    assert not (tmp_path / "eval_results.json").exists()
+    run(folder, tmp_path)
+    results = json.loads((tmp_path / "eval_results.json").read_text())
+    assert results["step"] == 6

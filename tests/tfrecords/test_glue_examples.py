@@ -109,6 +109,22 @@ def test_an_unfinished_split_is_made_again(data_dir, tmp_path, tokenizer):
     assert len(records.Records.open(first["dev"])) == 1
 
 
+@pytest.mark.parametrize("damage", ["lost", "cut"])
+def test_a_lost_or_cut_shard_is_made_again(
+    data_dir, tmp_path, tokenizer, damage
+):
+    first = make("SST-2", data_dir, tmp_path / "records", tokenizer)
+    manifest = records.Manifest.read(first["train"])
+    shard = os.path.join(first["train"], manifest.shards[0].name)
+    if damage == "lost":
+        os.remove(shard)
+    else:
+        os.truncate(shard, 10)
+    make("SST-2", data_dir, tmp_path / "records", tokenizer)
+    assert records.Manifest.read(first["train"]) == manifest
+    assert len(records.Records.open(first["train"])) == 3
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

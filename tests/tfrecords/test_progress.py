@@ -95,3 +95,8 @@ def test_manifests_count_only_if_all_shards_are_there(tmp_path):
     assert journal.finished_manifests() == {"train": manifest}
     os.remove(path)
     assert journal.finished_manifests() == {}
+
+
+def test_a_run_that_made_nothing_may_begin_anew(tmp_path):
+    open_journal(tmp_path)
+    assert not open_journal(tmp_path, dupe_factor=6).has("train", "a")
