@@ -12,7 +12,7 @@ quickstart: $(VENV)/.installed
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -23,7 +23,12 @@ REQUIRES = [
 ]
 
 EXTRAS = {
-    "test": ["pytest==9.2.0", "hypothesis>=6.148,<7", "ruff==0.17.5"],
+    "test": [
+        "pytest==9.2.0",
+        "pytest-xdist>=3.8,<4",
+        "hypothesis>=6.148,<7",
+        "ruff==0.17.5",
+    ],
 }
 
 SCRIPTS = [
