@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from typing import IO
 
 import keras
 import numpy as np
@@ -64,12 +65,7 @@ def atomic_folder(path: str) -> Iterator[str]:
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
-        raise OSError(
-            error.errno,
-            f"{error.strerror or error}; nothing of it is left. Make room and "
-            "run the same command again",
-            path,
-        ) from error
+        raise _with_advice(error, path) from error
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
@@ -83,14 +79,43 @@ def _sync(path: str) -> None:
         os.close(handle)
 
 
+@contextlib.contextmanager
+def whole_file(path: str) -> Iterator[IO[str]]:
+    """Yields a text file to write, which gets its name when it is whole.
+
+    Raises:
+      OSError: that names `path`, when the disk is full or not writable; what
+        was written is removed again.
+    """
+    aside = f"{path}.tmp"
+    try:
+        with open(aside, "w", encoding="utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.remove(aside)
+        if isinstance(error, OSError):
+            raise _with_advice(error, path) from error
+        raise
+
+
+def _with_advice(error: OSError, path: str) -> OSError:
+    return OSError(
+        error.errno,
+        f"{error.strerror or error}; nothing of it is left. Make room and "
+        "run the same command again",
+        path,
+    )
+
+
 def write_json(path: str, values: Mapping) -> None:
     """Writes a JSON file, whole or not at all."""
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+    with whole_file(path) as file:
         json.dump(values, file, indent=2)
         file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(f"{path}.tmp", path)
 
 
 def read_json(path: str) -> dict:

@@ -138,10 +138,7 @@ def write_predictions(task: glue_tables.GlueTask, path: str, outputs) -> None:
     else:
         values = [task.labels[label] for label in predicted]
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+    with model_folders.whole_file(path) as file:
         file.write("index\tprediction\n")
         file.writelines(f"{row}\t{value}\n" for row, value in enumerate(values))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(f"{path}.tmp", path)
     logging.info("%s  rows %d", path, len(values))

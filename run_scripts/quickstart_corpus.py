@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 from absl import logging
 
+from bert_tf import model_folders
+
 LABELS = ("stdlib", "numpy", "scipy", "sklearn", "keras", "tensorflow")
 # Files of these folders hold tests, or generated copies of others' text.
 _SKIPPED = {"__pycache__", "site-packages", "test", "tests", "_tf_keras"}
@@ -118,7 +120,7 @@ def _labelled_rows(sources: list[Source], rng: random.Random):
 
 
 def _write_rows(path: str, rows) -> None:
-    with open(f"{path}.tmp", "w", encoding="utf-8", newline="") as file:
+    with model_folders.whole_file(path) as file:
         writer = csv.writer(
             file,
             delimiter="\t",
@@ -128,7 +130,6 @@ def _write_rows(path: str, rows) -> None:
         )
         writer.writerow(("text", "label"))
         writer.writerows(rows)
-    os.replace(f"{path}.tmp", path)
 
 
 def write_corpus(
@@ -144,7 +145,7 @@ def write_corpus(
     """
     rng = random.Random(seed)
     labelled, num_documents, num_characters = [], 0, 0
-    with open(f"{corpus_file}.tmp", "w", encoding="utf-8") as file:
+    with model_folders.whole_file(corpus_file) as file:
         for source in read_sources():
             if not source.paragraphs:
                 continue
@@ -162,7 +163,6 @@ def write_corpus(
     dev_rows = rows[NUM_TRAIN_ROWS : NUM_TRAIN_ROWS + NUM_DEV_ROWS]
     _write_rows(train_file, train_rows)
     _write_rows(dev_file, dev_rows)
-    os.replace(f"{corpus_file}.tmp", corpus_file)
     logging.info(
         "corpus  documents %d  characters %d  labelled rows %d to train on, "
         "%d to test on",

@@ -6,7 +6,7 @@ import sys
 
 from absl import flags
 
-from bert_tf import config
+from bert_tf import config, model_folders
 
 
 def define_model(values: flags.FlagValues) -> None:
@@ -218,9 +218,8 @@ def write_run_flags(values: flags.FlagValues, output_dir: str) -> None:
         f"{name} {importlib.metadata.version(name)}"
         for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
     )
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+    with model_folders.whole_file(path) as file:
         file.write(f"# python {sys.version.split()[0]}  {versions}\n")
         for name in sorted(values):
             if values[name].value is not None:
                 file.write(values[name].serialize() + "\n")
-    os.replace(f"{path}.tmp", path)

@@ -1,3 +1,6 @@
+import errno
+import os
+
 import numpy as np
 import pytest
 
@@ -69,3 +72,15 @@ def test_the_digest_sees_one_changed_bit(model):
     bias = model.classification.dense.bias
     bias.assign(bias.numpy() + np.array([0, 1e-30], np.float32))
     assert model_folders.digest(model) != before
+
+
+def test_a_file_that_a_full_disk_cuts_leaves_the_old_one(tmp_path):
+    path = tmp_path / "results.json"
+    model_folders.write_json(str(path), {"step": 1})
+    with pytest.raises(OSError, match="No space left.*Make room") as raised:
+        with model_folders.whole_file(str(path)) as file:
+            file.write("half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+    assert raised.value.filename == str(path)
+    assert model_folders.read_json(str(path)) == {"step": 1}
+    assert os.listdir(tmp_path) == ["results.json"]

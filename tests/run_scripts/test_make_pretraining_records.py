@@ -120,6 +120,8 @@ def _start(argv):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A test run in the background of a shell passes on a deaf ear.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         cwd=pathlib.Path(__file__).parents[2],
     )
 
