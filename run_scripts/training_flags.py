@@ -137,16 +137,22 @@ def _define_devices(values: flags.FlagValues) -> None:
     )
 
 
+# What decides the final weights and is an argument of `training.train` too.
+_DECIDING = (
+    "train_batch_size",
+    "learning_rate",
+    "weight_decay_rate",
+    "clip_norm",
+    "correct_bias",
+    "seed",
+)
+
+
 def training_keywords(values: flags.FlagValues) -> dict:
     """Returns the flags of `define_training` that `training.train` takes."""
     names = (
         "output_dir",
-        "train_batch_size",
-        "learning_rate",
-        "weight_decay_rate",
-        "clip_norm",
-        "correct_bias",
-        "seed",
+        *_DECIDING,
         "save_checkpoints_steps",
         "keep_checkpoint_max",
         "log_every_steps",
@@ -156,15 +162,7 @@ def training_keywords(values: flags.FlagValues) -> dict:
 
 def run_settings(values: flags.FlagValues) -> dict:
     """Returns the flags of `define_training` that decide the final weights."""
-    names = (
-        "train_batch_size",
-        "learning_rate",
-        "weight_decay_rate",
-        "clip_norm",
-        "correct_bias",
-        "seed",
-        "precision",
-    )
+    names = (*_DECIDING, "precision")
     return {name: values[name].value for name in names}
 
 
