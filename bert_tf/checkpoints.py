@@ -12,6 +12,7 @@ import keras
 from absl import logging
 
 from bert_tf import model_folders
+from tfrecords import whole_files
 
 OPTIMIZER = "optimizer.safetensors"
 STATE = "state.json"
@@ -62,7 +63,7 @@ def find(path: str) -> str:
 def step_of(folder: str) -> int:
     """Returns the updates behind a model folder; 0 if it does not say."""
     path = os.path.join(folder, STATE)
-    return model_folders.read_json(path)["step"] if os.path.exists(path) else 0
+    return whole_files.read_json(path)["step"] if os.path.exists(path) else 0
 
 
 class RunCheckpoints:
@@ -110,7 +111,7 @@ class RunCheckpoints:
 
     def save(self, step: int) -> None:
         """Writes one checkpoint, then removes the oldest over `keep`."""
-        with model_folders.atomic_folder(self.path(step)) as folder:
+        with whole_files.whole_folder(self.path(step)) as folder:
             model_folders.save_model(
                 folder,
                 self.model,
@@ -119,7 +120,7 @@ class RunCheckpoints:
             )
             slots = {n: s.numpy() for n, s in self._slots().items()}
             model_folders.write_tensors(slots, os.path.join(folder, OPTIMIZER))
-            model_folders.write_json(
+            whole_files.write_json(
                 os.path.join(folder, STATE),
                 {
                     "step": step,
@@ -140,7 +141,7 @@ class RunCheckpoints:
         if not steps:
             return 0
         folder = self.path(steps[-1])
-        state = model_folders.read_json(os.path.join(folder, STATE))
+        state = whole_files.read_json(os.path.join(folder, STATE))
         model_folders.load_weights(self.model, folder)
         found = model_folders.digest(self.model)
         if found != state["weights_sha256"]:

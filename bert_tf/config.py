@@ -1,8 +1,9 @@
 """bert_config.json -> BertConfig, and every released size by name."""
 
 import dataclasses
-import json
 import os
+
+from tfrecords import whole_files
 
 # Devlin et al. 2019, section 3, and Turc et al. 2019, table 1: L layers, H
 # hidden units, H / 64 heads, intermediate size 4 H.
@@ -139,11 +140,7 @@ class BertConfig:
           ValueError: that names the file, if it is no JSON object or has
             unknown keys or values out of range.
         """
-        with open(path, encoding="utf-8") as file:
-            try:
-                values = json.load(file)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{path} is no JSON: {error}.") from error
+        values = whole_files.read_json(os.fspath(path))
         if not isinstance(values, dict):
             raise ValueError(f"{path} should hold one JSON object.")
         try:
@@ -191,8 +188,4 @@ class BertConfig:
 
     def to_json_file(self, path: str | os.PathLike) -> None:
         """Writes a bert_config.json, whole or not at all."""
-        aside = f"{os.fspath(path)}.tmp"
-        with open(aside, "w", encoding="utf-8") as file:
-            json.dump(self.to_dict(), file, indent=2, sort_keys=True)
-            file.write("\n")
-        os.replace(aside, path)
+        whole_files.write_json(os.fspath(path), self.to_dict())

@@ -17,8 +17,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import model_folders
-from tfrecords import schema
+from tfrecords import schema, whole_files
 
 SAVED_MODEL = "saved_model.pb"
 # TensorFlow Serving passes over this folder: it is for people and clients.
@@ -145,7 +144,7 @@ def _new_export(path: str, overwrite: bool) -> Iterator[str]:
             f"{path} is there already; give a new folder, or {hint}."
         )
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    with model_folders.atomic_folder(path) as folder:
+    with whole_files.whole_folder(path) as folder:
         try:
             yield folder
         except tf.errors.ResourceExhaustedError as error:
@@ -163,7 +162,7 @@ def _save(root, folder: str, signatures: Mapping, description: Mapping) -> None:
     finally:
         logging.set_verbosity(verbosity)
     os.makedirs(os.path.join(folder, EXTRA), exist_ok=True)
-    model_folders.write_json(
+    whole_files.write_json(
         os.path.join(folder, EXTRA, DESCRIPTION), description
     )
 

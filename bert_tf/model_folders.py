@@ -4,18 +4,17 @@ A model folder holds `model.safetensors` (weights by name), `bert_config.json`,
 `model.json` and `vocab.txt`: all that export needs.
 """
 
-import contextlib
 import hashlib
-import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from typing import IO
+from collections.abc import Mapping
 
 import keras
 import numpy as np
 import safetensors
 from safetensors import numpy as safetensors_numpy
+
+from tfrecords import whole_files
 
 WEIGHTS = "model.safetensors"
 CONFIG = "bert_config.json"
@@ -37,98 +36,6 @@ def digest(model: keras.Model) -> str:
         sha256.update(f"{name} {array.dtype} {array.shape}\n".encode())
         sha256.update(array.tobytes())
     return sha256.hexdigest()
-
-
-@contextlib.contextmanager
-def atomic_folder(path: str) -> Iterator[str]:
-    """Yields a folder to fill, which gets its name when it is whole.
-
-    Raises:
-      OSError: that names `path`, when the disk is full or not writable; what
-        was written is removed again.
-    """
-    aside = f"{path}.tmp"
-    shutil.rmtree(aside, ignore_errors=True)
-    try:
-        os.makedirs(aside)
-        yield aside
-        for folder, _, names in os.walk(aside):
-            for name in names:
-                _sync(os.path.join(folder, name))
-            _sync(folder)
-        old = f"{path}.old"
-        if os.path.isdir(path):
-            shutil.rmtree(old, ignore_errors=True)
-            os.rename(path, old)
-        os.rename(aside, path)
-        _sync(os.path.dirname(os.path.abspath(path)))
-        shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise _with_advice(error, path) from error
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
-
-
-def _sync(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextlib.contextmanager
-def whole_file(path: str) -> Iterator[IO[str]]:
-    """Yields a text file to write, which gets its name when it is whole.
-
-    Raises:
-      OSError: that names `path`, when the disk is full or not writable; what
-        was written is removed again.
-    """
-    aside = f"{path}.tmp"
-    try:
-        with open(aside, "w", encoding="utf-8") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.remove(aside)
-        if isinstance(error, OSError):
-            raise _with_advice(error, path) from error
-        raise
-
-
-def _with_advice(error: OSError, path: str) -> OSError:
-    return OSError(
-        error.errno,
-        f"{error.strerror or error}; nothing of it is left. Make room and "
-        "run the same command again",
-        path,
-    )
-
-
-def write_json(path: str, values: Mapping) -> None:
-    """Writes a JSON file, whole or not at all."""
-    with whole_file(path) as file:
-        json.dump(values, file, indent=2)
-        file.write("\n")
-
-
-def read_json(path: str) -> dict:
-    """Reads a JSON object.
-
-    Raises:
-      ValueError: that names the file, if it holds none.
-    """
-    with open(path, encoding="utf-8") as file:
-        try:
-            return json.load(file)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path} is no JSON: {error}.") from error
 
 
 def write_tensors(tensors: Mapping[str, np.ndarray], path: str) -> None:
@@ -163,13 +70,13 @@ def save_model(
     """Fills `folder`, which must exist, with a model's weights and papers.
 
     Args:
-      folder: a folder from `atomic_folder`.
+      folder: a folder from `whole_files.whole_folder`.
       model: a model with a BertConfig as `.config`.
       description: what `model.json` says of task, labels and tokeniser.
       vocab_file: vocabulary to copy, if any.
     """
     model.config.to_json_file(os.path.join(folder, CONFIG))
-    write_json(os.path.join(folder, DESCRIPTION), description)
+    whole_files.write_json(os.path.join(folder, DESCRIPTION), description)
     if vocab_file:
         shutil.copyfile(vocab_file, os.path.join(folder, VOCABULARY))
     weights = {n: w.numpy() for n, w in weight_names(model).items()}

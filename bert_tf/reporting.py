@@ -10,6 +10,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from tfrecords import whole_files
+
 
 def format_seconds(seconds: float) -> str:
     """Returns a duration as 1:02:03 or 2:03."""
@@ -42,9 +44,8 @@ class Writer:
             with open(self.lines_path, encoding="utf-8") as file:
                 lines = [line for line in file if line.endswith("}\n")]
             kept = [ln for ln in lines if json.loads(ln)["step"] <= start_step]
-            with open(f"{self.lines_path}.tmp", "w", encoding="utf-8") as file:
+            with whole_files.whole_file(self.lines_path) as file:
                 file.writelines(kept)
-            os.replace(f"{self.lines_path}.tmp", self.lines_path)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Adds the values of one step."""

@@ -17,6 +17,7 @@ from bert_tf import (
 )
 from bert_tf import config as bert_config
 from bert_tf.tasks import task as task_lib
+from tfrecords import whole_files
 
 
 def make_train_step(
@@ -134,14 +135,14 @@ def check_run(output_dir: str, settings: dict, *, has_begun: bool) -> None:
     path = os.path.join(output_dir, "run.json")
     if not has_begun:
         os.makedirs(output_dir, exist_ok=True)
-        model_folders.write_json(path, settings)
+        whole_files.write_json(path, settings)
         return
     if not os.path.exists(path):
         raise ValueError(
             f"{output_dir} holds a run without a run.json. Choose another "
             "--output_dir."
         )
-    found = model_folders.read_json(path)
+    found = whole_files.read_json(path)
     differences = [
         f"  {name}: {found.get(name)!r} there, {settings.get(name)!r} now"
         for name in sorted(set(found) | set(settings))

@@ -26,7 +26,7 @@ from absl import flags, logging
 
 from bert_tf import checkpoints, config, export, model_folders, models
 from run_scripts import common_flags, text_signatures
-from tfrecords import tokenizer
+from tfrecords import tokenizer, whole_files
 
 # By task of the model; the first is the default.
 KINDS = {
@@ -154,7 +154,7 @@ def main(argv: list[str]) -> None:
     """Exports as the flags say."""
     common_flags.parse(FLAGS, argv, __doc__)
     folder = checkpoints.find(FLAGS.model_dir)
-    description = model_folders.read_json(
+    description = whole_files.read_json(
         os.path.join(folder, model_folders.DESCRIPTION)
     )
     model = load_model(folder, description)

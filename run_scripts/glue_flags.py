@@ -5,7 +5,7 @@ import os
 from absl import flags
 
 from bert_tf import model_folders
-from tfrecords import glue_examples, glue_tables, vocab
+from tfrecords import glue_examples, glue_tables, vocab, whole_files
 from tfrecords import tokenizer as tokenizer_lib
 
 # Not --seed: runs with several seeds must share the rows they are judged by.
@@ -125,7 +125,7 @@ def find_tokenizer(
             )
         vocab_file = vocab_file or own
         path = os.path.join(model_dir, model_folders.DESCRIPTION)
-        model_case = model_folders.read_json(path).get("do_lower_case")
+        model_case = whole_files.read_json(path).get("do_lower_case")
         if not values["do_lower_case"].present and model_case is not None:
             do_lower_case = model_case
         # tokenization.py: validate_case_matches_checkpoint.

@@ -12,7 +12,7 @@ from absl import logging
 from bert_tf import checkpoints, evaluation, model_folders, reporting
 from bert_tf.tasks import glue
 from bert_tf.tasks import task as task_lib
-from tfrecords import batches, glue_tables, records, schema
+from tfrecords import batches, glue_tables, records, schema, whole_files
 
 
 class Run(NamedTuple):
@@ -89,9 +89,9 @@ def make_keep_best(
         value = next(iter(results.values()))[run.task.best_metric]
         state_path = os.path.join(best_dir, checkpoints.STATE)
         if os.path.exists(state_path):
-            if value <= model_folders.read_json(state_path)["value"]:
+            if value <= whole_files.read_json(state_path)["value"]:
                 return
-        with model_folders.atomic_folder(best_dir) as folder:
+        with whole_files.whole_folder(best_dir) as folder:
             model_folders.save_model(
                 folder,
                 run.model,
@@ -99,7 +99,7 @@ def make_keep_best(
                 vocab_file=run.vocab_file,
             )
             state = {"step": step, "metric": run.task.best_metric}
-            model_folders.write_json(
+            whole_files.write_json(
                 os.path.join(folder, checkpoints.STATE),
                 state | {"value": value},
             )
@@ -115,7 +115,7 @@ def write_results(run: Run, results, step: int, output_dir: str) -> None:
         "best_metric": run.task.best_metric,
     }
     os.makedirs(output_dir, exist_ok=True)
-    model_folders.write_json(
+    whole_files.write_json(
         os.path.join(output_dir, "eval_results.json"), content | results
     )
     for split, values in results.items():
@@ -138,7 +138,7 @@ def write_predictions(task: glue_tables.GlueTask, path: str, outputs) -> None:
     else:
         values = [task.labels[label] for label in predicted]
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with model_folders.whole_file(path) as file:
+    with whole_files.whole_file(path) as file:
         file.write("index\tprediction\n")
         file.writelines(f"{row}\t{value}\n" for row, value in enumerate(values))
     logging.info("%s  rows %d", path, len(values))

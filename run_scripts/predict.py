@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 from run_scripts import common_flags, text_rows
 from tfrecords import tokenizer as _registers_ops  # noqa: F401
+from tfrecords import whole_files
 
 SIGNATURE = "text"
 MASK = "[MASK]"
@@ -214,19 +215,8 @@ def open_output(path: str) -> Iterator[IO[str]]:
         sys.stdout.reconfigure(encoding="utf-8")
         yield sys.stdout
         return
-    aside = f"{path}.tmp"
-    try:
-        with open(aside, "w", encoding="utf-8") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except BaseException as error:
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = path  # As of a full disk, which names no file.
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(aside)
-        raise
+    with whole_files.whole_file(path) as file:
+        yield file
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from absl import flags, logging
 
-from bert_tf import config, model_folders, reporting, training
+from bert_tf import config, reporting, training
 from run_scripts import (
     common_flags,
     export_savedmodel,
@@ -32,10 +32,11 @@ from run_scripts import (
     quickstart_corpus,
     quickstart_page,
     quickstart_summary,
+    quickstart_task,
     run_glue,
     run_pretraining,
 )
-from tfrecords import vocab
+from tfrecords import text_files, vocab, whole_files
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -74,30 +75,36 @@ MASKED_SENTENCES = (
 )
 
 
+def show(script: str, arguments: dict) -> list[str]:
+    """Prints the command that a stage is; returns its flags."""
+    words = [f"--{name}={x}" for name, x in arguments.items() if x != ""]
+    lines = " \\\n    ".join([f"$ python -m {script}", *words])
+    print(f"\n{lines}", flush=True)
+    return words
+
+
 def call(script, **arguments) -> None:
-    """Runs a script in this process, and shows the command that it is."""
-    words = [
-        f"--{name}={value}" for name, value in arguments.items() if value != ""
-    ]
-    name = script.__name__
-    print(
-        f"\n$ python -m {name} \\\n    " + " \\\n    ".join(words), flush=True
-    )
-    script.main([name.split(".")[-1], *words])
+    """Runs a script in this process."""
+    words = show(script.__name__, arguments)
+    script.main([script.__name__.split(".")[-1], *words])
 
 
 def call_fresh(script: str, **arguments) -> None:
     """Runs a script in a process of its own, as a user of an export would."""
-    words = [f"--{name}={value}" for name, value in arguments.items()]
-    print(
-        f"\n$ python -m {script} \\\n    " + " \\\n    ".join(words), flush=True
-    )
+    words = show(script, arguments)
     subprocess.run([sys.executable, "-m", script, *words], check=True)
 
 
 def inside(*names: str) -> str:
     """Returns a path in --output_dir."""
     return os.path.join(FLAGS.output_dir, *names)
+
+
+def find_task():
+    """Returns the task to fine-tune on."""
+    return quickstart_task.find(
+        FLAGS.output_dir, FLAGS.glue_dir, FLAGS.task_name
+    )
 
 
 def make_corpus() -> None:
@@ -169,13 +176,14 @@ def fine_tune(output_dir: str, init_checkpoint: str) -> None:
     if FLAGS.glue_dir:
         data = {"task_name": FLAGS.task_name, "data_dir": FLAGS.glue_dir}
     else:
+        task = find_task()
         data = {
-            "task_name": "library",
-            "train_file": inside("train.tsv"),
-            "dev_file": inside("dev.tsv"),
-            "text_column": "text",
-            "label_column": "label",
-            "labels": ",".join(quickstart_corpus.LABELS),
+            "task_name": task.name,
+            "train_file": task.files["train"],
+            "dev_file": task.files["dev"],
+            "text_column": ",".join(task.text_columns),
+            "label_column": task.label_column,
+            "labels": ",".join(task.labels),
             "num_train_epochs": 20,
         }
     call(
@@ -212,14 +220,17 @@ def export_both() -> None:
 
 def predict() -> None:
     """Predicts dev texts and fills masks, in fresh processes."""
-    if not FLAGS.glue_dir:
-        call_fresh(
-            "run_scripts.predict",
-            export_dir=inside("exports", "fine_tuned"),
-            input_file=inside("dev.tsv"),
-            text_a_column="text",
-            output_file=inside("predictions.jsonl"),
-        )
+    task = find_task()
+    quickstart_task.write_texts(task, FLAGS.glue_dir, inside("texts.tsv"))
+    is_pair = len(task.text_columns) == 2
+    call_fresh(
+        "run_scripts.predict",
+        export_dir=inside("exports", "fine_tuned"),
+        input_file=inside("texts.tsv"),
+        text_a_column="text_a",
+        text_b_column="text_b" if is_pair else "",
+        output_file=inside("predictions.jsonl"),
+    )
     with open(inside("masked.txt"), "w", encoding="utf-8") as file:
         file.writelines(f"{sentence}\n" for sentence in MASKED_SENTENCES)
     call_fresh(
@@ -253,21 +264,19 @@ def run_stages() -> dict[str, float]:
             begin = time.monotonic()
             stage()
             os.makedirs(os.path.dirname(mark), exist_ok=True)
-            model_folders.write_json(
+            whole_files.write_json(
                 mark, {"seconds": round(time.monotonic() - begin, 1)}
             )
-        seconds[name] = model_folders.read_json(mark)["seconds"]
+        seconds[name] = whole_files.read_json(mark)["seconds"]
     return seconds
 
 
 def main(argv: list[str]) -> None:
     """Runs every stage, then writes summary.json and page.png."""
     common_flags.parse(FLAGS, argv, __doc__)
-    if bool(FLAGS.glue_dir) != bool(FLAGS.task_name):
-        raise ValueError(
-            f"--glue_dir={FLAGS.glue_dir} and --task_name={FLAGS.task_name}: "
-            "give both for a task of GLUE, or neither."
-        )
+    task = find_task()  # Before the hours of work that come before it.
+    if FLAGS.corpus:
+        text_files.expand_inputs(FLAGS.corpus)
     names = ("corpus", "glue_dir", "task_name", "num_train_steps", "vocab_size")
     training.check_run(
         FLAGS.output_dir,
@@ -275,10 +284,11 @@ def main(argv: list[str]) -> None:
         has_begun=os.path.isdir(inside("stages")),
     )
     seconds = run_stages()
-    summary = quickstart_summary.summarise(
-        FLAGS.output_dir, seconds, has_served=not FLAGS.glue_dir
+    served = quickstart_task.served_score(
+        task, FLAGS.glue_dir, inside("predictions.jsonl")
     )
-    model_folders.write_json(inside("summary.json"), summary)
+    summary = quickstart_summary.summarise(FLAGS.output_dir, seconds, served)
+    whole_files.write_json(inside("summary.json"), summary)
     quickstart_page.draw(FLAGS.output_dir, summary)
     print(json.dumps(summary, indent=2))
     logging.info(

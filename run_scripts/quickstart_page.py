@@ -9,6 +9,8 @@ matplotlib.use("Agg")  # Before pyplot looks for a screen.
 
 from matplotlib import pyplot  # noqa: E402
 
+from tfrecords import whole_files
+
 _BLUE, _ORANGE, _GREY = "#1f6fb4", "#d9730d", "#777777"
 
 
@@ -150,6 +152,6 @@ def draw(folder: str, summary: dict) -> None:
     figure.suptitle("From raw text to a served BERT: quickstart", fontsize=14)
     figure.tight_layout()
     path = os.path.join(folder, "page.png")
-    figure.savefig(f"{path}.tmp", format="png", dpi=110)
-    os.replace(f"{path}.tmp", path)
+    with whole_files.whole_file(path, "wb") as file:
+        figure.savefig(file, format="png", dpi=110)
     pyplot.close(figure)

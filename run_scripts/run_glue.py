@@ -33,7 +33,7 @@ from run_scripts import (
     glue_results,
     training_flags,
 )
-from tfrecords import batches, records
+from tfrecords import batches, records, whole_files
 
 FLAGS = flags.FlagValues()
 glue_flags.define_data(FLAGS)
@@ -154,7 +154,7 @@ def prepare(strategy, source: str | None) -> glue_results.Run:
 def load_trained(run: glue_results.Run, folder: str) -> None:
     """Loads encoder and head of a model that has the task's labels."""
     path = os.path.join(folder, model_folders.DESCRIPTION)
-    labels = model_folders.read_json(path).get("labels")
+    labels = whole_files.read_json(path).get("labels")
     if labels != list(run.task.labels):
         raise ValueError(
             f"{folder} predicts labels {labels}; {run.task.name} has "

@@ -22,7 +22,7 @@ from bert_tf import (
 )
 from bert_tf.tasks import pretraining
 from run_scripts import common_flags, training_flags
-from tfrecords import batches, records, vocab
+from tfrecords import batches, records, vocab, whole_files
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)
@@ -168,7 +168,7 @@ def make_evaluate(model, held_out, sizes):
             "held out, step %d  %s", step, reporting.format_values(values)
         )
         writer.write(step, values)
-        model_folders.write_json(
+        whole_files.write_json(
             os.path.join(FLAGS.output_dir, "eval_results.json"),
             {"step": step} | values,
         )
@@ -180,9 +180,7 @@ def make_evaluate(model, held_out, sizes):
 def evaluated_step() -> int | None:
     """Returns the step that eval_results.json is of, if there is one."""
     path = os.path.join(FLAGS.output_dir, "eval_results.json")
-    return (
-        model_folders.read_json(path)["step"] if os.path.exists(path) else None
-    )
+    return whole_files.read_json(path)["step"] if os.path.exists(path) else None
 
 
 def run_settings(config, sizes, found: records.Records) -> dict:

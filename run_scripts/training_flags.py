@@ -6,7 +6,8 @@ import sys
 
 from absl import flags
 
-from bert_tf import config, model_folders
+from bert_tf import config
+from tfrecords import whole_files
 
 
 def define_model(values: flags.FlagValues) -> None:
@@ -216,7 +217,7 @@ def write_run_flags(values: flags.FlagValues, output_dir: str) -> None:
         f"{name} {importlib.metadata.version(name)}"
         for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
     )
-    with model_folders.whole_file(path) as file:
+    with whole_files.whole_file(path) as file:
         file.write(f"# python {sys.version.split()[0]}  {versions}\n")
         for name in sorted(values):
             if values[name].value is not None:

@@ -21,7 +21,7 @@ MOST_LINES_OF_A_FILE = 300
 # Who may import what of ours, by the start of its name.
 ALLOWED = {
     "run_scripts": ("run_scripts", "bert_tf", "tfrecords"),
-    "bert_tf": ("bert_tf", "tfrecords.schema"),
+    "bert_tf": ("bert_tf", "tfrecords.schema", "tfrecords.whole_files"),
     "tfrecords": ("tfrecords",),
 }
 # Of others: who may not import what.

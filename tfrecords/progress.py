@@ -4,8 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 
-from tfrecords import records
-from tfrecords import shards as shards_lib
+from tfrecords import records, whole_files
 
 JOURNAL_NAME = "progress.jsonl"
 
@@ -39,9 +38,9 @@ class Journal:
             os.makedirs(output_dir, exist_ok=True)
             lines = [self.run]
         # Without the last line if a crash cut it.
-        with shards_lib.whole_file(self._path) as file:
+        with whole_files.whole_file(self._path) as file:
             for line in lines:
-                file.write(json.dumps(line).encode() + b"\n")
+                file.write(json.dumps(line) + "\n")
         self._rows = {
             (row["set"], row["shard"]["name"]): row for row in lines[1:]
         }

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfrecords import schema as schema_lib
-from tfrecords import shards
+from tfrecords import shards, whole_files
 
 MANIFEST_NAME = "manifest.json"
 
@@ -64,8 +64,7 @@ class Manifest:
             "digest": self.digest,
             **dataclasses.asdict(self),
         }
-        with shards.whole_file(os.path.join(folder, MANIFEST_NAME)) as file:
-            file.write(json.dumps(content, indent=2).encode() + b"\n")
+        whole_files.write_json(os.path.join(folder, MANIFEST_NAME), content)
 
     @classmethod
     def read(cls, folder: str) -> "Manifest":

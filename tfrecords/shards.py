@@ -5,17 +5,17 @@ array of where each record begins, so that any record is found at once: the
 order of training is then a function of one integer (see batches.py).
 """
 
-import contextlib
 import dataclasses
-import errno
 import functools
 import hashlib
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import google_crc32c
 import numpy as np
+
+from tfrecords import whole_files
 
 # TFRecord framing: length, crc of length; data; crc of data. The crc is
 # masked as in tensorflow/core/lib/hash/crc32c.h.
@@ -41,33 +41,6 @@ def _frame(record: bytes) -> bytes:
             _FOOTER.pack(_masked_crc(record)),
         )
     )
-
-
-@contextlib.contextmanager
-def whole_file(path: str) -> Iterator:
-    """Opens a binary file that appears under `path` only when it is whole.
-
-    Raises:
-      OSError: if the disk is full; the unfinished file is removed first.
-    """
-    unfinished = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(unfinished, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.remove(unfinished)
-        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
-            raise OSError(
-                error.errno,
-                "No space left on the disk; the unfinished file was removed. "
-                "Free some space, then the same command goes on from here",
-                path,
-            ) from error
-        raise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +77,7 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
         digest.update(data)
         file.write(data)
 
-    with whole_file(path) as file:
+    with whole_files.whole_file(path, "wb") as file:
         for record in serialized:
             frames.append(_frame(record))
             sizes.append(len(frames[-1]))
@@ -113,7 +86,7 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
         flush(file)
         offsets = np.cumsum(sizes, dtype=np.int64)
         # Before the shard has its name: a named shard always has its index.
-        with whole_file(f"{path}.index") as index:
+        with whole_files.whole_file(f"{path}.index", "wb") as index:
             np.save(index, offsets)
     return ShardInfo(
         name=os.path.basename(path),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import shards
+from tfrecords import whole_files
 
 # Sentences that are tokenised in one call, and kept as text at a time.
 _SENTENCES = 4096
@@ -74,9 +74,9 @@ def write_piece(
     """
     ends = array.array("q", [0, 0])  # Tokens and sentences before each.
     with (
-        shards.whole_file(f"{path}.tokens") as tokens_file,
-        shards.whole_file(f"{path}.sentences") as sentences_file,
-        shards.whole_file(f"{path}.documents.npy") as documents_file,
+        whole_files.whole_file(f"{path}.tokens", "wb") as tokens_file,
+        whole_files.whole_file(f"{path}.sentences", "wb") as sentences_file,
+        whole_files.whole_file(f"{path}.documents.npy", "wb") as documents_file,
     ):
         for group in _groups(documents):
             last = np.cumsum([len(sentences) for sentences in group])
@@ -98,7 +98,7 @@ def write_piece(
 
 def write_json(path: str, content: dict) -> None:
     """Writes a small file that marks a piece as whole."""
-    with shards.whole_file(path) as file:
+    with whole_files.whole_file(path, "wb") as file:
         file.write(json.dumps(content).encode())
 
 

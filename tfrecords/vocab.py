@@ -4,6 +4,8 @@ import hashlib
 import os
 from collections.abc import Iterable
 
+from tfrecords import whole_files
+
 # What the models and the tokenizer look up by name.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # tokenization.py: WordpieceTokenizer.max_input_chars_per_word; a longer word is
@@ -28,17 +30,8 @@ def write(entries: list[str], path: str) -> None:
     """
     _check(entries, path)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    aside = f"{path}.tmp"
-    try:
-        with open(aside, "wb") as file:
-            file.write(to_bytes(entries))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError:  # Such as a full disk.
-        if os.path.exists(aside):
-            os.remove(aside)
-        raise
+    with whole_files.whole_file(path, "wb") as file:
+        file.write(to_bytes(entries))
 
 
 def read(path: str) -> list[str]:

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import checkpoints, model_folders, optimization
+from tfrecords import whole_files
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_a_checkpoint_cut_short_has_no_name_and_is_not_found(tmp_path, model):
     saved, _ = make_run(tmp_path, model)
     saved.save(10)
     with pytest.raises(KeyboardInterrupt):
-        with model_folders.atomic_folder(str(tmp_path / "step-00000020")) as f:
+        with whole_files.whole_folder(str(tmp_path / "step-00000020")) as f:
             assert os.path.isdir(f)
             raise KeyboardInterrupt
     assert os.listdir(tmp_path) == ["step-00000010"]
@@ -129,6 +130,6 @@ def test_find_takes_a_model_a_run_and_prefers_its_best(tmp_path, model):
     newest = str(tmp_path / "checkpoints" / "step-00000002")
     assert checkpoints.find(str(tmp_path)) == newest
     assert checkpoints.find(newest) == newest
-    with model_folders.atomic_folder(str(tmp_path / "best")) as folder:
+    with whole_files.whole_folder(str(tmp_path / "best")) as folder:
         model_folders.save_model(folder, model, description={})
     assert checkpoints.find(str(tmp_path)) == str(tmp_path / "best")

@@ -8,6 +8,8 @@ import keras
 import numpy as np
 import pytest
 
+from tfrecords import whole_files
+
 VOCAB_FILE = str(pathlib.Path(__file__).parents[1] / "data" / "vocab.txt")
 MAX_SEQ_LENGTH = 16
 LABELS = ["bad", "good", "so so"]
@@ -47,7 +49,7 @@ def save_model(model: keras.Model, task: str, folder: pathlib.Path, **papers):
         "max_seq_length": MAX_SEQ_LENGTH,
         "labels": LABELS,
     } | papers
-    with model_folders.atomic_folder(str(folder)) as aside:
+    with whole_files.whole_folder(str(folder)) as aside:
         model_folders.save_model(
             aside, model, description=description, vocab_file=VOCAB_FILE
         )

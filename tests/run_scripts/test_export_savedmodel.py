@@ -13,9 +13,8 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from bert_tf import model_folders
 from run_scripts import export_savedmodel
-from tfrecords import segments, tokenizer
+from tfrecords import segments, tokenizer, whole_files
 
 from .conftest import LABELS, MAX_SEQ_LENGTH, VOCAB_FILE, make_model, save_model
 
@@ -339,7 +338,7 @@ def model_dir(tmp_path):
 
 
 def describe(folder, **papers):
-    model_folders.write_json(str(folder / "model.json"), papers)
+    whole_files.write_json(str(folder / "model.json"), papers)
 
 
 def test_flags_that_are_needed():

@@ -3,7 +3,12 @@ import pathlib
 
 import pytest
 
-from run_scripts import quickstart, quickstart_corpus, quickstart_page
+from run_scripts import (
+    quickstart,
+    quickstart_corpus,
+    quickstart_page,
+    quickstart_task,
+)
 from tfrecords import documents
 
 
@@ -134,6 +139,50 @@ def test_half_a_glue_task_is_refused(tmp_path):
         quickstart.main(
             ["quickstart", "--glue_dir=x", f"--output_dir={tmp_path}"]
         )
+
+
+@pytest.fixture
+def glue_dir(tmp_path):
+    """CoLA as it comes: no headers, the text in the fourth column."""
+    folder = tmp_path / "CoLA"
+    folder.mkdir()
+    rows = [f"gj04\t{i % 2}\t*\tThe {'no' * (i % 2)} sum." for i in range(12)]
+    (folder / "train.tsv").write_text("".join(f"{row}\n" for row in rows))
+    (folder / "dev.tsv").write_text("".join(f"{row}\n" for row in rows[:4]))
+    return str(folder)
+
+
+def test_texts_to_serve_are_those_of_the_dev_rows(glue_dir, tmp_path):
+    task = quickstart_task.find(str(tmp_path), glue_dir, "cola")
+    path = tmp_path / "texts.tsv"
+    quickstart_task.write_texts(task, glue_dir, str(path))
+    assert path.read_text() == (
+        "text_a\nThe  sum.\nThe no sum.\nThe  sum.\nThe no sum.\n"
+    )
+
+
+def test_a_served_score_is_the_metric_of_the_task(glue_dir, tmp_path):
+    task = quickstart_task.find(str(tmp_path), glue_dir, "CoLA")
+    answers = tmp_path / "predictions.jsonl"
+    for given, score in (("0101", 1.0), ("1010", -1.0), ("0111", 0.57735)):
+        lines = [json.dumps({"label": label}) + "\n" for label in given]
+        answers.write_text("".join(lines))
+        assert quickstart_task.served_score(
+            task, glue_dir, str(answers)
+        ) == pytest.approx(score, abs=1e-5)
+
+
+def test_wrong_input_is_found_before_hours_of_work(glue_dir, tmp_path):
+    command = ["quickstart", f"--output_dir={tmp_path / 'out'}"]
+    for flags, message in (
+        ((f"--glue_dir={glue_dir}", "--task_name=AX"), "AX has no train set"),
+        ((f"--glue_dir={glue_dir}", "--task_name=MNLI"), "dev_matched.tsv"),
+        (("--glue_dir=nowhere", "--task_name=CoLA"), "No file nowhere/train"),
+        (("--corpus=nowhere/*.txt",), "'nowhere/\\*.txt' matches no file"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            quickstart.main([*command, *flags])
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_run_without_lines_has_no_curve(tmp_path):

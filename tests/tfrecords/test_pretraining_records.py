@@ -13,7 +13,7 @@ from tfrecords import (
     pretraining_records,
     records,
     schema,
-    shards,
+    whole_files,
 )
 
 SETTINGS = pretraining_examples.Settings(
@@ -174,18 +174,16 @@ def test_what_a_killed_worker_left_is_removed(text, tmp_path):
 
 
 def test_a_full_disk_says_so_and_the_rest_stays(text, tmp_path, monkeypatch):
-    real = shards.whole_file
+    real = whole_files.whole_file
 
-    def full(path):
+    def full(path, mode="w"):
         if "00003-of" in path:
-            raise OSError(
-                28, "No space left on the disk; Free some space", path
-            )
-        return real(path)
+            raise OSError(28, "No space left on device", path)
+        return real(path, mode)
 
     with monkeypatch.context() as patch:
-        patch.setattr(shards, "whole_file", full)
-        with pytest.raises(OSError, match="No space left on the disk"):
+        patch.setattr(whole_files, "whole_file", full)
+        with pytest.raises(OSError, match="No space left on device"):
             make(text, tmp_path / "out")
     found = os.listdir(tmp_path / "out" / "train")
     assert not any("00003" in name or "tmp" in name for name in found)
