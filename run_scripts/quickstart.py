@@ -66,13 +66,6 @@ flags.DEFINE_integer(
 )
 
 MAX_SEQ_LENGTH = 64
-# Sentences to fill, for people to look at.
-MASKED_SENTENCES = (
-    "Returns the [MASK] of the array.",
-    "If the file does not exist, an error is [MASK].",
-    "The function returns a [MASK] of strings.",
-    "Computes the mean and [MASK] deviation of the input.",
-)
 
 
 def show(script: str, arguments: dict) -> list[str]:
@@ -102,9 +95,8 @@ def inside(*names: str) -> str:
 
 def find_task():
     """Returns the task to fine-tune on."""
-    return quickstart_task.find(
-        FLAGS.output_dir, FLAGS.glue_dir, FLAGS.task_name
-    )
+    where = FLAGS.output_dir, FLAGS.glue_dir
+    return quickstart_task.find(*where, FLAGS.task_name)
 
 
 def make_corpus() -> None:
@@ -231,8 +223,7 @@ def predict() -> None:
         text_b_column="text_b" if is_pair else "",
         output_file=inside("predictions.jsonl"),
     )
-    with open(inside("masked.txt"), "w", encoding="utf-8") as file:
-        file.writelines(f"{sentence}\n" for sentence in MASKED_SENTENCES)
+    quickstart_task.write_masked(inside("masked.txt"))
     call_fresh(
         "run_scripts.predict",
         export_dir=inside("exports", "fill_mask"),

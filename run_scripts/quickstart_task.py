@@ -9,6 +9,14 @@ from bert_tf import metrics
 from run_scripts import quickstart_corpus
 from tfrecords import glue_rows, glue_tables, whole_files
 
+# Sentences to fill, for people to look at.
+MASKED_SENTENCES = (
+    "Returns the [MASK] of the array.",
+    "If the file does not exist, an error is [MASK].",
+    "The function returns a [MASK] of strings.",
+    "Computes the mean and [MASK] deviation of the input.",
+)
+
 
 def find(folder: str, glue_dir: str | None, task_name: str | None):
     """Returns the task to fine-tune on, with paths for its files.
@@ -77,6 +85,12 @@ def write_texts(
         file.write("\t".join(names) + "\n")
         for row in _dev_rows(task, glue_dir):
             file.write("\t".join(row.texts) + "\n")
+
+
+def write_masked(path: str) -> None:
+    """Writes the sentences with a word to fill, one a line."""
+    with whole_files.whole_file(path) as file:
+        file.writelines(f"{sentence}\n" for sentence in MASKED_SENTENCES)
 
 
 def served_score(
