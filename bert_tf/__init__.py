@@ -2,17 +2,35 @@
 
 from bert_tf.config import BertConfig
 from bert_tf.encoder import BertEncoder, EncoderOutputs
-from bert_tf.heads import ClassificationHead, MaskedLMHead, NextSentenceHead
-from bert_tf.models import BertClassifier, BertPretrainer, BertRegressor
+from bert_tf.heads import (
+    ClassificationHead,
+    MaskedLMHead,
+    NextSentenceHead,
+    SpanHead,
+    TaggingHead,
+)
+from bert_tf.models import (
+    BertClassifier,
+    BertMultipleChoice,
+    BertPretrainer,
+    BertRegressor,
+    BertSpanPredictor,
+    BertTagger,
+)
 
 __all__ = [
     "BertClassifier",
     "BertConfig",
     "BertEncoder",
+    "BertMultipleChoice",
     "BertPretrainer",
     "BertRegressor",
     "ClassificationHead",
+    "BertSpanPredictor",
+    "BertTagger",
     "EncoderOutputs",
     "MaskedLMHead",
     "NextSentenceHead",
+    "SpanHead",
+    "TaggingHead",
 ]

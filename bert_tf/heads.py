@@ -139,3 +139,39 @@ class ClassificationHead(keras.layers.Layer):
             pooled_output, training=training, place=place
         )
         return tf.cast(self.dense(pooled_output), tf.float32)
+
+
+class SpanHead(keras.layers.Layer):
+    """Scores each token as the first and as the last of an answer.
+
+    run_squad.py: create_model; no dropout there either.
+
+    Args:
+      config: reads `initializer_range`.
+
+    Call arguments:
+      sequence_output: [B, S, H] float.
+
+    Returns:
+      [B, S, 2] float32: start, end.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.dense(
+            2, config, name="dense", dtype=self.dtype_policy
+        )
+
+    def build(self, sequence_output_shape):
+        self.dense.build(sequence_output_shape)
+
+    def call(self, sequence_output):
+        return tf.cast(self.dense(sequence_output), tf.float32)
+
+
+class TaggingHead(ClassificationHead):
+    """Scores classes for each token (paper, section 5.3), after dropout.
+
+    The same layer as the ClassificationHead, on [B, S, H]: it returns
+    [B, S, C] float32.
+    """

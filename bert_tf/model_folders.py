@@ -83,6 +83,40 @@ def save_model(
     write_tensors(weights, os.path.join(folder, WEIGHTS))
 
 
+def check_partners(
+    shapes: Mapping[str, tuple[int, ...]],
+    tensors: Mapping[str, np.ndarray],
+    source: str,
+) -> None:
+    """Raises ValueError, listing all that does not fit, and `source`.
+
+    Args:
+      shapes: name -> shape of what the model has.
+      tensors: what the checkpoint has.
+      source: path of the checkpoint.
+    """
+    misfits = [
+        f"  + in the checkpoint only: {name} {tensors[name].shape}"
+        for name in sorted(set(tensors) - set(shapes))
+    ]
+    misfits += [
+        f"  - in the model only:      {name} {tuple(shapes[name])}"
+        for name in sorted(set(shapes) - set(tensors))
+    ]
+    misfits += [
+        f"  ! of another size:        {name} {tensors[name].shape} in the "
+        f"checkpoint, {tuple(shapes[name])} in the model"
+        for name in sorted(set(shapes) & set(tensors))
+        if tensors[name].shape != tuple(shapes[name])
+    ]
+    if misfits:
+        raise ValueError(
+            f"{len(misfits)} weights have no partner ({source}).\n"
+            + "\n".join(misfits)
+            + "\nUse the bert_config.json that belongs to the checkpoint."
+        )
+
+
 def assign(
     variables: Mapping, tensors: Mapping[str, np.ndarray], source: str
 ) -> None:
@@ -91,26 +125,8 @@ def assign(
     Raises:
       ValueError: that lists all that does not fit, and names `source`.
     """
-    misfits = [
-        f"  + in the checkpoint only: {name} {tensors[name].shape}"
-        for name in sorted(set(tensors) - set(variables))
-    ]
-    misfits += [
-        f"  - in the model only:      {name} {tuple(variables[name].shape)}"
-        for name in sorted(set(variables) - set(tensors))
-    ]
-    misfits += [
-        f"  ! of another size:        {name} {tensors[name].shape} in the "
-        f"checkpoint, {tuple(variables[name].shape)} in the model"
-        for name in sorted(set(variables) & set(tensors))
-        if tensors[name].shape != tuple(variables[name].shape)
-    ]
-    if misfits:
-        raise ValueError(
-            f"{len(misfits)} weights have no partner ({source}).\n"
-            + "\n".join(misfits)
-            + "\nUse the bert_config.json that belongs to the checkpoint."
-        )
+    shapes = {name: variable.shape for name, variable in variables.items()}
+    check_partners(shapes, tensors, source)
     for name, variable in variables.items():
         variable.assign(tensors[name])
 

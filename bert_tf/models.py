@@ -4,12 +4,23 @@ Letters: B batch, S sequence, P predictions, V vocabulary, C classes.
 """
 
 import keras
+import tensorflow as tf
 
 from bert_tf import encoder, heads
 
 
+class _ModelWithEncoder(encoder.ConfiguredModel):
+    """What the models below have in common: BERT itself, as `encoder`."""
+
+    def __init__(self, config, **kwargs):
+        super().__init__(config, **kwargs)
+        self.encoder = encoder.BertEncoder(
+            self.config, name="encoder", dtype=self.dtype_policy
+        )
+
+
 @keras.saving.register_keras_serializable("bert_tf")
-class BertPretrainer(encoder.ConfiguredModel):
+class BertPretrainer(_ModelWithEncoder):
     """Masked LM and next sentence (Devlin et al. 2018, section 3.1).
 
     Args:
@@ -28,7 +39,6 @@ class BertPretrainer(encoder.ConfiguredModel):
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
         config, policy = self.config, self.dtype_policy
-        self.encoder = encoder.BertEncoder(config, name="encoder", dtype=policy)
         self.masked_lm = heads.MaskedLMHead(
             config, name="masked_lm", dtype=policy
         )
@@ -55,7 +65,7 @@ class BertPretrainer(encoder.ConfiguredModel):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertClassifier(encoder.ConfiguredModel):
+class BertClassifier(_ModelWithEncoder):
     """One of C classes for a text or a pair (section 4.1 of the paper).
 
     Args:
@@ -83,9 +93,6 @@ class BertClassifier(encoder.ConfiguredModel):
             )
         policy = self.dtype_policy
         self.num_classes = num_classes
-        self.encoder = encoder.BertEncoder(
-            self.config, name="encoder", dtype=policy
-        )
         self.classification = heads.ClassificationHead(
             self.config, num_classes, name="classification", dtype=policy
         )
@@ -107,7 +114,7 @@ class BertClassifier(encoder.ConfiguredModel):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertRegressor(encoder.ConfiguredModel):
+class BertRegressor(_ModelWithEncoder):
     """A score for a text or a pair, as STS-B asks (appendix B.1).
 
     Args:
@@ -125,9 +132,6 @@ class BertRegressor(encoder.ConfiguredModel):
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
         policy = self.dtype_policy
-        self.encoder = encoder.BertEncoder(
-            self.config, name="encoder", dtype=policy
-        )
         self.regression = heads.ClassificationHead(
             self.config, 1, name="regression", dtype=policy
         )
@@ -142,3 +146,127 @@ class BertRegressor(encoder.ConfiguredModel):
         ).pooled_output
         scores = self.regression(pooled, training=training, place=place)
         return {"predictions": scores[:, 0]}  # [B]
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class BertSpanPredictor(_ModelWithEncoder):
+    """Start and end of an answer in a text (section 4.2 of the paper).
+
+    Args:
+      config: BertConfig.
+
+    Call arguments:
+      batch: dict of the encoder's inputs, [B, S] int32.
+      training: whether to drop values.
+      place: [3] int64, see `dropout.place`.
+
+    Returns:
+      `start_logits` and `end_logits`, [B, S] float32.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(config, **kwargs)
+        policy = self.dtype_policy
+        self.spans = heads.SpanHead(self.config, name="spans", dtype=policy)
+        self.build()
+
+    def build(self, batch_shape=None):
+        self.spans.build((None, None, self.config.hidden_size))
+
+    def call(self, batch, training=None, place=None):
+        outputs = self.encoder(batch, training=training, place=place)
+        start, end = tf.unstack(
+            self.spans(outputs.sequence_output), axis=-1
+        )  # [B, S] each
+        return {"start_logits": start, "end_logits": end}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class BertTagger(_ModelWithEncoder):
+    """One of C classes for each token (section 5.3 of the paper).
+
+    Args:
+      config: BertConfig.
+      num_classes: C, at least 2.
+
+    Call arguments:
+      batch: dict of the encoder's inputs, [B, S] int32.
+      training: whether to drop values.
+      place: [3] int64, see `dropout.place`.
+
+    Returns:
+      `logits` [B, S, C] float32.
+
+    Raises:
+      ValueError: if `num_classes` is below 2.
+    """
+
+    def __init__(self, config, num_classes: int, **kwargs):
+        super().__init__(config, **kwargs)
+        if num_classes < 2:
+            raise ValueError(
+                f"num_classes={num_classes}; a tagger needs 2 or more."
+            )
+        policy = self.dtype_policy
+        self.num_classes = num_classes
+        self.tagging = heads.TaggingHead(
+            self.config, num_classes, name="tagging", dtype=policy
+        )
+        self.build()
+
+    def build(self, batch_shape=None):
+        self.tagging.build((None, None, self.config.hidden_size))
+
+    def call(self, batch, training=None, place=None):
+        outputs = self.encoder(batch, training=training, place=place)
+        logits = self.tagging(
+            outputs.sequence_output, training=training, place=place
+        )
+        return {"logits": logits}
+
+    def get_config(self):
+        """Returns what `from_config` takes."""
+        return super().get_config() | {"num_classes": self.num_classes}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class BertMultipleChoice(_ModelWithEncoder):
+    """The best of N continuations of a text (section 4.4 of the paper).
+
+    Args:
+      config: BertConfig.
+
+    Call arguments:
+      batch: dict of the encoder's inputs, [B, N, S] int32.
+      training: whether to drop values.
+      place: [3] int64, see `dropout.place`.
+
+    Returns:
+      `logits` [B, N] float32.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(config, **kwargs)
+        policy = self.dtype_policy
+        self.multiple_choice = heads.ClassificationHead(
+            self.config, 1, name="multiple_choice", dtype=policy
+        )
+        self.build()
+
+    def build(self, batch_shape=None):
+        self.multiple_choice.build((None, self.config.hidden_size))
+
+    def call(self, batch, training=None, place=None):
+        names = ("input_word_ids", "input_mask", "input_type_ids")
+        choices, length = batch[names[0]].shape[1:]
+        rows = {
+            name: tf.reshape(batch[name], [-1, length]) for name in names
+        }  # [B N, S]
+        if place is not None:
+            # Each choice is a row of its own: row N b is the first of b.
+            place = place * tf.constant([1, 1, choices], tf.int64)
+        pooled = self.encoder(
+            rows, training=training, place=place
+        ).pooled_output
+        scores = self.multiple_choice(pooled, training=training, place=place)
+        return {"logits": tf.reshape(scores, [-1, choices])}

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 import keras
 from absl import flags, logging
 
-from bert_tf import checkpoints, config, export, model_folders, models
+from bert_tf import checkpoints, config, export, model_folders, task_models
 from run_scripts import common_flags, text_signatures
 from tfrecords import tokenizer, whole_files
 
@@ -83,24 +83,18 @@ def load_model(folder: str, description: Mapping) -> keras.Model:
     sizes = config.BertConfig.from_json_file(
         os.path.join(folder, model_folders.CONFIG)
     )
-    task = description.get("task")
-    if task == "pretraining":
-        model = models.BertPretrainer(sizes)
-    elif task == "classification":
-        labels = description.get("labels")
-        if not labels:
-            raise ValueError(
-                f"{os.path.join(folder, model_folders.DESCRIPTION)} names no "
-                'labels; add "labels": a list of them in the order of classes.'
-            )
-        model = models.BertClassifier(sizes, len(labels))
-    elif task == "regression":
-        model = models.BertRegressor(sizes)
-    else:
+    path = os.path.join(folder, model_folders.DESCRIPTION)
+    task, labels = description.get("task"), description.get("labels") or ()
+    if task not in KINDS:
         raise ValueError(
-            f"{os.path.join(folder, model_folders.DESCRIPTION)} has task "
-            f"{task!r}; expected one of {', '.join(KINDS)}."
+            f"{path} has task {task!r}; expected one of {', '.join(KINDS)}."
         )
+    if task == "classification" and not labels:
+        raise ValueError(
+            f'{path} names no labels; add "labels": a list of them in the '
+            "order of classes."
+        )
+    model = task_models.for_task(task, sizes, len(labels))
     model_folders.load_weights(model, folder)
     return model
 
@@ -139,13 +133,33 @@ def find_length(description: Mapping, config) -> int:
     return length
 
 
-def find_kind(task: str) -> str:
-    """Returns the kind of export, from the flag or else by the task."""
-    kinds = KINDS[task]
+# By kind: the start of the weights that it answers with.
+NEEDED = {
+    "classification": "classification/",
+    "regression": "regression/",
+    "fill_mask": "masked_lm/",
+    "encoder": "encoder/layer",
+}
+
+
+def find_kind(description: Mapping) -> str:
+    """Returns the kind of export, from the flag or else by the task.
+
+    Raises:
+      ValueError: if the model has no such head, or one that was never trained
+        since the checkpoint that it came from has none.
+    """
+    task, absent = description["task"], description.get("not_in_source", ())
+    kinds = [
+        kind
+        for kind in KINDS[task]
+        if not any(name.startswith(NEEDED[kind]) for name in absent)
+    ]
     if FLAGS.kind not in ("auto", *kinds):
+        lacking = f" without {', '.join(absent)}" if absent else ""
         raise ValueError(
-            f"--kind={FLAGS.kind} does not fit a model of task {task!r}; "
-            f"it can be exported as {' or '.join(kinds)}."
+            f"--kind={FLAGS.kind} does not fit a model of task {task!r}"
+            f"{lacking}; it can be exported as {' or '.join(kinds)}."
         )
     return kinds[0] if FLAGS.kind == "auto" else FLAGS.kind
 
@@ -158,7 +172,7 @@ def main(argv: list[str]) -> None:
         os.path.join(folder, model_folders.DESCRIPTION)
     )
     model = load_model(folder, description)
-    kind = find_kind(description["task"])
+    kind = find_kind(description)
     words = load_tokenizer(folder, description, model.config.vocab_size)
     length = find_length(description, model.config)
     answer = {

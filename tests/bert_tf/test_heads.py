@@ -5,7 +5,7 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import model_folders
+from bert_tf import dropout, model_folders
 
 
 @pytest.fixture
@@ -91,3 +91,77 @@ def test_logits_are_float32_under_bfloat16(tiny_config, make_batch):
 def test_a_classifier_of_one_class_is_refused(tiny_config):
     with pytest.raises(ValueError, match="num_classes=1.*BertRegressor"):
         bert_tf.BertClassifier(tiny_config, num_classes=1)
+
+
+def randomised(model):
+    rng = np.random.default_rng(2)
+    for weight in model.weights:
+        weight.assign(rng.normal(0.1, 0.3, weight.shape))
+    return model
+
+
+def test_spans_are_two_projections_of_each_token(tiny_config, make_batch):
+    model = randomised(bert_tf.BertSpanPredictor(tiny_config))
+    batch = make_batch(tiny_config)
+    weights, sequence_output, _ = oracle(model, batch)
+    logits = (
+        sequence_output @ weights["spans/dense/kernel"]
+        + weights["spans/dense/bias"]
+    )
+    outputs = model(batch)
+    np.testing.assert_allclose(
+        outputs["start_logits"], logits[..., 0], atol=1e-5
+    )
+    np.testing.assert_allclose(outputs["end_logits"], logits[..., 1], atol=1e-5)
+
+
+def test_tags_are_projections_of_each_token(tiny_config, make_batch):
+    model = randomised(bert_tf.BertTagger(tiny_config, 5))
+    batch = make_batch(tiny_config)
+    weights, sequence_output, _ = oracle(model, batch)
+    np.testing.assert_allclose(
+        model(batch)["logits"],
+        sequence_output @ weights["tagging/dense/kernel"]
+        + weights["tagging/dense/bias"],
+        atol=1e-5,
+    )
+
+
+@pytest.fixture
+def choices(tiny_config, make_batch):
+    """Two examples of three choices each."""
+    rows = make_batch(tiny_config, rows=6)
+    names = ("input_word_ids", "input_mask", "input_type_ids")
+    return {name: rows[name].reshape(2, 3, -1) for name in names}
+
+
+def test_each_choice_has_a_score(tiny_config, make_batch, choices):
+    model = randomised(bert_tf.BertMultipleChoice(tiny_config))
+    weights, _, pooled = oracle(model, make_batch(tiny_config, rows=6))
+    scores = (
+        pooled @ weights["multiple_choice/dense/kernel"]
+        + weights["multiple_choice/dense/bias"]
+    )
+    np.testing.assert_allclose(
+        model(choices)["logits"], scores.reshape(2, 3), atol=1e-5
+    )
+
+
+def test_choices_drop_the_same_values_on_any_replica(tiny_config, choices):
+    model = randomised(bert_tf.BertMultipleChoice(tiny_config))
+
+    def logits(first, last):
+        rows = {name: x[first:last] for name, x in choices.items()}
+        place = dropout.place(5, tf.constant(9, tf.int64), tf.constant(first))
+        return model(rows, training=True, place=place)["logits"]
+
+    both = logits(0, 2)
+    assert not np.allclose(both, model(choices)["logits"], atol=1e-3)
+    np.testing.assert_allclose(
+        both, tf.concat([logits(0, 1), logits(1, 2)], 0), atol=1e-5
+    )
+
+
+def test_a_tagger_of_one_class_is_refused(tiny_config):
+    with pytest.raises(ValueError, match="num_classes=1; a tagger needs 2"):
+        bert_tf.BertTagger(tiny_config, 1)

@@ -401,3 +401,15 @@ def test_the_weights_are_those_of_the_model(exported):
         strict=True,
     ):
         np.testing.assert_array_equal(ours, theirs.value)
+
+
+def test_a_head_that_nobody_trained_is_not_served(model_dir, tmp_path):
+    path = str(model_dir / "model.json")
+    papers = whole_files.read_json(path)
+    heads = {"not_in_source": [f"{papers['task']}/dense/kernel"]}
+    whole_files.write_json(path, papers | heads)
+    with pytest.raises(
+        ValueError, match=f"without {papers['task']}/dense.* as encoder"
+    ):
+        export(model_dir, tmp_path / "out", f"--kind={papers['task']}")
+    assert not (tmp_path / "out").exists()

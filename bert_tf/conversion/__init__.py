@@ -1,0 +1,1 @@
+"""Checkpoints of any BERT <-> model folders: a table of names per format."""

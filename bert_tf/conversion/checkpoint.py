@@ -1,0 +1,206 @@
+"""Model folder <-> Checkpoint, the form that every other format goes through.
+
+A Checkpoint holds tensors under our names, as `model_folders.weight_names`
+gives them. What a source lacks is missing there too, and named: a bare encoder
+is a pre-trainer without heads, Hugging Face's BertForMaskedLM one without
+pooler and next sentence.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+
+import keras
+import numpy as np
+from absl import logging
+
+from bert_tf import checkpoints, model_folders, task_models
+from bert_tf import config as bert_config
+from tfrecords import whole_files
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A BERT in memory.
+
+    Attributes:
+      source: what it was read from, for messages: format and path.
+      config: its sizes.
+      task: a key of `task_models.TASK_MODELS`.
+      tensors: by our names, in our shapes.
+      labels: names of the classes, where the task has classes.
+      slots: `m/` or `v/` and a weight's name -> Adam's moments; may be empty.
+      step: updates behind the weights, 0 if unknown.
+      vocabulary: content of vocab.txt; None if the source has none.
+      do_lower_case: None if the source does not say.
+      unused: names of the source's tensors that no table knows.
+      notes: what a person should know of choices made in reading.
+    """
+
+    source: str
+    config: bert_config.BertConfig
+    task: str
+    tensors: dict[str, np.ndarray]
+    labels: tuple[str, ...] = ()
+    slots: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    step: int = 0
+    vocabulary: bytes | None = None
+    do_lower_case: bool | None = None
+    unused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Returns the shape of every weight that a model of the task has."""
+        return shapes(self.config, self.task, len(self.labels))
+
+    def missing(self) -> list[str]:
+        """Returns the weights that the source does not have."""
+        return [name for name in self.shapes() if name not in self.tensors]
+
+
+def _dense(name: str, rows: int, columns: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}/kernel": (rows, columns), f"{name}/bias": (columns,)}
+
+
+def _norm(name: str, size: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}/gamma": (size,), f"{name}/beta": (size,)}
+
+
+def _encoder_shapes(config: bert_config.BertConfig):
+    width, inner = config.hidden_size, config.intermediate_size
+    table = "encoder/embeddings"
+    found = {
+        f"{table}/word_embeddings": (config.vocab_size, width),
+        f"{table}/position_embeddings": (config.max_position_embeddings, width),
+        f"{table}/type_embeddings": (config.type_vocab_size, width),
+    } | _norm(f"{table}/norm", width)
+    for i in range(config.num_hidden_layers):
+        layer = f"encoder/layer_{i}"
+        for part in ("query", "key", "value", "output_dense"):
+            found |= _dense(f"{layer}/attention/{part}", width, width)
+        found |= _norm(f"{layer}/attention_norm", width)
+        found |= _dense(f"{layer}/intermediate", width, inner)
+        found |= _dense(f"{layer}/output_dense", inner, width)
+        found |= _norm(f"{layer}/output_norm", width)
+    return found | _dense("encoder/pooler", width, width)
+
+
+def shapes(
+    config: bert_config.BertConfig, task: str, num_labels: int = 0
+) -> dict[str, tuple[int, ...]]:
+    """Returns our name -> shape of every weight, without building a model.
+
+    Args:
+      config: sizes.
+      task: a key of `task_models.TASK_MODELS`.
+      num_labels: classes, for "classification" and "tagging".
+    """
+    width = config.hidden_size
+    found = _encoder_shapes(config)
+    if task == "pretraining":
+        found |= {"masked_lm/bias": (config.vocab_size,)}
+        found |= _dense("masked_lm/transform", width, width)
+        found |= _norm("masked_lm/norm", width)
+        found |= _dense("next_sentence/dense", width, 2)
+    else:
+        columns = {
+            "classification": num_labels,
+            "tagging": num_labels,
+            "spans": 2,
+        }
+        found |= _dense(f"{task}/dense", width, columns.get(task, 1))
+    return found
+
+
+def read(folder: str) -> Checkpoint:
+    """Reads a model folder of ours.
+
+    Raises:
+      ValueError: if it is damaged, or does not hold what its papers say.
+    """
+    path = os.path.join(folder, model_folders.WEIGHTS)
+    description = whole_files.read_json(
+        os.path.join(folder, model_folders.DESCRIPTION)
+    )
+    not_in_source = set(description.get("not_in_source", ()))
+    tensors = model_folders.read_tensors(path)
+    slots_path = os.path.join(folder, checkpoints.OPTIMIZER)
+    has_slots = os.path.isfile(slots_path)
+    vocab_path = os.path.join(folder, model_folders.VOCABULARY)
+    vocabulary = None
+    if os.path.isfile(vocab_path):
+        with open(vocab_path, "rb") as file:
+            vocabulary = file.read()
+    found = Checkpoint(
+        source=f"bert_tf {folder}",
+        config=bert_config.BertConfig.from_json_file(
+            os.path.join(folder, model_folders.CONFIG)
+        ),
+        task=description["task"],
+        # Weights that were drawn, since the source lacked them, stay ours.
+        tensors={n: t for n, t in tensors.items() if n not in not_in_source},
+        labels=tuple(description.get("labels") or ()),
+        slots=model_folders.read_tensors(slots_path) if has_slots else {},
+        step=checkpoints.step_of(folder),
+        vocabulary=vocabulary,
+        do_lower_case=description.get("do_lower_case"),
+    )
+    model_folders.check_partners(found.shapes(), tensors, path)
+    return found
+
+
+def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
+    """Returns a model with a checkpoint's weights.
+
+    What the checkpoint lacks keeps its first weights, drawn from `seed`.
+    """
+    keras.utils.set_random_seed(seed)
+    model = task_models.for_task(
+        checkpoint.task, checkpoint.config, len(checkpoint.labels)
+    )
+    weights = model_folders.weight_names(model)
+    for name, tensor in checkpoint.tensors.items():
+        weights[name].assign(tensor)
+    return model
+
+
+def _description(checkpoint: Checkpoint) -> Mapping:
+    values = {
+        "task": checkpoint.task,
+        "labels": list(checkpoint.labels),
+        "do_lower_case": checkpoint.do_lower_case,
+        "source": checkpoint.source,
+        "not_in_source": checkpoint.missing(),
+    }
+    return {name: x for name, x in values.items() if x not in (None, [])}
+
+
+def write(checkpoint: Checkpoint, folder: str) -> None:
+    """Fills a folder, as `whole_files.whole_folder` yields it, as ours."""
+    model = build_model(checkpoint)
+    missing = checkpoint.missing()
+    if missing:
+        logging.warning(
+            "%s has no %s: first weights are drawn for these",
+            checkpoint.source,
+            ", ".join(missing),
+        )
+    model_folders.save_model(
+        folder, model, description=_description(checkpoint)
+    )
+    if checkpoint.vocabulary is not None:
+        path = os.path.join(folder, model_folders.VOCABULARY)
+        with open(path, "wb") as file:
+            file.write(checkpoint.vocabulary)
+    if checkpoint.slots:
+        model_folders.write_tensors(
+            checkpoint.slots, os.path.join(folder, checkpoints.OPTIMIZER)
+        )
+    if checkpoint.step:
+        whole_files.write_json(
+            os.path.join(folder, checkpoints.STATE),
+            {
+                "step": checkpoint.step,
+                "weights_sha256": model_folders.digest(model),
+            },
+        )

@@ -1,0 +1,133 @@
+"""Tensors by another format's names <-> tensors by ours, through a table."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+
+class Rename(NamedTuple):
+    """One weight here and there.
+
+    Attributes:
+      ours: as `model_folders.weight_names` gives it.
+      theirs: name in the other format.
+      is_transposed: whether theirs is [columns, rows], as PyTorch has it.
+      shape: of theirs, where it splits or joins axes of ours, such as
+        [H, A, D] for [H, H]; None where it follows from ours.
+    """
+
+    ours: str
+    theirs: str
+    is_transposed: bool = False
+    shape: Shape | None = None
+
+    def their_shape(self, our_shape: Shape) -> Shape:
+        """Returns the shape of theirs for a shape of ours."""
+        if self.shape is not None:
+            return self.shape
+        return our_shape[::-1] if self.is_transposed else our_shape
+
+    def to_ours(self, tensor: np.ndarray, our_shape: Shape) -> np.ndarray:
+        """Returns their tensor in our shape, every number as it was."""
+        if self.is_transposed:
+            tensor = tensor.T
+        return np.ascontiguousarray(tensor.reshape(our_shape))
+
+    def to_theirs(self, tensor: np.ndarray) -> np.ndarray:
+        """Returns our tensor in their shape, every number as it was."""
+        if self.is_transposed:
+            tensor = tensor.T
+        return np.ascontiguousarray(
+            tensor.reshape(self.their_shape(tensor.shape))
+            if self.shape is not None
+            else tensor
+        )
+
+
+def _difference(lines: list[str], source: str, advice: str) -> ValueError:
+    return ValueError(
+        f"{len(lines)} tensors do not fit ({source}).\n"
+        + "\n".join(lines)
+        + f"\n{advice}"
+    )
+
+
+def to_ours(
+    table: Iterable[Rename],
+    tensors: Mapping[str, np.ndarray],
+    our_shapes: Mapping[str, Shape],
+    *,
+    source: str,
+    may_miss: Iterable[str] = (),
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Returns tensors by our names, and the names of theirs that are left.
+
+    Args:
+      table: a row for each of `our_shapes`.
+      tensors: by their names.
+      our_shapes: every weight of a model of the task.
+      source: format and path, for messages.
+      may_miss: our names that the source need not have.
+
+    Raises:
+      ValueError: that lists in full, of both sides, what has no partner or
+        another shape.
+    """
+    table, may_miss = list(table), set(may_miss)
+    lines, found = [], {}
+    for row in table:
+        expected = row.their_shape(our_shapes[row.ours])
+        tensor = tensors.get(row.theirs)
+        if tensor is None:
+            if row.ours not in may_miss:
+                lines.append(
+                    f"  - wanted, not there:  {row.theirs} {expected}, for "
+                    f"{row.ours}"
+                )
+        elif tensor.shape != expected:
+            lines.append(
+                f"  ! of another shape:   {row.theirs} {tensor.shape} there, "
+                f"{expected} by the config"
+            )
+        else:
+            found[row.ours] = row.to_ours(tensor, our_shapes[row.ours])
+    unused = sorted(set(tensors) - {row.theirs for row in table})
+    if lines:
+        lines += [
+            f"  + there, not wanted:  {name} {tensors[name].shape}"
+            for name in unused
+        ]
+        raise _difference(
+            lines,
+            source,
+            "Give the config that belongs to these weights; if they are of a "
+            "BERT with other layers, it cannot be read.",
+        )
+    return found, unused
+
+
+def to_theirs(
+    table: Iterable[Rename], tensors: Mapping[str, np.ndarray], *, source: str
+) -> dict[str, np.ndarray]:
+    """Returns tensors by their names; what `tensors` lacks is left out.
+
+    Raises:
+      ValueError: that lists tensors of ours that the table does not know.
+    """
+    rows = {row.ours: row for row in table}
+    lines = [
+        f"  + no place for:       {name} {tensor.shape}"
+        for name, tensor in tensors.items()
+        if name not in rows
+    ]
+    if lines:
+        raise _difference(
+            lines, source, "The other format has no such head; leave it out."
+        )
+    return {
+        rows[name].theirs: rows[name].to_theirs(tensor)
+        for name, tensor in tensors.items()
+    }

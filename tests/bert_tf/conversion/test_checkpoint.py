@@ -1,0 +1,109 @@
+import json
+
+import numpy as np
+import pytest
+
+from bert_tf import model_folders, models, task_models
+from bert_tf.conversion import checkpoint
+from tfrecords import whole_files
+
+
+def labels_of(task):
+    return ("a", "b", "c") if task in ("classification", "tagging") else ()
+
+
+def random_checkpoint(config, task, seed=3, **settings):
+    shapes = checkpoint.shapes(config, task, len(labels_of(task)))
+    rng = np.random.default_rng(seed)
+    return checkpoint.Checkpoint(
+        source="test",
+        config=config,
+        task=task,
+        labels=labels_of(task),
+        tensors={
+            name: rng.normal(size=shape).astype(np.float32)
+            for name, shape in shapes.items()
+        },
+        **settings,
+    )
+
+
+def write(found, folder):
+    with whole_files.whole_folder(str(folder)) as aside:
+        checkpoint.write(found, aside)
+    return checkpoint.read(str(folder))
+
+
+def assert_same_tensors(found, expected):
+    assert set(found) == set(expected)
+    for name, tensor in expected.items():
+        assert found[name].dtype == tensor.dtype
+        np.testing.assert_array_equal(found[name], tensor, err_msg=name)
+
+
+@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+def test_shapes_are_those_of_the_model(tiny_config, task):
+    labels = labels_of(task)
+    model = task_models.for_task(task, tiny_config, len(labels))
+    assert checkpoint.shapes(tiny_config, task, len(labels)) == {
+        name: tuple(weight.shape)
+        for name, weight in model_folders.weight_names(model).items()
+    }
+
+
+@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+def test_a_model_folder_gives_back_what_was_written(
+    tmp_path, tiny_config, task
+):
+    given = random_checkpoint(
+        tiny_config,
+        task,
+        step=7,
+        vocabulary=b"[PAD]\nthe\n",
+        do_lower_case=False,
+    )
+    found = write(given, tmp_path / "model")
+    assert_same_tensors(found.tensors, given.tensors)
+    for name in ("config", "task", "labels", "step", "vocabulary"):
+        assert getattr(found, name) == getattr(given, name)
+    assert found.do_lower_case is False
+
+
+def test_slots_come_back(tmp_path, tiny_config):
+    given = random_checkpoint(tiny_config, "pretraining")
+    slots = {
+        f"{kind}/{name}": tensor + number
+        for number, kind in enumerate("mv")
+        for name, tensor in given.tensors.items()
+    }
+    given = random_checkpoint(tiny_config, "pretraining", slots=slots, step=3)
+    assert_same_tensors(write(given, tmp_path / "model").slots, slots)
+
+
+def test_what_the_source_lacks_is_drawn_and_stays_missing(
+    tmp_path, tiny_config
+):
+    whole = random_checkpoint(tiny_config, "pretraining")
+    lacking = {n for n in whole.tensors if "pooler" in n or "sentence" in n}
+    tensors = {n: t for n, t in whole.tensors.items() if n not in lacking}
+    given = checkpoint.Checkpoint(
+        source="test", config=tiny_config, task="pretraining", tensors=tensors
+    )
+    found = write(given, tmp_path / "model")
+    assert_same_tensors(found.tensors, tensors)
+    assert set(found.missing()) == lacking
+    model = models.BertPretrainer(tiny_config)
+    model_folders.load_weights(model, str(tmp_path / "model"))
+    kernel = model.encoder.pooler.kernel.numpy()
+    assert 0 < np.abs(kernel).max() <= 2 * tiny_config.initializer_range
+
+
+def test_a_folder_that_is_not_what_its_papers_say_is_refused(
+    tmp_path, tiny_config
+):
+    write(random_checkpoint(tiny_config, "regression"), tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    papers = json.loads(path.read_text())
+    path.write_text(json.dumps(papers | {"task": "spans"}))
+    with pytest.raises(ValueError, match=r"checkpoint only: regression/dense"):
+        checkpoint.read(str(tmp_path / "model"))

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from bert_tf.conversion import renaming
+
+TABLE = [
+    renaming.Rename("a/kernel", "a.weight", is_transposed=True),
+    renaming.Rename("a/bias", "a.bias"),
+    renaming.Rename("b/kernel", "b.kernel", shape=(6, 2, 3)),
+    renaming.Rename("b/output", "b.out", shape=(2, 3, 6)),
+]
+SHAPES = {"a/kernel": (2, 3), "a/bias": (3,), "b/kernel": (6, 6)}
+SHAPES["b/output"] = (6, 6)
+
+
+def ours():
+    rng = np.random.default_rng(0)
+    return {
+        name: rng.normal(size=shape).astype(np.float32)
+        for name, shape in SHAPES.items()
+    }
+
+
+def test_there_and_back_is_the_same():
+    theirs = renaming.to_theirs(TABLE, ours(), source="test")
+    assert {n: t.shape for n, t in theirs.items()} == {
+        "a.weight": (3, 2),
+        "a.bias": (3,),
+        "b.kernel": (6, 2, 3),
+        "b.out": (2, 3, 6),
+    }
+    np.testing.assert_array_equal(theirs["a.weight"].T, ours()["a/kernel"])
+    back, unused = renaming.to_ours(TABLE, theirs, SHAPES, source="test")
+    assert not unused
+    for name, tensor in ours().items():
+        np.testing.assert_array_equal(back[name], tensor)
+
+
+def test_what_may_miss_may_miss_and_what_is_left_is_named():
+    theirs = renaming.to_theirs(TABLE, ours(), source="test")
+    theirs["position_ids"] = theirs.pop("a.bias")
+    found, unused = renaming.to_ours(
+        TABLE, theirs, SHAPES, source="test", may_miss=["a/bias"]
+    )
+    assert set(found) == set(SHAPES) - {"a/bias"}
+    assert unused == ["position_ids"]
+
+
+def test_both_sides_are_listed_in_full():
+    theirs = renaming.to_theirs(TABLE, ours(), source="test")
+    theirs["other"] = theirs.pop("b.out")
+    theirs["a.weight"] = np.zeros((4, 2), np.float32)
+    with pytest.raises(ValueError) as raised:
+        renaming.to_ours(TABLE, theirs, SHAPES, source="google x.ckpt")
+    message = str(raised.value)
+    assert "3 tensors do not fit (google x.ckpt)" in message
+    assert "wanted, not there:  b.out (2, 3, 6), for b/output" in message
+    assert "of another shape:   a.weight (4, 2) there, (3, 2) by" in message
+    assert "there, not wanted:  other (2, 3, 6)" in message
+
+
+def test_a_head_that_the_other_format_lacks_is_named():
+    with pytest.raises(ValueError, match=r"no place for: +c/kernel \(2,\)"):
+        renaming.to_theirs(
+            TABLE, ours() | {"c/kernel": np.zeros(2)}, source="keras_hub x"
+        )
