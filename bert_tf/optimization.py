@@ -1,6 +1,7 @@
-"""Gradients -> updated weights: AdamW and its schedule, as the original's."""
+"""Gradients -> updated weights: AdamW as the original's, LAMB, the schedule."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 
 import keras
@@ -88,6 +89,38 @@ def decays(variable: keras.Variable) -> bool:
     return variable.path.split("/")[-1] not in _UNDECAYED
 
 
+def layerwise_factors(paths: Sequence[str], decay: float) -> list[float]:
+    """Returns a factor of the learning rate for each weight, less further down.
+
+    Heads and pooler learn at the whole rate, layer i of L at
+    decay^(L - i) of it, embeddings at decay^(L + 1) (Howard and Ruder 2018,
+    section 3.2, layer by layer; ELECTRA's has one more between head and top
+    layer).
+
+    Args:
+      paths: of the weights, as Keras gives them.
+      decay: in (0, 1]; 1 for the same rate everywhere.
+
+    Raises:
+      ValueError: if `decay` is out of its range.
+    """
+    if not 0.0 < decay <= 1.0:
+        raise ValueError(
+            f"layerwise_lr_decay={decay} should be above 0 and at most 1, "
+            "which is the same rate for all layers."
+        )
+    layers = [re.search(r"/layer_(\d+)/", path) for path in paths]
+    num_layers = 1 + max((int(m[1]) for m in layers if m), default=-1)
+
+    def depth(path, match):
+        if "/embeddings/" in path:
+            return num_layers + 1
+        return num_layers - int(match[1]) if match else 0
+
+    pairs = zip(paths, layers, strict=True)
+    return [decay ** depth(path, match) for path, match in pairs]
+
+
 class AdamW(tf.Module):
     """Adam with decoupled weight decay, by default without bias correction.
 
@@ -101,7 +134,11 @@ class AdamW(tf.Module):
       learning_rate: step -> scalar float32.
       weight_decay_rate: share of a weight, times the learning rate, that an
         update takes away; not from LayerNorm and biases.
+      beta_1: share of the first moment that an update keeps.
+      beta_2: share of the second moment that an update keeps.
+      epsilon: what is added to the root of the second moment.
       correct_bias: divide the moments by 1 - beta^t, as Kingma and Ba 2015 do.
+      layerwise_lr_decay: see `layerwise_factors`.
     """
 
     def __init__(
@@ -114,14 +151,17 @@ class AdamW(tf.Module):
         beta_2: float = BETA_2,
         epsilon: float = ADAM_EPSILON,
         correct_bias: bool = False,
+        layerwise_lr_decay: float = 1.0,
     ):
-        super().__init__(name="adamw")
+        super().__init__(name="optimizer")
         self.paths = [variable.path for variable in variables]
         self.variables_to_train = [variable.value for variable in variables]
         self.decay_rates = [
             weight_decay_rate if decays(variable) else 0.0
             for variable in variables
         ]
+        self.is_spared = [not decays(variable) for variable in variables]
+        self.rate_factors = layerwise_factors(self.paths, layerwise_lr_decay)
         self.learning_rate = learning_rate
         self.beta_1, self.beta_2 = beta_1, beta_2
         self.epsilon = epsilon
@@ -167,22 +207,64 @@ class AdamW(tf.Module):
             ]
         # Written out, since TensorFlow's own Adam kernel takes 1 - 0.999 in
         # float32, which is 0.00099999.
-        for variable, gradient, m, v, decay_rate in zip(
-            self.variables_to_train,
-            gradients,
-            self.first_moments,
-            self.second_moments,
-            self.decay_rates,
-            strict=True,
+        for i, (variable, gradient, m, v) in enumerate(
+            zip(
+                self.variables_to_train,
+                gradients,
+                self.first_moments,
+                self.second_moments,
+                strict=True,
+            )
         ):
             new_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
             new_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
             update = (new_m / corrections[0]) / (
                 tf.sqrt(new_v / corrections[1]) + self.epsilon
             )
-            if decay_rate:
-                update += decay_rate * variable
+            if self.decay_rates[i]:
+                update += self.decay_rates[i] * variable
+            update = self._adapted(update, variable, self.is_spared[i])
             m.assign(new_m)
             v.assign(new_v)
-            variable.assign_sub(rate * update)
+            variable.assign_sub(rate * self.rate_factors[i] * update)
         self.step.assign_add(1)
+
+    def _adapted(self, update, variable, is_spared: bool) -> tf.Tensor:
+        """Returns the update, before its learning rate; LAMB scales it."""
+        del variable, is_spared
+        return update
+
+
+class Lamb(AdamW):
+    """AdamW whose update of each weight matrix is as long as the matrix.
+
+    You et al. 2020 (arXiv 1904.00962), algorithm 2, with phi(x) = x: for very
+    large batches. The update, decay in it, is multiplied by the norm of the
+    weights over its own norm; by 1 where either is 0. LayerNorm and biases,
+    which do not decay, are not scaled either, as in the authors' code.
+
+    Args:
+      variables: as for `AdamW`.
+      learning_rate: step -> scalar float32.
+      correct_bias: as algorithm 2 has it; False leaves it out.
+      **kwargs: the other arguments of `AdamW`.
+    """
+
+    def __init__(
+        self, variables, learning_rate, *, correct_bias: bool = True, **kwargs
+    ):
+        super().__init__(
+            variables, learning_rate, correct_bias=correct_bias, **kwargs
+        )
+
+    def _adapted(self, update, variable, is_spared: bool) -> tf.Tensor:
+        if is_spared:
+            return update
+        weight_norm, update_norm = tf.norm(variable), tf.norm(update)
+        is_zero = tf.equal(weight_norm * update_norm, 0.0)
+        safe_norm = tf.where(is_zero, 1.0, update_norm)
+        return update * tf.where(is_zero, 1.0, weight_norm / safe_norm)
+
+
+# By the name of the flag.
+OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}

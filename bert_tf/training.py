@@ -195,9 +195,8 @@ def train(
     num_train_steps: int,
     num_warmup_steps: int,
     learning_rate: float,
-    weight_decay_rate: float = optimization.WEIGHT_DECAY_RATE,
+    make_optimizer: Callable[..., optimization.AdamW] = optimization.AdamW,
     clip_norm: float = 1.0,
-    correct_bias: bool = False,
     seed: int = 12345,
     save_checkpoints_steps: int = 1000,
     keep_checkpoint_max: int = 3,
@@ -221,9 +220,8 @@ def train(
       num_train_steps: updates at the end of the run.
       num_warmup_steps: updates until the peak of the learning rate.
       learning_rate: its peak.
-      weight_decay_rate: see `optimization.AdamW`.
+      make_optimizer: (weights, schedule) -> optimizer.
       clip_norm: global norm to clip gradients to.
-      correct_bias: see `optimization.AdamW`.
       seed: of dropout; the order of batches has its own.
       save_checkpoints_steps: updates between two checkpoints.
       keep_checkpoint_max: newest checkpoints to keep.
@@ -245,12 +243,7 @@ def train(
     has_begun = checkpoints.newest_step(output_dir) > 0
     check_run(output_dir, settings, has_begun=has_begun)
     with strategy.scope():
-        optimizer = optimization.AdamW(
-            model.trainable_weights,
-            schedule,
-            weight_decay_rate=weight_decay_rate,
-            correct_bias=correct_bias,
-        )
+        optimizer = make_optimizer(model.trainable_weights, schedule)
     saved = checkpoints.RunCheckpoints(
         os.path.join(output_dir, "checkpoints"),
         model,

@@ -1,12 +1,13 @@
 """Flags of training scripts -> config, settings and keywords of a run."""
 
+import functools
 import importlib.metadata
 import os
 import sys
 
 from absl import flags
 
-from bert_tf import config
+from bert_tf import config, optimization
 from tfrecords import whole_files
 
 
@@ -103,10 +104,25 @@ def _define_optimizer(values: flags.FlagValues, learning_rate: float) -> None:
         "Global norm to which gradients are clipped.",
         flag_values=values,
     )
+    flags.DEFINE_enum(
+        "optimizer",
+        "adamw",
+        list(optimization.OPTIMIZERS),
+        "adamw as in the original, or lamb for very large batches.",
+        flag_values=values,
+    )
     flags.DEFINE_bool(
         "correct_bias",
-        False,
-        "Correct the bias of Adam's moments; the original does not.",
+        None,
+        "Correct the bias of Adam's moments. Default: as its authors have it, "
+        "not for adamw, but for lamb.",
+        flag_values=values,
+    )
+    flags.DEFINE_float(
+        "layerwise_lr_decay",
+        1.0,
+        "Factor of the learning rate from each layer to the one below it, "
+        "such as 0.9 in fine-tuning; 1 for the same rate everywhere.",
         flag_values=values,
     )
     flags.DEFINE_integer(
@@ -138,14 +154,14 @@ def _define_devices(values: flags.FlagValues) -> None:
     )
 
 
-# What decides the final weights and is an argument of `training.train` too.
-_DECIDING = (
-    "train_batch_size",
-    "learning_rate",
+# What decides the final weights: of these, arguments of `training.train` ...
+_DECIDING = ("train_batch_size", "learning_rate", "clip_norm", "seed")
+# ... and what the optimizer is made of.
+_OF_OPTIMIZER = (
+    "optimizer",
     "weight_decay_rate",
-    "clip_norm",
     "correct_bias",
-    "seed",
+    "layerwise_lr_decay",
 )
 
 
@@ -158,12 +174,24 @@ def training_keywords(values: flags.FlagValues) -> dict:
         "keep_checkpoint_max",
         "log_every_steps",
     )
-    return {name: values[name].value for name in names}
+    keywords = {name: values[name].value for name in names}
+    return keywords | {"make_optimizer": make_optimizer(values)}
+
+
+def make_optimizer(values: flags.FlagValues):
+    """Returns (weights, schedule) -> the optimizer that the flags mean."""
+    settings = {
+        name: values[name].value
+        for name in _OF_OPTIMIZER[1:]
+        if values[name].value is not None
+    }
+    optimizer = optimization.OPTIMIZERS[values.optimizer]
+    return functools.partial(optimizer, **settings)
 
 
 def run_settings(values: flags.FlagValues) -> dict:
     """Returns the flags of `define_training` that decide the final weights."""
-    names = (*_DECIDING, "precision")
+    names = (*_DECIDING, *_OF_OPTIMIZER, "precision")
     return {name: values[name].value for name in names}
 
 

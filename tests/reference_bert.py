@@ -157,3 +157,13 @@ def adamw_step(weight, gradient, m, v, rate, decay, step, correct_bias=False):
     else:
         update = m / (np.sqrt(v) + 1e-6)
     return weight - rate * (update + decay * weight), m, v
+
+
+def lamb_step(weight, gradient, m, v, rate, decay, step):
+    """One update of You et al. 2020, algorithm 2; `step` counts from 1."""
+    m = 0.9 * m + 0.1 * gradient
+    v = 0.999 * v + 0.001 * gradient**2
+    ratio = (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-6)
+    update = ratio + decay * weight
+    trust = np.linalg.norm(weight) / np.linalg.norm(update)
+    return weight - rate * trust * update, m, v

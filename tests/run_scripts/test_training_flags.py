@@ -3,7 +3,7 @@
 import pytest
 from absl import flags
 
-from bert_tf import config, training
+from bert_tf import config, optimization, training
 from run_scripts import common_flags, training_flags
 
 
@@ -25,6 +25,10 @@ def test_defaults_are_those_of_the_training_loop(values):
     parse(values)
     keywords = training_flags.training_keywords(values)
     defaults = training.train.__kwdefaults__
+    made = keywords.pop("make_optimizer")
+    assert made.func is defaults["make_optimizer"]
+    of_optimizer = made.func.__init__.__kwdefaults__
+    assert made.keywords == {n: of_optimizer[n] for n in made.keywords}
     for name, value in keywords.items():
         assert value == defaults.get(name, value), name
     assert keywords["learning_rate"] == 1e-4
@@ -45,10 +49,25 @@ def test_the_flag_file_of_a_run_repeats_it(values, tmp_path):
     training_flags.write_run_flags(values, str(tmp_path / "run"))
     text = (tmp_path / "run" / "run.flags").read_text()
     assert text.startswith("# python 3.") and "tensorflow 2." in text
-    before = training_flags.training_keywords(values)
+    before = training_flags.run_settings(values)
     parse(values, f"--flagfile={tmp_path / 'run' / 'run.flags'}")
-    assert training_flags.training_keywords(values) == before
+    assert training_flags.run_settings(values) == before
     assert values.correct_bias
+
+
+def test_the_optimizer_is_the_one_that_the_flags_mean(values):
+    parse(values, "--optimizer=lamb", "--layerwise_lr_decay=0.9")
+    made = training_flags.make_optimizer(values)
+    assert made.func is optimization.Lamb
+    # Whether to correct the bias is left to the optimizer.
+    assert made.keywords == {
+        "weight_decay_rate": 0.01,
+        "layerwise_lr_decay": 0.9,
+    }
+    parse(values, "--nocorrect_bias", "--optimizer=lamb")
+    assert training_flags.make_optimizer(values).keywords["correct_bias"] is (
+        False
+    )
 
 
 def test_a_config_comes_from_a_file_a_name_or_the_model(
