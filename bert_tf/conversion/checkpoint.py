@@ -112,12 +112,23 @@ def shapes(
     return found
 
 
-def read(folder: str) -> Checkpoint:
-    """Reads a model folder of ours.
+def is_there(path: str) -> bool:
+    """Returns whether `path` is a model folder of ours, or a run folder."""
+    try:
+        folder = checkpoints.find(path)
+    except ValueError:
+        return False
+    # Others' folders have a model.safetensors too.
+    return os.path.isfile(os.path.join(folder, model_folders.DESCRIPTION))
+
+
+def read(path: str) -> Checkpoint:
+    """Reads a model folder of ours, or the model that a run folder means.
 
     Raises:
       ValueError: if it is damaged, or does not hold what its papers say.
     """
+    folder = checkpoints.find(path)
     path = os.path.join(folder, model_folders.WEIGHTS)
     description = whole_files.read_json(
         os.path.join(folder, model_folders.DESCRIPTION)
