@@ -1,68 +1,19 @@
 """Strings -> ragged token ids, by the rules of the original tokenizer.
 
-google-research/bert tokenization.py: BasicTokenizer, WordpieceTokenizer, as
-ops that run in tf.data and inside a SavedModel alike. N strings.
+google-research/bert tokenization.py: FullTokenizer, as ops that run in tf.data
+and inside a SavedModel alike. What words are, and the few known differences, is
+in words.py. N strings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
+from tfrecords import token_offsets, word_pieces, words
 from tfrecords import vocab as vocab_lib
 
-# ASCII of which nothing is dropped. Such strings, nine of ten in English, need
-# neither cleaning nor Unicode and take a way that is twice as fast.
-_PLAIN = r"[\t\n\r -~]*"
-# tokenization.py: _is_control (\t, \n and \r are space), and U+FFFD.
-_DROPPED = r"[\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\p{Cf}\x{FFFD}]+"
-_ACCENTS = r"\p{Mn}+"
-# str.split() also splits at the line and paragraph separators, so all of Z.
-_SPACE = r"[\t\n\r\p{Z}]+"
-# tokenization.py: _is_punctuation counts all ASCII symbols, such as $ and ^.
-_PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
-# tokenization.py: _is_chinese_char.
-_CHINESE = (
-    r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
-    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}"
-    r"\x{2F800}-\x{2FA1F}"
-)
-_ALONE = f"[{_PUNCTUATION}{_CHINESE}]"
-
-
-def _clean(strings: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
-    """Drops what is not text and, if asked, case and accents."""
-    # Every rule below sees valid UTF-8.
-    strings = tf.strings.unicode_transcode(
-        strings, "UTF-8", "UTF-8", errors="ignore"
-    )
-    strings = tf.strings.regex_replace(strings, _DROPPED, "")
-    if not do_lower_case:
-        return strings
-    # ASCII first and by bytes: ICU alone would turn I into a dotless i where
-    # the machine's language is Turkish. This ICU knows Unicode 13, so capitals
-    # that came later (Vithkuqi, ten Latin ones) stay capitals.
-    strings = tf.strings.lower(tf.strings.lower(strings), "utf-8")
-    strings = tf_text.normalize_utf8(strings, "NFD")
-    return tf.strings.regex_replace(strings, _ACCENTS, "")
-
-
-def _split(cleaned: tf.Tensor) -> tf.RaggedTensor:
-    """Splits at space, and around each punctuation and Chinese character."""
-    return tf_text.regex_split(cleaned, f"{_SPACE}|{_ALONE}", _ALONE)
-
-
-def split_words(strings: tf.Tensor, do_lower_case: bool) -> tf.RaggedTensor:
-    """Splits strings into the words that WordPiece splits further.
-
-    Args:
-      strings: [N] string, UTF-8; invalid bytes are dropped.
-      do_lower_case: whether to lower case and to strip accents.
-
-    Returns:
-      [N, (words)] string.
-    """
-    return _split(_clean(strings, do_lower_case))
+# ASCII of which nothing is dropped: a character is a byte, cleaned or not.
+_ASCII = r"[\t\n\r -~]*"
 
 
 def _check_rank(strings: tf.Tensor) -> tf.Tensor:
@@ -78,13 +29,17 @@ def _check_rank(strings: tf.Tensor) -> tf.Tensor:
 class BertTokenizer(tf.Module):
     """Turns strings into WordPiece ids; adds no special tokens.
 
-    Text such as "[MASK]" is text: `[`, `mask`, `]`, as in the original.
-    To be exported, the tokenizer must be an attribute of the exported module.
+    Text such as "[MASK]" is text: `[`, `mask`, `]`, as in the original, unless
+    it is among `kept_tokens`. To be exported, the tokenizer must be an
+    attribute of the exported module.
 
     Args:
       vocab_file: one entry a line, as released with BERT.
       do_lower_case: whether to lower case and to strip accents; True for
         uncased vocabularies.
+      kept_tokens: entries that stay whole where a text has them, also within
+        a word: `vocab.SPECIAL_TOKENS`, or markers of one's own. They are found
+        before lower-casing, letter by letter.
 
     Call arguments:
       strings: [N] string, UTF-8; invalid bytes are dropped.
@@ -95,15 +50,21 @@ class BertTokenizer(tf.Module):
     Attributes:
       vocab: entries, in the order of their ids.
       vocab_size: number of entries.
-      do_lower_case: as given.
+      do_lower_case, kept_tokens: as given.
       sha256: digest of the file's bytes, in hexadecimal.
       pad_id, unk_id, cls_id, sep_id, mask_id: ids of the special tokens.
 
     Raises:
-      ValueError: if the vocabulary is missing or malformed; see vocab.read.
+      ValueError: if the vocabulary is missing or malformed, see vocab.read; or
+        if it lacks one of `kept_tokens`.
     """
 
-    def __init__(self, vocab_file: str, do_lower_case: bool = True):
+    def __init__(
+        self,
+        vocab_file: str,
+        do_lower_case: bool = True,
+        kept_tokens: Sequence[str] = (),
+    ):
         super().__init__()
         entries = vocab_lib.read(vocab_file)
         self.sha256 = vocab_lib.digest(vocab_file)
@@ -115,20 +76,15 @@ class BertTokenizer(tf.Module):
         self.cls_id = ids["[CLS]"]
         self.sep_id = ids["[SEP]"]
         self.mask_id = ids["[MASK]"]
-        # A function, because tf.Module would wrap and track a list.
+        _check_kept(kept_tokens, ids, vocab_file)
+        # A tuple, because tf.Module would wrap and track a list.
+        self.kept_tokens = tuple(kept_tokens)
+        self._kept_ids = tuple(ids[token] for token in kept_tokens)
         self._read_entries = lambda: entries
-        # The ops below run on the CPU; so must their tables be there.
+        # Read by ops that run on the CPU.
         with tf.device("CPU"):
             self._entries = tf.constant(entries)
-            self._pieces_of_plain = _fast_wordpiece(
-                entries, max_bytes_per_word=vocab_lib.MAX_CHARS_PER_WORD
-            )
-            self._pieces_of_words = _fast_wordpiece(
-                entries,
-                # A character has four bytes at most.
-                max_bytes_per_word=4 * vocab_lib.MAX_CHARS_PER_WORD,
-                no_pretokenization=True,
-            )
+        self._word_pieces = word_pieces.WordPieces(entries)
 
     @property
     def vocab(self) -> list[str]:
@@ -137,37 +93,123 @@ class BertTokenizer(tf.Module):
 
     def __call__(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Returns token ids, [N, (tokens)] int32; see the class."""
-        strings = _check_rank(strings)
-        count = tf.size(strings)
-        is_plain = tf.strings.regex_full_match(strings, _PLAIN)
-        parts = tf.cast(is_plain, tf.int32)
-        other, plain = tf.dynamic_partition(strings, parts, 2)
-        ids = tf.concat([self._tokenize(other), self._tokenize_plain(plain)], 0)
-        # Row k of `ids` is string number `rows[k]`; go back to their order.
-        rows = tf.concat(tf.dynamic_partition(tf.range(count), parts, 2), 0)
-        return tf.gather(ids, tf.math.invert_permutation(rows))
+        return self._around_kept(_check_rank(strings), self._tokenize).ids
 
-    def _tokenize_plain(self, strings: tf.Tensor) -> tf.RaggedTensor:
+    def tokenize_with_offsets(
+        self, strings: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns token ids, and where in the strings each token stands.
+
+          strings   "Cafés, naïve"
+          tokens    cafe ##s , naive
+          starts    0    4   5 7
+          ends      4    5   6 12
+
+        Characters are code points, of the string that Python's
+        `decode("utf-8", "replace")` gives where bytes are invalid. A token
+        ends behind the accents that were stripped from its last character, as
+        U+0301 after an e. One that is a part of a character, as when a Hangul
+        syllable falls into its letters, has all of it. [UNK] has its word.
+
+        Args:
+          strings: [N] string, UTF-8; invalid bytes are dropped.
+
+        Returns:
+          ids, starts, ends: RaggedTensors [N, (tokens)] int32. The ids are
+          those of a plain call; ends are exclusive.
+        """
+        return tuple(self._around_kept(_check_rank(strings), self._locate))
+
+    def _tokenize(self, strings: tf.Tensor) -> word_pieces.Pieces:
+        return self._word_pieces(*self._clean(strings))
+
+    def _locate(self, strings: tf.Tensor) -> word_pieces.Pieces:
+        """Returns pieces with places in characters of `strings`."""
+        cleaned, is_plain = self._clean(strings)
+        ids, *places = self._word_pieces(cleaned, is_plain)
+        is_same = tf.strings.regex_full_match(strings, _ASCII)
+        rows = word_pieces.partition(is_same)
+        typed, cleaned = (tf.gather(s, rows[0]) for s in (strings, cleaned))
+        moved = token_offsets.in_characters(
+            typed,
+            cleaned,
+            *(tf.gather(place, rows[0]) for place in places),
+            words.drop,
+            lambda texts: words.clean(texts, self.do_lower_case),
+        )
+        order = tf.math.invert_permutation(tf.concat(rows, axis=0))
+        return word_pieces.Pieces(
+            ids,
+            *(
+                tf.gather(
+                    tf.concat([new, tf.gather(old, rows[1])], axis=0), order
+                )
+                for new, old in zip(moved, places, strict=True)
+            ),
+        )
+
+    def _clean(self, strings: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns cleaned strings [N], and which of them are plain [N] bool."""
+        rows = word_pieces.partition(words.is_plain(strings))
+        other, plain = (tf.gather(strings, row) for row in rows)
         if self.do_lower_case:
-            strings = tf.strings.lower(strings)
-        return self._pieces_of_plain.tokenize(strings)  # [N, (tokens)]
+            plain = tf.strings.lower(plain)
+        other = words.clean(other, self.do_lower_case)
+        # Without accents more are plain than were.
+        is_plain = [words.is_plain(other), tf.ones_like(rows[1], tf.bool)]
+        return (
+            tf.dynamic_stitch(rows, [other, plain]),
+            tf.dynamic_stitch(rows, is_plain),
+        )
 
-    def _tokenize(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        words = split_words(strings, self.do_lower_case)  # [N, (words)]
-        # The library's limit counts bytes, the original's characters.
-        is_long = (
-            tf.strings.length(words.flat_values, "UTF8_CHAR")
-            > vocab_lib.MAX_CHARS_PER_WORD
+    def _around_kept(
+        self,
+        strings: tf.Tensor,
+        tokenize: Callable[[tf.Tensor], word_pieces.Pieces],
+    ) -> word_pieces.Pieces:
+        """Returns `tokenize(strings)`, but with `kept_tokens` whole."""
+        if not self.kept_tokens:
+            return tokenize(strings)
+        segments = words.split_around(strings, self.kept_tokens)
+        texts = segments.flat_values  # [segments]
+        matches = texts[:, tf.newaxis] == tf.constant(self.kept_tokens)
+        is_kept = tf.reduce_any(matches, axis=1)
+        matches = tf.boolean_mask(matches, is_kept)  # [kept, tokens to keep]
+        # In characters, as offsets are.
+        lengths = tf.strings.length(
+            tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8"), "UTF8_CHAR"
         )
-        words = words.with_flat_values(
-            tf.where(is_long, "[UNK]", words.flat_values)
+        ends = tf.boolean_mask(lengths, is_kept)
+        kept = word_pieces.Pieces(
+            tf.gather(self._kept_ids, tf.argmax(matches, axis=1)),
+            tf.zeros_like(ends),
+            ends,
         )
-        pieces = self._pieces_of_words.tokenize(words)  # [N, (words), (pieces)]
-        return pieces.merge_dims(-2, -1)
+        # One piece in a segment that is kept, none in others.
+        num_kept = tf.cast(is_kept, tf.int64)
+        pieces = word_pieces.each(
+            lambda one, many: tf.concat(
+                [tf.RaggedTensor.from_row_lengths(one, num_kept), many], axis=1
+            ),
+            kept,
+            tokenize(tf.where(is_kept, "", texts)),
+        )  # [segments, (pieces)]
+        before = tf.cumsum(lengths, exclusive=True)  # [segments]
+        first = tf.gather(segments.row_starts(), segments.value_rowids())
+        before -= tf.gather(before, first)
+        before = tf.gather(before, pieces.ids.value_rowids())  # [pieces]
+        pieces = word_pieces.Pieces(
+            pieces.ids,
+            pieces.starts.with_values(pieces.starts.values + before),
+            pieces.ends.with_values(pieces.ends.values + before),
+        )
+        return word_pieces.each(
+            lambda rows: segments.with_values(rows).merge_dims(1, 2), pieces
+        )
 
     def basic_split(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Returns words before WordPiece, [N, (words)] string."""
-        return split_words(_check_rank(strings), self.do_lower_case)
+        return words.split_words(_check_rank(strings), self.do_lower_case)
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins tokens with spaces, and `##` pieces to what stands before.
@@ -183,12 +225,18 @@ class BertTokenizer(tf.Module):
         return tf.strings.regex_replace(joined, " ##", "")
 
 
-def _fast_wordpiece(
-    entries: Sequence[str], **settings
-) -> tf_text.FastWordpieceTokenizer:
-    return tf_text.FastWordpieceTokenizer(
-        vocab=entries,
-        token_out_type=tf.int32,
-        unknown_token="[UNK]",
-        **settings,
-    )
+def _check_kept(
+    kept_tokens: Sequence[str], ids: Mapping[str, int], vocab_file: str
+) -> None:
+    if isinstance(kept_tokens, str):
+        raise ValueError(
+            f"kept_tokens is the string {kept_tokens!r}; pass a tuple of "
+            f"strings, such as ({kept_tokens!r},)."
+        )
+    unknown = [token for token in kept_tokens if token not in ids]
+    if unknown:
+        raise ValueError(
+            f"kept_tokens has {', '.join(map(repr, unknown))}, which is no "
+            f"entry of {vocab_file}, so it has no id. Keep entries only, such "
+            "as vocab.SPECIAL_TOKENS, or add it to the vocabulary."
+        )

@@ -66,11 +66,11 @@ def count_words(
     # Here, because learning from counted words should not cost these imports.
     import tensorflow as tf
 
-    from tfrecords import tokenizer
+    from tfrecords import words as words_lib
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def count(batch):
-        words = tokenizer.split_words(batch, do_lower_case).flat_values
+        words = words_lib.split_words(batch, do_lower_case).flat_values
         return tf.unique_with_counts(words)
 
     words: collections.Counter[str] = collections.Counter()

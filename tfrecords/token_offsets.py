@@ -1,0 +1,103 @@
+"""Places in bytes of cleaned strings -> places in characters as typed.
+
+Cleaning drops characters, strips accents and splits characters in several. What
+it makes of one does not depend on the others, but for a sigma, whose two small
+letters are equally long, and for the order of a few marks, which keep the
+places. So each character is cleaned alone to see how many come of it:
+
+  typed       İ   s   t   .   e   U+0301  U+200B  가           N strings, T
+  cleaned     i   s   t   .   e                   U+1100 U+1161    characters
+  come of it  1   1   1   1   1   0       0       2
+  ends        1   2   3   4   6                   8
+
+An accent that is dropped belongs to the character before it, so that e ends
+behind it. What is no text, such as U+200B, belongs to no character.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+Function = Callable[[tf.Tensor], tf.Tensor]
+
+
+def _count_bytes(points: tf.Tensor) -> tf.Tensor:
+    """Returns how many bytes of UTF-8 each code point takes."""
+    more = [
+        tf.cast(points >= first, tf.int32) for first in (0x80, 0x800, 1 << 16)
+    ]
+    return 1 + tf.add_n(more)
+
+
+def _count_cleaned(
+    points: tf.Tensor, drop: Function, clean: Function
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns of each code point how many come of it, and if it is an accent.
+
+    [T] int32 -> [T] int32, [T] bool.
+    """
+    # A text has many characters but few different ones.
+    different, index = tf.unique(points)
+    alone = tf.strings.unicode_encode(different[:, tf.newaxis], "UTF-8")
+    counts = tf.strings.length(clean(alone), "UTF8_CHAR")
+    is_accent = (counts == 0) & (tf.strings.length(drop(alone)) > 0)
+    return tf.gather(counts, index), tf.gather(is_accent, index)
+
+
+def _find_ends(
+    row: tf.Tensor, counts: tf.Tensor, is_accent: tf.Tensor
+) -> tf.Tensor:
+    """Returns where each character ends, its dropped accents included, [T]."""
+    is_base = counts > 0
+    # A group is a character and all before the next one in its string.
+    group = tf.cumsum(tf.cast(is_base, tf.int32)) + row
+    behind = tf.range(1, tf.size(counts) + 1)
+    ends = tf.math.segment_max(tf.where(is_base | is_accent, behind, 0), group)
+    return tf.gather(ends, group)
+
+
+def in_characters(
+    typed: tf.Tensor,
+    cleaned: tf.Tensor,
+    starts: tf.RaggedTensor,
+    ends: tf.RaggedTensor,
+    drop: Function,
+    clean: Function,
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Finds the tokens of cleaned strings in the strings as typed.
+
+    Args:
+      typed: [N] string.
+      cleaned: [N] string, `clean(typed)`.
+      starts: [N, (tokens)] int32, in bytes of `cleaned`.
+      ends: the same, exclusive; no token is empty.
+      drop: [N] string -> [N] string without what is no text.
+      clean: [N] string -> [N] string, `drop` and more.
+
+    Returns:
+      starts, ends: [N, (tokens)] int32, in characters of `typed` as Python's
+      `decode("utf-8", "replace")` gives them, end exclusive. A token that is
+      a part of one character, such as a Hangul consonant, has all of it.
+    """
+    points = tf.strings.unicode_decode(typed, "UTF-8")  # [N, (characters)]
+    row = tf.cast(points.value_rowids(), tf.int32)
+    counts, is_accent = _count_cleaned(points.flat_values, drop, clean)
+    character_ends = _find_ends(row, counts, is_accent)
+
+    # Of each byte of the cleaned strings, the character it comes from.
+    origins = tf.repeat(tf.range(tf.size(counts)), counts)
+    widths = _count_bytes(
+        tf.strings.unicode_decode(cleaned, "UTF-8").flat_values
+    )
+    origins = tf.repeat(origins, widths)
+    byte_starts = tf.cumsum(tf.strings.length(cleaned), exclusive=True)
+
+    row = starts.value_rowids()  # [tokens]
+    byte_starts = tf.gather(byte_starts, row)
+    row_starts = tf.gather(tf.cast(points.row_starts(), tf.int32), row)
+    first = tf.gather(origins, byte_starts + starts.flat_values)
+    last = tf.gather(origins, byte_starts + ends.flat_values - 1)
+    return (
+        starts.with_values(first - row_starts),
+        ends.with_values(tf.gather(character_ends, last) - row_starts),
+    )

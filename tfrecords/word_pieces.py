@@ -1,0 +1,115 @@
+"""Cleaned strings -> ids of WordPiece entries, and where each piece stands.
+
+google-research/bert tokenization.py: WordpieceTokenizer. N strings.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from tfrecords import vocab, words
+
+
+class Pieces(NamedTuple):
+    """What strings fall into; each [N, (tokens)] int32.
+
+    Attributes:
+      ids: of vocabulary entries.
+      starts, ends: where in its string a piece stands, end exclusive.
+    """
+
+    ids: tf.RaggedTensor
+    starts: tf.RaggedTensor
+    ends: tf.RaggedTensor
+
+
+def each(function: Callable[..., tf.RaggedTensor], *pieces: Pieces) -> Pieces:
+    """Returns `function` of all ids, of all starts and of all ends."""
+    return Pieces(*map(function, *pieces))
+
+
+def partition(is_second: tf.Tensor) -> list[tf.Tensor]:
+    """Returns the rows where `is_second` [N] is false, and where it is true."""
+    rows = tf.range(tf.size(is_second))
+    return tf.dynamic_partition(rows, tf.cast(is_second, tf.int32), 2)
+
+
+class WordPieces(tf.Module):
+    """Splits words into the longest entries from the left.
+
+    Args:
+      entries: the vocabulary; one is "[UNK]".
+
+    Call arguments:
+      cleaned: [N] string, from `words.clean`.
+      is_plain: [N] bool, `words.is_plain(cleaned)`.
+
+    Returns:
+      Pieces, places in bytes of `cleaned`. A word that no entries make up, or
+      of more than 200 characters, is [UNK].
+    """
+
+    def __init__(self, entries: Sequence[str]):
+        super().__init__()
+        # The ops run on the CPU; so must their tables be there.
+        with tf.device("CPU"):
+            # Splits at spaces and punctuation by itself.
+            self._plain = _fast_wordpiece(
+                entries, max_bytes_per_word=vocab.MAX_CHARS_PER_WORD
+            )
+            self._words = _fast_wordpiece(
+                entries,
+                # A character has four bytes at most.
+                max_bytes_per_word=4 * vocab.MAX_CHARS_PER_WORD,
+                no_pretokenization=True,
+            )
+
+    def __call__(self, cleaned: tf.Tensor, is_plain: tf.Tensor) -> Pieces:
+        """Returns the pieces; see the class."""
+        rows = partition(is_plain)
+        other, plain = (tf.gather(cleaned, row) for row in rows)
+        order = tf.math.invert_permutation(tf.concat(rows, axis=0))
+        return each(
+            lambda *parts: tf.gather(tf.concat(parts, axis=0), order),
+            self._split(other),
+            _to_pieces(self._plain.tokenize_with_offsets(plain)),
+        )
+
+    def _split(self, cleaned: tf.Tensor) -> Pieces:
+        found, places = words.split(cleaned)  # [N, (words)]
+        word = found.flat_values
+        # The library's limit counts bytes, the original's characters.
+        lengths = tf.strings.length(word, "UTF8_CHAR")
+        is_long = lengths > vocab.MAX_CHARS_PER_WORD
+        pieces = _to_pieces(
+            self._words.tokenize_with_offsets(tf.where(is_long, "[UNK]", word))
+        )  # [words, (pieces)]
+        of_word = pieces.ids.value_rowids()  # [pieces]
+        place = tf.gather(tf.cast(places.flat_values, tf.int32), of_word)
+        end = tf.where(is_long, tf.strings.length(word), 0)
+        end = tf.maximum(pieces.ends.values, tf.gather(end, of_word))
+        pieces = Pieces(
+            pieces.ids,
+            pieces.starts.with_values(pieces.starts.values + place),
+            pieces.ends.with_values(end + place),
+        )
+        return each(
+            lambda rows: found.with_values(rows).merge_dims(1, 2), pieces
+        )
+
+
+def _to_pieces(found: tuple) -> Pieces:
+    return each(lambda ragged: tf.cast(ragged, tf.int32), Pieces(*found))
+
+
+def _fast_wordpiece(
+    entries: Sequence[str], **settings
+) -> tf_text.FastWordpieceTokenizer:
+    return tf_text.FastWordpieceTokenizer(
+        vocab=entries,
+        token_out_type=tf.int32,
+        unknown_token="[UNK]",
+        **settings,
+    )

@@ -1,0 +1,163 @@
+"""Strings -> words, by the rules of the original's BasicTokenizer.
+
+google-research/bert tokenization.py, as ops that run in tf.data and inside a
+SavedModel alike. N strings.
+
+Every code point that Python's unicodedata assigns is treated as by the original
+on Unicode 14 (Python 3.11), alone and within words; a test tries them all.
+What is known to differ:
+
+- Code points that the original's Python does not assign are letters to it. The
+  tables of TensorFlow are newer: of those without a meaning in Unicode 14 they
+  take 30 for punctuation or format, such as U+11F43, and 55 more for accents,
+  such as U+1E08F.
+- A capital sigma beside one of 301 marks and letters that Unicode 14 brought or
+  changed, as in U+03A3 U+0898 U+03B1: whether it ends its word is decided by an
+  ICU that knows Unicode 13.
+- Python 3.10 has Unicode 13: there U+1734 is an accent, and the capitals of
+  `_NEW_CAPITALS` have no small letters.
+"""
+
+import re
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+# Strings of which cleaning only lowers ASCII letters, and whose words are
+# ASCII: nine of ten in English, and most in Chinese. FastWordpieceTokenizer
+# alone splits them as the original does, in half the time. Beside ASCII, spaces
+# and characters that stand alone and have neither case nor decomposition.
+_PLAIN = (
+    r"[\t\n\r -~\x{A0}\x{A1}\x{A7}\x{AB}\x{B7}\x{BB}\x{BF}"
+    r"\x{2002}-\x{200A}\x{2010}-\x{2027}\x{2030}-\x{2043}"
+    r"\x{3000}-\x{3003}\x{3008}-\x{3011}\x{3014}-\x{301B}"
+    r"\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}"
+    r"\x{FF01}\x{FF08}-\x{FF0A}\x{FF0C}-\x{FF0F}"
+    r"\x{FF1A}\x{FF1B}\x{FF1F}]*"
+)
+# tokenization.py: _is_control (\t, \n and \r are space), and U+FFFD.
+_DROPPED = r"[\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\p{Cf}\x{FFFD}]+"
+_ACCENTS = r"\p{Mn}+"
+# str.split() also splits at the line and paragraph separators, so all of Z.
+_SPACE = r"[\t\n\r\p{Z}]+"
+# tokenization.py: _is_punctuation counts all ASCII symbols, such as $ and ^.
+_PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
+# tokenization.py: _is_chinese_char.
+_CHINESE = (
+    r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
+    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}"
+    r"\x{2F800}-\x{2FA1F}"
+)
+_ALONE = f"[{_PUNCTUATION}{_CHINESE}]"
+# First, last, and how far their small letters are: the capitals that Unicode 14
+# brought. The ICU that lowers knows Unicode 13.
+_NEW_CAPITALS = (
+    (0x2C2F, 0x2C2F, 0x30),
+    (0xA7C0, 0xA7C0, 1),
+    (0xA7D0, 0xA7D0, 1),
+    (0xA7D6, 0xA7D6, 1),
+    (0xA7D8, 0xA7D8, 1),
+    (0x10570, 0x1057A, 0x27),
+    (0x1057C, 0x1058A, 0x27),
+    (0x1058C, 0x10592, 0x27),
+    (0x10594, 0x10595, 0x27),
+)
+
+
+def drop(strings: tf.Tensor) -> tf.Tensor:
+    """Drops invalid bytes and what is not text; no character becomes another.
+
+    Every other rule sees valid UTF-8.
+    """
+    strings = tf.strings.unicode_transcode(
+        strings, "UTF-8", "UTF-8", errors="ignore"
+    )
+    return tf.strings.regex_replace(strings, _DROPPED, "")
+
+
+def _lower_new_capitals(strings: tf.Tensor) -> tf.Tensor:
+    points = tf.strings.unicode_decode(strings, "UTF-8")  # [N, (characters)]
+    flat = points.flat_values
+    for first, last, distance in _NEW_CAPITALS:
+        is_capital = (first <= flat) & (flat <= last)
+        flat = tf.where(is_capital, flat + distance, flat)
+    return tf.strings.unicode_encode(points.with_flat_values(flat), "UTF-8")
+
+
+def _lower(strings: tf.Tensor) -> tf.Tensor:
+    # ASCII first and by bytes: ICU alone would turn I into a dotless i where
+    # the machine's language is Turkish.
+    strings = tf.strings.lower(tf.strings.lower(strings), "utf-8")
+    ranges = "".join(
+        rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last, _ in _NEW_CAPITALS
+    )
+    has_new = tf.strings.regex_full_match(strings, f"(?s).*[{ranges}].*")
+    return tf.cond(
+        tf.reduce_any(has_new),
+        lambda: _lower_new_capitals(strings),
+        lambda: strings,
+    )
+
+
+def clean(strings: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
+    """Drops what is not text and, if asked, case and accents."""
+    strings = drop(strings)
+    if not do_lower_case:
+        return strings
+    strings = tf_text.normalize_utf8(_lower(strings), "NFD")
+    return tf.strings.regex_replace(strings, _ACCENTS, "")
+
+
+def split(cleaned: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Splits at space, and around each punctuation and Chinese character.
+
+    Args:
+      cleaned: [N] string, from `clean`.
+
+    Returns:
+      Words [N, (words)] string, and where each starts, int64 in bytes.
+    """
+    words, starts, _ = tf_text.regex_split_with_offsets(
+        cleaned, f"{_SPACE}|{_ALONE}", _ALONE
+    )
+    return words, starts
+
+
+def split_words(strings: tf.Tensor, do_lower_case: bool) -> tf.RaggedTensor:
+    """Splits strings into the words that WordPiece splits further.
+
+    Args:
+      strings: [N] string, UTF-8; invalid bytes are dropped.
+      do_lower_case: whether to lower case and to strip accents.
+
+    Returns:
+      [N, (words)] string.
+    """
+    words, _ = split(clean(strings, do_lower_case))
+    return words
+
+
+def split_around(strings: tf.Tensor, tokens: Sequence[str]) -> tf.RaggedTensor:
+    """Splits before and after each occurrence of tokens, and drops nothing.
+
+      strings   "the [MASK], [SEP]"
+      tokens    "[MASK]" "[SEP]"
+      returns   "the " "[MASK]" ", " "[SEP]"
+
+    Args:
+      strings: [N] string.
+      tokens: of two that start at one place, the longer is taken.
+
+    Returns:
+      [N, (segments)] string; none of a string that is empty.
+    """
+    # RE2 takes the first alternative that fits.
+    longest_first = sorted(tokens, key=len, reverse=True)
+    pattern = "|".join(map(re.escape, longest_first))
+    return tf_text.regex_split(strings, pattern, pattern)
+
+
+def is_plain(strings: tf.Tensor) -> tf.Tensor:
+    """Says of [N] strings which `_PLAIN` describes, [N] bool."""
+    return tf.strings.regex_full_match(strings, _PLAIN)
