@@ -37,6 +37,7 @@ SCRIPTS = [
     "make_glue_records",
     "run_pretraining",
     "run_glue",
+    "convert_checkpoint",
     "export_savedmodel",
     "predict",
     "quickstart",

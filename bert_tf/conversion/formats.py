@@ -1,4 +1,4 @@
-"""Checkpoint of any format -> Checkpoint, told apart by looking -> any format.
+"""Checkpoint of any format, told apart by looking -> any other format.
 
 Each format is a module with the same names:
 
@@ -6,22 +6,45 @@ Each format is a module with the same names:
     read(path)                -> Checkpoint; ValueErrors that name the path
     write(checkpoint, folder) fills a folder of `whole_files.whole_folder`
     table(config, task, num_labels)  its rename table
-    PEER                      the source implementation, by name and, where
-                              pip has it, how to install it
+    PEER                      the source implementation, by name
     reference_outputs(path, batch)   what the source implementation computes
                               from `parity.batch`, or None where it is not
                               installed: by the names of `parity.outputs`,
                               any of them
 """
 
+import dataclasses
 import os
 
-from bert_tf.conversion import checkpoint, google
+from absl import logging
 
+from bert_tf import checkpoints, model_folders
+from bert_tf.conversion import checkpoint, google, parity
+from tfrecords import whole_files
+
+OURS = "bert_tf"
 # By name, as typed; a path is of the first that knows it.
 FORMATS = {
-    "bert_tf": checkpoint,
+    OURS: checkpoint,
     "google": google,
+}
+EXPECTED = {
+    OURS: "model.safetensors, model.json and bert_config.json, or the "
+    "output_dir of a run",
+    "google": "bert_model.ckpt.index, bert_model.ckpt.data-00000-of-00001 "
+    "(or those of another prefix), bert_config.json and vocab.txt",
+    "hugging_face": "config.json, model.safetensors or pytorch_model.bin, and "
+    "vocab.txt or tokenizer.json",
+    "model_garden": "a TensorFlow 2 checkpoint, ckpt-1.index and "
+    "ckpt-1.data-00000-of-00001",
+    "keras_hub": "config.json, model.weights.h5 and the tokenizer's assets",
+}
+# What hidden_act says, since "gelu" is not the same function everywhere.
+ACTIVATIONS = {
+    "gelu": "GELU by tanh, the original's gelu",
+    "gelu_erf": "GELU by erf, what Hugging Face calls gelu",
+    "relu": "ReLU",
+    "tanh": "tanh",
 }
 
 
@@ -31,14 +54,151 @@ def detect(path: str) -> str:
     Raises:
       ValueError: if nothing is there, or nothing known.
     """
-    if not os.path.exists(path) and not google.is_there(path):
-        raise ValueError(f"{path} is not there.")
     for name, module in FORMATS.items():
         if module.is_there(path):
             return name
-    raise ValueError(f"{path} holds no model of a format known here.")
+    if not os.path.exists(path):
+        raise ValueError(
+            f"{path} is not there. Give the folder of a model; names are not "
+            "looked up on any site."
+        )
+    raise ValueError(
+        f"{path} holds no model: expected one of\n"
+        + "\n".join(f"  {name}: {EXPECTED[name]}" for name in FORMATS)
+        + "\nGive the folder that holds these files."
+    )
 
 
-def read(path: str) -> checkpoint.Checkpoint:
-    """Reads a checkpoint of any format."""
-    return FORMATS[detect(path)].read(path)
+def read(path: str, hidden_act: str | None = None) -> checkpoint.Checkpoint:
+    """Reads a checkpoint of any format.
+
+    Args:
+      path: folder, or the prefix of a TensorFlow checkpoint.
+      hidden_act: to use in place of the source's own.
+
+    Raises:
+      ValueError: if it is of no known format, or does not fit its config.
+    """
+    name = detect(path)
+    found = FORMATS[name].read(path)
+    own = found.config.hidden_act
+    if hidden_act in (None, own):
+        logging.info(
+            "hidden_act %s, as the source has it: %s", own, ACTIVATIONS[own]
+        )
+    else:
+        logging.warning(
+            "hidden_act %s, not the source's %s: %s. Outputs differ from "
+            "those of the source",
+            hidden_act,
+            own,
+            ACTIVATIONS[hidden_act],
+        )
+    return dataclasses.replace(
+        found,
+        config=dataclasses.replace(found.config, hidden_act=hidden_act or own),
+        source=f"{name} {os.path.abspath(path)}",
+    )
+
+
+def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
+    """Raises ValueError if something would be lost in `output_dir`."""
+    source, target = os.path.realpath(path), os.path.realpath(output_dir)
+    if os.path.commonpath([source, target]) == target:
+        raise ValueError(
+            f"{output_dir} holds the source, {path}, which would be replaced. "
+            "Choose another folder."
+        )
+    if not os.path.exists(output_dir) or (
+        os.path.isdir(output_dir) and not os.listdir(output_dir)
+    ):
+        return
+    if not overwrite:
+        raise ValueError(
+            f"{output_dir} is there already. Choose a new folder, or pass "
+            "--overwrite to replace it."
+        )
+    # Only what a conversion can have written is replaced.
+    detect(output_dir)
+
+
+def convert(
+    path: str,
+    to: str,
+    output_dir: str,
+    hidden_act: str | None = None,
+    *,
+    overwrite: bool = False,
+    compare: bool = True,
+) -> list[str]:
+    """Writes a checkpoint in another format, whole or not at all.
+
+    What was written is read back and compared with the source, bit for bit.
+
+    Args:
+      path: as for `read`.
+      to: a key of `FORMATS`.
+      output_dir: folder to write.
+      hidden_act: as for `read`.
+      overwrite: whether to replace a model that is there.
+      compare: whether to compute outputs too, and compare them with those of
+        the source's and the target's own implementations, if installed.
+
+    Returns:
+      The report, line by line.
+
+    Raises:
+      ValueError: if the source cannot be read, the other format cannot hold
+        it, or anything was lost; then nothing is left.
+    """
+    _check_free(path, output_dir, overwrite)
+    given = read(path, hidden_act)
+    with whole_files.whole_folder(os.path.normpath(output_dir)) as folder:
+        FORMATS[to].write(given, folder)
+        found = FORMATS[to].read(folder)
+        report = [
+            f"{given.source} -> {to} {output_dir}",
+            f"task {given.task}, hidden_act {found.config.hidden_act}",
+            *(f"note: {note}" for note in given.notes),
+            *parity.tensor_lines(given, found),
+            *parity.check_lossless(given, found),
+        ]
+        if compare:
+            sides = [
+                ("source", path, FORMATS[detect(path)]),
+                ("target", folder, FORMATS[to]),
+            ]
+            report += parity.peer_lines(
+                found, [side for side in sides if side[2] is not checkpoint]
+            )
+    return report
+
+
+def as_model_folder(path: str, folder: str) -> str:
+    """Returns a model folder of ours for a checkpoint of any format.
+
+    Args:
+      path: a run or model folder of ours, which is the answer itself, or a
+        checkpoint of another format.
+      folder: where to keep what becomes of it; if it is there from an earlier
+        call with the same path, that is the answer.
+
+    Raises:
+      ValueError: as `convert`.
+    """
+    description = os.path.join(folder, model_folders.DESCRIPTION)
+    if os.path.isfile(description):
+        source = whole_files.read_json(description).get("source", "")
+        if source.partition(" ")[2] == os.path.abspath(path):
+            logging.info(
+                "%s is %s as converted before; remove it to convert again",
+                folder,
+                path,
+            )
+            return folder
+    if detect(path) == OURS:
+        return checkpoints.find(path)
+    report = convert(path, OURS, folder, overwrite=True, compare=False)
+    for line in report:
+        logging.info("%s", line)
+    return folder

@@ -255,7 +255,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         raise ValueError(
             f"{checkpoint.source} has hidden_act=gelu_erf, which the original "
             "does not know: its gelu is by tanh. To write it as that, with "
-            "outputs that differ a little, give hidden_act=gelu."
+            "outputs that differ a little, give --hidden_act=gelu."
         )
     named = renaming.to_theirs(
         _with_slots(table(config, checkpoint.task, len(checkpoint.labels))),

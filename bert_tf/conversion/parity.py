@@ -1,0 +1,240 @@
+"""Checkpoint before and after a conversion -> a report of what is the same.
+
+Letters: B batch, S sequence, H hidden, P predictions, L layers.
+"""
+
+import collections
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import config as bert_config
+from bert_tf.conversion import checkpoint as checkpoint_lib
+
+Outputs = Mapping[str, np.ndarray]
+
+# Weights that an output of ours reads; without them it means nothing.
+_NEEDS = {
+    "pooled_output": ("encoder/pooler/",),
+    "next_sentence_logits": ("encoder/pooler/", "next_sentence/"),
+    "masked_lm_logits": ("masked_lm/",),
+}
+
+
+def batch(config: bert_config.BertConfig, task: str) -> dict[str, np.ndarray]:
+    """Returns a fixed batch with padding and two segments.
+
+    Returns:
+      `input_word_ids`, `input_mask` and `input_type_ids`, int32 [4, S], or
+      [2, 2, S] for multiple choice; S is 16, or less where the model reads no
+      more. For pre-training `masked_lm_positions` too, int32 [4, P].
+    """
+    tokens = min(16, config.max_position_embeddings)
+    lengths = np.array([tokens, tokens - tokens // 4, (tokens + 1) // 2, 1])
+    mask = np.arange(tokens) < lengths[:, None]  # [4, S]
+    # 7919 is a prime: neighbours are far apart in the vocabulary.
+    words = (1 + 7919 * np.arange(4 * tokens)) % config.vocab_size
+    types = np.arange(tokens) >= lengths[:, None] // 2
+    found = {
+        "input_word_ids": words.reshape(4, tokens) * mask,
+        "input_mask": mask,
+        "input_type_ids": types * mask * (config.type_vocab_size > 1),
+    }
+    if task == "multiple_choice":
+        found = {n: x.reshape(2, 2, tokens) for n, x in found.items()}
+    if task == "pretraining":
+        found["masked_lm_positions"] = np.stack([0 * lengths, lengths - 1], 1)
+    return {name: x.astype(np.int32) for name, x in found.items()}
+
+
+def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
+    """Returns what our model computes with a checkpoint's weights.
+
+    What needs a weight that the checkpoint lacks is left out.
+
+    Args:
+      checkpoint: whose weights to take.
+      inputs: from `batch`.
+
+    Returns:
+      `encoder_outputs_0` and so on, `sequence_output` [B, S, H],
+      `pooled_output` [B, H], and what the task's model returns; for multiple
+      choice B counts every choice.
+    """
+    model = checkpoint_lib.build_model(checkpoint)
+    inputs = {name: tf.constant(x) for name, x in inputs.items()}
+    rows = {
+        name: tf.reshape(x, [-1, x.shape[-1]]) for name, x in inputs.items()
+    }
+    found = model.encoder(rows)
+    values = {
+        f"encoder_outputs_{i}": layer
+        for i, layer in enumerate(found.encoder_outputs)
+    } | {
+        "sequence_output": found.sequence_output,
+        "pooled_output": found.pooled_output,
+    }
+    values |= model(inputs)
+    missing = checkpoint.missing()
+    return {
+        name: np.asarray(value)
+        for name, value in values.items()
+        if not any(
+            weight.startswith(_NEEDS.get(name, ())) for weight in missing
+        )
+    }
+
+
+def differences(ours: Outputs, theirs: Outputs) -> dict[str, float]:
+    """Returns the largest absolute difference of each output of both.
+
+    Raises:
+      ValueError: if one has another shape there.
+    """
+    for name in set(ours) & set(theirs):
+        if ours[name].shape != theirs[name].shape:
+            raise ValueError(
+                f"{name} is {ours[name].shape} here and {theirs[name].shape} "
+                "there: the converted model is another one."
+            )
+    return {
+        name: float(np.max(np.abs(ours[name] - theirs[name])))
+        for name in ours
+        if name in theirs
+    }
+
+
+def _bits(tensor: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
+
+
+def _is_same(given: np.ndarray, found: np.ndarray) -> bool:
+    """Returns whether not a bit is lost, the other type notwithstanding."""
+    cast = given.astype(found.dtype)
+    return (
+        given.shape == found.shape
+        and np.array_equal(_bits(cast), _bits(found))
+        and np.array_equal(_bits(cast.astype(given.dtype)), _bits(given))
+    )
+
+
+def check_lossless(
+    given: checkpoint_lib.Checkpoint, found: checkpoint_lib.Checkpoint
+) -> list[str]:
+    """Compares a checkpoint with what was read back after it was written.
+
+    Returns:
+      Lines that say how many tensors are equal, and what the format cannot
+      hold: slots, step, labels, vocabulary, case, rates of dropout.
+
+    Raises:
+      ValueError: if a weight, or a slot of a format with slots, is not the
+        same bit for bit, or the model is another one.
+    """
+    pairs = [(given.tensors, found.tensors)]
+    if found.slots:
+        pairs += [(given.slots, found.slots)]
+    lines, count = [], 0
+    for before, after in pairs:
+        count += len(before)
+        lines += [f"  - lost:     {n}" for n in before if n not in after]
+        lines += [f"  + invented: {n}" for n in after if n not in before]
+        lines += [
+            f"  ! changed:  {name} {before[name].dtype} {before[name].shape} "
+            f"-> {after[name].dtype} {after[name].shape}"
+            for name in before
+            if name in after and not _is_same(before[name], after[name])
+        ]
+    was, is_now = given.config.to_dict(), found.config.to_dict()
+    decisive = [
+        name
+        for name in was
+        if was[name] != is_now[name]
+        and not name.endswith("_prob")
+        and name != "initializer_range"
+    ]
+    lines += [f"  ! {n}: {was[n]} -> {is_now[n]}" for n in decisive]
+    if given.task != found.task:
+        lines += [f"  ! task: {given.task} -> {found.task}"]
+    if lines:
+        raise ValueError(
+            f"{given.source} was written and read back, and is not the same:\n"
+            + "\n".join(lines)
+        )
+    kept = [f"read back: {count} tensors equal bit for bit"]
+    if given.slots and not found.slots:
+        kept += [f"not kept by this format: {len(given.slots)} optimizer slots"]
+    for name in ("step", "labels", "vocabulary", "do_lower_case"):
+        value = getattr(given, name)
+        if value != getattr(found, name):
+            shown = "" if name == "vocabulary" else f" {value}"
+            kept += [f"not kept by this format: {name}{shown}"]
+    return kept + [
+        f"not kept by this format: {n} {was[n]}; it says {is_now[n]}"
+        for n in was
+        if was[n] != is_now[n]
+    ]
+
+
+def _part(name: str) -> str:
+    """`encoder/layer_3/output_norm/beta` -> `encoder/layer_*`."""
+    if name.startswith(("m/", "v/")):
+        return f"Adam's {name[0]}"
+    parts = name.split("/")[: 2 if name.startswith("encoder/") else 1]
+    return re.sub(r"\d+$", "*", "/".join(parts))
+
+
+def tensor_lines(
+    given: checkpoint_lib.Checkpoint, found: checkpoint_lib.Checkpoint
+) -> list[str]:
+    """Returns a table of the tensors read, and all that has no partner."""
+    groups = collections.defaultdict(list)
+    for name, tensor in (given.tensors | given.slots).items():
+        groups[_part(name)].append(tensor)
+    lines = [f"{'read':20} {'tensors':>8} {'numbers':>12}  type"]
+    for part, tensors in groups.items():
+        types = sorted({str(tensor.dtype) for tensor in tensors})
+        numbers = sum(tensor.size for tensor in tensors)
+        lines += [
+            f"{part:20} {len(tensors):8} {numbers:12,}  {', '.join(types)}"
+        ]
+    for title, names in (
+        ("unused in the source", given.unused),
+        ("missing in the source", given.missing()),
+    ):
+        lines += [f"{title}: {len(names)}", *(f"  {name}" for name in names)]
+    changes = collections.Counter(
+        f"{tensor.dtype} -> {found.tensors[name].dtype}"
+        for name, tensor in given.tensors.items()
+        if tensor.dtype != found.tensors[name].dtype
+    )
+    lines += [f"types changed: {sum(changes.values())}"]
+    return lines + [f"  {change}: {n}" for change, n in changes.items()]
+
+
+def peer_lines(
+    found: checkpoint_lib.Checkpoint, peers: Sequence[tuple[str, str, object]]
+) -> list[str]:
+    """Returns how far our outputs are from those of other implementations.
+
+    Args:
+      found: what was written.
+      peers: whose checkpoint it is, its path and the format's module, of those
+        to compare with.
+    """
+    inputs = batch(found.config, found.task)
+    lines, ours = [], None
+    for whose, path, module in peers:
+        theirs = module.reference_outputs(path, inputs)
+        if theirs is None:
+            lines += [f"outputs not compared with the {whose}: {module.PEER}"]
+            continue
+        ours = ours or outputs(found, inputs)
+        lines += [f"largest difference to the {whose}, by {module.PEER}:"]
+        lines += [
+            f"  {name:22} {value:.2e}"
+            for name, value in differences(ours, theirs).items()
+        ]
+    return lines

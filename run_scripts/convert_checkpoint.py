@@ -1,0 +1,80 @@
+r"""Checkpoint of any format -> the same in another, and a report on both.
+
+    python -m run_scripts.convert_checkpoint \
+      --from=uncased_L-12_H-768_A-12 --to=bert_tf --output_dir=models/base
+    python -m run_scripts.convert_checkpoint \
+      --from=runs/sst-2 --to=google --output_dir=converted/sst-2
+
+Formats, told apart by looking: bert_tf, model and run folders of this project;
+google, the TF1 checkpoints of google-research/bert, by folder or by prefix such
+as runs/model.ckpt-1000. What was written is read back and compared bit for bit;
+if anything was lost, nothing stays. Adam's slots and the step go along where
+both formats have them.
+
+`gelu` is not the same function everywhere. The numbers of the source are kept;
+--hidden_act computes with another.
+"""
+
+from absl import flags
+
+from bert_tf.conversion import formats
+from run_scripts import common_flags
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_string(
+    "from",
+    None,
+    "Checkpoint to convert: a folder, or the prefix of a TensorFlow one.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_enum(
+    "to",
+    None,
+    list(formats.FORMATS),
+    "Format to write.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "output_dir",
+    None,
+    "Folder to write, whole or not at all.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_enum(
+    "hidden_act",
+    None,
+    list(formats.ACTIVATIONS),
+    "Activation to write instead of the source's own: "
+    + "; ".join(f"{name}: {text}" for name, text in formats.ACTIVATIONS.items())
+    + ".",
+    flag_values=FLAGS,
+)
+flags.DEFINE_bool(
+    "overwrite",
+    False,
+    "Replace the model in --output_dir, if there is one.",
+    flag_values=FLAGS,
+)
+common_flags.require(FLAGS, "from", "to", "output_dir")
+
+
+def main(argv: list[str]) -> None:
+    """Converts as the flags say, and prints the report."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    report = formats.convert(
+        FLAGS["from"].value,
+        FLAGS.to,
+        FLAGS.output_dir,
+        FLAGS.hidden_act,
+        overwrite=FLAGS.overwrite,
+    )
+    print("\n".join(report))
+
+
+def run() -> None:
+    """Runs `main` as a console command."""
+    common_flags.run(main)
+
+
+if __name__ == "__main__":
+    run()
