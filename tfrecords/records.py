@@ -232,9 +232,15 @@ class Records:
                     f"{on_disk!r}. Are these records of another task?"
                 )
             if found[on_disk] != int(np.prod(shape, dtype=int)):
+                wanted = " x ".join(
+                    f"{dimension}={size}"
+                    for dimension, size in zip(
+                        feature.shape, shape, strict=True
+                    )
+                )
                 raise ValueError(
                     f"{self.describe(0)} has {found[on_disk]} values of "
-                    f"{on_disk!r}; {feature.shape} is {shape} here. Set the "
+                    f"{on_disk!r}, wanted is {wanted or 'one'}. Set the "
                     "flag of that name to what the records were made with, "
                     "or make them again."
                 )

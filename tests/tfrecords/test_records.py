@@ -128,8 +128,8 @@ def test_records_that_fit_pass_the_check(folder):
     [
         (
             {"sizes": SIZES | {"max_seq_length": 16}},
-            r"train-00000.*record 0.*has 8 values of 'input_word_ids'; "
-            r".*is \(16,\) here",
+            r"train-00000.*record 0.*has 8 values of 'input_word_ids', "
+            "wanted is max_seq_length=16",
         ),
         (
             {"sizes": SIZES | {"max_predictions_per_seq": 5}},
