@@ -133,9 +133,7 @@ def test_decay_spares_biases_and_layer_norm_and_nothing_else(tiny_config, make):
         # LAMB makes the update, all of it decay here, as long as the weight.
         change = 0.5 * (0.01 if make is optimization.AdamW else 1.0)
         expected = 1.0 if spared else 1.0 - change
-        np.testing.assert_allclose(
-            value, [expected], rtol=1e-6, err_msg=name
-        )
+        np.testing.assert_allclose(value, [expected], rtol=1e-6, err_msg=name)
 
 
 def test_the_rate_at_start_in_warmup_after_it_and_at_the_end():
