@@ -1,0 +1,37 @@
+"""Random weights -> Checkpoints of any task, for tests of every format."""
+
+import numpy as np
+import pytest
+
+LABELS = ("no", "maybe", "yes")
+
+
+@pytest.fixture
+def make_checkpoint(tiny_config):
+    """Returns a Checkpoint of a task; `lacking` starts names to leave out."""
+    from bert_tf.conversion import checkpoint
+
+    def make(task, lacking=(), config=tiny_config, **settings):
+        labels = LABELS if task in ("classification", "tagging") else ()
+        rng = np.random.default_rng(3)
+        tensors = {
+            name: rng.normal(0, 0.1, shape).astype(np.float32)
+            for name, shape in checkpoint.shapes(
+                config, task, len(labels)
+            ).items()
+        }
+        tensors = {
+            name: tensor
+            for name, tensor in tensors.items()
+            if not name.startswith(tuple(lacking))
+        }
+        return checkpoint.Checkpoint(
+            source="test",
+            config=config,
+            task=task,
+            labels=labels,
+            tensors=tensors,
+            **settings,
+        )
+
+    return make
