@@ -19,7 +19,7 @@ import os
 from absl import logging
 
 from bert_tf import checkpoints, model_folders
-from bert_tf.conversion import checkpoint, google, parity
+from bert_tf.conversion import checkpoint, google, hugging_face, parity
 from tfrecords import whole_files
 
 OURS = "bert_tf"
@@ -27,6 +27,7 @@ OURS = "bert_tf"
 FORMATS = {
     OURS: checkpoint,
     "google": google,
+    "hugging_face": hugging_face,
 }
 EXPECTED = {
     OURS: "model.safetensors, model.json and bert_config.json, or the "

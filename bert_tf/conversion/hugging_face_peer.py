@@ -1,0 +1,117 @@
+"""Hugging Face folder, a batch -> what transformers itself computes from them.
+
+Letters: B batch, N choices, S sequence, H hidden, P predictions, V vocabulary.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from absl import logging
+
+PEER = "transformers (pip install transformers torch)"
+# Output of their class -> ours. "logits" is many things there.
+_HEADS = {
+    "BertForPreTraining": {
+        "prediction_logits": "masked_lm_logits",
+        "seq_relationship_logits": "next_sentence_logits",
+    },
+    "BertForMaskedLM": {"logits": "masked_lm_logits"},
+    "BertForNextSentencePrediction": {"logits": "next_sentence_logits"},
+    "BertForQuestionAnswering": {
+        "start_logits": "start_logits",
+        "end_logits": "end_logits",
+    },
+    "BertModel": {},
+}
+
+
+def _load(folder: str, architecture: str, has_pooler: bool):
+    """Returns a model with every weight from the folder, or None."""
+    import transformers
+
+    settings = {}
+    if architecture == "BertModel":
+        settings["add_pooling_layer"] = has_pooler
+    model, found = getattr(transformers, architecture).from_pretrained(
+        folder,
+        output_loading_info=True,
+        local_files_only=True,
+        attn_implementation="eager",
+        **settings,
+    )
+    if found["missing_keys"]:
+        logging.warning(
+            "transformers %s does not find %s in %s; it is not compared",
+            transformers.__version__,
+            ", ".join(sorted(found["missing_keys"])),
+            folder,
+        )
+        return None
+    return model.eval().float()
+
+
+def _heads(
+    architecture: str, task: str, found, batch: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Returns a class's own outputs by our names."""
+    names = _HEADS.get(architecture, {"logits": "logits"})
+    heads = {ours: found[theirs].numpy() for theirs, ours in names.items()}
+    if "masked_lm_logits" in heads:
+        # It has them for every token, [B, S, V].
+        positions = batch["masked_lm_positions"][..., None]
+        heads["masked_lm_logits"] = np.take_along_axis(
+            heads["masked_lm_logits"], positions, axis=1
+        )  # [B, P, V]
+    if task == "regression":
+        return {"predictions": heads["logits"][:, 0]}  # [B]
+    return heads
+
+
+def outputs(
+    folder: str,
+    architecture: str,
+    task: str,
+    has_pooler: bool,
+    batch: Mapping[str, np.ndarray],
+) -> dict[str, np.ndarray] | None:
+    """Returns what transformers computes in float32, without dropout.
+
+    Args:
+      folder: with config.json and weights.
+      architecture: class of transformers.
+      task: a key of `task_models.TASK_MODELS`.
+      has_pooler: whether the folder has a pooler.
+      batch: inputs of the task's model, see `parity.batch`.
+
+    Returns:
+      Arrays by the names of `parity.outputs`, those that the class has; None
+      if transformers or torch is not installed, or finds a weight missing.
+    """
+    try:
+        import torch
+        import transformers  # noqa: F401 (whether it is there)
+    except ImportError:
+        return None
+    model = _load(folder, architecture, has_pooler)
+    if model is None:
+        return None
+    inputs = {
+        theirs: torch.from_numpy(batch[ours]).long()
+        for theirs, ours in (
+            ("input_ids", "input_word_ids"),
+            ("attention_mask", "input_mask"),
+            ("token_type_ids", "input_type_ids"),
+        )
+    }
+    rows = {name: x.reshape(-1, x.shape[-1]) for name, x in inputs.items()}
+    with torch.no_grad():
+        encoder = getattr(model, "bert", model)
+        encoded = encoder(**rows, output_hidden_states=True)
+        found = model(**inputs)
+    values = {
+        f"encoder_outputs_{i}": layer.numpy()
+        for i, layer in enumerate(encoded.hidden_states[1:])
+    } | {"sequence_output": encoded.last_hidden_state.numpy()}
+    if encoded.pooler_output is not None:
+        values["pooled_output"] = encoded.pooler_output.numpy()
+    return values | _heads(architecture, task, found, batch)

@@ -1,0 +1,80 @@
+"""Sentence-transformers folder -> folder of the BERT inside, what is around it.
+
+Such a folder has `modules.json`: a Transformer, a Pooling and maybe more, each
+in a folder of its own or, the first, beside it.
+"""
+
+import os
+
+from tfrecords import whole_files
+
+MODULES = "modules.json"
+_POOLING_PREFIX = "pooling_mode_"
+
+
+def is_there(path: str) -> bool:
+    """Returns whether a folder is one of sentence-transformers."""
+    return os.path.isfile(os.path.join(path, MODULES))
+
+
+def _modules(path: str) -> list[tuple[str, str]]:
+    """Returns the kind and the folder of each module, in order."""
+    file = os.path.join(path, MODULES)
+    listed = whole_files.read_json(file)
+    if not isinstance(listed, list) or not all(
+        isinstance(x, dict) and isinstance(x.get("type"), str) for x in listed
+    ):
+        raise ValueError(f"{file} should list modules, each with its type.")
+    found = []
+    for module in listed:
+        place = os.path.normpath(module.get("path") or ".")
+        if os.path.isabs(place) or place.startswith(".."):
+            raise ValueError(
+                f"{file}: path {module['path']!r} leaves the folder; it should "
+                "be the name of one in it."
+            )
+        kind = module["type"].rpartition(".")[2]
+        found.append((kind, os.path.normpath(os.path.join(path, place))))
+    return found
+
+
+def _pooling(folder: str) -> str:
+    """Returns which pooling a Pooling module does, in a word or two."""
+    file = os.path.join(folder, "config.json")
+    values = whole_files.read_json(file) if os.path.isfile(file) else {}
+    modes = [
+        name.removeprefix(_POOLING_PREFIX)
+        for name, value in values.items()
+        if name.startswith(_POOLING_PREFIX) and value is True
+    ]
+    if not modes and "pooling_mode" in values:
+        modes = [str(values["pooling_mode"])]
+    return " and ".join(modes) or "of an unknown mode"
+
+
+def find(path: str) -> tuple[str, list[str]]:
+    """Returns the folder of the BERT, and notes of what is around it.
+
+    Args:
+      path: a folder with modules.json.
+
+    Raises:
+      ValueError: if its first module is no Transformer.
+    """
+    modules = _modules(path)
+    kinds = [kind for kind, _ in modules]
+    if kinds[:1] != ["Transformer"]:
+        raise ValueError(
+            f"{os.path.join(path, MODULES)} lists {', '.join(kinds)}; the "
+            "first should be a Transformer, the BERT. It cannot be read."
+        )
+    steps = [
+        f"pooling {_pooling(folder)}" if kind == "Pooling" else kind
+        for kind, folder in modules[1:]
+    ]
+    note = (
+        "sentence-transformers makes its vectors from sequence_output by "
+        f"{', then '.join(steps) or 'nothing more'}; only the BERT is read, "
+        "and pooled_output is something else"
+    )
+    return modules[0][1], [note]

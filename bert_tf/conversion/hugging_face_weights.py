@@ -1,0 +1,277 @@
+"""Weight files of a Hugging Face folder <-> tensors by their names.
+
+Read are `model.safetensors`, `pytorch_model.bin` and shards of either, the
+first of these that is there, as transformers does. A .bin is a pickle: only
+torch's restricted reader opens it, which makes tensors and runs nothing.
+"""
+
+import hashlib
+import importlib.util
+import os
+import pickle
+import re
+
+import ml_dtypes  # Teaches NumPy bfloat16, which safetensors asks it for.
+import numpy as np
+import safetensors
+from safetensors import numpy as safetensors_numpy
+
+from bert_tf import model_folders
+from tfrecords import whole_files
+
+SAFETENSORS = "model.safetensors"
+TORCH = "pytorch_model.bin"
+# Ours: what the class in `SAFETENSORS` has no place for, by names as there.
+REST = "not_in_architecture.safetensors"
+_BELONGS = "model_sha256"
+_SHARD = re.compile(r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)")
+# Weights that others save beside, or in place of, what is read here.
+_NOT_READ = ("tf_model.h5", "flax_model.msgpack", "model.onnx", "model.gguf")
+# Before it a file made for that can run code, weights_only or not:
+# CVE-2025-32434 (mended in 2.6), CVE-2026-24747 (in 2.10).
+SAFE_TORCH = (2, 10)
+_LFS_POINTER = b"version https://git-lfs"
+_AS_SAFETENSORS = (
+    "save the model as safetensors, which is what transformers' "
+    "save_pretrained writes"
+)
+
+
+def are_there(folder: str) -> bool:
+    """Returns whether a folder holds weights of the names read here."""
+    return os.path.isdir(folder) and any(
+        name.removesuffix(".index.json") in (SAFETENSORS, TORCH)
+        or _SHARD.fullmatch(name)
+        for name in os.listdir(folder)
+    )
+
+
+def _find(folder: str) -> str:
+    """Returns the path of the weights, or of the index of their shards."""
+    for name in (SAFETENSORS, TORCH):
+        for file in (name, f"{name}.index.json"):
+            path = os.path.join(folder, file)
+            if os.path.isfile(path):
+                return path
+    names = sorted(os.listdir(folder))
+    for name in names:
+        if shard := _SHARD.fullmatch(name):
+            index = SAFETENSORS if shard[2] == "safetensors" else TORCH
+            raise ValueError(
+                f"{folder} has the shard {name} but no {index}.index.json, "
+                "which says what other shards there are. Copy it too."
+            )
+    others = [name for name in _NOT_READ if name in names]
+    raise ValueError(
+        f"{folder} has no {SAFETENSORS} and no {TORCH}, nor shards of one; "
+        + (
+            f"{', '.join(others)} is not read: {_AS_SAFETENSORS}."
+            if others
+            else f"there are {', '.join(names) or 'no files'}. Copy the "
+            "weights too."
+        )
+    )
+
+
+def _shards(index: str) -> dict[str, list[str]]:
+    """Returns shard -> names of its tensors, if all shards are there."""
+    content = whole_files.read_json(index)
+    places = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(places, dict) or not places:
+        raise ValueError(
+            f"{index} has no weight_map, tensor -> shard; copy it again."
+        )
+    shards: dict[str, list[str]] = {}
+    for tensor, shard in places.items():
+        if not isinstance(shard, str) or os.path.basename(shard) != shard:
+            raise ValueError(
+                f"{index}: {tensor} is in {shard!r}, which should be the name "
+                "of a file beside it."
+            )
+        path = os.path.join(os.path.dirname(index), shard)
+        shards.setdefault(path, []).append(tensor)
+    missing = [
+        os.path.basename(path)
+        for path in sorted(shards)
+        if not os.path.isfile(path)
+    ]
+    if missing:
+        raise ValueError(
+            f"{index} names {len(shards)} shards; {len(missing)} of them are "
+            f"not there: {', '.join(missing)}. Copy these too."
+        )
+    return shards
+
+
+def _read_torch(path: str) -> dict[str, np.ndarray]:
+    """Reads a pickled state dict, through torch's reader that runs nothing."""
+    if importlib.util.find_spec("torch") is None:
+        raise ValueError(
+            f"{path} is a pickle; only torch reads its tensors without running "
+            f"what else may be in it. Install torch, or {_AS_SAFETENSORS}."
+        )
+    import torch
+
+    if torch.__version__ < SAFE_TORCH:
+        raise ValueError(
+            f"{path} is a pickle, and torch {torch.__version__} can be made to "
+            "run code in one (CVE-2026-24747). Install torch "
+            f"{'.'.join(map(str, SAFE_TORCH))} or newer, or {_AS_SAFETENSORS}."
+        )
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ValueError(
+            f"{path} holds something else than tensors; it is refused, and "
+            f"nothing in it was run ({_first_line(error)}). If you trust who "
+            f"made it, {_AS_SAFETENSORS}."
+        ) from error
+    except (RuntimeError, EOFError, ValueError, KeyError) as error:
+        raise ValueError(
+            f"{path} is damaged or no file of torch ({_first_line(error)}). "
+            "Copy it again."
+        ) from error
+    return _tensors_of(content, path)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200] or type(error).__name__
+
+
+def _tensors_of(content, path: str) -> dict[str, np.ndarray]:
+    """Returns the arrays of a state dict; refuses all else."""
+    import torch
+
+    if not isinstance(content, dict):
+        raise ValueError(
+            f"{path} holds a {type(content).__name__}; expected a state dict, "
+            "tensor by name."
+        )
+    others = [
+        f"{name} ({type(value).__name__})"
+        for name, value in content.items()
+        if not isinstance(value, torch.Tensor)
+        or value.layout != torch.strided
+        or value.is_quantized
+    ]
+    if others:
+        raise ValueError(
+            f"{path} should hold plain tensors alone; there are also "
+            f"{', '.join(others)}. Save model.state_dict() only."
+        )
+    return {str(name): _array(tensor) for name, tensor in content.items()}
+
+
+def _array(tensor) -> np.ndarray:
+    """torch.Tensor -> array of the same bits."""
+    import torch
+
+    tensor = tensor.detach().contiguous()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return tensor.numpy()
+
+
+def _read_file(path: str) -> dict[str, np.ndarray]:
+    with open(path, "rb") as file:
+        if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
+            raise ValueError(
+                f"{path} is a Git LFS pointer, not the weights. Fetch them "
+                "with `git lfs pull`."
+            )
+    if path.endswith(".bin"):
+        return _read_torch(path)
+    try:
+        return model_folders.read_tensors(path)
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} has tensors of a type that NumPy lacks ({error}), as "
+            f"quantised models have. Save it in float32."
+        ) from error
+
+
+def read(folder: str) -> dict[str, np.ndarray]:
+    """Reads all tensors of a folder, in the types that they are stored in.
+
+    Raises:
+      ValueError: that names the file, if weights or shards are missing,
+        damaged, or pickled with anything but tensors.
+    """
+    path = _find(folder)
+    if not path.endswith(".index.json"):
+        return _read_file(path)
+    tensors: dict[str, np.ndarray] = {}
+    for shard, names in _shards(path).items():
+        found = _read_file(shard)
+        lost = sorted(set(names) - set(found))
+        if lost:
+            raise ValueError(
+                f"{shard} lacks what {os.path.basename(path)} says is in it: "
+                f"{', '.join(lost)}. Copy both again."
+            )
+        tensors |= found
+    return tensors
+
+
+def as_float32(
+    tensors: dict[str, np.ndarray],
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Returns floats of any width as float32, and a note per change of type.
+
+    float16 and bfloat16 lose nothing. Integers stay as they are.
+    """
+    found, counts = {}, {}
+    for name, tensor in tensors.items():
+        kind = tensor.dtype
+        is_float = kind.kind == "f" or kind == ml_dtypes.bfloat16
+        if is_float and kind != np.float32:
+            counts[kind.name] = counts.get(kind.name, 0) + 1
+            tensor = tensor.astype(np.float32)
+        found[name] = tensor
+    notes = [
+        f"{count} tensors were {kind}; they are float32 now, "
+        + ("rounded" if kind == "float64" else "with the same values")
+        for kind, count in counts.items()
+    ]
+    return found, notes
+
+
+def write(tensors: dict[str, np.ndarray], folder: str) -> None:
+    """Writes model.safetensors, as transformers expects one."""
+    with open(os.path.join(folder, SAFETENSORS), "wb") as file:
+        # Without the format transformers refuses the file.
+        file.write(safetensors_numpy.save(tensors, {"format": "pt"}))
+
+
+def _digest(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def write_rest(tensors: dict[str, np.ndarray], folder: str) -> None:
+    """Writes what belongs to a model.safetensors but has no place there."""
+    metadata = {
+        "format": "pt",
+        _BELONGS: _digest(os.path.join(folder, SAFETENSORS)),
+    }
+    with open(os.path.join(folder, REST), "wb") as file:
+        file.write(safetensors_numpy.save(tensors, metadata))
+
+
+def read_rest(folder: str) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Reads what `write_rest` wrote.
+
+    Returns:
+      The tensors; and a note, in place of them, if model.safetensors is not
+      the one that they were written beside.
+    """
+    path = os.path.join(folder, REST)
+    if not os.path.isfile(path):
+        return {}, []
+    tensors = model_folders.read_tensors(path)
+    with safetensors.safe_open(path, "numpy") as file:
+        belongs = (file.metadata() or {}).get(_BELONGS)
+    model = os.path.join(folder, SAFETENSORS)
+    if os.path.isfile(model) and _digest(model) == belongs:
+        return tensors, []
+    return {}, [f"{REST} was written beside other weights; it is not read"]
