@@ -19,12 +19,14 @@ signature `text`.
 """
 
 import os
+import tempfile
 from collections.abc import Mapping
 
 import keras
 from absl import flags, logging
 
-from bert_tf import checkpoints, config, export, model_folders, task_models
+from bert_tf import config, export, model_folders, task_models
+from bert_tf.conversion import formats
 from run_scripts import common_flags, text_signatures
 from tfrecords import tokenizer, whole_files
 
@@ -39,7 +41,8 @@ FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "model_dir",
     None,
-    "Folder of a run, or of one of its checkpoints.",
+    "Folder of a run, or of one of its checkpoints; or a checkpoint of any "
+    "format that convert_checkpoint reads.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
@@ -164,10 +167,8 @@ def find_kind(description: Mapping) -> str:
     return kinds[0] if FLAGS.kind == "auto" else FLAGS.kind
 
 
-def main(argv: list[str]) -> None:
-    """Exports as the flags say."""
-    common_flags.parse(FLAGS, argv, __doc__)
-    folder = checkpoints.find(FLAGS.model_dir)
+def export_folder(folder: str) -> None:
+    """Exports a model folder as the flags say."""
     description = whole_files.read_json(
         os.path.join(folder, model_folders.DESCRIPTION)
     )
@@ -204,7 +205,20 @@ def main(argv: list[str]) -> None:
         },
         overwrite=FLAGS.overwrite,
     )
-    logging.info("%s of %s written to %s", kind, folder, FLAGS.export_dir)
+    logging.info(
+        "%s of %s written to %s", kind, FLAGS.model_dir, FLAGS.export_dir
+    )
+
+
+def main(argv: list[str]) -> None:
+    """Exports as the flags say."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    with tempfile.TemporaryDirectory() as aside:
+        export_folder(
+            formats.as_model_folder(
+                FLAGS.model_dir, os.path.join(aside, "model")
+            )
+        )
 
 
 def run() -> None:

@@ -4,8 +4,8 @@ import os
 
 from absl import flags
 
-from bert_tf import model_folders
-from tfrecords import glue_examples, glue_tables, vocab, whole_files
+from run_scripts import model_flags
+from tfrecords import glue_examples, glue_tables
 from tfrecords import tokenizer as tokenizer_lib
 
 # Not --seed: runs with several seeds must share the rows they are judged by.
@@ -113,27 +113,7 @@ def find_tokenizer(
       ValueError: if there is no vocabulary, or if the flags contradict the
         model's.
     """
-    vocab_file, do_lower_case = values.vocab_file, values.do_lower_case
-    if model_dir:
-        own = os.path.join(model_dir, model_folders.VOCABULARY)
-        own = own if os.path.isfile(own) else None
-        if own and vocab_file and vocab.digest(own) != vocab.digest(vocab_file):
-            raise ValueError(
-                f"--vocab_file={vocab_file} is not the vocabulary that the "
-                f"model was trained with, {own}. Leave the flag away to use "
-                "the model's."
-            )
-        vocab_file = vocab_file or own
-        path = os.path.join(model_dir, model_folders.DESCRIPTION)
-        model_case = whole_files.read_json(path).get("do_lower_case")
-        if not values["do_lower_case"].present and model_case is not None:
-            do_lower_case = model_case
-        # tokenization.py: validate_case_matches_checkpoint.
-        if model_case not in (None, do_lower_case):
-            raise ValueError(
-                f"--do_lower_case={do_lower_case}, but {model_dir} was trained "
-                f"with {model_case}. Leave the flag away to use the model's."
-            )
+    vocab_file, do_lower_case = model_flags.find_vocabulary(values, model_dir)
     if not vocab_file:
         raise ValueError(
             "No vocabulary: give --vocab_file=vocab.txt, or a model folder "

@@ -31,6 +31,7 @@ from run_scripts import (
     common_flags,
     glue_flags,
     glue_results,
+    model_flags,
     training_flags,
 )
 from tfrecords import batches, records, whole_files
@@ -39,7 +40,7 @@ FLAGS = flags.FlagValues()
 glue_flags.define_data(FLAGS)
 common_flags.define_vocabulary(FLAGS)
 common_flags.define_max_seq_length(FLAGS)
-training_flags.define_model(FLAGS)
+model_flags.define_model(FLAGS)
 training_flags.define_training(FLAGS, learning_rate=5e-5, train_batch_size=32)
 # Once an epoch, unless the flag says otherwise.
 FLAGS.set_default("save_checkpoints_steps", None)
@@ -89,7 +90,7 @@ def find_source() -> str | None:
         except ValueError:
             if not FLAGS.init_checkpoint:
                 raise
-    return FLAGS.init_checkpoint and checkpoints.find(FLAGS.init_checkpoint)
+    return model_flags.find_init_checkpoint(FLAGS)
 
 
 def open_records(task, tokenizer) -> dict[str, records.Records]:
@@ -118,7 +119,7 @@ def prepare(strategy, source: str | None) -> glue_results.Run:
     """Makes or opens the records, and builds a model with its first weights."""
     task = glue_flags.find_task(FLAGS)
     tokenizer, vocab_file = glue_flags.find_tokenizer(FLAGS, source)
-    config = training_flags.find_config(FLAGS, tokenizer.vocab_size, source)
+    config = model_flags.find_config(FLAGS, tokenizer.vocab_size, source)
     # run_classifier.py: main.
     if FLAGS.max_seq_length > config.max_position_embeddings:
         raise ValueError(

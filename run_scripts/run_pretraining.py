@@ -21,38 +21,19 @@ from bert_tf import (
     training,
 )
 from bert_tf.tasks import pretraining
-from run_scripts import common_flags, training_flags
-from tfrecords import batches, records, vocab, whole_files
+from run_scripts import (
+    common_flags,
+    model_flags,
+    pretraining_flags,
+    training_flags,
+)
+from tfrecords import batches, records, whole_files
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)
-training_flags.define_model(FLAGS)
+model_flags.define_model(FLAGS)
 training_flags.define_training(FLAGS, learning_rate=1e-4, train_batch_size=32)
-flags.DEFINE_string(
-    "input_file",
-    None,
-    "Records to train on: a folder that make_pretraining_records wrote, or "
-    "TFRecord files of the original as comma-separated globs.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_string(
-    "eval_input_file",
-    None,
-    "Records to evaluate on, at every checkpoint and at the end.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_integer(
-    "max_seq_length",
-    None,
-    "Tokens in an example; default: what the records' manifest says.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_integer(
-    "max_predictions_per_seq",
-    None,
-    "Masked places in an example; default: what the manifest says.",
-    flag_values=FLAGS,
-)
+pretraining_flags.define_records(FLAGS)
 flags.DEFINE_bool("do_train", True, "Whether to train.", flag_values=FLAGS)
 flags.DEFINE_bool("do_eval", True, "Whether to evaluate.", flag_values=FLAGS)
 flags.DEFINE_integer(
@@ -77,66 +58,6 @@ flags.DEFINE_integer(
     flag_values=FLAGS,
 )
 common_flags.require(FLAGS, "output_dir")
-
-
-def find_sizes(found: records.Records) -> dict[str, int]:
-    """Returns the sizes of examples, from flags or else from the manifest."""
-    sizes = dict(found.manifest.sizes) if found.manifest else {}
-    for name in ("max_seq_length", "max_predictions_per_seq"):
-        if FLAGS[name].value is not None:
-            sizes[name] = FLAGS[name].value
-        if name not in sizes:
-            raise ValueError(
-                f"These records have no manifest, so --{name} is needed: the "
-                "value they were made with."
-            )
-    return sizes
-
-
-def vocabulary_digest(model_dir: str | None) -> str | None:
-    """Returns the sha256 of the vocabulary that all records must share.
-
-    That of --vocab_file, else the one kept with the model to begin with, else
-    the one that the training records were made with.
-    """
-    kept = model_dir and os.path.join(model_dir, model_folders.VOCABULARY)
-    for path in (FLAGS.vocab_file, kept):
-        if path and os.path.exists(path):
-            return vocab.digest(path)
-    manifest = records.Records.open(
-        FLAGS.input_file or FLAGS.eval_input_file
-    ).manifest
-    return manifest.vocabulary["sha256"] if manifest else None
-
-
-def open_records(path, sizes, config, sha256) -> records.Records:
-    """Opens records and checks that the model can read them."""
-    found = records.Records.open(path)
-    found.check(pretraining.TASK.schema, sizes, vocab_sha256=sha256)
-    made_with = found.manifest.vocabulary["size"] if found.manifest else 0
-    if made_with > config.vocab_size:
-        raise ValueError(
-            f"{path} was made with a vocabulary of {made_with} entries; the "
-            f"model has only vocab_size={config.vocab_size}. Make the records "
-            "with the vocabulary of the model."
-        )
-    if sizes["max_seq_length"] > config.max_position_embeddings:
-        raise ValueError(
-            f"{path} has examples of {sizes['max_seq_length']} tokens; the "
-            "model reads at most max_position_embeddings="
-            f"{config.max_position_embeddings}. Make them shorter."
-        )
-    return found
-
-
-def vocabulary_size() -> int | None:
-    """Returns the entries of --vocab_file, or of the records' vocabulary."""
-    if FLAGS.vocab_file:
-        return len(vocab.read(FLAGS.vocab_file))
-    manifest = records.Records.open(
-        FLAGS.input_file or FLAGS.eval_input_file
-    ).manifest
-    return manifest.vocabulary["size"] if manifest else None
 
 
 def make_evaluate(model, held_out, sizes):
@@ -196,8 +117,34 @@ def run_settings(config, sizes, found: records.Records) -> dict:
     } | training_flags.run_settings(FLAGS)
 
 
-def train(model, strategy, found, sizes, settings, evaluate) -> None:
-    """Trains to --num_train_steps."""
+def load_weights(model, folder: str, do_train: bool) -> None:
+    """Loads a pre-trainer's weights; of another model its encoder alone.
+
+    Raises:
+      ValueError: if weights that were never trained would be evaluated.
+    """
+    path = os.path.join(folder, model_folders.DESCRIPTION)
+    papers = whole_files.read_json(path)
+    task, absent = papers["task"], papers.get("not_in_source", ())
+    if not do_train and (task != "pretraining" or absent):
+        raise ValueError(
+            f"{folder} is of task {task}"
+            + f", without {', '.join(absent)}" * bool(absent)
+            + ": its heads for pre-training were never trained. Train them "
+            "with --do_train and --input_file."
+        )
+    if task == "pretraining":
+        model_folders.load_weights(model, folder)
+    else:
+        logging.info("%s is of task %s: heads begin anew", folder, task)
+        model_folders.load_encoder(model, folder)
+
+
+def train(
+    model, strategy, found, sizes, settings, vocabulary, evaluate
+) -> None:
+    """Trains to --num_train_steps; `vocabulary` is a file, and its case."""
+    vocab_file, do_lower_case = vocabulary
 
     def training_batches(batch_size, start_batch):
         return batches.training_batches(
@@ -218,10 +165,10 @@ def train(model, strategy, found, sizes, settings, evaluate) -> None:
         settings=settings,
         description={
             "task": "pretraining",
-            "do_lower_case": FLAGS.do_lower_case,
+            "do_lower_case": do_lower_case,
             "max_seq_length": sizes["max_seq_length"],
         },
-        vocab_file=FLAGS.vocab_file,
+        vocab_file=vocab_file,
         tokens_per_example=sizes["max_seq_length"],
         num_train_steps=FLAGS.num_train_steps,
         num_warmup_steps=FLAGS.num_warmup_steps,
@@ -243,19 +190,23 @@ def main(argv: list[str]) -> None:
     strategy = strategies.make_strategy(
         FLAGS.distribution_strategy, FLAGS.virtual_devices
     )
-    source = FLAGS.init_checkpoint
-    if not do_train:
-        source = source or FLAGS.output_dir
-    model_dir = source and checkpoints.find(source)
-    config = training_flags.find_config(FLAGS, vocabulary_size(), model_dir)
-    sizes = find_sizes(
-        records.Records.open(FLAGS.input_file or FLAGS.eval_input_file)
+    model_dir = model_flags.find_init_checkpoint(FLAGS)
+    if not (do_train or model_dir):
+        model_dir = checkpoints.find(FLAGS.output_dir)
+    vocabulary = model_flags.find_vocabulary(FLAGS, model_dir)
+    config = model_flags.find_config(
+        FLAGS,
+        pretraining_flags.vocabulary_size(FLAGS, vocabulary[0]),
+        model_dir,
     )
-    sha256 = vocabulary_digest(model_dir)
-    train_set = do_train and open_records(
+    sizes = pretraining_flags.find_sizes(
+        FLAGS, records.Records.open(FLAGS.input_file or FLAGS.eval_input_file)
+    )
+    sha256 = pretraining_flags.vocabulary_digest(FLAGS, vocabulary[0])
+    train_set = do_train and pretraining_flags.open_records(
         FLAGS.input_file, sizes, config, sha256
     )
-    held_out = do_eval and open_records(
+    held_out = do_eval and pretraining_flags.open_records(
         FLAGS.eval_input_file, sizes, config, sha256
     )
     if do_train:
@@ -272,10 +223,10 @@ def main(argv: list[str]) -> None:
         precision=FLAGS.precision,
     )
     if model_dir:
-        model_folders.load_weights(model, model_dir)
+        load_weights(model, model_dir, do_train)
     evaluate = make_evaluate(model, held_out, sizes) if do_eval else None
     if do_train:
-        train(model, strategy, train_set, sizes, settings, evaluate)
+        train(model, strategy, train_set, sizes, settings, vocabulary, evaluate)
     step = FLAGS.num_train_steps if do_train else checkpoints.step_of(model_dir)
     # A finished run may be given records to evaluate on afterwards.
     if do_eval and not (do_train and evaluated_step() == step):

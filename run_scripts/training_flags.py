@@ -1,4 +1,4 @@
-"""Flags of training scripts -> config, settings and keywords of a run."""
+"""Flags of training scripts -> settings and keywords of a run."""
 
 import functools
 import importlib.metadata
@@ -7,32 +7,8 @@ import sys
 
 from absl import flags
 
-from bert_tf import config, optimization
+from bert_tf import optimization
 from tfrecords import whole_files
-
-
-def define_model(values: flags.FlagValues) -> None:
-    """Adds the flags that choose the model's sizes and first weights."""
-    flags.DEFINE_string(
-        "bert_config_file",
-        None,
-        "bert_config.json with the sizes of the model.",
-        flag_values=values,
-    )
-    flags.DEFINE_string(
-        "bert_config_name",
-        None,
-        "A released size by name, such as base or L-2_H-128; the vocabulary "
-        "size comes from --vocab_file. Instead of --bert_config_file.",
-        flag_values=values,
-    )
-    flags.DEFINE_string(
-        "init_checkpoint",
-        None,
-        "Folder of an earlier run, or of one of its checkpoints, whose "
-        "encoder weights to start from.",
-        flag_values=values,
-    )
 
 
 def define_training(
@@ -193,48 +169,6 @@ def run_settings(values: flags.FlagValues) -> dict:
     """Returns the flags of `define_training` that decide the final weights."""
     names = (*_DECIDING, *_OF_OPTIMIZER, "precision")
     return {name: values[name].value for name in names}
-
-
-def find_config(
-    values: flags.FlagValues, vocab_size: int | None, model_dir: str | None
-) -> config.BertConfig:
-    """Returns the BertConfig that the flags of `define_model` mean.
-
-    Args:
-      values: the script's flags.
-      vocab_size: entries of the vocabulary in use, if it is known.
-      model_dir: model folder of `--init_checkpoint`, if there is one; its own
-        config is the default.
-
-    Raises:
-      ValueError: if the flags name no config, or one that cannot hold the
-        vocabulary.
-    """
-    if values.bert_config_file and values.bert_config_name:
-        raise ValueError(
-            f"--bert_config_file={values.bert_config_file} and "
-            f"--bert_config_name={values.bert_config_name}: give only one."
-        )
-    path = values.bert_config_file
-    if model_dir and not path and not values.bert_config_name:
-        path = os.path.join(model_dir, "bert_config.json")
-    if path:
-        found = config.BertConfig.from_json_file(path)
-    elif values.bert_config_name:
-        sizes = {"vocab_size": vocab_size} if vocab_size else {}
-        found = config.BertConfig.from_name(values.bert_config_name, **sizes)
-    else:
-        raise ValueError(
-            "No model sizes: give --bert_config_file=bert_config.json, or "
-            "--bert_config_name such as base."
-        )
-    if vocab_size and vocab_size > found.vocab_size:
-        raise ValueError(
-            f"The vocabulary has {vocab_size} entries, the model only "
-            f"vocab_size={found.vocab_size}. Use the vocabulary that belongs "
-            "to the model, or raise vocab_size in its config."
-        )
-    return found
 
 
 def write_run_flags(values: flags.FlagValues, output_dir: str) -> None:

@@ -1,16 +1,15 @@
-"""Flags of a training run -> its config, its settings, its flag file."""
+"""Flags of a training run -> its settings, its flag file."""
 
 import pytest
 from absl import flags
 
-from bert_tf import config, optimization, training
+from bert_tf import optimization, training
 from run_scripts import common_flags, training_flags
 
 
 @pytest.fixture
 def values():
     values = flags.FlagValues()
-    training_flags.define_model(values)
     training_flags.define_training(
         values, learning_rate=1e-4, train_batch_size=32
     )
@@ -68,45 +67,3 @@ def test_the_optimizer_is_the_one_that_the_flags_mean(values):
     assert training_flags.make_optimizer(values).keywords["correct_bias"] is (
         False
     )
-
-
-def test_a_config_comes_from_a_file_a_name_or_the_model(
-    values, tiny_config, tmp_path
-):
-    path = tmp_path / "bert_config.json"
-    tiny_config.to_json_file(path)
-    parse(values, f"--bert_config_file={path}")
-    assert training_flags.find_config(values, 100, None) == tiny_config
-    parse(values)
-    found = training_flags.find_config(values, None, str(tmp_path))
-    assert found == tiny_config
-    parse(values, "--bert_config_name=tiny")
-    found = training_flags.find_config(values, 77, str(tmp_path))
-    assert found == config.BertConfig.from_name("tiny", vocab_size=77)
-    found = training_flags.find_config(values, None, None)
-    assert found.vocab_size == config.UNCASED_VOCAB_SIZE
-
-
-# Mistakes.
-
-
-def test_no_config_is_refused(values):
-    parse(values)
-    with pytest.raises(ValueError, match="No model sizes: give --bert_config"):
-        training_flags.find_config(values, None, None)
-
-
-def test_two_configs_are_refused(values):
-    parse(values, "--bert_config_file=a.json", "--bert_config_name=tiny")
-    with pytest.raises(ValueError, match="=a.json and .*=tiny: give only one"):
-        training_flags.find_config(values, None, None)
-
-
-def test_a_vocabulary_larger_than_the_model_is_refused(
-    values, tiny_config, tmp_path
-):
-    tiny_config.to_json_file(tmp_path / "bert_config.json")
-    parse(values)
-    message = "has 300 entries, the model only vocab_size=203. Use the vocab"
-    with pytest.raises(ValueError, match=message):
-        training_flags.find_config(values, 300, str(tmp_path))
