@@ -8,6 +8,10 @@ Writes records/train and, with --held_out_prob, records/held_out: sharded
 TFRecords with a manifest.json each. The flags are those of
 create_pretraining_data.py, but for --output_dir in place of --output_file.
 The same command goes on where it stopped.
+
+With --compat=original they are the very records, in order, that
+create_pretraining_data.py writes for these flags. It needs memory for the whole
+corpus: for small corpora, and for comparing.
 """
 
 import os
@@ -18,6 +22,7 @@ from run_scripts import common_flags
 from tfrecords import (
     corpus,
     documents,
+    original_records,
     pretraining_examples,
     pretraining_records,
     text_files,
@@ -72,8 +77,8 @@ flags.DEFINE_float(
 flags.DEFINE_integer(
     "num_shards",
     None,
-    "Files of train/; by default one for about a million tokens of text. The "
-    "records depend on it.",
+    "Files of train/; by default one for about a million tokens of text, and "
+    "one with --compat=original. The records depend on it.",
     lower_bound=1,
     flag_values=FLAGS,
 )
@@ -106,19 +111,23 @@ flags.DEFINE_float(
     upper_bound=1.0,
     flag_values=FLAGS,
 )
+flags.DEFINE_enum(
+    "compat",
+    None,
+    ["original"],
+    "original: the very records, in order, that google-research/bert's "
+    "create_pretraining_data.py writes for these flags; one sentence a line, "
+    "blank line between documents; input files in the order named. All tokens "
+    "and examples of the corpus are in memory, on one core: for small corpora "
+    "and for comparing.",
+    flag_values=FLAGS,
+)
 common_flags.require(FLAGS, "input_file", "output_dir", "vocab_file")
 
 
 def main(argv: list[str]) -> None:
     """Makes records as the flags say, and logs what they hold."""
     common_flags.parse(FLAGS, argv, __doc__)
-    text = corpus.Corpus(
-        input_files=tuple(text_files.expand_inputs(FLAGS.input_file)),
-        vocab_file=FLAGS.vocab_file,
-        do_lower_case=FLAGS.do_lower_case,
-        input_format=FLAGS.input_format,
-        language=FLAGS.language,
-    )
     settings = pretraining_examples.Settings(
         max_seq_length=FLAGS.max_seq_length,
         max_predictions_per_seq=FLAGS.max_predictions_per_seq,
@@ -128,14 +137,27 @@ def main(argv: list[str]) -> None:
         short_seq_prob=FLAGS.short_seq_prob,
         do_whole_word_mask=FLAGS.do_whole_word_mask,
     )
-    manifests = pretraining_records.make_records(
-        text,
-        settings,
-        FLAGS.output_dir,
-        num_shards=FLAGS.num_shards,
-        held_out_prob=FLAGS.held_out_prob,
-        num_processes=FLAGS.num_processes or len(os.sched_getaffinity(0)),
-    )
+    if FLAGS.compat == "original":
+        check_compat()
+        manifests = original_records.make_records(
+            read_corpus(
+                original_records.expand_inputs(FLAGS.input_file), "sentences"
+            ),
+            settings,
+            FLAGS.output_dir,
+            num_shards=FLAGS.num_shards or 1,
+        )
+    else:
+        manifests = pretraining_records.make_records(
+            read_corpus(
+                text_files.expand_inputs(FLAGS.input_file), FLAGS.input_format
+            ),
+            settings,
+            FLAGS.output_dir,
+            num_shards=FLAGS.num_shards,
+            held_out_prob=FLAGS.held_out_prob,
+            num_processes=FLAGS.num_processes or len(os.sched_getaffinity(0)),
+        )
     for name, manifest in manifests.items():
         statistics = manifest.statistics
         logging.info(
@@ -148,6 +170,40 @@ def main(argv: list[str]) -> None:
             statistics["tokens"],
             statistics["corpus"]["invalid_characters"],
             manifest.digest,
+        )
+
+
+def read_corpus(input_files: list[str], input_format: str) -> corpus.Corpus:
+    """Returns text and vocabulary as the flags say."""
+    return corpus.Corpus(
+        input_files=tuple(input_files),
+        vocab_file=FLAGS.vocab_file,
+        do_lower_case=FLAGS.do_lower_case,
+        input_format=input_format,
+        language=FLAGS.language,
+    )
+
+
+def check_compat() -> None:
+    """Raises ValueError if a flag is set that the original cannot follow."""
+    if FLAGS.held_out_prob:
+        raise ValueError(
+            f"--held_out_prob={FLAGS.held_out_prob} does not go with "
+            "--compat=original, which holds no document out. Put those "
+            "documents into a file of their own and make their records in "
+            "another --output_dir, or leave one of the two flags away."
+        )
+    if (FLAGS.num_processes or 1) > 1:
+        raise ValueError(
+            f"--num_processes={FLAGS.num_processes} does not go with "
+            "--compat=original, which draws all from one random stream, in "
+            "one process. Leave one of the two flags away."
+        )
+    if FLAGS.input_format not in ("auto", "sentences"):
+        raise ValueError(
+            f"--input_format={FLAGS.input_format} does not go with "
+            "--compat=original, which reads one sentence a line. Split the "
+            "text into sentences first, or leave one of the two flags away."
         )
 
 

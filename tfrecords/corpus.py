@@ -98,7 +98,9 @@ def _tokenize_file(job: _FileJob) -> None:
         input_format=corpus.input_format,
         statistics=statistics,
     )
-    function, vocab_size = _tokenizer(corpus.vocab_file, corpus.do_lower_case)
+    function, vocab_size = load_tokenizer(
+        corpus.vocab_file, corpus.do_lower_case
+    )
     token_store.write_piece(
         job.piece,
         (document.sentences for document in found),
@@ -110,8 +112,14 @@ def _tokenize_file(job: _FileJob) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _tokenizer(vocab_file, do_lower_case):
-    """Returns strings [N] -> (ids [T], lengths [N]), once a process."""
+def load_tokenizer(
+    vocab_file: str, do_lower_case: bool
+) -> tuple[token_store.Tokenize, int]:
+    """Returns a function of sentences, and the size of its vocabulary.
+
+    The function maps strings [N] to ids [T] of all of them and lengths [N]. It
+    is made once a process.
+    """
     tokenizer = tokenizer_lib.BertTokenizer(vocab_file, do_lower_case)
     graph = tf.function(
         tokenizer.__call__, input_signature=[tf.TensorSpec([None], tf.string)]

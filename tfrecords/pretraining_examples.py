@@ -163,27 +163,43 @@ def make_examples(
         features = pack(
             documents.tokens, pairs, vocabulary, settings.max_seq_length
         )
-        ids, num_tokens = (
+        masked = masking.mask(
             features["input_word_ids"],
             features["input_mask"].sum(axis=1),
-        )
-        masked = masking.mask(
-            ids,
-            num_tokens,
             pairs.seeds,
             vocabulary,
             max_predictions_per_seq=settings.max_predictions_per_seq,
             masked_lm_prob=settings.masked_lm_prob,
             do_whole_word_mask=settings.do_whole_word_mask,
         )
-        _count(statistics, pairs, num_tokens, masked, vocabulary)
-        yield features | {
-            "input_word_ids": masked.input_word_ids,
-            "masked_lm_positions": masked.positions,
-            "masked_lm_ids": masked.ids,
-            "masked_lm_weights": masked.weights,
-            "next_sentence_labels": pairs.is_random_next.astype(np.int32),
-        }
+        yield merge(features, masked, pairs, vocabulary, statistics)
+
+
+def merge(
+    features: dict[str, np.ndarray],
+    masked: masking.Masked,
+    pairs: sentence_pairs.Pairs,
+    vocabulary: masking.Vocabulary,
+    statistics: dict[str, int],
+) -> dict[str, np.ndarray]:
+    """Returns the features of `schema.PRETRAINING`, each [N, ...].
+
+    Args:
+      features: what `pack` made of the pairs.
+      masked: the same rows, with tokens hidden.
+      pairs: what the rows were made of.
+      vocabulary: of the tokens.
+      statistics: counts are added to it.
+    """
+    num_tokens = features["input_mask"].sum(axis=1)
+    _count(statistics, pairs, num_tokens, masked, vocabulary)
+    return features | {
+        "input_word_ids": masked.input_word_ids,
+        "masked_lm_positions": masked.positions,
+        "masked_lm_ids": masked.ids,
+        "masked_lm_weights": masked.weights,
+        "next_sentence_labels": pairs.is_random_next.astype(np.int32),
+    }
 
 
 def _count(statistics, pairs, num_tokens, masked, vocabulary):

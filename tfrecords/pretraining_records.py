@@ -106,8 +106,14 @@ def make_records(
                 os.remove(path)
     read = corpus_lib.read_statistics(pieces)
     for name in names:
-        manifests[name] = _manifest(
-            name, tables[name], settings, corpus, len(entries), journal, read
+        manifests[name] = describe(
+            name,
+            len(tables[name]),
+            settings,
+            corpus,
+            len(entries),
+            journal,
+            read,
         )
         manifests[name].write(os.path.join(output_dir, name))
     shutil.rmtree(folders[-1])
@@ -241,10 +247,29 @@ def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
     return records.write_shard(job.path, serialized), statistics
 
 
-def _manifest(name, tables, settings, corpus, vocab_size, journal, read):
+def describe(
+    name: str,
+    num_shards: int,
+    settings: examples_lib.Settings,
+    corpus: corpus_lib.Corpus,
+    vocab_size: int,
+    journal: progress.Journal,
+    read: dict,
+) -> records.Manifest:
+    """Returns the manifest of a set of which every shard is finished.
+
+    Args:
+      name: of the set.
+      num_shards: its shards.
+      settings: what its examples are.
+      corpus: what they were made of.
+      vocab_size: entries in its vocabulary.
+      journal: what was made.
+      read: what was seen while reading the text.
+    """
     names = [
-        records.shard_name(name, shard, len(tables))
-        for shard in range(len(tables))
+        records.shard_name(name, shard, num_shards)
+        for shard in range(num_shards)
     ]
     shards, statistics = journal.read(name, names)
     examples, predictions = statistics["examples"], statistics["predictions"]

@@ -103,6 +103,42 @@ def test_an_empty_file_is_named(argv, tmp_path):
         )
 
 
+def test_records_of_the_original_load_as_batches(argv, tmp_path):
+    make_pretraining_records.main([*argv, "--compat=original"])
+    found = records.Records.open(str(tmp_path / "out" / "train"))
+    assert len(found.paths) == 1
+    assert found.manifest.flags["compat"] == "original"
+    size = found.manifest.vocabulary["size"]
+    found.check(schema.PRETRAINING, SIZES, size)
+    dataset = batches.training_batches(
+        found,
+        schema.PRETRAINING,
+        SIZES,
+        batch_size=8,
+        seed=1,
+        vocab_size=size,
+    )
+    assert next(iter(dataset))["input_word_ids"].shape == (8, 32)
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--held_out_prob=0.1", "held_out_prob=0.1 does not go with"),
+        ("--num_processes=2", "num_processes=2 does not go with"),
+        ("--input_format=text", "input_format=text does not go with"),
+    ],
+)
+def test_flags_that_the_original_cannot_follow_are_named(argv, flag, message):
+    with pytest.raises(ValueError, match=message):
+        make_pretraining_records.main([*argv, "--compat=original", flag])
+
+
+def test_an_unknown_compat_is_named(argv):
+    with pytest.raises(flags.Error, match="compat"):
+        make_pretraining_records.main([*argv, "--compat=google"])
+
+
 @pytest.fixture
 def big_text(tmp_path):
     """Files that take two workers some seconds."""

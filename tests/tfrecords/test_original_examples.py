@@ -1,0 +1,251 @@
+"""original_examples.py: draws as the original draws them, one by one.
+
+What it all comes to is compared with the original in test_original_records.py.
+"""
+
+import random
+
+import numpy as np
+
+from tfrecords import (
+    masking,
+    original_examples,
+    pretraining_examples,
+    schema,
+    token_store,
+)
+
+CLS, SEP, MASK = 1, 2, 3
+VOCAB_SIZE = 40
+# Every third entry continues a word.
+VOCABULARY = masking.Vocabulary(
+    VOCAB_SIZE, CLS, SEP, MASK, np.arange(VOCAB_SIZE) % 3 == 0
+)
+CONTINUES = VOCABULARY.is_continuation.tolist()
+
+
+class Script:
+    """A generator of which a test says what it draws, and reads what it was.
+
+    `shuffle` reverses. What is left over fails the test.
+    """
+
+    def __init__(self, *draws):
+        self.draws = list(draws)
+        self.asked = []
+
+    def random(self):
+        self.asked.append("random")
+        return self.draws.pop(0)
+
+    def randint(self, low, high):
+        self.asked.append((low, high))
+        found = self.draws.pop(0)
+        assert low <= found <= high
+        return found
+
+    def shuffle(self, items):
+        self.asked.append(f"shuffle {len(items)}")
+        items.reverse()
+
+
+def settings(**changes):
+    values = {
+        "max_seq_length": 13,
+        "max_predictions_per_seq": 4,
+        "dupe_factor": 1,
+        "short_seq_prob": 0.1,
+    } | changes
+    return pretraining_examples.Settings(**values)
+
+
+def documents(*lengths):
+    """Documents of sentences of so many tokens, each with an id of its own."""
+    flat = [length for document in lengths for length in document]
+    return token_store.Documents(
+        tokens=np.arange(4, 4 + sum(flat)).astype(np.uint16),
+        sentence_bounds=np.concatenate([[0], np.cumsum(flat)]),
+        document_bounds=np.cumsum([0, *map(len, lengths)]),
+        numbers=np.arange(len(lengths)),
+    )
+
+
+def mask(ids, rng, **changes):
+    return original_examples.mask(
+        ids, CONTINUES, VOCABULARY, settings(**changes), rng
+    )
+
+
+def make(found, rng, **changes):
+    """Returns features of all examples, [N, ...], and statistics."""
+    given = settings(**changes)
+    examples = original_examples.make_examples(found, VOCABULARY, given, rng)
+    statistics = {}
+    features = original_examples.build(
+        examples,
+        np.arange(len(examples.num_masked)),
+        found.tokens,
+        VOCABULARY,
+        given.max_seq_length,
+        statistics,
+    )
+    return features, statistics
+
+
+def test_masking_draws_shuffle_then_kind_then_word():
+    ids = [CLS, 10, 11, SEP, 13, 14, 16, SEP]
+    # Reversed: 6, 5, 4, 2, 1. One in four of eight is two tokens.
+    rng = Script(0.79, 0.8, 0.49)
+    assert mask(ids, rng, masked_lm_prob=0.25) == {5: 14, 6: MASK}
+    assert rng.asked == ["shuffle 5", "random", "random", "random"]
+    rng = Script(0.9, 0.5, 39, 0.0)
+    assert mask(ids, rng, masked_lm_prob=0.25) == {5: MASK, 6: 39}
+    assert rng.asked == [
+        "shuffle 5",
+        "random",
+        "random",
+        (0, VOCAB_SIZE - 1),
+        "random",
+    ]
+
+
+def test_one_token_is_masked_at_least():
+    assert mask([CLS, 10, SEP, 11, SEP], Script(0.0), masked_lm_prob=0.0) == {
+        3: MASK
+    }
+
+
+def test_a_word_that_does_not_fit_gives_way_to_the_next():
+    # Words: 10, 11 12 15 across the first [SEP], 16.
+    ids = [CLS, 10, 11, 12, SEP, 15, 16, SEP]
+    rng = Script(0.0, 0.0)
+    found = mask(ids, rng, masked_lm_prob=0.25, do_whole_word_mask=True)
+    assert found == {1: MASK, 6: MASK}
+    assert rng.asked == ["shuffle 3", "random", "random"]
+    rng = Script(*[0.0] * 4)
+    found = mask(ids, rng, masked_lm_prob=0.5, do_whole_word_mask=True)
+    assert found == {2: MASK, 3: MASK, 5: MASK, 6: MASK}
+
+
+def test_if_no_word_fits_none_is_masked():
+    rng = Script()
+    ids = [CLS, 10, 12, SEP, 15, SEP]
+    found = mask(ids, rng, masked_lm_prob=0.0, do_whole_word_mask=True)
+    assert found == {}
+
+
+def test_an_actual_next_pair_then_a_sentence_that_is_alone():
+    found = documents([5, 6], [1])
+    rng = Script(
+        *(0.1, 1, 0.5, 0.4, 0.0, 0.0),
+        *(0.1, 0, 1, 0.0, 0.0),
+    )
+    features, statistics = make(found, rng)
+    assert rng.draws == []
+    assert rng.asked == [
+        "random",  # Is the document cut for short examples? No: 10 tokens.
+        (1, 1),  # How many sentences go to A?
+        "random",  # Is B random? No.
+        "random",  # One token of B, the longer one, goes: from the front?
+        "shuffle 10",
+        "random",  # [MASK] for the last of these,
+        "random",  # and for the last but one.
+        "random",
+        (0, 1),  # Alone, so B is random: which document?
+        (0, 1),  # And from which sentence on?
+        "shuffle 7",
+        "random",
+        "random",  # 1.5 tokens are 2.
+        "shuffle 2",
+    ]
+    assert statistics["truncated_tokens"] == 1
+    assert features["input_word_ids"].tolist() == [
+        [CLS, 15, SEP, 9, 10, 11, 12, MASK, MASK, SEP, 0, 0, 0],
+        [CLS, 4, 5, 6, 7, 8, SEP, 10, 11, 12, MASK, MASK, SEP],
+    ]
+    assert features["masked_lm_positions"].tolist() == [
+        [7, 8, 0, 0],
+        [10, 11, 0, 0],
+    ]
+    assert features["masked_lm_ids"].tolist() == [
+        [13, 14, 0, 0],
+        [13, 14, 0, 0],
+    ]
+    assert features["next_sentence_labels"].tolist() == [1, 0]
+
+
+def test_sentences_that_a_random_next_pair_does_not_use_are_put_back():
+    found = documents([3, 3, 4], [2, 2])
+    rng = Script(
+        # A has two sentences, B two of the other document, at the third try.
+        *(0.1, 2, 0.49, 0, 0, 1, 0, 0.0, 0.0),
+        # The third is alone; its B is the other document's second.
+        *(1, 1, 0.0),
+        *(0.1, 1, 0.9, 0.0),
+    )
+    features, _ = make(found, rng)
+    assert rng.draws == []
+    assert rng.asked[3:7] == [(0, 1)] * 4
+    assert features["next_sentence_labels"].tolist() == [0, 1, 1]
+    assert features["input_word_ids"][:, :8].tolist() == [
+        [CLS, 14, 15, SEP, 16, MASK, SEP, 0],
+        [CLS, 10, 11, 12, 13, SEP, 16, MASK],
+        [CLS, 4, 5, 6, 7, 8, 9, SEP],
+    ]
+    assert features["input_type_ids"].sum(axis=1).tolist() == [3, 3, 5]
+
+
+def test_a_document_alone_is_its_own_partner_after_ten_tries():
+    rng = Script(0.1, *[0] * 10, 0, 0.0)
+    features, _ = make(documents([3]), rng)
+    assert rng.asked[1:11] == [(0, 0)] * 10
+    assert features["input_word_ids"][0, :9].tolist() == [
+        *(CLS, 4, 5, 6, SEP, 4, 5, MASK, SEP)
+    ]
+
+
+def test_a_document_cut_short_draws_its_target_once():
+    rng = Script(
+        # A target of 3: the first two sentences are enough, then the third.
+        *(0.09, 3, 1, 0.5, 0.0),
+        *(1, 0, 0.0),
+        *(0.1, 0, 2, 0.0),  # The other document has the full target.
+    )
+    features, _ = make(documents([2, 2, 1], [1]), rng)
+    assert rng.draws == []
+    assert rng.asked[1] == (2, 10)
+    assert features["input_mask"].sum(axis=1).tolist() == [5, 5, 7]
+
+
+def test_cutting_takes_from_the_longer_segment_and_from_b_if_equal():
+    pair = [0, 6, 6, 11]
+    rng = Script(0.49, 0.5, 0.0, 0.9)
+    assert original_examples._truncate(pair, 7, rng) == 4
+    # A 6 to 5 in front; B 5 to 4 behind; A to 4 in front; B to 3 behind.
+    assert pair == [2, 6, 6, 9]
+    assert original_examples._truncate(pair, 7, Script()) == 0
+
+
+def test_examples_have_the_schema_and_the_text():
+    rng = np.random.default_rng(0)
+    lengths = [rng.integers(1, 9, rng.integers(1, 6)) for _ in range(20)]
+    bounds = documents(*map(list, lengths))
+    tokens = rng.integers(4, VOCAB_SIZE, len(bounds.tokens)).astype(np.uint16)
+    found = bounds._replace(tokens=tokens)
+    given = settings(dupe_factor=3)
+    features, statistics = make(found, random.Random(1), dupe_factor=3)
+    schema.check(features, schema.PRETRAINING, given.sizes)
+    assert statistics["examples"] == len(features["input_mask"])
+    restored = features["input_word_ids"].copy()
+    used = features["masked_lm_weights"] > 0
+    rows = np.nonzero(used)[0]
+    restored[rows, features["masked_lm_positions"][used]] = features[
+        "masked_lm_ids"
+    ][used]
+    text = " ".join(map(str, tokens.tolist()))
+    for row, mask_ in zip(restored, features["input_mask"], strict=True):
+        ids = row[: mask_.sum()].tolist()
+        middle = ids.index(SEP)
+        assert ids[0] == CLS and ids[-1] == SEP
+        for part in (ids[1:middle], ids[middle + 1 : -1]):
+            assert " ".join(map(str, part)) in text

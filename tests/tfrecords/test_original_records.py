@@ -1,0 +1,174 @@
+"""original_records.py: the records that the original wrote, value for value."""
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+from tfrecords import (
+    corpus,
+    original_records,
+    pretraining_examples,
+    pretraining_records,
+    records,
+    schema,
+    text_files,
+)
+
+# What the original wrote, from text with all that it has rules for.
+GOLDEN = json.loads(
+    (
+        pathlib.Path(__file__).parents[1]
+        / "data"
+        / "google_create_pretraining_data.json"
+    ).read_text(encoding="utf-8")
+)
+RUNS = range(len(GOLDEN["runs"]))
+
+
+@pytest.fixture
+def text(tmp_path, tiny_vocab_file):
+    """The golden text as files; one of them is read twice."""
+    for name, content in GOLDEN["files"].items():
+        (tmp_path / name).write_bytes(content.encode())
+    named = ",".join(str(tmp_path / name) for name in GOLDEN["input_files"])
+    return corpus.Corpus(
+        input_files=tuple(original_records.expand_inputs(named)),
+        vocab_file=tiny_vocab_file,
+        input_format="sentences",
+    )
+
+
+def features_of(paths, sizes):
+    """Returns name to values of all records, in their order."""
+    found = records.Records(paths)
+    serialized = found.get(np.arange(len(found)))
+    parsed = schema.parse(serialized, schema.PRETRAINING, sizes)
+    return {name: tensor.numpy() for name, tensor in parsed.items()}
+
+
+def compare(found, expected):
+    """Compares features with rows of the original's names."""
+    for name, values in found.items():
+        legacy = schema.LEGACY_NAMES.get(name, name)
+        rows = np.array([row[legacy] for row in expected])
+        np.testing.assert_array_equal(
+            values, rows.reshape(values.shape), err_msg=name
+        )
+
+
+def rows_of(shard):
+    return [dict(zip(GOLDEN["features"], row, strict=True)) for row in shard]
+
+
+@pytest.mark.parametrize("number", RUNS)
+def test_records_are_the_original_s(text, tmp_path, number):
+    run = GOLDEN["runs"][number]
+    settings = pretraining_examples.Settings(**run["flags"])
+    manifests = original_records.make_records(
+        text, settings, str(tmp_path / "out"), num_shards=len(run["shards"])
+    )
+    folder = tmp_path / "out" / "train"
+    manifest = manifests["train"]
+    assert len(manifest.shards) == len(run["shards"])
+    for info, expected in zip(manifest.shards, run["shards"], strict=True):
+        found = features_of([str(folder / info.name)], settings.sizes)
+        compare(found, rows_of(expected))
+    assert records.Manifest.read(str(folder)) == manifest
+    assert sorted(os.listdir(tmp_path / "out")) == ["progress.jsonl", "train"]
+
+
+@pytest.mark.parametrize("is_words", [False, True])
+def test_the_original_s_own_sample_gives_the_original_s_records(
+    tmp_path, shared_data, is_words
+):
+    name = f"whole_word_{str(is_words).lower()}.json"
+    path = shared_data / "golden" / "google_create_pretraining_data" / name
+    golden = json.loads(path.read_text())
+    text = corpus.Corpus(
+        input_files=(str(shared_data / golden["input"]),),
+        vocab_file=str(shared_data / "vocab" / "bert-base-uncased-vocab.txt"),
+        do_lower_case=golden["flags"].pop("do_lower_case"),
+    )
+    settings = pretraining_examples.Settings(**golden["flags"])
+    manifest = original_records.make_records(text, settings, str(tmp_path))
+    shard = str(tmp_path / "train" / manifest["train"].shards[0].name)
+    found = features_of([shard], settings.sizes)
+    assert len(golden["records"]) == {False: 60, True: 64}[is_words]
+    compare(found, golden["records"])
+
+
+def test_files_come_in_the_order_in_which_they_are_named(tmp_path):
+    for name in ("a1", "a0", "b"):
+        (tmp_path / name).write_text("x")
+    named = f"{tmp_path}/b, {tmp_path}/a*,{tmp_path}/b,"
+    found = original_records.expand_inputs(named)
+    assert [os.path.basename(path) for path in found] == ["b", "a0", "a1", "b"]
+    with pytest.raises(ValueError, match="'.*nowhere' matches no file"):
+        original_records.expand_inputs(f"{tmp_path}/b,{tmp_path}/nowhere")
+    with pytest.raises(ValueError, match="No input file is named"):
+        original_records.expand_inputs(" , ")
+
+
+def test_a_document_ends_at_a_blank_line_and_not_with_its_file(tmp_path):
+    (tmp_path / "a").write_bytes(b"one \r\n\t\r\n\ntwo\rthree\nfour")
+    (tmp_path / "b").write_bytes("five\n\u3000\x1c\nsix\n\n".encode())
+    statistics = text_files.ReadStatistics()
+    found = original_records.read_documents(
+        [str(tmp_path / "a"), str(tmp_path / "b")], statistics
+    )
+    assert list(found) == [["one"], ["twothree", "four", "five"], ["six"]]
+    assert statistics.files == 2
+    assert statistics.documents == 3
+    assert statistics.sentences == 5
+    assert statistics.one_sentence_documents == 2
+
+
+def test_the_manifest_says_how_and_counts_what(text, tmp_path):
+    settings = pretraining_examples.Settings(**GOLDEN["runs"][1]["flags"])
+    manifest = original_records.make_records(
+        text, settings, str(tmp_path / "out"), num_shards=2
+    )["train"]
+    assert manifest.flags["compat"] == "original"
+    assert manifest.flags["random_seed"] == settings.random_seed
+    assert manifest.sizes == settings.sizes
+    rows = [
+        row for shard in GOLDEN["runs"][1]["shards"] for row in rows_of(shard)
+    ]
+    statistics = manifest.statistics
+    assert manifest.num_examples == statistics["examples"] == len(rows)
+    assert statistics["documents"] == 7  # Two run on from file to file.
+    for name, feature in (
+        ("example_tokens", "input_mask"),
+        ("predictions", "masked_lm_weights"),
+        ("random_next_examples", "next_sentence_labels"),
+    ):
+        assert statistics[name] == sum(sum(row[feature]) for row in rows)
+    assert statistics["corpus"]["files"] == 4
+
+
+def test_a_rerun_makes_nothing_and_other_records_are_refused(text, tmp_path):
+    settings = pretraining_examples.Settings(**GOLDEN["runs"][0]["flags"])
+    first = original_records.make_records(text, settings, str(tmp_path / "out"))
+    shard = tmp_path / "out" / "train" / first["train"].shards[0].name
+    before = shard.stat().st_mtime_ns
+    again = original_records.make_records(text, settings, str(tmp_path / "out"))
+    assert again == first
+    assert shard.stat().st_mtime_ns == before
+    with pytest.raises(ValueError, match="compat=original; now it is compat="):
+        pretraining_records.make_records(text, settings, str(tmp_path / "out"))
+
+
+def test_text_without_a_token_is_named(text, tmp_path):
+    (tmp_path / "empty.txt").write_bytes(b"\n\0\n\n")
+    with pytest.raises(ValueError, match="no sentence with a token in the 1"):
+        original_records.make_records(
+            corpus.Corpus(
+                input_files=(str(tmp_path / "empty.txt"),),
+                vocab_file=text.vocab_file,
+            ),
+            pretraining_examples.Settings(),
+            str(tmp_path / "out"),
+        )

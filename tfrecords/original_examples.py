@@ -1,0 +1,254 @@
+"""Documents -> pre-training examples, the very ones that the original makes.
+
+google-research/bert create_pretraining_data.py, run by Python 3: the same
+examples in the same order. It draws everything from one `random.Random`, so
+what is drawn here is drawn in its order: documents are shuffled; for each
+repetition and document, each pair is chosen, cut to fit and masked before the
+next one; examples are shuffled. Python 3.10 to 3.12 draw alike.
+
+All tokens and all examples of the corpus are in memory, as numbers: for small
+corpora, and for comparing. pretraining_examples.py makes examples of the same
+distribution that depend on no order.
+
+N examples, P masked slots.
+"""
+
+import array
+import bisect
+import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tfrecords import (
+    masking,
+    pretraining_examples,
+    sentence_pairs,
+    token_store,
+)
+
+# create_pretraining_data.py: tries to draw another document; the chances that
+# B is random, that a token to cut stands in front, that a masked token becomes
+# [MASK], and that one which does not is kept.
+_RANDOM_DOCUMENT_TRIES = 10
+_RANDOM_NEXT_PROB, _FRONT_PROB, _MASK_PROB, _KEEP_PROB = 0.5, 0.5, 0.8, 0.5
+
+
+class Examples(NamedTuple):
+    """N examples as numbers that say how to build them."""
+
+    pairs: sentence_pairs.Pairs  # Its seeds are 0: nothing is drawn later.
+    positions: np.ndarray  # [N, P] uint16, ascending; 0 where unused.
+    shown: np.ndarray  # [N, P] int32, what stands there for the model to read.
+    num_masked: np.ndarray  # [N] int64, slots that are used.
+
+
+def make_examples(
+    documents: token_store.Documents,
+    vocabulary: masking.Vocabulary,
+    settings: pretraining_examples.Settings,
+    rng: random.Random,
+) -> Examples:
+    """Returns all examples of a corpus in the order of the original.
+
+    create_pretraining_data.py: create_training_instances, after it has
+    shuffled the documents.
+
+    Args:
+      documents: all documents, shuffled.
+      vocabulary: of their tokens.
+      settings: what to make; its `random_seed` is not read.
+      rng: as the shuffle of the documents left it.
+    """
+    bounds = documents.sentence_bounds.tolist()
+    document_bounds = documents.document_bounds.tolist()
+    num_slots = settings.max_predictions_per_seq
+    continues = vocabulary.is_continuation.tolist()
+    rows, num_masked = array.array("q"), array.array("q")
+    positions, shown = array.array("H"), array.array("i")
+    unused = [0] * num_slots
+    for _ in range(settings.dupe_factor):
+        for number in range(len(document_bounds) - 1):
+            for row in _pairs(bounds, document_bounds, number, settings, rng):
+                ids = _ids(documents.tokens, row, vocabulary)
+                hidden = mask(ids, continues, vocabulary, settings, rng)
+                padding = unused[len(hidden) :]
+                rows.extend(row)
+                num_masked.append(len(hidden))
+                positions.extend([*hidden, *padding])
+                shown.extend([*hidden.values(), *padding])
+    order = list(range(len(num_masked)))
+    rng.shuffle(order)
+    # [N, 6] of a_begin, a_end, b_begin, b_end, is_random_next, num_truncated.
+    table = np.frombuffer(rows, np.int64).reshape(-1, 6)[order]
+    seeds = np.zeros(len(order), np.uint64)
+    return Examples(
+        sentence_pairs.Pairs(*table.T[:5], seeds, table[:, 5]),
+        np.frombuffer(positions, np.uint16).reshape(-1, num_slots)[order],
+        np.frombuffer(shown, np.int32).reshape(-1, num_slots)[order],
+        np.frombuffer(num_masked, np.int64)[order],
+    )
+
+
+def _pairs(
+    bounds: Sequence[int],
+    document_bounds: Sequence[int],
+    number: int,
+    settings: pretraining_examples.Settings,
+    rng: random.Random,
+) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """Yields the pairs of a document as ranges of tokens, cut to fit.
+
+    create_pretraining_data.py: create_instances_from_document. It masks a pair
+    before it goes on to the next, and so must who takes them from here.
+    """
+    max_num_tokens = settings.max_seq_length - 3  # [CLS], [SEP] and [SEP].
+    target = max_num_tokens
+    if rng.random() < settings.short_seq_prob:
+        target = rng.randint(2, max_num_tokens)
+    start, last = document_bounds[number], document_bounds[number + 1]
+    while start < last:
+        # The chunk: sentences up to the target, or to the document's end.
+        end = bisect.bisect_left(
+            bounds, bounds[start] + target, start + 1, last
+        )
+        a_end = start + 1
+        if end - start > 1:
+            a_end = start + rng.randint(1, end - start - 1)
+        is_random_next = end - start == 1 or rng.random() < _RANDOM_NEXT_PROB
+        b_begin, b_end = a_end, end
+        if is_random_next:
+            wanted = target - (bounds[a_end] - bounds[start])
+            b_begin, b_end = _random_sentences(
+                bounds, document_bounds, number, wanted, rng
+            )
+            end = a_end  # Sentences that were not used are put back.
+        pair = [bounds[place] for place in (start, a_end, b_begin, b_end)]
+        num_truncated = _truncate(pair, max_num_tokens, rng)
+        yield *pair, int(is_random_next), num_truncated
+        start = end
+
+
+def _random_sentences(bounds, document_bounds, number, wanted, rng):
+    """Returns first and last sentence from a random place on, elsewhere."""
+    for _ in range(_RANDOM_DOCUMENT_TRIES):
+        other = rng.randint(0, len(document_bounds) - 2)
+        if other != number:
+            break
+    first, last = document_bounds[other], document_bounds[other + 1]
+    start = first + rng.randint(0, last - first - 1)
+    end = bisect.bisect_left(bounds, bounds[start] + wanted, start + 1, last)
+    return start, end
+
+
+def _truncate(pair: list[int], max_num_tokens: int, rng: random.Random) -> int:
+    """Cuts a pair to fit, in place; returns how many tokens that took.
+
+    create_pretraining_data.py: truncate_seq_pair, a token at a time from the
+    longer segment.
+    """
+    a_begin, a_end, b_begin, b_end = pair
+    surplus = max(0, a_end - a_begin + b_end - b_begin - max_num_tokens)
+    for _ in range(surplus):
+        is_front = rng.random() < _FRONT_PROB
+        if a_end - a_begin > b_end - b_begin:
+            a_begin, a_end = a_begin + is_front, a_end - (not is_front)
+        else:
+            b_begin, b_end = b_begin + is_front, b_end - (not is_front)
+    pair[:] = a_begin, a_end, b_begin, b_end
+    return surplus
+
+
+def _ids(tokens, row, vocabulary) -> list[int]:
+    """Returns [CLS] A [SEP] B [SEP]."""
+    a_begin, a_end, b_begin, b_end = row[:4]
+    a, b = tokens[a_begin:a_end].tolist(), tokens[b_begin:b_end].tolist()
+    return [vocabulary.cls_id, *a, vocabulary.sep_id, *b, vocabulary.sep_id]
+
+
+def mask(
+    ids: Sequence[int],
+    continues: Sequence[bool],
+    vocabulary: masking.Vocabulary,
+    settings: pretraining_examples.Settings,
+    rng: random.Random,
+) -> dict[int, int]:
+    """Returns which places to hide, ascending, and what to show there.
+
+    create_pretraining_data.py: create_masked_lm_predictions.
+
+    Args:
+      ids: [CLS] A [SEP] B [SEP].
+      continues: for each entry of the vocabulary, whether it begins with ##.
+      vocabulary: which ids are special.
+      settings: how many to hide, and whether by words.
+      rng: of all that is random here.
+    """
+    words: list[list[int]] = []
+    for place, token in enumerate(ids):
+        if token in (vocabulary.cls_id, vocabulary.sep_id):
+            continue
+        if settings.do_whole_word_mask and words and continues[token]:
+            words[-1].append(place)  # Even across a [SEP].
+        else:
+            words.append([place])
+    rng.shuffle(words)
+    num_to_predict = min(
+        settings.max_predictions_per_seq,
+        max(1, round(len(ids) * settings.masked_lm_prob)),
+    )
+    shown: dict[int, int] = {}
+    for word in words:
+        if len(shown) == num_to_predict:
+            break
+        if len(shown) + len(word) > num_to_predict:
+            continue  # A shorter word may still fit.
+        for place in word:
+            if rng.random() < _MASK_PROB:
+                shown[place] = vocabulary.mask_id
+            elif rng.random() < _KEEP_PROB:
+                shown[place] = ids[place]
+            else:
+                shown[place] = rng.randint(0, vocabulary.size - 1)
+    return dict(sorted(shown.items()))
+
+
+def build(
+    examples: Examples,
+    rows: np.ndarray,
+    tokens: np.ndarray,
+    vocabulary: masking.Vocabulary,
+    max_seq_length: int,
+    statistics: dict[str, int],
+) -> dict[str, np.ndarray]:
+    """Returns some examples as the features of `schema.PRETRAINING`.
+
+    Args:
+      examples: all of them.
+      rows: which ones, [N] or a slice.
+      tokens: of all documents, in the order that the examples were made from.
+      vocabulary: of the tokens.
+      max_seq_length: places in an example.
+      statistics: counts are added to it.
+    """
+    pairs = sentence_pairs.Pairs(*(column[rows] for column in examples.pairs))
+    features = pretraining_examples.pack(
+        tokens, pairs, vocabulary, max_seq_length
+    )
+    ids = features["input_word_ids"]
+    positions = examples.positions[rows].astype(np.int32)
+    is_used = np.arange(positions.shape[1]) < examples.num_masked[rows, None]
+    labels = np.take_along_axis(ids, positions, axis=1)
+    ids[np.nonzero(is_used)[0], positions[is_used]] = examples.shown[rows][
+        is_used
+    ]
+    masked = masking.Masked(
+        input_word_ids=ids,
+        positions=positions,
+        ids=np.where(is_used, labels, 0),
+        weights=is_used.astype(np.float32),
+    )
+    return pretraining_examples.merge(
+        features, masked, pairs, vocabulary, statistics
+    )
