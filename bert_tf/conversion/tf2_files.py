@@ -1,0 +1,236 @@
+"""TF2 checkpoint files <-> tensors by the attributes that lead to them.
+
+A TF2 checkpoint is `<prefix>.index` and `<prefix>.data-00000-of-00001`, as in
+TF1, but its tensors belong to a graph of objects. Their keys are one of several
+ways to them and depend on what was saved along, so they are looked up in the
+graph (tensorflow/core/protobuf/trackable_object_graph.proto).
+"""
+
+import collections
+import errno
+import glob
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from tfrecords import whole_files
+
+NAME = "bert_model.ckpt"  # As released.
+ROOT = 0
+
+_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_ENDING = re.compile(r"\.(index|data-\d+-of-\d+)$")
+_VALUE = "VARIABLE_VALUE"
+
+
+class Slot(NamedTuple):
+    """One moment of an optimizer: objects by number, `name` as "m"."""
+
+    weight: int
+    name: str
+    moment: int
+
+
+class Objects(NamedTuple):
+    """The objects of a checkpoint, by number; the first is the root.
+
+    Attributes:
+      children: of each object, attribute -> number.
+      keys: number -> key of its tensor, of those that are variables.
+      slots: of all optimizers.
+      tensors: by key.
+    """
+
+    children: list[dict[str, int]]
+    keys: dict[int, str]
+    slots: list[Slot]
+    tensors: dict[str, np.ndarray]
+
+    def walk(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Yields each object once, nearest to the root first, and its path."""
+        paths = {ROOT: ()}
+        queue = collections.deque([ROOT])
+        while queue:
+            number = queue.popleft()
+            yield number, paths[number]
+            for name, child in self.children[number].items():
+                if child not in paths:
+                    paths[child] = (*paths[number], name)
+                    queue.append(child)
+
+    def follow(self, number: int | None, *names: str) -> int | None:
+        """Returns the object at the end of a path, None if there is none."""
+        for name in names:
+            if number is None:
+                return None
+            number = self.children[number].get(name)
+        return number
+
+    def tensor(self, number: int | None) -> np.ndarray | None:
+        """Returns the tensor of an object, None if it is no variable."""
+        return self.tensors.get(self.keys.get(number))
+
+
+def prefixes(path: str) -> list[str]:
+    """Returns the prefixes of the TF2 checkpoints that `path` may mean.
+
+    Args:
+      path: a folder, a prefix, or one of the files.
+    """
+    if os.path.isdir(path):
+        indices = glob.glob(os.path.join(glob.escape(path), "*.index"))
+    else:
+        indices = [f"{_ENDING.sub('', path)}.index"]
+    found = []
+    for index in filter(os.path.isfile, indices):
+        with open(index, "rb") as file:
+            if _GRAPH_KEY.encode() in file.read():
+                found += [index.removesuffix(".index")]
+    return sorted(found)
+
+
+def find(path: str) -> str:
+    """Returns the one checkpoint that `path` means.
+
+    Raises:
+      ValueError: if it is none, or one of several.
+    """
+    found = prefixes(path)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ValueError(
+            f"{path} holds no TF2 checkpoint: expected {NAME}.index and "
+            f"{NAME}.data-00000-of-00001, or the like of another prefix."
+        )
+    state = os.path.join(path, "checkpoint")
+    if os.path.isfile(state):
+        with open(state, encoding="utf-8") as file:
+            newest = re.search(r'^model_checkpoint_path: "(.*)"', file.read())
+        # Often absolute, of the machine that it was trained on.
+        if newest:
+            prefix = os.path.join(path, os.path.basename(newest[1]))
+            if prefix in found:
+                return prefix
+    raise ValueError(
+        f"{path} holds several checkpoints: "
+        f"{', '.join(os.path.basename(prefix) for prefix in found)}. Give one "
+        f"of them, such as {found[-1]}."
+    )
+
+
+def _check_shards(prefix: str) -> None:
+    """Raises ValueError that names every data file that is missing."""
+    data = glob.glob(f"{glob.escape(prefix)}.data-*-of-*")
+    count = max((int(path.rpartition("-")[2]) for path in data), default=1)
+    wanted = [f"{prefix}.data-{i:05d}-of-{count:05d}" for i in range(count)]
+    missing = sorted(set(wanted) - set(data))
+    if missing:
+        raise ValueError(
+            f"{prefix}.index is there, but not all of its data: "
+            f"{', '.join(missing)} missing. Copy every file of the checkpoint."
+        )
+
+
+def read(prefix: str) -> Objects:
+    """Returns all that a checkpoint holds.
+
+    Raises:
+      ValueError: if files are missing or damaged.
+    """
+    _check_shards(prefix)
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+            reader.get_tensor(_GRAPH_KEY)
+        )
+        tensors = {
+            key: np.asarray(reader.get_tensor(key))
+            for key in sorted(reader.get_variable_to_shape_map())
+            if key != _GRAPH_KEY
+        }
+    # A file that is too short is an IndexError.
+    except (tf.errors.OpError, RuntimeError, IndexError) as error:
+        raise ValueError(
+            f"{prefix} is damaged ({str(error).splitlines()[0]}). Copy or "
+            "download it again."
+        ) from error
+    return Objects(
+        children=[
+            {child.local_name: child.node_id for child in node.children}
+            for node in graph.nodes
+        ],
+        keys={
+            number: attribute.checkpoint_key
+            for number, node in enumerate(graph.nodes)
+            for attribute in node.attributes
+            if attribute.name == _VALUE
+        },
+        slots=[
+            Slot(
+                slot.original_variable_node_id,
+                slot.slot_name,
+                slot.slot_variable_node_id,
+            )
+            for node in graph.nodes
+            for slot in node.slot_variables
+        ],
+        tensors=tensors,
+    )
+
+
+def node(**children: tf.Module | tf.Variable) -> tf.Module:
+    """Returns an object to save, with these attributes."""
+    found = tf.Module()
+    for name, child in children.items():
+        setattr(found, name, child)
+    return found
+
+
+def tree(tensors: Mapping[str, np.ndarray]) -> tf.Module:
+    """Returns objects to save, whose attributes are the parts of the names.
+
+    Args:
+      tensors: by names such as `_transformer_layers/0/_output_dense/bias`.
+    """
+    root = node()
+    for name, tensor in tensors.items():
+        *parts, last = name.split("/")
+        parent = root
+        for part in parts:
+            if not hasattr(parent, part):
+                setattr(parent, part, node())
+            parent = getattr(parent, part)
+        setattr(parent, last, tf.Variable(tensor))
+    return root
+
+
+def write(roots: Mapping[str, object], folder: str) -> None:
+    """Writes `bert_model.ckpt.*` and the `checkpoint` file that names it.
+
+    Args:
+      roots: attribute of the root -> `node`, `tree` or variable.
+      folder: where the files go.
+
+    Raises:
+      OSError: if the disk is full.
+    """
+    prefix = os.path.join(folder, NAME)
+    checkpoint = tf.train.Checkpoint(**roots)
+    # As `save` counts, which would add a number to the prefix.
+    checkpoint.save_counter.assign(1)
+    try:
+        checkpoint.write(prefix)
+    except tf.errors.ResourceExhaustedError as error:
+        # What TensorFlow calls a full disk.
+        raise OSError(
+            errno.ENOSPC, os.strerror(errno.ENOSPC), prefix
+        ) from error
+    with whole_files.whole_file(os.path.join(folder, "checkpoint")) as file:
+        for key in ("model_checkpoint_path", "all_model_checkpoint_paths"):
+            file.write(f'{key}: "{NAME}"\n')
