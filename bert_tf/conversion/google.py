@@ -144,6 +144,24 @@ def _may_miss(
     return absent
 
 
+def _check_encoder(
+    unused: list[str], tensors: dict[str, np.ndarray], config_path: str
+) -> None:
+    """Raises ValueError if an encoder has more than is read of it."""
+    more = [
+        f"  + there, not wanted:  {name} {tensors[name].shape}"
+        for name in unused
+        if re.match(r"bert/.*(kernel|bias|gamma|beta|embeddings)$", name)
+    ]
+    if more:
+        raise ValueError(
+            f"{len(more)} variables of the encoder have no place in a BERT of "
+            f"the sizes in {config_path}:\n"
+            + "\n".join(more)
+            + "\nGive the config that belongs to these weights."
+        )
+
+
 def infer_lower_case(vocabulary: bytes | None) -> bool | None:
     """Returns whether text is lower-cased before a vocabulary is applied.
 
@@ -216,6 +234,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         may_miss=_may_miss(weight_rows, tensors)
         + [row.ours for row in rows[len(weight_rows) :]],
     )
+    _check_encoder(unused, tensors, config_path)
     vocab_path = os.path.join(folder, model_folders.VOCABULARY)
     vocabulary = None
     if os.path.isfile(vocab_path):
