@@ -183,10 +183,11 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
         return _read_torch(path)
     try:
         return model_folders.read_tensors(path)
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
+        # By the type, any of the three.
         raise ValueError(
             f"{path} has tensors of a type that NumPy lacks ({error}), as "
-            f"quantised models have. Save it in float32."
+            "quantised models have. Save the model in float32."
         ) from error
 
 
