@@ -134,6 +134,26 @@ def _may_miss(rows: list[renaming.Rename], there: set[str]) -> list[str]:
     ]
 
 
+def _check_encoder(
+    objects: tf2_files.Objects, encoder: int, known: set[int], source: str
+) -> None:
+    """Raises ValueError if an encoder has more than is read of it."""
+    more = [
+        f"  + there, not wanted:  {objects.keys[number]} "
+        f"{objects.tensor(number).shape}"
+        for number, _ in objects.walk(encoder)
+        if number in objects.keys and number not in known
+    ]
+    if more:
+        raise ValueError(
+            f"{len(more)} tensors of the encoder have no place in a BERT of "
+            f"these sizes, so its numbers would be others ({source}).\n"
+            + "\n".join(more)
+            + "\nGive the bert_config.json that belongs to these weights; if "
+            "it does, their encoder is not BERT's."
+        )
+
+
 def _vocabulary(prefix: str) -> bytes | None:
     path = os.path.join(os.path.dirname(prefix), model_folders.VOCABULARY)
     if not os.path.isfile(path):
@@ -170,6 +190,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
             "the pooler is that of the next-sentence head; the encoder's own "
             "was not trained with it and is left out"
         ]
+    _check_encoder(objects, encoder, known | set(others), source)
     used = {objects.keys[number] for number in known}
     used |= {key for key in objects.tensors if _BOOKKEEPING.match(key)}
     tensors = {name: objects.tensor(n) for name, n in numbers.items()} | {

@@ -51,10 +51,10 @@ class Objects(NamedTuple):
     slots: list[Slot]
     tensors: dict[str, np.ndarray]
 
-    def walk(self) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Yields each object once, nearest to the root first, and its path."""
-        paths = {ROOT: ()}
-        queue = collections.deque([ROOT])
+    def walk(self, start: int = ROOT) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Yields each object once, nearest to `start` first, and its path."""
+        paths = {start: ()}
+        queue = collections.deque([start])
         while queue:
             number = queue.popleft()
             yield number, paths[number]

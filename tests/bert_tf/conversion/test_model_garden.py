@@ -221,6 +221,21 @@ def test_a_misfit_lists_both_sides(tmp_path, pretrainer):
     assert f"{query} (16, 2, 8) there, (16, 4, 4) by the config" in message
 
 
+def test_an_encoder_with_more_in_it_is_refused(tmp_path, pretrainer):
+    folder = written(pretrainer, tmp_path / "garden")
+    path = os.path.join(folder, "bert_config.json")
+    with open(path) as file:
+        values = json.load(file)
+    with open(path, "w") as file:
+        json.dump(values | {"num_hidden_layers": 1}, file)
+    with pytest.raises(ValueError) as raised:
+        model_garden.read(folder)
+    message = str(raised.value)
+    assert "16 tensors of the encoder have no place" in message
+    assert "_transformer_layers/1/_output_dense/bias" in message
+    assert "_transformer_layers/0" not in message
+
+
 def test_what_their_config_says_besides_is_ignored(tmp_path, pretrainer):
     folder = written(pretrainer, tmp_path / "garden")
     path = os.path.join(folder, "bert_config.json")
