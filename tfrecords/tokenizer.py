@@ -5,6 +5,7 @@ and inside a SavedModel alike. What words are, and the few known differences, is
 in words.py. N strings.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
@@ -118,49 +119,31 @@ class BertTokenizer(tf.Module):
           ids, starts, ends: RaggedTensors [N, (tokens)] int32. The ids are
           those of a plain call; ends are exclusive.
         """
-        return tuple(self._around_kept(_check_rank(strings), self._locate))
+        tokenize = functools.partial(self._tokenize, in_characters=True)
+        return tuple(self._around_kept(_check_rank(strings), tokenize))
 
-    def _tokenize(self, strings: tf.Tensor) -> word_pieces.Pieces:
-        return self._word_pieces(*self._clean(strings))
-
-    def _locate(self, strings: tf.Tensor) -> word_pieces.Pieces:
-        """Returns pieces with places in characters of `strings`."""
-        cleaned, is_plain = self._clean(strings)
-        ids, *places = self._word_pieces(cleaned, is_plain)
-        is_same = tf.strings.regex_full_match(strings, _ASCII)
-        rows = word_pieces.partition(is_same)
-        typed, cleaned = (tf.gather(s, rows[0]) for s in (strings, cleaned))
-        moved = token_offsets.in_characters(
-            typed,
-            cleaned,
-            *(tf.gather(place, rows[0]) for place in places),
-            words.drop,
-            lambda texts: words.clean(texts, self.do_lower_case),
-        )
-        order = tf.math.invert_permutation(tf.concat(rows, axis=0))
-        return word_pieces.Pieces(
-            ids,
-            *(
-                tf.gather(
-                    tf.concat([new, tf.gather(old, rows[1])], axis=0), order
-                )
-                for new, old in zip(moved, places, strict=True)
-            ),
-        )
-
-    def _clean(self, strings: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns cleaned strings [N], and which of them are plain [N] bool."""
-        rows = word_pieces.partition(words.is_plain(strings))
+    def _tokenize(
+        self, strings: tf.Tensor, in_characters: bool = False
+    ) -> word_pieces.Pieces:
+        """Returns pieces; their places mean nothing unless `in_characters`."""
+        if in_characters:
+            is_plain = tf.strings.regex_full_match(strings, _ASCII)
+        else:
+            is_plain = words.is_plain(strings)
+        rows = word_pieces.partition(is_plain)
         other, plain = (tf.gather(strings, row) for row in rows)
+        clean = functools.partial(words.clean, do_lower_case=self.do_lower_case)
+        cleaned = clean(other)
+        pieces = self._word_pieces(cleaned)
+        if in_characters:
+            places = token_offsets.in_characters(
+                other, cleaned, pieces.starts, pieces.ends, words.drop, clean
+            )
+            pieces = word_pieces.Pieces(pieces.ids, *places)
         if self.do_lower_case:
             plain = tf.strings.lower(plain)
-        other = words.clean(other, self.do_lower_case)
-        # Without accents more are plain than were.
-        is_plain = [words.is_plain(other), tf.ones_like(rows[1], tf.bool)]
-        return (
-            tf.dynamic_stitch(rows, [other, plain]),
-            tf.dynamic_stitch(rows, is_plain),
-        )
+        plain_pieces = self._word_pieces.split_plain(plain)
+        return word_pieces.merge(rows, [pieces, plain_pieces])
 
     def _around_kept(
         self,
@@ -172,13 +155,12 @@ class BertTokenizer(tf.Module):
             return tokenize(strings)
         segments = words.split_around(strings, self.kept_tokens)
         texts = segments.flat_values  # [segments]
-        matches = texts[:, tf.newaxis] == tf.constant(self.kept_tokens)
-        is_kept = tf.reduce_any(matches, axis=1)
-        matches = tf.boolean_mask(matches, is_kept)  # [kept, tokens to keep]
+        place = tf.ragged.range(segments.row_lengths()).flat_values
+        is_kept = place % 2 == 1
+        kept = tf.boolean_mask(texts, is_kept)
+        matches = kept[:, tf.newaxis] == tf.constant(self.kept_tokens)
         # In characters, as offsets are.
-        lengths = tf.strings.length(
-            tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8"), "UTF8_CHAR"
-        )
+        lengths = tf.strings.length(texts, "UTF8_CHAR")
         ends = tf.boolean_mask(lengths, is_kept)
         kept = word_pieces.Pieces(
             tf.gather(self._kept_ids, tf.argmax(matches, axis=1)),

@@ -36,6 +36,14 @@ def partition(is_second: tf.Tensor) -> list[tf.Tensor]:
     return tf.dynamic_partition(rows, tf.cast(is_second, tf.int32), 2)
 
 
+def merge(rows: Sequence[tf.Tensor], parts: Sequence[Pieces]) -> Pieces:
+    """Returns all pieces, those of `parts[k]` in the places `rows[k]`."""
+    order = tf.math.invert_permutation(tf.concat(rows, axis=0))
+    return each(
+        lambda *ragged: tf.gather(tf.concat(ragged, axis=0), order), *parts
+    )
+
+
 class WordPieces(tf.Module):
     """Splits words into the longest entries from the left.
 
@@ -44,7 +52,6 @@ class WordPieces(tf.Module):
 
     Call arguments:
       cleaned: [N] string, from `words.clean`.
-      is_plain: [N] bool, `words.is_plain(cleaned)`.
 
     Returns:
       Pieces, places in bytes of `cleaned`. A word that no entries make up, or
@@ -66,16 +73,16 @@ class WordPieces(tf.Module):
                 no_pretokenization=True,
             )
 
-    def __call__(self, cleaned: tf.Tensor, is_plain: tf.Tensor) -> Pieces:
+    def __call__(self, cleaned: tf.Tensor) -> Pieces:
         """Returns the pieces; see the class."""
-        rows = partition(is_plain)
+        # Without accents more are plain than were.
+        rows = partition(words.is_plain(cleaned))
         other, plain = (tf.gather(cleaned, row) for row in rows)
-        order = tf.math.invert_permutation(tf.concat(rows, axis=0))
-        return each(
-            lambda *parts: tf.gather(tf.concat(parts, axis=0), order),
-            self._split(other),
-            _to_pieces(self._plain.tokenize_with_offsets(plain)),
-        )
+        return merge(rows, [self._split(other), self.split_plain(plain)])
+
+    def split_plain(self, cleaned: tf.Tensor) -> Pieces:
+        """Does the same in less time; `words.is_plain` must be true of all."""
+        return _to_pieces(self._plain.tokenize_with_offsets(cleaned))
 
     def _split(self, cleaned: tf.Tensor) -> Pieces:
         found, places = words.split(cleaned)  # [N, (words)]

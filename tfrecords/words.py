@@ -139,23 +139,27 @@ def split_words(strings: tf.Tensor, do_lower_case: bool) -> tf.RaggedTensor:
 
 
 def split_around(strings: tf.Tensor, tokens: Sequence[str]) -> tf.RaggedTensor:
-    """Splits before and after each occurrence of tokens, and drops nothing.
+    """Splits before and after each occurrence of tokens.
 
-      strings   "the [MASK], [SEP]"
+      strings   "the [MASK][SEP]"
       tokens    "[MASK]" "[SEP]"
-      returns   "the " "[MASK]" ", " "[SEP]"
+      returns   "the " "[MASK]" "" "[SEP]" ""
 
     Args:
       strings: [N] string.
       tokens: of two that start at one place, the longer is taken.
 
     Returns:
-      [N, (segments)] string; none of a string that is empty.
+      [N, (segments)] string, every second segment a token. Invalid bytes are
+      replaced by U+FFFD as Python's `decode("utf-8", "replace")` does.
     """
+    strings = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
     # RE2 takes the first alternative that fits.
     longest_first = sorted(tokens, key=len, reverse=True)
     pattern = "|".join(map(re.escape, longest_first))
-    return tf_text.regex_split(strings, pattern, pattern)
+    # No valid string has this byte. (tf.text's regex_split stops at U+0000.)
+    strings = tf.strings.regex_replace(strings, f"({pattern})", b"\xff\\1\xff")
+    return tf.strings.split(strings, b"\xff")
 
 
 def is_plain(strings: tf.Tensor) -> tf.Tensor:

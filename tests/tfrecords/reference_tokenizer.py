@@ -1,9 +1,12 @@
 """The original's rules of tokenization in plain Python: the oracle.
 
 Written from what google-research/bert tokenization.py does, one character at
-a time, and with nothing of tfrecords/.
+a time, and with nothing of tfrecords/. `tokenize_with_offsets` does it all once
+more, with the places of each character carried along.
 """
 
+import re
+import string
 import unicodedata
 
 MAX_CHARS = 200
@@ -20,22 +23,24 @@ _CHINESE = (
 
 
 def is_space(character):
-    category = unicodedata.category(character)
-    return character in " \t\n\r" or category == "Zs"
+    return character in " \t\n\r" or unicodedata.category(character) == "Zs"
 
 
 def is_control(character):
-    category = unicodedata.category(character)
-    return character not in "\t\n\r" and category in ("Cc", "Cf")
+    if character in "\t\n\r":
+        return False
+    return unicodedata.category(character) in ("Cc", "Cf")
 
 
 def is_chinese(character):
+    # Most text is not; the benchmark times this file.
+    if character < "\u3400":
+        return False
     return any(low <= ord(character) <= high for low, high in _CHINESE)
 
 
 def is_punctuation(character):
-    symbol = character.isascii() and character.isprintable()
-    if symbol and not character.isalnum() and character != " ":
+    if character in string.punctuation:
         return True
     return unicodedata.category(character)[0] == "P"
 
@@ -92,3 +97,75 @@ def tokenize(text, entries, do_lower_case):
         for word in split_words(text, do_lower_case)
         for piece in split_pieces(word, entries)
     ]
+
+
+def follow_characters(text, do_lower_case):
+    """Text or bytes -> [what comes of a character, its start, its end].
+
+    What comes of it is a string: several characters, or none. A character that
+    only had its accents stripped, all of it, lengthens the one before.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    found = []
+    for place, character in enumerate(text):
+        if character == "\ufffd" or is_control(character):
+            continue
+        result = character
+        if is_space(character):
+            result = " "
+        elif do_lower_case:
+            result = strip_accents(character.lower())
+        if result:
+            found.append([result, place, place + 1])
+        elif found:
+            found[-1][2] = place + 1
+    return found
+
+
+def tokenize_with_offsets(text, entries, do_lower_case):
+    """Text or bytes, set of entries -> list of (token, start, end).
+
+    Places count characters of the text, decoded with "replace" if it is bytes.
+    """
+    spans = [
+        (start, end)
+        for result, start, end in follow_characters(text, do_lower_case)
+        for _ in result
+        if not result.isspace()
+    ]
+    found, before = [], 0
+    for word in split_words(text, do_lower_case):
+        of_word = spans[before : before + len(word)]
+        before += len(word)
+        done = 0
+        for piece in split_pieces(word, entries):
+            length = len(piece.removeprefix("##") if done else piece)
+            if piece == "[UNK]":
+                length = len(word)
+            of_piece = of_word[done : done + length]
+            found.append((piece, of_piece[0][0], of_piece[-1][1]))
+            done += length
+    assert before == len(spans), "words are not what came of characters"
+    return found
+
+
+def tokenize_around(text, kept_tokens, entries, do_lower_case):
+    """As `tokenize_with_offsets`, but `kept_tokens` stay whole."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    longest_first = sorted(kept_tokens, key=len, reverse=True)
+    pattern = "|".join(map(re.escape, longest_first))
+    found, place = [], 0
+    for part in re.split(f"({pattern})", text):
+        if part in kept_tokens:
+            found.append((part, place, place + len(part)))
+        else:
+            found += [
+                (piece, start + place, end + place)
+                for piece, start, end in tokenize_with_offsets(
+                    part, entries, do_lower_case
+                )
+            ]
+        place += len(part)
+    return found

@@ -1,76 +1,22 @@
 import gzip
-import importlib.util
 import json
-import pathlib
-import string
 import subprocess
 import sys
-import unicodedata
 
 import hypothesis
 import pytest
 import tensorflow as tf
+import tokenizer_cases
 from hypothesis import strategies
+from tokenizer_cases import ENTRIES, INVALID, MARKS, TRICKY, reference
 
 from tfrecords import tokenizer, vocab
-
-
-def _load_reference():
-    path = pathlib.Path(__file__).with_name("reference_tokenizer.py")
-    spec = importlib.util.spec_from_file_location("reference_tokenizer", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-reference = _load_reference()
-
-# Letters that pieces of words are made of, so that random words are known.
-LETTERS = "abceilnorstABCßéσςΣİıǅﬁåяЖ漢葛ญा\u302e1"
-ENTRIES = [
-    *vocab.SPECIAL_TOKENS,
-    *sorted(set(LETTERS + string.punctuation)),
-    *(f"##{letter}" for letter in LETTERS),
-    *("the", "##the", "un", "##able", "aé", "##es", "sσ", "##ς", "e\u0301"),
-    *("##'", "can't", "##ing", "in", "tion", "##tion"),
-]
-TRICKY = [
-    "",
-    " \t\r\n\u00a0\u3000",
-    " \tHeLLo!how  \n Are yoU?  ",
-    "UNwant\u00e9d,running",
-    "ah\u535a\u63a8zz",
-    "[MASK] [CLS] [UNK] [PAD] ##ing",
-    "a\u2028b\u2029c\u0085d\u200be\ufeff",
-    "ab\x00c\x1cd\x7fe\ufffdf",
-    "ΑΣ ΑΣΑ Σ ΑΣ' ΑΣ\x01Β ΑΣ\u00adΒ ΑΣ.Β",
-    "Straße ﬁne ＡＢＣ ™ Ⅷ ǅ İI ıi",
-    "e\u0301\u0323 \u0344 a\u0903\u302e\u1d165",
-    "\u037e\u1fef\u0387 \uf900\ufa0e\U0002f800",
-    "$5.00^2 `~| a-b_c",
-    "\u0e0d\u0e33 \u0915\u093e\u094d क्षि 한국어 각",
-    "𝒜𝓑 👍🏽 \U000e0041",
-    "a" * 200,
-    "a" * 201,
-    "é" * 200,
-    "é" * 201,
-    "e\u0301" * 200,
-    "я" * 200 + " " + "я" * 201,
-    "a" * 201 + "," + "é" * 201 + "," + "in",
-]
-INVALID = [
-    b"ab\xffcd",
-    b"\xe4b \xe4\xb8b \xf0\x9f\x91b",
-    b"\xed\xa0\x80a \xc0\x80b \xf5c \x80\x80",
-    b"tail\xe4\xb8",
-]
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
 def ours(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
-    entries = list(dict.fromkeys(ENTRIES))
-    vocab.write(entries, str(path))
+    vocab.write(ENTRIES, str(path))
     return tokenizer.BertTokenizer(str(path), do_lower_case=request.param)
 
 
@@ -105,23 +51,27 @@ def test_a_mask_in_text_is_text(ours):
     assert tokens(ours, ["[MASK]"])[0][0] == "["
 
 
+def test_a_kept_mask_is_one_id(tiny_vocab_file):
+    kept = tokenizer.BertTokenizer(tiny_vocab_file, kept_tokens=["[MASK]"])
+    plain = tokenizer.BertTokenizer(tiny_vocab_file)
+    assert kept.kept_tokens == ("[MASK]",)
+    the = plain(["the"]).to_list()[0]
+    assert kept(["the[MASK]THE [MASK]", "[mask]", "[SEP]", ""]).to_list() == [
+        [*the, kept.mask_id, *the, kept.mask_id],
+        *plain(["[mask]", "[SEP]", ""]).to_list(),
+    ]
+
+
+def test_a_kept_token_must_be_an_entry(tiny_vocab_file):
+    with pytest.raises(ValueError, match=r"'\[E\]'.*no entry of .*vocab.txt"):
+        tokenizer.BertTokenizer(tiny_vocab_file, kept_tokens=("[SEP]", "[E]"))
+    with pytest.raises(ValueError, match=r"string '\[SEP\]'; pass a tuple"):
+        tokenizer.BertTokenizer(tiny_vocab_file, kept_tokens="[SEP]")
+
+
 def test_order_of_plain_and_other_strings_is_kept(ours):
     texts = ["in", "é", "", "the é", "un", "漢", "able"] * 50
     assert tokens(ours, texts) == expected(ours, texts)
-
-
-# The ops' lower() knows Unicode 13 and this Python perhaps a later one, so the
-# random characters are old ones; test_all_of_unicode has the others.
-TEXT = strategies.text(
-    strategies.one_of(
-        strategies.sampled_from(LETTERS + string.printable + "\u0301\u2028"),
-        # Unicode 14 moved one old character from Mn to Mc.
-        strategies.characters(
-            exclude_categories=["Cs", "Cn"], exclude_characters="\u1734"
-        ).filter(lambda c: unicodedata.ucd_3_2_0.category(c) != "Cn"),
-    ),
-    max_size=40,
-)
 
 
 @hypothesis.settings(
@@ -129,7 +79,9 @@ TEXT = strategies.text(
     deadline=None,
     suppress_health_check=list(hypothesis.HealthCheck),
 )
-@hypothesis.given(strategies.lists(TEXT, min_size=1, max_size=30))
+@hypothesis.given(
+    strategies.lists(tokenizer_cases.TEXT, min_size=1, max_size=30)
+)
 def test_random_unicode_is_split_as_by_the_original(ours, texts):
     assert tokens(ours, texts) == expected(ours, texts)
     words = ours.basic_split(texts).to_list()
@@ -137,13 +89,28 @@ def test_random_unicode_is_split_as_by_the_original(ours, texts):
     assert [[word.decode() for word in row] for row in words] == wanted
 
 
-def test_same_ids_from_graph_dataset_and_other_batches(ours):
-    eager = ours(TRICKY).to_list()
-    assert tf.function(ours)(tf.constant(TRICKY)).to_list() == eager
+def to_rows(pieces):
+    """[(ids, starts, ends), ...] of each string."""
+    return list(zip(*(ragged.to_list() for ragged in pieces), strict=True))
+
+
+def test_same_from_graph_dataset_and_other_batches(tiny_vocab_file):
+    ours = tokenizer.BertTokenizer(
+        tiny_vocab_file, kept_tokens=vocab.SPECIAL_TOKENS
+    )
+    texts = TRICKY + MARKS
+    eager = to_rows(ours.tokenize_with_offsets(texts))
+    assert [ids for ids, _, _ in eager] == ours(texts).to_list()
+    graph = tf.function(ours.tokenize_with_offsets)
+    assert to_rows(graph(tf.constant(texts))) == eager
+    graph = tf.function(ours)
+    assert graph(tf.constant(texts)).to_list() == [ids for ids, _, _ in eager]
     for batch_size in (1, 3):
-        rows = tf.data.Dataset.from_tensor_slices(TRICKY).batch(batch_size)
-        rows = rows.map(ours).unbatch()
-        assert [row.numpy().tolist() for row in rows] == eager
+        rows = tf.data.Dataset.from_tensor_slices(texts).batch(batch_size)
+        rows = rows.map(ours.tokenize_with_offsets).unbatch()
+        assert [
+            tuple(part.numpy().tolist() for part in row) for row in rows
+        ] == eager
 
 
 LOAD = """
@@ -151,19 +118,25 @@ import sys
 import tensorflow as tf
 import tensorflow_text
 texts = open(sys.argv[2], "rb").read().split(b"|end|")
-print(tf.saved_model.load(sys.argv[1]).ids(tf.constant(texts)).to_list())
+pieces = tf.saved_model.load(sys.argv[1]).locate(tf.constant(texts))
+print([ragged.to_list() for ragged in pieces])
 """
 
 
 def test_saved_model_needs_only_tensorflow_and_text(tiny_vocab_file, tmp_path):
-    ours = tokenizer.BertTokenizer(tiny_vocab_file)
+    ours = tokenizer.BertTokenizer(
+        tiny_vocab_file, kept_tokens=vocab.SPECIAL_TOKENS
+    )
     module = tf.Module()
     module.tokenizer = ours
-    signature = [tf.TensorSpec([None], tf.string)]
-    module.ids = tf.function(lambda texts: ours(texts), signature)
+    module.locate = tf.function(
+        lambda texts: ours.tokenize_with_offsets(texts),
+        [tf.TensorSpec([None], tf.string)],
+    )
+    texts = TRICKY + MARKS
     tf.saved_model.save(module, str(tmp_path / "model"))
     (tmp_path / "texts").write_bytes(
-        b"|end|".join(text.encode() for text in TRICKY)
+        b"|end|".join(text.encode() for text in texts)
     )
     # Turkish has its own lower case of I; the machine's language is no matter.
     loaded = subprocess.run(
@@ -173,7 +146,11 @@ def test_saved_model_needs_only_tensorflow_and_text(tiny_vocab_file, tmp_path):
         stdout=subprocess.PIPE,
         check=True,
     )
-    assert json.loads(loaded.stdout) == ours(TRICKY).to_list()
+    ids, starts, ends = json.loads(loaded.stdout)
+    assert ids == ours(texts).to_list()
+    assert list(zip(ids, starts, ends, strict=True)) == to_rows(
+        ours.tokenize_with_offsets(texts)
+    )
 
 
 def test_pieces_are_joined_by_detokenize(ours):

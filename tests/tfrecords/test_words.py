@@ -1,0 +1,93 @@
+import string
+import sys
+import unicodedata
+
+import pytest
+import tensorflow as tf
+import tokenizer_cases
+
+from tfrecords import words
+
+reference = tokenizer_cases.reference
+
+
+def split(texts, do_lower_case):
+    rows = words.split_words(tf.constant(texts), do_lower_case).to_list()
+    return [[word.decode() for word in row] for row in rows]
+
+
+def assigned_characters():
+    """Every character that this Python knows, but what the docstring names."""
+    changed = "\u1734" if unicodedata.unidata_version < "14" else ""
+    for point in range(sys.maxunicode + 1):
+        if unicodedata.category(chr(point)) not in ("Cn", "Cs", "Co"):
+            if chr(point) not in changed:
+                yield chr(point)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_every_assigned_character_is_split_as_by_the_original(do_lower_case):
+    characters = list(assigned_characters())
+    # Within a word, alone and at an end.
+    texts = [f"a{c}b {c} B{c}" for c in characters]
+    wrong = [
+        f"U+{ord(character):04X}"
+        for character, text, found in zip(
+            characters, texts, split(texts, do_lower_case), strict=True
+        )
+        if found != reference.split_words(text, do_lower_case)
+    ]
+    assert len(characters) > 140_000
+    assert not wrong
+
+
+def test_capitals_of_unicode_14_have_small_letters():
+    assert split(["xA\ua7c0 \u2c2f\n", "\U00010570\U0001057b"], True) == [
+        ["xa\ua7c1", "\u2c5f"],
+        ["\U00010597\U0001057b"],
+    ]
+    assert split(["\ua7c0"], False) == [["\ua7c0"]]
+
+
+def test_only_what_is_no_text_is_dropped():
+    texts = [b"a\x00\xff\xe4\xb8\tA\xcc\x81", "\u200b\u00adb\ufffd.\n".encode()]
+    assert words.drop(tf.constant(texts)).numpy().tolist() == [
+        b"a\tA\xcc\x81",
+        b"b.\n",
+    ]
+
+
+def test_words_start_where_they_stand():
+    cleaned = tf.constant(["an old,漢 é!", " ", ""])
+    found, starts = words.split(cleaned)
+    assert found.to_list()[0] == [
+        word.encode() for word in ("an", "old", ",", "漢", "é", "!")
+    ]
+    assert starts.to_list() == [[0, 3, 6, 7, 11, 13], [], []]
+
+
+def test_plain_strings_are_those_that_cleaning_only_lowers():
+    plain = [string.printable.replace("\x0b\x0c", ""), "“a” — B…\u00a0漢，字"]
+    other = ["é", "e\u0301", "a\x00", "a\x0b", "£", "ж", "가", "ａ", "\u200b"]
+    texts = [text.encode() for text in [*plain, *other]] + [b"a\xff", b"\xe4"]
+    found = words.is_plain(tf.constant(texts)).numpy().tolist()
+    assert found == [True] * len(plain) + [False] * (len(texts) - len(plain))
+    cleaned = words.clean(tf.constant(plain), True).numpy().tolist()
+    assert cleaned == tf.strings.lower(plain).numpy().tolist()
+
+
+def test_tokens_are_cut_out_of_texts():
+    texts = ["a[M]b [M][MM] [m]", "", "\x00[M]", b"\xff[M\xe4\xb8"]
+    found = words.split_around(tf.constant(texts), ["[M]", "[M", "a[M]b"])
+    assert [[word.decode() for word in row] for row in found.to_list()] == [
+        ["", "a[M]b", " ", "[M]", "", "[M", "M] [m]"],
+        [""],
+        ["\x00", "[M]", ""],
+        ["\ufffd", "[M", "\ufffd"],
+    ]
+    awkward = ["<e 1>", "a|b", "^$", "ü*", "#-~", "\\d"]
+    text = "".join(f"x{token}" for token in awkward)
+    found = words.split_around(tf.constant([text]), awkward).to_list()[0]
+    assert b"".join(found).decode() == text
+    assert [word.decode() for word in found[1::2]] == awkward
