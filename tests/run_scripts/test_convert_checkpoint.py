@@ -1,0 +1,265 @@
+"""convert_checkpoint from flags to report, and what starts from its formats."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import flags
+
+from bert_tf import checkpoints, model_folders, models
+from bert_tf.conversion import checkpoint, formats, google, tf1_files
+from run_scripts import (
+    convert_checkpoint,
+    export_savedmodel,
+    make_pretraining_records,
+    run_glue,
+    run_pretraining,
+)
+from tfrecords import whole_files
+
+DATA = pathlib.Path(__file__).parents[1] / "data"
+
+
+def convert(source, to, output_dir, *more):
+    convert_checkpoint.main(
+        [
+            "convert_checkpoint",
+            f"--from={source}",
+            f"--to={to}",
+            f"--output_dir={output_dir}",
+            *more,
+        ]
+    )
+
+
+def write_google(model, task, folder, labels=(), **settings):
+    """What the original leaves of a model, with its vocabulary."""
+    given = checkpoint.Checkpoint(
+        source="test",
+        config=model.config,
+        task=task,
+        labels=labels,
+        tensors={
+            name: weight.numpy() + np.float32(0.01)
+            for name, weight in model_folders.weight_names(model).items()
+        },
+        vocabulary=(DATA / "vocab.txt").read_bytes(),
+        **settings,
+    )
+    with whole_files.whole_folder(str(folder)) as aside:
+        google.write(given, aside)
+    return given
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory, tiny_config):
+    """A TF1 checkpoint of a pre-trainer: folder, and what is in it."""
+    folder = tmp_path_factory.mktemp("released") / "uncased_L-2_H-16_A-2"
+    return folder, write_google(
+        models.BertPretrainer(tiny_config), "pretraining", folder, step=4
+    )
+
+
+def read_files(folder):
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_real_checkpoint_there_and_back(shared_data, tmp_path, capsys):
+    source = shared_data / "golden" / "tiny_tf1_checkpoint"
+    convert(source, "bert_tf", tmp_path / "ours")
+    report = capsys.readouterr().out
+    assert "read back: 138 tensors equal bit for bit" in report
+    assert "unused in the source: 0\nmissing in the source: 0\n" in report
+    assert "source: google-research/bert, which needs TensorFlow 1" in report
+    convert(tmp_path / "ours", "google", tmp_path / "back")
+    for path in source.glob("bert_model.ckpt.*"):
+        assert (tmp_path / "back" / path.name).read_bytes() == path.read_bytes()
+    state = json.loads((tmp_path / "ours" / "state.json").read_text())
+    assert state["step"] == 20
+
+
+def test_the_activation_is_a_flag(pretrained, tmp_path):
+    convert(pretrained[0], "bert_tf", tmp_path / "o", "--hidden_act=gelu_erf")
+    config = json.loads((tmp_path / "o" / "bert_config.json").read_text())
+    assert config["hidden_act"] == "gelu_erf"
+    with pytest.raises(ValueError, match="the original does not know.*=gelu"):
+        convert(tmp_path / "o", "google", tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+    convert(tmp_path / "o", "google", tmp_path / "back", "--hidden_act=gelu")
+
+
+def test_overwrite_is_a_flag(pretrained, tmp_path):
+    convert(pretrained[0], "bert_tf", tmp_path / "ours")
+    with pytest.raises(ValueError, match="pass --overwrite to replace it"):
+        convert(pretrained[0], "google", tmp_path / "ours")
+    convert(pretrained[0], "google", tmp_path / "ours", "--overwrite")
+    assert formats.detect(str(tmp_path / "ours")) == "google"
+
+
+def test_flags_that_are_needed(tmp_path):
+    with pytest.raises(flags.Error, match="--to"):
+        convert_checkpoint.main(["convert_checkpoint", "--from=x"])
+    with pytest.raises(flags.Error, match="should be one of.*bert_tf.*google"):
+        convert("x", "onnx", tmp_path)
+
+
+# Training and export from it.
+
+
+def write_rows(path):
+    rows = [
+        f"{('The ship', 'A white sail')[n % 2]} was lost\t{n % 2}"
+        for n in range(16)
+    ]
+    path.write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.slow
+def test_fine_tuning_starts_from_the_originals_encoder(pretrained, tmp_path):
+    source, given = pretrained
+    before = read_files(source)
+    output = tmp_path / "run"
+    words = [
+        "run_glue",
+        f"--train_file={write_rows(tmp_path / 'rows.tsv')}",
+        "--text_column=text",
+        "--labels=0,1",
+        "--dev_share=0",
+        f"--init_checkpoint={source}/bert_model.ckpt",
+        f"--output_dir={output}",
+        "--do_train",
+        "--max_seq_length=16",
+        "--train_batch_size=8",
+        "--num_train_epochs=1",
+        "--learning_rate=0",
+    ]
+    run_glue.main(words)
+    folder = checkpoints.find(str(output))
+    found = checkpoint.read(folder)
+    for name, tensor in given.tensors.items():
+        if name.startswith("encoder/"):
+            np.testing.assert_array_equal(found.tensors[name], tensor, name)
+    assert found.vocabulary == given.vocabulary
+    assert found.do_lower_case is True
+    settings = json.loads((output / "run.json").read_text())
+    assert settings["init_checkpoint"] == f"{source}/bert_model.ckpt"
+    assert read_files(source) == before
+    # The same command again trains no more and converts no more.
+    before = (output / "init_checkpoint" / "model.json").stat().st_mtime_ns
+    run_glue.main(words)
+    after = (output / "init_checkpoint" / "model.json").stat().st_mtime_ns
+    assert after == before
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    make_pretraining_records.main(
+        [
+            "make_pretraining_records",
+            f"--input_file={DATA / 'sentences.txt'}",
+            f"--vocab_file={DATA / 'vocab.txt'}",
+            f"--output_dir={folder}",
+            "--dupe_factor=1",
+            "--num_processes=1",
+            "--max_seq_length=32",
+            "--max_predictions_per_seq=5",
+        ]
+    )
+    return folder / "train"
+
+
+def pretrain(records, source, output_dir, *more):
+    run_pretraining.main(
+        [
+            "run_pretraining",
+            f"--input_file={records}",
+            f"--eval_input_file={records}",
+            f"--init_checkpoint={source}",
+            f"--output_dir={output_dir}",
+            "--num_train_steps=1",
+            "--num_warmup_steps=0",
+            "--train_batch_size=4",
+            "--max_eval_steps=1",
+            "--learning_rate=0",
+            *more,
+        ]
+    )
+
+
+@pytest.mark.slow
+def test_pre_training_goes_on_from_the_originals_heads(
+    pretrained, records, tmp_path
+):
+    source, given = pretrained
+    pretrain(records, source, tmp_path / "run")
+    found = checkpoint.read(str(tmp_path / "run"))
+    for name, tensor in given.tensors.items():
+        np.testing.assert_array_equal(found.tensors[name], tensor, name)
+    assert found.step == 1 and found.do_lower_case is True
+    # It is served and trained on without a --vocab_file.
+    assert found.vocabulary == given.vocabulary
+    trained = json.loads((tmp_path / "run/eval_results.json").read_text())
+    # Evaluated alone it is the same: a rate of 0 changes nothing.
+    pretrain(records, source, tmp_path / "evaluated", "--nodo_train")
+    alone = json.loads((tmp_path / "evaluated/eval_results.json").read_text())
+    assert alone == pytest.approx(trained | {"step": 4})
+
+
+@pytest.mark.slow
+def test_pre_training_takes_the_encoder_of_a_fine_tuned_model(
+    records, tmp_path, tiny_config
+):
+    model = models.BertClassifier(tiny_config, 2)
+    source = tmp_path / "fine_tuned"
+    given = write_google(model, "classification", source, ("a", "b"))
+    pretrain(records, source, tmp_path / "run", "--nodo_eval")
+    found = checkpoint.read(str(tmp_path / "run"))
+    assert found.task == "pretraining"
+    for name, tensor in given.tensors.items():
+        if name.startswith("encoder/"):
+            np.testing.assert_array_equal(found.tensors[name], tensor, name)
+    with pytest.raises(ValueError, match="is of task classification: its head"):
+        pretrain(records, source, tmp_path / "alone", "--nodo_train")
+
+
+def test_heads_that_were_never_trained_are_not_evaluated(
+    pretrained, records, tmp_path
+):
+    folder = tmp_path / "bare"
+    convert(pretrained[0], "google", folder)
+    tensors = tf1_files.read(f"{folder}/bert_model.ckpt")
+    tf1_files.write(
+        {n: t for n, t in tensors.items() if not n.startswith("cls/")},
+        str(folder),
+    )
+    with pytest.raises(ValueError, match="without masked_lm/bias, .*never tra"):
+        pretrain(records, folder, tmp_path / "run", "--nodo_train")
+
+
+@pytest.mark.slow
+def test_a_fine_tuned_tf1_model_answers_strings(tmp_path, tiny_config):
+    source = tmp_path / "fine_tuned"
+    model = models.BertClassifier(tiny_config, 3)
+    write_google(model, "classification", source, ("a", "b", "c"))
+    export_savedmodel.main(
+        [
+            "export_savedmodel",
+            f"--model_dir={source}",
+            f"--export_dir={tmp_path / 'export'}",
+        ]
+    )
+    loaded = tf.saved_model.load(str(tmp_path / "export"))
+    answers = loaded.text(tf.constant(["The ship was lost"]))
+    assert answers["label"].numpy()[0] in (b"0", b"1", b"2")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "export",
+        "fine_tuned",
+    ]
