@@ -19,7 +19,14 @@ import os
 from absl import logging
 
 from bert_tf import checkpoints, model_folders
-from bert_tf.conversion import checkpoint, google, hugging_face, parity
+from bert_tf.conversion import (
+    checkpoint,
+    google,
+    hugging_face,
+    keras_hub,
+    model_garden,
+    parity,
+)
 from tfrecords import whole_files
 
 OURS = "bert_tf"
@@ -28,6 +35,8 @@ FORMATS = {
     OURS: checkpoint,
     "google": google,
     "hugging_face": hugging_face,
+    "model_garden": model_garden,
+    "keras_hub": keras_hub,
 }
 EXPECTED = {
     OURS: "model.safetensors, model.json and bert_config.json, or the "

@@ -9,6 +9,7 @@ import tensorflow as tf
 from bert_tf import task_models
 from bert_tf.conversion import (
     checkpoint,
+    formats,
     model_garden,
     parity,
     renaming,
@@ -89,7 +90,7 @@ def test_there_and_back_is_the_same(tmp_path, make_checkpoint, lacking):
         "pretraining", lacking, vocabulary=b"[PAD]\nthe\nThe\n", step=7
     )
     folder = written(given, tmp_path / "garden")
-    assert model_garden.is_there(folder)
+    assert formats.detect(folder) == "model_garden"
     found = model_garden.read(folder)
     assert_same(found.tensors, given.tensors)
     assert found.missing() == given.missing()

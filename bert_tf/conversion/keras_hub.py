@@ -1,0 +1,248 @@
+"""KerasHub presets of BERT <-> Checkpoint.
+
+A preset is a folder with config.json, model.weights.h5 and the tokenizer's
+tokenizer.json and assets; with a head task.json and task.weights.h5 besides.
+Presets of KerasNLP, as it was called, are the same.
+
+What KerasHub has no place for (the next-sentence head, Adam's slots, the step,
+names of classes) is written to bert_tf.safetensors and bert_tf.json, which it
+ignores. They are read back while they belong to the weights beside them.
+"""
+
+import hashlib
+import importlib.util
+import os
+
+import numpy as np
+
+from bert_tf import model_folders
+from bert_tf.conversion import checkpoint as checkpoint_lib
+from bert_tf.conversion import google, renaming
+from bert_tf.conversion import keras_hub_files as files
+from bert_tf.conversion import keras_hub_names as names
+from bert_tf.conversion import keras_hub_papers as papers
+from tfrecords import whole_files
+
+PEER = "keras_hub"
+EXTRA_JSON = "bert_tf.json"
+
+table = names.table
+is_there = papers.is_there
+
+# saving_lib.py: state of a compiled task, which is not trained by its weights.
+_STATE = f"{files.TASK}/optimizer/"
+
+
+def _sha256(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def _read_extra(folder: str) -> tuple[dict[str, np.ndarray], dict, list[str]]:
+    """Returns tensors, values and notes of the files that KerasHub ignores."""
+    path = os.path.join(folder, EXTRA_JSON)
+    if not os.path.isfile(path):
+        return {}, {}, []
+    values = whole_files.read_json(path)
+    if values["weights_sha256"] != _sha256(files.path_of(folder, files.MODEL)):
+        return (
+            {},
+            {},
+            [
+                f"{EXTRA_JSON} belongs to other weights than {files.MODEL}, "
+                "and is not read"
+            ],
+        )
+    tensors_path = os.path.join(folder, names.EXTRA)
+    tensors = {}
+    if os.path.isfile(tensors_path):
+        tensors = model_folders.read_tensors(tensors_path)
+    return tensors, values, []
+
+
+def _labels(count: int, given: list[str], task: str) -> tuple[str, ...]:
+    if task != "classification":
+        return ()
+    return tuple(given or (str(label) for label in range(count)))
+
+
+def _vocabulary(folder: str) -> bytes | None:
+    path = os.path.join(folder, papers.VOCABULARY)
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def read(path: str) -> checkpoint_lib.Checkpoint:
+    """Reads a preset, with the weights of a head that is known here.
+
+    Args:
+      path: its folder.
+
+    Raises:
+      ValueError: if it is of another model, which is named, if files are
+        missing or damaged, or if weights and config do not fit; then it lists
+        both sides in full.
+    """
+    source = f"keras_hub {path}"
+    found = papers.read(path)
+    extra, values, notes = _read_extra(path)
+    labels = _labels(found.num_classes, values.get("labels"), found.task)
+    rows = table(found.config, found.task, len(labels))
+    theirs = {row.theirs for row in rows}
+    tensors = files.read(path, files.MODEL, theirs)
+    if os.path.isfile(os.path.join(path, files.TASK)):
+        tensors |= files.read(path, files.TASK, theirs)
+    elif found.task != "pretraining":
+        raise ValueError(
+            f"{os.path.join(path, files.TASK)} is missing, which has the "
+            "weights of the head. Copy every file of the preset."
+        )
+    slots = {n: x for n, x in extra.items() if n.startswith(("m/", "v/"))}
+    tensors |= {
+        f"{names.EXTRA}/{n}": x for n, x in extra.items() if n not in slots
+    }
+    ours, unused = renaming.to_ours(
+        rows,
+        {n: x for n, x in tensors.items() if not n.startswith(_STATE)},
+        checkpoint_lib.shapes(found.config, found.task, len(labels)),
+        source=source,
+        may_miss=_may_miss(rows, tensors),
+    )
+    _check_backbone(unused, tensors, source)
+    for name in values.get("not_in_source", ()):
+        ours.pop(name, None)
+    vocabulary = _vocabulary(path)
+    return checkpoint_lib.Checkpoint(
+        source=source,
+        config=found.config,
+        task=found.task,
+        tensors=ours,
+        labels=labels,
+        slots=slots,
+        step=values.get("step", 0),
+        vocabulary=vocabulary,
+        do_lower_case=found.do_lower_case,
+        unused=tuple(unused),
+        notes=(*found.notes, *notes),
+    )
+
+
+def _may_miss(rows: list[renaming.Rename], tensors: dict) -> list[str]:
+    """Returns our names of the heads that are not there at all."""
+    groups = [
+        [row for row in rows if row.ours.startswith(prefix)]
+        for prefix in ("masked_lm/", "next_sentence/")
+    ]
+    return [
+        row.ours
+        for group in groups
+        if not any(row.theirs in tensors for row in group)
+        for row in group
+    ]
+
+
+def _check_backbone(unused: list[str], tensors: dict, source: str) -> None:
+    """Raises ValueError if a backbone has more than is read of it."""
+    more = [
+        f"  + there, not wanted:  {name} {tensors[name].shape}"
+        for name in unused
+        if name.startswith(f"{files.MODEL}/")
+    ]
+    if more:
+        raise ValueError(
+            f"{len(more)} tensors of the backbone have no place in a BERT of "
+            f"these sizes, so its numbers would be others ({source}).\n"
+            + "\n".join(more)
+            + "\nGive the config.json that belongs to these weights."
+        )
+
+
+def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
+    """Fills a folder with a preset, and with what KerasHub has no place for.
+
+    Weights are float32. A pooler that is missing is written as zeros, since
+    KerasHub loads nothing without.
+
+    Args:
+      checkpoint: of a task that KerasHub has.
+      folder: a folder from `whole_files.whole_folder`.
+
+    Raises:
+      ValueError: if KerasHub has no such head, or not this hidden_act.
+    """
+    config, labels = checkpoint.config, checkpoint.labels
+    if config.hidden_act != "gelu":
+        raise ValueError(
+            f"{checkpoint.source} has hidden_act={config.hidden_act}; "
+            "KerasHub's BertBackbone has GELU by tanh and no other. To write "
+            "it as that, with other outputs, give --hidden_act=gelu."
+        )
+    rows = table(config, checkpoint.task, len(labels))
+    shapes = checkpoint.shapes()
+    absent = [n for n in checkpoint.missing() if n.startswith("encoder/")]
+    named = renaming.to_theirs(
+        rows,
+        {name: np.zeros(shapes[name]) for name in absent} | checkpoint.tensors,
+        source=checkpoint.source,
+    )
+    task = checkpoint.task
+    if not any(name.startswith(f"{files.TASK}/") for name in named):
+        task = None
+    lower = checkpoint.do_lower_case
+    if checkpoint.vocabulary is None:
+        lower = None
+    elif lower is None:
+        lower = google.infer_lower_case(checkpoint.vocabulary)
+    classes = 1 if task == "regression" else len(labels)
+    papers.write(folder, config, task, classes, lower)
+    files.write({n: x.astype(np.float32) for n, x in named.items()}, folder)
+    if checkpoint.vocabulary is not None:
+        path = os.path.join(folder, papers.VOCABULARY)
+        os.makedirs(os.path.dirname(path))
+        with open(path, "wb") as file:
+            file.write(checkpoint.vocabulary)
+    prefix = f"{names.EXTRA}/"
+    extra = {
+        name.removeprefix(prefix): tensor
+        for name, tensor in named.items()
+        if name.startswith(prefix)
+    } | checkpoint.slots
+    values = {
+        "labels": list(labels),
+        "step": checkpoint.step,
+        "not_in_source": absent,
+    }
+    _write_extra(folder, extra, {n: x for n, x in values.items() if x})
+
+
+def _write_extra(
+    folder: str, tensors: dict[str, np.ndarray], values: dict
+) -> None:
+    """Writes what KerasHub has no place for, if there is any."""
+    if not tensors and not values:
+        return
+    digest = _sha256(files.path_of(folder, files.MODEL))
+    whole_files.write_json(
+        os.path.join(folder, EXTRA_JSON), {"weights_sha256": digest} | values
+    )
+    if tensors:
+        model_folders.write_tensors(tensors, os.path.join(folder, names.EXTRA))
+
+
+def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
+    """Returns what keras_hub computes from a preset.
+
+    Args:
+      path: its folder.
+      batch: from `parity.batch`.
+
+    Returns:
+      As `parity.outputs`; None if keras_hub is not installed.
+    """
+    if importlib.util.find_spec("keras_hub") is None:
+        return None
+    from bert_tf.conversion import keras_hub_peer
+
+    return keras_hub_peer.outputs(path, batch)

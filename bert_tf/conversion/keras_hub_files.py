@@ -1,0 +1,124 @@
+"""Weight files of a Keras preset <-> tensors by file and path.
+
+A `.weights.h5` file of Keras 3 has a group for each layer and in it `vars`, a
+dataset for each weight, numbered.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+
+import h5py
+import ml_dtypes
+import numpy as np
+
+MODEL = "model.weights.h5"
+TASK = "task.weights.h5"
+SHARDED = "model.weights.json"
+
+# What Keras 2.13 called the group of all layers.
+_LAYERS = ("layers", "_layer_checkpoint_dependencies")
+
+
+def _datasets(group: h5py.Group, name: str = "") -> Iterator[tuple]:
+    """Yields path and dataset of every weight.
+
+    Raises:
+      ValueError: if data lie in another file, which nobody asked to read.
+    """
+    for key in group:
+        path = f"{name}/{key}" if name else key
+        if not isinstance(group.get(key, getlink=True), h5py.HardLink):
+            raise ValueError(f"{path} is a link to elsewhere")
+        part = group[key]
+        if isinstance(part, h5py.Group):
+            yield from _datasets(part, path)
+        elif part.is_virtual or part.external:
+            raise ValueError(f"{path} has its data in another file")
+        else:
+            yield path, part
+
+
+def _array(dataset: h5py.Dataset) -> np.ndarray:
+    # saving_lib.py: H5IOStore keeps the type of bfloat16 as an attribute.
+    if dataset.attrs.get("dtype") == "bfloat16":
+        return np.array(dataset, dtype=ml_dtypes.bfloat16)
+    return np.asarray(dataset[()])
+
+
+def _spelling(name: str) -> str:
+    """Returns a path as any version of Keras may spell it, made one."""
+    file, *parts = name.split("/")
+    parts = ["layers" if part in _LAYERS else part for part in parts]
+    # Attributes have been public and private in turn.
+    return "/".join([file, *(part.lstrip("_") for part in parts)])
+
+
+def path_of(folder: str, file: str) -> str:
+    """Returns the path of a weight file.
+
+    Raises:
+      ValueError: if it is not there.
+    """
+    path = os.path.join(folder, file)
+    if not os.path.isfile(path):
+        sharded = os.path.join(folder, SHARDED)
+        if os.path.isfile(sharded):
+            raise ValueError(
+                f"{sharded}: weights in several files cannot be read. Save the "
+                "preset with max_shard_size=None."
+            )
+        raise ValueError(f"{path} is missing. Copy every file of the preset.")
+    return path
+
+
+def read(folder: str, file: str, names: set[str]) -> dict[str, np.ndarray]:
+    """Returns every tensor of a weight file.
+
+    Args:
+      folder: the preset's.
+      file: MODEL or TASK.
+      names: paths as this version of Keras spells them.
+
+    Returns:
+      `<file>/<path>` -> tensor, in the spelling of `names` where that has it.
+
+    Raises:
+      ValueError: that names the file, if it is missing or damaged.
+    """
+    path = path_of(folder, file)
+    spellings = {_spelling(name): name for name in names}
+    try:
+        with h5py.File(path, "r") as content:
+            tensors = {
+                f"{file}/{name}": _array(dataset)
+                for name, dataset in _datasets(content)
+            }
+    # h5py's word for anything wrong.
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged ({str(error).splitlines()[0]}). Copy or "
+            "download it again."
+        ) from error
+    return {
+        spellings.get(_spelling(name), name): tensor
+        for name, tensor in tensors.items()
+    }
+
+
+def write(tensors: Mapping[str, np.ndarray], folder: str) -> None:
+    """Writes the weight files of a preset.
+
+    Args:
+      tensors: `<file>/<path>` -> tensor.
+      folder: where the files go.
+
+    Raises:
+      OSError: if the disk is full.
+    """
+    for file in (MODEL, TASK):
+        paths = [name for name in tensors if name.startswith(f"{file}/")]
+        if not paths:
+            continue
+        with h5py.File(os.path.join(folder, file), "w") as content:
+            for path in paths:
+                content[path.removeprefix(f"{file}/")] = tensors[path]

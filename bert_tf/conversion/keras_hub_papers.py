@@ -1,0 +1,253 @@
+"""JSON files of a KerasHub preset <-> BertConfig, task, case of the tokenizer.
+
+They are Keras configs, as keras_hub 0.32 writes them, and name classes: only
+those of BERT are read.
+"""
+
+import os
+from typing import NamedTuple
+
+from bert_tf import config as bert_config
+from tfrecords import whole_files
+
+CONFIG = "config.json"
+TASK = "task.json"
+TOKENIZER = "tokenizer.json"
+PREPROCESSOR = "preprocessor.json"
+VOCABULARY = "assets/tokenizer/vocabulary.txt"
+
+MASKED_LM = "BertMaskedLM"
+CLASSIFIER = "BertTextClassifier"
+_BACKBONE = "BertBackbone"
+# BertBackbone's word for ours.
+_SIZES = {
+    "vocabulary_size": "vocab_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "hidden_dim": "hidden_size",
+    "intermediate_dim": "intermediate_size",
+    "max_sequence_length": "max_position_embeddings",
+    "num_segments": "type_vocab_size",
+}
+_MASKS = 20  # The original's max_predictions_per_seq.
+
+
+class Papers(NamedTuple):
+    """What a preset's JSON files say.
+
+    Attributes:
+      config: of the backbone; `hidden_act` is what that computes.
+      task: a key of `task_models.TASK_MODELS`, "pretraining" without a head.
+      num_classes: of a classifier, else 0.
+      do_lower_case: None without a tokenizer.
+      notes: for the person who converts.
+    """
+
+    config: bert_config.BertConfig
+    task: str
+    num_classes: int
+    do_lower_case: bool | None
+    notes: tuple[str, ...]
+
+
+def is_there(folder: str) -> bool:
+    """Returns whether a folder is a preset of KerasHub, of whatever model."""
+    path = os.path.join(folder, CONFIG)
+    if not os.path.isfile(path):
+        return False
+    try:
+        values = whole_files.read_json(path)
+    except ValueError:
+        return False
+    return isinstance(values, dict) and "registered_name" in values
+
+
+def _read(folder: str, file: str) -> dict | None:
+    """Returns class and config of a file, None if it is not there."""
+    path = os.path.join(folder, file)
+    if not os.path.isfile(path):
+        return None
+    values = whole_files.read_json(path)
+    if not isinstance(values, dict) or not isinstance(
+        values.get("config"), dict
+    ):
+        raise ValueError(
+            f"{path} should hold a Keras object: class_name and config."
+        )
+    return values
+
+
+def _read_config(folder: str) -> bert_config.BertConfig:
+    path = os.path.join(folder, CONFIG)
+    values = _read(folder, CONFIG)
+    if values is None:
+        raise ValueError(f"{path} is missing. Copy every file of the preset.")
+    name = values.get("class_name")
+    if name != _BACKBONE:
+        raise ValueError(
+            f"{path} is of a {name}, which is not BERT. Only presets of a "
+            f"{_BACKBONE} can be read."
+        )
+    given = values["config"]
+    missing = sorted(set(_SIZES) - set(given))
+    if missing:
+        raise ValueError(f"{path} lacks {', '.join(missing)} in its config.")
+    sizes = {ours: given[theirs] for theirs, ours in _SIZES.items()}
+    rate = given.get("dropout", 0.1)
+    try:
+        return bert_config.BertConfig(
+            hidden_act="gelu",  # bert_backbone.py: gelu_approximate.
+            hidden_dropout_prob=rate,
+            attention_probs_dropout_prob=rate,
+            **sizes,
+        )
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def head(folder: str) -> str | None:
+    """Returns the class of the head, of those that are read; else None."""
+    values = _read(folder, TASK)
+    name = values.get("class_name") if values else None
+    return name if name in (MASKED_LM, CLASSIFIER) else None
+
+
+def _read_task(folder: str) -> tuple[str, int, list[str]]:
+    """Returns task, number of classes and notes of task.json."""
+    values = _read(folder, TASK)
+    if values is None:
+        return "pretraining", 0, []
+    name = values.get("class_name")
+    if name == MASKED_LM:
+        note = (
+            "KerasHub's masked-LM head has GELU by erf and LayerNorm with "
+            "epsilon 1e-5, BERT's is by tanh with 1e-12: the weights are the "
+            "same, masked_lm_logits differ a little"
+        )
+        return "pretraining", 0, [note]
+    if name != CLASSIFIER:
+        note = f"task.json is of a {name}, whose head is not read"
+        return "pretraining", 0, [note]
+    classes = values["config"]["num_classes"]
+    activation = values["config"].get("activation")
+    notes = []
+    if activation not in ("linear", None):
+        notes += [
+            f"the classifier ends in {activation}; the logits here are what "
+            "comes before it"
+        ]
+    task = "regression" if classes == 1 else "classification"
+    return task, classes, notes
+
+
+def read(folder: str) -> Papers:
+    """Reads what a preset says of itself.
+
+    Raises:
+      ValueError: if it is of no BERT, which is named, or if sizes are missing.
+    """
+    config = _read_config(folder)
+    task, num_classes, notes = _read_task(folder)
+    tokenizer = _read(folder, TOKENIZER)
+    do_lower_case = None
+    if tokenizer is not None:
+        given = tokenizer["config"]
+        do_lower_case = bool(given.get("lowercase", False))
+        if bool(given.get("strip_accents", False)) != do_lower_case:
+            notes += [
+                "KerasHub's tokenizer has lowercase="
+                f"{do_lower_case} and strip_accents="
+                f"{bool(given.get('strip_accents', False))}; BERT strips "
+                "accents where it lower-cases, and nowhere else"
+            ]
+    return Papers(config, task, num_classes, do_lower_case, tuple(notes))
+
+
+def _keras(module: str, name: str, values: dict, package: str = "keras_hub"):
+    """Returns a serialised object as keras.saving writes it."""
+    return {
+        "module": module,
+        "class_name": name,
+        "config": values,
+        "registered_name": f"{package}>{name}" if package else None,
+    }
+
+
+def _layer(file: str, name: str, values: dict, dtype: str = "float32") -> dict:
+    """Returns a layer of keras_hub.src.models.bert."""
+    own_name = file.removeprefix("keras_hub.src.models.bert.")
+    policy = _keras("keras", "DTypePolicy", {"name": dtype}, package="")
+    return _keras(
+        f"keras_hub.src.models.bert.{file}",
+        name,
+        {"name": own_name, "trainable": True, "dtype": policy} | values,
+    )
+
+
+def _preprocessor(task: str, config: bert_config.BertConfig, tokenizer: dict):
+    kind = "text_classifier"
+    name = "BertTextClassifierPreprocessor"
+    more = {}
+    if task == "pretraining":
+        kind, name = "masked_lm", "BertMaskedLMPreprocessor"
+        more = {"mask_selection_rate": 0.15, "mask_selection_length": _MASKS}
+    values = {
+        "tokenizer": tokenizer,
+        "config_file": PREPROCESSOR,
+        "sequence_length": config.max_position_embeddings,
+        "truncate": "round_robin",
+    }
+    return _layer(f"bert_{kind}_preprocessor", name, values | more)
+
+
+def write(
+    folder: str,
+    config: bert_config.BertConfig,
+    task: str | None,
+    num_classes: int,
+    do_lower_case: bool | None,
+) -> None:
+    """Writes config.json, and the files of a head and of a tokenizer.
+
+    Args:
+      folder: where the files go.
+      config: sizes; KerasHub has one rate for all dropout.
+      task: as in `Papers`; None for a backbone without a head.
+      num_classes: of a classifier.
+      do_lower_case: None for no tokenizer.
+    """
+    ours = config.to_dict()
+    sizes = {theirs: ours[name] for theirs, name in _SIZES.items()}
+    rate = config.hidden_dropout_prob
+    backbone = _layer("bert_backbone", _BACKBONE, sizes | {"dropout": rate})
+    files = {CONFIG: backbone}
+    preprocessor = None
+    if do_lower_case is not None:
+        files[TOKENIZER] = _layer(
+            "bert_tokenizer",
+            "BertTokenizer",
+            {
+                "config_file": TOKENIZER,
+                "vocabulary": None,
+                "lowercase": do_lower_case,
+                # KerasHub's default keeps accents; BERT strips them.
+                "strip_accents": do_lower_case,
+            },
+            dtype="int32",
+        )
+        preprocessor = _preprocessor(
+            task or "classification", config, files[TOKENIZER]
+        )
+        files[PREPROCESSOR] = preprocessor
+    parts = {"backbone": backbone, "preprocessor": preprocessor}
+    if task == "pretraining":
+        files[TASK] = _layer("bert_masked_lm", MASKED_LM, parts)
+    elif task is not None:
+        head = {"num_classes": num_classes, "activation": "linear"}
+        files[TASK] = _layer(
+            "bert_text_classifier",
+            CLASSIFIER,
+            parts | head | {"dropout": rate},
+        )
+    for file, values in files.items():
+        whole_files.write_json(os.path.join(folder, file), values)
