@@ -103,7 +103,7 @@ def load_model(folder: str, description: Mapping) -> keras.Model:
 
 
 def load_tokenizer(
-    folder: str, description: Mapping, vocab_size: int
+    folder: str, description: Mapping, vocab_size: int, kind: str
 ) -> tokenizer.BertTokenizer:
     """Returns the tokenizer that the model was trained with."""
     vocab_file = os.path.join(folder, model_folders.VOCABULARY)
@@ -113,7 +113,9 @@ def load_tokenizer(
             "vocabulary there that the training records were made with."
         )
     found = tokenizer.BertTokenizer(
-        vocab_file, description.get("do_lower_case", True)
+        vocab_file,
+        description.get("do_lower_case", True),
+        kept_tokens=[text_signatures.MASK] if kind == "fill_mask" else [],
     )
     if found.vocab_size > vocab_size:
         raise ValueError(
@@ -174,7 +176,7 @@ def export_folder(folder: str) -> None:
     )
     model = load_model(folder, description)
     kind = find_kind(description)
-    words = load_tokenizer(folder, description, model.config.vocab_size)
+    words = load_tokenizer(folder, description, model.config.vocab_size, kind)
     length = find_length(description, model.config)
     answer = {
         "classification": lambda: text_signatures.make_classify(

@@ -59,16 +59,13 @@ class Pairs(tf.Module):
 class MaskedTexts(tf.Module):
     """Texts with [MASK] in them -> a batch that asks for what stood there.
 
-    The tokenizer takes "[MASK]" for text, as in the original. So the text is
-    split there first:
-
       text                 the [MASK] sat
-      pieces               "the "      " sat"
       input_word_ids       CLS the MASK sat SEP
       masked_lm_positions           2
 
     Args:
-      tokenizer: a BertTokenizer.
+      tokenizer: a BertTokenizer with `kept_tokens` of "[MASK]", or else it
+        would take that for text, as the original does.
       max_seq_length: S; a [MASK] beyond it is cut off with the rest.
 
     Call arguments:
@@ -77,29 +74,26 @@ class MaskedTexts(tf.Module):
     Returns:
       `schema.ENCODER_INPUTS`, `masked_lm_positions` and `masked_lm_weights`,
       the last two [N, P] with P the most masks in one of these texts.
+
+    Raises:
+      ValueError: if the tokenizer does not keep [MASK].
     """
 
     def __init__(self, tokenizer, max_seq_length: int):
         super().__init__()
+        if MASK not in tokenizer.kept_tokens:
+            raise ValueError(
+                f"The tokenizer keeps {tokenizer.kept_tokens}, so it splits "
+                f"{MASK}; make it with kept_tokens=({MASK!r},)."
+            )
         self.tokenizer = tokenizer
         self.max_seq_length = max_seq_length
-
-    def tokenize(self, text):
-        """Returns ids [N, (tokens)] with that of [MASK] where it stands."""
-        pieces = tf.strings.split(text, MASK)  # [N, (pieces)]
-        tokens = self.tokenizer(pieces.values)  # [pieces, (tokens)]
-        place = tf.ragged.range(pieces.row_lengths()).values  # [pieces]
-        # Before each piece of a text but the first stands a mask.
-        masks = tf.fill([tf.size(place), 1], self.tokenizer.mask_id)
-        masks = tf.RaggedTensor.from_tensor(masks, tf.minimum(place, 1))
-        tokens = tf.concat([masks, tokens], axis=1)
-        return pieces.with_values(tokens).merge_dims(1, 2)
 
     def __call__(self, text):
         """Returns the batch; see the class."""
         batch = _without_padding(
             segments.pack(
-                self.tokenize(text),
+                self.tokenizer(text),
                 None,
                 self.max_seq_length,
                 self.tokenizer.cls_id,

@@ -12,8 +12,13 @@ def words(tiny_vocab_file):
     return tokenizer.BertTokenizer(tiny_vocab_file)
 
 
-def test_the_mask_is_kept_as_one_token(words):
-    batch = text_signatures.MaskedTexts(words, 12)(
+@pytest.fixture
+def keeping(tiny_vocab_file):
+    return tokenizer.BertTokenizer(tiny_vocab_file, kept_tokens=["[MASK]"])
+
+
+def test_the_mask_is_kept_as_one_token(words, keeping):
+    batch = text_signatures.MaskedTexts(keeping, 12)(
         tf.constant(["[MASK] the[MASK][MASK]", "[mask]", ""])
     )
     the = words(["the"]).values.numpy()[0]
@@ -28,8 +33,13 @@ def test_the_mask_is_kept_as_one_token(words):
     assert batch["masked_lm_weights"].numpy().sum(1).tolist() == [3, 0, 0]
 
 
-def test_a_mask_beyond_the_length_is_cut_off(words):
-    batch = text_signatures.MaskedTexts(words, 6)(
+def test_a_tokenizer_must_keep_the_mask(words):
+    with pytest.raises(ValueError, match=r"kept_tokens=\('\[MASK\]',\)"):
+        text_signatures.MaskedTexts(words, 6)
+
+
+def test_a_mask_beyond_the_length_is_cut_off(keeping):
+    batch = text_signatures.MaskedTexts(keeping, 6)(
         tf.constant(["the cat sat on the [MASK]", "the [MASK]"])
     )
     assert batch["masked_lm_positions"].numpy().tolist() == [[0], [2]]
