@@ -5,11 +5,17 @@ r"""Checkpoint of any format -> the same in another, and a report on both.
     python -m run_scripts.convert_checkpoint \
       --from=runs/sst-2 --to=google --output_dir=converted/sst-2
 
-Formats, told apart by looking: bert_tf, model and run folders of this project;
-google, the TF1 checkpoints of google-research/bert, by folder or by prefix such
-as runs/model.ckpt-1000. What was written is read back and compared bit for bit;
-if anything was lost, nothing stays. Adam's slots and the step go along where
-both formats have them.
+Formats, told apart by looking:
+
+    bert_tf        model and run folders of this project
+    google         TF1 checkpoints of google-research/bert, by folder or by
+                   prefix such as runs/model.ckpt-1000
+    hugging_face   folders of transformers, and of sentence-transformers
+    model_garden   TF2 checkpoints of tf-models-official, by folder or prefix
+    keras_hub      presets of KerasHub
+
+What was written is read back and compared bit for bit; if anything was lost,
+nothing stays. Adam's slots and the step go along where both formats have them.
 
 `gelu` is not the same function everywhere. The numbers of the source are kept;
 --hidden_act computes with another.

@@ -169,7 +169,8 @@ def convert(
         report = [
             f"{given.source} -> {to} {output_dir}",
             f"task {given.task}, hidden_act {found.config.hidden_act}",
-            *(f"note: {note}" for note in given.notes),
+            *(f"note on the source: {note}" for note in given.notes),
+            *(f"note on the target: {note}" for note in found.notes),
             *parity.tensor_lines(given, found),
             *parity.check_lossless(given, found),
         ]
