@@ -8,7 +8,6 @@ torch's restricted reader opens it, which makes tensors and runs nothing.
 import hashlib
 import importlib.util
 import os
-import pickle
 import re
 
 import ml_dtypes  # Teaches NumPy bfloat16, which safetensors asks it for.
@@ -120,22 +119,25 @@ def _read_torch(path: str) -> dict[str, np.ndarray]:
         )
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
+    except Exception as error:  # Of any kind, as files changed at random show.
         raise ValueError(
-            f"{path} holds something else than tensors; it is refused, and "
-            f"nothing in it was run ({_first_line(error)}). If you trust who "
-            f"made it, {_AS_SAFETENSORS}."
-        ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise ValueError(
-            f"{path} is damaged or no file of torch ({_first_line(error)}). "
-            "Copy it again."
+            f"{path} is damaged, or holds something else than tensors "
+            f"({_reason(error)}). It is refused, and nothing in it was run. "
+            f"Copy it again, or {_AS_SAFETENSORS}."
         ) from error
     return _tensors_of(content, path)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200] or type(error).__name__
+def _reason(error: Exception) -> str:
+    """Returns what is wrong, without torch's advice to load it all the same."""
+    text = str(error)
+    if text.startswith("Weights only"):
+        found = re.search(
+            r"(Unsupported|Trying to load unsupported) .*?(?=\. |\.?\n|$)", text
+        )
+        text = found[0] if found else "its restricted reader does not take it"
+    first_line = text.partition("\n")[0]
+    return f"torch: {first_line[:200] or type(error).__name__}"
 
 
 def _tensors_of(content, path: str) -> dict[str, np.ndarray]:
