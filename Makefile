@@ -1,12 +1,14 @@
-# make quickstart | make test | make lint
-# Each does its own set-up, in .venv, from a fresh clone.
+# make quickstart | make test | make lint | make parity
+# Each does its own set-up, in .venv, from a fresh clone; parity, which needs
+# other implementations of BERT, in .venv-parity.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PARITY_VENV := .venv-parity
 OUTPUT_DIR ?= runs/quickstart
 
-.PHONY: quickstart test lint format clean
+.PHONY: quickstart test lint format parity clean
 
 quickstart: $(VENV)/.installed
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
@@ -22,17 +24,24 @@ format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Against tf-models-official, KerasHub and transformers, which have to be there.
+parity: $(PARITY_VENV)/.installed
+	$(PARITY_VENV)/bin/python -m pytest tests/parity tests/bert_tf/conversion $(ARGS)
+
+$(VENV)/.installed: EXTRAS := test
+$(PARITY_VENV)/.installed: EXTRAS := test,parity
+
 # Debian keeps ensurepip in a package of its own; the message says which.
-$(VENV)/.installed: setup.py
+$(VENV)/.installed $(PARITY_VENV)/.installed: setup.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 10) <= v < (3, 13) else f"Python {v[0]}.{v[1]} is not supported; take 3.10 to 3.12: make PYTHON=python3.11")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "This Python cannot make virtual environments: installing python3-venv"; \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	    apt-get update -qq && apt-get install -y -qq python3-venv; } || \
 	  { echo "Please run: sudo apt-get install python3-venv"; exit 1; }; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PARITY_VENV) build *.egg-info .pytest_cache .ruff_cache

@@ -29,12 +29,23 @@ EXTRAS = {
         "hypothesis>=6.148,<7",
         "ruff==0.17.5",
     ],
+    # What `make parity` compares with; Python 3.11 or later.
+    "parity": [
+        "tf-models-official==2.20.0",
+        "tf_keras==2.20.1",
+        "keras-hub==0.32.0",
+        "torch==2.13.0",
+        "transformers==5.23.0",
+        # tensorflow-hub, which the first brings, reads pkg_resources.
+        "setuptools>=77,<81",
+    ],
 }
 
 SCRIPTS = [
     "make_vocab",
     "make_pretraining_records",
     "make_glue_records",
+    "compare_records",
     "run_pretraining",
     "run_glue",
     "convert_checkpoint",

@@ -23,7 +23,7 @@ from bert_tf.conversion import keras_hub_names as names
 from bert_tf.conversion import keras_hub_papers as papers
 from tfrecords import whole_files
 
-PEER = "keras_hub"
+PEER = "keras_hub (pip install keras-hub)"
 EXTRA_JSON = "bert_tf.json"
 
 table = names.table

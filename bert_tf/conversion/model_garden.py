@@ -28,7 +28,7 @@ from bert_tf.conversion import (
 )
 from tfrecords import whole_files
 
-PEER = "tf-models-official"
+PEER = "tf-models-official (pip install tf-models-official)"
 
 table = model_garden_names.table
 

@@ -1,0 +1,126 @@
+"""What we write loads in keras_hub, what it saves is read."""
+
+import numpy as np
+import pytest
+
+from bert_tf.conversion import keras_hub as presets
+from bert_tf.conversion import parity
+from tfrecords import tokenizer as our_tokenizer
+from tfrecords import whole_files
+
+TOLERANCE = 2e-5
+WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat cafe ##s , . ! a".split()
+WORDS += [f"word{i}" for i in range(30 - len(WORDS))]
+VOCABULARY = "\n".join([*WORDS, ""]).encode()
+
+CASES = {
+    "masked LM": ("pretraining", (), ()),
+    "masked LM without pooler": (
+        "pretraining",
+        (),
+        ("encoder/pooler", "next_sentence"),
+    ),
+    "backbone": ("pretraining", (), ("masked_lm", "next_sentence")),
+    "classifier": ("classification", ("a", "b", "c"), ()),
+    "regression": ("regression", (), ()),
+}
+
+
+def write(given, folder):
+    with whole_files.whole_folder(str(folder)) as aside:
+        presets.write(given, aside)
+    return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def _keras_hub(need):
+    need("keras_hub")
+
+
+@pytest.mark.parametrize("vocabulary", [VOCABULARY, None])
+@pytest.mark.parametrize("case", CASES)
+def test_every_head_loads_and_comes_back(
+    tmp_path, make_checkpoint, case, vocabulary
+):
+    import keras_hub
+
+    task, labels, lacking = CASES[case]
+    given = make_checkpoint(task, labels, lacking, vocabulary=vocabulary)
+    folder = write(given, tmp_path / "ours")
+    name = {
+        "masked LM": "BertMaskedLM",
+        "masked LM without pooler": "BertMaskedLM",
+        "backbone": "BertBackbone",
+    }.get(case, "BertTextClassifier")
+    theirs = getattr(keras_hub.models, name).from_preset(folder)
+    theirs.save_to_preset(str(tmp_path / "theirs"))
+    found = presets.read(str(tmp_path / "theirs"))
+    assert not found.unused
+    for weight, tensor in found.tensors.items():
+        expected = given.tensors.get(weight, np.zeros_like(tensor))
+        np.testing.assert_array_equal(tensor, expected, err_msg=weight)
+    kept = {n for n in given.tensors if not n.startswith("next_sentence")}
+    assert kept <= set(found.tensors)
+
+    inputs = parity.batch(given.config, task)
+    ours = parity.outputs(presets.read(folder), inputs)
+    each = parity.differences(ours, presets.reference_outputs(folder, inputs))
+    # Their head has another GELU and epsilon.
+    by_design = {"masked_lm_logits"} & set(each)
+    assert set(ours) - set(each) <= {"next_sentence_logits"}
+    assert all(1e-6 < each[name] < 0.1 for name in by_design)
+    assert max(x for n, x in each.items() if n not in by_design) <= TOLERANCE
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_the_tokenizer_gives_our_ids(tmp_path, make_checkpoint, do_lower_case):
+    import keras_hub
+
+    given = make_checkpoint(
+        "pretraining", vocabulary=VOCABULARY, do_lower_case=do_lower_case
+    )
+    folder = write(given, tmp_path / "ours")
+    theirs = keras_hub.models.BertTokenizer.from_preset(folder)
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_bytes(VOCABULARY)
+    ours = our_tokenizer.BertTokenizer(str(vocab_file), do_lower_case)
+    texts = ["The cats, sat. CAFÉS!", "the caf\u00e9 [MASK] the", "word1 a b"]
+    for text in texts:
+        mine = ours([text])[0].numpy()
+        assert list(np.asarray(theirs(text))) == list(mine)
+
+
+def test_preprocessors_load(tmp_path, make_checkpoint):
+    import keras_hub
+
+    given = make_checkpoint("pretraining", vocabulary=VOCABULARY)
+    folder = write(given, tmp_path / "ours")
+    model = keras_hub.models.BertMaskedLM.from_preset(folder)
+    inputs, *_ = model.preprocessor(["the cat sat"])
+    assert inputs["token_ids"].shape == (1, 16)
+    found = keras_hub.models.BertTextClassifierPreprocessor.from_preset(folder)
+    assert list(np.asarray(found("the cat")["token_ids"])[:4]) == [2, 5, 6, 3]
+
+
+def test_bfloat16_is_read_as_it_is(tmp_path, make_checkpoint):
+    import keras_hub
+    import ml_dtypes
+
+    config = make_checkpoint("pretraining").config
+    theirs = keras_hub.models.BertBackbone(
+        config.vocab_size, 2, 2, 8, 16, dtype="bfloat16"
+    )
+    theirs.save_to_preset(str(tmp_path / "theirs"))
+    found = presets.read(str(tmp_path / "theirs")).tensors
+    kernel = found["encoder/pooler/kernel"]
+    assert kernel.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(kernel, theirs.pooled_dense.kernel.numpy())
+
+
+def test_another_model_is_named(tmp_path):
+    import keras_hub
+
+    theirs = keras_hub.models.RobertaBackbone(30, 2, 2, 8, 16)
+    theirs.save_to_preset(str(tmp_path / "theirs"))
+    with pytest.raises(ValueError, match="RobertaBackbone, which is not BERT"):
+        presets.read(str(tmp_path / "theirs"))
