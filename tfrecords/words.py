@@ -3,17 +3,23 @@
 google-research/bert tokenization.py, as ops that run in tf.data and inside a
 SavedModel alike. N strings.
 
-Every code point that Python's unicodedata assigns is treated as by the original
-on Unicode 14 (Python 3.11), alone and within words; a test tries them all.
+Every code point that Unicode 14 assigns is treated as by the original on Python
+3.11, which has those tables: in a word, alone and at an end. A test tries each.
 What is known to differ:
 
-- Code points that the original's Python does not assign are letters to it. The
-  tables of TensorFlow are newer: of those without a meaning in Unicode 14 they
-  take 30 for punctuation or format, such as U+11F43, and 55 more for accents,
-  such as U+1E08F.
-- A capital sigma beside one of 301 marks and letters that Unicode 14 brought or
-  changed, as in U+03A3 U+0898 U+03B1: whether it ends its word is decided by an
-  ICU that knows Unicode 13.
+- 85 code points that are unassigned there, so letters to the original. The
+  tables of TensorFlow are newer and know them, cased and uncased
+    as punctuation: 11B00-11B09 11F43-11F4F
+    as format characters: 13439-1343F
+  and uncased besides
+    as accents: 0ECE 10EFD-10EFF 11241 11F00-11F01 11F36-11F3A 11F40 11F42
+      13440 13447-13455 1E08F 1E4EC-1E4EF
+    by their decomposition: 105C9 105E4 11383 11385 1138E 11391 113C5
+      113C7-113C8 16121-16128 16D68-16D6A
+- Uncased, a capital sigma beside one of 301 marks and letters that Unicode 14
+  brought or changed, as in U+03A3 U+0898 U+03B1: whether it ends its word is
+  decided by an ICU that knows Unicode 13. (Among them U+1734, Vithkuqi, and the
+  marks U+0898-089F, U+08C9-08D2, U+1AC1-1ACE, U+1CF00-1CF46.)
 - Python 3.10 has Unicode 13: there U+1734 is an accent, and the capitals of
   `_NEW_CAPITALS` have no small letters.
 """
