@@ -105,12 +105,11 @@ def test_same_from_graph_dataset_and_other_batches(tiny_vocab_file):
     assert to_rows(graph(tf.constant(texts))) == eager
     graph = tf.function(ours)
     assert graph(tf.constant(texts)).to_list() == [ids for ids, _, _ in eager]
-    for batch_size in (1, 3):
-        rows = tf.data.Dataset.from_tensor_slices(texts).batch(batch_size)
-        rows = rows.map(ours.tokenize_with_offsets).unbatch()
-        assert [
-            tuple(part.numpy().tolist() for part in row) for row in rows
-        ] == eager
+    rows = tf.data.Dataset.from_tensor_slices(texts).batch(3)
+    rows = rows.map(ours.tokenize_with_offsets).unbatch()
+    assert [
+        tuple(part.numpy().tolist() for part in row) for row in rows
+    ] == eager
 
 
 LOAD = """
