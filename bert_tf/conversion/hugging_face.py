@@ -105,17 +105,21 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     if is_inside := sentences.is_there(path):
         folder, notes = sentences.find(path)
     values = configs.read_values(folder)
-    rest, stale = weights.read_rest(folder)
-    tensors, changes = weights.as_float32(rest | weights.read(folder))
+    tensors, changes = weights.as_float32(weights.read(folder))
+    beside, step, stale = weights.read_beside(folder)
     config_path = os.path.join(folder, configs.CONFIG)
     papers = configs.parse(values, tensors, config_path)
     shapes = checkpoint_lib.shapes(
         papers.config, papers.task, len(papers.labels)
     )
-    rows = [
-        names.as_named(row, tensors)
-        for row in table(papers.config, papers.task)
-    ]
+    rows = table(papers.config, papers.task)
+    parts = {
+        row.theirs: row.to_theirs(beside[row.ours])
+        for row in rows
+        if row.ours in beside
+    }
+    tensors = parts | tensors
+    rows = [names.as_named(row, tensors) for row in rows]
     # A part is missing as a whole or not at all; vectors of sentences take
     # the encoder alone, whatever class the config names.
     there = {row.ours for row in rows if row.theirs in tensors}
@@ -147,6 +151,8 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         task=papers.task,
         tensors=found,
         labels=papers.labels,
+        slots={n: x for n, x in beside.items() if n.startswith(("m/", "v/"))},
+        step=step,
         vocabulary=text.vocabulary,
         do_lower_case=text.do_lower_case,
         unused=tuple(unused),
@@ -197,8 +203,8 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     """Fills a folder of `whole_files.whole_folder`, for transformers to load.
 
     The class is the one with a place for most of the weights. What it has no
-    place for, such as the pooler of a tagger, goes to a file of its own beside,
-    which `read` looks at and transformers does not.
+    place for, such as the pooler of a tagger and Adam's slots, goes to a file
+    beside, which `read` looks at and transformers does not.
 
     Raises:
       ValueError: if the encoder or the task's head is not whole.
@@ -206,38 +212,44 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     name = architecture(checkpoint)
     _, parts = tasks.ARCHITECTURES[name]
     _check_whole(checkpoint, name, parts)
-    rows = table(checkpoint.config, checkpoint.task)
-    left = [
-        row.theirs
-        for row in rows
-        if row.ours.startswith(tasks.PARTS) and not row.ours.startswith(parts)
-    ]
+    beside = {
+        weight: tensor
+        for weight, tensor in checkpoint.tensors.items()
+        if weight.startswith(tasks.PARTS) and not weight.startswith(parts)
+    }
     theirs = renaming.to_theirs(
-        rows, checkpoint.tensors, source=checkpoint.source
+        table(checkpoint.config, checkpoint.task),
+        {n: x for n, x in checkpoint.tensors.items() if n not in beside},
+        source=checkpoint.source,
     )
-    rest = {x: theirs.pop(x) for x in left if x in theirs}
     if name == "BertModel":
         theirs = {x.removeprefix("bert."): t for x, t in theirs.items()}
     weights.write(theirs, folder)
-    if rest:
-        weights.write_rest(rest, folder)
-        logging.info(
-            "%s has no place for %s; they are in %s, which transformers does "
-            "not read",
-            name,
-            ", ".join(rest),
-            weights.REST,
-        )
+    _write_beside(checkpoint, name, beside, folder)
     task_values = tasks.values_for(checkpoint.task, checkpoint.labels, name)
     configs.write(checkpoint.config, task_values, folder)
     _write_text(checkpoint, folder)
-    if checkpoint.slots or checkpoint.step:
-        logging.warning(
-            "a Hugging Face folder has no place for an optimizer: %d slots and "
-            "the step, %d, are left out",
-            len(checkpoint.slots),
-            checkpoint.step,
-        )
+
+
+def _write_beside(
+    checkpoint: checkpoint_lib.Checkpoint,
+    name: str,
+    beside: Mapping[str, np.ndarray],
+    folder: str,
+) -> None:
+    """Writes what a class has no place for, if there is any, and says so."""
+    if not (beside or checkpoint.slots or checkpoint.step):
+        return
+    weights.write_beside(beside | checkpoint.slots, checkpoint.step, folder)
+    homeless = [*beside, f"{len(checkpoint.slots)} optimizer slots"]
+    logging.warning(
+        "%s has no place for %s, step %d: these are in %s, which transformers "
+        "does not read",
+        name,
+        ", ".join(homeless),
+        checkpoint.step,
+        weights.BESIDE,
+    )
 
 
 def _write_text(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:

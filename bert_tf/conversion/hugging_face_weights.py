@@ -6,7 +6,6 @@ torch's restricted reader opens it, which makes tensors and runs nothing.
 """
 
 import hashlib
-import importlib.util
 import os
 import re
 
@@ -16,24 +15,17 @@ import safetensors
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import model_folders
+from bert_tf.conversion import hugging_face_pickles as pickles
 from tfrecords import whole_files
 
 SAFETENSORS = "model.safetensors"
 TORCH = "pytorch_model.bin"
-# Ours: what the class in `SAFETENSORS` has no place for, by names as there.
-REST = "not_in_architecture.safetensors"
-_BELONGS = "model_sha256"
+# Ours, for what has no place in `SAFETENSORS`; transformers ignores it.
+BESIDE = "bert_tf.safetensors"
 _SHARD = re.compile(r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)")
 # Weights that others save beside, or in place of, what is read here.
 _NOT_READ = ("tf_model.h5", "flax_model.msgpack", "model.onnx", "model.gguf")
-# Before it a file made for that can run code, weights_only or not:
-# CVE-2025-32434 (mended in 2.6), CVE-2026-24747 (in 2.10).
-SAFE_TORCH = (2, 10)
 _LFS_POINTER = b"version https://git-lfs"
-_AS_SAFETENSORS = (
-    "save the model as safetensors, which is what transformers' "
-    "save_pretrained writes"
-)
 
 
 def are_there(folder: str) -> bool:
@@ -64,7 +56,7 @@ def _find(folder: str) -> str:
     raise ValueError(
         f"{folder} has no {SAFETENSORS} and no {TORCH}, nor shards of one; "
         + (
-            f"{', '.join(others)} is not read: {_AS_SAFETENSORS}."
+            f"{', '.join(others)} is not read: {pickles.AS_SAFETENSORS}."
             if others
             else f"there are {', '.join(names) or 'no files'}. Copy the "
             "weights too."
@@ -102,78 +94,6 @@ def _shards(index: str) -> dict[str, list[str]]:
     return shards
 
 
-def _read_torch(path: str) -> dict[str, np.ndarray]:
-    """Reads a pickled state dict, through torch's reader that runs nothing."""
-    if importlib.util.find_spec("torch") is None:
-        raise ValueError(
-            f"{path} is a pickle; only torch reads its tensors without running "
-            f"what else may be in it. Install torch, or {_AS_SAFETENSORS}."
-        )
-    import torch
-
-    if torch.__version__ < SAFE_TORCH:
-        raise ValueError(
-            f"{path} is a pickle, and torch {torch.__version__} can be made to "
-            "run code in one (CVE-2026-24747). Install torch "
-            f"{'.'.join(map(str, SAFE_TORCH))} or newer, or {_AS_SAFETENSORS}."
-        )
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # Of any kind, as files changed at random show.
-        raise ValueError(
-            f"{path} is damaged, or holds something else than tensors "
-            f"({_reason(error)}). It is refused, and nothing in it was run. "
-            f"Copy it again, or {_AS_SAFETENSORS}."
-        ) from error
-    return _tensors_of(content, path)
-
-
-def _reason(error: Exception) -> str:
-    """Returns what is wrong, without torch's advice to load it all the same."""
-    text = str(error)
-    if text.startswith("Weights only"):
-        found = re.search(
-            r"(Unsupported|Trying to load unsupported) .*?(?=\. |\.?\n|$)", text
-        )
-        text = found[0] if found else "its restricted reader does not take it"
-    first_line = text.partition("\n")[0]
-    return f"torch: {first_line[:200] or type(error).__name__}"
-
-
-def _tensors_of(content, path: str) -> dict[str, np.ndarray]:
-    """Returns the arrays of a state dict; refuses all else."""
-    import torch
-
-    if not isinstance(content, dict):
-        raise ValueError(
-            f"{path} holds a {type(content).__name__}; expected a state dict, "
-            "tensor by name."
-        )
-    others = [
-        f"{name} ({type(value).__name__})"
-        for name, value in content.items()
-        if not isinstance(value, torch.Tensor)
-        or value.layout != torch.strided
-        or value.is_quantized
-    ]
-    if others:
-        raise ValueError(
-            f"{path} should hold plain tensors alone; there are also "
-            f"{', '.join(others)}. Save model.state_dict() only."
-        )
-    return {str(name): _array(tensor) for name, tensor in content.items()}
-
-
-def _array(tensor) -> np.ndarray:
-    """torch.Tensor -> array of the same bits."""
-    import torch
-
-    tensor = tensor.detach().contiguous()
-    if tensor.dtype == torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return tensor.numpy()
-
-
 def _read_file(path: str) -> dict[str, np.ndarray]:
     with open(path, "rb") as file:
         if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
@@ -182,7 +102,7 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
                 "with `git lfs pull`."
             )
     if path.endswith(".bin"):
-        return _read_torch(path)
+        return pickles.read(path)
     try:
         return model_folders.read_tensors(path)
     except (AttributeError, KeyError, TypeError) as error:
@@ -251,30 +171,36 @@ def _digest(path: str) -> str:
         return hashlib.sha256(file.read()).hexdigest()
 
 
-def write_rest(tensors: dict[str, np.ndarray], folder: str) -> None:
-    """Writes what belongs to a model.safetensors but has no place there."""
-    metadata = {
-        "format": "pt",
-        _BELONGS: _digest(os.path.join(folder, SAFETENSORS)),
-    }
-    with open(os.path.join(folder, REST), "wb") as file:
+def write_beside(
+    tensors: dict[str, np.ndarray], step: int, folder: str
+) -> None:
+    """Writes what belongs to a model.safetensors and has no place there.
+
+    Args:
+      tensors: by our names; with `m/` or `v/` before them, Adam's moments.
+      step: updates behind the weights.
+      folder: in which model.safetensors is already.
+    """
+    model = os.path.join(folder, SAFETENSORS)
+    metadata = {"model_sha256": _digest(model), "step": str(step)}
+    with open(os.path.join(folder, BESIDE), "wb") as file:
         file.write(safetensors_numpy.save(tensors, metadata))
 
 
-def read_rest(folder: str) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Reads what `write_rest` wrote.
+def read_beside(folder: str) -> tuple[dict[str, np.ndarray], int, list[str]]:
+    """Reads what `write_beside` wrote.
 
     Returns:
-      The tensors; and a note, in place of them, if model.safetensors is not
-      the one that they were written beside.
+      The tensors and the step; or neither and a note, if model.safetensors is
+      not the one that they were written beside.
     """
-    path = os.path.join(folder, REST)
+    path = os.path.join(folder, BESIDE)
     if not os.path.isfile(path):
-        return {}, []
+        return {}, 0, []
     tensors = model_folders.read_tensors(path)
     with safetensors.safe_open(path, "numpy") as file:
-        belongs = (file.metadata() or {}).get(_BELONGS)
+        metadata = file.metadata() or {}
     model = os.path.join(folder, SAFETENSORS)
-    if os.path.isfile(model) and _digest(model) == belongs:
-        return tensors, []
-    return {}, [f"{REST} was written beside other weights; it is not read"]
+    if os.path.isfile(model) and _digest(model) == metadata.get("model_sha256"):
+        return tensors, int(metadata.get("step", 0)), []
+    return {}, 0, [f"{BESIDE} was written beside other weights; it is not read"]

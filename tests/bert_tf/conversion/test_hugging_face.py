@@ -1,6 +1,5 @@
 import dataclasses
 import json
-import logging
 import os
 
 import numpy as np
@@ -155,8 +154,11 @@ def test_what_is_missing_decides_the_class_and_stays_missing(
     assert has_prefix == ("bert.embeddings.LayerNorm.bias" in names)
 
 
-def test_a_pooler_beside_other_weights_is_left_aside(tmp_path, make_checkpoint):
-    given = make_checkpoint("spans")
+def test_what_lies_beside_other_weights_is_left_aside(
+    tmp_path, make_checkpoint
+):
+    slots = {"m/spans/dense/bias": np.ones(2, np.float32)}
+    given = make_checkpoint("spans", slots=slots, step=3)
     folder = write(given, tmp_path / "model")
     change_tensors(
         folder,
@@ -168,6 +170,7 @@ def test_a_pooler_beside_other_weights_is_left_aside(tmp_path, make_checkpoint):
         "encoder/pooler/bias",
     }
     assert "was written beside other weights" in found.notes[-1]
+    assert (found.slots, found.step) == ({}, 0)
 
 
 def old_names(tensors):
@@ -344,28 +347,42 @@ def test_what_is_not_whole_is_not_written(tmp_path, make_checkpoint):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_has_no_place_is_said(tmp_path, make_checkpoint, caplog):
-    caplog.set_level(logging.INFO, logger="absl")
-    lacking = ("encoder/pooler", "masked_lm", "next_sentence")
+def test_what_has_no_place_is_beside_and_said(
+    tmp_path, make_checkpoint, caplog
+):
+    lacking = ("encoder/pooler", "masked_lm")
     given = make_checkpoint("pretraining", lacking, step=7)
-    slots = {f"m/{name}": tensor for name, tensor in given.tensors.items()}
-    write(dataclasses.replace(given, slots=slots), tmp_path / "model")
+    slots = {
+        f"{kind}/{name}": tensor + number
+        for number, kind in enumerate("mv")
+        for name, tensor in given.tensors.items()
+    }
+    given = dataclasses.replace(given, slots=slots)
+    folder = write(given, tmp_path / "model")
     assert (
-        "no place for an optimizer: 37 slots and the step, 7, are left out"
-        in caplog.text
-    )
+        "BertModel has no place for next_sentence/dense/kernel, "
+        "next_sentence/dense/bias, 78 optimizer slots, step 7: these are in "
+        "bert_tf.safetensors, which transformers does not read"
+    ) in caplog.text
     assert "add_pooling_layer=False" in caplog.text
     assert "no tokenizer is written" in caplog.text
     assert {path.name for path in (tmp_path / "model").iterdir()} == {
+        "bert_tf.safetensors",
         "config.json",
         "model.safetensors",
     }
-    caplog.clear()
-    write(
-        make_checkpoint("tagging", vocabulary=VOCABULARY), tmp_path / "tagger"
-    )
-    assert "no place for bert.pooler.dense.weight" in caplog.text
+    found = hugging_face.read(folder)
+    assert_same_tensors(found.tensors, given.tensors)
+    assert_same_tensors(found.slots, slots)
+    assert found.step == 7
+
+
+def test_an_unknown_case_is_said(tmp_path, make_checkpoint, caplog):
+    given = make_checkpoint("regression", vocabulary=VOCABULARY)
+    folder = write(given, tmp_path / "model")
     assert "does not say whether text is lower-cased" in caplog.text
+    assert hugging_face.read(folder).do_lower_case is None
+    assert not os.path.exists(f"{folder}/bert_tf.safetensors")
 
 
 def test_a_folder_is_told_from_those_of_others(tmp_path, make_checkpoint):

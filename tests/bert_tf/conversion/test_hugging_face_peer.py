@@ -192,68 +192,6 @@ def test_shards_are_read(tmp_path, tiny_config):
     assert_same_outputs(str(tmp_path / "shards"), ["masked_lm_logits"])
 
 
-class Command:
-    """Runs a command where it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (self.path,)
-
-
-@pytest.mark.parametrize("is_old", [False, True])
-def test_a_pickle_with_a_command_is_refused_and_not_run(
-    tmp_path, tiny_config, is_old
-):
-    folder, ran = tmp_path / "model", tmp_path / "ran"
-    folder.mkdir()
-    save_bin(peer("BertModel", tiny_config), folder)
-    path = folder / "pytorch_model.bin"
-    content = torch.load(path, weights_only=True)
-    torch.save(
-        content | {"pooler.more": Command(str(ran))},
-        path,
-        _use_new_zipfile_serialization=not is_old,
-    )
-    with pytest.raises(ValueError, match="nothing in it was run") as raised:
-        hugging_face.read(str(folder))
-    assert str(path) in str(raised.value)
-    assert "posix.mkdir" in str(raised.value)
-    assert "weights_only" not in str(raised.value)
-    assert not ran.exists()
-    # It would have run.
-    torch.load(path, weights_only=False)
-    assert ran.exists()
-
-
-def test_a_pickle_of_more_than_tensors_is_refused(tmp_path, tiny_config):
-    save_bin(peer("BertModel", tiny_config), tmp_path)
-    path = tmp_path / "pytorch_model.bin"
-    content = torch.load(path, weights_only=True)
-    torch.save({"state_dict": content, "epoch": 3}, path)
-    with pytest.raises(ValueError, match=r"epoch \(int\)"):
-        hugging_face.read(str(tmp_path))
-    torch.save([1, 2], path)
-    with pytest.raises(ValueError, match="holds a list; expected"):
-        hugging_face.read(str(tmp_path))
-    content = path.read_bytes()
-    for kept in (0, 1, 100, len(content) // 2):
-        path.write_bytes(content[:kept])
-        with pytest.raises(ValueError, match="is damaged, or holds"):
-            hugging_face.read(str(tmp_path))
-
-
-def test_an_old_torch_is_not_trusted_with_a_pickle(
-    tmp_path, tiny_config, monkeypatch
-):
-    save_bin(peer("BertModel", tiny_config), tmp_path)
-    old = torch.torch_version.TorchVersion("2.9.1+cpu")
-    monkeypatch.setattr(torch, "__version__", old)
-    with pytest.raises(ValueError, match=r"torch 2\.9\.1\+cpu can be made to"):
-        hugging_face.read(str(tmp_path))
-
-
 @pytest.mark.parametrize("task", task_models.TASK_MODELS)
 def test_ours_loads_there_with_no_key_missing_or_unexpected(
     tmp_path, make_checkpoint, tiny_vocab_file, task

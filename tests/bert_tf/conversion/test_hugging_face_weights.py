@@ -1,6 +1,4 @@
 import json
-import pickle
-import sys
 
 import ml_dtypes
 import numpy as np
@@ -149,13 +147,3 @@ def test_integers_stay(tmp_path):
     found, notes = weights.as_float32({"position_ids": np.arange(3)})
     assert found["position_ids"].dtype == np.int64
     assert not notes
-
-
-def test_without_torch_a_pickle_is_not_opened(tmp_path, monkeypatch):
-    path = tmp_path / "pytorch_model.bin"
-    path.write_bytes(pickle.dumps({"a": 1}))
-    monkeypatch.setattr(weights.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ValueError, match="Install torch, or save") as raised:
-        weights.read(str(tmp_path))
-    assert str(path) in str(raised.value)
