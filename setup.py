@@ -11,6 +11,9 @@ REQUIRES = [
     "protobuf==6.33.6",
     "numpy==2.4.6; python_version >= '3.11'",
     "numpy==2.2.6; python_version < '3.11'",  # The last for Python 3.10.
+    # What TensorFlow and Keras bring anyway, named since we import them.
+    "h5py>=3.11,<4",
+    "ml_dtypes>=0.5,<1",
     "absl-py==1.4.0",
     "google-crc32c==1.9.0",
     "safetensors==0.8.0",
