@@ -17,6 +17,7 @@ from tfrecords import whole_files
 OPTIMIZER = "optimizer.safetensors"
 STATE = "state.json"
 _PREFIX = "step-"
+_BEST = "best"
 
 
 def _steps(folder: str) -> list[int]:
@@ -46,7 +47,7 @@ def find(path: str) -> str:
       ValueError: if there is none.
     """
     inside = os.path.join(path, "checkpoints")
-    candidates = [path, os.path.join(path, "best")]
+    candidates = [path, os.path.join(path, _BEST)]
     candidates += [
         os.path.join(inside, f"{_PREFIX}{step:08d}")
         for step in reversed(_steps(inside))
@@ -94,6 +95,9 @@ class RunCheckpoints:
         self.keep = keep
         self.description = dict(description or {})
         self.vocab_file = vocab_file
+        # Of this run when it was killed; a model each, so they add up.
+        whole_files.remove_leftovers(folder, _PREFIX)
+        whole_files.remove_leftovers(os.path.dirname(folder), _BEST)
 
     def path(self, step: int) -> str:
         """Returns the folder of the checkpoint after `step` updates."""

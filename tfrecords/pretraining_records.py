@@ -12,7 +12,6 @@ text or one partition of tokens; the driver 48 bytes for each document.
 """
 
 import dataclasses
-import glob
 import os
 import shutil
 from typing import NamedTuple
@@ -28,6 +27,7 @@ from tfrecords import (
     random_numbers,
     records,
     token_store,
+    whole_files,
 )
 from tfrecords import pretraining_examples as examples_lib
 from tfrecords import vocab as vocab_lib
@@ -101,9 +101,8 @@ def make_records(
                 )
     finally:
         # What a worker was writing when it was stopped.
-        for folder in folders:
-            for path in glob.glob(os.path.join(glob.escape(folder), "*.tmp")):
-                os.remove(path)
+        for folder in [output_dir, *folders]:
+            whole_files.remove_leftovers(folder)
     read = corpus_lib.read_statistics(pieces)
     for name in names:
         manifests[name] = describe(

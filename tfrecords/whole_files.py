@@ -4,14 +4,21 @@ import contextlib
 import errno
 import json
 import os
+import re
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from typing import IO
+
+# Random bytes in the names of what is not whole yet.
+_TOKEN_BYTES = 8
 
 
 @contextlib.contextmanager
 def whole_file(path: str, mode: str = "w") -> Iterator[IO]:
     """Yields a file to write, which gets its name when it is whole.
+
+    Until then it is a hidden file beside, `.<name>.<16 digits>.tmp`.
 
     Args:
       path: where the file goes; one that is there is replaced.
@@ -21,10 +28,11 @@ def whole_file(path: str, mode: str = "w") -> Iterator[IO]:
       OSError: that names `path`, when the disk is full or not writable; what
         was written is removed again.
     """
-    aside = f"{path}.tmp"
+    aside = _beside(path, "tmp")
     encoding = None if "b" in mode else "utf-8"
     try:
-        with open(aside, mode, encoding=encoding) as file:
+        # "x", as nothing that is there may be written to.
+        with open(aside, mode.replace("w", "x"), encoding=encoding) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -32,21 +40,28 @@ def whole_file(path: str, mode: str = "w") -> Iterator[IO]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(aside)
-        raise _named(error, aside, path) from error
+        named = _named(error, aside, path)
+        if named is error:
+            raise
+        raise named from error
 
 
 @contextlib.contextmanager
 def whole_folder(path: str) -> Iterator[str]:
     """Yields a folder to fill, which gets its name when it is whole.
 
+    Until then it is a hidden folder beside, `.<name>.<16 digits>.tmp`; one
+    that it replaces is `.<name>.<16 digits>.old` for a moment.
+
     Args:
-      path: where the folder goes; one that is there is replaced.
+      path: where the folder goes; one that is there is replaced. Of a link it
+        is the folder behind it.
 
     Raises:
       OSError: as `whole_file`.
     """
-    aside = f"{path}.tmp"
-    shutil.rmtree(aside, ignore_errors=True)
+    place = os.path.realpath(path)
+    aside = _beside(place, "tmp")
     try:
         os.makedirs(aside)
         yield aside
@@ -54,16 +69,61 @@ def whole_folder(path: str) -> Iterator[str]:
             for name in names:
                 _sync(os.path.join(folder, name))
             _sync(folder)
-        old = f"{path}.old"
-        if os.path.isdir(path):
-            shutil.rmtree(old, ignore_errors=True)
-            os.rename(path, old)
-        os.rename(aside, path)
-        _sync(os.path.dirname(os.path.abspath(path)))
-        shutil.rmtree(old, ignore_errors=True)
+        _put(aside, place)
     except BaseException as error:
         shutil.rmtree(aside, ignore_errors=True)
-        raise _named(error, aside, path) from error
+        named = _named(error, aside, path)
+        if named is error:
+            raise
+        raise named from error
+
+
+def _beside(path: str, ending: str) -> str:
+    """Returns a path that nobody else has: 64 random bits are in its name.
+
+    tempfile is not used, as its files are for their owner alone, whatever the
+    umask says.
+    """
+    folder, name = os.path.split(path)
+    name = f".{name}.{secrets.token_hex(_TOKEN_BYTES)}.{ending}"
+    return os.path.join(folder, name)
+
+
+def _put(aside: str, place: str) -> None:
+    """Renames a folder; what was in its place comes back if that fails."""
+    old = _beside(place, "old")
+    was_there = os.path.isdir(place)
+    if was_there:
+        os.rename(place, old)
+    try:
+        os.rename(aside, place)
+    except BaseException:
+        if was_there:
+            os.rename(old, place)
+        raise
+    if was_there:
+        shutil.rmtree(old, ignore_errors=True)
+    _sync(os.path.dirname(place))
+
+
+def remove_leftovers(folder: str, prefix: str = "") -> None:
+    """Removes what writers that were killed left in a folder.
+
+    Args:
+      folder: that no other process writes to now; it need not be there.
+      prefix: of the names that they were writing.
+    """
+    pattern = re.compile(
+        rf"\.{re.escape(prefix)}.*\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp"
+    )
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        if not pattern.fullmatch(name):
+            continue
+        if os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.remove(path)
 
 
 def _sync(path: str) -> None:

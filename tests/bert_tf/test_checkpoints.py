@@ -66,8 +66,31 @@ def test_a_checkpoint_cut_short_has_no_name_and_is_not_found(tmp_path, model):
             assert os.path.isdir(f)
             raise KeyboardInterrupt
     assert os.listdir(tmp_path) == ["step-00000010"]
-    os.makedirs(tmp_path / "step-00000030.tmp")  # As kill -9 leaves it.
+    # As kill -9 leaves it.
+    os.makedirs(tmp_path / ".step-00000030.0123456789abcdef.tmp")
     assert saved.restore_latest() == 10
+
+
+def test_what_a_killed_run_left_is_removed_and_nothing_else(tmp_path, model):
+    run = tmp_path / "checkpoints"
+    bystanders = [
+        run / "step-00000010.tmp",
+        run / ".step-mine.tmp",
+        run / ".notes.0123456789abcdef.tmp",
+        tmp_path / "best.tmp",
+        tmp_path / ".eval.0123456789abcdef.tmp",
+    ]
+    left = [
+        run / ".step-00000010.0123456789abcdef.tmp",
+        tmp_path / ".best.0123456789abcdef.tmp",
+    ]
+    for folder in bystanders + left:
+        (folder / "inside").mkdir(parents=True)
+    saved, _ = make_run(run, model)
+    assert all(path.exists() for path in bystanders)
+    assert not any(path.exists() for path in left)
+    saved.save(10)
+    assert all(path.exists() for path in bystanders)
 
 
 def test_a_full_disk_is_named_and_older_checkpoints_stay(

@@ -1,6 +1,5 @@
 """pretraining_records.py: the deal, and runs that go on where they stopped."""
 
-import glob
 import os
 import pathlib
 
@@ -153,7 +152,7 @@ def test_a_run_that_was_stopped_goes_on(text, tmp_path, monkeypatch, survivors):
         patch.setattr(records, "write_shard", stop)
         with pytest.raises(KeyboardInterrupt):
             make(text, tmp_path / "out")
-    assert not glob.glob(str(tmp_path / "out" / "**" / "*.tmp"))
+    assert not list((tmp_path / "out").rglob("*.tmp"))
     assert not os.path.exists(tmp_path / "out" / "train" / "manifest.json")
     before = made.copy()
     made = shards_made(monkeypatch)
@@ -166,11 +165,14 @@ def test_a_run_that_was_stopped_goes_on(text, tmp_path, monkeypatch, survivors):
 
 def test_what_a_killed_worker_left_is_removed(text, tmp_path):
     make(text, tmp_path / "out")
-    left = tmp_path / "out" / "train" / "train-00000.tfrecord.123.tmp"
+    train = tmp_path / "out" / "train"
+    left = train / ".train-00000.tfrecord.0123456789abcdef.tmp"
+    theirs = train / "notes.tmp"
     left.write_text("half")
-    os.remove(tmp_path / "out" / "train" / "manifest.json")
+    theirs.write_text("mine")
+    os.remove(train / "manifest.json")
     make(text, tmp_path / "out")
-    assert not left.exists()
+    assert not left.exists() and theirs.read_text() == "mine"
 
 
 def test_a_full_disk_says_so_and_the_rest_stays(text, tmp_path, monkeypatch):
