@@ -32,7 +32,9 @@ ENCODER = "encoder"
 Tensors = Mapping[str, tf.Tensor]
 
 
-def encoder_interface(outputs) -> dict[str, tf.Tensor | list[tf.Tensor]]:
+def encoder_interface(
+    outputs, has_pooler: bool = True
+) -> dict[str, tf.Tensor | list[tf.Tensor]]:
     """Returns encoder outputs as the interface of TF Hub names them.
 
     "Common SavedModel APIs for text tasks", transformer text encoders.
@@ -40,15 +42,20 @@ def encoder_interface(outputs) -> dict[str, tf.Tensor | list[tf.Tensor]]:
     Args:
       outputs: record of `sequence_output` [B, S, H], `pooled_output` [B, H]
         and `encoder_outputs`, [B, S, H] of every layer.
+      has_pooler: whether anybody trained what gives `pooled_output`.
 
     Returns:
-      Those by name, float32, and `default`, which is `pooled_output`.
+      Those by name, float32, and `default`, which is `pooled_output`; neither
+      without a pooler.
     """
     values = tf.nest.map_structure(
         lambda x: tf.cast(x, tf.float32), outputs._asdict()
     )
     values["encoder_outputs"] = list(values["encoder_outputs"])
-    return values | {"default": values["pooled_output"]}
+    pooled = values.pop("pooled_output")
+    if not has_pooler:
+        return values
+    return values | {"pooled_output": pooled, "default": pooled}
 
 
 def flatten(outputs: Mapping) -> dict[str, tf.Tensor]:
@@ -62,14 +69,16 @@ def flatten(outputs: Mapping) -> dict[str, tf.Tensor]:
     return flat
 
 
-def _encoder_functions(encoder: keras.Model, sizes: schema.Sizes | None):
+def _encoder_functions(
+    encoder: keras.Model, sizes: schema.Sizes | None, has_pooler: bool = True
+):
     """Returns the callable of TF Hub and its signature."""
     sizes = sizes or dict.fromkeys(("max_seq_length",))
     specs = schema.batch_signature(schema.ENCODER_INPUTS, sizes)
 
     @tf.function
     def call(inputs, training=False):
-        return encoder_interface(encoder(inputs, training=training))
+        return encoder_interface(encoder(inputs, training=training), has_pooler)
 
     # Traced here, since what has no trace is not saved.
     for training in (False, True):
@@ -214,6 +223,7 @@ def export_text(
     answer: Callable[[Mapping, Tensors], Tensors],
     takes_pairs: bool,
     encoder: keras.Model | None = None,
+    has_pooler: bool = True,
     default: str = TEXT,
     description: Mapping | None = None,
     overwrite: bool = False,
@@ -235,6 +245,7 @@ def export_text(
       takes_pairs: whether `preprocess` takes two lists of strings.
       encoder: the encoder inside the model, as for `export_encoder`, if it
         shall be there for itself.
+      has_pooler: as for `encoder_interface`.
       default: which signature is `serving_default`.
       description: what to say in `assets.extra/model.json`.
       overwrite: whether to replace a SavedModel that is there.
@@ -255,7 +266,7 @@ def export_text(
         signatures = {TEXT: root.text}
         if encoder is not None:
             root.__call__, signatures[ENCODER] = _encoder_functions(
-                encoder, None
+                encoder, None, has_pooler
             )
         signatures[DEFAULT] = signatures[default]
         _save(root, folder, signatures, description or {})

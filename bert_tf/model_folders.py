@@ -134,12 +134,25 @@ def assign(
 def load_weights(model: keras.Model, folder: str) -> None:
     """Loads all weights of a model folder into a model of the same kind.
 
+    Weights that the folder only has since its source lacked them keep their
+    first values, which the run's own seed has drawn.
+
     Raises:
       ValueError: that lists every weight without a partner of its size, or
         names a missing or damaged file.
     """
     path = os.path.join(folder, WEIGHTS)
-    assign(weight_names(model), read_tensors(path), path)
+    weights, tensors = weight_names(model), read_tensors(path)
+    check_partners({n: w.shape for n, w in weights.items()}, tensors, path)
+    for name in set(weights) - _not_in_source(folder):
+        weights[name].assign(tensors[name])
+
+
+def _not_in_source(folder: str) -> set[str]:
+    """Returns the weights that were drawn when the folder was converted."""
+    path = os.path.join(folder, DESCRIPTION)
+    papers = whole_files.read_json(path) if os.path.exists(path) else {}
+    return set(papers.get("not_in_source", ()))
 
 
 def load_encoder(model: keras.Model, folder: str) -> None:
@@ -159,4 +172,9 @@ def load_encoder(model: keras.Model, folder: str) -> None:
         for name, tensor in read_tensors(path).items()
         if name.startswith(prefix)
     }
-    assign(weight_names(model.encoder), tensors, path)
+    weights = weight_names(model.encoder)
+    check_partners({n: w.shape for n, w in weights.items()}, tensors, path)
+    absent = _not_in_source(folder)
+    for name, weight in weights.items():
+        if prefix + name not in absent:
+            weight.assign(tensors[name])

@@ -119,6 +119,10 @@ def distribute(
     )
 
 
+# What runs did before there was a setting for it: their run.json lacks it.
+_FORMERLY = {"optimizer": "adamw", "layerwise_lr_decay": 1.0}
+
+
 def check_run(output_dir: str, settings: dict, *, has_begun: bool) -> None:
     """Writes `run.json` of a new run, or checks it for one that goes on.
 
@@ -143,6 +147,8 @@ def check_run(output_dir: str, settings: dict, *, has_begun: bool) -> None:
             "--output_dir."
         )
     found = whole_files.read_json(path)
+    for name in set(_FORMERLY) & set(settings):
+        found.setdefault(name, _FORMERLY[name])
     differences = [
         f"  {name}: {found.get(name)!r} there, {settings.get(name)!r} now"
         for name in sorted(set(found) | set(settings))

@@ -138,12 +138,13 @@ def find_length(description: Mapping, config) -> int:
     return length
 
 
-# By kind: the start of the weights that it answers with.
+POOLER = "encoder/pooler/"
+# By kind: the starts of the weights that it answers with.
 NEEDED = {
-    "classification": "classification/",
-    "regression": "regression/",
-    "fill_mask": "masked_lm/",
-    "encoder": "encoder/layer",
+    "classification": ("classification/", POOLER),
+    "regression": ("regression/", POOLER),
+    "fill_mask": ("masked_lm/",),
+    "encoder": ("encoder/layer",),
 }
 
 
@@ -176,6 +177,13 @@ def export_folder(folder: str) -> None:
     )
     model = load_model(folder, description)
     kind = find_kind(description)
+    absent = description.get("not_in_source", ())
+    has_pooler = not any(name.startswith(POOLER) for name in absent)
+    if not has_pooler:
+        logging.warning(
+            "%s has no trained pooler: pooled_output is left out",
+            FLAGS.model_dir,
+        )
     words = load_tokenizer(folder, description, model.config.vocab_size, kind)
     length = find_length(description, model.config)
     answer = {
@@ -184,7 +192,7 @@ def export_folder(folder: str) -> None:
         ),
         "regression": lambda: text_signatures.score,
         "fill_mask": lambda: text_signatures.make_fill(words, FLAGS.top_k),
-        "encoder": lambda: text_signatures.encode,
+        "encoder": lambda: text_signatures.make_encode(has_pooler),
     }[kind]()
     preprocess = (
         text_signatures.MaskedTexts
@@ -198,6 +206,7 @@ def export_folder(folder: str) -> None:
         answer=answer,
         takes_pairs=kind != "fill_mask",
         encoder=model.encoder,
+        has_pooler=has_pooler,
         default=export.ENCODER if kind == "encoder" else export.TEXT,
         description=description
         | {

@@ -153,9 +153,14 @@ def make_fill(tokenizer, top_k: int):
     return fill
 
 
-def encode(outputs, batch):
-    """Returns encoder outputs, and `input_mask` to tell which are padding."""
-    return {
-        "input_mask": batch["input_mask"],
-        **export.flatten(export.encoder_interface(outputs)),
-    }
+def make_encode(has_pooler: bool):
+    """Returns (outputs, batch) -> encoder outputs.
+
+    With `input_mask`, to tell which are padding.
+    """
+
+    def encode(outputs, batch):
+        values = export.encoder_interface(outputs, has_pooler)
+        return {"input_mask": batch["input_mask"], **export.flatten(values)}
+
+    return encode

@@ -168,7 +168,12 @@ def make_optimizer(values: flags.FlagValues):
 def run_settings(values: flags.FlagValues) -> dict:
     """Returns the flags of `define_training` that decide the final weights."""
     names = (*_DECIDING, *_OF_OPTIMIZER, "precision")
-    return {name: values[name].value for name in names}
+    settings = {name: values[name].value for name in names}
+    if values.correct_bias is None:  # As the optimizer has it by itself.
+        optimizer = optimization.OPTIMIZERS[values.optimizer]
+        by_itself = optimizer.__init__.__kwdefaults__["correct_bias"]
+        settings["correct_bias"] = by_itself
+    return settings
 
 
 def write_run_flags(values: flags.FlagValues, output_dir: str) -> None:

@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 
@@ -48,6 +49,29 @@ def test_an_encoder_goes_from_one_task_to_another(tmp_path, tiny_config):
     np.testing.assert_array_equal(
         classifier.classification.dense.kernel.numpy(), head
     )
+
+
+def test_what_a_source_lacked_keeps_its_first_values(tmp_path, tiny_config):
+    given = bert_tf.BertPretrainer(tiny_config)
+    absent = ["encoder/pooler/kernel", "next_sentence/dense/kernel"]
+    with whole_files.whole_folder(str(tmp_path / "model")) as folder:
+        model_folders.save_model(
+            folder, given, description={"not_in_source": absent}
+        )
+    keras.utils.set_random_seed(99)
+    model = bert_tf.BertPretrainer(tiny_config)
+    classifier = bert_tf.BertClassifier(tiny_config, num_classes=2)
+    weights = model_folders.weight_names(model)
+    first = {name: weights[name].numpy() for name in absent}
+    pooler = classifier.encoder.pooler.kernel.numpy()
+    model_folders.load_weights(model, str(tmp_path / "model"))
+    model_folders.load_encoder(classifier, str(tmp_path / "model"))
+    np.testing.assert_array_equal(classifier.encoder.pooler.kernel, pooler)
+    for name, weight in model_folders.weight_names(given).items():
+        expected = first.get(name, weight.numpy())
+        np.testing.assert_array_equal(weights[name], expected, err_msg=name)
+        if name in first and "kernel" in name:
+            assert not np.array_equal(weight.numpy(), expected)
 
 
 def test_the_digest_sees_one_changed_bit(model):

@@ -172,6 +172,17 @@ def test_one_step_is_the_clipped_update_of_the_paper(
         np.testing.assert_allclose(found, want * 0.5 / norm, atol=1e-6)
 
 
+def test_a_run_from_before_a_setting_goes_on(tmp_path):
+    old = {"task": "glue", "correct_bias": False}
+    training.check_run(str(tmp_path), old, has_begun=False)
+    now = old | {"optimizer": "adamw", "layerwise_lr_decay": 1.0}
+    training.check_run(str(tmp_path), now, has_begun=True)
+    with pytest.raises(ValueError, match="optimizer: 'adamw' there, 'lamb'"):
+        training.check_run(
+            str(tmp_path), now | {"optimizer": "lamb"}, has_begun=True
+        )
+
+
 def test_a_folder_of_another_run_is_refused(tmp_path, tiny_config, batches):
     run(tiny_config, batches, tmp_path)
     before = (tmp_path / "run.json").read_text()

@@ -207,12 +207,14 @@ class _Table:
     def check(self, peer, ours, theirs):
         """Adds what both sides have, and asserts the bounds."""
         too_far = []
+        assert set(theirs) <= set(ours)
         for quantity in [name for name in ours if name in theirs]:
             mine, yours = ours[quantity], theirs[quantity]
             if quantity != "gradients":
                 mine, yours = {quantity: mine}, {quantity: yours}
             each = differences(mine, yours)
-            furthest = max(each, key=each.get)
+            # NaN is further than anything; plain max would pass it by.
+            furthest = max(each, key=lambda n: (np.isnan(each[n]), each[n]))
             label = quantity
             if quantity == "gradients":
                 label = f"{len(each)} gradients, most {furthest}"

@@ -403,6 +403,24 @@ def test_the_weights_are_those_of_the_model(exported):
         np.testing.assert_array_equal(ours, theirs.value)
 
 
+@pytest.mark.parametrize("kind", ["fill_mask", "encoder"])
+def test_a_pooler_that_nobody_trained_is_not_served(tmp_path, kind):
+    folder = tmp_path / "model"
+    save_model(make_model("pretraining"), "pretraining", folder)
+    path = str(folder / "model.json")
+    papers = whole_files.read_json(path)
+    lacking = {"not_in_source": ["encoder/pooler/kernel"]}
+    whole_files.write_json(path, papers | lacking)
+    export(folder, tmp_path / "out", f"--kind={kind}")
+    loaded = tf.saved_model.load(str(tmp_path / "out"))
+    for name, signature in loaded.signatures.items():
+        outputs = set(signature.structured_outputs)
+        assert outputs and not outputs & {"pooled_output", "default"}, name
+    assert "sequence_output" in (
+        loaded.signatures["encoder"].structured_outputs
+    )
+
+
 def test_a_head_that_nobody_trained_is_not_served(model_dir, tmp_path):
     path = str(model_dir / "model.json")
     papers = whole_files.read_json(path)

@@ -43,6 +43,17 @@ def test_what_only_shows_or_saves_makes_no_other_run(values):
     assert training_flags.run_settings(values) != before
 
 
+def test_the_default_and_what_it_means_are_the_same_run(values):
+    for optimizer, flag in (
+        ("adamw", "nocorrect_bias"),
+        ("lamb", "correct_bias"),
+    ):
+        parse(values, f"--optimizer={optimizer}")
+        before = training_flags.run_settings(values)
+        parse(values, f"--optimizer={optimizer}", f"--{flag}")
+        assert training_flags.run_settings(values) == before
+
+
 def test_the_flag_file_of_a_run_repeats_it(values, tmp_path):
     parse(values, "--learning_rate=3e-5", "--correct_bias")
     training_flags.write_run_flags(values, str(tmp_path / "run"))
