@@ -5,7 +5,7 @@ import os
 from absl import flags, logging
 
 from bert_tf import checkpoints, config, model_folders, training
-from bert_tf.conversion import formats
+from bert_tf.conversion import checkpoint, formats
 from tfrecords import vocab, whole_files
 
 
@@ -86,16 +86,26 @@ def find_vocabulary(
             "the model's."
         )
     path = os.path.join(model_dir, model_folders.DESCRIPTION)
-    model_case = whole_files.read_json(path).get("do_lower_case")
+    description = whole_files.read_json(path)
+    model_case = description.get("do_lower_case")
     if not values["do_lower_case"].present and model_case is not None:
         do_lower_case = model_case
+    if model_case in (None, do_lower_case):
+        return vocab_file or own, do_lower_case
     # tokenization.py: validate_case_matches_checkpoint.
-    if model_case not in (None, do_lower_case):
+    if not description.get(checkpoint.INFERRED_CASE):
         raise ValueError(
             f"--do_lower_case={do_lower_case}, but {model_dir} was trained "
             f"with {model_case}. Leave the flag away to use the model's, or "
             f"correct {path}."
         )
+    logging.warning(
+        "--do_lower_case=%s is taken; %s of %s was only guessed, from the "
+        "vocabulary",
+        do_lower_case,
+        model_case,
+        model_dir,
+    )
     return vocab_file or own, do_lower_case
 
 

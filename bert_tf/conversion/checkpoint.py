@@ -16,7 +16,11 @@ from absl import logging
 
 from bert_tf import checkpoints, model_folders, task_models
 from bert_tf import config as bert_config
+from bert_tf.conversion import vocabularies
 from tfrecords import whole_files
+
+# In model.json: whether do_lower_case was guessed, so that a flag may win.
+INFERRED_CASE = "do_lower_case_inferred"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,7 @@ class Checkpoint:
       step: updates behind the weights, 0 if unknown.
       vocabulary: content of vocab.txt; None if the source has none.
       do_lower_case: None if the source does not say.
+      is_case_inferred: whether that was guessed from the vocabulary.
       unused: names of the source's tensors that no table knows.
       notes: what a person should know of choices made in reading.
     """
@@ -46,6 +51,7 @@ class Checkpoint:
     step: int = 0
     vocabulary: bytes | None = None
     do_lower_case: bool | None = None
+    is_case_inferred: bool = False
     unused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -137,11 +143,6 @@ def read(path: str) -> Checkpoint:
     tensors = model_folders.read_tensors(path)
     slots_path = os.path.join(folder, checkpoints.OPTIMIZER)
     has_slots = os.path.isfile(slots_path)
-    vocab_path = os.path.join(folder, model_folders.VOCABULARY)
-    vocabulary = None
-    if os.path.isfile(vocab_path):
-        with open(vocab_path, "rb") as file:
-            vocabulary = file.read()
     found = Checkpoint(
         source=f"bert_tf {folder}",
         config=bert_config.BertConfig.from_json_file(
@@ -153,8 +154,11 @@ def read(path: str) -> Checkpoint:
         labels=tuple(description.get("labels") or ()),
         slots=model_folders.read_tensors(slots_path) if has_slots else {},
         step=checkpoints.step_of(folder),
-        vocabulary=vocabulary,
+        vocabulary=vocabularies.read(
+            os.path.join(folder, model_folders.VOCABULARY)
+        ),
         do_lower_case=description.get("do_lower_case"),
+        is_case_inferred=bool(description.get(INFERRED_CASE)),
     )
     model_folders.check_partners(found.shapes(), tensors, path)
     return found
@@ -180,6 +184,7 @@ def _description(checkpoint: Checkpoint) -> Mapping:
         "task": checkpoint.task,
         "labels": list(checkpoint.labels),
         "do_lower_case": checkpoint.do_lower_case,
+        INFERRED_CASE: checkpoint.is_case_inferred or None,
         "source": checkpoint.source,
         "not_in_source": checkpoint.missing(),
     }
@@ -199,10 +204,9 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
     model_folders.save_model(
         folder, model, description=_description(checkpoint)
     )
-    if checkpoint.vocabulary is not None:
-        path = os.path.join(folder, model_folders.VOCABULARY)
-        with open(path, "wb") as file:
-            file.write(checkpoint.vocabulary)
+    vocabularies.write(
+        checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
+    )
     if checkpoint.slots:
         model_folders.write_tensors(
             checkpoint.slots, os.path.join(folder, checkpoints.OPTIMIZER)

@@ -13,7 +13,7 @@ import numpy as np
 from bert_tf import config as bert_config
 from bert_tf import model_folders
 from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.conversion import renaming, tf1_files
+from bert_tf.conversion import renaming, tf1_files, vocabularies
 
 PEER = "google-research/bert, which needs TensorFlow 1 and cannot run here"
 STEP = "global_step"
@@ -162,25 +162,6 @@ def _check_encoder(
         )
 
 
-def infer_lower_case(vocabulary: bytes | None) -> bool | None:
-    """Returns whether text is lower-cased before a vocabulary is applied.
-
-    Nothing in a checkpoint says so; tokenization.py guesses from the folder's
-    name (validate_case_matches_checkpoint). The vocabulary knows it better: one
-    in a hundred entries with capitals, which lower-cased text never matches.
-    The uncased Chinese one has two, <S> and <T>.
-
-    Args:
-      vocabulary: content of vocab.txt; with None the answer is None.
-    """
-    if vocabulary is None:
-        return None
-    entries = vocabulary.decode("utf-8", "replace").split()
-    words = [word for word in entries if not re.match(r"[\[<].+[\]>]$", word)]
-    with_capitals = sum(word != word.lower() for word in words)
-    return 100 * with_capitals < max(len(words), 1)
-
-
 def _notes(task: str, labels: tuple[str, ...], lower: bool | None) -> list[str]:
     notes = []
     if task == "regression":
@@ -190,14 +171,7 @@ def _notes(task: str, labels: tuple[str, ...], lower: bool | None) -> list[str]:
             "a TF1 checkpoint does not name its classes: they are called "
             f"{labels[0]} to {labels[-1]}"
         ]
-    if lower is None:
-        notes += ["no vocab.txt: whether text is lower-cased is not known"]
-    else:
-        notes += [
-            f"do_lower_case={lower}, since vocab.txt has "
-            + ("no capitals" if lower else "capitals")
-        ]
-    return notes
+    return [*notes, vocabularies.case_note(lower)]
 
 
 def read(path: str) -> checkpoint_lib.Checkpoint:
@@ -235,12 +209,10 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         + [row.ours for row in rows[len(weight_rows) :]],
     )
     _check_encoder(unused, tensors, config_path)
-    vocab_path = os.path.join(folder, model_folders.VOCABULARY)
-    vocabulary = None
-    if os.path.isfile(vocab_path):
-        with open(vocab_path, "rb") as file:
-            vocabulary = file.read()
-    do_lower_case = infer_lower_case(vocabulary)
+    vocabulary = vocabularies.read(
+        os.path.join(folder, model_folders.VOCABULARY)
+    )
+    do_lower_case = vocabularies.infer_lower_case(vocabulary)
     return checkpoint_lib.Checkpoint(
         source=f"google {prefix}",
         config=config,
@@ -251,6 +223,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         step=step,
         vocabulary=vocabulary,
         do_lower_case=do_lower_case,
+        is_case_inferred=do_lower_case is not None,
         unused=tuple(unused),
         notes=tuple(_notes(task, labels, do_lower_case)),
     )
@@ -286,10 +259,9 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         values[STEP] = np.int64(checkpoint.step)
     tf1_files.write(values, folder)
     config.to_json_file(os.path.join(folder, model_folders.CONFIG))
-    if checkpoint.vocabulary is not None:
-        path = os.path.join(folder, model_folders.VOCABULARY)
-        with open(path, "wb") as file:
-            file.write(checkpoint.vocabulary)
+    vocabularies.write(
+        checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
+    )
 
 
 def reference_outputs(path: str, batch: dict) -> None:

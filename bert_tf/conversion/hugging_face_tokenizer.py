@@ -8,6 +8,7 @@ import os
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
+from bert_tf.conversion import vocabularies
 from tfrecords import whole_files
 
 VOCABULARY = "vocab.txt"
@@ -73,10 +74,7 @@ def _entries(tokenizer: dict, path: str) -> list[str]:
 def _vocabulary(folder: str, tokenizer: dict) -> bytes | None:
     """Returns the content of vocab.txt, or what it would be."""
     path = os.path.join(folder, VOCABULARY)
-    content = None
-    if os.path.isfile(path):
-        with open(path, "rb") as file:
-            content = file.read()
+    content = vocabularies.read(path)
     if not tokenizer:
         return content
     entries = _entries(tokenizer, os.path.join(folder, TOKENIZER))
@@ -178,7 +176,7 @@ def read(folder: str, config: bert_config.BertConfig) -> Papers:
     do_lower_case, disagreement = _case(settings, normalizer)
     notes += disagreement + _other_rules(settings, normalizer, do_lower_case)
     notes += _added(folder, tokenizer)
-    count = 0 if vocabulary is None else vocabulary.count(b"\n")
+    count = vocabularies.count_entries(vocabulary)
     if count > config.vocab_size:
         raise ValueError(
             f"{folder}: the vocabulary has {count} entries, config.json says "
@@ -196,8 +194,7 @@ def write(
     vocabulary: bytes, do_lower_case: bool | None, max_tokens: int, folder: str
 ) -> None:
     """Writes vocab.txt and tokenizer_config.json."""
-    with open(os.path.join(folder, VOCABULARY), "wb") as file:
-        file.write(vocabulary)
+    vocabularies.write(vocabulary, os.path.join(folder, VOCABULARY))
     settings: dict = {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": max_tokens,

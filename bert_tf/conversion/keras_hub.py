@@ -17,10 +17,10 @@ import numpy as np
 
 from bert_tf import model_folders
 from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.conversion import google, renaming
 from bert_tf.conversion import keras_hub_files as files
 from bert_tf.conversion import keras_hub_names as names
 from bert_tf.conversion import keras_hub_papers as papers
+from bert_tf.conversion import renaming, vocabularies
 from tfrecords import whole_files
 
 PEER = "keras_hub (pip install keras-hub)"
@@ -66,14 +66,6 @@ def _labels(count: int, given: list[str], task: str) -> tuple[str, ...]:
     return tuple(given or (str(label) for label in range(count)))
 
 
-def _vocabulary(folder: str) -> bytes | None:
-    path = os.path.join(folder, papers.VOCABULARY)
-    if not os.path.isfile(path):
-        return None
-    with open(path, "rb") as file:
-        return file.read()
-
-
 def read(path: str) -> checkpoint_lib.Checkpoint:
     """Reads a preset, with the weights of a head that is known here.
 
@@ -113,7 +105,9 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     _check_backbone(unused, tensors, source)
     for name in values.get("not_in_source", ()):
         ours.pop(name, None)
-    vocabulary = _vocabulary(path)
+    is_case_inferred = bool(values.get(checkpoint_lib.INFERRED_CASE))
+    if is_case_inferred:
+        notes = [*notes, vocabularies.case_note(found.do_lower_case)]
     return checkpoint_lib.Checkpoint(
         source=source,
         config=found.config,
@@ -122,11 +116,24 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         labels=labels,
         slots=slots,
         step=values.get("step", 0),
-        vocabulary=vocabulary,
+        vocabulary=vocabularies.read(os.path.join(path, papers.VOCABULARY)),
         do_lower_case=found.do_lower_case,
+        is_case_inferred=is_case_inferred,
         unused=tuple(unused),
         notes=(*found.notes, *notes),
     )
+
+
+def _case(checkpoint: checkpoint_lib.Checkpoint) -> tuple[bool | None, bool]:
+    """Returns the case of the tokenizer to write, and whether it is a guess.
+
+    KerasHub's tokenizer has to say one.
+    """
+    if checkpoint.vocabulary is None:
+        return None, False
+    if checkpoint.do_lower_case is not None:
+        return checkpoint.do_lower_case, checkpoint.is_case_inferred
+    return vocabularies.infer_lower_case(checkpoint.vocabulary), True
 
 
 def _may_miss(rows: list[renaming.Rename], tensors: dict) -> list[str]:
@@ -190,19 +197,13 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     task = checkpoint.task
     if not any(name.startswith(f"{files.TASK}/") for name in named):
         task = None
-    lower = checkpoint.do_lower_case
-    if checkpoint.vocabulary is None:
-        lower = None
-    elif lower is None:
-        lower = google.infer_lower_case(checkpoint.vocabulary)
+    lower, is_case_inferred = _case(checkpoint)
     classes = 1 if task == "regression" else len(labels)
     papers.write(folder, config, task, classes, lower)
     files.write({n: x.astype(np.float32) for n, x in named.items()}, folder)
-    if checkpoint.vocabulary is not None:
-        path = os.path.join(folder, papers.VOCABULARY)
-        os.makedirs(os.path.dirname(path))
-        with open(path, "wb") as file:
-            file.write(checkpoint.vocabulary)
+    vocabularies.write(
+        checkpoint.vocabulary, os.path.join(folder, papers.VOCABULARY)
+    )
     prefix = f"{names.EXTRA}/"
     extra = {
         name.removeprefix(prefix): tensor
@@ -213,6 +214,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         "labels": list(labels),
         "step": checkpoint.step,
         "not_in_source": absent,
+        checkpoint_lib.INFERRED_CASE: is_case_inferred,
     }
     _write_extra(folder, extra, {n: x for n, x in values.items() if x})
 

@@ -20,11 +20,11 @@ from bert_tf import config as bert_config
 from bert_tf import model_folders
 from bert_tf.conversion import checkpoint as checkpoint_lib
 from bert_tf.conversion import (
-    google,
     model_garden_names,
     model_garden_objects,
     renaming,
     tf2_files,
+    vocabularies,
 )
 from tfrecords import whole_files
 
@@ -154,14 +154,6 @@ def _check_encoder(
         )
 
 
-def _vocabulary(prefix: str) -> bytes | None:
-    path = os.path.join(os.path.dirname(prefix), model_folders.VOCABULARY)
-    if not os.path.isfile(path):
-        return None
-    with open(path, "rb") as file:
-        return file.read()
-
-
 def read(path: str) -> checkpoint_lib.Checkpoint:
     """Reads a TF2 checkpoint, with Adam's slots and the step if it has them.
 
@@ -211,7 +203,10 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         moments[name] = by_name[weight].to_ours(
             objects.tensor(number), shapes[weight]
         )
-    vocabulary = _vocabulary(prefix)
+    vocabulary = vocabularies.read(
+        os.path.join(os.path.dirname(prefix), model_folders.VOCABULARY)
+    )
+    do_lower_case = vocabularies.infer_lower_case(vocabulary)
     return checkpoint_lib.Checkpoint(
         source=source,
         config=config,
@@ -220,9 +215,10 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         slots=moments,
         step=model_garden_objects.find_step(objects),
         vocabulary=vocabulary,
-        do_lower_case=google.infer_lower_case(vocabulary),
+        do_lower_case=do_lower_case,
+        is_case_inferred=do_lower_case is not None,
         unused=tuple(unused),
-        notes=tuple(notes),
+        notes=(*notes, vocabularies.case_note(do_lower_case)),
     )
 
 
@@ -265,10 +261,9 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         roots["global_step"] = tf.Variable(checkpoint.step, dtype=tf.int64)
     tf2_files.write(roots, folder)
     config.to_json_file(os.path.join(folder, model_folders.CONFIG))
-    if checkpoint.vocabulary is not None:
-        path = os.path.join(folder, model_folders.VOCABULARY)
-        with open(path, "wb") as file:
-            file.write(checkpoint.vocabulary)
+    vocabularies.write(
+        checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
+    )
 
 
 def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:

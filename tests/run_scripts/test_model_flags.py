@@ -153,6 +153,25 @@ def test_the_folder_of_another_run_is_left_as_it_was(
     assert sorted(output.rglob("*")) == before
 
 
+def test_a_flag_wins_over_a_guess_of_the_case(
+    values, tiny_config, tmp_path, caplog
+):
+    thai = "[PAD]\n[UNK]\nน้ำ\n".encode()
+    write_google(tmp_path / "google", tiny_config, thai)
+    words = [
+        f"--init_checkpoint={tmp_path / 'google'}",
+        f"--output_dir={tmp_path / 'run'}",
+    ]
+    parse(values, *words)
+    folder = model_flags.find_init_checkpoint(values)
+    assert model_flags.find_vocabulary(values, folder)[1] is False
+    assert "is taken" not in caplog.text
+    parse(values, *words, "--do_lower_case")
+    with caplog.at_level(python_logging.WARNING):
+        assert model_flags.find_vocabulary(values, folder)[1] is True
+    assert "--do_lower_case=True is taken; False of " in caplog.text
+
+
 def test_the_wrong_case_is_refused(values, tiny_config, tmp_path):
     capitals = b"[PAD]\n[UNK]\nThe\nOf\n"
     write_google(tmp_path / "google", tiny_config, capitals)
@@ -163,6 +182,11 @@ def test_the_wrong_case_is_refused(values, tiny_config, tmp_path):
     parse(values, *words)
     folder = model_flags.find_init_checkpoint(values)
     assert model_flags.find_vocabulary(values, folder)[1] is False
+    # As of a source that says so.
+    path = tmp_path / "run" / "init_checkpoint" / "model.json"
+    description = json.loads(path.read_text())
+    assert description.pop("do_lower_case_inferred") is True
+    path.write_text(json.dumps(description))
     parse(values, *words, "--do_lower_case")
     with pytest.raises(ValueError, match="was trained with False. Leave the"):
         model_flags.find_vocabulary(values, folder)

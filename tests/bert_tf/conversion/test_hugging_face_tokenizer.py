@@ -93,6 +93,12 @@ def test_two_vocabularies_that_disagree_are_refused(tmp_path, entries, message):
 def test_more_entries_than_the_model_has_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"has 8 entries.* vocab_size=7"):
         put(tmp_path, CONTENT + b"more\n")
+    with pytest.raises(ValueError, match=r"has 8 entries.* vocab_size=7"):
+        put(tmp_path, CONTENT + b"more")
+
+
+def test_a_last_line_that_does_not_end_is_an_entry_too(tmp_path):
+    assert put(tmp_path, CONTENT[:-1]) == (CONTENT, None, ())
 
 
 def test_fewer_are_noted(tmp_path):

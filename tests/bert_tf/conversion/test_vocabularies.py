@@ -1,0 +1,146 @@
+import pytest
+
+from bert_tf.conversion import (
+    checkpoint,
+    google,
+    hugging_face,
+    keras_hub,
+    model_garden,
+    vocabularies,
+)
+from tfrecords import vocab, whole_files
+
+SPECIAL = "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
+CONTENT = vocab.to_bytes([*SPECIAL, "the", "##s"])
+# vocab.txt, by format.
+PLACES = {
+    google: "vocab.txt",
+    model_garden: "vocab.txt",
+    hugging_face: "vocab.txt",
+    keras_hub: "assets/tokenizer/vocabulary.txt",
+    checkpoint: "vocab.txt",
+}
+
+
+@pytest.mark.parametrize("content", [CONTENT, CONTENT.replace(b"\n", b"\r\n")])
+def test_a_good_file_stays_as_it_is(tmp_path, content):
+    path = tmp_path / "inside" / "vocab.txt"
+    vocabularies.write(content, str(path))
+    assert path.read_bytes() == content
+    assert vocabularies.read(str(path)) == content
+
+
+def test_a_final_newline_is_added(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(CONTENT[:-1])
+    assert vocabularies.read(str(path)) == CONTENT
+    vocabularies.write(CONTENT[:-1], str(path))
+    assert path.read_bytes() == CONTENT
+
+
+def test_no_vocabulary_is_no_file(tmp_path):
+    path = str(tmp_path / "vocab.txt")
+    vocabularies.write(None, path)
+    assert not list(tmp_path.iterdir())
+    assert vocabularies.read(path) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [(None, 0), (b"", 0), (b"a", 1), (b"a\nb", 2), (b"a\nb\n", 2)],
+)
+def test_entries_are_counted_with_and_without_an_end(content, count):
+    assert vocabularies.count_entries(content) == count
+
+
+@pytest.mark.parametrize("source", PLACES)
+@pytest.mark.parametrize("target", PLACES)
+def test_a_vocabulary_without_an_end_can_be_used(
+    tmp_path, make_checkpoint, source, target
+):
+    given = make_checkpoint("pretraining", vocabulary=CONTENT)
+    with whole_files.whole_folder(str(tmp_path / "source")) as folder:
+        source.write(given, folder)
+    (tmp_path / "source" / PLACES[source]).write_bytes(CONTENT[:-1])
+    found = source.read(str(tmp_path / "source"))
+    with whole_files.whole_folder(str(tmp_path / "target")) as folder:
+        target.write(found, folder)
+    path = tmp_path / "target" / PLACES[target]
+    assert path.read_bytes() == CONTENT
+    assert vocab.read(str(path)) == [*SPECIAL, "the", "##s"]
+
+
+# Case.
+
+
+@pytest.mark.parametrize(
+    "name, lower",
+    [
+        ("bert-base-uncased", True),
+        ("bert-base-cased", False),
+        ("bert-base-multilingual-cased", False),
+    ],
+)
+def test_a_released_vocabulary_tells_its_case(shared_data, name, lower):
+    path = shared_data / "vocab" / f"{name}-vocab.txt"
+    assert vocabularies.infer_lower_case(path.read_bytes()) is lower
+
+
+@pytest.mark.parametrize(
+    ("words", "lower"),
+    [
+        ("<S> der the ##s", True),
+        ("der Weg", False),
+        ("กิน น้ำ ที่ นี่", False),  # Thai: vowels and tones are marks.
+        ("हिन्दी है में", False),  # Hindi: so is the virama.
+        ("أحمد إلى في", False),  # Arabic: hamza comes off the alef.
+        ("한국 말", False),  # Hangul is taken apart into its letters.
+        ("ไทย ไป มา", True),  # Nothing tells.
+        ("שלום עולם", True),
+        ("中 国 的", True),
+        ("cafe uber", True),
+        ("café uber", False),
+    ],
+)
+def test_entries_that_lower_case_would_never_match_tell_the_case(words, lower):
+    content = vocab.to_bytes([*SPECIAL, *words.split()])
+    assert vocabularies.infer_lower_case(content) is lower
+
+
+def test_a_few_entries_do_not_tell_the_case():
+    words = [f"word{i}" for i in range(300)]
+    few = vocab.to_bytes([*words, "é", "Ä"])
+    assert vocabularies.infer_lower_case(few) is True
+    assert vocabularies.infer_lower_case(few + "ö\nü\n".encode()) is False
+    assert vocabularies.infer_lower_case(None) is None
+
+
+@pytest.mark.parametrize("module", [google, model_garden, keras_hub])
+@pytest.mark.parametrize("word, lower", [("the", True), ("น้ำ", False)])
+def test_a_guess_is_called_one(tmp_path, make_checkpoint, module, word, lower):
+    content = vocab.to_bytes([*SPECIAL, word])
+    given = make_checkpoint("pretraining", vocabulary=content)
+    with whole_files.whole_folder(str(tmp_path / "theirs")) as folder:
+        module.write(given, folder)
+    found = module.read(str(tmp_path / "theirs"))
+    assert (found.do_lower_case, found.is_case_inferred) == (lower, True)
+    assert vocabularies.case_note(lower) in found.notes
+    assert f"do_lower_case={lower} is guessed" in vocabularies.case_note(lower)
+    # Still a guess in a folder of ours, and from there in a preset.
+    for other in (checkpoint, keras_hub):
+        with whole_files.whole_folder(str(tmp_path / "next")) as folder:
+            other.write(found, folder)
+        found = other.read(str(tmp_path / "next"))
+        assert (found.do_lower_case, found.is_case_inferred) == (lower, True)
+
+
+def test_what_a_source_says_is_no_guess(tmp_path, make_checkpoint):
+    for i, module in enumerate((checkpoint, keras_hub, hugging_face)):
+        given = make_checkpoint(
+            "pretraining", vocabulary=CONTENT, do_lower_case=False
+        )
+        with whole_files.whole_folder(str(tmp_path / str(i))) as folder:
+            module.write(given, folder)
+        found = module.read(str(tmp_path / str(i)))
+        assert (found.do_lower_case, found.is_case_inferred) == (False, False)
+        assert not any("guessed" in note for note in found.notes)
