@@ -19,6 +19,14 @@ from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
 from tfrecords import whole_files
 
+WRITES = (
+    model_folders.WEIGHTS,
+    model_folders.DESCRIPTION,
+    model_folders.CONFIG,
+    model_folders.VOCABULARY,
+    checkpoints.OPTIMIZER,
+    checkpoints.STATE,
+)
 # In model.json: whether do_lower_case was guessed, so that a flag may win.
 INFERRED_CASE = "do_lower_case_inferred"
 

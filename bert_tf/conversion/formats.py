@@ -5,6 +5,7 @@ Each format is a module with the same names:
     is_there(path)            whether a file or folder is of the format; cheap
     read(path)                -> Checkpoint; ValueErrors that name the path
     write(checkpoint, folder) fills a folder of `whole_files.whole_folder`
+    WRITES                    paths in a folder that `write` fills; "*" is any
     table(config, task, num_labels)  its rename table
     PEER                      the source implementation, by name
     reference_outputs(path, batch)   what the source implementation computes
@@ -14,7 +15,9 @@ Each format is a module with the same names:
 """
 
 import dataclasses
+import fnmatch
 import os
+from collections.abc import Sequence
 
 from absl import logging
 
@@ -111,6 +114,28 @@ def read(path: str, hidden_act: str | None = None) -> checkpoint.Checkpoint:
     )
 
 
+def _strangers(folder: str, writes: Sequence[str]) -> list[str]:
+    """Returns what is in a folder and not of some paths, sorted."""
+    parents = {os.path.dirname(path) for path in writes}
+    parents |= {os.path.dirname(path) for path in parents}
+    strangers = []
+    for inside, folders, names in os.walk(folder):
+        place = os.path.relpath(inside, folder)
+        paths = {
+            name: os.path.normpath(os.path.join(place, name))
+            for name in folders + names
+        }
+        known = [name for name in folders if paths[name] in parents]
+        strangers += [f"{paths[n]}/" for n in folders if n not in known]
+        strangers += [
+            paths[name]
+            for name in names
+            if not any(fnmatch.fnmatchcase(paths[name], x) for x in writes)
+        ]
+        folders[:] = known
+    return sorted(strangers)
+
+
 def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
     """Raises ValueError if something would be lost in `output_dir`."""
     source, target = os.path.realpath(path), os.path.realpath(output_dir)
@@ -129,7 +154,15 @@ def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
             "--overwrite to replace it."
         )
     # Only what a conversion can have written is replaced.
-    detect(output_dir)
+    name = detect(output_dir)
+    strangers = _strangers(output_dir, FORMATS[name].WRITES)
+    if strangers:
+        more = f" and {len(strangers) - 3} more" if len(strangers) > 3 else ""
+        raise ValueError(
+            f"{output_dir} holds {', '.join(strangers[:3])}{more}, which no "
+            f"conversion to {name} writes, so it is not replaced. Choose "
+            "another folder, or remove that one yourself."
+        )
 
 
 def convert(

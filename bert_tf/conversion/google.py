@@ -16,6 +16,7 @@ from bert_tf.conversion import checkpoint as checkpoint_lib
 from bert_tf.conversion import renaming, tf1_files, vocabularies
 
 PEER = "google-research/bert, which needs TensorFlow 1 and cannot run here"
+WRITES = ("checkpoint", "bert_model.ckpt.*", "bert_config.json", "vocab.txt")
 STEP = "global_step"
 # optimization.py: AdamWeightDecayOptimizer.apply_gradients.
 SLOTS = {"m": "adam_m", "v": "adam_v"}

@@ -22,6 +22,7 @@ from bert_tf.conversion import renaming
 from tfrecords import whole_files
 
 PEER = peer.PEER
+WRITES = (configs.CONFIG, *weights.WRITES, *tokenizers.WRITES)
 table = names.table
 
 # Numbers 0, 1, 2 ... that older versions saved with the weights.

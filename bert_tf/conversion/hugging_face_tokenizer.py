@@ -14,6 +14,7 @@ from tfrecords import whole_files
 VOCABULARY = "vocab.txt"
 TOKENIZER = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
+WRITES = (VOCABULARY, SETTINGS)
 _ADDED = "added_tokens.json"
 # This class takes tokenizer.json as it is, Bert's builds a new one from
 # `SETTINGS`, as seen in transformers 5.23.

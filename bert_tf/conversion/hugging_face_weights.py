@@ -22,6 +22,7 @@ SAFETENSORS = "model.safetensors"
 TORCH = "pytorch_model.bin"
 # Ours, for what has no place in `SAFETENSORS`; transformers ignores it.
 BESIDE = "bert_tf.safetensors"
+WRITES = (SAFETENSORS, BESIDE)
 _SHARD = re.compile(r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)")
 # Weights that others save beside, or in place of, what is read here.
 _NOT_READ = ("tf_model.h5", "flax_model.msgpack", "model.onnx", "model.gguf")

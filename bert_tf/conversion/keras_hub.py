@@ -25,6 +25,17 @@ from tfrecords import whole_files
 
 PEER = "keras_hub (pip install keras-hub)"
 EXTRA_JSON = "bert_tf.json"
+WRITES = (
+    papers.CONFIG,
+    papers.TASK,
+    papers.TOKENIZER,
+    papers.PREPROCESSOR,
+    papers.VOCABULARY,
+    files.MODEL,
+    files.TASK,
+    names.EXTRA,
+    EXTRA_JSON,
+)
 
 table = names.table
 is_there = papers.is_there

@@ -29,6 +29,7 @@ from bert_tf.conversion import (
 from tfrecords import whole_files
 
 PEER = "tf-models-official (pip install tf-models-official)"
+WRITES = ("checkpoint", "bert_model.ckpt.*", "bert_config.json", "vocab.txt")
 
 table = model_garden_names.table
 

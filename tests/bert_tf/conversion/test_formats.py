@@ -27,6 +27,18 @@ def given(make_checkpoint):
     )
 
 
+def pretraining(given):
+    """Its encoder alone, which every format has a place for."""
+    return dataclasses.replace(
+        given,
+        task="pretraining",
+        labels=(),
+        tensors={
+            n: t for n, t in given.tensors.items() if n.startswith("encoder/")
+        },
+    )
+
+
 def assert_same_bits(found, expected):
     assert set(found) == set(expected)
     for name, tensor in expected.items():
@@ -39,16 +51,7 @@ def assert_same_bits(found, expected):
 @pytest.mark.parametrize("name", formats.FORMATS)
 def test_a_folder_of_each_format_is_known(tmp_path, given, name):
     if name in ("model_garden", "keras_hub"):
-        given = dataclasses.replace(
-            given,
-            task="pretraining",
-            labels=(),
-            tensors={
-                n: t
-                for n, t in given.tensors.items()
-                if n.startswith("encoder/")
-            },
-        )
+        given = pretraining(given)
     folder = write(given, tmp_path / "model", name)
     assert formats.detect(folder) == name
     assert formats.read(folder).source == f"{name} {folder}"
@@ -206,6 +209,64 @@ def test_a_folder_that_is_taken_is_left_alone(tmp_path, given):
     assert formats.detect(target) == "google"
 
 
+def test_what_each_format_writes_is_what_it_says(tmp_path, given):
+    for name, module in formats.FORMATS.items():
+        kept = given
+        if name in ("model_garden", "keras_hub"):
+            kept = pretraining(given)
+        slots = {f"m/{n}": tensor for n, tensor in kept.tensors.items()}
+        slots |= {f"v/{n}": tensor for n, tensor in kept.tensors.items()}
+        kept = dataclasses.replace(kept, slots=slots)
+        folder = write(kept, tmp_path / name, name)
+        assert formats.read(folder).slots
+        source = write(given, tmp_path / f"source_of_{name}")
+        formats.convert(source, "bert_tf", folder, overwrite=True)
+        assert module.WRITES and formats.detect(folder) == "bert_tf"
+
+
+@pytest.mark.parametrize(
+    "stranger", ["data.db", ".git/HEAD", "assets/mine.txt", "onnx/model.onnx"]
+)
+@pytest.mark.parametrize("name", ["hugging_face", "keras_hub"])
+def test_a_model_with_more_beside_is_not_replaced(
+    tmp_path, given, name, stranger
+):
+    source = write(given, tmp_path / "ours")
+    target = tmp_path / "target"
+    write(pretraining(given), target, name)
+    path = target / stranger
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    said = stranger
+    if name == "hugging_face" or not stranger.startswith("assets"):
+        said = stranger.partition("/")[0]
+    with pytest.raises(
+        ValueError, match=f"holds {said}.* no conversion to {name} writes"
+    ):
+        formats.convert(source, "google", str(target), overwrite=True)
+    assert path.read_text() == "mine"
+    assert formats.detect(str(target)) == name
+
+
+def test_runs_and_apps_are_not_replaced(tmp_path, given):
+    source = write(given, tmp_path / "ours")
+    run = tmp_path / "run"
+    write(given, run / "checkpoints" / "step-00000003")
+    (run / "run.json").write_text("{}")
+    app = tmp_path / "app"
+    app.mkdir()
+    for name in ("config.json", "data.db", "a.py", "b.py", "c.py"):
+        (app / name).write_text("{}")
+    for folder, said in (
+        (run, "run holds checkpoints/, run.json, which no conversion to bert"),
+        (app, "app holds a.py, b.py, c.py and 1 more, which no conversion"),
+    ):
+        before = sorted(folder.rglob("*"))
+        with pytest.raises(ValueError, match=said):
+            formats.convert(source, "google", str(folder), overwrite=True)
+        assert sorted(folder.rglob("*")) == before
+
+
 # For training and export.
 
 
@@ -273,12 +334,11 @@ def test_a_real_checkpoint_goes_through_each_format(
     given, found = formats.read(source), formats.read(back)
     assert_same_bits(found.tensors, given.tensors)
     assert found.vocabulary == given.vocabulary
-    if name != "hugging_face":  # It has no place for an optimizer.
-        assert_same_bits(found.slots, given.slots)
-        assert found.step == given.step == 20
-        for path in os.listdir(back):
-            if path.startswith("bert_model.ckpt."):
-                with open(os.path.join(source, path), "rb") as file:
-                    expected = file.read()
-                with open(os.path.join(back, path), "rb") as file:
-                    assert file.read() == expected
+    assert_same_bits(found.slots, given.slots)
+    assert found.step == given.step == 20
+    for path in os.listdir(back):
+        if path.startswith("bert_model.ckpt."):
+            with open(os.path.join(source, path), "rb") as file:
+                expected = file.read()
+            with open(os.path.join(back, path), "rb") as file:
+                assert file.read() == expected
