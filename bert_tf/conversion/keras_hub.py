@@ -44,9 +44,15 @@ is_there = papers.is_there
 _STATE = f"{files.TASK}/optimizer/"
 
 
-def _sha256(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
+def _sha256(folder: str) -> dict[str, str]:
+    """Returns weight file -> sha256, of those that are there."""
+    found = {}
+    for name in (files.MODEL, files.TASK):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                found[name] = hashlib.sha256(file.read()).hexdigest()
+    return found
 
 
 def _read_extra(folder: str) -> tuple[dict[str, np.ndarray], dict, list[str]]:
@@ -55,15 +61,14 @@ def _read_extra(folder: str) -> tuple[dict[str, np.ndarray], dict, list[str]]:
     if not os.path.isfile(path):
         return {}, {}, []
     values = whole_files.read_json(path)
-    if values["weights_sha256"] != _sha256(files.path_of(folder, files.MODEL)):
-        return (
-            {},
-            {},
-            [
-                f"{EXTRA_JSON} belongs to other weights than {files.MODEL}, "
-                "and is not read"
-            ],
+    given = values.get("weights_sha256") if isinstance(values, dict) else None
+    found = _sha256(folder)
+    if given != found:
+        note = (
+            f"{EXTRA_JSON} belongs to other weights than "
+            f"{' and '.join(found)}, and is not read"
         )
+        return {}, {}, [note]
     tensors_path = os.path.join(folder, names.EXTRA)
     tensors = {}
     if os.path.isfile(tensors_path):
@@ -90,6 +95,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     """
     source = f"keras_hub {path}"
     found = papers.read(path)
+    files.path_of(path, files.MODEL)
     extra, values, notes = _read_extra(path)
     labels = _labels(found.num_classes, values.get("labels"), found.task)
     rows = table(found.config, found.task, len(labels))
@@ -236,9 +242,9 @@ def _write_extra(
     """Writes what KerasHub has no place for, if there is any."""
     if not tensors and not values:
         return
-    digest = _sha256(files.path_of(folder, files.MODEL))
     whole_files.write_json(
-        os.path.join(folder, EXTRA_JSON), {"weights_sha256": digest} | values
+        os.path.join(folder, EXTRA_JSON),
+        {"weights_sha256": _sha256(folder)} | values,
     )
     if tensors:
         model_folders.write_tensors(tensors, os.path.join(folder, names.EXTRA))

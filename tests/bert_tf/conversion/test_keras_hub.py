@@ -129,9 +129,37 @@ def test_slots_and_next_sentence_lie_beside(tmp_path, make_checkpoint):
     assert not found.slots and not found.step
     assert [n for n in found.missing() if n.startswith("next_sentence")]
     assert found.notes[-1] == (
-        "bert_tf.json belongs to other weights than model.weights.h5, and is "
-        "not read"
+        "bert_tf.json belongs to other weights than model.weights.h5 and "
+        "task.weights.h5, and is not read"
     )
+
+
+def test_a_head_that_was_trained_since_has_no_old_labels(
+    tmp_path, make_checkpoint
+):
+    given = make_checkpoint("classification", step=3)
+    folder = written(given, tmp_path / "preset")
+    found = keras_hub.read(folder)
+    assert (found.labels, found.step) == (given.labels, 3)
+    with h5py.File(os.path.join(folder, "task.weights.h5"), "a") as file:
+        file["layers/dense/vars/1"][0] += 1
+    found = keras_hub.read(folder)
+    assert (found.labels, found.step) == (("0", "1", "2"), 0)
+    assert "belongs to other weights" in found.notes[-1]
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"weights_sha256": "ab"}'])
+def test_a_bert_tf_json_of_others_is_not_read(preset, content):
+    folder, _ = preset
+    with open(os.path.join(folder, "bert_tf.json"), "w") as file:
+        file.write(content)
+    assert "belongs to other weights" in keras_hub.read(folder).notes[-1]
+
+
+def test_a_guess_of_the_case_is_nothing_lost(preset):
+    folder, given = preset
+    lines = parity.check_lossless(given, keras_hub.read(folder))
+    assert lines == ["read back: 46 tensors equal bit for bit"]
 
 
 def test_what_differs_by_design_is_said(preset):
