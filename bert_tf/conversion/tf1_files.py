@@ -4,19 +4,13 @@ A checkpoint is `<prefix>.index` and `<prefix>.data-00000-of-00001`: the format
 that TensorFlow calls V2, and writes since 1.0.
 """
 
-import errno
-import glob
-import os
 import re
 
 import numpy as np
 import tensorflow as tf
 
-from tfrecords import whole_files
+from bert_tf.conversion import tf_files
 
-NAME = "bert_model.ckpt"  # As released.
-
-_ENDING = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _TABLE_MAGIC = bytes.fromhex("57fb808b247547db")  # The last 8 bytes of a table.
 _TF2_KEY = b"_CHECKPOINTABLE_OBJECT_GRAPH"
 # Names that only other models have.
@@ -26,34 +20,30 @@ _OTHERS = {
 }
 
 
-def _data_files(prefix: str) -> list[str]:
-    return glob.glob(f"{glob.escape(prefix)}.data-*-of-*")
-
-
 def _is_tf1_index(path: str) -> bool:
     """Returns whether a file lists a checkpoint's variables by their names.
 
     TensorFlow 2 lists the attributes that lead to them, and an object graph.
     """
-    if not os.path.isfile(path):
-        return False
     with open(path, "rb") as file:
         content = file.read()
     if not content.endswith(_TABLE_MAGIC):
         # A damaged one, or something else of that name.
-        return bool(_data_files(path.removesuffix(".index")))
+        return bool(tf_files.data_files(path.removesuffix(".index")))
     return _TF2_KEY not in content
 
 
 def prefixes(path: str) -> list[str]:
-    """Returns the prefixes of the checkpoints that `path` may mean."""
-    if os.path.isdir(path):
-        paths = glob.glob(os.path.join(glob.escape(path), "*.index"))
-    else:
-        paths = [f"{_ENDING.sub('', path)}.index"]
-    return sorted(
-        found.removesuffix(".index") for found in paths if _is_tf1_index(found)
-    )
+    """Returns the prefixes of the TF1 checkpoints that `path` may mean.
+
+    Args:
+      path: a folder, a prefix, or one of the files.
+    """
+    return [
+        index.removesuffix(".index")
+        for index in tf_files.indices(path)
+        if _is_tf1_index(index)
+    ]
 
 
 def find(path: str) -> str:
@@ -62,47 +52,7 @@ def find(path: str) -> str:
     Raises:
       ValueError: if it is none, or one of several.
     """
-    found = prefixes(path)
-    if not found:
-        raise ValueError(
-            f"{path} holds no TF1 checkpoint: expected {NAME}.index and "
-            f"{NAME}.data-00000-of-00001, or the like of another prefix."
-        )
-    if len(found) == 1:
-        return found[0]
-    state = os.path.join(path, "checkpoint")
-    if os.path.isfile(state):
-        with open(state, encoding="utf-8") as file:
-            newest = re.search(r'^model_checkpoint_path: "(.*)"', file.read())
-        # Often absolute, of the machine that it was trained on.
-        if (
-            newest
-            and (prefix := os.path.join(path, os.path.basename(newest[1])))
-            in found
-        ):
-            return prefix
-    raise ValueError(
-        f"{path} holds several checkpoints: "
-        f"{', '.join(os.path.basename(prefix) for prefix in found)}. Give one "
-        f"of them, such as {found[0]}."
-    )
-
-
-def _check_shards(prefix: str) -> None:
-    """Raises ValueError that names every data file that is missing."""
-    found = _data_files(prefix)
-    counts = {int(path.rpartition("-")[2]) for path in found} or {1}
-    missing = [
-        path
-        for count in counts
-        for i in range(count)
-        if not os.path.isfile(path := f"{prefix}.data-{i:05d}-of-{count:05d}")
-    ]
-    if missing:
-        raise ValueError(
-            f"{prefix}.index is there, but not all of its data: "
-            f"{', '.join(missing)} missing. Copy every file of the checkpoint."
-        )
+    return tf_files.choose(path, prefixes(path), "TF1")
 
 
 def read(prefix: str) -> dict[str, np.ndarray]:
@@ -112,9 +62,7 @@ def read(prefix: str) -> dict[str, np.ndarray]:
       ValueError: if files are missing or damaged, or of another model than
         BERT, which is named.
     """
-    _check_shards(prefix)
-    try:
-        reader = tf.train.load_checkpoint(prefix)
+    with tf_files.reading(prefix) as reader:
         names = sorted(reader.get_variable_to_shape_map())
         for model, pattern in _OTHERS.items():
             if any(pattern.match(name) for name in names):
@@ -123,12 +71,6 @@ def read(prefix: str) -> dict[str, np.ndarray]:
                     "cannot be read."
                 )
         return {name: reader.get_tensor(name) for name in names}
-    # A file that is too short is an IndexError.
-    except (tf.errors.OpError, RuntimeError, IndexError) as error:
-        raise ValueError(
-            f"{prefix} is damaged ({str(error).splitlines()[0]}). Copy or "
-            "download it again."
-        ) from error
 
 
 def write(tensors: dict[str, np.ndarray], folder: str) -> None:
@@ -138,19 +80,10 @@ def write(tensors: dict[str, np.ndarray], folder: str) -> None:
       OSError: if the disk is full.
     """
     names = sorted(tensors)
-    prefix = os.path.join(folder, NAME)
-    try:
+    with tf_files.writing(folder) as prefix:
         tf.raw_ops.SaveV2(
             prefix=prefix,
             tensor_names=names,
             shape_and_slices=[""] * len(names),
             tensors=[tensors[name] for name in names],
         )
-    except tf.errors.ResourceExhaustedError as error:
-        # What TensorFlow calls a full disk.
-        raise OSError(
-            errno.ENOSPC, os.strerror(errno.ENOSPC), prefix
-        ) from error
-    with whole_files.whole_file(os.path.join(folder, "checkpoint")) as file:
-        for key in ("model_checkpoint_path", "all_model_checkpoint_paths"):
-            file.write(f'{key}: "{NAME}"\n')

@@ -7,10 +7,6 @@ graph (tensorflow/core/protobuf/trackable_object_graph.proto).
 """
 
 import collections
-import errno
-import glob
-import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -18,13 +14,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from tfrecords import whole_files
+from bert_tf.conversion import tf_files
 
-NAME = "bert_model.ckpt"  # As released.
 ROOT = 0
 
 _GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_ENDING = re.compile(r"\.(index|data-\d+-of-\d+)$")
 _VALUE = "VARIABLE_VALUE"
 
 
@@ -82,16 +76,12 @@ def prefixes(path: str) -> list[str]:
     Args:
       path: a folder, a prefix, or one of the files.
     """
-    if os.path.isdir(path):
-        indices = glob.glob(os.path.join(glob.escape(path), "*.index"))
-    else:
-        indices = [f"{_ENDING.sub('', path)}.index"]
     found = []
-    for index in filter(os.path.isfile, indices):
+    for index in tf_files.indices(path):
         with open(index, "rb") as file:
             if _GRAPH_KEY.encode() in file.read():
                 found += [index.removesuffix(".index")]
-    return sorted(found)
+    return found
 
 
 def find(path: str) -> str:
@@ -100,41 +90,7 @@ def find(path: str) -> str:
     Raises:
       ValueError: if it is none, or one of several.
     """
-    found = prefixes(path)
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise ValueError(
-            f"{path} holds no TF2 checkpoint: expected {NAME}.index and "
-            f"{NAME}.data-00000-of-00001, or the like of another prefix."
-        )
-    state = os.path.join(path, "checkpoint")
-    if os.path.isfile(state):
-        with open(state, encoding="utf-8") as file:
-            newest = re.search(r'^model_checkpoint_path: "(.*)"', file.read())
-        # Often absolute, of the machine that it was trained on.
-        if newest:
-            prefix = os.path.join(path, os.path.basename(newest[1]))
-            if prefix in found:
-                return prefix
-    raise ValueError(
-        f"{path} holds several checkpoints: "
-        f"{', '.join(os.path.basename(prefix) for prefix in found)}. Give one "
-        f"of them, such as {found[-1]}."
-    )
-
-
-def _check_shards(prefix: str) -> None:
-    """Raises ValueError that names every data file that is missing."""
-    data = glob.glob(f"{glob.escape(prefix)}.data-*-of-*")
-    count = max((int(path.rpartition("-")[2]) for path in data), default=1)
-    wanted = [f"{prefix}.data-{i:05d}-of-{count:05d}" for i in range(count)]
-    missing = sorted(set(wanted) - set(data))
-    if missing:
-        raise ValueError(
-            f"{prefix}.index is there, but not all of its data: "
-            f"{', '.join(missing)} missing. Copy every file of the checkpoint."
-        )
+    return tf_files.choose(path, prefixes(path), "TF2")
 
 
 def read(prefix: str) -> Objects:
@@ -143,9 +99,7 @@ def read(prefix: str) -> Objects:
     Raises:
       ValueError: if files are missing or damaged.
     """
-    _check_shards(prefix)
-    try:
-        reader = tf.train.load_checkpoint(prefix)
+    with tf_files.reading(prefix) as reader:
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
             reader.get_tensor(_GRAPH_KEY)
         )
@@ -154,12 +108,6 @@ def read(prefix: str) -> Objects:
             for key in sorted(reader.get_variable_to_shape_map())
             if key != _GRAPH_KEY
         }
-    # A file that is too short is an IndexError.
-    except (tf.errors.OpError, RuntimeError, IndexError) as error:
-        raise ValueError(
-            f"{prefix} is damaged ({str(error).splitlines()[0]}). Copy or "
-            "download it again."
-        ) from error
     return Objects(
         children=[
             {child.local_name: child.node_id for child in node.children}
@@ -220,17 +168,8 @@ def write(roots: Mapping[str, object], folder: str) -> None:
     Raises:
       OSError: if the disk is full.
     """
-    prefix = os.path.join(folder, NAME)
     checkpoint = tf.train.Checkpoint(**roots)
     # As `save` counts, which would add a number to the prefix.
     checkpoint.save_counter.assign(1)
-    try:
+    with tf_files.writing(folder) as prefix:
         checkpoint.write(prefix)
-    except tf.errors.ResourceExhaustedError as error:
-        # What TensorFlow calls a full disk.
-        raise OSError(
-            errno.ENOSPC, os.strerror(errno.ENOSPC), prefix
-        ) from error
-    with whole_files.whole_file(os.path.join(folder, "checkpoint")) as file:
-        for key in ("model_checkpoint_path", "all_model_checkpoint_paths"):
-            file.write(f'{key}: "{NAME}"\n')
