@@ -61,6 +61,13 @@ flags.DEFINE_bool(
     "Replace the model in --output_dir, if there is one.",
     flag_values=FLAGS,
 )
+flags.DEFINE_bool(
+    "compare",
+    True,
+    "Compute outputs too, and compare them with those of the source's and the "
+    "target's own implementations, where these are installed.",
+    flag_values=FLAGS,
+)
 common_flags.require(FLAGS, "from", "to", "output_dir")
 
 
@@ -73,6 +80,7 @@ def main(argv: list[str]) -> None:
         FLAGS.output_dir,
         FLAGS.hidden_act,
         overwrite=FLAGS.overwrite,
+        compare=FLAGS.compare,
     )
     print("\n".join(report))
 

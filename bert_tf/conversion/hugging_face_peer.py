@@ -6,7 +6,6 @@ Letters: B batch, N choices, S sequence, H hidden, P predictions, V vocabulary.
 from collections.abc import Mapping
 
 import numpy as np
-from absl import logging
 
 PEER = "transformers (pip install transformers torch)"
 # Output of their class -> ours. "logits" is many things there.
@@ -26,7 +25,11 @@ _HEADS = {
 
 
 def _load(folder: str, architecture: str, has_pooler: bool):
-    """Returns a model with every weight from the folder, or None."""
+    """Returns a model with every weight from the folder.
+
+    Raises:
+      ValueError: that names the weights it does not find there.
+    """
     import transformers
 
     settings = {}
@@ -40,13 +43,11 @@ def _load(folder: str, architecture: str, has_pooler: bool):
         **settings,
     )
     if found["missing_keys"]:
-        logging.warning(
-            "transformers %s does not find %s in %s; it is not compared",
-            transformers.__version__,
-            ", ".join(sorted(found["missing_keys"])),
-            folder,
+        raise ValueError(
+            f"transformers {transformers.__version__} does not find "
+            f"{', '.join(sorted(found['missing_keys']))} in {folder}, and "
+            "would draw them"
         )
-        return None
     return model.eval().float()
 
 
@@ -85,16 +86,20 @@ def outputs(
 
     Returns:
       Arrays by the names of `parity.outputs`, those that the class has; None
-      if transformers or torch is not installed, or finds a weight missing.
+      if transformers or torch is not installed.
+
+    Raises:
+      ValueError: if transformers finds a weight missing.
+      ImportError: if one of the two is there, but broken.
     """
     try:
         import torch
         import transformers  # noqa: F401 (whether it is there)
-    except ImportError:
-        return None
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "transformers"):
+            return None
+        raise
     model = _load(folder, architecture, has_pooler)
-    if model is None:
-        return None
     inputs = {
         theirs: torch.from_numpy(batch[ours]).long()
         for theirs, ours in (

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import checkpoint as checkpoint_lib
@@ -224,14 +225,26 @@ def peer_lines(
     Args:
       found: what was written.
       peers: whose checkpoint it is, its path and the format's module, of those
-        to compare with.
+        to compare with. One that is broken is named, and costs no more than
+        its lines.
+
+    Raises:
+      ValueError: if an output has another shape there.
     """
     inputs = batch(found.config, found.task)
     lines, ours = [], None
     for whose, path, module in peers:
-        theirs = module.reference_outputs(path, inputs)
+        try:
+            theirs = module.reference_outputs(path, inputs)
+            why_not = module.PEER
+        except Exception as error:
+            # Whatever others raise, such as torch built for another CUDA.
+            theirs = None
+            reason = str(error).strip().partition("\n")[0]
+            why_not = f"{type(error).__name__}: {reason}"
+            logging.debug("%s", module.PEER, exc_info=True)
         if theirs is None:
-            lines += [f"outputs not compared with the {whose}: {module.PEER}"]
+            lines += [f"outputs not compared with the {whose}: {why_not}"]
             continue
         ours = ours or outputs(found, inputs)
         lines += [f"largest difference to the {whose}, by {module.PEER}:"]

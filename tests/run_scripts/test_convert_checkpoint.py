@@ -102,6 +102,14 @@ def test_overwrite_is_a_flag(pretrained, tmp_path):
     assert formats.detect(str(tmp_path / "ours")) == "google"
 
 
+def test_comparing_outputs_is_a_flag(pretrained, tmp_path, capsys):
+    convert(pretrained[0], "bert_tf", tmp_path / "a")
+    assert "outputs not compared with the source" in capsys.readouterr().out
+    convert(pretrained[0], "bert_tf", tmp_path / "b", "--nocompare")
+    report = capsys.readouterr().out
+    assert "equal bit for bit" in report and "not compared" not in report
+
+
 def test_flags_that_are_needed(tmp_path):
     with pytest.raises(flags.Error, match="--to"):
         convert_checkpoint.main(["convert_checkpoint", "--from=x"])

@@ -155,6 +155,29 @@ def test_the_report_says_what_it_did(tmp_path, given):
     assert back[-1] == f"outputs not compared with the source: {google.PEER}"
 
 
+def test_a_broken_peer_costs_no_conversion(tmp_path, given, monkeypatch):
+    source = write(given, tmp_path / "ours")
+    asked = []
+
+    def fail(path, batch):
+        asked.append(path)
+        raise ImportError("libcudart.so.11.0: cannot open shared object file")
+
+    monkeypatch.setattr(google, "reference_outputs", fail)
+    target = str(tmp_path / "google")
+    report = formats.convert(source, "google", target)
+    assert len(asked) == 1
+    assert report[-1] == (
+        "outputs not compared with the target: ImportError: libcudart.so.11.0: "
+        "cannot open shared object file"
+    )
+    assert_same_bits(formats.read(target).tensors, given.tensors)
+    formats.convert(
+        source, "google", str(tmp_path / "quick"), overwrite=True, compare=False
+    )
+    assert len(asked) == 1
+
+
 def test_what_is_lost_leaves_nothing(tmp_path, given, monkeypatch):
     folder = write(given, tmp_path / "ours")
     read = google.read

@@ -110,6 +110,36 @@ def test_peers_are_compared_with_where_they_are_installed(make_checkpoint):
     ]
 
 
+def test_a_broken_peer_is_named_and_the_next_one_is_asked(make_checkpoint):
+    given = make_checkpoint("classification")
+    ours = parity.outputs(given, parity.batch(given.config, given.task))
+
+    def fail(path, batch):
+        raise RuntimeError("numpy.dtype size changed\nand many lines more")
+
+    broken = types.SimpleNamespace(PEER="broken 1", reference_outputs=fail)
+    lines = parity.peer_lines(
+        given, [("source", "x", broken), ("target", "y", peer(ours))]
+    )
+    assert lines[:2] == [
+        "outputs not compared with the source: RuntimeError: numpy.dtype size "
+        "changed",
+        "largest difference to the target, by a peer 1.0:",
+    ]
+    assert len(lines) == 2 + len(ours)
+
+
+def test_a_peer_that_a_person_stops_is_not_passed_over(make_checkpoint):
+    def stop(path, batch):
+        raise KeyboardInterrupt
+
+    stopped = types.SimpleNamespace(PEER="a", reference_outputs=stop)
+    with pytest.raises(KeyboardInterrupt):
+        parity.peer_lines(
+            make_checkpoint("regression"), [("source", "x", stopped)]
+        )
+
+
 # What was kept.
 
 

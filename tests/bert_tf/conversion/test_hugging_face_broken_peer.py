@@ -1,0 +1,62 @@
+"""hugging_face_peer.py where transformers is absent, broken, or finds less."""
+
+import sys
+import types
+
+import pytest
+
+from bert_tf.conversion import hugging_face_peer, parity
+
+FILE = "torch/lib/libtorch.so: undefined symbol"
+
+
+def outputs(config):
+    return hugging_face_peer.outputs(
+        "model", "BertModel", "pretraining", True, parity.batch(config, "spans")
+    )
+
+
+@pytest.fixture
+def transformers(monkeypatch):
+    """Modules of their names, of which a test sets what it needs."""
+    found = types.ModuleType("transformers")
+    found.__version__ = "9.9"
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    monkeypatch.setitem(sys.modules, "transformers", found)
+    return found
+
+
+@pytest.mark.parametrize("name", ["torch", "transformers"])
+def test_one_that_is_absent_is_none(
+    transformers, tiny_config, monkeypatch, name
+):
+    monkeypatch.setitem(sys.modules, name, None)
+    assert outputs(tiny_config) is None
+
+
+def test_one_that_is_broken_is_an_error(tmp_path, tiny_config, monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    (tmp_path / "torch.py").write_text(f"raise ImportError({FILE!r})")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match="undefined symbol"):
+        outputs(tiny_config)
+    (tmp_path / "torch.py").write_text("import a_part_that_torch_needs")
+    with pytest.raises(ModuleNotFoundError, match="a_part_that_torch_needs"):
+        outputs(tiny_config)
+
+
+def test_missing_weights_are_an_error_that_names_them(
+    transformers, tiny_config
+):
+    class Found:
+        @staticmethod
+        def from_pretrained(folder, **settings):
+            assert settings["local_files_only"]
+            return None, {"missing_keys": ["pooler.dense.weight", "a"]}
+
+    transformers.BertModel = Found
+    with pytest.raises(
+        ValueError,
+        match="transformers 9.9 does not find a, pooler.dense.weight in model",
+    ):
+        outputs(tiny_config)
