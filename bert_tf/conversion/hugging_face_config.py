@@ -100,7 +100,7 @@ def read_values(folder: str) -> dict:
     kind = values.get("model_type")
     if kind is None:
         # Files that old name the class at least, if anything.
-        named = str((values.get("architectures") or ["Bert"])[0])
+        named = tasks.named_class(values, path) or "Bert"
         kind = "bert" if named.startswith("Bert") else named
     if kind != "bert":
         raise ValueError(

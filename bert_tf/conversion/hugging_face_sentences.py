@@ -22,9 +22,14 @@ def _modules(path: str) -> list[tuple[str, str]]:
     file = os.path.join(path, MODULES)
     listed = whole_files.read_json(file)
     if not isinstance(listed, list) or not all(
-        isinstance(x, dict) and isinstance(x.get("type"), str) for x in listed
+        isinstance(x, dict)
+        and isinstance(x.get("type"), str)
+        and isinstance(x.get("path"), str | None)
+        for x in listed
     ):
-        raise ValueError(f"{file} should list modules, each with its type.")
+        raise ValueError(
+            f"{file} should list modules, each with its type and path."
+        )
     found = []
     for module in listed:
         place = os.path.normpath(module.get("path") or ".")
@@ -42,6 +47,8 @@ def _pooling(folder: str) -> str:
     """Returns which pooling a Pooling module does, in a word or two."""
     file = os.path.join(folder, "config.json")
     values = whole_files.read_json(file) if os.path.isfile(file) else {}
+    if not isinstance(values, dict):
+        raise ValueError(f"{file} should hold one JSON object.")
     modes = [
         name.removeprefix(_POOLING_PREFIX)
         for name, value in values.items()

@@ -21,6 +21,27 @@ ARCHITECTURES = {
 }
 
 
+def named_class(values: dict, path: str) -> str | None:
+    """Returns the first class that a config.json names, None if it does not.
+
+    Args:
+      values: of config.json.
+      path: of config.json, for messages.
+
+    Raises:
+      ValueError: if it names no class but something else.
+    """
+    given = values.get("architectures") or [None]
+    # transformers writes a list; by hand it may be the name alone.
+    first = given[0] if isinstance(given, list) else given
+    if not isinstance(first, str | None):
+        raise ValueError(
+            f"{path}: architectures={given!r} should list the class that the "
+            'weights were saved from, such as ["BertModel"].'
+        )
+    return first
+
+
 def architecture(values: dict, names: Collection[str], path: str) -> str:
     """Returns the class that a folder was saved from.
 
@@ -32,7 +53,7 @@ def architecture(values: dict, names: Collection[str], path: str) -> str:
     Raises:
       ValueError: if the class cannot be read, or is not to be told.
     """
-    given = (values.get("architectures") or [None])[0]
+    given = named_class(values, path)
     if given in ARCHITECTURES:
         return given
     if given is not None:
@@ -73,8 +94,8 @@ def _labels(values: dict, path: str) -> tuple[str, ...]:
     if given is None:
         count = values.get("num_labels") or 2
         return tuple(f"LABEL_{i}" for i in range(count))
-    ids = [str(i) for i in range(len(given))]
-    if not isinstance(given, dict) or not ids or set(given) != set(ids):
+    ids = [str(i) for i in range(len(given) if isinstance(given, dict) else 0)]
+    if not ids or set(given) != set(ids):
         raise ValueError(
             f"{path}: id2label={given!r} should name the classes from 0 on, "
             "each once."

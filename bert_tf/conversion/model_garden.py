@@ -53,6 +53,8 @@ def _config(
     path = os.path.join(os.path.dirname(prefix), model_folders.CONFIG)
     if os.path.isfile(path):
         values = whole_files.read_json(path)
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} should hold one JSON object.")
         kept = {n: x for n, x in values.items() if n not in _IGNORED_KEYS}
         try:
             return bert_config.BertConfig.from_dict(kept), []

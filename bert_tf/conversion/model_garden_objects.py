@@ -26,10 +26,14 @@ _NUMBERED = "layer_with_weights-"
 
 
 def _numbered(objects: tf2_files.Objects, number: int) -> list[int]:
-    """Returns the layers with weights of a functional Keras model, in order."""
+    """Returns the layers with weights of a functional Keras model, in order.
+
+    None of them if one is missing, since the others are known by their place.
+    """
     children = objects.children[number]
     count = sum(name.startswith(_NUMBERED) for name in children)
-    return [children[f"{_NUMBERED}{i}"] for i in range(count)]
+    layers = [children.get(f"{_NUMBERED}{i}") for i in range(count)]
+    return [] if None in layers else layers
 
 
 def _word_embeddings(objects: tf2_files.Objects, number: int) -> int | None:
@@ -136,7 +140,9 @@ def find_heads(objects: tf2_files.Objects) -> dict[str, dict[str, int]]:
 
 def find_step(objects: tf2_files.Objects) -> int:
     """Returns the updates behind the weights, 0 if unknown."""
-    for path in (("global_step",), ("optimizer", "iter")):
+    # Of tf_keras's optimizers, the older ones and those since 2.11.
+    counters = (("optimizer", "iter"), ("optimizer", "_iterations"))
+    for path in (("global_step",), *counters):
         step = objects.tensor(objects.follow(tf2_files.ROOT, *path))
         if step is not None and not step.shape:
             return int(step)

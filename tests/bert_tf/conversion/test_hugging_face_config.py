@@ -203,3 +203,25 @@ def test_choices_that_do_not_carry_over_are_noted():
     assert len(of("BertModel", classifier_dropout=0.5).notes) == 1
     found = of("BertModel", auto_map={"AutoModel": "own.Model"})
     assert "which is not run" in found.notes[1]
+
+
+def test_a_class_may_stand_alone(tmp_path):
+    assert parse(architectures="BertForQuestionAnswering").task == "spans"
+    with pytest.raises(ValueError, match=r"architectures=\['BertForX'\]; what"):
+        parse(architectures="BertForX")
+    old = {k: v for k, v in SIZES.items() if k != "model_type"}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(old | {"architectures": "RobertaModel"}))
+    with pytest.raises(ValueError, match="is a RobertaModel folder"):
+        configs.read_values(str(tmp_path))
+
+
+@pytest.mark.parametrize("given", [{"BertModel": 1}, 3, [["BertModel"]]])
+def test_what_is_no_class_is_refused(given):
+    with pytest.raises(ValueError, match="config.json: architectures=.*should"):
+        parse(architectures=given)
+
+
+def test_labels_that_are_no_object_are_refused():
+    with pytest.raises(ValueError, match="id2label=3 should name the classes"):
+        of("BertForTokenClassification", id2label=3)

@@ -89,3 +89,16 @@ def test_pooling_is_named(tmp_path, pooling, name):
 def test_other_folders_are_refused(tmp_path, modules, message):
     with pytest.raises(ValueError, match=message):
         sentences.find(put(tmp_path / "model", *modules))
+
+
+def test_a_pooling_that_is_no_object_is_named(tmp_path):
+    modules = module("Transformer", ""), module("Pooling", "1_Pooling")
+    folder = put(tmp_path, *modules, pooling=["mean"])
+    with pytest.raises(ValueError, match="1_Pooling/config.json should hold o"):
+        sentences.find(folder)
+
+
+def test_a_path_that_is_no_name_is_refused(tmp_path):
+    folder = put(tmp_path, module("Transformer", 0))
+    with pytest.raises(ValueError, match="each with its type and path"):
+        sentences.find(folder)

@@ -171,6 +171,25 @@ def test_layers_that_are_only_numbered_are_found(tmp_path, pretrainer):
     )
 
 
+def test_a_numbered_layer_that_is_missing_is_no_encoder(tmp_path, pretrainer):
+    encoder = their_objects(pretrainer).encoder
+    layer = getattr(encoder._transformer_layers, "0")
+    numbers = (0, 1, 2, 3, 4, 5, 7)
+    numbered = tf2_files.node(
+        **{f"layer_with_weights-{i}": layer for i in numbers}
+    )
+    with pytest.raises(ValueError, match="matches nothing: there is no BERT"):
+        model_garden.read(save(tmp_path, model=numbered))
+
+
+@pytest.mark.parametrize("name", ["iter", "_iterations"])
+def test_the_step_is_that_of_any_keras_optimizer(tmp_path, pretrainer, name):
+    counter = tf2_files.node(**{name: tf.Variable(7, dtype=tf.int64)})
+    encoder = their_objects(pretrainer).encoder
+    folder = save(tmp_path, encoder=encoder, optimizer=counter)
+    assert model_garden.read(folder).step == 7
+
+
 def test_the_head_has_a_pooler_of_its_own(tmp_path, pretrainer):
     tree = their_objects(pretrainer)
     pooler = tree.encoder._pooler_layer
@@ -250,6 +269,10 @@ def test_what_their_config_says_besides_is_ignored(tmp_path, pretrainer):
     with open(path, "w") as file:
         json.dump(values | {"norm_first": True}, file)
     with pytest.raises(ValueError, match="bert_config.json: .*norm_first"):
+        model_garden.read(folder)
+    with open(path, "w") as file:
+        json.dump([values], file)
+    with pytest.raises(ValueError, match="config.json should hold one JSON o"):
         model_garden.read(folder)
 
 
