@@ -21,8 +21,7 @@ STEP = "global_step"
 # optimization.py: AdamWeightDecayOptimizer.apply_gradients.
 SLOTS = {"m": "adam_m", "v": "adam_v"}
 
-# What a source may lack, but only as a whole.
-_OPTIONAL = ("encoder/pooler/", "masked_lm/", "next_sentence/")
+_OF_ENCODER = re.compile("bert/.*(kernel|bias|gamma|beta|embeddings)$")
 
 
 def _dense(ours: str, theirs: str) -> list[renaming.Rename]:
@@ -133,36 +132,6 @@ def _find_task(tensors: dict[str, np.ndarray]) -> tuple[str, tuple[str, ...]]:
     return "classification", tuple(str(label) for label in range(classes))
 
 
-def _may_miss(
-    rows: list[renaming.Rename], tensors: dict[str, np.ndarray]
-) -> list[str]:
-    """Returns our names of the heads, or pooler, that are not there at all."""
-    absent = []
-    for prefix in _OPTIONAL:
-        group = [row for row in rows if row.ours.startswith(prefix)]
-        if not any(row.theirs in tensors for row in group):
-            absent += [row.ours for row in group]
-    return absent
-
-
-def _check_encoder(
-    unused: list[str], tensors: dict[str, np.ndarray], config_path: str
-) -> None:
-    """Raises ValueError if an encoder has more than is read of it."""
-    more = [
-        f"  + there, not wanted:  {name} {tensors[name].shape}"
-        for name in unused
-        if re.match(r"bert/.*(kernel|bias|gamma|beta|embeddings)$", name)
-    ]
-    if more:
-        raise ValueError(
-            f"{len(more)} variables of the encoder have no place in a BERT of "
-            f"the sizes in {config_path}:\n"
-            + "\n".join(more)
-            + "\nGive the config that belongs to these weights."
-        )
-
-
 def _notes(task: str, labels: tuple[str, ...], lower: bool | None) -> list[str]:
     notes = []
     if task == "regression":
@@ -206,10 +175,14 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         tensors,
         {row.ours: shapes[re.sub("^[mv]/", "", row.ours)] for row in rows},
         source=f"google {prefix}",
-        may_miss=_may_miss(weight_rows, tensors)
+        may_miss=renaming.absent_parts(weight_rows, tensors)
         + [row.ours for row in rows[len(weight_rows) :]],
     )
-    _check_encoder(unused, tensors, config_path)
+    renaming.refuse_more(
+        {name: tensors[name] for name in unused if _OF_ENCODER.match(name)},
+        source=f"google {prefix}",
+        config=config_path,
+    )
     vocabulary = vocabularies.read(
         os.path.join(folder, model_folders.VOCABULARY)
     )

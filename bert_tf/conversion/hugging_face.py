@@ -5,7 +5,7 @@ written is what transformers' modeling_bert.py has, with and without heads.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from absl import logging
@@ -25,6 +25,7 @@ PEER = peer.PEER
 WRITES = (configs.CONFIG, *weights.WRITES, *tokenizers.WRITES)
 table = names.table
 
+_ENCODER = ("embeddings.", "encoder.")
 # Numbers 0, 1, 2 ... that older versions saved with the weights.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 
@@ -62,24 +63,6 @@ def _check_ties(
                 "2018, as in run_pretraining.py), so this head cannot be read. "
                 "If only the encoder is wanted, save the BertModel alone."
             )
-
-
-def _check_encoder(
-    unused: Sequence[str], tensors: Mapping[str, np.ndarray], path: str
-) -> None:
-    """Raises ValueError if an encoder has more than is read of it."""
-    more = [
-        f"  + there, not wanted:  {name} {tensors[name].shape}"
-        for name in unused
-        if name.removeprefix("bert.").startswith(("embeddings.", "encoder."))
-    ]
-    if more:
-        raise ValueError(
-            f"{len(more)} tensors of the encoder have no place in a BERT of "
-            f"the sizes in {path}, so the numbers would be others.\n"
-            + "\n".join(more)
-            + "\nGive the config.json that belongs to these weights."
-        )
 
 
 def _check_floats(found: Mapping[str, np.ndarray], path: str) -> None:
@@ -121,17 +104,12 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     }
     tensors = parts | tensors
     rows = [names.as_named(row, tensors) for row in rows]
-    # A part is missing as a whole or not at all; vectors of sentences take
-    # the encoder alone, whatever class the config names.
-    there = {row.ours for row in rows if row.theirs in tensors}
-    may_miss = [
-        name
-        for part in tasks.PARTS
-        if is_inside or part not in papers.parts
-        for name in shapes
-        if name.startswith(part)
-        and not any(other.startswith(part) for other in there)
-    ]
+    # Vectors of sentences take the encoder alone, whatever class is named.
+    may_miss = renaming.absent_parts(
+        rows,
+        tensors,
+        [part for part in tasks.PARTS if is_inside or part not in papers.parts],
+    )
     source = f"hugging_face {path}"
     found, unused = renaming.to_ours(
         rows, tensors, shapes, source=source, may_miss=may_miss
@@ -144,7 +122,15 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         if not name.endswith(_BUFFERS)
         and not (name in names.TIED and "masked_lm/bias" in found)
     ]
-    _check_encoder(unused, tensors, config_path)
+    renaming.refuse_more(
+        {
+            name: tensors[name]
+            for name in unused
+            if name.removeprefix("bert.").startswith(_ENCODER)
+        },
+        source=source,
+        config=config_path,
+    )
     text = tokenizers.read(folder, papers.config)
     return checkpoint_lib.Checkpoint(
         source=source,

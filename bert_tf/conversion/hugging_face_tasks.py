@@ -2,10 +2,10 @@
 
 from collections.abc import Collection
 
-# Parts that a source may lack, each as a whole.
-POOLER, MASKED_LM = "encoder/pooler/", "masked_lm/"
-NEXT_SENTENCE = "next_sentence/"
-PARTS = (POOLER, MASKED_LM, NEXT_SENTENCE)
+from bert_tf.conversion import renaming
+
+PARTS = renaming.PARTS
+POOLER, MASKED_LM, NEXT_SENTENCE = PARTS
 
 # Class -> (task, parts that the class has). transformers, modeling_bert.py.
 ARCHITECTURES = {

@@ -42,6 +42,8 @@ is_there = papers.is_there
 
 # saving_lib.py: state of a compiled task, which is not trained by its weights.
 _STATE = f"{files.TASK}/optimizer/"
+# KerasHub loads no preset without a pooler.
+_HEADS = ("masked_lm/", "next_sentence/")
 
 
 def _sha256(folder: str) -> dict[str, str]:
@@ -117,9 +119,13 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         {n: x for n, x in tensors.items() if not n.startswith(_STATE)},
         checkpoint_lib.shapes(found.config, found.task, len(labels)),
         source=source,
-        may_miss=_may_miss(rows, tensors),
+        may_miss=renaming.absent_parts(rows, tensors, _HEADS),
     )
-    _check_backbone(unused, tensors, source)
+    renaming.refuse_more(
+        {n: tensors[n] for n in unused if n.startswith(f"{files.MODEL}/")},
+        source=source,
+        config=os.path.join(path, papers.CONFIG),
+    )
     for name in values.get("not_in_source", ()):
         ours.pop(name, None)
     is_case_inferred = bool(values.get(checkpoint_lib.INFERRED_CASE))
@@ -151,36 +157,6 @@ def _case(checkpoint: checkpoint_lib.Checkpoint) -> tuple[bool | None, bool]:
     if checkpoint.do_lower_case is not None:
         return checkpoint.do_lower_case, checkpoint.is_case_inferred
     return vocabularies.infer_lower_case(checkpoint.vocabulary), True
-
-
-def _may_miss(rows: list[renaming.Rename], tensors: dict) -> list[str]:
-    """Returns our names of the heads that are not there at all."""
-    groups = [
-        [row for row in rows if row.ours.startswith(prefix)]
-        for prefix in ("masked_lm/", "next_sentence/")
-    ]
-    return [
-        row.ours
-        for group in groups
-        if not any(row.theirs in tensors for row in group)
-        for row in group
-    ]
-
-
-def _check_backbone(unused: list[str], tensors: dict, source: str) -> None:
-    """Raises ValueError if a backbone has more than is read of it."""
-    more = [
-        f"  + there, not wanted:  {name} {tensors[name].shape}"
-        for name in unused
-        if name.startswith(f"{files.MODEL}/")
-    ]
-    if more:
-        raise ValueError(
-            f"{len(more)} tensors of the backbone have no place in a BERT of "
-            f"these sizes, so its numbers would be others ({source}).\n"
-            + "\n".join(more)
-            + "\nGive the config.json that belongs to these weights."
-        )
 
 
 def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:

@@ -33,8 +33,6 @@ WRITES = ("checkpoint", "bert_model.ckpt.*", "bert_config.json", "vocab.txt")
 
 table = model_garden_names.table
 
-# What a source may lack, but only as a whole.
-_OPTIONAL = ("encoder/pooler/", "masked_lm/", "next_sentence/")
 _DENSE = ("kernel", "bias")
 _BOOKKEEPING = re.compile("(save_counter|global_step)/")
 # legacy/bert/configs.py: BertConfig.to_dict writes these besides.
@@ -123,40 +121,6 @@ def _slots(
     }
 
 
-def _may_miss(rows: list[renaming.Rename], there: set[str]) -> list[str]:
-    """Returns our names of the pooler and heads that are not there at all."""
-    groups = [
-        [row for row in rows if row.ours.startswith(prefix)]
-        for prefix in _OPTIONAL
-    ]
-    return [
-        row.ours
-        for group in groups
-        if not any(row.theirs in there for row in group)
-        for row in group
-    ]
-
-
-def _check_encoder(
-    objects: tf2_files.Objects, encoder: int, known: set[int], source: str
-) -> None:
-    """Raises ValueError if an encoder has more than is read of it."""
-    more = [
-        f"  + there, not wanted:  {objects.keys[number]} "
-        f"{objects.tensor(number).shape}"
-        for number, _ in objects.walk(encoder)
-        if number in objects.keys and number not in known
-    ]
-    if more:
-        raise ValueError(
-            f"{len(more)} tensors of the encoder have no place in a BERT of "
-            f"these sizes, so its numbers would be others ({source}).\n"
-            + "\n".join(more)
-            + "\nGive the bert_config.json that belongs to these weights; if "
-            "it does, their encoder is not BERT's."
-        )
-
-
 def read(path: str) -> checkpoint_lib.Checkpoint:
     """Reads a TF2 checkpoint, with Adam's slots and the step if it has them.
 
@@ -185,7 +149,15 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
             "the pooler is that of the next-sentence head; the encoder's own "
             "was not trained with it and is left out"
         ]
-    _check_encoder(objects, encoder, known | set(others), source)
+    more = {
+        objects.keys[number]: objects.tensor(number)
+        for number, _ in objects.walk(encoder)
+        if number in objects.keys and number not in known | set(others)
+    }
+    folder = os.path.dirname(prefix)
+    renaming.refuse_more(
+        more, source=source, config=os.path.join(folder, model_folders.CONFIG)
+    )
     used = {objects.keys[number] for number in known}
     used |= {key for key in objects.tensors if _BOOKKEEPING.match(key)}
     tensors = {name: objects.tensor(n) for name, n in numbers.items()} | {
@@ -197,7 +169,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         tensors,
         shapes,
         source=source,
-        may_miss=_may_miss(rows, set(numbers)),
+        may_miss=renaming.absent_parts(rows, numbers),
     )
     by_name = {row.ours: row for row in rows}
     moments = {}
@@ -207,7 +179,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
             objects.tensor(number), shapes[weight]
         )
     vocabulary = vocabularies.read(
-        os.path.join(os.path.dirname(prefix), model_folders.VOCABULARY)
+        os.path.join(folder, model_folders.VOCABULARY)
     )
     do_lower_case = vocabularies.infer_lower_case(vocabulary)
     return checkpoint_lib.Checkpoint(

@@ -1,11 +1,13 @@
 """Tensors by another format's names <-> tensors by ours, through a table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 Shape = tuple[int, ...]
+# By our names, what a source may lack, each as a whole.
+PARTS = ("encoder/pooler/", "masked_lm/", "next_sentence/")
 
 
 class Rename(NamedTuple):
@@ -107,6 +109,49 @@ def to_ours(
             "BERT with other layers, it cannot be read.",
         )
     return found, unused
+
+
+def absent_parts(
+    table: Iterable[Rename],
+    names: Collection[str],
+    parts: Iterable[str] = PARTS,
+) -> list[str]:
+    """Returns our names of the parts that are not there at all.
+
+    Args:
+      table: a row for each weight.
+      names: theirs that are there.
+      parts: starts of our names.
+    """
+    table, absent = list(table), []
+    for part in parts:
+        group = [row for row in table if row.ours.startswith(part)]
+        if not any(row.theirs in names for row in group):
+            absent += [row.ours for row in group]
+    return absent
+
+
+def refuse_more(
+    more: Mapping[str, np.ndarray], *, source: str, config: str
+) -> None:
+    """Raises ValueError if an encoder has more in it than is read.
+
+    Args:
+      more: tensors by their names, that the encoder has and no row of a table.
+      source: format and path, for messages.
+      config: path of the file with the sizes, for messages.
+    """
+    if more:
+        raise ValueError(
+            f"{len(more)} tensors of the encoder have no place in a BERT of "
+            f"these sizes, so its numbers would be others ({source}).\n"
+            + "\n".join(
+                f"  + there, not wanted:  {name} {tensor.shape}"
+                for name, tensor in more.items()
+            )
+            + f"\nGive the {config} that belongs to these weights; if it "
+            "does, their encoder is not BERT's."
+        )
 
 
 def to_theirs(

@@ -396,8 +396,9 @@ def test_layers_that_the_config_does_not_know_are_refused(written, tiny_config):
     whole_files.write_json(f"{written}/bert_config.json", sizes)
     refused(
         written,
-        r"16 variables of the encoder have no place in a BERT of the sizes in "
-        r".*/bert_config.json:\n  \+ there, not wanted:  bert/encoder/layer_1/",
+        r"16 tensors of the encoder have no place in a BERT of these sizes, so "
+        r"its .*\n  \+ there, not wanted:  bert/encoder/layer_1/[^$]*"
+        r"Give the .*/bert_config.json that belongs to these weights",
     )
 
 

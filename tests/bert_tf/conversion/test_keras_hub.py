@@ -257,7 +257,7 @@ def test_a_backbone_with_more_in_it_is_refused(preset):
     with pytest.raises(ValueError) as raised:
         keras_hub.read(folder)
     message = str(raised.value)
-    assert "16 tensors of the backbone have no place" in message
+    assert "16 tensors of the encoder have no place" in message
     assert "transformer_encoder_1/_feedforward_layer_norm/vars/0" in message
 
 

@@ -64,3 +64,28 @@ def test_a_head_that_the_other_format_lacks_is_named():
         renaming.to_theirs(
             TABLE, ours() | {"c/kernel": np.zeros(2)}, source="keras_hub x"
         )
+
+
+def test_a_part_may_be_absent_as_a_whole_only():
+    parts = ("a/", "b/", "c/")
+    assert renaming.absent_parts(TABLE, ["a.bias"], parts) == [
+        "b/kernel",
+        "b/output",
+    ]
+    assert renaming.absent_parts(TABLE, ["a.bias"], ["a/"]) == []
+    assert renaming.absent_parts(iter(TABLE), [], parts) == list(SHAPES)
+
+
+def test_more_than_is_read_is_refused():
+    renaming.refuse_more({}, source="test", config="config.json")
+    with pytest.raises(ValueError) as raised:
+        renaming.refuse_more(
+            {"c.scale": np.zeros((2, 3))}, source="test", config="config.json"
+        )
+    assert str(raised.value) == (
+        "1 tensors of the encoder have no place in a BERT of these sizes, so "
+        "its numbers would be others (test).\n"
+        "  + there, not wanted:  c.scale (2, 3)\n"
+        "Give the config.json that belongs to these weights; if it does, their "
+        "encoder is not BERT's."
+    )
