@@ -83,6 +83,23 @@ def save_model(
     write_tensors(weights, os.path.join(folder, WEIGHTS))
 
 
+def read_description(folder: str) -> dict:
+    """Returns what model.json of a model folder says; its task at least.
+
+    Raises:
+      ValueError: that names the file, if it is missing or says no task.
+    """
+    path = os.path.join(folder, DESCRIPTION)
+    values = whole_files.read_json(path) if os.path.isfile(path) else None
+    if not isinstance(values, dict) or not isinstance(values.get("task"), str):
+        raise ValueError(
+            f"{path} says no task: it is missing, or lacks a line such as "
+            '"task": "classification". Take it from where the model was '
+            "written, or add the task that the model was trained for."
+        )
+    return values
+
+
 def check_partners(
     shapes: Mapping[str, tuple[int, ...]],
     tensors: Mapping[str, np.ndarray],

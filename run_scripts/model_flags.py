@@ -59,6 +59,7 @@ def find_init_checkpoint(values: flags.FlagValues) -> str | None:
     return formats.as_model_folder(
         values.init_checkpoint,
         os.path.join(values.output_dir, "init_checkpoint"),
+        again=not has_begun,
     )
 
 

@@ -121,10 +121,10 @@ def load_weights(model, folder: str, do_train: bool) -> None:
     """Loads a pre-trainer's weights; of another model its encoder alone.
 
     Raises:
-      ValueError: if weights that were never trained would be evaluated.
+      ValueError: if weights that were never trained would be evaluated, or
+        model.json says no task.
     """
-    path = os.path.join(folder, model_folders.DESCRIPTION)
-    papers = whole_files.read_json(path)
+    papers = model_folders.read_description(folder)
     task, absent = papers["task"], papers.get("not_in_source", ())
     if not do_train and (task != "pretraining" or absent):
         raise ValueError(

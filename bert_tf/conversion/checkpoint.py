@@ -29,6 +29,17 @@ WRITES = (
 )
 # In model.json: whether do_lower_case was guessed, so that a flag may win.
 INFERRED_CASE = "do_lower_case_inferred"
+SOURCE_FILES = "source_files"
+# What of model.json has a field of its own in a Checkpoint.
+_KNOWN = (
+    "task",
+    "labels",
+    "do_lower_case",
+    INFERRED_CASE,
+    "source",
+    SOURCE_FILES,
+    "not_in_source",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,6 +57,8 @@ class Checkpoint:
       vocabulary: content of vocab.txt; None if the source has none.
       do_lower_case: None if the source does not say.
       is_case_inferred: whether that was guessed from the vocabulary.
+      source_files: digest of the source's files, to see whether they changed.
+      papers: what our model.json says besides, such as `max_seq_length`.
       unused: names of the source's tensors that no table knows.
       notes: what a person should know of choices made in reading.
     """
@@ -60,6 +73,8 @@ class Checkpoint:
     vocabulary: bytes | None = None
     do_lower_case: bool | None = None
     is_case_inferred: bool = False
+    source_files: str = ""
+    papers: dict[str, object] = dataclasses.field(default_factory=dict)
     unused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -144,9 +159,13 @@ def read(path: str) -> Checkpoint:
     """
     folder = checkpoints.find(path)
     path = os.path.join(folder, model_folders.WEIGHTS)
-    description = whole_files.read_json(
-        os.path.join(folder, model_folders.DESCRIPTION)
-    )
+    description = model_folders.read_description(folder)
+    if description["task"] not in task_models.TASK_MODELS:
+        raise ValueError(
+            f"{os.path.join(folder, model_folders.DESCRIPTION)}: task is "
+            f"{description['task']!r}; expected one of "
+            f"{', '.join(task_models.TASK_MODELS)}. Correct it."
+        )
     not_in_source = set(description.get("not_in_source", ()))
     tensors = model_folders.read_tensors(path)
     slots_path = os.path.join(folder, checkpoints.OPTIMIZER)
@@ -167,6 +186,7 @@ def read(path: str) -> Checkpoint:
         ),
         do_lower_case=description.get("do_lower_case"),
         is_case_inferred=bool(description.get(INFERRED_CASE)),
+        papers={n: x for n, x in description.items() if n not in _KNOWN},
     )
     model_folders.check_partners(found.shapes(), tensors, path)
     return found
@@ -188,12 +208,13 @@ def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
 
 
 def _description(checkpoint: Checkpoint) -> Mapping:
-    values = {
+    values = checkpoint.papers | {
         "task": checkpoint.task,
         "labels": list(checkpoint.labels),
         "do_lower_case": checkpoint.do_lower_case,
         INFERRED_CASE: checkpoint.is_case_inferred or None,
         "source": checkpoint.source,
+        SOURCE_FILES: checkpoint.source_files or None,
         "not_in_source": checkpoint.missing(),
     }
     return {name: x for name, x in values.items() if x not in (None, [])}

@@ -29,6 +29,7 @@ from bert_tf.conversion import (
     keras_hub,
     model_garden,
     parity,
+    source_files,
 )
 from tfrecords import whole_files
 
@@ -93,6 +94,9 @@ def read(path: str, hidden_act: str | None = None) -> checkpoint.Checkpoint:
       ValueError: if it is of no known format, or does not fit its config.
     """
     name = detect(path)
+    files = source_files.digest(
+        path
+    )  # Before they are read, while they may change.
     found = FORMATS[name].read(path)
     own = found.config.hidden_act
     if hidden_act in (None, own):
@@ -111,6 +115,7 @@ def read(path: str, hidden_act: str | None = None) -> checkpoint.Checkpoint:
         found,
         config=dataclasses.replace(found.config, hidden_act=hidden_act or own),
         source=f"{name} {os.path.abspath(path)}",
+        source_files=files or "",
     )
 
 
@@ -218,28 +223,45 @@ def convert(
     return report
 
 
-def as_model_folder(path: str, folder: str) -> str:
+def _was_converted(path: str, folder: str, *, again: bool) -> bool:
+    """Returns whether a folder holds what becomes of `path`, and logs it."""
+    papers = os.path.join(folder, model_folders.DESCRIPTION)
+    if not os.path.isfile(papers):
+        return False
+    before = whole_files.read_json(papers)
+    if before.get("source", "").partition(" ")[2] != os.path.abspath(path):
+        return False
+    now = source_files.digest(path)
+    has_changed = now not in (None, before.get(checkpoint.SOURCE_FILES))
+    if has_changed and again:
+        logging.info("%s has changed since: converts it again", path)
+        return False
+    logging.info(
+        "%s is %s as converted before%s; remove it to convert again",
+        folder,
+        path,
+        ", though that has changed since" if has_changed else "",
+    )
+    return True
+
+
+def as_model_folder(path: str, folder: str, *, again: bool = True) -> str:
     """Returns a model folder of ours for a checkpoint of any format.
 
     Args:
       path: a run or model folder of ours, which is the answer itself, or a
         checkpoint of another format.
       folder: where to keep what becomes of it; if it is there from an earlier
-        call with the same path, that is the answer.
+        call with the same path, and the files have not changed since or are
+        gone, that is the answer.
+      again: whether to convert what has changed since; not for a run that has
+        begun, whose vocabulary and config are in `folder`.
 
     Raises:
       ValueError: as `convert`.
     """
-    description = os.path.join(folder, model_folders.DESCRIPTION)
-    if os.path.isfile(description):
-        source = whole_files.read_json(description).get("source", "")
-        if source.partition(" ")[2] == os.path.abspath(path):
-            logging.info(
-                "%s is %s as converted before; remove it to convert again",
-                folder,
-                path,
-            )
-            return folder
+    if _was_converted(path, folder, again=again):
+        return folder
     if detect(path) == OURS:
         return checkpoints.find(path)
     report = convert(path, OURS, folder, overwrite=True, compare=False)

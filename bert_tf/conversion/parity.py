@@ -128,17 +128,18 @@ def check_lossless(
 
     Returns:
       Lines that say how many tensors are equal, and what the format cannot
-      hold: slots, step, labels, vocabulary, case, rates of dropout.
+      hold: step, labels, vocabulary, case, papers, rates of dropout.
 
     Raises:
-      ValueError: if a weight, or a slot of a format with slots, is not the
-        same bit for bit, or the model is another one.
+      ValueError: if a weight or a slot is not the same bit for bit, or the
+        model is another one.
     """
-    pairs = [(given.tensors, found.tensors)]
-    if found.slots:
-        pairs += [(given.slots, found.slots)]
     lines, count = [], 0
-    for before, after in pairs:
+    for before, after in (
+        (given.tensors, found.tensors),
+        # Every format has a place for them, or a file of ours beside.
+        (given.slots, found.slots),
+    ):
         count += len(before)
         lines += [f"  - lost:     {n}" for n in before if n not in after]
         lines += [f"  + invented: {n}" for n in after if n not in before]
@@ -165,8 +166,6 @@ def check_lossless(
             + "\n".join(lines)
         )
     kept = [f"read back: {count} tensors equal bit for bit"]
-    if given.slots and not found.slots:
-        kept += [f"not kept by this format: {len(given.slots)} optimizer slots"]
     for name in ("step", "labels", "vocabulary", "do_lower_case"):
         value = getattr(given, name)
         # A case that the source did not say is a guess, noted on the target.
@@ -174,6 +173,11 @@ def check_lossless(
         if value != getattr(found, name) and not is_guess:
             shown = "" if name == "vocabulary" else f" {value}"
             kept += [f"not kept by this format: {name}{shown}"]
+    kept += [
+        f"not kept by this format: {name} {value}"
+        for name, value in given.papers.items()
+        if name not in found.papers or found.papers[name] != value
+    ]
     return kept + [
         f"not kept by this format: {n} {was[n]}; it says {is_now[n]}"
         for n in was

@@ -17,6 +17,20 @@ def save(model, folder, **settings):
         model_folders.save_model(aside, model, description={}, **settings)
 
 
+@pytest.mark.parametrize(
+    "content", [None, "{}", '{"labels": ["a"]}', '{"task": null}', "[]"]
+)
+def test_papers_without_a_task_are_named(tmp_path, content):
+    path = tmp_path / "model.json"
+    if content:
+        path.write_text(content)
+    with pytest.raises(ValueError, match=f"{path} says no task.*add the task"):
+        model_folders.read_description(str(tmp_path))
+    path.write_text('{"task": "spans", "more": 1}')
+    found = model_folders.read_description(str(tmp_path))
+    assert found == {"task": "spans", "more": 1}
+
+
 def test_a_model_folder_holds_all_that_export_needs(
     tmp_path, model, tiny_vocab_file
 ):

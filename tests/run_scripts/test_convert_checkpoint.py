@@ -238,6 +238,18 @@ def test_pre_training_takes_the_encoder_of_a_fine_tuned_model(
         pretrain(records, source, tmp_path / "alone", "--nodo_train")
 
 
+def test_papers_without_a_task_are_named(records, pretrained, tmp_path):
+    ours = tmp_path / "ours"
+    convert(pretrained[0], "bert_tf", ours)
+    papers = json.loads((ours / "model.json").read_text())
+    del papers["task"]
+    (ours / "model.json").write_text(json.dumps(papers))
+    with pytest.raises(ValueError, match="ours/model.json says no task"):
+        pretrain(records, ours, tmp_path / "run", "--nodo_train")
+    with pytest.raises(ValueError, match="ours/model.json says no task"):
+        convert(ours, "google", tmp_path / "back")
+
+
 def test_heads_that_were_never_trained_are_not_evaluated(
     pretrained, records, tmp_path
 ):

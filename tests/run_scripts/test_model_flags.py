@@ -102,6 +102,26 @@ def test_a_checkpoint_of_another_format_is_converted_once(
     assert weights.stat().st_mtime_ns == before
 
 
+def test_a_run_that_has_begun_keeps_the_model_it_began_with(
+    values, tiny_config, tmp_path, caplog
+):
+    source, run = tmp_path / "google", tmp_path / "run"
+    write_google(source, tiny_config)
+    words = [f"--init_checkpoint={source}", f"--output_dir={run}"]
+    parse(values, *words)
+    folder = model_flags.find_init_checkpoint(values)
+    write_google(source, tiny_config, b"[PAD]\n[UNK]\nother\n")
+    step = run / "checkpoints" / "step-00000001"
+    step.mkdir(parents=True)
+    with caplog.at_level(python_logging.INFO):
+        assert model_flags.find_init_checkpoint(values) == folder
+    assert "though that has changed since" in caplog.text
+    assert b"of" in checkpoint.read(folder).vocabulary
+    step.rmdir()
+    assert model_flags.find_init_checkpoint(values) == folder
+    assert b"other" in checkpoint.read(folder).vocabulary
+
+
 def test_without_the_flag_there_is_no_model_to_begin_with(values):
     parse(values)
     assert model_flags.find_init_checkpoint(values) is None

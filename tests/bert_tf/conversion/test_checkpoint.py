@@ -51,6 +51,34 @@ def test_shapes_are_those_of_the_model(tiny_config, task):
     }
 
 
+def test_papers_of_ours_go_along_and_win_over_nothing(tmp_path, tiny_config):
+    papers = {"max_seq_length": 64, "task_name": "SST-2", "task": "spans"}
+    given = random_checkpoint(tiny_config, "classification", papers=papers)
+    found = write(given, tmp_path / "one")
+    assert found.task == "classification"
+    assert found.papers == {"max_seq_length": 64, "task_name": "SST-2"}
+    assert write(found, tmp_path / "two").papers == found.papers
+    description = json.loads((tmp_path / "two" / "model.json").read_text())
+    assert description["max_seq_length"] == 64
+    assert description["task_name"] == "SST-2"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "model.json says no task.*add the task"),
+        ({"task": "sorting"}, "model.json: task is 'sorting'; expected one of"),
+    ],
+)
+def test_a_task_that_is_not_said_or_not_known_is_named(
+    tmp_path, tiny_config, values, said
+):
+    write(random_checkpoint(tiny_config, "spans"), tmp_path / "model")
+    (tmp_path / "model" / "model.json").write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=said):
+        checkpoint.read(str(tmp_path / "model"))
+
+
 @pytest.mark.parametrize("task", task_models.TASK_MODELS)
 def test_a_model_folder_gives_back_what_was_written(
     tmp_path, tiny_config, task

@@ -322,6 +322,44 @@ def test_other_formats_are_converted_once_a_source(tmp_path, given, caplog):
     assert checkpoint.read(folder).labels == given.labels
 
 
+@pytest.mark.parametrize(
+    ("name", "prefix"),
+    [("google", ""), ("google", "/bert_model.ckpt"), ("keras_hub", "")],
+)
+def test_a_source_that_changed_is_converted_again(
+    tmp_path, given, caplog, name, prefix
+):
+    given = pretraining(given)
+    source = str(tmp_path / "source")
+    path = source + prefix
+    folder = str(tmp_path / "init_checkpoint")
+    write(given, source, name)
+    formats.as_model_folder(path, folder)
+    weight = "encoder/pooler/bias"
+    other = dataclasses.replace(
+        given, tensors=given.tensors | {weight: given.tensors[weight] + 1}
+    )
+    write(other, source, name)
+    with caplog.at_level(python_logging.INFO):
+        formats.as_model_folder(path, folder, again=False)
+    assert "as converted before, though that has changed since" in caplog.text
+    assert_same_bits(checkpoint.read(folder).tensors, given.tensors)
+    with caplog.at_level(python_logging.INFO):
+        formats.as_model_folder(path, folder)
+    assert f"{path} has changed since: converts it again" in caplog.text
+    assert_same_bits(checkpoint.read(folder).tensors, other.tensors)
+    before = os.stat(folder).st_ino
+    formats.as_model_folder(path, folder)
+    assert os.stat(folder).st_ino == before
+    vocabulary = os.path.join(source, "vocab.txt")
+    if name == "keras_hub":
+        vocabulary = os.path.join(source, "assets/tokenizer/vocabulary.txt")
+    with open(vocabulary, "ab") as file:
+        file.write(b"more\n")
+    formats.as_model_folder(path, folder)
+    assert checkpoint.read(folder).vocabulary == VOCABULARY + b"more\n"
+
+
 def test_a_conversion_that_fails_leaves_no_model_folder(tmp_path, given):
     source = write(given, tmp_path / "source", "google")
     os.remove(os.path.join(source, "bert_config.json"))

@@ -206,12 +206,16 @@ def test_a_slot_that_changed_is_a_loss(make_checkpoint):
     )
     with pytest.raises(ValueError, match=f"changed:  {name}"):
         parity.check_lossless(given, other)
+    with pytest.raises(ValueError, match=f"lost:     {name}"):
+        parity.check_lossless(given, dataclasses.replace(given, slots={}))
+    with pytest.raises(ValueError, match=f"invented: {name}"):
+        parity.check_lossless(dataclasses.replace(given, slots={}), given)
 
 
 def test_what_a_format_cannot_hold_is_said(make_checkpoint):
     given = make_checkpoint(
         "classification",
-        slots={"m/encoder/pooler/bias": np.zeros(16, np.float32)},
+        papers={"max_seq_length": 128, "task_name": "SST-2"},
         step=5,
         vocabulary=b"a",
         do_lower_case=True,
@@ -222,11 +226,12 @@ def test_what_a_format_cannot_hold_is_said(make_checkpoint):
     )
     found = dataclasses.replace(found, labels=("0", "1", "2"))
     assert parity.check_lossless(given, found)[1:] == [
-        "not kept by this format: 1 optimizer slots",
         "not kept by this format: step 5",
         "not kept by this format: labels ('no', 'maybe', 'yes')",
         "not kept by this format: vocabulary",
         "not kept by this format: do_lower_case True",
+        "not kept by this format: max_seq_length 128",
+        "not kept by this format: task_name SST-2",
         "not kept by this format: hidden_dropout_prob 0.1; it says 0.0",
     ]
 
