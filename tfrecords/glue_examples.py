@@ -1,7 +1,6 @@
 """GLUE rows -> classification, regression or unlabelled records."""
 
 import dataclasses
-import hashlib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +10,14 @@ import tensorflow as tf
 from absl import logging
 from tqdm import tqdm
 
-from tfrecords import glue_rows, glue_tables, records, schema, segments
+from tfrecords import (
+    glue_rows,
+    glue_tables,
+    records,
+    schema,
+    segments,
+    whole_files,
+)
 from tfrecords import tokenizer as tokenizer_lib
 
 _ROWS_AT_ONCE = 1024
@@ -147,7 +153,7 @@ def make_records(
             "labels": list(task.labels),
             "held_out": split.held_out,
             "source": os.path.basename(split.path),
-            "source_sha256": _digest(split.path),
+            "source_sha256": whole_files.digest(split.path),
         }
         folder = os.path.join(output_dir, split.name)
         if not _is_made(folder, flags, vocabulary):
@@ -158,14 +164,6 @@ def make_records(
     for (split, folder, flags), num_rows in zip(to_make, numbers, strict=True):
         _write_split(task, split, folder, encode, flags, vocabulary, num_rows)
     return {s.name: os.path.join(output_dir, s.name) for s in splits}
-
-
-def _digest(path: str) -> str:
-    sha256 = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            sha256.update(block)
-    return sha256.hexdigest()
 
 
 def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:

@@ -1,6 +1,5 @@
 """Entries of a WordPiece vocabulary <-> vocab.txt."""
 
-import hashlib
 import os
 from collections.abc import Iterable
 
@@ -79,8 +78,7 @@ def read(path: str) -> list[str]:
 
 def digest(path: str) -> str:
     """Returns the sha256 of a vocabulary file, as manifests of records say."""
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
+    return whole_files.digest(path)
 
 
 def _check(entries: list[str], path: str) -> None:

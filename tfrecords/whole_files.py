@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import re
@@ -148,6 +149,15 @@ def _named(error: BaseException, aside: str, path: str) -> BaseException:
             "command again"
         )
     return OSError(error.errno, message, path)
+
+
+def digest(path: str) -> str:
+    """Returns the sha256 of a file's bytes, read a piece at a time."""
+    sha256 = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            sha256.update(piece)
+    return sha256.hexdigest()
 
 
 def write_json(path: str, values: Mapping) -> None:

@@ -5,7 +5,6 @@ first of these that is there, as transformers does. A .bin is a pickle: only
 torch's restricted reader opens it, which makes tensors and runs nothing.
 """
 
-import hashlib
 import os
 import re
 
@@ -167,11 +166,6 @@ def write(tensors: dict[str, np.ndarray], folder: str) -> None:
         file.write(safetensors_numpy.save(tensors, {"format": "pt"}))
 
 
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
-
-
 def write_beside(
     tensors: dict[str, np.ndarray], step: int, folder: str
 ) -> None:
@@ -183,7 +177,7 @@ def write_beside(
       folder: in which model.safetensors is already.
     """
     model = os.path.join(folder, SAFETENSORS)
-    metadata = {"model_sha256": _digest(model), "step": str(step)}
+    metadata = {"model_sha256": whole_files.digest(model), "step": str(step)}
     with open(os.path.join(folder, BESIDE), "wb") as file:
         file.write(safetensors_numpy.save(tensors, metadata))
 
@@ -202,6 +196,8 @@ def read_beside(folder: str) -> tuple[dict[str, np.ndarray], int, list[str]]:
     with safetensors.safe_open(path, "numpy") as file:
         metadata = file.metadata() or {}
     model = os.path.join(folder, SAFETENSORS)
-    if os.path.isfile(model) and _digest(model) == metadata.get("model_sha256"):
+    if os.path.isfile(model) and metadata.get(
+        "model_sha256"
+    ) == whole_files.digest(model):
         return tensors, int(metadata.get("step", 0)), []
     return {}, 0, [f"{BESIDE} was written beside other weights; it is not read"]

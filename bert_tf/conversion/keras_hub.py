@@ -9,7 +9,6 @@ names of classes) is written to bert_tf.safetensors and bert_tf.json, which it
 ignores. They are read back while they belong to the weights beside them.
 """
 
-import hashlib
 import importlib.util
 import os
 
@@ -48,13 +47,12 @@ _HEADS = ("masked_lm/", "next_sentence/")
 
 def _sha256(folder: str) -> dict[str, str]:
     """Returns weight file -> sha256, of those that are there."""
-    found = {}
-    for name in (files.MODEL, files.TASK):
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                found[name] = hashlib.sha256(file.read()).hexdigest()
-    return found
+    paths = {x: os.path.join(folder, x) for x in (files.MODEL, files.TASK)}
+    return {
+        name: whole_files.digest(path)
+        for name, path in paths.items()
+        if os.path.isfile(path)
+    }
 
 
 def _read_extra(folder: str) -> tuple[dict[str, np.ndarray], dict, list[str]]:

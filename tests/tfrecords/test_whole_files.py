@@ -1,4 +1,5 @@
 import errno
+import hashlib
 import os
 import pathlib
 
@@ -217,3 +218,12 @@ def test_json_that_is_none_is_named(tmp_path):
     path.write_text("{")
     with pytest.raises(ValueError, match="state.json is no JSON"):
         whole_files.read_json(str(path))
+
+
+def test_the_digest_is_that_of_the_bytes(tmp_path):
+    # More than is read at a time.
+    content = bytes(range(256)) * 5000
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    expected = hashlib.sha256(content).hexdigest()
+    assert whole_files.digest(str(path)) == expected
