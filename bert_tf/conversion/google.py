@@ -24,20 +24,6 @@ SLOTS = {"m": "adam_m", "v": "adam_v"}
 _OF_ENCODER = re.compile("bert/.*(kernel|bias|gamma|beta|embeddings)$")
 
 
-def _dense(ours: str, theirs: str) -> list[renaming.Rename]:
-    return [
-        renaming.Rename(f"{ours}/{part}", f"{theirs}/{part}")
-        for part in ("kernel", "bias")
-    ]
-
-
-def _norm(ours: str, theirs: str) -> list[renaming.Rename]:
-    return [
-        renaming.Rename(f"{ours}/{part}", f"{theirs}/LayerNorm/{part}")
-        for part in ("gamma", "beta")
-    ]
-
-
 def _output(ours: str, theirs: str) -> list[renaming.Rename]:
     """A head's own variables: weights are [C, H], one row a class."""
     return [
@@ -62,21 +48,29 @@ def _encoder_table(config: bert_config.BertConfig) -> list[renaming.Rename]:
             ("type_embeddings", "token_type_embeddings"),
         )
     ]
-    rows += _norm("encoder/embeddings/norm", "bert/embeddings")
+    rows += renaming.norm(
+        "encoder/embeddings/norm", "bert/embeddings/LayerNorm"
+    )
     for i in range(config.num_hidden_layers):
         ours, theirs = f"encoder/layer_{i}", f"bert/encoder/layer_{i}"
         for part in ("query", "key", "value"):
-            rows += _dense(
+            rows += renaming.dense(
                 f"{ours}/attention/{part}", f"{theirs}/attention/self/{part}"
             )
-        rows += _dense(
+        rows += renaming.dense(
             f"{ours}/attention/output_dense", f"{theirs}/attention/output/dense"
         )
-        rows += _norm(f"{ours}/attention_norm", f"{theirs}/attention/output")
-        rows += _dense(f"{ours}/intermediate", f"{theirs}/intermediate/dense")
-        rows += _dense(f"{ours}/output_dense", f"{theirs}/output/dense")
-        rows += _norm(f"{ours}/output_norm", f"{theirs}/output")
-    return rows + _dense("encoder/pooler", "bert/pooler/dense")
+        rows += renaming.norm(
+            f"{ours}/attention_norm", f"{theirs}/attention/output/LayerNorm"
+        )
+        rows += renaming.dense(
+            f"{ours}/intermediate", f"{theirs}/intermediate/dense"
+        )
+        rows += renaming.dense(f"{ours}/output_dense", f"{theirs}/output/dense")
+        rows += renaming.norm(
+            f"{ours}/output_norm", f"{theirs}/output/LayerNorm"
+        )
+    return rows + renaming.dense("encoder/pooler", "bert/pooler/dense")
 
 
 def table(
@@ -94,8 +88,8 @@ def table(
     if task == "pretraining":
         head = "cls/predictions"
         rows += [renaming.Rename("masked_lm/bias", f"{head}/output_bias")]
-        rows += _dense("masked_lm/transform", f"{head}/transform/dense")
-        rows += _norm("masked_lm/norm", f"{head}/transform")
+        rows += renaming.dense("masked_lm/transform", f"{head}/transform/dense")
+        rows += renaming.norm("masked_lm/norm", f"{head}/transform/LayerNorm")
         return rows + _output("next_sentence", "cls/seq_relationship/")
     heads = {"classification": "", "regression": "", "spans": "cls/squad/"}
     if task not in heads:

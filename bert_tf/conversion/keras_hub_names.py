@@ -4,9 +4,9 @@ keras_hub 0.32: models/bert/bert_backbone.py, bert_masked_lm.py and
 bert_text_classifier.py, layers/modeling/transformer_encoder.py and
 masked_lm_head.py, saved by Keras 3.15. A layer's path is its class, numbered
 from the second on.
-
-Letters: H hidden, A heads, D = H / A.
 """
+
+import functools
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import keras_hub_files, renaming
@@ -16,38 +16,9 @@ EXTRA = "bert_tf.safetensors"
 
 _BACKBONE = f"{keras_hub_files.MODEL}/layers"
 _HEAD = f"{keras_hub_files.TASK}/layers"
-
-
-def _pair(ours: str, theirs: str, parts: str) -> list[renaming.Rename]:
-    return [
-        renaming.Rename(f"{ours}/{part}", f"{theirs}/vars/{number}")
-        for number, part in enumerate(parts.split())
-    ]
-
-
-def _dense(ours: str, theirs: str) -> list[renaming.Rename]:
-    return _pair(ours, theirs, "kernel bias")
-
-
-def _norm(ours: str, theirs: str) -> list[renaming.Rename]:
-    return _pair(ours, theirs, "gamma beta")
-
-
-def _attention(
-    config: bert_config.BertConfig, ours: str, theirs: str
-) -> list[renaming.Rename]:
-    """Projections, whose heads are an axis there."""
-    width, heads = config.hidden_size, config.num_attention_heads
-    size = width // heads
-    rows = []
-    for part in ("query", "key", "value"):
-        kernel, bias = _dense(f"{ours}/{part}", f"{theirs}/{part}_dense")
-        rows += [
-            kernel._replace(shape=(width, heads, size)),
-            bias._replace(shape=(heads, size)),
-        ]
-    kernel, bias = _dense(f"{ours}/output_dense", f"{theirs}/output_dense")
-    return [*rows, kernel._replace(shape=(heads, size, width)), bias]
+_NUMBERS = ("vars/0", "vars/1")
+_dense = functools.partial(renaming.dense, names=_NUMBERS)
+_norm = functools.partial(renaming.norm, names=_NUMBERS)
 
 
 def _backbone(config: bert_config.BertConfig) -> list[renaming.Rename]:
@@ -65,8 +36,11 @@ def _backbone(config: bert_config.BertConfig) -> list[renaming.Rename]:
     for i in range(config.num_hidden_layers):
         ours = f"encoder/layer_{i}"
         theirs = f"{_BACKBONE}/transformer_encoder" + (f"_{i}" if i else "")
-        rows += _attention(
-            config, f"{ours}/attention", f"{theirs}/_self_attention_layer"
+        rows += renaming.keras_attention(
+            config,
+            f"{ours}/attention",
+            f"{theirs}/_self_attention_layer",
+            names=_NUMBERS,
         )
         rows += _norm(
             f"{ours}/attention_norm", f"{theirs}/_self_attention_layer_norm"

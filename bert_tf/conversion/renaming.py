@@ -1,9 +1,11 @@
 """Tensors by another format's names <-> tensors by ours, through a table."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from bert_tf import config as bert_config
 
 Shape = tuple[int, ...]
 # By our names, what a source may lack, each as a whole.
@@ -47,6 +49,63 @@ class Rename(NamedTuple):
             if self.shape is not None
             else tensor
         )
+
+
+def dense(
+    ours: str, theirs: str, names: Sequence[str] = ("kernel", "bias")
+) -> list[Rename]:
+    """Returns the rows of a dense layer; `names` are theirs."""
+    return [
+        Rename(f"{ours}/{part}", f"{theirs}/{name}")
+        for part, name in zip(("kernel", "bias"), names, strict=True)
+    ]
+
+
+def norm(
+    ours: str, theirs: str, names: Sequence[str] = ("gamma", "beta")
+) -> list[Rename]:
+    """Returns the rows of a LayerNorm; `names` are theirs."""
+    return [
+        Rename(f"{ours}/{part}", f"{theirs}/{name}")
+        for part, name in zip(("gamma", "beta"), names, strict=True)
+    ]
+
+
+def keras_attention(
+    config: bert_config.BertConfig,
+    ours: str,
+    theirs: str,
+    *,
+    start: str = "",
+    names: Sequence[str] = ("kernel", "bias"),
+) -> list[Rename]:
+    """Returns the rows of Keras's MultiHeadAttention, where heads are an axis.
+
+    Letters: H hidden, A heads, D = H / A. A kernel is [H, A, D] there, and
+    [A, D, H] that of the output.
+
+    Args:
+      config: sizes.
+      ours: name of a layer of ours.
+      theirs: name of theirs.
+      start: of the names of its four dense layers.
+      names: of a dense layer's kernel and bias.
+    """
+    width, heads = config.hidden_size, config.num_attention_heads
+    size = width // heads
+    rows = []
+    for part in ("query", "key", "value"):
+        kernel, bias = dense(
+            f"{ours}/{part}", f"{theirs}/{start}{part}_dense", names
+        )
+        rows += [
+            kernel._replace(shape=(width, heads, size)),
+            bias._replace(shape=(heads, size)),
+        ]
+    kernel, bias = dense(
+        f"{ours}/output_dense", f"{theirs}/{start}output_dense", names
+    )
+    return [*rows, kernel._replace(shape=(heads, size, width)), bias]
 
 
 def _difference(lines: list[str], source: str, advice: str) -> ValueError:

@@ -89,3 +89,27 @@ def test_more_than_is_read_is_refused():
         "Give the config.json that belongs to these weights; if it does, their "
         "encoder is not BERT's."
     )
+
+
+def test_layers_have_the_names_that_are_given():
+    assert renaming.dense("a", "b") == [
+        renaming.Rename("a/kernel", "b/kernel"),
+        renaming.Rename("a/bias", "b/bias"),
+    ]
+    assert renaming.norm("a", "b", ("0", "1")) == [
+        renaming.Rename("a/gamma", "b/0"),
+        renaming.Rename("a/beta", "b/1"),
+    ]
+
+
+def test_heads_of_attention_are_an_axis(tiny_config):
+    rows = renaming.keras_attention(
+        tiny_config, "a", "b", start="_", names=("0", "1")
+    )
+    assert {row.theirs: row.shape for row in rows} == {
+        f"b/_{part}_dense/{number}": shape
+        for part in ("query", "key", "value")
+        for number, shape in ((0, (16, 2, 8)), (1, (2, 8)))
+    } | {"b/_output_dense/0": (2, 8, 16), "b/_output_dense/1": None}
+    assert rows[0].ours == "a/query/kernel"
+    assert rows[-1].ours == "a/output_dense/bias"
