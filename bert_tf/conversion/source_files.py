@@ -1,4 +1,4 @@
-"""Path of a checkpoint -> a digest of its files, which tells if they changed."""
+"""Path of a checkpoint -> a digest of its files, which tells of changes."""
 
 import hashlib
 import os
