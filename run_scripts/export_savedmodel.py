@@ -28,7 +28,7 @@ from absl import flags, logging
 from bert_tf import config, export, model_folders, task_models
 from bert_tf.conversion import formats
 from run_scripts import common_flags, text_signatures
-from tfrecords import tokenizer, whole_files
+from tfrecords import tokenizer
 
 # By task of the model; the first is the default.
 KINDS = {
@@ -172,9 +172,7 @@ def find_kind(description: Mapping) -> str:
 
 def export_folder(folder: str) -> None:
     """Exports a model folder as the flags say."""
-    description = whole_files.read_json(
-        os.path.join(folder, model_folders.DESCRIPTION)
-    )
+    description = model_folders.read_description(folder)
     model = load_model(folder, description)
     kind = find_kind(description)
     absent = description.get("not_in_source", ())

@@ -248,6 +248,9 @@ def test_papers_without_a_task_are_named(records, pretrained, tmp_path):
         pretrain(records, ours, tmp_path / "run", "--nodo_train")
     with pytest.raises(ValueError, match="ours/model.json says no task"):
         convert(ours, "google", tmp_path / "back")
+    words = [f"--model_dir={ours}", f"--export_dir={tmp_path / 'export'}"]
+    with pytest.raises(ValueError, match="ours/model.json says no task"):
+        export_savedmodel.main(["export_savedmodel", *words])
 
 
 def test_heads_that_were_never_trained_are_not_evaluated(
