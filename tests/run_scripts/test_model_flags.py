@@ -72,7 +72,7 @@ def test_a_config_file_that_says_another_activation_is_warned_of(
     erf = tiny_config.to_dict() | {"hidden_act": "gelu_erf"}
     (tmp_path / "bert_config.json").write_text(json.dumps(erf))
     parse(values, f"--bert_config_file={path}")
-    with caplog.at_level(python_logging.WARNING):
+    with caplog.at_level(python_logging.WARNING, logger="absl"):
         model_flags.find_config(values, None, str(tmp_path))
     assert "hidden_act gelu; the weights were trained with gelu_erf" in (
         caplog.text
@@ -113,7 +113,7 @@ def test_a_run_that_has_begun_keeps_the_model_it_began_with(
     write_google(source, tiny_config, b"[PAD]\n[UNK]\nother\n")
     step = run / "checkpoints" / "step-00000001"
     step.mkdir(parents=True)
-    with caplog.at_level(python_logging.INFO):
+    with caplog.at_level(python_logging.INFO, logger="absl"):
         assert model_flags.find_init_checkpoint(values) == folder
     assert "though that has changed since" in caplog.text
     assert b"of" in checkpoint.read(folder).vocabulary
@@ -187,7 +187,7 @@ def test_a_flag_wins_over_a_guess_of_the_case(
     assert model_flags.find_vocabulary(values, folder)[1] is False
     assert "is taken" not in caplog.text
     parse(values, *words, "--do_lower_case")
-    with caplog.at_level(python_logging.WARNING):
+    with caplog.at_level(python_logging.WARNING, logger="absl"):
         assert model_flags.find_vocabulary(values, folder)[1] is True
     assert "--do_lower_case=True is taken; False of " in caplog.text
 

@@ -102,14 +102,14 @@ def test_another_model_is_refused_by_name(tmp_path):
 
 def test_the_activation_of_the_source_is_kept_and_said(tmp_path, given, caplog):
     folder = write(given, tmp_path / "google", "google")
-    with caplog.at_level(python_logging.INFO):
+    with caplog.at_level(python_logging.INFO, logger="absl"):
         assert formats.read(folder).config.hidden_act == "gelu"
     assert "hidden_act gelu, as the source has it: GELU by tanh" in caplog.text
 
 
 def test_the_activation_may_be_chosen(tmp_path, given, caplog):
     folder = write(given, tmp_path / "google", "google")
-    with caplog.at_level(python_logging.WARNING):
+    with caplog.at_level(python_logging.WARNING, logger="absl"):
         report = formats.convert(
             folder, "bert_tf", str(tmp_path / "ours"), "gelu_erf"
         )
@@ -310,7 +310,7 @@ def test_other_formats_are_converted_once_a_source(tmp_path, given, caplog):
     assert_same_bits(checkpoint.read(folder).tensors, given.tensors)
     weights = os.path.join(folder, "model.safetensors")
     before = os.stat(weights).st_mtime_ns
-    with caplog.at_level(python_logging.INFO):
+    with caplog.at_level(python_logging.INFO, logger="absl"):
         # Also when the source has gone, as after a move to another disk.
         shutil.move(first, tmp_path / "moved")
         assert formats.as_model_folder(first, folder) == folder
@@ -340,11 +340,11 @@ def test_a_source_that_changed_is_converted_again(
         given, tensors=given.tensors | {weight: given.tensors[weight] + 1}
     )
     write(other, source, name)
-    with caplog.at_level(python_logging.INFO):
+    with caplog.at_level(python_logging.INFO, logger="absl"):
         formats.as_model_folder(path, folder, again=False)
     assert "as converted before, though that has changed since" in caplog.text
     assert_same_bits(checkpoint.read(folder).tensors, given.tensors)
-    with caplog.at_level(python_logging.INFO):
+    with caplog.at_level(python_logging.INFO, logger="absl"):
         formats.as_model_folder(path, folder)
     assert f"{path} has changed since: converts it again" in caplog.text
     assert_same_bits(checkpoint.read(folder).tensors, other.tensors)
@@ -375,7 +375,7 @@ def test_heads_that_the_source_lacks_are_drawn_and_said(
     bare = make_checkpoint("pretraining", lacking=["masked_lm", "next_sen"])
     source = write(bare, tmp_path / "google", "google")
     folder = str(tmp_path / "ours")
-    with caplog.at_level(python_logging.WARNING):
+    with caplog.at_level(python_logging.WARNING, logger="absl"):
         formats.as_model_folder(source, folder)
     assert "has no masked_lm/bias" in caplog.text
     found = checkpoint.read(folder)
