@@ -7,7 +7,7 @@ A model folder holds `model.safetensors` (weights by name), `bert_config.json`,
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import keras
 import numpy as np
@@ -135,9 +135,12 @@ def check_partners(
 
 
 def assign(
-    variables: Mapping, tensors: Mapping[str, np.ndarray], source: str
+    variables: Mapping,
+    tensors: Mapping[str, np.ndarray],
+    source: str,
+    kept: Collection[str] = (),
 ) -> None:
-    """Gives each variable its tensor.
+    """Gives each variable its tensor, but for the names in `kept`.
 
     Raises:
       ValueError: that lists all that does not fit, and names `source`.
@@ -145,7 +148,8 @@ def assign(
     shapes = {name: variable.shape for name, variable in variables.items()}
     check_partners(shapes, tensors, source)
     for name, variable in variables.items():
-        variable.assign(tensors[name])
+        if name not in kept:
+            variable.assign(tensors[name])
 
 
 def load_weights(model: keras.Model, folder: str) -> None:
@@ -159,10 +163,9 @@ def load_weights(model: keras.Model, folder: str) -> None:
         names a missing or damaged file.
     """
     path = os.path.join(folder, WEIGHTS)
-    weights, tensors = weight_names(model), read_tensors(path)
-    check_partners({n: w.shape for n, w in weights.items()}, tensors, path)
-    for name in set(weights) - _not_in_source(folder):
-        weights[name].assign(tensors[name])
+    assign(
+        weight_names(model), read_tensors(path), path, _not_in_source(folder)
+    )
 
 
 def _not_in_source(folder: str) -> set[str]:
@@ -189,9 +192,5 @@ def load_encoder(model: keras.Model, folder: str) -> None:
         for name, tensor in read_tensors(path).items()
         if name.startswith(prefix)
     }
-    weights = weight_names(model.encoder)
-    check_partners({n: w.shape for n, w in weights.items()}, tensors, path)
-    absent = _not_in_source(folder)
-    for name, weight in weights.items():
-        if prefix + name not in absent:
-            weight.assign(tensors[name])
+    kept = {name.removeprefix(prefix) for name in _not_in_source(folder)}
+    assign(weight_names(model.encoder), tensors, path, kept)

@@ -94,9 +94,8 @@ def read(path: str, hidden_act: str | None = None) -> checkpoint.Checkpoint:
       ValueError: if it is of no known format, or does not fit its config.
     """
     name = detect(path)
-    files = source_files.digest(
-        path
-    )  # Before they are read, while they may change.
+    # Before they are read, while they may change.
+    files = source_files.digest(path)
     found = FORMATS[name].read(path)
     own = found.config.hidden_act
     if hidden_act in (None, own):
