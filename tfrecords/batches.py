@@ -4,7 +4,8 @@ Place p of the endless stream of training examples is record
 `shuffle_e(p mod N)` of epoch e = p div N, where `shuffle_e` is a permutation
 of all N records keyed by seed and epoch. So batch k is known from k alone: a
 restart reads no record twice, keeps no shuffle buffer, and the order is
-global, not that of a window.
+global, not that of a window. Replicas share a batch by rows, so that it is the
+same whatever their number.
 """
 
 import numpy as np
@@ -25,36 +26,53 @@ def training_batches(
     batch_size: int,
     seed: int,
     start_batch: int = 0,
+    replicas: int = 1,
+    first_replica: int = 0,
+    local_replicas: int = 1,
     vocab_size: int | None = None,
 ) -> tf.data.Dataset:
     """Returns endless batches; each epoch is a permutation of all records.
+
+    Replica r of R holds rows [r B / R, (r + 1) B / R) of each global batch.
+    For each batch the dataset has one element for each replica of this
+    process, in order: what `distribute_datasets_from_function` takes.
 
     Args:
       records: where the examples lie.
       schema: the features of a batch.
       sizes: number for each dimension name.
-      batch_size: examples in a batch (B). A batch may straddle two epochs.
+      batch_size: examples in a global batch (B), over all replicas. A batch
+        may straddle two epochs.
       seed: of the order.
-      start_batch: number of the first batch; the same stream, entered later.
+      start_batch: number of the first global batch; the same stream, entered
+        later.
+      replicas: that share a batch, over all processes (R).
+      first_replica: number of this process's first one.
+      local_replicas: of this process.
       vocab_size: if given, ids that are not below it raise an error.
 
     Returns:
-      Batches of static shape: the schema's features, and `is_real_example`
-      [B] float32, which is 1 here.
+      Parts of batches, of static shape: the schema's features [B / R, ...],
+      and `is_real_example` [B / R] float32, which is 1 here.
 
     Raises:
-      ValueError: if there are no records.
+      ValueError: if there are no records, or replicas cannot share a batch.
       tf.errors.InvalidArgumentError: in iteration, if a record is damaged or
         has ids out of range; the message names it.
     """
     _check_not_empty(records, batch_size)
+    _check_replicas(batch_size, replicas, first_replica, local_replicas)
+    rows = batch_size // replicas
 
-    def batch(number):
-        places = number * batch_size + tf.range(batch_size, dtype=tf.int64)
+    def part(number):
+        replica = first_replica + number % local_replicas
+        first = number // local_replicas * batch_size + replica * rows
+        places = first + tf.range(rows, dtype=tf.int64)
         indices = _shuffled(places, len(records), seed)
         return _read(records, schema, sizes, indices, vocab_size)
 
-    return _pipeline(tf.data.Dataset.counter(start_batch), batch)
+    numbers = tf.data.Dataset.counter(start_batch * local_replicas)
+    return _pipeline(numbers, part)
 
 
 def evaluation_batches(
@@ -68,7 +86,8 @@ def evaluation_batches(
     """Returns every record once, in order, in batches of one static shape.
 
     The last batch is filled with rows of zeros, whose `is_real_example` is 0.
-    Arguments, result and errors are otherwise those of `training_batches`.
+    Arguments, result and errors are otherwise those of `training_batches`
+    for one replica.
     """
     _check_not_empty(records, batch_size)
     num_batches = -(-len(records) // batch_size)
@@ -98,6 +117,20 @@ def _check_not_empty(records, batch_size):
         )
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size} should be 1 or more.")
+
+
+def _check_replicas(batch_size, replicas, first_replica, local_replicas):
+    if replicas < 1 or batch_size % replicas:
+        raise ValueError(
+            f"batch_size={batch_size} is not a multiple of the {replicas} "
+            "replicas. Choose one that is."
+        )
+    end = first_replica + local_replicas
+    if first_replica < 0 or local_replicas < 1 or end > replicas:
+        raise ValueError(
+            f"Replicas {first_replica} to {end - 1} of this process are not "
+            f"among {replicas}, numbered from 0."
+        )
 
 
 def _pipeline(numbers, batch):

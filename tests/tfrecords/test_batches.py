@@ -75,6 +75,32 @@ def test_the_stream_does_not_depend_on_the_batch_size(ten):
     assert one.tolist() == numbers_of(training(ten, batch_size=24), 1).tolist()
 
 
+@pytest.mark.parametrize("workers", [(4,), (2, 2), (1, 3), (1, 1, 1, 1)])
+def test_parts_of_replicas_make_up_the_batch(ten, workers):
+    whole = numbers_of(training(ten, batch_size=8, start_batch=3), 5)
+    parts, first = [], 0
+    for local in workers:
+        dataset = training(
+            ten,
+            batch_size=8,
+            start_batch=3,
+            replicas=4,
+            first_replica=first,
+            local_replicas=local,
+        )
+        assert dataset.element_spec["input_mask"].shape == (2, 8)
+        parts.append(numbers_of(dataset, 5 * local).reshape(5, 2 * local))
+        first += local
+    assert np.concatenate(parts, axis=1).ravel().tolist() == whole.tolist()
+
+
+def test_replicas_that_cannot_share_are_named(ten):
+    with pytest.raises(ValueError, match="batch_size=4 .* of the 3 replicas"):
+        training(ten, replicas=3)
+    with pytest.raises(ValueError, match="Replicas 1 to 2 .* among 2"):
+        training(ten, replicas=2, first_replica=1, local_replicas=2)
+
+
 def test_orders_look_random_for_small_seeds():
     # The op's own four rounds fail this: see the comment in batches.py.
     place = tf.range(1000, dtype=tf.int64)
