@@ -1,0 +1,322 @@
+"""A setting, names of implementations -> a table of them, timed in turns."""
+
+import importlib.metadata
+import os
+import platform
+import statistics
+from typing import NamedTuple
+
+from absl import flags, logging
+
+from benchmarks import peers, turns, work
+from benchmarks.peers import products
+from bert_tf import config as bert_config
+from tfrecords import whole_files
+
+OURS = "ours"
+DEFAULT_PEERS = ("model_garden", "keras_hub", "hugging_face")
+_PRODUCTS = ("product_tensorflow", "product_torch")
+
+
+class Row(NamedTuple):
+    """One implementation of one setting.
+
+    Attributes:
+      name: a key of `peers.PEERS`.
+      seconds: of a step, in each round.
+      ratios: its seconds over ours, in each round.
+      tokens_per_second: at the median.
+      share: of the machine's rate of matrix products, at the median.
+      peak_bytes: largest resident size of its process.
+      num_parameters: weights that it trains.
+      first_loss: before any update.
+      last_loss: after all of them, on the same batch all the time.
+    """
+
+    name: str
+    seconds: list[float]
+    ratios: list[float]
+    tokens_per_second: float
+    share: float
+    peak_bytes: int
+    num_parameters: int
+    first_loss: float
+    last_loss: float
+
+
+def define_flags(values: flags.FlagValues) -> None:
+    """Adds the flags that all comparisons have."""
+    define_machine_flags(values)
+    flags.DEFINE_list(
+        "peers",
+        list(DEFAULT_PEERS),
+        f"Beside ours; of {', '.join(list(peers.PEERS)[1:-2])}.",
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "at_once",
+        2,
+        "Implementations alive at once, ours one of them: ours and one peer "
+        "at a time need the least memory.",
+        lower_bound=2,
+        flag_values=values,
+    )
+    flags.DEFINE_string("size", "base", "Of BERT.", flag_values=values)
+    flags.DEFINE_list("seq_length", ["128"], "Tokens.", flag_values=values)
+    flags.DEFINE_list("batch_size", ["16"], "Rows.", flag_values=values)
+    flags.DEFINE_list(
+        "precision", ["bfloat16"], "float32, bfloat16.", flag_values=values
+    )
+
+
+def define_machine_flags(values: flags.FlagValues) -> None:
+    """Adds the flags that say how long to measure, and where to write."""
+    flags.DEFINE_integer(
+        "rounds", 5, "Rounds to time.", lower_bound=1, flag_values=values
+    )
+    flags.DEFINE_float(
+        "seconds",
+        1.0,
+        "About how long each works in a round; one step at least.",
+        lower_bound=0,
+        flag_values=values,
+    )
+    flags.DEFINE_string(
+        "json", "", "File for all figures of all rounds.", flag_values=values
+    )
+
+
+def numbers(name: str, words: list[str]) -> list[int]:
+    """Returns the whole numbers of a flag.
+
+    Raises:
+      ValueError: if a word is none.
+    """
+    for word in words:
+        if not word.isdigit() or not int(word):
+            raise ValueError(
+                f"--{name}: {word!r} should be a whole number above 0."
+            )
+    return [int(word) for word in words]
+
+
+def among(name: str, words: list[str], known) -> list[str]:
+    """Returns the words of a flag.
+
+    Raises:
+      ValueError: if one is unknown.
+    """
+    for word in words:
+        if word not in known:
+            raise ValueError(
+                f"--{name}: {word!r} should be one of {', '.join(known)}."
+            )
+    return list(words)
+
+
+def settings(values: flags.FlagValues, tasks: list[str], is_training: bool):
+    """Returns what the flags ask for, each combination once."""
+    among("precision", values.precision, work.PRECISIONS)
+    among("peers", values.peers, peers.PEERS)
+    lengths = numbers("seq_length", values.seq_length)
+    # Random ids: the released table, 30,522 entries.
+    config = bert_config.BertConfig.from_name(
+        values.size, max_position_embeddings=max(512, *lengths, 1)
+    )
+    return [
+        work.Setting(
+            config.to_dict(), task, is_training, batch_size, length, precision
+        )
+        for task in tasks
+        for length in lengths
+        for batch_size in numbers("batch_size", values.batch_size)
+        for precision in values.precision
+    ]
+
+
+def run_groups(
+    setting: work.Setting,
+    names: list[str],
+    at_once: int,
+    num_rounds: int,
+    seconds: float,
+    options: dict,
+) -> tuple[list[dict[str, turns.Times]], list[str]]:
+    """Times ours beside each group of peers, and the machine's products.
+
+    Args:
+      setting: what all do.
+      names: ours, then peers.
+      at_once: size of a group, ours included.
+      num_rounds: in each group.
+      seconds: of each in a round.
+      options: keywords for ours.
+
+    Returns:
+      Times by name of each group; what failed, a line each.
+    """
+    found, failures = [], []
+    for group in turns.groups(names, at_once):
+        workers = {}
+        try:
+            for name in [*group, *_PRODUCTS]:
+                try:
+                    workers[name] = turns.Worker(
+                        name, setting, options if name == OURS else {}
+                    )
+                except RuntimeError as error:
+                    if name == OURS:
+                        raise
+                    logging.warning("left out: %s", error)
+                    failures.append(str(error).partition("\n")[0])
+            found.append(turns.take(workers, num_rounds, seconds))
+        finally:
+            for worker in workers.values():
+                worker.stop()
+    return found, failures
+
+
+def product_rate(found: list[dict[str, turns.Times]]) -> float:
+    """Returns operations a second: the better library, median of rounds."""
+    rates = []
+    for name in _PRODUCTS:
+        seconds = [
+            s for group in found if name in group for s in group[name][0]
+        ]
+        if seconds:
+            rates.append(products.FLOPS / statistics.median(seconds))
+    return max(rates)
+
+
+def rows_of(
+    setting: work.Setting, names: list[str], found: list[dict[str, turns.Times]]
+) -> list[Row]:
+    """Returns a row for each name that ran."""
+    rate, flops = product_rate(found), work.matmul_flops(setting)
+    rows = []
+    for name in names:
+        times = [group[name] for group in found if name in group]
+        if not times:
+            continue
+        ours = [group[OURS].seconds for group in found if name in group]
+        seconds = [s for one in times for s in one.seconds]
+        median = statistics.median(seconds)
+        rows.append(
+            Row(
+                name,
+                seconds,
+                turns.ratios(seconds, [s for each in ours for s in each]),
+                setting.num_tokens / median,
+                flops / median / rate,
+                max(one.peak_bytes for one in times),
+                times[0].num_parameters,
+                times[0].first_loss,
+                times[0].last_loss,
+            )
+        )
+    return rows
+
+
+def title(setting: work.Setting, size: str) -> str:
+    """Returns a setting in words."""
+    what = setting.task.replace("_", "-")
+    kind = f"{what} step" if setting.is_training else "inference"
+    return (
+        f"{kind}, {size}, {setting.batch_size} x {setting.seq_length}, "
+        f"{setting.precision}"
+    )
+
+
+def format_table(rows: list[Row]) -> str:
+    """Returns a Markdown table: medians, and peer / ours of each round."""
+    lines = [
+        "| | ms | x ours, median (range) | tokens/s | of products | peak MB "
+        "| weights | loss |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        median, least, most = turns.spread(row.ratios)
+        lines.append(
+            f"| {row.name} | {1e3 * statistics.median(row.seconds):.1f} "
+            f"| {median:.2f} ({least:.2f} to {most:.2f}) "
+            f"| {row.tokens_per_second:.0f} | {100 * row.share:.0f} % "
+            f"| {row.peak_bytes / 1e6:.0f} | {row.num_parameters} "
+            f"| {row.first_loss:.3f} to {row.last_loss:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+def machine(names: list[str]) -> dict:
+    """Returns CPU, cores and versions of all that is timed."""
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        cpu = next(
+            (x.split(":")[1].strip() for x in lines if "model name" in x),
+            platform.machine(),
+        )
+    versions = {}
+    modules = {peers.PEERS[name][0] for name in names} & set(peers.PACKAGES)
+    for package in [
+        "tensorflow",
+        "keras",
+        *(peers.PACKAGES[module] for module in sorted(modules)),
+        "torch",
+    ]:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    return {
+        "cpu": cpu,
+        "cores": len(os.sched_getaffinity(0)),
+        "versions": versions,
+    }
+
+
+def compare(
+    values: flags.FlagValues,
+    wanted: list[work.Setting],
+    options: dict | None = None,
+) -> list[dict]:
+    """Times each setting as the flags say, prints a table, writes `--json`.
+
+    Args:
+      values: parsed; see `define_flags`.
+      wanted: from `settings`.
+      options: keywords for ours.
+
+    Returns:
+      What `--json` holds of each setting.
+    """
+    names = [OURS, *(name for name in values.peers if name != OURS)]
+    report = {"machine": machine(names), "tables": []}
+    print(report["machine"])
+    for setting in wanted:
+        found, failures = run_groups(
+            setting,
+            names,
+            values.at_once,
+            values.rounds,
+            values.seconds,
+            options or {},
+        )
+        rows = rows_of(setting, names, found)
+        rate = product_rate(found)
+        name = title(setting, values.size)
+        print(f"\n{name}; products {rate / 1e12:.2f} TFLOP/s", flush=True)
+        print(format_table(rows), flush=True)
+        for failure in failures:
+            print(f"left out: {failure}", flush=True)
+        report["tables"].append(
+            {
+                "title": name,
+                "setting": setting._asdict(),
+                "options": options or {},
+                "product_flops_per_second": rate,
+                "matmul_flops": work.matmul_flops(setting),
+                "rows": [row._asdict() for row in rows],
+                "left_out": failures,
+            }
+        )
+        if values.json:  # After each, so that a long run can be stopped.
+            whole_files.write_json(values.json, report)
+    return report["tables"]

@@ -1,0 +1,32 @@
+r"""Sizes -> ms of a forward pass, ours beside other implementations.
+
+    python -m benchmarks.inference --precision=float32,bfloat16 \
+      --json=inference.json
+
+Token ids to the logits of two classes, or with --task=pretraining to those of
+masked tokens and of the next sentence. Peers hold their weights in bfloat16
+where the products are. For all else see benchmarks/train_step.py.
+"""
+
+from absl import flags
+
+from benchmarks import comparison, work
+from run_scripts import common_flags
+
+FLAGS = flags.FlagValues()
+comparison.define_flags(FLAGS)
+flags.DEFINE_list(
+    "task", ["fine_tuning"], "pretraining, fine_tuning.", flag_values=FLAGS
+)
+
+
+def main(argv: list[str]) -> None:
+    """Times the implementations as the flags say."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    tasks = comparison.among("task", FLAGS.task, work.TASKS)
+    wanted = comparison.settings(FLAGS, tasks, is_training=False)
+    comparison.compare(FLAGS, wanted)
+
+
+if __name__ == "__main__":
+    common_flags.run(main)

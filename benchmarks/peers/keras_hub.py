@@ -1,0 +1,151 @@
+"""Setting -> a step of KerasHub's BERT on TensorFlow.
+
+Its pre-trainer has no next-sentence head and its masked-LM head fails under
+mixed_bfloat16 (it adds its float32 bias to bfloat16): the first is a Dense
+layer on its pooled output, the layers of the second are called here one by one.
+The step is a tf.function with a GradientTape and Keras's AdamW.
+"""
+
+from benchmarks import work
+
+
+def make(setting: work.Setting, jit_compile: bool = False) -> work.Step:
+    """Returns the step of KerasHub.
+
+    Args:
+      setting: what to do.
+      jit_compile: whether XLA compiles it.
+    """
+    import os
+
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    import keras
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(1)
+    if setting.precision == "bfloat16":
+        # Weights in bfloat16 where nothing trains them.
+        policy = "mixed_bfloat16" if setting.is_training else "bfloat16"
+        keras.config.set_dtype_policy(policy)
+    is_pretraining = setting.task == "pretraining"
+    make_logits = _pretraining_logits if is_pretraining else _class_logits
+    logits, weights = make_logits(setting.config)
+    if setting.is_training:
+        run = _train_step(logits, weights, setting, jit_compile)
+    else:
+        forward = tf.function(
+            lambda batch: logits(batch, False),
+            autograph=False,
+            jit_compile=jit_compile,
+        )
+
+        def run(batch):
+            return float(tf.cast(forward(batch)[0], tf.float32).numpy().flat[0])
+
+    return work.Step(
+        lambda batch: {name: tf.constant(x) for name, x in batch.items()},
+        run,
+        sum(weight.value.shape.num_elements() for weight in weights),
+    )
+
+
+def _backbone(config):
+    import keras_hub
+
+    return keras_hub.models.BertBackbone(
+        vocabulary_size=config["vocab_size"],
+        num_layers=config["num_hidden_layers"],
+        num_heads=config["num_attention_heads"],
+        hidden_dim=config["hidden_size"],
+        intermediate_dim=config["intermediate_size"],
+        dropout=config["hidden_dropout_prob"],
+        max_sequence_length=config["max_position_embeddings"],
+        num_segments=config["type_vocab_size"],
+    )
+
+
+def _inputs(batch):
+    return {
+        "token_ids": batch["input_word_ids"],
+        "segment_ids": batch["input_type_ids"],
+        "padding_mask": batch["input_mask"],
+    }
+
+
+def _class_logits(config):
+    import keras_hub
+
+    model = keras_hub.models.BertTextClassifier(
+        _backbone(config),
+        num_classes=work.NUM_CLASSES,
+        dropout=config["hidden_dropout_prob"],
+    )
+    return (
+        lambda batch, training: (model(_inputs(batch), training=training),),
+        model.trainable_weights,
+    )
+
+
+def _pretraining_logits(config):
+    import keras
+    import keras_hub
+    import tensorflow as tf
+
+    backbone = _backbone(config)
+    head = keras_hub.layers.MaskedLMHead(
+        token_embedding=backbone.token_embedding,
+        intermediate_activation=lambda x: keras.ops.gelu(x, approximate=True),
+        layer_norm_epsilon=1e-12,
+    )
+    next_sentence = keras.layers.Dense(2)
+    hidden = (None, None, config["hidden_size"])
+    head.build(hidden, (None, None))
+    next_sentence.build((None, config["hidden_size"]))
+
+    def logits(batch, training):
+        outputs = backbone(_inputs(batch), training=training)
+        masked = tf.gather(
+            outputs["sequence_output"],
+            batch["masked_lm_positions"],
+            batch_dims=1,
+        )  # [B, P, H]
+        masked = head._intermediate_layer_norm(head._intermediate_dense(masked))
+        scores = backbone.token_embedding(masked, reverse=True)  # [B, P, V]
+        scores += tf.cast(head._bias.value, scores.dtype)
+        return scores, next_sentence(outputs["pooled_output"])
+
+    # The head lists the embedding, which is tied to it, once more.
+    weights = [
+        *backbone.trainable_weights,
+        *head.trainable_weights,
+        *next_sentence.trainable_weights,
+    ]
+    return logits, list({id(weight): weight for weight in weights}.values())
+
+
+def _train_step(logits, weights, setting, jit_compile):
+    import keras
+    import tensorflow as tf
+
+    from benchmarks.peers import tensorflow_loss
+
+    optimizer = keras.optimizers.AdamW(
+        setting.learning_rate,
+        weight_decay=0.01,
+        epsilon=1e-6,
+        global_clipnorm=1.0,
+    )
+    optimizer.exclude_from_weight_decay(
+        [weight for weight in weights if len(weight.shape) == 1]
+    )
+    optimizer.build(weights)
+    variables = [weight.value for weight in weights]
+
+    @tf.function(autograph=False, jit_compile=jit_compile)
+    def train_step(batch):
+        with tf.GradientTape() as tape:
+            loss = tensorflow_loss.loss(logits(batch, True), batch)
+        optimizer.apply(tape.gradient(loss, variables), weights)
+        return loss
+
+    return lambda batch: float(train_step(batch))

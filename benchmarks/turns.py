@@ -1,0 +1,199 @@
+"""Implementations, each a process -> seconds of each, measured in turns.
+
+In every round each does its steps while the others wait; the round after
+begins with another. A ratio is taken within a round, so that a machine that
+slows down does so for both sides.
+"""
+
+import math
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+from absl import logging
+
+from benchmarks import work
+
+# TensorFlow's and torch's idle threads spin for some milliseconds, then sleep.
+_PAUSE_SECONDS = 0.05
+# Share of a core beyond which processes that should wait are complained about.
+_IDLE_SHARE = 0.05
+_WARM_UP_STEPS = 2
+_MOST_STEPS = 1000
+
+
+class Worker:
+    """A process that does steps of one implementation when asked.
+
+    Args:
+      name: a key of `peers.PEERS`.
+      setting: what it does.
+      options: keywords for its `make`.
+
+    Attributes:
+      num_parameters: weights that it trains.
+    """
+
+    def __init__(self, name: str, setting: work.Setting, options=None):
+        self.name = name
+        self._output = tempfile.TemporaryFile()
+        self._pipe, end = multiprocessing.Pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", str(end.fileno())],
+            pass_fds=[end.fileno()],
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
+        )
+        end.close()
+        self.num_parameters = self.ask((name, setting, options or {}))
+
+    def ask(self, question):
+        """Returns the answer of the process.
+
+        Raises:
+          RuntimeError: if it failed; with the end of what it printed.
+        """
+        try:
+            self._pipe.send(question)
+            answer = self._pipe.recv()
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            answer = None
+        if answer is None or isinstance(answer, Exception):
+            code = self._process.wait()
+            self._output.seek(0)
+            printed = self._output.read().decode(errors="replace")[-2000:]
+            why = (
+                "killed, out of memory?" if code == -9 else f"exit code {code}"
+            )
+            raise RuntimeError(f"{self.name}: {why}\n{printed}")
+        return answer
+
+    def cpu_seconds(self) -> float:
+        """Returns what the process has used of the CPU so far."""
+        with open(f"/proc/{self._process.pid}/stat", encoding="utf-8") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.wait()
+        self._pipe.close()
+        self._output.close()
+
+
+class Times(NamedTuple):
+    """What a worker did in all its rounds.
+
+    Attributes:
+      seconds: of a step, the mean of each round.
+      first_loss: of the first step.
+      last_loss: of the last step.
+      peak_bytes: largest resident size.
+      num_parameters: weights that it trains.
+    """
+
+    seconds: list[float]
+    first_loss: float
+    last_loss: float
+    peak_bytes: int
+    num_parameters: int
+
+
+def order(names: list[str], number: int) -> list[str]:
+    """Returns the names, another one first in each round."""
+    first = number % len(names)
+    return names[first:] + names[:first]
+
+
+def ratios(theirs: list[float], ours: list[float]) -> list[float]:
+    """Returns theirs / ours of each round."""
+    return [a / b for a, b in zip(theirs, ours, strict=True)]
+
+
+def spread(values: list[float]) -> tuple[float, float, float]:
+    """Returns median, least and greatest."""
+    return statistics.median(values), min(values), max(values)
+
+
+def steps_a_round(seconds_of_a_step: float, seconds: float) -> int:
+    """Returns how many steps take about that long, at least one."""
+    return min(_MOST_STEPS, max(1, math.ceil(seconds / seconds_of_a_step)))
+
+
+def warm_up(worker: Worker, seconds: float) -> tuple[int, float]:
+    """Traces and compiles; returns steps for a round, and the first loss."""
+    _, losses = worker.ask(_WARM_UP_STEPS)
+    (once,), _ = worker.ask(1)
+    return steps_a_round(once, seconds), losses[0]
+
+
+def take(
+    workers: dict[str, Worker], num_rounds: int, seconds: float
+) -> dict[str, Times]:
+    """Returns what each worker did.
+
+    Args:
+      workers: by name; all alive at once.
+      num_rounds: rounds to time.
+      seconds: about how long each works in a round.
+    """
+    warm = {name: warm_up(worker, seconds) for name, worker in workers.items()}
+    means = {name: [] for name in workers}
+    last = {}
+    for number in range(num_rounds):
+        for name in order(list(workers), number):
+            time.sleep(_PAUSE_SECONDS)
+            (each, losses), share = _alone(workers, name, warm[name][0])
+            means[name].append(statistics.fmean(each))
+            last[name] = losses[-1]
+            if share > _IDLE_SHARE:
+                logging.warning(
+                    "others used %.0f %% of a core in the turn of %s",
+                    100 * share,
+                    name,
+                )
+        logging.info(
+            "round %d of %d  %s",
+            number + 1,
+            num_rounds,
+            "  ".join(f"{n} {1e3 * means[n][-1]:.1f} ms" for n in workers),
+        )
+    return {
+        name: Times(
+            means[name],
+            warm[name][1],
+            last[name],
+            worker.ask("peak"),
+            worker.num_parameters,
+        )
+        for name, worker in workers.items()
+    }
+
+
+def _alone(workers, name, num_steps):
+    """Returns a worker's answer, and the others' share of a core meanwhile."""
+    others = [worker for n, worker in workers.items() if n != name]
+    used = sum(worker.cpu_seconds() for worker in others)
+    begin = time.perf_counter()
+    answer = workers[name].ask(num_steps)
+    passed = time.perf_counter() - begin
+    used = sum(worker.cpu_seconds() for worker in others) - used
+    return answer, used / passed
+
+
+def groups(names: list[str], at_once: int) -> list[list[str]]:
+    """Returns the names in groups of `at_once`, the first of them in each."""
+    first, *others = names
+    size = max(1, at_once - 1)
+    return [
+        [first, *others[i : i + size]]
+        for i in range(0, max(1, len(others)), size)
+    ]

@@ -1,0 +1,76 @@
+"""Questions on a pipe -> the answers of one implementation.
+
+A process of its own for each: its own threads, its own memory, its own Keras.
+`turns.Worker` starts it.
+"""
+
+import itertools
+import os
+import sys
+import time
+import traceback
+from multiprocessing import connection
+
+from benchmarks import peers, work
+
+
+def peak_bytes() -> int:
+    """Returns the peak resident size of this process."""
+    with open("/proc/self/status", encoding="ascii") as lines:
+        fields = dict(line.split(":", 1) for line in lines)
+    return 1024 * int(fields["VmHWM"].split()[0])
+
+
+def answer(step: work.Step, batches, question: str):
+    """Does as many steps as asked, on the batches in turn.
+
+    Args:
+      step: of the implementation.
+      batches: endless iterator over prepared batches.
+      question: number of steps.
+
+    Returns:
+      Seconds of each step, and their losses.
+    """
+    seconds, losses = [], []
+    for batch in itertools.islice(batches, question):
+        begin = time.perf_counter()
+        losses.append(step.run(batch))
+        seconds.append(time.perf_counter() - begin)
+    return seconds, losses
+
+
+def serve(pipe: connection.Connection) -> None:
+    """Answers until there is no question any more."""
+    name, setting, options = pipe.recv()
+    step = peers.make(name, setting, options)
+    batches = itertools.repeat(step.prepare(work.random_batch(setting)))
+    pipe.send(step.num_parameters)
+    while (question := pipe.recv()) is not None:
+        if question == "peak":
+            pipe.send(peak_bytes())
+        elif isinstance(question, list):
+            prepared = [step.prepare(batch) for batch in question]
+            batches = itertools.cycle(prepared)
+            pipe.send(len(prepared))
+        else:
+            pipe.send(answer(step, batches, question))
+
+
+def main() -> None:
+    """Serves on the pipe whose number is the only argument."""
+    pipe = connection.Connection(int(sys.argv[1]))
+    try:
+        serve(pipe)
+    except EOFError:
+        pass  # Who asked is gone.
+    except Exception as error:
+        traceback.print_exc()
+        pipe.send(error.__class__(f"{error}"))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()
