@@ -10,12 +10,10 @@ from absl import flags, logging
 
 from benchmarks import peers, turns, work
 from benchmarks.peers import products
-from bert_tf import config as bert_config
 from tfrecords import whole_files
 
 OURS = "ours"
-DEFAULT_PEERS = ("model_garden", "keras_hub", "hugging_face")
-_PRODUCTS = ("product_tensorflow", "product_torch")
+PRODUCTS = ("product_tensorflow", "product_torch")
 
 
 class Row(NamedTuple):
@@ -44,132 +42,48 @@ class Row(NamedTuple):
     last_loss: float
 
 
-def define_flags(values: flags.FlagValues) -> None:
-    """Adds the flags that all comparisons have."""
-    define_machine_flags(values)
-    flags.DEFINE_list(
-        "peers",
-        list(DEFAULT_PEERS),
-        f"Beside ours; of {', '.join(list(peers.PEERS)[1:-2])}.",
-        flag_values=values,
-    )
-    flags.DEFINE_integer(
-        "at_once",
-        2,
-        "Implementations alive at once, ours one of them: ours and one peer "
-        "at a time need the least memory.",
-        lower_bound=2,
-        flag_values=values,
-    )
-    flags.DEFINE_string("size", "base", "Of BERT.", flag_values=values)
-    flags.DEFINE_list("seq_length", ["128"], "Tokens.", flag_values=values)
-    flags.DEFINE_list("batch_size", ["16"], "Rows.", flag_values=values)
-    flags.DEFINE_list(
-        "precision", ["bfloat16"], "float32, bfloat16.", flag_values=values
-    )
-
-
-def define_machine_flags(values: flags.FlagValues) -> None:
-    """Adds the flags that say how long to measure, and where to write."""
-    flags.DEFINE_integer(
-        "rounds", 5, "Rounds to time.", lower_bound=1, flag_values=values
-    )
-    flags.DEFINE_float(
-        "seconds",
-        1.0,
-        "About how long each works in a round; one step at least.",
-        lower_bound=0,
-        flag_values=values,
-    )
-    flags.DEFINE_string(
-        "json", "", "File for all figures of all rounds.", flag_values=values
-    )
-
-
-def numbers(name: str, words: list[str]) -> list[int]:
-    """Returns the whole numbers of a flag.
-
-    Raises:
-      ValueError: if a word is none.
-    """
-    for word in words:
-        if not word.isdigit() or not int(word):
-            raise ValueError(
-                f"--{name}: {word!r} should be a whole number above 0."
-            )
-    return [int(word) for word in words]
-
-
-def among(name: str, words: list[str], known) -> list[str]:
-    """Returns the words of a flag.
-
-    Raises:
-      ValueError: if one is unknown.
-    """
-    for word in words:
-        if word not in known:
-            raise ValueError(
-                f"--{name}: {word!r} should be one of {', '.join(known)}."
-            )
-    return list(words)
-
-
-def settings(values: flags.FlagValues, tasks: list[str], is_training: bool):
-    """Returns what the flags ask for, each combination once."""
-    among("precision", values.precision, work.PRECISIONS)
-    among("peers", values.peers, peers.PEERS)
-    lengths = numbers("seq_length", values.seq_length)
-    # Random ids: the released table, 30,522 entries.
-    config = bert_config.BertConfig.from_name(
-        values.size, max_position_embeddings=max(512, *lengths, 1)
-    )
-    return [
-        work.Setting(
-            config.to_dict(), task, is_training, batch_size, length, precision
-        )
-        for task in tasks
-        for length in lengths
-        for batch_size in numbers("batch_size", values.batch_size)
-        for precision in values.precision
-    ]
-
-
 def run_groups(
+    values: flags.FlagValues,
     setting: work.Setting,
     names: list[str],
-    at_once: int,
-    num_rounds: int,
-    seconds: float,
-    options: dict,
+    *,
+    options: dict | None = None,
+    batches: dict[str, list] | None = None,
 ) -> tuple[list[dict[str, turns.Times]], list[str]]:
     """Times ours beside each group of peers, and the machine's products.
 
     Args:
+      values: parsed; see `settings.define_flags`.
       setting: what all do.
       names: ours, then peers.
-      at_once: size of a group, ours included.
-      num_rounds: in each group.
-      seconds: of each in a round.
       options: keywords for ours.
+      batches: those of each name, all of them in each round; if not given,
+        one random batch as often as there is time.
 
     Returns:
       Times by name of each group; what failed, a line each.
     """
     found, failures = [], []
-    for group in turns.groups(names, at_once):
+    for group in turns.groups(names, values.at_once):
         workers = {}
         try:
-            for name in [*group, *_PRODUCTS]:
+            for name in [*group, *PRODUCTS]:
+                mine = (options or {}) if name == OURS else {}
                 try:
-                    workers[name] = turns.Worker(
-                        name, setting, options if name == OURS else {}
-                    )
+                    workers[name] = turns.Worker(name, setting, mine)
                 except RuntimeError as error:
                     if name == OURS:
                         raise
                     logging.warning("left out: %s", error)
                     failures.append(str(error).partition("\n")[0])
-            found.append(turns.take(workers, num_rounds, seconds))
+            num_steps = {
+                name: workers[name].ask(given)
+                for name, given in (batches or {}).items()
+                if name in workers
+            }
+            found.append(
+                turns.take(workers, values.rounds, values.seconds, num_steps)
+            )
         finally:
             for worker in workers.values():
                 worker.stop()
@@ -179,7 +93,7 @@ def run_groups(
 def product_rate(found: list[dict[str, turns.Times]]) -> float:
     """Returns operations a second: the better library, median of rounds."""
     rates = []
-    for name in _PRODUCTS:
+    for name in PRODUCTS:
         seconds = [
             s for group in found if name in group for s in group[name][0]
         ]
@@ -280,8 +194,8 @@ def compare(
     """Times each setting as the flags say, prints a table, writes `--json`.
 
     Args:
-      values: parsed; see `define_flags`.
-      wanted: from `settings`.
+      values: parsed; see `settings.define_flags`.
+      wanted: from `settings.from_flags`.
       options: keywords for ours.
 
     Returns:
@@ -291,14 +205,7 @@ def compare(
     report = {"machine": machine(names), "tables": []}
     print(report["machine"])
     for setting in wanted:
-        found, failures = run_groups(
-            setting,
-            names,
-            values.at_once,
-            values.rounds,
-            values.seconds,
-            options or {},
-        )
+        found, failures = run_groups(values, setting, names, options=options)
         rows = rows_of(setting, names, found)
         rate = product_rate(found)
         name = title(setting, values.size)

@@ -10,11 +10,12 @@ where the products are. For all else see benchmarks/train_step.py.
 
 from absl import flags
 
-from benchmarks import comparison, work
+from benchmarks import comparison, settings, work
 from run_scripts import common_flags
 
 FLAGS = flags.FlagValues()
-comparison.define_flags(FLAGS)
+settings.define_flags(FLAGS)
+settings.define_shape_flags(FLAGS)
 flags.DEFINE_list(
     "task", ["fine_tuning"], "pretraining, fine_tuning.", flag_values=FLAGS
 )
@@ -23,8 +24,8 @@ flags.DEFINE_list(
 def main(argv: list[str]) -> None:
     """Times the implementations as the flags say."""
     common_flags.parse(FLAGS, argv, __doc__)
-    tasks = comparison.among("task", FLAGS.task, work.TASKS)
-    wanted = comparison.settings(FLAGS, tasks, is_training=False)
+    tasks = settings.among("task", FLAGS.task, work.TASKS)
+    wanted = settings.from_flags(FLAGS, tasks, is_training=False)
     comparison.compare(FLAGS, wanted)
 
 

@@ -20,11 +20,12 @@ are those of the first and the last step, on one batch that comes over and over.
 
 from absl import flags
 
-from benchmarks import comparison, work
+from benchmarks import comparison, settings, work
 from run_scripts import common_flags
 
 FLAGS = flags.FlagValues()
-comparison.define_flags(FLAGS)
+settings.define_flags(FLAGS)
+settings.define_shape_flags(FLAGS)
 flags.DEFINE_list(
     "task", list(work.TASKS), "pretraining, fine_tuning.", flag_values=FLAGS
 )
@@ -57,8 +58,8 @@ def our_options() -> dict:
 def main(argv: list[str]) -> None:
     """Times the implementations as the flags say."""
     common_flags.parse(FLAGS, argv, __doc__)
-    tasks = comparison.among("task", FLAGS.task, work.TASKS)
-    wanted = comparison.settings(FLAGS, tasks, is_training=True)
+    tasks = settings.among("task", FLAGS.task, work.TASKS)
+    wanted = settings.from_flags(FLAGS, tasks, is_training=True)
     comparison.compare(FLAGS, wanted, our_options())
 
 

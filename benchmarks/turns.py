@@ -128,15 +128,22 @@ def steps_a_round(seconds_of_a_step: float, seconds: float) -> int:
     return min(_MOST_STEPS, max(1, math.ceil(seconds / seconds_of_a_step)))
 
 
-def warm_up(worker: Worker, seconds: float) -> tuple[int, float]:
+def warm_up(
+    worker: Worker, seconds: float, num_steps: int | None = None
+) -> tuple[int, float]:
     """Traces and compiles; returns steps for a round, and the first loss."""
-    _, losses = worker.ask(_WARM_UP_STEPS)
+    _, losses = worker.ask(num_steps or _WARM_UP_STEPS)
+    if num_steps:
+        return num_steps, losses[0]
     (once,), _ = worker.ask(1)
     return steps_a_round(once, seconds), losses[0]
 
 
 def take(
-    workers: dict[str, Worker], num_rounds: int, seconds: float
+    workers: dict[str, Worker],
+    num_rounds: int,
+    seconds: float,
+    num_steps: dict[str, int] | None = None,
 ) -> dict[str, Times]:
     """Returns what each worker did.
 
@@ -144,8 +151,14 @@ def take(
       workers: by name; all alive at once.
       num_rounds: rounds to time.
       seconds: about how long each works in a round.
+      num_steps: of those whose steps in a round are given; so many warm it up
+        too, since they may be of as many shapes.
     """
-    warm = {name: warm_up(worker, seconds) for name, worker in workers.items()}
+    num_steps = num_steps or {}
+    warm = {
+        name: warm_up(worker, seconds, num_steps.get(name))
+        for name, worker in workers.items()
+    }
     means = {name: [] for name in workers}
     last = {}
     for number in range(num_rounds):

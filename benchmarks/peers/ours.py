@@ -3,23 +3,22 @@
 from benchmarks import work
 
 
-def make(setting: work.Setting, **options) -> work.Step:
+def make(
+    setting: work.Setting,
+    remat: bool = False,
+    gradient_accumulation_steps: int = 1,
+) -> work.Step:
     """Returns our step.
 
     Args:
       setting: what to do.
-      **options: `remat` for `training.build_model`, and
-        `gradient_accumulation_steps` for `training.make_train_step`.
+      remat: whether activations are computed a second time, to keep fewer.
+      gradient_accumulation_steps: parts that a batch is split into.
     """
-    import tensorflow as tf
-
     from bert_tf import config as bert_config
-    from bert_tf import evaluation, optimization, strategies, training
-    from bert_tf.tasks import glue, pretraining
+    from bert_tf import evaluation, strategies, training
 
-    task = pretraining.TASK
-    if setting.task == "fine_tuning":
-        task = glue.classification_task("benchmark", work.NUM_CLASSES)
+    task = task_of(setting)
     strategy = strategies.make_strategy("one_device")
     model = training.build_model(
         task,
@@ -27,35 +26,60 @@ def make(setting: work.Setting, **options) -> work.Step:
         strategy,
         seed=1,
         precision=setting.precision,
-        **{name: options[name] for name in {"remat"} & set(options)},
+        remat=remat,
     )
     if setting.is_training:
-        # So long a run that the rate stays what it is.
-        optimizer = optimization.AdamW(
-            model.trainable_weights,
-            optimization.WarmupLinearDecay(setting.learning_rate, 10**9),
-        )
-        accumulation = {"gradient_accumulation_steps"} & set(options)
-        train_step = training.make_train_step(
-            task,
-            model,
-            optimizer,
-            strategy,
-            clip_norm=1.0,
-            seed=1,
-            **{name: options[name] for name in accumulation},
+        train_steps = make_train_steps(
+            task, model, strategy, setting, gradient_accumulation_steps
         )
 
         def run(batch):
-            return float(train_step(batch)["loss"])
+            return float(train_steps(batch)["loss"][0])
     else:
         predict = evaluation.make_prediction_step(model)
 
         def run(batch):
             return float(next(iter(predict(batch).values())).numpy().flat[0])
 
-    return work.Step(
-        lambda batch: {name: tf.constant(x) for name, x in batch.items()},
-        run,
-        model.count_params(),
+    return work.Step(prepare, run, model.count_params())
+
+
+def prepare(batch):
+    """Returns the arrays as tensors."""
+    import tensorflow as tf
+
+    return {name: tf.constant(x) for name, x in batch.items()}
+
+
+def task_of(setting: work.Setting):
+    """Returns the bert_tf Task of a setting."""
+    from bert_tf.tasks import glue, pretraining
+
+    if setting.task == "pretraining":
+        return pretraining.TASK
+    return glue.classification_task("benchmark", work.NUM_CLASSES)
+
+
+def make_train_steps(
+    task, model, strategy, setting, gradient_accumulation_steps: int = 1
+):
+    """Returns batch -> values of one update, as `training.train` makes it."""
+    import tensorflow as tf
+
+    from bert_tf import optimization, train_step
+
+    # So long a run that the rate stays what it is.
+    schedule = optimization.WarmupLinearDecay(setting.learning_rate, 10**9)
+    with strategy.scope():
+        optimizer = optimization.AdamW(model.trainable_weights, schedule)
+    update = train_step.make_update(
+        task,
+        model,
+        optimizer,
+        clip_norm=1.0,
+        seed=1,
+        accumulation_steps=gradient_accumulation_steps,
     )
+    train_steps = train_step.make_train_steps(update, strategy)
+    go_on = tf.constant(0.0)
+    return lambda batch: train_steps(batch, go_on)

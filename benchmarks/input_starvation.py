@@ -1,0 +1,181 @@
+r"""Pre-training records -> time of our loop with them, and on one batch.
+
+    python -m benchmarks.input_starvation --input_file='text/*.txt' \
+      --vocab_file=vocab.txt --size=tiny,base
+
+In turns in one process: steps on batches read, shuffled and parsed from records
+as in training, and the same steps on one of these batches over and over. If
+input never makes the step wait, the ratio is 1. The smallest size waits first.
+Records are made of --input_file in a temporary folder, or are those of
+--records.
+"""
+
+import functools
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from absl import flags, logging
+
+from benchmarks import comparison, settings, turns, work
+from benchmarks.peers import ours
+from bert_tf import config as bert_config
+from bert_tf import phases, strategies, training
+from bert_tf.tasks import pretraining
+from run_scripts import common_flags
+from tfrecords import batches, records, whole_files
+
+FLAGS = flags.FlagValues()
+common_flags.define_vocabulary(FLAGS)
+common_flags.define_max_seq_length(FLAGS)
+settings.define_machine_flags(FLAGS)
+flags.DEFINE_string(
+    "input_file",
+    "",
+    "Text files, plain or .gz; names or globs, separated by commas.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "records", "", "Folder of records, in place of text.", flag_values=FLAGS
+)
+flags.DEFINE_list("size", ["tiny", "base"], "Of BERT.", flag_values=FLAGS)
+flags.DEFINE_integer(
+    "batch_size", 32, "Rows.", lower_bound=1, flag_values=FLAGS
+)
+flags.DEFINE_enum(
+    "precision",
+    "bfloat16",
+    list(work.PRECISIONS),
+    "Of matrix products.",
+    flag_values=FLAGS,
+)
+FLAGS.set_default("seconds", 10.0)
+_WARM_UP_STEPS = 3
+
+
+def make_records(folder: str) -> str:
+    """Returns a folder of records: those of --records, or made of the text.
+
+    Raises:
+      ValueError: if neither is given.
+    """
+    if FLAGS.records:
+        return FLAGS.records
+    if not (FLAGS.input_file and FLAGS.vocab_file):
+        raise ValueError(
+            "Give --records=FOLDER, or --input_file=TEXT and --vocab_file."
+        )
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "run_scripts.make_pretraining_records",
+            f"--input_file={FLAGS.input_file}",
+            f"--vocab_file={FLAGS.vocab_file}",
+            f"--do_lower_case={FLAGS.do_lower_case}",
+            f"--output_dir={folder}",
+            f"--max_seq_length={FLAGS.max_seq_length}",
+            "--dupe_factor=1",
+        ],
+        check=True,
+    )
+    return folder
+
+
+def timed(step, next_batch, num_steps: int) -> float:
+    """Returns seconds of a step, the last one's loss awaited."""
+    begin = time.perf_counter()
+    for _ in range(num_steps):
+        loss = step(next_batch())["loss"]
+    loss.numpy()
+    return (time.perf_counter() - begin) / num_steps
+
+
+def measure(size: str, found: records.Records) -> dict:
+    """Returns seconds of a step by source of batches, and their ratios."""
+    sizes = found.manifest.sizes
+    config = bert_config.BertConfig.from_name(
+        size,
+        vocab_size=found.manifest.vocabulary["size"],
+        max_position_embeddings=max(512, sizes["max_seq_length"]),
+    )
+    strategy = strategies.make_strategy("one_device")
+    task = pretraining.TASK
+    model = training.build_model(
+        task, config, strategy, seed=1, precision=FLAGS.precision
+    )
+    setting = work.Setting(
+        config.to_dict(),
+        "pretraining",
+        True,
+        FLAGS.batch_size,
+        sizes["max_seq_length"],
+        FLAGS.precision,
+    )
+    step = ours.make_train_steps(task, model, strategy, setting)
+    phase = phases.Phase(
+        num_steps=10**9,
+        batches=functools.partial(
+            batches.training_batches,
+            found,
+            task.schema,
+            sizes,
+            batch_size=FLAGS.batch_size,
+            seed=1,
+            vocab_size=config.vocab_size,
+        ),
+    )
+    data = phases.distribute(strategy, phase, 0)
+    batch = next(data)
+    sources = {"records": lambda: next(data), "one batch": lambda: batch}
+    for source in sources.values():
+        once = timed(step, source, _WARM_UP_STEPS)
+    once = timed(step, sources["one batch"], 1)
+    count = turns.steps_a_round(once, FLAGS.seconds)
+    seconds = {name: [] for name in sources}
+    for number in range(FLAGS.rounds):
+        for name in turns.order(list(sources), number):
+            seconds[name].append(timed(step, sources[name], count))
+        logging.info("round %d of %d", number + 1, FLAGS.rounds)
+    ratios = turns.ratios(seconds["records"], seconds["one batch"])
+    return {"size": size, "steps": count, "seconds": seconds, "ratios": ratios}
+
+
+def format_table(rows: list[dict]) -> str:
+    """Returns a Markdown table."""
+    lines = [
+        "| | ms, one batch | ms, records | ratio, median (range) |",
+        "| --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        median, least, most = turns.spread(row["ratios"])
+        one, real = (
+            1e3 * statistics.median(row["seconds"][name])
+            for name in ("one batch", "records")
+        )
+        lines.append(
+            f"| {row['size']} | {one:.1f} | {real:.1f} "
+            f"| {median:.3f} ({least:.3f} to {most:.3f}) |"
+        )
+    return "\n".join(lines)
+
+
+def main(argv: list[str]) -> None:
+    """Times each size as the flags say."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        found = records.Records.open(make_records(folder))
+        report = {"machine": comparison.machine([]), "rows": []}
+        for size in FLAGS.size:
+            report["rows"].append(measure(size, found))
+    print(report["machine"])
+    print(f"{FLAGS.batch_size} rows, {FLAGS.precision}, {len(found)} records")
+    print(format_table(report["rows"]))
+    if FLAGS.json:
+        whole_files.write_json(FLAGS.json, report)
+
+
+if __name__ == "__main__":
+    common_flags.run(main)

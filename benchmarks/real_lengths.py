@@ -1,0 +1,254 @@
+r"""GLUE rows as they are -> rows/s, ours in buckets beside padded peers.
+
+    python -m benchmarks.real_lengths --data_dir=glue --vocab_file=vocab.txt \
+      --task_name=SST-2,CoLA,MRPC --json=real_lengths.json
+
+`--data_dir` holds a folder for each task. A sample of its training rows, evenly
+spread, is made into records; every implementation gets the same rows in batches
+of --batch_size:
+
+    ours             tfrecords.batches with the few static lengths that
+                     record_lengths.choose finds: sorted by length within a
+                     window when training, over all rows for inference
+    hugging_face     each batch padded to its longest row
+    the others       padded to --max_seq_length, where all batches take the
+                     same time: --padded_batches of them
+
+Batches are ready in memory before anything is timed. A step is that of
+benchmarks/train_step.py and benchmarks/inference.py, with two classes.
+"""
+
+import os
+import statistics
+import tempfile
+
+import numpy as np
+from absl import flags, logging
+
+from benchmarks import comparison, peers, settings, turns, work
+from bert_tf.tasks import glue
+from run_scripts import common_flags
+from tfrecords import (
+    batches,
+    glue_examples,
+    glue_tables,
+    record_lengths,
+    records,
+    whole_files,
+)
+from tfrecords import tokenizer as tokenizer_lib
+
+FLAGS = flags.FlagValues()
+common_flags.define_vocabulary(FLAGS)
+common_flags.define_max_seq_length(FLAGS)
+settings.define_flags(FLAGS)
+flags.DEFINE_string(
+    "data_dir", None, "Folder with one for each task.", flag_values=FLAGS
+)
+flags.DEFINE_list(
+    "task_name", ["SST-2", "CoLA", "MRPC"], "Of GLUE.", flag_values=FLAGS
+)
+flags.DEFINE_list(
+    "mode", ["inference", "training"], "What to time.", flag_values=FLAGS
+)
+flags.DEFINE_integer(
+    "rows", 512, "Rows of the sample.", lower_bound=1, flag_values=FLAGS
+)
+flags.DEFINE_integer(
+    "batch_size", 32, "Rows of a batch.", lower_bound=1, flag_values=FLAGS
+)
+flags.DEFINE_integer(
+    "padded_batches",
+    2,
+    "Batches in a round for those that pad to --max_seq_length.",
+    lower_bound=1,
+    flag_values=FLAGS,
+)
+common_flags.require(FLAGS, "data_dir", "vocab_file")
+FLAGS.set_default("rounds", 3)
+
+
+def sample_lines(lines: list[str], num_rows: int, has_header: bool):
+    """Returns the header, if any, and rows evenly spread over the others."""
+    header, rows = lines[:has_header], lines[has_header:]
+    count = min(num_rows, len(rows))
+    return header + [rows[i * len(rows) // count] for i in range(count)]
+
+
+def make_sample(name: str, folder: str) -> records.Records:
+    """Writes records of a sample of a task's training rows.
+
+    Raises:
+      ValueError: if the task's file is not there.
+    """
+    task = glue_tables.find(name)
+    file = task.files["train"]
+    source = os.path.join(FLAGS.data_dir, task.name, file)
+    if not os.path.isfile(source):
+        raise ValueError(
+            f"{source} is not there. Give as --data_dir a folder with the "
+            f"official {task.name} and others in it, or another --task_name."
+        )
+    with open(source, encoding="utf-8", newline="\n") as lines:
+        sample = sample_lines(list(lines), FLAGS.rows, task.header is None)
+    with open(os.path.join(folder, file), "w", encoding="utf-8") as aside:
+        aside.writelines(sample)
+    found = glue_examples.make_records(
+        task,
+        folder,
+        os.path.join(folder, "records"),
+        tokenizer_lib.BertTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case),
+        max_seq_length=FLAGS.max_seq_length,
+        dev_share=0.0,
+    )
+    return records.Records.open(found["train"])
+
+
+def cut(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns a batch without the columns that are padding in all rows."""
+    mask = batch["input_mask"]
+    length = int(mask.sum(axis=1).max())
+    return {
+        name: value[:, :length] if value.shape == mask.shape else value
+        for name, value in batch.items()
+    }
+
+
+def make_batches(found: records.Records, is_training: bool, schema) -> dict:
+    """Returns the batches of all rows: ours, each cut, and padded ones."""
+    sizes = {"max_seq_length": FLAGS.max_seq_length}
+    lengths = record_lengths.read(found, FLAGS.max_seq_length)
+    buckets = record_lengths.choose(lengths, FLAGS.max_seq_length)
+    logging.info("%.1f tokens a row; lengths %s", lengths.mean(), buckets)
+    num_batches = len(found) // FLAGS.batch_size
+    keywords = {"batch_size": FLAGS.batch_size}
+    if is_training:
+        make = batches.training_batches
+        keywords |= {"seed": 1, "num_batches": num_batches}
+    else:
+        make = batches.evaluation_batches
+
+    def arrays(**more):
+        dataset = make(found, schema, sizes, **keywords, **more)
+        return list(dataset.take(num_batches).as_numpy_iterator())
+
+    padded = arrays()
+    return {
+        "ours": arrays(bucket_lengths=buckets),
+        "cut": [cut(batch) for batch in padded],
+        "padded": padded[: FLAGS.padded_batches],
+    }
+
+
+def batches_of(name: str, made: dict) -> list:
+    """Returns the batches that an implementation gets."""
+    if name == comparison.OURS:
+        return made["ours"]
+    return made["cut" if name.startswith("hugging_face") else "padded"]
+
+
+def rows_per_second(given: list, seconds: list[float]) -> list[float]:
+    """Returns rows/s of each round, from the mean seconds of its steps."""
+    rows = sum(batch["is_real_example"].sum() for batch in given) / len(given)
+    return [float(rows) / s for s in seconds]
+
+
+def format_table(rows: list[dict]) -> str:
+    """Returns a Markdown table."""
+    lines = [
+        "| | rows/s | ours is faster, median (range) | places a row "
+        "| peak MB |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        median, least, most = turns.spread(row["ratios"])
+        lines.append(
+            f"| {row['name']} | {statistics.median(row['rows_per_second']):.1f}"
+            f" | {median:.2f}x ({least:.2f} to {most:.2f}) "
+            f"| {row['places']:.1f} | {row['peak_bytes'] / 1e6:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def rows_of(names: list[str], found: list, made: dict) -> list[dict]:
+    """Returns a row of the table for each name that ran."""
+    rows = []
+    for name in names:
+        groups = [group for group in found if name in group]
+        if not groups:
+            continue
+        given = batches_of(name, made)
+        speeds, ours = [], []
+        for group in groups:
+            speeds += rows_per_second(given, group[name].seconds)
+            ours += rows_per_second(
+                made["ours"], group[comparison.OURS].seconds
+            )
+        rows.append(
+            {
+                "name": name,
+                "rows_per_second": speeds,
+                "ratios": turns.ratios(ours, speeds),
+                "places": float(
+                    np.mean([b["input_mask"].shape[1] for b in given])
+                ),
+                "peak_bytes": max(g[name].peak_bytes for g in groups),
+            }
+        )
+    return rows
+
+
+def compare(task_name: str, mode: str, precision: str, folder: str) -> dict:
+    """Times one task; prints and returns its table."""
+    names = [comparison.OURS, *FLAGS.peers]
+    (setting,) = settings.combinations(
+        FLAGS.size,
+        ["fine_tuning"],
+        [FLAGS.max_seq_length],
+        [FLAGS.batch_size],
+        [precision],
+        is_training=mode == "training",
+    )
+    schema = glue.classification_task(task_name, work.NUM_CLASSES).schema
+    sample = make_sample(task_name, folder)
+    made = make_batches(sample, setting.is_training, schema)
+    found, failures = comparison.run_groups(
+        FLAGS,
+        setting,
+        names,
+        batches={name: batches_of(name, made) for name in names},
+    )
+    rows = rows_of(names, found, made)
+    lengths = sorted({b["input_mask"].shape[1] for b in made["ours"]})
+    title = f"{task_name}, {mode}, {FLAGS.size}, {precision}"
+    print(f"\n{title}; ours in lengths {lengths}")
+    print(format_table(rows), flush=True)
+    for failure in failures:
+        print(f"left out: {failure}", flush=True)
+    return {
+        "title": title,
+        "lengths": lengths,
+        "rows": rows,
+        "left_out": failures,
+    }
+
+
+def main(argv: list[str]) -> None:
+    """Times the tasks as the flags say."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    modes = settings.among("mode", FLAGS.mode, ["inference", "training"])
+    settings.among("peers", FLAGS.peers, peers.PEERS)
+    report = {"machine": comparison.machine(FLAGS.peers), "tables": []}
+    print(report["machine"])
+    for task_name in FLAGS.task_name:
+        for mode in modes:
+            for precision in FLAGS.precision:
+                with tempfile.TemporaryDirectory() as folder:
+                    table = compare(task_name, mode, precision, folder)
+                report["tables"].append(table)
+                if FLAGS.json:
+                    whole_files.write_json(FLAGS.json, report)
+
+
+if __name__ == "__main__":
+    common_flags.run(main)
