@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -8,9 +11,10 @@ import bert_tf
 from bert_tf import model_folders, optimization
 
 
+@pytest.mark.parametrize("scale", [None, 0.3])
 @pytest.mark.parametrize("correct_bias", [False, True])
 @pytest.mark.parametrize("decay", [0.0, 0.01])
-def test_a_hundred_steps_equal_the_numpy_step(correct_bias, decay):
+def test_a_hundred_steps_equal_the_numpy_step(correct_bias, decay, scale):
     rng = np.random.default_rng(1)
     start = rng.normal(size=(5, 3)).astype(np.float32)
     variable = keras.Variable(start, name="kernel")
@@ -24,7 +28,8 @@ def test_a_hundred_steps_equal_the_numpy_step(correct_bias, decay):
     m, v = np.zeros((2, 5, 3))
     for step in range(1, 101):
         gradient = rng.normal(size=(5, 3)).astype(np.float32)
-        optimizer.apply([tf.constant(gradient)])
+        optimizer.apply([tf.constant(gradient)], scale and tf.constant(scale))
+        gradient = gradient.astype(np.float64) * (scale or 1.0)
         weight, m, v = reference_bert.adamw_step(
             weight, gradient, m, v, 1e-2, decay, step, correct_bias
         )
@@ -136,35 +141,124 @@ def test_decay_spares_biases_and_layer_norm_and_nothing_else(tiny_config, make):
         np.testing.assert_allclose(value, [expected], rtol=1e-6, err_msg=name)
 
 
-def test_the_rate_at_start_in_warmup_after_it_and_at_the_end():
-    schedule = optimization.WarmupLinearDecay(1e-4, 100, 10)
-    rates = [float(schedule(step)) for step in (0, 5, 10, 55, 100, 200)]
-    expected = [0.0, 5e-5, 9e-5, 4.5e-5, 0.0, 0.0]
-    np.testing.assert_allclose(rates, expected, rtol=1e-5, atol=1e-12)
-
-
-def test_without_warmup_the_rate_starts_at_its_peak():
-    assert float(optimization.WarmupLinearDecay(1e-4, 100)(0)) == (
-        pytest.approx(1e-4)
+@pytest.mark.parametrize("beta_2", [0.98, 0.999, 0.9999])
+def test_any_beta_equals_float64(beta_2):
+    rng = np.random.default_rng(2)
+    variable = keras.Variable(np.zeros(50, np.float32), name="kernel")
+    optimizer = optimization.AdamW(
+        [variable], lambda step: tf.constant(1e-2), beta_2=beta_2
     )
+    weight, m, v = np.zeros((3, 50))
+    for _ in range(100):
+        gradient = rng.normal(size=50).astype(np.float32)
+        optimizer.apply([tf.constant(gradient)])
+        m = 0.9 * m + 0.1 * gradient
+        v = beta_2 * v + (1 - beta_2) * np.square(gradient, dtype=np.float64)
+        update = m / (np.sqrt(v) + 1e-6) + 0.01 * weight
+        weight = weight - 1e-2 * update
+    np.testing.assert_allclose(variable, weight, rtol=1e-5, atol=2e-6)
 
 
-def test_the_schedule_serves_a_keras_optimizer():
-    schedule = optimization.WarmupLinearDecay(1e-4, 100, 10)
-    optimizer = keras.optimizers.SGD(schedule)
-    again = keras.optimizers.SGD.from_config(optimizer.get_config())
-    assert again._learning_rate.get_config() == schedule.get_config()
+def run_steps(make, values, gradients, scales, **kwargs):
+    """Weights after some updates in a tf.function, as the training step is."""
+    variables = [
+        keras.Variable(value, name=f"kernel_{i}")
+        for i, value in enumerate(values)
+    ]
+    optimizer = make(variables, lambda step: tf.constant(1e-2))
+
+    def skip():
+        optimizer.step.assign_add(1)
+
+    @tf.function(autograph=False, **kwargs)
+    def step(scale):
+        tf.cond(
+            tf.math.is_finite(scale),
+            lambda: optimizer.apply(gradients, scale),
+            skip,
+        )
+
+    for scale in scales:
+        step(tf.constant(scale))
+    assert int(optimizer.step.numpy()) == len(scales)
+    return [variable.numpy() for variable in variables]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((1e-4, 10, 20), "num_warmup_steps=20 exceeds num_train_steps=10"),
-        ((1e-4, 0, 0), "num_train_steps=0 should be at least 1"),
-        ((1e-4, 10, -1), "num_warmup_steps=-1 at least 0"),
-        ((-1.0, 10, 0), "learning_rate=-1.0 should be 0 or more"),
-    ],
-)
-def test_a_schedule_out_of_range_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        optimization.WarmupLinearDecay(*arguments)
+@pytest.mark.parametrize("make", optimization.OPTIMIZERS.values())
+def test_an_update_may_be_skipped_repeats_and_compiles(make):
+    rng = np.random.default_rng(3)
+    values = [rng.normal(size=s).astype("float32") for s in ((7, 300), (40,))]
+    gradients = [tf.constant(2.0 * value + 1.0) for value in values]
+    scales = 0.5, np.inf, 0.25
+    found = run_steps(make, values, gradients, scales)
+    for a, b in zip(
+        found, run_steps(make, values, gradients, scales), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+    compiled = run_steps(make, values, gradients, scales, jit_compile=True)
+    for a, b in zip(found, compiled, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+    if make is optimization.AdamW:  # LAMB's bias correction counts steps.
+        without = run_steps(make, values, gradients, (0.5, 0.25))
+        for a, b in zip(found, without, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+ON_REPLICAS = """
+import sys
+import keras
+import numpy as np
+import tensorflow as tf
+from bert_tf import optimization, strategies
+
+for name in ("mirrored", "one_device"):
+    split = 2 if name == "mirrored" else 0
+    strategy = strategies.make_strategy(name, virtual_devices=split)
+    for make in optimization.OPTIMIZERS.values():
+        with strategy.scope():
+            variable = keras.Variable(np.full((3, 4), 0.5, "float32"))
+            optimizer = make([variable], lambda step: tf.constant(0.1))
+
+        def update(scale):
+            replica = tf.distribute.get_replica_context()
+            mine = tf.cast(replica.replica_id_in_sync_group + 1, tf.float32)
+            gradient = tf.range(12.0) * mine / replica.num_replicas_in_sync
+            gradient = replica.all_reduce("sum", tf.reshape(gradient, (3, 4)))
+            tf.cond(
+                tf.math.is_finite(scale),
+                lambda: optimizer.apply([gradient], scale),
+                lambda: None,
+            )
+
+        @tf.function(autograph=False)
+        def step(scale):
+            strategy.run(update, args=(scale,))
+
+        share = {"mirrored": 1.0, "one_device": 1.5}[name]
+        for scale in (share, float("inf"), 0.5 * share):
+            step(tf.constant(scale))
+        copies = strategy.experimental_local_results(variable.value)
+        assert len(copies) == strategy.num_replicas_in_sync
+        assert len({copy.numpy().tobytes() for copy in copies}) == 1
+        print(name, make.__name__, optimizer.step.numpy(),
+              *copies[0].numpy().ravel())
+"""
+
+
+def test_replicas_update_alike_and_as_one_device_does():
+    printed = subprocess.run(
+        [sys.executable, "-c", ON_REPLICAS],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    rows = [line.split() for line in printed]
+    assert [row[:3] for row in rows] == [
+        [strategy, make, "2"]
+        for strategy in ("mirrored", "one_device")
+        for make in ("AdamW", "Lamb")
+    ]
+    for i in range(2):
+        mirrored, one = (np.float32(rows[i + j][3:]) for j in (0, 2))
+        assert np.all(mirrored[1:] != 0.5)
+        np.testing.assert_allclose(mirrored, one, rtol=1e-6)
