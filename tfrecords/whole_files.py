@@ -1,7 +1,9 @@
 """Content being written -> a file or folder under its name, whole or absent."""
 
 import contextlib
+import ctypes
 import errno
+import functools
 import hashlib
 import json
 import os
@@ -13,6 +15,12 @@ from typing import IO
 
 # Random bytes in the names of what is not whole yet.
 _TOKEN_BYTES = 8
+_ADVICE = (
+    "; nothing half-written is left. Make room and run the same command again"
+)
+# Of renameat2(2).
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 
 
 @contextlib.contextmanager
@@ -38,6 +46,7 @@ def whole_file(path: str, mode: str = "w") -> Iterator[IO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
+        _sync(os.path.dirname(path))
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(aside)
@@ -51,8 +60,14 @@ def whole_file(path: str, mode: str = "w") -> Iterator[IO]:
 def whole_folder(path: str) -> Iterator[str]:
     """Yields a folder to fill, which gets its name when it is whole.
 
-    Until then it is a hidden folder beside, `.<name>.<16 digits>.tmp`; one
-    that it replaces is `.<name>.<16 digits>.old` for a moment.
+    Until then it is a hidden folder beside, `.<name>.<16 digits>.tmp`. All in
+    it is on the disk before it gets its name, and its name before what it
+    replaces is removed. At every moment the old folder or the new one stands
+    under the name, also after a kill.
+
+    Where a file system cannot exchange two names at once (some of the network),
+    the old folder is `.<name>.<16 digits>.old` for a moment; if the writer is
+    killed then, `remove_leftovers` puts it back.
 
     Args:
       path: where the folder goes; one that is there is replaced. Of a link it
@@ -64,7 +79,7 @@ def whole_folder(path: str) -> Iterator[str]:
     place = os.path.realpath(path)
     aside = _beside(place, "tmp")
     try:
-        os.makedirs(aside)
+        _make_folders(aside)
         yield aside
         for folder, _, names in os.walk(aside):
             for name in names:
@@ -79,6 +94,23 @@ def whole_folder(path: str) -> Iterator[str]:
         raise named from error
 
 
+def move(source: str, target: str) -> None:
+    """Renames a file or folder; a lost power cannot undo it any more."""
+    os.rename(source, target)
+    for folder in {os.path.dirname(source), os.path.dirname(target)}:
+        _sync(folder)
+
+
+def remove_folder(path: str) -> None:
+    """Removes a folder such that none of it stands half under its name.
+
+    It is hidden first, as what `remove_leftovers` removes after a kill.
+    """
+    aside = _beside(path, "tmp")
+    move(path, aside)
+    shutil.rmtree(aside)
+
+
 def _beside(path: str, ending: str) -> str:
     """Returns a path that nobody else has: 64 random bits are in its name.
 
@@ -90,47 +122,106 @@ def _beside(path: str, ending: str) -> str:
     return os.path.join(folder, name)
 
 
+def _make_folders(path: str) -> None:
+    """Makes a folder and those above it, each safe from a lost power."""
+    above = os.path.dirname(path)
+    if not os.path.isdir(above):
+        _make_folders(above)
+    # Another process may have been quicker; of `path` itself there is none.
+    os.makedirs(path, exist_ok=True)
+    _sync(above)
+
+
 def _put(aside: str, place: str) -> None:
-    """Renames a folder; what was in its place comes back if that fails."""
+    """Gives a folder its name; removes what had the name before."""
+    if not os.path.isdir(place):
+        move(aside, place)
+        return
+    if _exchange(aside, place):
+        _sync(os.path.dirname(place))
+        shutil.rmtree(aside, ignore_errors=True)
+        return
     old = _beside(place, "old")
-    was_there = os.path.isdir(place)
-    if was_there:
-        os.rename(place, old)
     try:
-        os.rename(aside, place)
+        os.rename(place, old)
+        move(aside, place)
     except BaseException:
-        if was_there:
+        if not os.path.isdir(place):
             os.rename(old, place)
         raise
-    if was_there:
-        shutil.rmtree(old, ignore_errors=True)
-    _sync(os.path.dirname(place))
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@functools.cache
+def _renameat2():
+    """Returns the C library's function, None where it has none."""
+    try:
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return None
+    folder, name = ctypes.c_int, ctypes.c_char_p
+    function.argtypes = [folder, name, folder, name, ctypes.c_uint]
+    return function
+
+
+def _exchange(first: str, second: str) -> bool:
+    """Exchanges the names of two folders at once.
+
+    Two renames would leave a moment without either under its name. Python has
+    no call for it; rename(2) of Linux has, since 3.15, as renameat2.
+
+    Returns:
+      Whether it was done: not where the system or file system cannot.
+    """
+    function = _renameat2()
+    if function is None:
+        return False
+    names = os.fsencode(first), os.fsencode(second)
+    arguments = _AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE
+    if function(*arguments) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), first)
 
 
 def remove_leftovers(folder: str, prefix: str = "") -> None:
     """Removes what writers that were killed left in a folder.
+
+    A `.old` without its folder is put back: the new one was about to get its
+    name, and did not.
 
     Args:
       folder: that no other process writes to now; it need not be there.
       prefix: of the names that they were writing.
     """
     pattern = re.compile(
-        rf"\.{re.escape(prefix)}.*\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp"
+        rf"\.({re.escape(prefix)}.*)\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.(tmp|old)"
     )
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
-        if not pattern.fullmatch(name):
+        match = pattern.fullmatch(name)
+        if not match:
             continue
-        if os.path.isdir(path):
+        place = os.path.join(folder, match[1])
+        if match[2] == "old" and not os.path.lexists(place):
+            move(path, place)
+        elif os.path.isdir(path):
             shutil.rmtree(path, ignore_errors=True)
         else:
             os.remove(path)
 
 
 def _sync(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    """Waits until a file's bytes, or the names in a folder, are on the disk."""
+    handle = os.open(path or ".", os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        # Some file systems of the network cannot do it for folders.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(handle)
 
@@ -144,10 +235,8 @@ def _named(error: BaseException, aside: str, path: str) -> BaseException:
         return error
     message = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        message += (
-            "; nothing half-written is left. Make room and run the same "
-            "command again"
-        )
+        # A file in a folder has said it already.
+        message = message.removesuffix(_ADVICE) + _ADVICE
     return OSError(error.errno, message, path)
 
 
@@ -176,5 +265,5 @@ def read_json(path: str) -> dict:
     with open(path, encoding="utf-8") as file:
         try:
             return json.load(file)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is no JSON: {error}.") from error

@@ -1,7 +1,11 @@
+import ctypes
 import errno
 import hashlib
 import os
 import pathlib
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -141,6 +145,11 @@ def test_permissions_are_those_of_the_umask(tmp_path):
     assert (tmp_path / "b").stat().st_mode & 0o777 == 0o750
 
 
+def cannot_exchange(monkeypatch):
+    """As on a file system that has only plain renames."""
+    monkeypatch.setattr(whole_files, "_exchange", lambda *_: False)
+
+
 def test_a_folder_comes_back_if_the_new_one_gets_no_name(tmp_path, monkeypatch):
     path = tmp_path / "model"
     (path / "weights").mkdir(parents=True)
@@ -151,12 +160,253 @@ def test_a_folder_comes_back_if_the_new_one_gets_no_name(tmp_path, monkeypatch):
             raise OSError(errno.EIO, "Input/output error", source)
         rename(source, target)
 
+    cannot_exchange(monkeypatch)
     monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(OSError, match="Input/output error") as raised:
         with whole_files.whole_folder(str(path)):
             pass
     assert raised.value.filename == str(path)
     assert os.listdir(tmp_path) == ["model"] and os.listdir(path) == ["weights"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux's")
+def test_names_are_exchanged_or_an_error_says_why_not(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name / f"was {name}").mkdir(parents=True)
+    names = str(tmp_path / "a"), str(tmp_path / "b")
+    if not whole_files._exchange(*names):
+        pytest.skip("this file system cannot exchange names")
+    assert os.listdir(names[0]) == ["was b"]
+    assert os.listdir(names[1]) == ["was a"]
+    with pytest.raises(FileNotFoundError) as raised:
+        whole_files._exchange(names[0], str(tmp_path / "none"))
+    assert raised.value.filename == names[0]
+
+
+def test_a_system_without_exchange_replaces_by_two_renames(
+    tmp_path, monkeypatch
+):
+    found = []
+
+    def refuse(*arguments):
+        found.append(arguments)
+        ctypes.set_errno(errno.EINVAL)
+        return -1
+
+    for function in (refuse, None):
+        monkeypatch.setattr(whole_files, "_renameat2", lambda f=function: f)
+        for name in ("old", "new"):
+            with whole_files.whole_folder(str(tmp_path / "model")) as folder:
+                (pathlib.Path(folder) / name).touch()
+        assert os.listdir(tmp_path) == ["model"]
+        assert os.listdir(tmp_path / "model") == ["new"]
+    assert found
+
+
+# Replaces a folder in forked children, each of which ends before another line
+# of whole_files.py, or shutil.py: the first before line 1, and so on.
+_KILLER = """
+import os, shutil, sys, traceback
+from tfrecords import whole_files
+
+place, how, exchanges = sys.argv[1], sys.argv[2], sys.argv[3] == "exchanges"
+name, above = os.path.basename(place), os.path.dirname(place)
+if not exchanges:
+    whole_files._exchange = lambda *_: False
+
+def replace(content):
+    with whole_files.whole_folder(place) as folder:
+        for file in ("one", "two"):
+            with open(os.path.join(folder, file), "w") as out:
+                out.write(content)
+
+def content():
+    return [open(os.path.join(place, file)).read() for file in ("one", "two")]
+
+class Stop(BaseException):
+    pass
+
+def tracer(last):
+    left = last
+    def trace(frame, event, _):
+        nonlocal left
+        # An error between two lines of rmtree would be a fault of the test.
+        files = ("whole_files.py", "shutil.py")[: 1 + (how == "exit")]
+        if not frame.f_code.co_filename.endswith(files):
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                if how == "exit":
+                    os._exit(1)
+                raise Stop
+        return trace
+    return trace
+
+def run_until(last):
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    code = 2
+    try:
+        sys.settrace(tracer(last))
+        replace("new")
+        code = 0
+    except Stop:
+        code = 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.settrace(None)
+        os._exit(code)
+
+replace("old")
+seen, lines, code = set(), 0, 1
+while code == 1:
+    lines += 1
+    code = run_until(lines)
+    if how == "raise" or exchanges:
+        seen.add(tuple(content()))
+    whole_files.remove_leftovers(above)
+    found = content()
+    seen.add(tuple(found))
+    assert os.listdir(above) == [name], (lines, os.listdir(above))
+    if found[0] == "new":
+        replace("old")
+assert code == 0, code
+assert seen == {("old", "old"), ("new", "new")}, seen
+print(lines)
+"""
+
+
+@pytest.mark.parametrize("exchanges", ["exchanges", "renames"])
+@pytest.mark.parametrize("how", ["exit", "raise"])
+def test_a_writer_stopped_before_any_line_leaves_old_or_new(
+    tmp_path, how, exchanges
+):
+    """With plain renames: after `remove_leftovers`, which a restart calls."""
+    place = tmp_path / "above" / "model"
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLER, str(place), how, exchanges],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 50
+
+
+@pytest.fixture
+def events(monkeypatch):
+    """What is synced, renamed, exchanged and removed, in order."""
+    found = []
+
+    def fsync(handle, real=os.fsync):
+        found.append(("sync", os.fstat(handle).st_ino))
+        real(handle)
+
+    def note(module, name, word):
+        real = getattr(module, name)
+
+        def noted(*arguments, **keywords):
+            done = real(*arguments, **keywords)
+            found.append((word, *(os.path.basename(x) for x in arguments)))
+            return done
+
+        monkeypatch.setattr(module, name, noted)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    note(os, "rename", "rename")
+    note(os, "replace", "rename")
+    note(whole_files, "_exchange", "exchange")
+    note(shutil, "rmtree", "remove")
+    return found
+
+
+def test_what_gets_a_name_is_on_the_disk_first(tmp_path, events):
+    path = tmp_path / "model"
+    inodes = {}
+
+    def write():
+        events.clear()
+        with whole_files.whole_folder(str(path)) as folder:
+            for name in ("a", "b/c"):
+                file = pathlib.Path(folder) / name
+                file.parent.mkdir(exist_ok=True)
+                file.write_text(name)
+            for name in ("a", "b", "b/c", "."):
+                inodes[(pathlib.Path(folder) / name).stat().st_ino] = name
+            inodes[tmp_path.stat().st_ino] = "above"
+            events.clear()
+        return [
+            (word, inodes[names[0]] if word == "sync" else names[-1])
+            for word, *names in events
+        ]
+
+    found = write()
+    assert sorted(found[:4]) == [("sync", x) for x in (".", "a", "b", "b/c")]
+    assert found[4:] == [("rename", "model"), ("sync", "above")]
+    found = write()
+    assert sorted(found[:4]) == [("sync", x) for x in (".", "a", "b", "b/c")]
+    if found[4] != ("exchange", "model"):
+        pytest.skip("this file system cannot exchange names")
+    # What was replaced goes when that cannot be undone.
+    assert found[5] == ("sync", "above")
+    assert found[6][0] == "remove" and found[6][1].endswith(".tmp")
+    assert len(found) == 7
+
+
+def test_a_file_and_its_name_are_synced(tmp_path, events):
+    whole_files.write_json(str(tmp_path / "a"), {})
+    assert [event[0] for event in events] == ["sync", "rename", "sync"]
+    assert events[0][1] == (tmp_path / "a").stat().st_ino
+    assert events[2][1] == tmp_path.stat().st_ino
+
+
+def test_a_folder_is_hidden_before_it_is_removed(tmp_path, events):
+    (tmp_path / "step-1" / "weights").mkdir(parents=True)
+    whole_files.remove_folder(str(tmp_path / "step-1"))
+    assert [event[0] for event in events] == ["rename", "sync", "remove"]
+    hidden = events[0][2]
+    assert events[2][1] == hidden and not os.listdir(tmp_path)
+    # Killed within, a restart removes it.
+    (tmp_path / hidden / "weights").mkdir(parents=True)
+    whole_files.remove_leftovers(str(tmp_path), "step-")
+    assert not os.listdir(tmp_path)
+
+
+def test_folders_above_are_made_and_synced(tmp_path, events):
+    with whole_files.whole_folder(str(tmp_path / "run" / "best")):
+        synced = {event[1] for event in events if event[0] == "sync"}
+        assert {x.stat().st_ino for x in (tmp_path, tmp_path / "run")} <= synced
+    assert os.listdir(tmp_path / "run") == ["best"]
+
+
+def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path, monkeypatch):
+    def fsync(handle):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        whole_files._sync(str(tmp_path))
+
+    def broken(handle):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        with whole_files.whole_folder(str(tmp_path / "a")):
+            pass
+    assert not os.listdir(tmp_path)
+
+
+def test_a_full_disk_gives_its_advice_once(tmp_path):
+    with pytest.raises(OSError) as raised:
+        with whole_files.whole_folder(str(tmp_path / "model")) as folder:
+            with whole_files.whole_file(f"{folder}/state.json") as file:
+                fill_disk(file)
+    assert str(raised.value).count("Make room") == 1
+    assert raised.value.filename == str(tmp_path / "model")
 
 
 def test_a_link_stays_and_its_folder_is_replaced(tmp_path):
@@ -196,12 +446,17 @@ def test_the_cause_of_an_error_is_kept(tmp_path, whole):
 def test_leftovers_are_removed_by_their_own_pattern(tmp_path):
     whole_files.remove_leftovers(str(tmp_path / "nowhere"))
     digits = "0123456789abcdef"
-    gone = [f".a.txt.{digits}.tmp", f".a.{digits}.tmp"]
-    stay = ["a.tmp", ".a.tmp", f".a.{digits}.old", f".b.{digits}.tmp", digits]
+    gone = [f".a.txt.{digits}.tmp", f".a.{digits}.tmp", f".a.{digits}.old"]
+    stay = ["a", "a.tmp", ".a.tmp", f".b.{digits}.tmp", f".b.{digits}.old"]
     for name in gone + stay:
         (tmp_path / name).touch()
     whole_files.remove_leftovers(str(tmp_path), "a")
     assert sorted(os.listdir(tmp_path)) == sorted(stay)
+    # What stands under no name any more comes back.
+    whole_files.remove_leftovers(str(tmp_path), "b")
+    assert sorted(os.listdir(tmp_path)) == [".a.tmp", "a", "a.tmp", "b"]
+    for name in ("a", "b", "a.tmp", ".a.tmp"):
+        (tmp_path / name).unlink()
     # The names that writers really use are of the pattern.
     killed = tmp_path / "killed"
     with whole_files.whole_file(str(tmp_path / "file")) as file:
@@ -215,9 +470,10 @@ def test_leftovers_are_removed_by_their_own_pattern(tmp_path):
 
 def test_json_that_is_none_is_named(tmp_path):
     path = tmp_path / "state.json"
-    path.write_text("{")
-    with pytest.raises(ValueError, match="state.json is no JSON"):
-        whole_files.read_json(str(path))
+    for content in (b"{", b'{"a": "\xff"}', b"\x00"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="state.json is no JSON"):
+            whole_files.read_json(str(path))
 
 
 def test_the_digest_is_that_of_the_bytes(tmp_path):
