@@ -1,70 +1,115 @@
 """Training state <-> disk: the checkpoints of a run.
 
 A checkpoint is a model folder (see model_folders.py), with
-`optimizer.safetensors` and `state.json` beside.
+`optimizer.safetensors` and `state.json` beside. The latter has the sha256 of
+every file, itself included (see checksums.py).
 """
 
+import contextlib
 import os
-import shutil
+import re
 from collections.abc import Mapping
 
 import keras
+import numpy as np
+import tensorflow as tf
 from absl import logging
 
-from bert_tf import model_folders
+from bert_tf import checksums, model_folders
 from tfrecords import whole_files
 
 OPTIMIZER = "optimizer.safetensors"
-STATE = "state.json"
+STATE = checksums.STATE
 _PREFIX = "step-"
+# Before the name of a checkpoint that `restore_latest` could not use.
+_DAMAGED = "damaged-"
 _BEST = "best"
 
 
-def _steps(folder: str) -> list[int]:
-    """Returns the steps of whole checkpoints in a folder, oldest first."""
+def _name(step: int) -> str:
+    return f"{_PREFIX}{step:08d}"
+
+
+def _steps(folder: str, before: str = "") -> list[int]:
+    """Returns the steps of checkpoints in a folder, oldest first."""
     if not os.path.isdir(folder):
         return []
-    return sorted(
-        int(name.removeprefix(_PREFIX))
-        for name in os.listdir(folder)
-        if name.startswith(_PREFIX) and name.removeprefix(_PREFIX).isdigit()
-    )
+    pattern = re.compile(rf"{before}{_PREFIX}([0-9]{{8,}})")
+    matches = map(pattern.fullmatch, os.listdir(folder))
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def newest_step(output_dir: str) -> int:
-    """Returns the step of a run's newest checkpoint; 0 if it has none."""
+    """Returns the step of a run's newest checkpoint; 0 if it has none.
+
+    One that is damaged counts: it says that the run has begun, so that nobody
+    begins it anew over what can still be saved. `restore_latest` moves damaged
+    ones aside when it has gone back to one before; after it, this is the step
+    that it returned.
+    """
     return max(_steps(os.path.join(output_dir, "checkpoints")), default=0)
 
 
 def find(path: str) -> str:
     """Returns the model folder that `path` means.
 
+    What is missing or cut short is seen here, and changed bytes in papers;
+    changed bytes in weights are seen by who reads them (`read_tensors`), since
+    reading gigabytes twice would help nobody.
+
     Args:
       path: a model folder, or a run folder: then its best model if it keeps
-        one, else its newest checkpoint.
+        one, else its newest checkpoint that is not seen to be damaged.
 
     Raises:
+      DamagedError: a ValueError, if `path` itself, or the best, or all
+        checkpoints are damaged: which other one will do is the user's to say.
       ValueError: if there is none.
     """
+    if os.path.isfile(os.path.join(path, model_folders.WEIGHTS)):
+        checksums.check_quickly(path)
+        return path
     inside = os.path.join(path, "checkpoints")
-    candidates = [path, os.path.join(path, _BEST)]
-    candidates += [
-        os.path.join(inside, f"{_PREFIX}{step:08d}")
-        for step in reversed(_steps(inside))
-    ]
-    for candidate in candidates:
-        if os.path.isfile(os.path.join(candidate, model_folders.WEIGHTS)):
-            return candidate
+    best = os.path.join(path, _BEST)
+    try:
+        if _has_model(best):
+            return best
+    except checksums.DamagedError as error:
+        raise checksums.DamagedError(
+            f"{error} To take another, give a folder of {inside}/ itself."
+        ) from error
+    faults = []
+    for step in reversed(_steps(inside)):
+        folder = os.path.join(inside, _name(step))
+        try:
+            if _has_model(folder):
+                return folder
+        except checksums.DamagedError as error:
+            logging.warning("%s The one before is tried.", error)
+            faults.append(str(error))
+    if faults:
+        faults.append(f"{path} has no other checkpoint.")
+        raise checksums.DamagedError("\n".join(faults))
     raise ValueError(
         f"{path} holds no model: expected {model_folders.WEIGHTS} in it, or in "
         f"its checkpoints/{_PREFIX}*. Give the output_dir of a run."
     )
 
 
+def _has_model(folder: str) -> bool:
+    """Returns whether a model is there; raises DamagedError if half of one."""
+    checksums.check_quickly(folder)
+    has_weights = os.path.isfile(os.path.join(folder, model_folders.WEIGHTS))
+    if not has_weights and os.path.isfile(os.path.join(folder, STATE)):
+        raise checksums.damaged(folder, f"{model_folders.WEIGHTS} is missing")
+    return has_weights
+
+
 def step_of(folder: str) -> int:
     """Returns the updates behind a model folder; 0 if it does not say."""
-    path = os.path.join(folder, STATE)
-    return whole_files.read_json(path)["step"] if os.path.exists(path) else 0
+    if not os.path.exists(os.path.join(folder, STATE)):
+        return 0
+    return checksums.read_state(folder).get("step", 0)
 
 
 class RunCheckpoints:
@@ -77,6 +122,8 @@ class RunCheckpoints:
       keep: newest checkpoints to keep.
       description: for `model_folders.save_model`.
       vocab_file: for `model_folders.save_model`.
+      extra: name -> scalar variable of the training's state, such as a loss
+        scale. One that a checkpoint lacks keeps its value.
     """
 
     def __init__(
@@ -88,6 +135,7 @@ class RunCheckpoints:
         keep: int = 3,
         description: Mapping | None = None,
         vocab_file: str | None = None,
+        extra: Mapping[str, tf.Variable] | None = None,
     ):
         self.folder = folder
         self.model = model
@@ -95,13 +143,14 @@ class RunCheckpoints:
         self.keep = keep
         self.description = dict(description or {})
         self.vocab_file = vocab_file
+        self.extra = dict(extra or {})
         # Of this run when it was killed; a model each, so they add up.
         whole_files.remove_leftovers(folder, _PREFIX)
         whole_files.remove_leftovers(os.path.dirname(folder), _BEST)
 
     def path(self, step: int) -> str:
         """Returns the folder of the checkpoint after `step` updates."""
-        return os.path.join(self.folder, f"{_PREFIX}{step:08d}")
+        return os.path.join(self.folder, _name(step))
 
     def _slots(self) -> dict:
         """Returns the slots by name, without the model's own name in theirs.
@@ -114,7 +163,14 @@ class RunCheckpoints:
         return {name.replace(own, "/", 1): slots[name] for name in slots}
 
     def save(self, step: int) -> None:
-        """Writes one checkpoint, then removes the oldest over `keep`."""
+        """Writes one checkpoint, then removes the oldest over `keep`.
+
+        One of the same step is replaced. Nothing is removed before the new one
+        is on the disk.
+
+        Raises:
+          OSError: that names the checkpoint, as of a full disk.
+        """
         with whole_files.whole_folder(self.path(step)) as folder:
             model_folders.save_model(
                 folder,
@@ -122,42 +178,123 @@ class RunCheckpoints:
                 description=self.description,
                 vocab_file=self.vocab_file,
             )
-            slots = {n: s.numpy() for n, s in self._slots().items()}
-            model_folders.write_tensors(slots, os.path.join(folder, OPTIMIZER))
-            whole_files.write_json(
-                os.path.join(folder, STATE),
-                {
-                    "step": step,
-                    "weights_sha256": model_folders.digest(self.model),
-                },
-            )
-        for old in _steps(self.folder)[: -self.keep]:
-            shutil.rmtree(self.path(old))
+            path = os.path.join(folder, OPTIMIZER)
+            model_folders.write_tensors(self._slots(), path)
+            checksums.seal(folder, self._state(step))
+        self._remove_old(step)
+
+    def _state(self, step: int) -> dict:
+        """Returns what state.json says besides the sums of files."""
+        state = {
+            "step": step,
+            "weights_sha256": model_folders.digest(self.model),
+        }
+        if self.extra:
+            # JSON gives every float back as it was.
+            extra = sorted(self.extra.items())
+            state["extra"] = {n: x.numpy().item() for n, x in extra}
+        return state
+
+    def _remove_old(self, step: int) -> None:
+        """Removes what the checkpoint of `step`, just written, makes needless.
+
+        Checkpoints of later steps, if any, are not of this run's past: they
+        neither count nor go. Damaged ones that the run has passed go.
+        """
+        older = [old for old in _steps(self.folder) if old <= step]
+        for old in older[: -self.keep]:
+            whole_files.remove_folder(self.path(old))
+        for old in _steps(self.folder, _DAMAGED):
+            if old <= step:
+                whole_files.remove_folder(self._damaged_path(old))
 
     def restore_latest(self) -> int:
         """Loads the newest whole checkpoint; returns its step, 0 for none.
 
+        Damaged ones are named in a warning. When one before them is whole they
+        are moved aside, as `damaged-step-00001000`, so that what asks for the
+        newest step gets that of this run; a later `save` removes them.
+
         Raises:
-          ValueError: if it is of a model of another size, or its weights are
-            not those that were written.
+          ValueError: if it is of a model of another size, or all are damaged.
         """
-        steps = _steps(self.folder)
-        if not steps:
-            return 0
-        folder = self.path(steps[-1])
-        state = whole_files.read_json(os.path.join(folder, STATE))
-        model_folders.load_weights(self.model, folder)
-        found = model_folders.digest(self.model)
-        if found != state["weights_sha256"]:
-            raise ValueError(
-                f"{folder} is damaged: its weights have sha256 {found}, "
-                f"written were {state['weights_sha256']}. Remove it to go on "
-                "from the checkpoint before."
+        damaged, faults = [], []
+        for step in reversed(_steps(self.folder)):
+            try:
+                self._restore(step)
+            except checksums.DamagedError as error:
+                logging.warning("%s The one before is tried.", error)
+                damaged.append(step)
+                faults.append(str(error))
+                continue
+            for other in damaged:
+                self._set_aside(other)
+            logging.info("goes on from step %d of %s", step, self.path(step))
+            return step
+        faults += [
+            f"{self._damaged_path(step)} was damaged before."
+            for step in reversed(_steps(self.folder, _DAMAGED))
+        ]
+        if faults:
+            faults.append(
+                f"No checkpoint of {self.folder} is whole. Put a good copy of "
+                "one in its place, or remove them all to begin anew."
             )
-        path = os.path.join(folder, OPTIMIZER)
+            raise checksums.DamagedError("\n".join(faults))
+        return 0
+
+    def _restore(self, step: int) -> None:
+        """Gives model, optimizer and extra what a checkpoint holds.
+
+        Raises:
+          DamagedError: if the checkpoint is not what was written.
+          ValueError: if it is of a model of another size.
+        """
+        folder = self.path(step)
+        state = checksums.read_state(folder)
+        if state.get("step") != step:
+            raise checksums.damaged(
+                folder, f"its {STATE} is of step {state.get('step')}"
+            )
+        # Weights and slots are checked as they are read, once.
+        checksums.check_quickly(folder)
+        weights = os.path.join(folder, model_folders.WEIGHTS)
+        # All of them, whatever model.json says that a source once lacked.
         model_folders.assign(
-            self._slots(), model_folders.read_tensors(path), path
+            model_folders.weight_names(self.model),
+            model_folders.read_tensors(weights),
+            weights,
         )
-        self.optimizer.step.assign(state["step"])
-        logging.info("goes on from step %d of %s", state["step"], folder)
-        return state["step"]
+        if not checksums.is_sealed(state):
+            self._check_weights(folder, state)
+        slots = os.path.join(folder, OPTIMIZER)
+        model_folders.assign(
+            self._slots(), model_folders.read_tensors(slots), slots
+        )
+        values = state.get("extra", {})
+        for name in set(values) & set(self.extra):
+            variable = self.extra[name]
+            variable.assign(np.asarray(values[name], variable.dtype.name))
+        self.optimizer.step.assign(step)
+
+    def _check_weights(self, folder: str, state: Mapping) -> None:
+        """Checks the weights of a checkpoint from before files had sums."""
+        found = model_folders.digest(self.model)
+        if found != state.get("weights_sha256"):
+            raise checksums.damaged(
+                folder,
+                f"its weights have sha256 {found}, written was "
+                f"{state.get('weights_sha256')}",
+            )
+
+    def _damaged_path(self, step: int) -> str:
+        return os.path.join(self.folder, _DAMAGED + _name(step))
+
+    def _set_aside(self, step: int) -> None:
+        path = self._damaged_path(step)
+        # Another worker of this run may do the same.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.isdir(path):
+                whole_files.remove_folder(path)
+            whole_files.move(self.path(step), path)
+            logging.warning("%s is now %s.", self.path(step), path)

@@ -5,8 +5,11 @@ A model folder holds `model.safetensors` (weights by name), `bert_config.json`,
 """
 
 import hashlib
+import json
+import math
 import os
 import shutil
+import struct
 from collections.abc import Collection, Mapping
 
 import keras
@@ -14,12 +17,30 @@ import numpy as np
 import safetensors
 from safetensors import numpy as safetensors_numpy
 
+from bert_tf import checksums
 from tfrecords import whole_files
 
 WEIGHTS = "model.safetensors"
 CONFIG = "bert_config.json"
 DESCRIPTION = "model.json"
 VOCABULARY = "vocab.txt"
+
+# What a .safetensors file calls the types, and their bytes.
+_TYPES = {
+    "float64": ("F64", 8),
+    "int64": ("I64", 8),
+    "uint64": ("U64", 8),
+    "float32": ("F32", 4),
+    "int32": ("I32", 4),
+    "uint32": ("U32", 4),
+    "float16": ("F16", 2),
+    "bfloat16": ("BF16", 2),
+    "int16": ("I16", 2),
+    "uint16": ("U16", 2),
+    "int8": ("I8", 1),
+    "uint8": ("U8", 1),
+    "bool": ("BOOL", 1),
+}
 
 
 def weight_names(model: keras.Model) -> dict[str, keras.Variable]:
@@ -38,24 +59,77 @@ def digest(model: keras.Model) -> str:
     return sha256.hexdigest()
 
 
-def write_tensors(tensors: Mapping[str, np.ndarray], path: str) -> None:
-    """Writes arrays by name as a .safetensors file."""
-    # By hand, since a full disk kills safetensors' own writer with a panic
-    # on some file systems; bytes in memory let Python report it.
+def write_tensors(tensors: Mapping, path: str) -> None:
+    """Writes tensors by name as a .safetensors file, one after the other.
+
+    By hand, since safetensors' own writer needs two more copies of everything
+    in memory, and a full disk kills it with a panic on some file systems.
+    Format: https://github.com/huggingface/safetensors, "Format".
+
+    Args:
+      tensors: name -> array, `keras.Variable` or `tf.Variable`; of variables
+        one at a time is copied.
+      path: of the file.
+
+    Raises:
+      ValueError: that names a tensor of a type that the format does not have.
+      OSError: of a full disk, among others.
+    """
+    header = _header(tensors, path)
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
+    line = text.encode()
+    line += b" " * (-len(line) % 8)
     with open(path, "wb") as file:
-        file.write(safetensors_numpy.save(dict(tensors)))
+        file.write(struct.pack("<Q", len(line)) + line)
+        for name in header:
+            file.write(_bytes(tensors[name]))
+
+
+def _header(tensors: Mapping, path: str) -> dict[str, dict]:
+    """Returns name -> type, shape and place, in the order of the file."""
+    kinds = {}
+    for name, tensor in tensors.items():
+        kinds[name] = str(getattr(tensor.dtype, "name", tensor.dtype))
+        if kinds[name] not in _TYPES:
+            raise ValueError(
+                f"{name} is {kinds[name]}, which {path} cannot hold. Expected "
+                f"one of {', '.join(_TYPES)}."
+            )
+    # Wide types first, so that each begins at a multiple of its size.
+    header, end = {}, 0
+    for name in sorted(kinds, key=lambda name: (-_TYPES[kinds[name]][1], name)):
+        letters, size = _TYPES[kinds[name]]
+        shape = [int(length) for length in tensors[name].shape]
+        begin, end = end, end + math.prod(shape) * size
+        header[name] = {
+            "dtype": letters,
+            "shape": shape,
+            "data_offsets": [begin, end],
+        }
+    return header
+
+
+def _bytes(tensor) -> np.ndarray:
+    """Returns a tensor's bytes in the order of the file, uint8 [N]."""
+    array = tensor.numpy() if hasattr(tensor, "numpy") else tensor
+    if array.dtype.str.startswith(">"):
+        array = array.byteswap()
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def read_tensors(path: str) -> dict[str, np.ndarray]:
-    """Reads a .safetensors file.
+    """Reads a .safetensors file, which must be what state.json says of it.
 
     Raises:
-      ValueError: that names the file, if it is missing or damaged.
+      DamagedError: a ValueError that names the file, if it is missing or
+        damaged.
     """
+    folder, name = os.path.split(path)
+    checksums.check(folder, [name])
     try:
         return safetensors_numpy.load_file(path)
     except (safetensors.SafetensorError, FileNotFoundError) as error:
-        raise ValueError(
+        raise checksums.DamagedError(
             f"{path} is missing or damaged ({error}). Take another checkpoint."
         ) from error
 
@@ -79,8 +153,7 @@ def save_model(
     whole_files.write_json(os.path.join(folder, DESCRIPTION), description)
     if vocab_file:
         shutil.copyfile(vocab_file, os.path.join(folder, VOCABULARY))
-    weights = {n: w.numpy() for n, w in weight_names(model).items()}
-    write_tensors(weights, os.path.join(folder, WEIGHTS))
+    write_tensors(weight_names(model), os.path.join(folder, WEIGHTS))
 
 
 def read_description(folder: str) -> dict:

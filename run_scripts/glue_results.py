@@ -1,5 +1,6 @@
 """Model and records -> dev scores, the best model, prediction files."""
 
+import math
 import os
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,7 +10,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, evaluation, model_folders, reporting
+from bert_tf import (
+    checkpoints,
+    checksums,
+    evaluation,
+    model_folders,
+    reporting,
+)
 from bert_tf.tasks import glue
 from bert_tf.tasks import task as task_lib
 from tfrecords import batches, glue_tables, records, schema, whole_files
@@ -72,11 +79,12 @@ def make_keep_best(
 ) -> Callable[[int], None]:
     """Returns step -> None, which evaluates and keeps the best in `best/`."""
     best_dir = os.path.join(output_dir, "best")
-    start_step = checkpoints.newest_step(output_dir)
     writers: dict[str, reporting.Writer] = {}
 
     def keep_best(step: int) -> None:
         results = evaluate()
+        # Asked for only now, when the run has gone back to a whole checkpoint.
+        start_step = checkpoints.newest_step(output_dir)
         for split, values in results.items():
             if split not in writers:
                 folder = os.path.join(output_dir, "logs", split)
@@ -87,10 +95,8 @@ def make_keep_best(
             )
         # The first dev set decides: for MNLI that is the matched one.
         value = next(iter(results.values()))[run.task.best_metric]
-        state_path = os.path.join(best_dir, checkpoints.STATE)
-        if os.path.exists(state_path):
-            if value <= whole_files.read_json(state_path)["value"]:
-                return
+        if value <= best_value(best_dir):
+            return
         with whole_files.whole_folder(best_dir) as folder:
             model_folders.save_model(
                 folder,
@@ -99,12 +105,21 @@ def make_keep_best(
                 vocab_file=run.vocab_file,
             )
             state = {"step": step, "metric": run.task.best_metric}
-            whole_files.write_json(
-                os.path.join(folder, checkpoints.STATE),
-                state | {"value": value},
-            )
+            checksums.seal(folder, state | {"value": value})
 
     return keep_best
+
+
+def best_value(best_dir: str) -> float:
+    """Returns the metric of the best model so far; -inf if there is none."""
+    if not os.path.exists(best_dir):
+        return -math.inf
+    try:
+        checksums.check_quickly(best_dir)
+        return checksums.read_state(best_dir)["value"]
+    except checksums.DamagedError as error:
+        logging.warning("%s This step's model takes its place.", error)
+        return -math.inf
 
 
 def write_results(run: Run, results, step: int, output_dir: str) -> None:

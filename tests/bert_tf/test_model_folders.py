@@ -1,9 +1,14 @@
+import weakref
+
 import keras
+import ml_dtypes
 import numpy as np
 import pytest
+import safetensors.numpy
+import tensorflow as tf
 
 import bert_tf
-from bert_tf import model_folders
+from bert_tf import checksums, model_folders
 from tfrecords import whole_files
 
 
@@ -92,4 +97,96 @@ def test_the_digest_sees_one_changed_bit(model):
     before = model_folders.digest(model)
     bias = model.classification.dense.bias
     bias.assign(bias.numpy() + np.array([0, 1e-30], np.float32))
+    assert model_folders.digest(model) != before
+
+
+def test_tensors_are_written_as_the_library_does(tmp_path):
+    rng = np.random.default_rng(0)
+    tensors = {
+        name: rng.normal(size=shape).astype(np.float32)
+        for name, shape in {
+            "z/kernel": (3, 5),
+            "a/bias": (7,),
+            "größe": (),
+            "nothing": (0, 4),
+        }.items()
+    }
+    path = str(tmp_path / "a")
+    model_folders.write_tensors(tensors, path)
+    with open(path, "rb") as file:
+        assert file.read() == safetensors.numpy.save(tensors)
+    model_folders.write_tensors({}, path)
+    assert model_folders.read_tensors(path) == {}
+
+
+def test_tensors_of_every_type_come_back(tmp_path):
+    tensors = {
+        kind: np.arange(15).reshape(5, 3).astype(kind)
+        for kind in model_folders._TYPES
+        if kind != "bfloat16"
+    }
+    tensors["bfloat16"] = np.arange(3).astype(ml_dtypes.bfloat16)
+    tensors["turned"] = np.arange(6, dtype=np.float32).reshape(2, 3).T
+    tensors["big end first"] = np.arange(3, dtype=">i4")
+    variables = {
+        "tf": tf.Variable([1.0, 2.0], dtype=tf.float16),
+        "keras": keras.Variable([[3, 4]], dtype="int64"),
+        "scalar": tf.Variable(5, dtype=tf.int32),
+    }
+    path = str(tmp_path / "a")
+    model_folders.write_tensors(tensors | variables, path)
+    found = model_folders.read_tensors(path)
+    expected = tensors | {n: x.numpy() for n, x in variables.items()}
+    assert sorted(found) == sorted(expected)
+    for name, tensor in expected.items():
+        np.testing.assert_array_equal(found[name], tensor, err_msg=name)
+        assert found[name].dtype == tensor.dtype.newbyteorder("="), name
+
+
+def test_a_type_that_the_format_lacks_is_named(tmp_path):
+    path = tmp_path / "a"
+    with pytest.raises(ValueError, match="x is complex64, which .*cannot hold"):
+        model_folders.write_tensors({"x": np.zeros(2, np.complex64)}, str(path))
+    assert not path.exists()
+
+
+def test_one_tensor_at_a_time_is_copied(tmp_path):
+    copies = []
+
+    class Variable:
+        dtype, shape = "float32", (1000,)
+
+        def numpy(self):
+            # One may be left of the round before, while it is written.
+            assert sum(copy() is not None for copy in copies) <= 1
+            array = np.ones(self.shape, np.float32)
+            copies.append(weakref.ref(array))
+            return array
+
+    variables = {str(i): Variable() for i in range(8)}
+    model_folders.write_tensors(variables, str(tmp_path / "a"))
+    assert len(copies) == 8
+    assert len(model_folders.read_tensors(str(tmp_path / "a"))) == 8
+
+
+def test_changed_weights_are_named_by_who_reads_them(tmp_path, model):
+    folder = tmp_path / "model"
+    with whole_files.whole_folder(str(folder)) as aside:
+        model_folders.save_model(aside, model, description={})
+        checksums.seal(aside, {"step": 1})
+    path = folder / model_folders.WEIGHTS
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    before = model_folders.digest(model)
+    for load in (model_folders.load_weights, model_folders.load_encoder):
+        with pytest.raises(ValueError) as raised:
+            load(model, str(folder))
+        assert str(raised.value).startswith(
+            f"{folder} is damaged: model.safetensors has been changed"
+        )
+    assert model_folders.digest(model) == before
+    # A folder that nobody has sealed is read as it is.
+    (folder / checksums.STATE).unlink()
+    model_folders.load_weights(model, str(folder))
     assert model_folders.digest(model) != before
