@@ -66,19 +66,45 @@ def make_prediction_step(model: keras.Model):
 def predict(
     prediction_step, batches: Iterable[task_lib.Batch]
 ) -> dict[str, np.ndarray]:
-    """Returns every output for every example, in order.
+    """Returns every output for every example, in the records' order.
 
     Args:
       prediction_step: from `make_prediction_step`.
       batches: as `evaluation_batches` gives them; rows that only fill the
-        last batch are left out.
+        last batch are left out. Where batches carry `example_index`, as those
+        of static lengths do, it says each row's place.
 
     Returns:
-      Name to array [N, ...].
+      Name to array [N, ...]. Outputs with a number for each token [B, S, ...]
+      may differ in S over batches; they are as long as the longest batch, and
+      -inf, which no choice falls on, where their own batch was shorter.
     """
     parts: dict[str, list[np.ndarray]] = collections.defaultdict(list)
+    indices: list[np.ndarray] = []
     for batch in batches:
         is_real = batch["is_real_example"].numpy() > 0
+        if "example_index" in batch:
+            indices.append(batch["example_index"].numpy()[is_real])
         for name, output in prediction_step(batch).items():
             parts[name].append(output.numpy()[is_real])
-    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    outputs = {name: _join(arrays) for name, arrays in parts.items()}
+    if not indices:
+        return outputs
+    in_order = np.argsort(np.concatenate(indices))
+    return {name: output[in_order] for name, output in outputs.items()}
+
+
+def _join(arrays: list[np.ndarray]) -> np.ndarray:
+    """Returns [N, ...] of parts [B, ...] that may differ in dimension 1."""
+    if len({array.shape[1:] for array in arrays}) == 1:
+        return np.concatenate(arrays)
+    longest = max(array.shape[1] for array in arrays)
+    rest = arrays[0].shape[2:]
+    rows = sum(map(len, arrays))
+    joined = np.full((rows, longest, *rest), -np.inf, arrays[0].dtype)
+    begin = 0
+    for array in arrays:
+        end = begin + len(array)
+        joined[begin:end, : array.shape[1]] = array
+        begin = end
+    return joined

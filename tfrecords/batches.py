@@ -1,21 +1,20 @@
 """TFRecord shards -> batches in an order that starts anywhere.
 
-Place p of the endless stream of training examples is record
-`shuffle_e(p mod N)` of epoch e = p div N, where `shuffle_e` is a permutation
-of all N records keyed by seed and epoch. So batch k is known from k alone: a
-restart reads no record twice, keeps no shuffle buffer, and the order is
-global, not that of a window. Replicas share a batch by rows, so that it is the
-same whatever their number.
+`batch_order.py` says which records a batch is made of. Replicas share a batch
+by rows, so that it is the same whatever their number.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from tfrecords import batch_features, batch_order, record_lengths
 from tfrecords import records as records_lib
 from tfrecords import schema as schema_lib
 
-# Features that hold token ids; they index the embedding table.
-_TOKEN_IDS = ("input_word_ids", "masked_lm_ids")
+# Records of a batch that a message names.
+_NAMED = 3
 
 
 def training_batches(
@@ -30,6 +29,8 @@ def training_batches(
     first_replica: int = 0,
     local_replicas: int = 1,
     vocab_size: int | None = None,
+    bucket_lengths: Sequence[int] = (),
+    num_batches: int | None = None,
 ) -> tf.data.Dataset:
     """Returns endless batches; each epoch is a permutation of all records.
 
@@ -50,29 +51,80 @@ def training_batches(
       first_replica: number of this process's first one.
       local_replicas: of this process.
       vocab_size: if given, ids that are not below it raise an error.
+      bucket_lengths: static lengths. If given, the examples of each
+        `batch_order.WINDOW_BATCHES` batches are sorted by length, and each
+        batch is cut to the smallest that holds it, or to max_seq_length.
+        `record_lengths.choose` finds good ones.
+      num_batches: in the whole run. With it a run sees the same examples with
+        buckets as without; the dataset itself has no end.
 
     Returns:
       Parts of batches, of static shape: the schema's features [B / R, ...],
-      and `is_real_example` [B / R] float32, which is 1 here.
+      and `is_real_example` [B / R] float32, which is 1 here. With
+      `bucket_lengths` the sequence dimension is that of the global batch.
 
     Raises:
-      ValueError: if there are no records, or replicas cannot share a batch.
+      ValueError: if there are no records, replicas cannot share a batch, or a
+        bucket is longer than max_seq_length.
       tf.errors.InvalidArgumentError: in iteration, if a record is damaged or
         has ids out of range; the message names it.
     """
     _check_not_empty(records, batch_size)
     _check_replicas(batch_size, replicas, first_replica, local_replicas)
     rows = batch_size // replicas
+    order = _order(
+        records, sizes, batch_size, seed, bucket_lengths, num_batches
+    )
+
+    def find(number):
+        replica = first_replica + number % local_replicas
+        found = order.batch(number // local_replicas)
+        part = slice(replica * rows, (replica + 1) * rows)
+        return found.indices[part], found.length
+
+    source = batch_features.Source(
+        records, schema, sizes, vocab_size, bool(bucket_lengths)
+    )
 
     def part(number):
-        replica = first_replica + number % local_replicas
-        first = number // local_replicas * batch_size + replica * rows
-        places = first + tf.range(rows, dtype=tf.int64)
-        indices = _shuffled(places, len(records), seed)
-        return _read(records, schema, sizes, indices, vocab_size)
+        return batch_features.read(source, number, find, rows)[0]
 
     numbers = tf.data.Dataset.counter(start_batch * local_replicas)
     return _pipeline(numbers, part)
+
+
+def describe_batch(
+    records: records_lib.Records,
+    sizes: schema_lib.Sizes,
+    number: int,
+    *,
+    batch_size: int,
+    seed: int,
+    bucket_lengths: Sequence[int] = (),
+    num_batches: int | None = None,
+) -> str:
+    """Returns where a batch of `training_batches` comes from, for messages.
+
+    Batch 70, length 32, epochs 4 to 5 (from 1), 16 records: 'train-00000...',
+    record 5, byte 900; ...
+
+    Arguments as those of `training_batches`; `number` counts from 0.
+    """
+    order = _order(
+        records, sizes, batch_size, seed, bucket_lengths, num_batches
+    )
+    batch = order.batch(number)
+    epochs = batch.places // len(records) + 1
+    which = f"epoch {epochs.min()}"
+    if epochs.min() < epochs.max():
+        which = f"epochs {epochs.min()} to {epochs.max()}"
+    named = [records.describe(index) for index in batch.indices[:_NAMED]]
+    if batch_size > _NAMED:
+        named.append("...")
+    return (
+        f"Batch {number}, length {batch.length}, {which} (from 1), "
+        f"{batch_size} records: {'; '.join(named)}"
+    )
 
 
 def evaluation_batches(
@@ -82,21 +134,46 @@ def evaluation_batches(
     *,
     batch_size: int,
     vocab_size: int | None = None,
+    bucket_lengths: Sequence[int] = (),
 ) -> tf.data.Dataset:
     """Returns every record once, in order, in batches of one static shape.
 
     The last batch is filled with rows of zeros, whose `is_real_example` is 0.
-    Arguments, result and errors are otherwise those of `training_batches`
-    for one replica.
+    With `bucket_lengths` the longest records come first, each batch is cut to
+    the smallest length that holds it, and one feature more, `example_index`
+    [B] int32, is the record's number, by which `bert_tf.evaluation.predict`
+    puts the outputs in order. Arguments, result and errors are otherwise those
+    of `training_batches` for one replica.
     """
     _check_not_empty(records, batch_size)
     num_batches = -(-len(records) // batch_size)
+    length_of = batch_order.static_lengths(
+        bucket_lengths, sizes[batch_features.SEQUENCE]
+    )
+    by_length = np.arange(len(records))
+    lengths = np.zeros(len(records), np.int64)
+    if bucket_lengths:
+        lengths = record_lengths.read(records, sizes[batch_features.SEQUENCE])
+        by_length = np.argsort(-lengths, kind="stable")
+
+    def find(number):
+        places = number * batch_size + np.arange(batch_size)
+        indices = by_length[np.where(places < len(records), places, 0)]
+        longest = lengths[indices[0]]
+        return indices, batch_order.round_up(longest, length_of)
+
+    source = batch_features.Source(
+        records, schema, sizes, vocab_size, bool(bucket_lengths)
+    )
 
     def batch(number):
+        features, indices = batch_features.read(
+            source, number, find, batch_size
+        )
+        if bucket_lengths:
+            features["example_index"] = tf.cast(indices, tf.int32)
         places = number * batch_size + tf.range(batch_size, dtype=tf.int64)
         is_real = places < len(records)
-        indices = tf.where(is_real, places, 0)
-        features = _read(records, schema, sizes, indices, vocab_size)
         return {
             name: tf.where(
                 tf.reshape(is_real, [-1] + [1] * (value.shape.rank - 1)),
@@ -107,6 +184,21 @@ def evaluation_batches(
         }
 
     return _pipeline(tf.data.Dataset.range(num_batches), batch)
+
+
+def _order(records, sizes, batch_size, seed, bucket_lengths, num_batches):
+    lengths = None
+    if bucket_lengths:
+        lengths = record_lengths.read(records, sizes[batch_features.SEQUENCE])
+    return batch_order.TrainingOrder(
+        len(records),
+        batch_size=batch_size,
+        seed=seed,
+        max_seq_length=sizes[batch_features.SEQUENCE],
+        lengths=lengths,
+        bucket_lengths=bucket_lengths,
+        num_batches=num_batches,
+    )
 
 
 def _check_not_empty(records, batch_size):
@@ -143,68 +235,3 @@ def _pipeline(numbers, batch):
         tf.data.experimental.AutoShardPolicy.OFF
     )
     return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
-
-
-def _shuffled(places, num_records, seed):
-    """Returns [B] int64: the record at each place of the endless stream."""
-    epochs = places // num_records
-    seeds = tf.stack(
-        [tf.zeros_like(epochs), tf.fill(epochs.shape, np.int64(seed)), epochs],
-        axis=-1,
-    )  # [B, 3]
-    # The op under tf.random.experimental.index_shuffle, whose wrapper pads
-    # [B, 2] seeds along the wrong axis in TF 2.20 and takes 4 rounds: with
-    # small seeds those leave long runs nearly in order. 16 rounds do not.
-    return tf.raw_ops.RandomIndexShuffle(
-        index=places % num_records,
-        seed=seeds,
-        max_index=np.int64(num_records - 1),
-        rounds=16,
-    )
-
-
-def _read(records, schema, sizes, indices, vocab_size):
-    """Reads, parses and checks the records at `indices` [B]."""
-
-    def get(indices):
-        return np.array(records.get(indices), dtype=object)
-
-    serialized = tf.numpy_function(get, [indices], tf.string)
-    serialized.set_shape(indices.shape)
-    features = schema_lib.parse(serialized, schema, sizes, records.legacy_names)
-    if vocab_size is not None:
-        features = _check_ids(records, features, indices, vocab_size)
-    features["is_real_example"] = tf.ones(
-        indices.shape, schema_lib.IS_REAL_EXAMPLE.dtype
-    )
-    return features
-
-
-def _check_ids(records, features, indices, vocab_size):
-    """Returns the features, behind a check of all their token ids."""
-
-    def fail(name, ids, indices):
-        row, place = np.argwhere((ids < 0) | (ids >= vocab_size))[0]
-        raise ValueError(
-            f"Id {ids[row, place]} in {name.decode()!r} of "
-            f"{records.describe(int(indices[row]))} is not below "
-            f"vocab_size {vocab_size}. Use the vocabulary and the "
-            "bert_config.json that the records were made for."
-        )
-
-    checks = []
-    for name in _TOKEN_IDS:
-        if name in features:
-            ids = features[name]
-            is_wrong = tf.reduce_any((ids < 0) | (ids >= vocab_size))
-            checks.append(
-                tf.cond(
-                    is_wrong,
-                    lambda name=name, ids=ids: tf.numpy_function(
-                        fail, [name, ids, indices], tf.bool
-                    ),
-                    lambda: tf.constant(True),
-                )
-            )
-    with tf.control_dependencies(checks):
-        return {name: tf.identity(value) for name, value in features.items()}

@@ -5,7 +5,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -100,6 +100,8 @@ class Records:
     Attributes:
       paths: the shards.
       manifest: what the folder says of itself; None for foreign files.
+      first: [shards + 1] int64, number of each shard's first record; then of
+        all records.
       legacy_names: whether features have the names of google-research/bert.
     """
 
@@ -107,8 +109,7 @@ class Records:
         self.paths = list(paths)
         self.manifest = manifest
         self._shards = [shards.Shard(path) for path in self.paths]
-        # Number of the first record of each shard; then of all of them.
-        self._first = np.cumsum([0] + [len(shard) for shard in self._shards])
+        self.first = np.cumsum([0] + [len(shard) for shard in self._shards])
         self.legacy_names = False
         if manifest is None and len(self):
             names = self._features(0)
@@ -155,17 +156,24 @@ class Records:
         return cls(paths, manifest)
 
     def __len__(self) -> int:
-        return int(self._first[-1])
+        return int(self.first[-1])
 
-    def _locate(self, index: int) -> tuple[shards.Shard, int]:
-        if not 0 <= index < len(self):
-            raise ValueError(f"Record {index} of {len(self)} does not exist.")
-        shard = int(np.searchsorted(self._first, index, side="right")) - 1
-        return self._shards[shard], index - int(self._first[shard])
+    def _locate(self, indices) -> Iterator[tuple[shards.Shard, int]]:
+        """Returns shard and number in the shard of each record."""
+        indices = np.asarray(indices, np.int64)
+        wrong = indices[(indices < 0) | (indices >= len(self))]
+        if wrong.size:
+            raise ValueError(
+                f"Record {wrong[0]} of {len(self)} does not exist."
+            )
+        found = np.searchsorted(self.first, indices, side="right") - 1
+        numbers = indices - self.first[found]
+        found = [self._shards[shard] for shard in found.tolist()]
+        return zip(found, numbers.tolist(), strict=True)
 
     def describe(self, index: int) -> str:
         """Returns shard, number in the shard and byte of a record."""
-        shard, record = self._locate(index)
+        ((shard, record),) = self._locate([index])
         return shard.describe(record)
 
     def get(self, indices: np.ndarray) -> list[bytes]:
@@ -177,8 +185,7 @@ class Records:
         Raises:
           ValueError: naming shard, record and byte, if one is damaged.
         """
-        places = (self._locate(int(index)) for index in indices)
-        return [shard.read(record) for shard, record in places]
+        return [shard.read(record) for shard, record in self._locate(indices)]
 
     def _features(self, index: int) -> dict[str, int]:
         """Returns name to number of values in one record."""

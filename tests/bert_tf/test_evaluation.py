@@ -74,6 +74,53 @@ def test_predictions_are_of_real_rows_in_order(model, tiny_config, make_batch):
         np.testing.assert_allclose(array, whole[name], atol=1e-5)
 
 
+def test_rows_of_many_lengths_come_back_in_order(
+    model, tiny_config, make_batch
+):
+    examples = make_batch(tiny_config, rows=7, tokens=12, seed=3)
+    step = evaluation.make_prediction_step(model)
+    whole = evaluation.predict(step, batches_of(examples, 7))
+    lengths = examples["input_mask"].sum(1)
+    order = np.argsort(-lengths, kind="stable")
+    assert order.tolist() != list(range(7))
+    examples["example_index"] = np.arange(7, dtype=np.int32)
+    in_order = {name: array[order] for name, array in examples.items()}
+
+    def buckets():
+        for batch in batches_of(in_order, 2):
+            length = int(batch["input_mask"].numpy().sum(1).max())
+            yield {
+                name: value[:, :length] if name.startswith("input_") else value
+                for name, value in batch.items()
+            }
+
+    assert len({batch["input_mask"].shape[1] for batch in buckets()}) > 1
+    for name, array in evaluation.predict(step, buckets()).items():
+        np.testing.assert_allclose(array, whole[name], atol=1e-5)
+
+
+def test_outputs_of_many_lengths_are_filled():
+    def step(batch):
+        return {"logits": batch["x"], "states": batch["x"][..., None]}
+
+    batches = [
+        {
+            "x": tf.fill([2, length], float(length)),
+            "is_real_example": tf.constant([1.0, is_real]),
+            "example_index": tf.constant(indices),
+        }
+        for length, is_real, indices in (
+            (3, 1.0, [2, 0]),
+            (1, 0.0, [1, 0]),
+        )
+    ]
+    found = evaluation.predict(step, batches)
+    none = -np.inf
+    expected = [[3, 3, 3], [1, none, none], [3, 3, 3]]
+    np.testing.assert_array_equal(found["logits"], expected)
+    assert found["states"].shape == (3, 3, 1)
+
+
 def test_no_example_is_refused(model):
     step = evaluation.make_evaluation_step(pretraining.TASK, model)
     with pytest.raises(ValueError, match="the records hold no example"):

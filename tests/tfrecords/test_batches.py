@@ -18,6 +18,27 @@ def ten(tmp_path, samples):
     return records.Records.open(str(tmp_path))
 
 
+@pytest.fixture
+def thirty(tmp_path, samples):
+    """Thirty records of 1 to 8 tokens, each full of its number."""
+    return write_rows(str(tmp_path / "rows"), samples)
+
+
+def length_of(number):
+    return 1 + number * 7 % 8
+
+
+def write_rows(path, samples):
+    rows = []
+    for number in range(30):
+        mask = (np.arange(8) < length_of(number)).astype(int)
+        row = samples.example(number)
+        row |= {"input_word_ids": number * mask, "input_mask": mask}
+        rows.append(schema.serialize(row, schema.PRETRAINING, SIZES))
+    records.write_shard(path, rows)
+    return records.Records.open(path)
+
+
 def training(found, **changes):
     arguments = {"batch_size": 4, "seed": 7} | changes
     return batches.training_batches(
@@ -101,20 +122,6 @@ def test_replicas_that_cannot_share_are_named(ten):
         training(ten, replicas=2, first_replica=1, local_replicas=2)
 
 
-def test_orders_look_random_for_small_seeds():
-    # The op's own four rounds fail this: see the comment in batches.py.
-    place = tf.range(1000, dtype=tf.int64)
-    near, correlations = 0, []
-    for epoch in range(20):
-        order = batches._shuffled(place + 1000 * epoch, 1000, 3).numpy()
-        assert len(set(order)) == 1000
-        near += (np.abs(np.diff(order)) < 10).sum()
-        correlations.append(np.corrcoef(place, order)[0, 1])
-    # 20,000 neighbours, each near with a chance of about 0.018.
-    assert 250 < near < 470
-    assert np.abs(correlations).max() < 5 / 1000**0.5
-
-
 def test_starting_far_out_takes_no_time(ten):
     assert len(numbers_of(training(ten, start_batch=10**12), 1)) == 4
 
@@ -186,3 +193,107 @@ def test_no_records_and_no_batch_size_are_named(tmp_path, ten, samples):
         training(records.Records.open(str(tmp_path / "empty")))
     with pytest.raises(ValueError, match="batch_size=0 should be 1 or more"):
         training(ten, batch_size=0)
+
+
+def test_buckets_cut_rows_and_keep_what_belongs_to_them(thirty, samples):
+    dataset = training(thirty, bucket_lengths=(2, 4), vocab_size=30)
+    spec = dataset.element_spec
+    assert spec["input_word_ids"].shape.as_list() == [4, None]
+    assert spec["masked_lm_ids"].shape == (4, 2)
+    lengths = set()
+    for batch in itertools.islice(dataset.as_numpy_iterator(), 128):
+        length = batch["input_mask"].shape[1]
+        lengths.add(length)
+        numbers = batch["input_word_ids"][:, 0]
+        longest = max(map(length_of, numbers))
+        assert length == min(n for n in (2, 4, 8) if n >= longest)
+        for row, number in enumerate(numbers):
+            expected = samples.example(number)
+            tokens = batch["input_word_ids"][row, : length_of(number)]
+            assert set(tokens) == {number}
+            assert batch["input_mask"][row].sum() == length_of(number)
+            assert batch["input_type_ids"].shape == (4, length)
+            for name in ("masked_lm_ids", "next_sentence_labels"):
+                np.testing.assert_array_equal(batch[name][row], expected[name])
+    assert lengths == {2, 4, 8}
+
+
+def test_buckets_show_what_the_run_shows_without(thirty):
+    # 105 batches are 14 epochs, and not a whole number of windows.
+    plain = numbers_of(training(thirty), 105)
+    found = numbers_of(
+        training(thirty, bucket_lengths=(4,), num_batches=105), 105
+    )
+    assert sorted(found) == sorted(plain)
+    assert found.tolist() != plain.tolist()
+
+
+@pytest.mark.parametrize("start", [1, 63, 64, 103])
+def test_buckets_start_anywhere(thirty, start):
+    settings = {"bucket_lengths": (2, 4, 6), "num_batches": 105}
+    skipped = numbers_of(training(thirty, **settings), 105)[4 * start :]
+    started = training(thirty, start_batch=start, **settings)
+    assert numbers_of(started, 105 - start).tolist() == skipped.tolist()
+
+
+def test_replicas_share_a_batch_of_one_length(thirty):
+    settings = {"bucket_lengths": (2, 4), "batch_size": 4}
+    whole = training(thirty, **settings).as_numpy_iterator()
+    parts = [
+        training(
+            thirty,
+            replicas=4,
+            first_replica=first,
+            local_replicas=2,
+            **settings,
+        ).as_numpy_iterator()
+        for first in (0, 2)
+    ]
+    for batch in itertools.islice(whole, 70):
+        found = [next(part) for part in parts for _ in range(2)]
+        for name, array in batch.items():
+            together = np.concatenate([part[name] for part in found])
+            np.testing.assert_array_equal(together, array, name)
+
+
+def test_a_bucket_that_is_too_long_is_named(thirty):
+    with pytest.raises(ValueError, match=r"bucket_lengths=\[9\] .* 8"):
+        training(thirty, bucket_lengths=(4, 9))
+
+
+def test_a_batch_is_described_as_it_is_read(thirty):
+    settings = {"bucket_lengths": (2, 4), "num_batches": 105}
+    numbers = numbers_of(training(thirty, start_batch=7, **settings), 1)
+    length = max(map(length_of, numbers))
+    length = min(n for n in (2, 4, 8) if n >= length)
+    found = batches.describe_batch(
+        thirty, SIZES, 7, batch_size=4, seed=7, **settings
+    )
+    assert found.startswith(f"Batch 7, length {length}, epoch")
+    for number in numbers[:3]:
+        assert thirty.describe(number) in found
+    assert found.endswith("; ...") and found.count("record ") == 3
+
+
+def test_a_batch_of_two_epochs_is_described(ten):
+    found = batches.describe_batch(ten, SIZES, 2, batch_size=4, seed=7)
+    assert found.startswith("Batch 2, length 8, epochs 1 to 2 (from 1), 4 ")
+
+
+def test_evaluation_in_buckets_has_every_record_once(thirty):
+    dataset = batches.evaluation_batches(
+        thirty, schema.PRETRAINING, SIZES, batch_size=7, bucket_lengths=(2, 4)
+    )
+    found = list(dataset.as_numpy_iterator())
+    lengths = [batch["input_mask"].shape[1] for batch in found]
+    assert lengths == [8, 8, 8, 4, 2]
+    for batch in found:
+        for row, number in enumerate(batch["example_index"]):
+            is_real = batch["is_real_example"][row]
+            assert is_real or not any(batch[n][row].any() for n in batch)
+            assert batch["input_word_ids"][row, 0] == number
+            assert batch["input_mask"][row].sum() == is_real * length_of(number)
+    is_real = np.concatenate([batch["is_real_example"] for batch in found])
+    assert is_real.tolist() == [1] * 30 + [0] * 5
+    indices = np.concatenate([batch["example_index"] for batch in found])
+    assert sorted(indices[:30]) == list(range(30))

@@ -1,0 +1,149 @@
+"""Records -> number of tokens of each, and static lengths that suit them."""
+
+import functools
+import os
+import time
+import zipfile
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+from tqdm import tqdm
+
+from tfrecords import records as records_lib
+from tfrecords import schema as schema_lib
+from tfrecords import whole_files
+
+_FEATURES = {"input_mask": schema_lib.ENCODER_INPUTS["input_mask"]}
+_RECORDS_AT_ONCE = 8192
+_SECONDS_WITHOUT_BAR = 3
+
+
+# Evaluation asks again for each time that it runs.
+@functools.lru_cache(8)
+def read(records: records_lib.Records, max_seq_length: int) -> np.ndarray:
+    """Returns how many places of each record hold tokens.
+
+    They are read from the records once, and kept in `<shard>.lengths` beside
+    each shard if its folder can be written to.
+
+    Args:
+      records: where the examples lie.
+      max_seq_length: places in each record.
+
+    Returns:
+      [N] int32: place of the last token, plus one.
+
+    Raises:
+      ValueError: if a record is damaged.
+    """
+    started = time.monotonic()
+    lengths, num_read = [np.zeros(0, np.int32)], 0
+    with tqdm(
+        total=len(records),
+        desc="lengths of records",
+        delay=_SECONDS_WITHOUT_BAR,
+        disable=None,
+    ) as bar:
+        for shard, path in enumerate(records.paths):
+            first, end = records.first[shard : shard + 2]
+            found = _load(records, shard)
+            if found is None:
+                num_read += end - first
+                found = _parse(
+                    records, max_seq_length, np.arange(first, end), bar
+                )
+                _keep(path, found, _digest(records, shard))
+            else:
+                bar.update(len(found))
+            lengths.append(found)
+    if num_read:
+        logging.info(
+            "lengths of %d records read in %.1f s",
+            num_read,
+            time.monotonic() - started,
+        )
+    found = np.concatenate(lengths)
+    found.setflags(write=False)  # It is shared.
+    return found
+
+
+def _parse(records, max_seq_length, indices, bar):
+    sizes = {"max_seq_length": max_seq_length}
+    lengths = np.zeros(len(indices), np.int32)
+    for begin in range(0, len(indices), _RECORDS_AT_ONCE):
+        rows = slice(begin, begin + _RECORDS_AT_ONCE)
+        serialized = tf.constant(records.get(indices[rows]))
+        is_token = schema_lib.parse(serialized, _FEATURES, sizes)["input_mask"]
+        is_token = is_token.numpy() != 0  # [B, S]
+        places = np.arange(1, is_token.shape[1] + 1)
+        lengths[rows] = (is_token * places).max(axis=1)
+        bar.update(len(is_token))
+    return lengths
+
+
+def _digest(records, shard):
+    """Returns what another shard under the same name would not have."""
+    if records.manifest:
+        return records.manifest.shards[shard].sha256
+    status = os.stat(records.paths[shard])
+    return f"{status.st_size} bytes, {status.st_mtime_ns}"
+
+
+def _load(records, shard):
+    """Returns the lengths kept beside a shard; None if they are not its."""
+    try:
+        with np.load(f"{records.paths[shard]}.lengths") as kept:
+            lengths, digest = kept["lengths"], str(kept["digest"])
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+        return None
+    first, end = records.first[shard : shard + 2]
+    is_its = digest == _digest(records, shard) and len(lengths) == end - first
+    return lengths if is_its else None
+
+
+def _keep(path, lengths, digest):
+    try:
+        with whole_files.whole_file(f"{path}.lengths", "wb") as file:
+            np.savez(file, lengths=lengths, digest=digest)
+    except OSError as error:
+        # A folder of someone else's: they are read anew each time.
+        logging.info("%s.lengths is not kept: %s", path, error.strerror)
+
+
+def choose(
+    lengths: np.ndarray, max_seq_length: int, count: int = 6, multiple: int = 4
+) -> tuple[int, ...]:
+    """Returns the static lengths that pad these records least.
+
+    Args:
+      lengths: [N] tokens of each record.
+      max_seq_length: none is longer.
+      count: of lengths, at most; a step is compiled for each.
+      multiple: each is a multiple of it, or `max_seq_length` itself.
+
+    Returns:
+      Ascending; the last holds the longest record.
+    """
+    allowed = np.arange(multiple, max_seq_length + multiple, multiple)
+    allowed[-1] = max_seq_length
+    allowed = allowed[: np.searchsorted(allowed, lengths.max()) + 1]
+    # Records that each of them holds; those between two take the longer.
+    held = np.searchsorted(np.sort(lengths), allowed, side="right")
+    # cost[j]: padded tokens of the records that allowed[j] holds, when it and
+    # up to k shorter lengths are chosen; before[k][j] is the next shorter.
+    cost, before = held * allowed, []
+    between = (held - held[:, None]) * allowed  # [shorter, longer]
+    is_shorter = np.tri(len(allowed), k=-1, dtype=bool).T
+    for _ in range(count - 1):
+        costs = np.where(is_shorter, cost[:, None] + between, cost.max() + 1)
+        is_less = costs.min(axis=0) < cost
+        before.append(np.where(is_less, costs.argmin(axis=0), -1))
+        cost = np.where(is_less, costs.min(axis=0), cost)
+    place = len(allowed) - 1
+    chosen = [place]
+    for shorter in reversed(before):
+        if shorter[place] >= 0:
+            place = shorter[place]
+            chosen.append(place)
+    return tuple(int(allowed[place]) for place in reversed(chosen))
