@@ -65,17 +65,20 @@ def run_groups(
     """
     found, failures = [], []
     for group in turns.groups(names, values.at_once):
-        workers = {}
+        workers = {
+            name: turns.Worker(name, setting, options if name == OURS else None)
+            for name in [*group, *PRODUCTS]
+        }
         try:
-            for name in [*group, *PRODUCTS]:
-                mine = (options or {}) if name == OURS else {}
+            for name in list(workers):
                 try:
-                    workers[name] = turns.Worker(name, setting, mine)
+                    workers[name].wait()
                 except RuntimeError as error:
                     if name == OURS:
                         raise
                     logging.warning("left out: %s", error)
                     failures.append(str(error).partition("\n")[0])
+                    workers.pop(name).stop()
             num_steps = {
                 name: workers[name].ask(given)
                 for name, given in (batches or {}).items()

@@ -131,10 +131,11 @@ def measure_all(wanted: list[work.Setting]) -> list[dict]:
         name: turns.Worker(name, wanted[0])
         for name in (comparison.OURS, *comparison.PRODUCTS)
     }
-    num_parameters = workers[comparison.OURS].num_parameters
     limits = (FLAGS.max_seconds, FLAGS.max_gigabytes)
     cells = []
     try:
+        _wait(workers)
+        num_parameters = workers[comparison.OURS].num_parameters
         for setting in wanted:
             rate = measure_product(workers)
             why = reason_to_leave_out(setting, num_parameters, rate, limits)
@@ -151,6 +152,17 @@ def measure_all(wanted: list[work.Setting]) -> list[dict]:
         for worker in workers.values():
             worker.stop()
     return cells
+
+
+def _wait(workers):
+    """Leaves out a library that is not installed."""
+    for name in list(workers):
+        try:
+            workers[name].wait()
+        except RuntimeError:
+            if name != "product_torch":
+                raise
+            workers.pop(name).stop()
 
 
 def format_table(cells: list[dict]) -> str:

@@ -30,13 +30,15 @@ _MOST_STEPS = 1000
 class Worker:
     """A process that does steps of one implementation when asked.
 
+    It starts at once, and is ready after `wait`.
+
     Args:
       name: a key of `peers.PEERS`.
       setting: what it does.
       options: keywords for its `make`.
 
     Attributes:
-      num_parameters: weights that it trains.
+      num_parameters: weights that it trains; known after `wait`.
     """
 
     def __init__(self, name: str, setting: work.Setting, options=None):
@@ -52,7 +54,16 @@ class Worker:
             env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
         )
         end.close()
-        self.num_parameters = self.ask((name, setting, options or {}))
+        self._pipe.send((name, setting, options or {}))
+        self.num_parameters = None
+
+    def wait(self) -> None:
+        """Returns when the model is built.
+
+        Raises:
+          RuntimeError: as by `ask`.
+        """
+        self.num_parameters = self._receive()
 
     def ask(self, question):
         """Returns the answer of the process.
@@ -62,8 +73,14 @@ class Worker:
         """
         try:
             self._pipe.send(question)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # What it says about that is read next.
+        return self._receive()
+
+    def _receive(self):
+        try:
             answer = self._pipe.recv()
-        except (EOFError, BrokenPipeError, ConnectionResetError):
+        except (EOFError, ConnectionResetError):
             answer = None
         if answer is None or isinstance(answer, Exception):
             code = self._process.wait()

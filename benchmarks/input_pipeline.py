@@ -1,0 +1,264 @@
+r"""Generated records -> seconds to the first batch, examples/s of reading.
+
+    python -m benchmarks.input_pipeline --num_records=4000000 \
+      --json=input_pipeline.json
+
+Restart: `num_records` small records in shards; a fresh process opens them and
+makes the first batch, at example 10 and at example 10^8 of the endless stream,
+without static lengths and with them. Importing TensorFlow is not counted.
+
+Reading: pre-training records of 128 tokens, in the page cache, through
+`batches.training_batches`, by wall clock and by CPU time of all threads; beside
+it the two parts of the work alone, getting the bytes and parsing them.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import statistics
+import tempfile
+import time
+
+import numpy as np
+from absl import flags, logging
+
+from run_scripts import common_flags
+from tfrecords import batches, record_lengths, records, schema, whole_files
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_integer(
+    "num_records",
+    1_000_000,
+    "Small records to start on.",
+    lower_bound=1,
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "num_shards", 8, "Files to put them in.", lower_bound=1, flag_values=FLAGS
+)
+flags.DEFINE_list(
+    "examples",
+    ["10", "100000000"],
+    "Places in the endless stream to start at.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_list(
+    "batch_sizes", ["32", "256"], "Sizes of a batch.", flag_values=FLAGS
+)
+flags.DEFINE_integer(
+    "num_rounds", 3, "Rounds to time.", lower_bound=1, flag_values=FLAGS
+)
+flags.DEFINE_float(
+    "seconds",
+    3.0,
+    "How long to read in each round.",
+    lower_bound=0,
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "json", "", "File for all figures of all rounds.", flag_values=FLAGS
+)
+
+_SMALL = {"max_seq_length": 8, "max_predictions_per_seq": 1}
+_LARGE = {"max_seq_length": 128, "max_predictions_per_seq": 20}
+_VOCAB_SIZE = 30522
+_BUCKETS = (4, 8)
+_LARGE_RECORDS = 20_000
+# Records that differ; the others are copies.
+_DIFFERENT = 1000
+
+
+def make_examples(schema_name: str, sizes: schema.Sizes) -> list[bytes]:
+    """Returns serialised examples of random ids and lengths."""
+    rng = np.random.default_rng(0)
+    features, examples = schema.SCHEMAS[schema_name], []
+    for _ in range(_DIFFERENT):
+        example = {}
+        for name, feature in features.items():
+            shape = schema.shape_of(feature, sizes)
+            high = _VOCAB_SIZE if name.endswith("_ids") else 2
+            high = 2 if name in ("input_type_ids", "label_ids") else high
+            example[name] = rng.integers(0, high, shape)
+            if not feature.dtype.is_integer:
+                example[name] = example[name].astype(np.float32)
+        length = rng.integers(1, sizes["max_seq_length"] + 1)
+        example["input_mask"] = (
+            np.arange(sizes["max_seq_length"]) < length
+        ).astype(int)
+        examples.append(schema.serialize(example, features, sizes))
+    return examples
+
+
+def write_records(
+    folder: str, schema_name: str, sizes: schema.Sizes, count: int, shards: int
+) -> None:
+    """Writes a folder of records, copies of a thousand."""
+    examples = make_examples(schema_name, sizes)
+    ends = np.linspace(0, count, shards + 1).astype(int).tolist()
+    written = [
+        records.write_shard(
+            os.path.join(folder, records.shard_name("train", shard, shards)),
+            (examples[i % _DIFFERENT] for i in range(*ends[shard : shard + 2])),
+        )
+        for shard in range(shards)
+    ]
+    records.Manifest(
+        schema_name=schema_name,
+        sizes=dict(sizes),
+        flags={},
+        vocabulary={"size": _VOCAB_SIZE},
+        statistics={},
+        shards=written,
+    ).write(folder)
+
+
+def start(folder: str, example: int, bucket_lengths, pipe) -> None:
+    """Sends seconds from opening a folder to its first batch."""
+    import tensorflow as tf
+
+    tf.constant(0)  # The runtime starts with its first tensor.
+    begin = time.perf_counter()
+    opened = records.Records.open(folder)
+    dataset = batches.training_batches(
+        opened,
+        schema.SCHEMAS[opened.manifest.schema_name],
+        opened.manifest.sizes,
+        batch_size=32,
+        seed=1,
+        start_batch=example // 32,
+        bucket_lengths=bucket_lengths,
+    )
+    next(iter(dataset))
+    pipe.send(time.perf_counter() - begin)
+
+
+def time_start(folder: str, example: int, bucket_lengths=()) -> float:
+    """Returns the seconds of `start` in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    pipe, end = context.Pipe()
+    process = context.Process(
+        target=start, args=(folder, example, bucket_lengths, end)
+    )
+    process.start()
+    end.close()  # A process that fails ends the wait.
+    seconds = pipe.recv()
+    process.join()
+    return seconds
+
+
+def time_reading(step, num_examples: int, seconds: float) -> tuple:
+    """Returns examples/s of a step, by wall clock and by CPU time."""
+    for _ in range(5):
+        step()
+    count, begin, cpu = 0, time.perf_counter(), time.process_time()
+    while not count or time.perf_counter() - begin < seconds:
+        step()
+        count += num_examples
+    wall = time.perf_counter() - begin
+    return count / wall, count / (time.process_time() - cpu)
+
+
+def reading_steps(opened: records.Records, batch_size: int) -> dict:
+    """Returns name -> function that handles one batch."""
+    import tensorflow as tf
+
+    features = schema.SCHEMAS[opened.manifest.schema_name]
+    sizes = opened.manifest.sizes
+    arguments = {"batch_size": batch_size, "seed": 1}
+    arguments["vocab_size"] = _VOCAB_SIZE
+    plain = iter(batches.training_batches(opened, features, sizes, **arguments))
+    lengths = record_lengths.read(opened, sizes["max_seq_length"])
+    chosen = record_lengths.choose(lengths, sizes["max_seq_length"])
+    buckets = iter(
+        batches.training_batches(
+            opened, features, sizes, bucket_lengths=chosen, **arguments
+        )
+    )
+    rng = np.random.default_rng(2)
+    serialized = tf.constant(opened.get(np.arange(batch_size)))
+    parse = tf.function(lambda x: schema.parse(x, features, sizes))
+    return {
+        "batches": lambda: next(plain),
+        "batches, static lengths": lambda: next(buckets),
+        "getting bytes alone": lambda: opened.get(
+            rng.integers(0, len(opened), batch_size)
+        ),
+        "parsing alone": lambda: parse(serialized),
+    }
+
+
+def time_restarts() -> dict[str, list[float]]:
+    """Returns name -> seconds to the first batch in each round."""
+    times: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        write_records(
+            folder,
+            "classification",
+            _SMALL,
+            FLAGS.num_records,
+            FLAGS.num_shards,
+        )
+        num_bytes = sum(
+            shard.num_bytes for shard in records.Manifest.read(folder).shards
+        )
+        logging.info(
+            "%d records of %.0f bytes in %d shards",
+            FLAGS.num_records,
+            num_bytes / FLAGS.num_records,
+            FLAGS.num_shards,
+        )
+        name = "static lengths, the very first start"
+        times[name] = [time_start(folder, 0, _BUCKETS)]
+        for number in range(FLAGS.num_rounds):
+            for kind, buckets in (("", ()), (", static lengths", _BUCKETS)):
+                for example in FLAGS.examples:
+                    seconds = time_start(folder, int(example), buckets)
+                    name = f"at example {example}{kind}"
+                    times.setdefault(name, []).append(seconds)
+            logging.info("round %d of %d", number + 1, FLAGS.num_rounds)
+    return times
+
+
+def time_readings() -> dict[str, list[tuple]]:
+    """Returns name -> examples/s, wall and CPU, of each round."""
+    rates: dict[str, list[tuple]] = {}
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        write_records(folder, "pretraining", _LARGE, _LARGE_RECORDS, 4)
+        opened = records.Records.open(folder)
+        for size in map(int, FLAGS.batch_sizes):
+            steps = reading_steps(opened, size)
+            for _ in range(FLAGS.num_rounds):
+                for name, step in steps.items():
+                    rate = time_reading(step, size, FLAGS.seconds)
+                    rates.setdefault(f"{name}, {size}", []).append(rate)
+    return rates
+
+
+def show(restarts: dict, rates: dict) -> None:
+    """Prints medians over rounds."""
+    print(f"{'to the first batch':40s} seconds, median (range)")
+    for name, times in restarts.items():
+        print(
+            f"{name:40s} {statistics.median(times):7.2f} "
+            f"({min(times):.2f} to {max(times):.2f})"
+        )
+    print(f"\n{'reading, batch size':40s} examples/s   per CPU second")
+    for name, rounds in rates.items():
+        wall, cpu = map(statistics.median, zip(*rounds, strict=True))
+        print(f"{name:40s} {wall:10.0f} {cpu:16.0f}")
+
+
+def main(argv: list[str]) -> None:
+    """Times restarts and reading as the flags say."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    restarts, rates = time_restarts(), time_readings()
+    show(restarts, rates)
+    if FLAGS.json:
+        whole_files.write_json(
+            FLAGS.json, {"seconds": restarts, "examples_per_second": rates}
+        )
+
+
+if __name__ == "__main__":
+    common_flags.run(main)

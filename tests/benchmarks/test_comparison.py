@@ -1,0 +1,121 @@
+"""Tables and their JSON; and one real run of ours, as small as can be."""
+
+import json
+
+import pytest
+
+from benchmarks import (
+    comparison,
+    inference,
+    settings,
+    train_step,
+    turns,
+    work,
+)
+from benchmarks.peers import products
+
+
+def times(*seconds):
+    return turns.Times(list(seconds), 11.0, 9.0, 2_000_000, 5)
+
+
+@pytest.fixture
+def wanted():
+    (found,) = settings.combinations(
+        "tiny", ["fine_tuning"], [32], [4], ["float32"], is_training=True
+    )
+    return found
+
+
+@pytest.fixture
+def found():
+    """Two groups: ours with one peer, ours with another."""
+    product = products.FLOPS / 1e9  # Seconds at 1 GFLOP/s.
+    return [
+        {
+            "ours": times(1.0, 2.0),
+            "a": times(2.0, 2.0),
+            "product_tensorflow": times(product, product),
+            "product_torch": times(product / 2, product / 2),
+        },
+        {
+            "ours": times(3.0, 3.0),
+            "b": times(9.0, 9.0),
+            "product_tensorflow": times(product, product),
+            "product_torch": times(product / 2, product / 2),
+        },
+    ]
+
+
+def test_the_better_library_says_what_the_machine_can(found):
+    assert comparison.product_rate(found) == pytest.approx(2e9)
+    for group in found:
+        del group["product_torch"]
+    assert comparison.product_rate(found) == pytest.approx(1e9)
+
+
+def test_rows_are_of_all_groups_and_ratios_of_their_own(wanted, found):
+    rows = comparison.rows_of(wanted, ["ours", "a", "b", "absent"], found)
+    assert [row.name for row in rows] == ["ours", "a", "b"]
+    ours, a, b = rows
+    assert ours.seconds == [1.0, 2.0, 3.0, 3.0]
+    assert ours.ratios == [1.0] * 4
+    assert a.ratios == [2.0, 1.0]
+    assert b.ratios == [3.0, 3.0]
+    assert ours.tokens_per_second == pytest.approx(4 * 32 / 2.5)
+    share = work.matmul_flops(wanted) / 2.5 / 2e9
+    assert ours.share == pytest.approx(share)
+
+
+def test_a_table_has_median_and_range(wanted, found):
+    rows = comparison.rows_of(wanted, ["ours", "a"], found)
+    lines = comparison.format_table(rows).splitlines()
+    assert lines[2].startswith("| ours | 2500.0 | 1.00 (1.00 to 1.00) | 51 |")
+    assert lines[3].startswith("| a | 2000.0 | 1.50 (1.00 to 2.00) | 64 |")
+    assert lines[3].endswith("| 2 | 5 | 11.000 to 9.000 |")
+    assert len({line.count("|") for line in lines}) == 1
+
+
+@pytest.mark.parametrize(
+    "flag, message",
+    [
+        ("--precision=float64", "--precision: 'float64' should be one of"),
+        ("--peers=gpt", "--peers: 'gpt' should be one of ours"),
+        ("--seq_length=0", "--seq_length: '0' should be a whole number above"),
+        ("--size=huge", "No released BERT is named 'huge'"),
+        ("--task=squad", "--task: 'squad' should be one of pretraining"),
+    ],
+)
+def test_a_wrong_word_is_named(flag, message):
+    with pytest.raises(ValueError, match=message):
+        train_step.main(["train_step", flag])
+
+
+def test_each_combination_is_one_setting():
+    inference.FLAGS(
+        ["inference", "--seq_length=128,384", "--precision=float32,bfloat16"]
+    )
+    found = settings.from_flags(inference.FLAGS, ["fine_tuning"], False)
+    assert [(s.seq_length, s.precision) for s in found] == [
+        (128, "float32"),
+        (128, "bfloat16"),
+        (384, "float32"),
+        (384, "bfloat16"),
+    ]
+
+
+def test_a_run_of_ours_alone(tmp_path, capsys):
+    path = tmp_path / "report.json"
+    words = "--size=tiny --seq_length=16 --batch_size=2 --precision=float32 "
+    words += "--task=pretraining --peers= --rounds=2 --seconds=0"
+    train_step.main(["train_step", *words.split(), f"--json={path}"])
+    (table,) = json.loads(path.read_text())["tables"]
+    (row,) = table["rows"]
+    assert row["name"] == "ours"
+    assert row["num_parameters"] == 4_433_468
+    assert len(row["seconds"]) == 2 and min(row["seconds"]) > 0
+    assert row["last_loss"] < row["first_loss"]
+    assert row["peak_bytes"] > 1e8
+    assert table["product_flops_per_second"] > 1e8
+    assert table["title"] == "pretraining step, tiny, 2 x 16, float32"
+    assert "| ours | " in capsys.readouterr().out

@@ -1,0 +1,78 @@
+"""Turns, rounds and ratios; workers are not real here."""
+
+import statistics
+
+import pytest
+
+from benchmarks import turns
+
+
+class Fake:
+    """A worker whose steps take what they are told to."""
+
+    num_parameters = 7
+
+    def __init__(self, name, log, seconds):
+        self.name, self.log, self.seconds = name, log, seconds
+        self.loss = 10.0
+
+    def ask(self, question):
+        if question == "peak":
+            return 1000
+        self.log.append((self.name, question))
+        losses = []
+        for _ in range(question):
+            losses.append(self.loss)
+            self.loss -= 1.0
+        return [self.seconds] * question, losses
+
+    def cpu_seconds(self):
+        return 0.0
+
+
+def test_each_round_begins_with_another():
+    names = ["a", "b", "c"]
+    assert [turns.order(names, i)[0] for i in range(4)] == ["a", "b", "c", "a"]
+    assert sorted(turns.order(names, 2)) == names
+
+
+def test_workers_take_turns_for_about_as_long():
+    log = []
+    workers = {"a": Fake("a", log, 0.5), "b": Fake("b", log, 2.0)}
+    found = turns.take(workers, num_rounds=2, seconds=1.5)
+    # Two steps and one more to warm up, then as many as fill 1.5 seconds.
+    assert log[:4] == [("a", 2), ("a", 1), ("b", 2), ("b", 1)]
+    assert log[4:] == [("a", 3), ("b", 1), ("b", 1), ("a", 3)]
+    assert found["a"].seconds == [0.5, 0.5]
+    assert found["b"].seconds == [2.0, 2.0]
+    assert found["a"].first_loss == 10.0
+    assert found["a"].last_loss == 2.0  # The ninth.
+    assert found["a"].peak_bytes == 1000
+    assert found["a"].num_parameters == 7
+
+
+def test_given_steps_are_all_done_in_each_round_and_before():
+    log = []
+    workers = {"a": Fake("a", log, 0.5)}
+    turns.take(workers, num_rounds=2, seconds=1.5, num_steps={"a": 4})
+    assert log == [("a", 4)] * 3
+
+
+def test_ratios_are_taken_within_rounds():
+    ratios = turns.ratios([2.0, 8.0, 4.0], [1.0, 2.0, 4.0])
+    assert ratios == [2.0, 4.0, 1.0]
+    assert turns.spread(ratios) == (2.0, 1.0, 4.0)
+    assert statistics.median(ratios) == 2.0
+
+
+@pytest.mark.parametrize("seconds, count", [(0.3, 4), (5.0, 1), (1e-9, 1000)])
+def test_a_round_has_one_step_at_least(seconds, count):
+    assert turns.steps_a_round(seconds, 1.0) == count
+
+
+def test_ours_is_in_each_group():
+    names = ["ours", "a", "b", "c"]
+    assert turns.groups(names, 2) == [["ours", x] for x in "abc"]
+    assert turns.groups(names, 3) == [["ours", "a", "b"], ["ours", "c"]]
+    assert turns.groups(names, 9) == [names]
+    assert turns.groups(["ours"], 2) == [["ours"]]

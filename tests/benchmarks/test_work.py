@@ -1,0 +1,66 @@
+"""The arithmetic of a step and its batch."""
+
+import numpy as np
+import pytest
+
+from benchmarks import settings, work
+from bert_tf.tasks import glue, pretraining
+from tfrecords import schema
+
+
+def setting(task="pretraining", is_training=True, size="base", length=128):
+    (found,) = settings.combinations(
+        size, [task], [length], [16], ["float32"], is_training=is_training
+    )
+    return found
+
+
+@pytest.mark.parametrize("length, count", [(128, 20), (384, 58)])
+def test_as_many_tokens_are_masked_as_in_the_paper(length, count):
+    assert setting(length=length).num_predictions == count
+
+
+def test_products_of_a_forward_pass_are_two_a_parameter_and_token():
+    wanted = setting("fine_tuning", is_training=False)
+    # Weights of 12 layers that are multiplied: 85 million.
+    layers = 12 * (4 * 768**2 + 2 * 768 * 3072)
+    attention = 12 * 16 * 2 * 128 * 128 * 768
+    pooler = 16 * 768 * (768 + 2)
+    expected = 2 * (layers * 16 * 128 + attention + pooler)
+    assert work.matmul_flops(wanted) == expected
+    # FACTS: about 360 GFLOP for 16 x 128.
+    assert 3.4e11 < expected < 3.7e11
+
+
+def test_training_takes_three_times_the_products():
+    once = work.matmul_flops(setting("fine_tuning", is_training=False))
+    assert work.matmul_flops(setting("fine_tuning")) == 3 * once
+
+
+def test_pretraining_adds_the_logits_of_masked_tokens():
+    more = work.matmul_flops(setting()) - work.matmul_flops(
+        setting("fine_tuning")
+    )
+    assert more == 6 * 16 * 20 * 768 * (768 + 30522)
+
+
+@pytest.mark.parametrize(
+    "task, features",
+    [
+        ("pretraining", pretraining.TASK.schema),
+        ("fine_tuning", glue.classification_task("any", 2).schema),
+    ],
+)
+def test_a_batch_has_what_our_records_have(task, features):
+    wanted = setting(task, length=32)
+    batch = work.random_batch(wanted)
+    sizes = {"max_seq_length": 32, "max_predictions_per_seq": 5}
+    specs = schema.batch_signature(features, sizes, batch_size=16)
+    assert set(batch) == {*specs, "is_real_example"}
+    for name, spec in specs.items():
+        assert batch[name].shape == spec.shape, name
+        assert batch[name].dtype == spec.dtype.as_numpy_dtype, name
+    assert batch["input_mask"].all()
+    assert batch["input_word_ids"].max() < 30522
+    again = work.random_batch(wanted)
+    assert all(np.array_equal(batch[name], again[name]) for name in batch)
