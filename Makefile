@@ -1,6 +1,6 @@
-# make quickstart | make test | make lint | make parity
-# Each does its own set-up, in .venv, from a fresh clone; parity, which needs
-# other implementations of BERT, in .venv-parity.
+# make quickstart | make test | make lint | make parity | make benchmark
+# Each does its own set-up, in .venv, from a fresh clone; parity and benchmark,
+# which need other implementations of BERT, in .venv-parity.
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PARITY_VENV := .venv-parity
 OUTPUT_DIR ?= runs/quickstart
 
-.PHONY: quickstart test lint format parity clean
+.PHONY: quickstart test lint format parity benchmark clean
 
 quickstart: $(VENV)/.installed
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
@@ -29,6 +29,18 @@ parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
 	  tests/bert_tf/conversion/test_hugging_face_peer.py \
 	  tests/bert_tf/conversion/test_hugging_face_pickles.py $(ARGS)
+
+# Beside the same, in turns: equal shapes. On 2 cores an hour; other sizes by
+# ARGS, such as ARGS='--size=small --rounds=3'.
+BENCHMARK_DIR ?= runs/benchmarks
+benchmark: $(PARITY_VENV)/.installed
+	mkdir -p $(BENCHMARK_DIR)
+	$(PARITY_VENV)/bin/python -m benchmarks.inference \
+	  --precision=float32,bfloat16 --seq_length=128,384 \
+	  --json=$(BENCHMARK_DIR)/inference.json $(ARGS)
+	$(PARITY_VENV)/bin/python -m benchmarks.train_step \
+	  --precision=float32,bfloat16 --seq_length=128,384 \
+	  --json=$(BENCHMARK_DIR)/train_step.json $(ARGS)
 
 $(VENV)/.installed: EXTRAS := test
 $(PARITY_VENV)/.installed: EXTRAS := test,parity
