@@ -1,16 +1,16 @@
-"""Values of each step -> progress lines and TensorBoard."""
+"""Values of each step -> a log of every step, progress lines, TensorBoard."""
 
 import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords import whole_files
+LOG = "steps.jsonl"
 
 
 def format_seconds(seconds: float) -> str:
@@ -27,6 +27,19 @@ def format_values(values: Mapping[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
 
 
+def _truncate(path: str, start_step: int) -> None:
+    """Cuts a log after the line of `start_step`, and what a kill left."""
+    end = 0
+    with open(path, "rb") as file:
+        for line in file:
+            if not line.endswith(b"}\n"):
+                break
+            if json.loads(line)["step"] > start_step:
+                break
+            end += len(line)
+    os.truncate(path, end)
+
+
 class Writer:
     """Writes named values to TensorBoard and, a line a step, to steps.jsonl.
 
@@ -39,83 +52,141 @@ class Writer:
     def __init__(self, folder: str, start_step: int = 0):
         os.makedirs(folder, exist_ok=True)
         self.tensorboard = tf.summary.create_file_writer(folder)
-        self.lines_path = os.path.join(folder, "steps.jsonl")
+        self.lines_path = os.path.join(folder, LOG)
         if os.path.exists(self.lines_path):
-            with open(self.lines_path, encoding="utf-8") as file:
-                lines = [line for line in file if line.endswith("}\n")]
-            kept = [ln for ln in lines if json.loads(ln)["step"] <= start_step]
-            with whole_files.whole_file(self.lines_path) as file:
-                file.writelines(kept)
+            _truncate(self.lines_path, start_step)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Adds the values of one step."""
+        """Adds the values of one step to both."""
+        self.draw(step, values)
+        self.note([{"step": step} | dict(values)])
+
+    def draw(self, step: int, values: Mapping[str, float]) -> None:
+        """Adds a point to each curve of TensorBoard."""
         with self.tensorboard.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
         self.tensorboard.flush()
+
+    def note(self, lines: Iterable[Mapping[str, float]]) -> None:
+        """Adds lines to steps.jsonl; they are on the disk afterwards."""
         with open(self.lines_path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step} | dict(values)) + "\n")
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
 
 
-def _check_finite(step: int, values: Mapping[str, float]) -> None:
-    bad = [name for name, value in values.items() if not math.isfinite(value)]
-    if bad:
-        raise FloatingPointError(
-            f"{', '.join(bad)} not finite at step {step}. Go on from an "
-            "earlier checkpoint in another --output_dir, with a lower "
-            "--learning_rate, or look at the records."
-        )
+def _is_overflow(line: Mapping[str, float]) -> bool:
+    """Returns whether float16's loss scale has met one, and deals with it."""
+    return (
+        line.get("loss_scale", 0.0) > 1.0
+        and not math.isfinite(line["gradient_norm"])
+        and math.isfinite(line["loss"])
+    )
 
 
 class Report:
-    """Prints a line and writes TensorBoard every `log_every_steps`.
+    """Logs every step, and prints a line every `log_every_steps`.
 
-    Values of a step stay on the device until a line is due; the line shows
-    their means since the last one.
+    Values stay on the device until a line is due; the line and TensorBoard
+    show their means since the last one.
 
     Args:
-      writer: for the values.
+      writer: for the values; None in processes that write nothing.
       num_train_steps: where the run ends, for the ETA.
       examples_per_step: over all replicas.
-      tokens_per_example: padding included.
       log_every_steps: optimizer steps between two lines.
+      where: step -> words that name its batch and the way back, for an error.
     """
 
     def __init__(
         self,
-        writer: Writer,
+        writer: Writer | None,
         *,
         num_train_steps: int,
         examples_per_step: int,
-        tokens_per_example: int,
         log_every_steps: int,
+        where: Callable[[int], str] = "step {}".format,
     ):
         self.writer = writer
         self.num_train_steps = num_train_steps
         self.examples_per_step = examples_per_step
-        self.tokens_per_example = tokens_per_example
         self.log_every_steps = log_every_steps
-        self.pending: list[Mapping[str, tf.Tensor]] = []
+        self.where = where
+        self.unread: list[tuple[int, Mapping[str, tf.Tensor]]] = []
+        self.window: list[dict[str, float]] = []
+        self.tokens = 0
         self.since = time.monotonic()
 
-    def step(self, step: int, values: Mapping[str, tf.Tensor]) -> None:
-        """Takes the values of update number `step`.
+    def add(
+        self, step: int, values: Mapping[str, tf.Tensor], tokens: int
+    ) -> None:
+        """Takes the values of updates up to number `step`.
+
+        Args:
+          step: number of the last of them.
+          values: [updates] float32 by name.
+          tokens: of these updates, padding included.
 
         Raises:
-          FloatingPointError: if a mean since the last line is not finite.
+          FloatingPointError: as `flush` does.
         """
-        self.pending.append(values)
-        if step % self.log_every_steps and step != self.num_train_steps:
+        self.unread.append((step, values))
+        self.tokens += tokens
+        count = next(iter(values.values())).shape[0]
+        is_due = step % self.log_every_steps < count
+        if is_due or step == self.num_train_steps:
+            self.flush()
+            self._print(step)
+
+    def flush(self) -> None:
+        """Logs what was added; to be called before a checkpoint, too.
+
+        Raises:
+          FloatingPointError: if a loss or gradient is not finite, with step,
+            batch and last checkpoint; float16 may skip steps, see LossScale.
+        """
+        lines = []
+        for last, values in self.unread:
+            columns = {n: v.numpy().tolist() for n, v in values.items()}
+            rows = [
+                dict(zip(columns, row, strict=True))
+                for row in zip(*columns.values(), strict=True)
+            ]
+            for step, row in enumerate(rows, last - len(rows) + 1):
+                lines.append({"step": step} | row)
+        self.unread.clear()
+        self.window += lines
+        if self.writer:
+            self.writer.note(lines)
+        for line in lines:
+            bad = [n for n, v in line.items() if not math.isfinite(v)]
+            if bad and not _is_overflow(line):
+                raise FloatingPointError(
+                    f"{', '.join(bad)} not finite at {self.where(line['step'])}"
+                )
+
+    def _print(self, step: int) -> None:
+        """Prints and draws the means since the last line."""
+        seconds = time.monotonic() - self.since
+        steps = len(self.window)
+        means = {}
+        for name in self.window[-1].keys() - {"step"}:
+            found = [line[name] for line in self.window]
+            finite = [value for value in found if math.isfinite(value)]
+            means[name] = float(np.mean(finite)) if finite else math.nan
+        means = {n: means[n] for n in self.window[-1] if n in means}
+        if "loss_scale" in means:
+            means["skipped"] = sum(_is_overflow(line) for line in self.window)
+        means["examples/s"] = self.examples_per_step * steps / seconds
+        means["tokens/s"] = self.tokens / seconds
+        self.window.clear()
+        self.tokens = 0
+        self.since = time.monotonic()
+        if not self.writer:
             return
-        means = {
-            name: float(np.mean([float(v[name]) for v in self.pending]))
-            for name in values
-        }
-        each = (time.monotonic() - self.since) / len(self.pending)
-        means["examples/s"] = self.examples_per_step / each
-        means["tokens/s"] = means["examples/s"] * self.tokens_per_example
-        self.pending.clear()
-        self.writer.write(step, means)
+        self.writer.draw(step, means)
+        each = seconds / steps
         logging.info(
             "step %d/%d  %s  ETA %s",
             step,
@@ -123,17 +194,6 @@ class Report:
             format_values(means),
             format_seconds(each * (self.num_train_steps - step)),
         )
-        _check_finite(step, means)
-        self.since = time.monotonic()
-
-    def check(self, step: int) -> None:
-        """Raises FloatingPointError if a value since the last line is wrong.
-
-        To be called before a checkpoint, so that none is written of weights
-        that are lost.
-        """
-        for values in self.pending:
-            _check_finite(step, {n: float(v) for n, v in values.items()})
 
     def pause(self, seconds: float) -> None:
         """Leaves time spent on checkpoints and evaluation out of the rates."""

@@ -1,10 +1,24 @@
-"""Names of strategies -> tf.distribute strategies over this host's devices."""
+"""Names of strategies -> tf.distribute strategies, and who does what in them.
+
+TensorFlow tells the worker processes of one training apart by the variable
+TF_CONFIG, which each of them has in its environment:
+
+    {"cluster": {"worker": ["host0:2222", "host1:2222"]},
+     "task": {"type": "worker", "index": 0}}
+"""
+
+import json
+import os
+from collections.abc import Callable
 
 import tensorflow as tf
+from absl import logging
+
+NAMES = ("one_device", "mirrored", "multi_worker", "tpu")
 
 
 def split_cpu(num_devices: int) -> None:
-    """Splits the host's CPU into logical devices, to try Mirrored on it.
+    """Splits the host's CPU into logical devices, to try replicas on it.
 
     Must run before TensorFlow has placed its first tensor.
 
@@ -31,23 +45,133 @@ def local_devices() -> list[str]:
 
 
 def make_strategy(
-    name: str, virtual_devices: int = 0
+    name: str, virtual_devices: int = 0, tpu: str | None = None
 ) -> tf.distribute.Strategy:
     """Returns a strategy.
 
     Args:
-      name: "one_device", or "mirrored" over all local devices.
+      name: "one_device"; "mirrored" over all local devices; "multi_worker"
+        over those of all processes that TF_CONFIG names; or "tpu".
       virtual_devices: if not 0, CPU devices to split the host into first.
+      tpu: name or grpc:// address of a TPU, or "local" for that of this
+        machine.
 
     Raises:
-      ValueError: if no strategy has that name.
+      ValueError: if no strategy has that name, or what it needs is missing.
     """
+    if name not in NAMES:
+        raise ValueError(
+            f"distribution_strategy={name!r} should be {', '.join(NAMES)}."
+        )
+    if tpu and name != "tpu":
+        raise ValueError(
+            f"--tpu={tpu} needs --distribution_strategy=tpu, not {name}."
+        )
+    if name == "tpu":
+        return tf.distribute.TPUStrategy(_connect_tpu(tpu))
+    if name == "multi_worker":
+        _check_tf_config()
     if virtual_devices:
         split_cpu(virtual_devices)
+    if name == "multi_worker":
+        return tf.distribute.MultiWorkerMirroredStrategy()
     if name == "one_device":
         return tf.distribute.OneDeviceStrategy(local_devices()[0])
-    if name == "mirrored":
-        return tf.distribute.MirroredStrategy(local_devices())
-    raise ValueError(
-        f"distribution_strategy={name!r} should be one_device or mirrored."
+    return tf.distribute.MirroredStrategy(local_devices())
+
+
+def _check_tf_config() -> None:
+    text = os.environ.get("TF_CONFIG")
+    example = (
+        '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
+        '"task": {"type": "worker", "index": 0}}'
     )
+    try:
+        cluster = json.loads(text or "")
+        workers = cluster["cluster"].get("worker", [])
+        workers = cluster["cluster"].get("chief", []) + workers
+        task = cluster["task"]
+        if not cluster["cluster"][task["type"]][int(task["index"])]:
+            raise IndexError
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        raise ValueError(
+            "multi_worker needs the variable TF_CONFIG in the environment of "
+            f"each process, such as TF_CONFIG='{example}' with the index of "
+            f"that process; found {text!r}."
+        ) from None
+    logging.info(
+        "worker %s %s of %d", task["type"], task["index"], len(workers)
+    )
+
+
+def _connect_tpu(name: str | None):
+    """Returns the resolver of a TPU that is ready.
+
+    Raises:
+      ValueError: if there is none by that name.
+    """
+    if not name:
+        raise ValueError(
+            "--distribution_strategy=tpu needs --tpu: the name of a TPU, its "
+            "grpc:// address, or local on a TPU VM."
+        )
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
+        if name != "local":
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    # Of all kinds: the resolver asks the network, the cloud and the driver.
+    except Exception as error:
+        raise ValueError(
+            f"No TPU at --tpu={name}: {str(error).splitlines()[0]}. Give the "
+            "name of a TPU, its grpc:// address, or local on a TPU VM."
+        ) from error
+    return resolver
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether this process writes checkpoints and logs."""
+    resolver = strategy.cluster_resolver
+    if num_workers(strategy) == 1:
+        return True
+    if "chief" in resolver.cluster_spec().jobs:
+        return resolver.task_type == "chief"
+    return resolver.task_type == "worker" and resolver.task_id == 0
+
+
+def num_workers(strategy: tf.distribute.Strategy) -> int:
+    """Returns the number of processes that train together."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return 1
+    jobs = strategy.cluster_resolver.cluster_spec().as_dict()
+    return sum(len(jobs.get(job, ())) for job in ("chief", "worker"))
+
+
+def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+    """Returns when every process has come here."""
+    if num_workers(strategy) == 1:
+        return
+
+    @tf.function(autograph=False)
+    def meet():
+        def one():
+            replica = tf.distribute.get_replica_context()
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, tf.ones([]))
+
+        return strategy.run(one)
+
+    strategy.experimental_local_results(meet())[0].numpy()
+
+
+def chief_first(strategy: tf.distribute.Strategy, function: Callable):
+    """Returns `function()`, called by the chief and then by all others.
+
+    For what writes files that a second call finds done.
+    """
+    if is_chief(strategy):
+        result = function()
+        wait_for_all(strategy)
+    else:
+        wait_for_all(strategy)
+        result = function()
+    return result

@@ -12,6 +12,8 @@ import traceback
 import tensorflow as tf
 from absl import flags, logging
 
+from bert_tf import stopping
+
 
 def define_vocabulary(values: flags.FlagValues) -> None:
     """Adds the flags that say how text becomes token ids."""
@@ -142,6 +144,12 @@ def run(main) -> None:
         print(f"error: {_message(error)}", file=sys.stderr)
         print("(--traceback shows where, --help explains)", file=sys.stderr)
         raise SystemExit(1) from None
+    except stopping.Stopped as stopped:
+        print(
+            f"stopped {stopped}; the same command goes on from here",
+            file=sys.stderr,
+        )
+        raise SystemExit(stopping.EXIT_CODE) from None
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
         raise SystemExit(130) from None

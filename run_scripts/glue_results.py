@@ -30,6 +30,7 @@ class Run(NamedTuple):
     model: keras.Model
     sets: dict[str, records.Records]  # By split.
     sizes: dict[str, int]
+    bucket_lengths: tuple[int, ...]  # Static lengths of batches, if any.
     vocab_file: str
     description: dict  # For model.json.
 
@@ -49,6 +50,7 @@ def make_predict(
                 run.sizes,
                 batch_size=batch_size,
                 vocab_size=run.model.config.vocab_size,
+                bucket_lengths=run.bucket_lengths,
             ),
         )
 

@@ -4,7 +4,7 @@ import os
 
 from absl import flags, logging
 
-from bert_tf import checkpoints, config, model_folders, training
+from bert_tf import checkpoints, config, model_folders, run_folders
 from bert_tf.conversion import checkpoint, formats
 from tfrecords import vocab, whole_files
 
@@ -46,20 +46,15 @@ def find_init_checkpoint(values: flags.FlagValues) -> str | None:
     """
     if not values.init_checkpoint:
         return None
-    path = os.path.join(values.output_dir, "run.json")
-    has_begun = checkpoints.newest_step(values.output_dir) > 0
-    if values.do_train and has_begun and os.path.exists(path):
+    if values.do_train:
         # Before anything is written: the folder may hold another run.
-        training.check_run(
-            values.output_dir,
-            whole_files.read_json(path)
-            | {"init_checkpoint": values.init_checkpoint},
-            has_begun=has_begun,
+        run_folders.check_setting(
+            values.output_dir, "init_checkpoint", values.init_checkpoint
         )
     return formats.as_model_folder(
         values.init_checkpoint,
         os.path.join(values.output_dir, "init_checkpoint"),
-        again=not has_begun,
+        again=not checkpoints.newest_step(values.output_dir),
     )
 
 

@@ -1,5 +1,8 @@
 """Flags of pre-training -> its records, their sizes and vocabulary."""
 
+import os
+from typing import NamedTuple
+
 from absl import flags
 
 from bert_tf.tasks import pretraining
@@ -12,7 +15,17 @@ def define_records(values: flags.FlagValues) -> None:
         "input_file",
         None,
         "Records to train on: a folder that make_pretraining_records wrote, or "
-        "TFRecord files of the original as comma-separated globs.",
+        "TFRecord files of the original as comma-separated globs. Several "
+        "folders with a comma between: see --phases.",
+        flag_values=values,
+    )
+    flags.DEFINE_list(
+        "phases",
+        None,
+        "With several folders in --input_file: which of them to read first, by "
+        "the length of its examples, and for which share of the optimizer "
+        "steps. Default for two folders: the shorter for 0.9 of the steps, the "
+        "longer for 0.1, as in the paper, that is 128:0.9,512:0.1.",
         flag_values=values,
     )
     flags.DEFINE_string(
@@ -51,6 +64,96 @@ def find_sizes(
     return sizes
 
 
+class PhaseRecords(NamedTuple):
+    """What one phase of a pre-training reads."""
+
+    records: records.Records
+    sizes: dict[str, int]
+    num_steps: int
+
+
+def _folders(values: flags.FlagValues) -> list[str]:
+    """Returns the paths of the phases' records, in the order of the flag."""
+    paths = [path for path in values.input_file.split(",") if path]
+    return paths if all(map(os.path.isdir, paths)) else [values.input_file]
+
+
+def first_records(values: flags.FlagValues) -> records.Records:
+    """Returns records that know the vocabulary that all were made with."""
+    paths = _folders(values) if values.input_file else [values.eval_input_file]
+    return records.Records.open(paths[0])
+
+
+def open_phases(
+    values: flags.FlagValues, config, sha256: str | None
+) -> list[PhaseRecords]:
+    """Opens what `--input_file` and `--phases` name, in the order of training.
+
+    Args:
+      values: with `num_train_steps` and the flags of `define_records`.
+      config: BertConfig that has to fit.
+      sha256: of the vocabulary that all must share, if it is known.
+
+    Raises:
+      ValueError: if the flags do not fit the records or each other.
+    """
+    total = values.num_train_steps
+    opened = []
+    for path in _folders(values):
+        sizes = find_sizes(values, records.Records.open(path))
+        found = open_records(path, sizes, config, sha256)
+        opened.append(PhaseRecords(found, sizes, total))
+    if len(opened) == 1 and not values.phases:
+        return opened
+    by_length = {phase.sizes["max_seq_length"]: phase for phase in opened}
+    shares = _shares(values, sorted(by_length), len(opened))
+    ends, done = [], 0.0
+    for share in shares.values():
+        done += share
+        ends.append(round(done * total))
+    if min(b - a for a, b in zip([0, *ends], ends, strict=False)) < 1:
+        raise ValueError(
+            f"--phases={shares} of {total} steps: a phase without a step."
+        )
+    return [
+        by_length[length]._replace(num_steps=end - begin)
+        for length, begin, end in zip(shares, [0, *ends], ends, strict=False)
+    ]
+
+
+def _shares(values, lengths: list[int], num_folders: int) -> dict[int, float]:
+    """Returns the length of each phase's examples, and its share of steps."""
+    flag = f"--phases={','.join(values.phases or ())}"
+    if len(lengths) < num_folders:
+        raise ValueError(
+            f"--input_file has {num_folders} folders, but examples of "
+            f"{lengths} tokens only; each phase needs a length of its own."
+        )
+    if not values.phases:
+        if len(lengths) == 2:
+            return dict(zip(lengths, (0.9, 0.1), strict=True))
+        raise ValueError(
+            f"--input_file has {num_folders} folders, of {lengths} tokens; "
+            "say with --phases=LENGTH:SHARE,... how long to read each."
+        )
+    try:
+        pairs = [word.split(":") for word in values.phases]
+        shares = {int(length): float(share) for length, share in pairs}
+    except ValueError:
+        raise ValueError(
+            f"{flag} should be like 128:0.9,512:0.1: lengths, and shares of "
+            "the optimizer steps."
+        ) from None
+    if sorted(shares) != lengths or len(shares) != len(pairs):
+        raise ValueError(
+            f"{flag}: the records of --input_file have examples of {lengths} "
+            "tokens. Name each length once."
+        )
+    if min(shares.values()) <= 0 or abs(sum(shares.values()) - 1) > 1e-6:
+        raise ValueError(f"{flag}: the shares should be above 0, and 1 in all.")
+    return shares
+
+
 def vocabulary_digest(
     values: flags.FlagValues, vocab_file: str | None
 ) -> str | None:
@@ -63,9 +166,7 @@ def vocabulary_digest(
     """
     if vocab_file:
         return vocab.digest(vocab_file)
-    manifest = records.Records.open(
-        values.input_file or values.eval_input_file
-    ).manifest
+    manifest = first_records(values).manifest
     return manifest.vocabulary["sha256"] if manifest else None
 
 
@@ -95,7 +196,5 @@ def vocabulary_size(
     """Returns the entries of a vocabulary file, or of the records'."""
     if vocab_file:
         return len(vocab.read(vocab_file))
-    manifest = records.Records.open(
-        values.input_file or values.eval_input_file
-    ).manifest
+    manifest = first_records(values).manifest
     return manifest.vocabulary["size"] if manifest else None

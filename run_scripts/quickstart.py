@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from absl import flags, logging
 
-from bert_tf import config, reporting, training
+from bert_tf import config, reporting, run_folders
 from run_scripts import (
     common_flags,
     export_savedmodel,
@@ -269,7 +269,7 @@ def main(argv: list[str]) -> None:
     if FLAGS.corpus:
         text_files.expand_inputs(FLAGS.corpus)
     names = ("corpus", "glue_dir", "task_name", "num_train_steps", "vocab_size")
-    training.check_run(
+    run_folders.write_or_check(
         FLAGS.output_dir,
         {name: FLAGS[name].value for name in names},
         has_begun=os.path.isdir(inside("stages")),

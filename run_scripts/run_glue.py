@@ -23,6 +23,7 @@ from absl import flags, logging
 from bert_tf import (
     checkpoints,
     model_folders,
+    run_folders,
     strategies,
     training,
 )
@@ -33,11 +34,13 @@ from run_scripts import (
     glue_results,
     model_flags,
     training_flags,
+    training_phases,
 )
-from tfrecords import batches, records, whole_files
+from tfrecords import records, whole_files
 
 FLAGS = flags.FlagValues()
 glue_flags.define_data(FLAGS)
+glue_flags.define_bucket_lengths(FLAGS)
 common_flags.define_vocabulary(FLAGS)
 common_flags.define_max_seq_length(FLAGS)
 model_flags.define_model(FLAGS)
@@ -127,7 +130,9 @@ def prepare(strategy, source: str | None) -> glue_results.Run:
             "model's max_position_embeddings="
             f"{config.max_position_embeddings}. Lower it."
         )
-    sets = open_records(task, tokenizer)
+    sets = strategies.chief_first(
+        strategy, lambda: open_records(task, tokenizer)
+    )
     if task.is_regression:
         bert_task = glue.regression_task(task.name)
     else:
@@ -138,6 +143,7 @@ def prepare(strategy, source: str | None) -> glue_results.Run:
         strategy,
         seed=FLAGS.seed,
         precision=FLAGS.precision,
+        remat=FLAGS.remat,
     )
     description = {
         "task": "regression" if task.is_regression else "classification",
@@ -148,7 +154,14 @@ def prepare(strategy, source: str | None) -> glue_results.Run:
     }
     sizes = {"max_seq_length": FLAGS.max_seq_length}
     return glue_results.Run(
-        task, bert_task, model, sets, sizes, vocab_file, description
+        task,
+        bert_task,
+        model,
+        sets,
+        sizes,
+        glue_flags.find_bucket_lengths(FLAGS, sets),
+        vocab_file,
+        description,
     )
 
 
@@ -168,36 +181,26 @@ def load_trained(run: glue_results.Run, folder: str) -> None:
 def train(run: glue_results.Run, strategy, on_checkpoint) -> str:
     """Trains for --num_train_epochs; returns the weights' sha256."""
     found = run.sets["train"]
-
-    def training_batches(batch_size, start_batch):
-        return batches.training_batches(
-            found,
-            run.bert_task.schema,
-            run.sizes,
-            batch_size=batch_size,
-            seed=FLAGS.seed,
-            start_batch=start_batch,
-            vocab_size=run.model.config.vocab_size,
-        )
-
     # run_classifier.py: main.
     steps_per_epoch = len(found) / FLAGS.train_batch_size
     num_train_steps = max(1, int(steps_per_epoch * FLAGS.num_train_epochs))
-    steps = {
-        "num_train_steps": num_train_steps,
-        "num_warmup_steps": int(num_train_steps * FLAGS.warmup_proportion),
-    }
+    num_warmup_steps = int(num_train_steps * FLAGS.warmup_proportion)
+    # Batches of one call are stacked, so all have the same length.
+    bucket_lengths = run.bucket_lengths if FLAGS.steps_per_loop == 1 else ()
     settings = {
         "task": run.task.name,
         "config": run.model.config.to_dict(),
         "sizes": run.sizes,
         "records": found.manifest.digest,
         "init_checkpoint": FLAGS.init_checkpoint,
-    }
-    settings |= steps | training_flags.run_settings(FLAGS)
-    keywords = steps | training_flags.training_keywords(FLAGS)
+        "num_train_steps": num_train_steps,
+        "num_warmup_steps": num_warmup_steps,
+        "bucket_lengths": list(bucket_lengths) or None,
+    } | training_flags.run_settings(FLAGS)
+    keywords = training_flags.training_keywords(FLAGS)
     if keywords["save_checkpoints_steps"] is None:
-        keywords["save_checkpoints_steps"] = math.ceil(steps_per_epoch)
+        calls = math.ceil(steps_per_epoch / FLAGS.steps_per_loop)
+        keywords["save_checkpoints_steps"] = calls * FLAGS.steps_per_loop
     begins = "from scratch: no --init_checkpoint"
     if FLAGS.init_checkpoint:
         begins = f"encoder of {FLAGS.init_checkpoint}"
@@ -209,21 +212,30 @@ def train(run: glue_results.Run, strategy, on_checkpoint) -> str:
         num_train_steps,
         begins,
     )
-    training.check_run(
-        FLAGS.output_dir,
-        settings,
-        has_begun=checkpoints.newest_step(FLAGS.output_dir) > 0,
-    )
-    training_flags.write_run_flags(FLAGS, FLAGS.output_dir)
+    is_chief = strategies.is_chief(strategy)
+    run_folders.check(FLAGS.output_dir, settings, is_chief=is_chief)
+    if is_chief:
+        training_flags.write_run_flags(FLAGS, "run_glue", FLAGS.output_dir)
     return training.train(
         run.bert_task,
         run.model,
-        training_batches,
+        [
+            training_phases.make_phase(
+                found,
+                run.bert_task.schema,
+                run.sizes,
+                num_steps=num_train_steps,
+                vocab_size=run.model.config.vocab_size,
+                batch_size=FLAGS.train_batch_size,
+                seed=FLAGS.seed,
+                bucket_lengths=bucket_lengths,
+            )
+        ],
         strategy=strategy,
         settings=settings,
         description=run.description,
         vocab_file=run.vocab_file,
-        tokens_per_example=FLAGS.max_seq_length,
+        num_warmup_steps=num_warmup_steps,
         on_checkpoint=on_checkpoint,
         **keywords,
     )
@@ -237,10 +249,8 @@ def main(argv: list[str]) -> None:
             "Nothing to do: add one or more of --do_train, --do_eval and "
             "--do_predict."
         )
-    strategy = strategies.make_strategy(
-        FLAGS.distribution_strategy, FLAGS.virtual_devices
-    )
-    source = find_source()
+    strategy = training_flags.make_strategy(FLAGS)
+    source = strategies.chief_first(strategy, find_source)
     run = prepare(strategy, source)
     predict = glue_results.make_predict(run, FLAGS.eval_batch_size)
     evaluate = glue_results.make_evaluate(run, predict)
@@ -253,6 +263,8 @@ def main(argv: list[str]) -> None:
                 run, evaluate, FLAGS.output_dir
             )
         weights_sha256 = train(run, strategy, keep_best)
+        if not strategies.is_chief(strategy):
+            return  # What is left is for one process.
         source = checkpoints.find(FLAGS.output_dir)
     load_trained(run, source)
     if FLAGS.do_eval:

@@ -17,6 +17,7 @@ from bert_tf import (
     evaluation,
     model_folders,
     reporting,
+    run_folders,
     strategies,
     training,
 )
@@ -26,6 +27,7 @@ from run_scripts import (
     model_flags,
     pretraining_flags,
     training_flags,
+    training_phases,
 )
 from tfrecords import batches, records, whole_files
 
@@ -104,17 +106,28 @@ def evaluated_step() -> int | None:
     return whole_files.read_json(path)["step"] if os.path.exists(path) else None
 
 
-def run_settings(config, sizes, found: records.Records) -> dict:
+def run_settings(config, phases) -> dict:
     """Returns what makes this run this run, for run.json."""
-    return {
+    digests = [
+        phase.records.manifest.digest
+        if phase.records.manifest
+        else phase.records.paths
+        for phase in phases
+    ]
+    sizes = [phase.sizes for phase in phases]
+    settings = {
         "task": "pretraining",
         "config": config.to_dict(),
-        "sizes": sizes,
-        "records": found.manifest.digest if found.manifest else found.paths,
+        "sizes": sizes[0],
+        "records": digests[0],
         "init_checkpoint": FLAGS.init_checkpoint,
         "num_train_steps": FLAGS.num_train_steps,
         "num_warmup_steps": FLAGS.num_warmup_steps,
-    } | training_flags.run_settings(FLAGS)
+    }
+    if len(phases) > 1:
+        steps = [phase.num_steps for phase in phases]
+        settings |= {"sizes": sizes, "records": digests, "phases": steps}
+    return settings | training_flags.run_settings(FLAGS)
 
 
 def load_weights(model, folder: str, do_train: bool) -> None:
@@ -140,41 +153,63 @@ def load_weights(model, folder: str, do_train: bool) -> None:
         model_folders.load_encoder(model, folder)
 
 
-def train(
-    model, strategy, found, sizes, settings, vocabulary, evaluate
-) -> None:
+def train(model, strategy, phases, settings, vocabulary, evaluate) -> None:
     """Trains to --num_train_steps; `vocabulary` is a file, and its case."""
     vocab_file, do_lower_case = vocabulary
-
-    def training_batches(batch_size, start_batch):
-        return batches.training_batches(
-            found,
-            pretraining.TASK.schema,
-            sizes,
-            batch_size=batch_size,
-            seed=FLAGS.seed,
-            start_batch=start_batch,
-            vocab_size=model.config.vocab_size,
-        )
-
+    lengths = [phase.sizes["max_seq_length"] for phase in phases]
     training.train(
         pretraining.TASK,
         model,
-        training_batches,
+        [
+            training_phases.make_phase(
+                phase.records,
+                pretraining.TASK.schema,
+                phase.sizes,
+                num_steps=phase.num_steps,
+                vocab_size=model.config.vocab_size,
+                batch_size=FLAGS.train_batch_size,
+                seed=FLAGS.seed,
+            )
+            for phase in phases
+        ],
         strategy=strategy,
         settings=settings,
         description={
             "task": "pretraining",
             "do_lower_case": do_lower_case,
-            "max_seq_length": sizes["max_seq_length"],
+            "max_seq_length": max(lengths),
         },
         vocab_file=vocab_file,
-        tokens_per_example=sizes["max_seq_length"],
-        num_train_steps=FLAGS.num_train_steps,
         num_warmup_steps=FLAGS.num_warmup_steps,
         on_checkpoint=evaluate,
         **training_flags.training_keywords(FLAGS),
     )
+
+
+def prepare(do_train, do_eval, model_dir):
+    """Opens and checks all that the flags name, before anything is made.
+
+    Returns:
+      The BertConfig; the vocabulary's path and case; the phases of training;
+      the held-out records and their sizes.
+    """
+    vocabulary = model_flags.find_vocabulary(FLAGS, model_dir)
+    config = model_flags.find_config(
+        FLAGS,
+        pretraining_flags.vocabulary_size(FLAGS, vocabulary[0]),
+        model_dir,
+    )
+    sha256 = pretraining_flags.vocabulary_digest(FLAGS, vocabulary[0])
+    phases, held_out, sizes = [], None, None
+    if do_train:
+        phases = pretraining_flags.open_phases(FLAGS, config, sha256)
+    if do_eval:
+        found = records.Records.open(FLAGS.eval_input_file)
+        sizes = pretraining_flags.find_sizes(FLAGS, found)
+        held_out = pretraining_flags.open_records(
+            FLAGS.eval_input_file, sizes, config, sha256
+        )
+    return config, vocabulary, phases, held_out, sizes
 
 
 def main(argv: list[str]) -> None:
@@ -187,49 +222,42 @@ def main(argv: list[str]) -> None:
             "Nothing to do: give --input_file=RECORDS to train, "
             "--eval_input_file=RECORDS to evaluate, or both."
         )
-    strategy = strategies.make_strategy(
-        FLAGS.distribution_strategy, FLAGS.virtual_devices
+    strategy = training_flags.make_strategy(FLAGS)
+    is_chief = strategies.is_chief(strategy)
+    model_dir = strategies.chief_first(
+        strategy, lambda: model_flags.find_init_checkpoint(FLAGS)
     )
-    model_dir = model_flags.find_init_checkpoint(FLAGS)
     if not (do_train or model_dir):
         model_dir = checkpoints.find(FLAGS.output_dir)
-    vocabulary = model_flags.find_vocabulary(FLAGS, model_dir)
-    config = model_flags.find_config(
-        FLAGS,
-        pretraining_flags.vocabulary_size(FLAGS, vocabulary[0]),
-        model_dir,
-    )
-    sizes = pretraining_flags.find_sizes(
-        FLAGS, records.Records.open(FLAGS.input_file or FLAGS.eval_input_file)
-    )
-    sha256 = pretraining_flags.vocabulary_digest(FLAGS, vocabulary[0])
-    train_set = do_train and pretraining_flags.open_records(
-        FLAGS.input_file, sizes, config, sha256
-    )
-    held_out = do_eval and pretraining_flags.open_records(
-        FLAGS.eval_input_file, sizes, config, sha256
+    config, vocabulary, phases, held_out, sizes = prepare(
+        do_train, do_eval, model_dir
     )
     if do_train:
         # Before anything is written: the folder may hold another run.
-        settings = run_settings(config, sizes, train_set)
-        has_begun = checkpoints.newest_step(FLAGS.output_dir) > 0
-        training.check_run(FLAGS.output_dir, settings, has_begun=has_begun)
-        training_flags.write_run_flags(FLAGS, FLAGS.output_dir)
+        settings = run_settings(config, phases)
+        run_folders.check(FLAGS.output_dir, settings, is_chief=is_chief)
+        if is_chief:
+            training_flags.write_run_flags(
+                FLAGS, "run_pretraining", FLAGS.output_dir
+            )
     model = training.build_model(
         pretraining.TASK,
         config,
         strategy,
         seed=FLAGS.seed,
         precision=FLAGS.precision,
+        remat=FLAGS.remat,
     )
     if model_dir:
         load_weights(model, model_dir, do_train)
-    evaluate = make_evaluate(model, held_out, sizes) if do_eval else None
+    evaluate = None
+    if do_eval and is_chief:
+        evaluate = make_evaluate(model, held_out, sizes)
     if do_train:
-        train(model, strategy, train_set, sizes, settings, vocabulary, evaluate)
+        train(model, strategy, phases, settings, vocabulary, evaluate)
     step = FLAGS.num_train_steps if do_train else checkpoints.step_of(model_dir)
     # A finished run may be given records to evaluate on afterwards.
-    if do_eval and not (do_train and evaluated_step() == step):
+    if evaluate and not (do_train and evaluated_step() == step):
         evaluate(step)
 
 

@@ -5,10 +5,14 @@ import importlib.metadata
 import os
 import sys
 
+import tensorflow as tf
 from absl import flags
 
-from bert_tf import optimization
+from bert_tf import optimization, strategies, train_step, training
 from tfrecords import whole_files
+
+# How run.flags begins; the script's name follows.
+SCRIPT_LINE = "# run_scripts."
 
 
 def define_training(
@@ -58,6 +62,7 @@ def define_training(
         flag_values=values,
     )
     _define_optimizer(values, learning_rate)
+    _define_step(values)
     _define_devices(values)
 
 
@@ -106,32 +111,97 @@ def _define_optimizer(values: flags.FlagValues, learning_rate: float) -> None:
     )
 
 
-def _define_devices(values: flags.FlagValues) -> None:
-    flags.DEFINE_enum(
-        "precision",
-        "float32",
-        ["float32", "bfloat16"],
-        "Type of matrix products; weights and scores stay float32.",
+def _define_step(values: flags.FlagValues) -> None:
+    flags.DEFINE_integer(
+        "gradient_accumulation_steps",
+        1,
+        "Parts in which a replica takes its share of --train_batch_size, one "
+        "after the other, to save memory; the update is the same.",
+        lower_bound=1,
+        flag_values=values,
+    )
+    flags.DEFINE_bool(
+        "clip_before_reduce",
+        False,
+        "Clip the gradients of each replica before they are summed, as the "
+        "original does; the run then depends on the number of replicas.",
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "steps_per_loop",
+        1,
+        "Optimizer steps in one call of the graph, for devices that are "
+        "quicker than Python: 100 or more on a TPU. Divides "
+        "--save_checkpoints_steps.",
+        lower_bound=1,
         flag_values=values,
     )
     flags.DEFINE_enum(
+        "precision",
+        "float32",
+        list(training.POLICIES),
+        "Type of matrix products; weights and scores stay float32. float16 "
+        "scales the loss, and skips steps whose gradients overflow.",
+        flag_values=values,
+    )
+    flags.DEFINE_bool(
+        "jit_compile",
+        False,
+        "Have XLA compile the whole step: for GPUs; a TPU always does. On a "
+        "CPU it is slower.",
+        flag_values=values,
+    )
+    flags.DEFINE_bool(
+        "remat",
+        False,
+        "Keep only the inputs of each layer, and compute the rest again for "
+        "the gradients: less memory, a third more time.",
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "stop_at_step",
+        None,
+        "Stop after this optimizer step with a checkpoint, to go on later "
+        "without the flag. Exit code 75, as after a SIGTERM.",
+        lower_bound=1,
+        flag_values=values,
+    )
+
+
+def _define_devices(values: flags.FlagValues) -> None:
+    flags.DEFINE_enum(
         "distribution_strategy",
         "one_device",
-        ["one_device", "mirrored"],
-        "one_device, or mirrored over all local accelerators.",
+        list(strategies.NAMES),
+        "one_device; mirrored over all local accelerators; multi_worker over "
+        "those of all processes that the variable TF_CONFIG lists; tpu.",
         flag_values=values,
     )
     flags.DEFINE_integer(
         "virtual_devices",
         0,
-        "Split the host's CPU into this many devices, to try mirrored.",
+        "Split the host's CPU into this many devices, to try replicas.",
         lower_bound=0,
+        flag_values=values,
+    )
+    flags.DEFINE_string(
+        "tpu",
+        None,
+        "With --distribution_strategy=tpu: its name or grpc:// address, or "
+        "local on a TPU VM.",
         flag_values=values,
     )
 
 
-# What decides the final weights: of these, arguments of `training.train` ...
-_DECIDING = ("train_batch_size", "learning_rate", "clip_norm", "seed")
+# What decides the final weights: arguments of `training.train`, ...
+_OF_LOOP = ("train_batch_size", "learning_rate")
+# ... of `train_step.make_update`, with our name for one of them, ...
+_OF_UPDATE = {
+    "clip_norm": "clip_norm",
+    "seed": "seed",
+    "gradient_accumulation_steps": "accumulation_steps",
+    "clip_before_reduce": "clip_before_reduce",
+}
 # ... and what the optimizer is made of.
 _OF_OPTIMIZER = (
     "optimizer",
@@ -141,17 +211,43 @@ _OF_OPTIMIZER = (
 )
 
 
+def make_strategy(values: flags.FlagValues) -> tf.distribute.Strategy:
+    """Returns the strategy that the flags mean, able to share a batch.
+
+    To be called before TensorFlow has done anything else.
+
+    Raises:
+      ValueError: if there is no such device, or replicas cannot share
+        `--train_batch_size`.
+    """
+    strategy = strategies.make_strategy(
+        values.distribution_strategy, values.virtual_devices, values.tpu
+    )
+    training.check_batch(
+        strategy, values.train_batch_size, values.gradient_accumulation_steps
+    )
+    return strategy
+
+
 def training_keywords(values: flags.FlagValues) -> dict:
     """Returns the flags of `define_training` that `training.train` takes."""
     names = (
         "output_dir",
-        *_DECIDING,
+        *_OF_LOOP,
         "save_checkpoints_steps",
         "keep_checkpoint_max",
         "log_every_steps",
+        "steps_per_loop",
+        "jit_compile",
+        "stop_at_step",
     )
-    keywords = {name: values[name].value for name in names}
-    return keywords | {"make_optimizer": make_optimizer(values)}
+    return {name: values[name].value for name in names} | {
+        "make_optimizer": make_optimizer(values),
+        "make_update": functools.partial(
+            train_step.make_update,
+            **{ours: values[flag].value for flag, ours in _OF_UPDATE.items()},
+        ),
+    }
 
 
 def make_optimizer(values: flags.FlagValues):
@@ -167,7 +263,7 @@ def make_optimizer(values: flags.FlagValues):
 
 def run_settings(values: flags.FlagValues) -> dict:
     """Returns the flags of `define_training` that decide the final weights."""
-    names = (*_DECIDING, *_OF_OPTIMIZER, "precision")
+    names = (*_OF_LOOP, *_OF_UPDATE, *_OF_OPTIMIZER, "precision")
     settings = {name: values[name].value for name in names}
     if values.correct_bias is None:  # As the optimizer has it by itself.
         optimizer = optimization.OPTIMIZERS[values.optimizer]
@@ -176,7 +272,9 @@ def run_settings(values: flags.FlagValues) -> dict:
     return settings
 
 
-def write_run_flags(values: flags.FlagValues, output_dir: str) -> None:
+def write_run_flags(
+    values: flags.FlagValues, script: str, output_dir: str
+) -> None:
     """Writes `run.flags`, which as --flagfile repeats the run."""
     os.makedirs(output_dir, exist_ok=True)
     path = os.path.join(output_dir, "run.flags")
@@ -185,6 +283,7 @@ def write_run_flags(values: flags.FlagValues, output_dir: str) -> None:
         for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
     )
     with whole_files.whole_file(path) as file:
+        file.write(f"{SCRIPT_LINE}{script}\n")
         file.write(f"# python {sys.version.split()[0]}  {versions}\n")
         for name in sorted(values):
             if values[name].value is not None:

@@ -69,3 +69,25 @@ def random_batch(config, rows=4, tokens=12, predictions=3, seed=0):
 def make_batch():
     """`random_batch`, for tests that cannot import this file."""
     return random_batch
+
+
+def batches_of(examples, batch_size):
+    """Returns what `phases.Phase.batches` is, over a few examples in turn."""
+    import tensorflow as tf
+
+    def make(start_batch, replicas=1, first_replica=0, local_replicas=1):
+        dataset = tf.data.Dataset.from_tensor_slices(examples).repeat()
+        dataset = dataset.batch(batch_size // replicas, drop_remainder=True)
+        parts = dataset.skip(start_batch * replicas).enumerate()
+        last = first_replica + local_replicas
+        return parts.filter(
+            lambda i, _: (i % replicas >= first_replica) & (i % replicas < last)
+        ).map(lambda _, part: part)
+
+    return make
+
+
+@pytest.fixture
+def make_batches():
+    """`batches_of`, for tests that cannot import this file."""
+    return batches_of

@@ -41,6 +41,11 @@ def _regression_losses(outputs, batch):
     }
 
 
+def _rows_of(name):
+    """Returns a batch -> the weight of a loss that every row counts in."""
+    return lambda batch: {name: tf.reduce_sum(batch["is_real_example"])}
+
+
 def classification_task(name: str, num_classes: int) -> task.Task:
     """Returns a task that picks one of some classes (paper, section 4.1).
 
@@ -58,6 +63,7 @@ def classification_task(name: str, num_classes: int) -> task.Task:
             models.BertClassifier, num_classes=num_classes
         ),
         losses=_classification_losses,
+        loss_weights=_rows_of("classification_loss"),
         accuracies=_accuracies,
     )
 
@@ -69,6 +75,7 @@ def regression_task(name: str) -> task.Task:
         schema=schema.REGRESSION,
         build_model=models.BertRegressor,
         losses=_regression_losses,
+        loss_weights=_rows_of("squared_error_loss"),
         accuracies=lambda outputs, batch: {},
     )
 

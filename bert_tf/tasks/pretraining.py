@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf import losses, models
 from bert_tf.tasks import task
@@ -21,6 +22,13 @@ def _losses(outputs, batch):
             batch["next_sentence_labels"],
             batch["is_real_example"],
         ),
+    }
+
+
+def _loss_weights(batch):
+    return {
+        "masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"]),
+        "next_sentence_loss": tf.reduce_sum(batch["is_real_example"]),
     }
 
 
@@ -45,6 +53,7 @@ TASK = task.Task(
     schema=schema.PRETRAINING,
     build_model=models.BertPretrainer,
     losses=_losses,
+    loss_weights=_loss_weights,
     accuracies=_accuracies,
 )
 

@@ -23,6 +23,8 @@ class Task:
       build_model: config -> built model; the model maps a batch to named
         float32 logits. `model.encoder` is its BertEncoder.
       losses: outputs and batch -> named means. Training minimises their sum.
+      loss_weights: batch -> what each loss is divided by, which is known before
+        the model has run.
       accuracies: outputs and batch -> named means to watch.
     """
 
@@ -30,4 +32,5 @@ class Task:
     schema: schema.Schema
     build_model: Callable[[config.BertConfig], keras.Model]
     losses: Callable[[Outputs, Batch], dict[str, losses.WeightedMean]]
+    loss_weights: Callable[[Batch], dict[str, tf.Tensor]]
     accuracies: Callable[[Outputs, Batch], dict[str, losses.WeightedMean]]

@@ -1,32 +1,42 @@
+import functools
 import json
 import os
-import subprocess
-import sys
-import textwrap
+import re
+import signal
+import threading
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from bert_tf import checkpoints, model_folders, strategies, training
+from bert_tf import (
+    checkpoints,
+    model_folders,
+    phases,
+    stopping,
+    strategies,
+    train_step,
+    training,
+)
 from bert_tf.tasks import pretraining
 
 
 @pytest.fixture
-def batches(tiny_config, make_batch):
-    """(batch size, start batch) -> dataset of twelve random examples."""
-    examples = make_batch(tiny_config, rows=12)
-
-    def make(batch_size, start_batch):
-        dataset = tf.data.Dataset.from_tensor_slices(examples).repeat()
-        return dataset.batch(batch_size, drop_remainder=True).skip(start_batch)
-
-    return make
+def batches(tiny_config, make_batch, make_batches):
+    """(start batch, ...) -> batches of four of twelve random examples."""
+    return make_batches(make_batch(tiny_config, rows=12), 4)
 
 
-def run(config, batches, folder, *, name="one_device", **changes):
-    strategy = strategies.make_strategy(name)
-    model = training.build_model(pretraining.TASK, config, strategy, seed=1)
+def update_with(**keywords):
+    settings = dict(clip_norm=1.0, seed=12345) | keywords
+    return functools.partial(train_step.make_update, **settings)
+
+
+def run(config, batches, folder, *, precision="float32", **changes):
+    strategy = strategies.make_strategy("one_device")
+    model = training.build_model(
+        pretraining.TASK, config, strategy, seed=1, precision=precision
+    )
+    steps = changes.pop("num_train_steps", 8)
     keywords = dict(
         strategy=strategy,
         output_dir=str(folder),
@@ -34,16 +44,14 @@ def run(config, batches, folder, *, name="one_device", **changes):
         description={"task": "pretraining"},
         vocab_file=None,
         train_batch_size=4,
-        tokens_per_example=12,
-        num_train_steps=8,
         num_warmup_steps=2,
         learning_rate=1e-2,
         save_checkpoints_steps=3,
         log_every_steps=2,
     )
-    digest = training.train(
-        pretraining.TASK, model, batches, **(keywords | changes)
-    )
+    phase = phases.Phase(num_steps=steps, batches=batches)
+    keywords = {"phases": [phase]} | keywords | changes
+    digest = training.train(pretraining.TASK, model, **keywords)
     return digest, model
 
 
@@ -60,6 +68,7 @@ def test_a_run_killed_at_any_step_ends_with_the_same_weights(
     tmp_path, tiny_config, batches, monkeypatch
 ):
     expected, _ = run(tiny_config, batches, tmp_path / "whole")
+    whole = lines(tmp_path / "whole")
     write = checkpoints.RunCheckpoints.save
     for kill in (2, 6):
         folder = tmp_path / f"killed_{kill}"
@@ -80,8 +89,8 @@ def test_a_run_killed_at_any_step_ends_with_the_same_weights(
             for line in lines(folder)
         ]
         # Every line stands once, whatever was done twice.
-        assert [line["step"] for line in values] == [2, 4, 6, 8]
-    assert [line["step"] for line in lines(tmp_path / "whole")] == [2, 4, 6, 8]
+        assert [line["step"] for line in values] == list(range(1, 9))
+        assert values == [{n: line[n] for n in values[0]} for line in whole]
 
 
 def test_a_finished_run_started_again_changes_nothing(
@@ -99,10 +108,10 @@ def test_training_lowers_the_loss(tmp_path, tiny_config, batches):
         tmp_path,
         num_train_steps=60,
         num_warmup_steps=5,
-        train_batch_size=12,
         save_checkpoints_steps=60,
     )
     found = lines(tmp_path)
+    assert len(found) == 60
     assert found[-1]["loss"] < 0.7 * found[0]["loss"]
     for name in (
         "masked_lm_loss",
@@ -111,8 +120,6 @@ def test_training_lowers_the_loss(tmp_path, tiny_config, batches):
         "next_sentence_accuracy",
         "learning_rate",
         "gradient_norm",
-        "examples/s",
-        "tokens/s",
     ):
         assert np.isfinite(found[-1][name]), name
     assert any(
@@ -130,57 +137,9 @@ def test_the_last_line_has_step_and_digest(
     assert caplog.messages[-1] == f"step 8  weights sha256 {digest}"
     shown = [text for text in caplog.messages if text.startswith("step 4/8")]
     assert "masked_lm_loss" in shown[0] and "ETA 0:" in shown[0]
-
-
-def test_one_step_is_the_clipped_update_of_the_paper(
-    tmp_path, tiny_config, batches
-):
-    """The norm of gradients is measured over everything, and cut to 1."""
-    config = type(tiny_config).from_dict(
-        tiny_config.to_dict()
-        | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    )
-    strategy = strategies.make_strategy("one_device")
-    model = training.build_model(pretraining.TASK, config, strategy, seed=1)
-    captured = {}
-
-    class Recorder:
-        step = tf.Variable(0, dtype=tf.int64)
-        learning_rate = staticmethod(lambda step: tf.constant(0.0))
-
-        def apply(self, gradients):
-            captured["gradients"] = gradients
-
-    batch = next(iter(batches(4, 0)))
-    tf.config.run_functions_eagerly(True)
-    try:
-        values = training.make_train_step(
-            pretraining.TASK, model, Recorder(), strategy, clip_norm=0.5, seed=1
-        )(batch)
-    finally:
-        tf.config.run_functions_eagerly(False)
-    with tf.GradientTape() as tape:
-        outputs = model(batch, training=False)
-        losses = pretraining.TASK.losses(outputs, batch)
-        total = tf.add_n([mean.value() for mean in losses.values()])
-    expected = tape.gradient(total, [w.value for w in model.trainable_weights])
-    expected = [tf.convert_to_tensor(g).numpy() for g in expected]
-    norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in expected))
-    np.testing.assert_allclose(values["loss"], total, rtol=1e-5)
-    np.testing.assert_allclose(values["gradient_norm"], norm, rtol=1e-5)
-    for found, want in zip(captured["gradients"], expected, strict=True):
-        np.testing.assert_allclose(found, want * 0.5 / norm, atol=1e-6)
-
-
-def test_a_run_from_before_a_setting_goes_on(tmp_path):
-    old = {"task": "glue", "correct_bias": False}
-    training.check_run(str(tmp_path), old, has_begun=False)
-    now = old | {"optimizer": "adamw", "layerwise_lr_decay": 1.0}
-    training.check_run(str(tmp_path), now, has_begun=True)
-    with pytest.raises(ValueError, match="optimizer: 'adamw' there, 'lamb'"):
-        training.check_run(
-            str(tmp_path), now | {"optimizer": "lamb"}, has_begun=True
-        )
+    found = re.search(r"examples/s ([0-9.e+]+)  tokens/s ([0-9.e+]+)", shown[0])
+    examples, tokens = map(float, found.groups())
+    assert tokens == pytest.approx(12 * examples, rel=2e-3)
 
 
 def test_a_folder_of_another_run_is_refused(tmp_path, tiny_config, batches):
@@ -195,7 +154,11 @@ def test_a_folder_of_another_run_is_refused(tmp_path, tiny_config, batches):
 def test_a_loss_that_is_not_finite_stops_the_run(
     tmp_path, tiny_config, batches
 ):
-    with pytest.raises(FloatingPointError, match="loss.*not finite at step"):
+    with pytest.raises(
+        FloatingPointError,
+        match="loss.*not finite at step [34], batch [23] of the records. "
+        "(There is no checkpoint|The last good one is .*step-00000002)",
+    ):
         run(
             tiny_config,
             batches,
@@ -212,56 +175,124 @@ def test_an_uneven_batch_is_refused():
     class Three:
         num_replicas_in_sync = 3
 
-    with pytest.raises(ValueError, match="=32 is not a multiple of the 3"):
-        training.distribute(Three(), None, 32, 0)
+    with pytest.raises(ValueError, match="=32 is not a multiple of 3 replicas"):
+        training.check_batch(Three(), 32, 1)
+    strategy = strategies.make_strategy("one_device")
+    training.check_batch(strategy, 32, 8)
+    with pytest.raises(ValueError, match="accumulation_steps=5"):
+        training.check_batch(strategy, 32, 5)
 
 
-_REPLICAS = """
-    import json, sys
-    import conftest
-    from bert_tf import BertConfig, strategies, training
-    from bert_tf.tasks import pretraining
-    import numpy as np, tensorflow as tf
+def test_steps_per_loop_must_divide_the_steps_between_checkpoints(
+    tmp_path, tiny_config, batches
+):
+    with pytest.raises(ValueError, match="steps=3 is not a multiple of .*=2"):
+        run(tiny_config, batches, tmp_path, steps_per_loop=2)
+    assert not os.listdir(tmp_path)
 
-    folder, replicas = sys.argv[1], int(sys.argv[2])
-    name = "mirrored" if replicas > 1 else "one_device"
-    strategy = strategies.make_strategy(name, replicas if replicas > 1 else 0)
-    assert strategy.num_replicas_in_sync == replicas
-    config = BertConfig.from_dict(json.loads(sys.argv[3]))
-    examples = conftest.random_batch(config, rows=12)
 
-    def batches(batch_size, start_batch):
-        dataset = tf.data.Dataset.from_tensor_slices(examples).repeat()
-        return dataset.batch(batch_size, drop_remainder=True).skip(start_batch)
+def loss_curve(folder):
+    return [line["loss"] for line in lines(folder)]
 
-    model = training.build_model(pretraining.TASK, config, strategy, seed=1)
-    training.train(
-        pretraining.TASK, model, batches, strategy=strategy,
-        output_dir=folder, settings={}, description={}, vocab_file=None,
-        train_batch_size=4, tokens_per_example=12, num_train_steps=12,
-        num_warmup_steps=2, learning_rate=1e-2, save_checkpoints_steps=12,
-        log_every_steps=1,
+
+def test_many_steps_in_one_call_are_the_same_steps(
+    tmp_path, tiny_config, batches
+):
+    run(tiny_config, batches, tmp_path / "one")
+    # Calls of 3, 3 and 2 steps.
+    run(tiny_config, batches, tmp_path / "three", steps_per_loop=3)
+    assert len(lines(tmp_path / "three")) == 8
+    np.testing.assert_allclose(
+        loss_curve(tmp_path / "one"), loss_curve(tmp_path / "three"), rtol=1e-5
     )
-"""
 
 
-def test_two_replicas_train_as_one_with_dropout(tmp_path, tiny_config):
-    curves = []
-    for replicas in (1, 2):
-        folder = tmp_path / str(replicas)
-        subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                textwrap.dedent(_REPLICAS),
-                str(folder),
-                str(replicas),
-                json.dumps(tiny_config.to_dict()),
-            ],
-            check=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
+def test_phases_share_optimizer_and_steps_and_go_on_across_the_switch(
+    tmp_path, tiny_config, make_batch, make_batches
+):
+    parts = [
+        phases.Phase(
+            num_steps=steps,
+            batches=make_batches(
+                make_batch(tiny_config, rows=12, tokens=tokens), 4
+            ),
         )
-        curves.append([line["loss"] for line in lines(folder)])
-    assert len(curves[0]) == 12
-    np.testing.assert_allclose(curves[0], curves[1], rtol=1e-5)
+        for steps, tokens in ((5, 12), (3, 24))
+    ]
+    expected, _ = run(tiny_config, None, tmp_path / "whole", phases=parts)
+    rates = [line["learning_rate"] for line in lines(tmp_path / "whole")]
+    np.testing.assert_allclose(np.diff(rates[2:]), -1e-2 / 8, rtol=1e-4)
+    for stop in (4, 5, 7):  # Before, at and after the switch.
+        folder = tmp_path / str(stop)
+        with pytest.raises(stopping.Stopped, match=f"at step {stop}"):
+            run(tiny_config, None, folder, phases=parts, stop_at_step=stop)
+        digest, _ = run(tiny_config, None, folder, phases=parts)
+        assert digest == expected, stop
+        assert loss_curve(folder) == loss_curve(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_after_the_step_with_a_checkpoint(
+    tmp_path, tiny_config, batches, number
+):
+    expected, _ = run(tiny_config, batches, tmp_path / "whole")
+    sent = []
+
+    def describe_then_signal(start_batch, **keywords):
+        dataset = batches(start_batch, **keywords)
+        for batch in dataset:
+            if len(sent) == 4:
+                os.kill(os.getpid(), number)
+            sent.append(batch)
+            yield batch
+
+    class Source:
+        """A data set that sends this process a signal with its fifth batch."""
+
+        def __init__(self, start_batch, **keywords):
+            self.iterator = describe_then_signal(start_batch, **keywords)
+
+        def __next__(self):
+            return next(self.iterator)
+
+    folder = tmp_path / "stopped"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            phases, "distribute", lambda s, phase, start, n: Source(start)
+        )
+        before = signal.getsignal(number)
+        with pytest.raises(stopping.Stopped, match="after step 5, which is"):
+            run(tiny_config, batches, folder)
+        assert signal.getsignal(number) is before
+    assert checkpoints.newest_step(str(folder)) == 5
+    digest, _ = run(tiny_config, batches, folder)
+    assert digest == expected
+    assert loss_curve(folder) == loss_curve(tmp_path / "whole")
+
+
+def test_in_another_thread_a_run_works_without_signals(
+    tmp_path, tiny_config, batches
+):
+    found = []
+    thread = threading.Thread(
+        target=lambda: found.append(run(tiny_config, batches, tmp_path)[0])
+    )
+    thread.start()
+    thread.join()
+    assert found == [run(tiny_config, batches, tmp_path)[0]]
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_a_run_of_half_precision_goes_on_exactly(
+    tmp_path, tiny_config, batches, precision
+):
+    keywords = dict(
+        precision=precision, make_update=update_with(accumulation_steps=2)
+    )
+    expected, _ = run(tiny_config, batches, tmp_path / "whole", **keywords)
+    with pytest.raises(stopping.Stopped):
+        run(tiny_config, batches, tmp_path / "two", stop_at_step=4, **keywords)
+    digest, _ = run(tiny_config, batches, tmp_path / "two", **keywords)
+    assert digest == expected
+    scales = [line.get("loss_scale") for line in lines(tmp_path / "two")]
+    assert scales == [2.0**15 if precision == "float16" else None] * 8

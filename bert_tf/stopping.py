@@ -1,0 +1,66 @@
+"""SIGTERM and SIGINT -> a training that stops after its step, saved.
+
+Machines are taken away with a SIGTERM and some seconds of grace. A run that
+gets one finishes its step, writes a checkpoint and ends with an exit code
+that supervisors take for "start me again".
+"""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+
+from absl import logging
+
+# sysexits.h: EX_TEMPFAIL, "temporary failure; the user is invited to retry".
+# Not 0, after which nobody restarts; nor 143, the mark of a SIGTERM that
+# nothing handled, which systemd takes for a clean end.
+EXIT_CODE = 75
+
+
+class Stopped(Exception):
+    """A run that was asked to stop has done so, and can go on."""
+
+
+class Request:
+    """Whether somebody has asked this process to stop.
+
+    Attributes:
+      is_made: whether so.
+    """
+
+    def __init__(self):
+        self.is_made = False
+
+    def _make(self, number, frame) -> None:
+        del frame
+        if self.is_made and number == signal.SIGINT:
+            raise KeyboardInterrupt  # Twice: at once, without a checkpoint.
+        self.is_made = True
+        logging.warning(
+            "%s: stops after this step, with a checkpoint%s",
+            signal.Signals(number).name,
+            " (once more: at once)" if number == signal.SIGINT else "",
+        )
+
+
+@contextlib.contextmanager
+def on_signals() -> Iterator[Request]:
+    """Yields the request that SIGTERM and SIGINT make until the end.
+
+    In a thread that is not the main one, where Python delivers no signals, it
+    yields a request that nobody makes.
+    """
+    request = Request()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    before = {
+        number: signal.signal(number, request._make)
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

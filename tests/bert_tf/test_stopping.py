@@ -1,0 +1,31 @@
+import os
+import signal
+
+import pytest
+
+from bert_tf import stopping
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_makes_the_request(number):
+    with stopping.on_signals() as request:
+        assert not request.is_made
+        os.kill(os.getpid(), number)
+        assert request.is_made
+
+
+def test_a_second_interrupt_stops_at_once_and_a_second_term_does_not():
+    with pytest.raises(KeyboardInterrupt):
+        with stopping.on_signals() as request:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert request.is_made
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_handlers_from_before_come_back():
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    with stopping.on_signals():
+        assert signal.getsignal(signal.SIGTERM) != before[0]
+    now = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    assert now == before
