@@ -151,51 +151,61 @@ class AdamW(tf.Module):
             share of them that clipping leaves; None for 1.
         """
         rate = self.learning_rate(self.step)
-        corrections = 1.0, 1.0
-        if self.correct_bias:
-            updates = tf.cast(self.step + 1, tf.float32)
-            # 1 - beta^t without the loss of digits at small t.
-            corrections = [
-                -tf.math.expm1(updates * math.log(beta))
-                for beta in (self.beta_1, self.beta_2)
-            ]
+        kernel = self._kernel()
         scale = self._kernel_scale * (1.0 if scale is None else scale)
         for i, gradient in enumerate(gradients):
             self._update(
-                i, gradient * scale, rate * self.rate_factors[i], corrections
+                i, gradient * scale, rate * self.rate_factors[i], kernel
             )
         self.step.assign_add(1)
 
-    def _update(self, i: int, gradient, rate, corrections) -> None:
+    def _kernel(self) -> Callable[..., None]:
+        """Returns (variable, m, v, rate, gradient) -> Adam's update of three.
+
+        In one pass over memory, where TensorFlow's other ops take a dozen:
+        the moments move on, and rate * m / (root of v + epsilon), corrected
+        for bias where that is wanted, is taken from the variable.
+        """
+        factor, root = 1.0, 1.0
+        if self.correct_bias:
+            updates = tf.cast(self.step + 1, tf.float32)
+            # 1 - beta^t without the loss of digits at small t.
+            factor, squares = (
+                -tf.math.expm1(updates * math.log(beta))
+                for beta in (self.beta_1, self.beta_2)
+            )
+            root = tf.sqrt(squares)
+        factor *= self._kernel_scale
+
+        def kernel(variable, m, v, rate, gradient):
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle,
+                m=m.handle,
+                v=v.handle,
+                beta1_power=0.0,  # Bias is corrected by rate and epsilon.
+                beta2_power=0.0,
+                lr=rate * (root / factor),
+                beta1=self.beta_1,
+                beta2=self.beta_2,
+                epsilon=self.epsilon * root,
+                grad=gradient,
+            )
+
+        return kernel
+
+    def _update(self, i: int, gradient, rate, kernel) -> None:
         """Updates weight i."""
         variable = self.variables_to_train[i]
-        if self.decay_rates[i]:
-            variable.assign_sub(rate * self.decay_rates[i] * variable)
-        root = tf.sqrt(corrections[1])
-        self._apply_adam(
-            i,
-            gradient,
-            rate * root / (corrections[0] * self._kernel_scale),
-            self.epsilon * root,
-        )
-
-    def _apply_adam(self, i: int, gradient, rate, epsilon) -> None:
-        """Moves both moments, and the weight by rate * m / (root(v) + epsilon).
-
-        One pass over memory where TensorFlow's other ops take a dozen.
-        """
-        tf.raw_ops.ResourceApplyAdam(
-            var=self.variables_to_train[i].handle,
-            m=self.first_moments[i].handle,
-            v=self.second_moments[i].handle,
-            beta1_power=0.0,  # Bias is corrected by rate and epsilon.
-            beta2_power=0.0,
-            lr=rate,
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=epsilon,
-            grad=gradient,
-        )
+        moments = self.first_moments[i], self.second_moments[i]
+        if not self.decay_rates[i]:
+            kernel(variable, *moments, rate, gradient)
+            return
+        # For a moment the variable holds its own change. Decay taken from the
+        # weight by itself would be lost in its last digit: it is 1e-7 of it.
+        weight = tf.convert_to_tensor(variable)
+        variable.assign(-rate * self.decay_rates[i] * weight)
+        kernel(variable, *moments, rate, gradient)
+        variable.assign(weight + variable)
 
 
 class Lamb(AdamW):
@@ -220,31 +230,33 @@ class Lamb(AdamW):
             variables, learning_rate, correct_bias=correct_bias, **kwargs
         )
 
-    def _update(self, i: int, gradient, rate, corrections) -> None:
+    def _update(self, i: int, gradient, rate, kernel) -> None:
         """Updates weight i."""
+        if self.is_spared[i]:
+            super()._update(i, gradient, rate, kernel)
+            return
         variable = self.variables_to_train[i]
-        # At a rate of 0 the moments move and the weight stays.
-        self._apply_adam(i, gradient, 0.0, 1.0)
-        root = tf.sqrt(corrections[1])
-        factor = root / (corrections[0] * self._kernel_scale)
-        update = self.first_moments[i] / (
-            tf.sqrt(self.second_moments[i]) + self.epsilon * root
+        weight = tf.convert_to_tensor(variable)
+        variable.assign(-self.decay_rates[i] * weight)
+        kernel(
+            variable,
+            self.first_moments[i],
+            self.second_moments[i],
+            1.0,
+            gradient,
         )
-        # The factor is left for the rate, for one pass over memory less.
-        if self.decay_rates[i]:
-            update += self.decay_rates[i] / factor * variable
-        if not self.is_spared[i]:
-            rate *= _trust(variable, factor, update)
-        variable.assign_sub(rate * factor * update)
+        change = tf.convert_to_tensor(variable)
+        variable.assign(weight + rate * _trust(weight, change) * change)
 
 
-def _trust(weight: tf.Tensor, factor: tf.Tensor, update: tf.Tensor):
-    """Returns the norm of a weight over that of factor * update; or 1."""
-    # One pass over memory, where tf.norm takes two.
-    norm = tf.sqrt(2.0 * tf.nn.l2_loss(weight))
-    update_norm = factor * tf.sqrt(2.0 * tf.nn.l2_loss(update))
-    is_zero = tf.equal(norm * update_norm, 0.0)
-    safe_norm = tf.where(is_zero, 1.0, update_norm)
+def _trust(weight: tf.Tensor, change: tf.Tensor) -> tf.Tensor:
+    """Returns the norm of a weight over that of its change; 1 for none."""
+    # One pass over memory each, where tf.norm takes two.
+    norm, change_norm = (
+        tf.sqrt(2.0 * tf.nn.l2_loss(value)) for value in (weight, change)
+    )
+    is_zero = tf.equal(norm * change_norm, 0.0)
+    safe_norm = tf.where(is_zero, 1.0, change_norm)
     return tf.where(is_zero, 1.0, norm / safe_norm)
 
 
