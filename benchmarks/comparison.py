@@ -42,6 +42,11 @@ class Row(NamedTuple):
     last_loss: float
 
 
+def with_ours(given: list[str]) -> list[str]:
+    """Returns ours, and then the peers."""
+    return [OURS, *(name for name in given if name != OURS)]
+
+
 def run_groups(
     values: flags.FlagValues,
     setting: work.Setting,
@@ -204,12 +209,14 @@ def compare(
     Returns:
       What `--json` holds of each setting.
     """
-    names = [OURS, *(name for name in values.peers if name != OURS)]
-    report = {"machine": machine(names), "tables": []}
+    implementations = with_ours(values.peers)
+    report = {"machine": machine(implementations), "tables": []}
     print(report["machine"])
     for setting in wanted:
-        found, failures = run_groups(values, setting, names, options=options)
-        rows = rows_of(setting, names, found)
+        found, failures = run_groups(
+            values, setting, implementations, options=options
+        )
+        rows = rows_of(setting, implementations, found)
         rate = product_rate(found)
         name = title(setting, values.size)
         print(f"\n{name}; products {rate / 1e12:.2f} TFLOP/s", flush=True)

@@ -200,7 +200,7 @@ def rows_of(names: list[str], found: list, made: dict) -> list[dict]:
 
 def compare(task_name: str, mode: str, precision: str, folder: str) -> dict:
     """Times one task; prints and returns its table."""
-    names = [comparison.OURS, *FLAGS.peers]
+    names = comparison.with_ours(FLAGS.peers)
     (setting,) = settings.combinations(
         FLAGS.size,
         ["fine_tuning"],

@@ -5,6 +5,7 @@ P predictions, C classes.
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -58,8 +59,8 @@ class Step(NamedTuple):
       num_parameters: weights that are trained.
     """
 
-    prepare: object
-    run: object
+    prepare: Callable
+    run: Callable
     num_parameters: int
 
 

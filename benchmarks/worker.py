@@ -21,19 +21,19 @@ def peak_bytes() -> int:
     return 1024 * int(fields["VmHWM"].split()[0])
 
 
-def answer(step: work.Step, batches, question: str):
+def answer(step: work.Step, batches, num_steps: int):
     """Does as many steps as asked, on the batches in turn.
 
     Args:
       step: of the implementation.
       batches: endless iterator over prepared batches.
-      question: number of steps.
+      num_steps: how many.
 
     Returns:
       Seconds of each step, and their losses.
     """
     seconds, losses = [], []
-    for batch in itertools.islice(batches, question):
+    for batch in itertools.islice(batches, num_steps):
         begin = time.perf_counter()
         losses.append(step.run(batch))
         seconds.append(time.perf_counter() - begin)

@@ -24,11 +24,11 @@ PEERS = {
     "product_tensorflow": ("products", {"library": "tensorflow"}),
     "product_torch": ("products", {"library": "torch"}),
 }
+# Module -> the package it is of.
 PACKAGES = {
     "model_garden": "tf-models-official",
     "keras_hub": "keras-hub",
     "hugging_face": "transformers",
-    "product_torch": "torch",
 }
 
 

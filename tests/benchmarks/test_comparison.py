@@ -104,18 +104,20 @@ def test_each_combination_is_one_setting():
     ]
 
 
+# Two processes that import TensorFlow.
+@pytest.mark.slow
 def test_a_run_of_ours_alone(tmp_path, capsys, monkeypatch):
     # One process less; torch need not be there.
     monkeypatch.setattr(comparison, "PRODUCTS", ("product_tensorflow",))
     path = tmp_path / "report.json"
     words = "--size=tiny --seq_length=16 --batch_size=2 --precision=float32 "
-    words += "--task=pretraining --peers= --rounds=2 --seconds=0"
+    words += "--task=pretraining --peers= --rounds=1 --seconds=0"
     train_step.main(["train_step", *words.split(), f"--json={path}"])
     (table,) = json.loads(path.read_text())["tables"]
     (row,) = table["rows"]
     assert row["name"] == "ours"
     assert row["num_parameters"] == 4_433_468
-    assert len(row["seconds"]) == 2 and min(row["seconds"]) > 0
+    assert len(row["seconds"]) == 1 and min(row["seconds"]) > 0
     assert row["last_loss"] < row["first_loss"]
     assert row["peak_bytes"] > 1e8
     assert table["product_flops_per_second"] > 1e8
