@@ -14,7 +14,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from bert_tf import checkpoints, model_folders, task_models
+from bert_tf import checkpoints, checksums, model_folders, task_models
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
 from tfrecords import whole_files
@@ -142,9 +142,15 @@ def shapes(
 
 
 def is_there(path: str) -> bool:
-    """Returns whether `path` is a model folder of ours, or a run folder."""
+    """Returns whether `path` is a model folder of ours, or a run folder.
+
+    Raises:
+      DamagedError: a ValueError, if it is one, but damaged.
+    """
     try:
         folder = checkpoints.find(path)
+    except checksums.DamagedError:
+        raise
     except ValueError:
         return False
     # Others' folders have a model.safetensors too.

@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from bert_tf import model_folders, models, task_models
-from bert_tf.conversion import checkpoint
+from bert_tf import checksums, model_folders, models, task_models
+from bert_tf.conversion import checkpoint, formats
 from tfrecords import whole_files
 
 
@@ -135,3 +135,14 @@ def test_a_folder_that_is_not_what_its_papers_say_is_refused(
     path.write_text(json.dumps(papers | {"task": "spans"}))
     with pytest.raises(ValueError, match=r"checkpoint only: regression/dense"):
         checkpoint.read(str(tmp_path / "model"))
+
+
+def test_a_damaged_folder_of_ours_is_no_unknown_format(tmp_path, tiny_config):
+    folder = tmp_path / "model"
+    write(random_checkpoint(tiny_config, "regression"), folder)
+    checksums.seal(str(folder), {"step": 1})
+    assert formats.detect(str(folder)) == "bert_tf"
+    path = folder / model_folders.WEIGHTS
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="model is damaged: model.safetensors"):
+        formats.detect(str(folder))
