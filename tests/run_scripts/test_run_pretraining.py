@@ -150,7 +150,9 @@ def test_records_with_the_original_s_names_train_the_same(
         )
         for run_dir in (trained, tmp_path)
     ]
-    assert states[0] == states[1]
+    # Their papers differ: one has a vocabulary.
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        assert states[0]["files"][name] == states[1]["files"][name], name
 
 
 def test_a_trained_model_is_evaluated_alone(folder, trained, tmp_path):
