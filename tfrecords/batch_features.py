@@ -1,6 +1,8 @@
 """Numbers of records -> features of a batch, checked and cut, in the graph."""
 
-from collections.abc import Callable
+import atexit
+import threading
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +15,48 @@ from tfrecords import schema as schema_lib
 SEQUENCE = "max_seq_length"
 # Features that hold token ids; they index the embedding table.
 _TOKEN_IDS = ("input_word_ids", "masked_lm_ids")
+
+
+# How long no batch has been read when all pipelines are taken to be full.
+_QUIET_SECONDS = 0.2
+_MOST_SECONDS = 10.0
+
+
+class _Reads:
+    """The reads that are under way in the threads of tf.data.
+
+    A thread that asks for Python while the interpreter shuts down waits for
+    ever, the iterator waits for the thread, and the process never ends: one in
+    three that ended by an exception did so. So the end waits until pipelines
+    have filled their buffers and ask for nothing.
+    """
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._running = 0
+        self._last = -_QUIET_SECONDS
+
+    def __enter__(self):
+        with self._lock:
+            self._running += 1
+
+    def __exit__(self, *_):
+        with self._lock:
+            self._running -= 1
+            self._last = time.monotonic()
+
+    def wait(self) -> None:
+        """Returns when nothing has been read for a moment."""
+        begin = time.monotonic()
+        while (now := time.monotonic()) - begin < _MOST_SECONDS:
+            with self._lock:
+                if not self._running and now - self._last > _QUIET_SECONDS:
+                    return
+            time.sleep(_QUIET_SECONDS / 10)
+
+
+_reads = _Reads()
+atexit.register(_reads.wait)
 
 
 class Source(NamedTuple):
@@ -30,33 +74,25 @@ class Source(NamedTuple):
 
 
 def read(
-    source: Source,
-    number: tf.Tensor,
-    find: Callable[[int], tuple[np.ndarray, int]],
-    rows: int,
-) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    source: Source, indices: tf.Tensor, length: tf.Tensor
+) -> dict[str, tf.Tensor]:
     """Reads, parses, checks and cuts a batch.
 
     Args:
       source: where from.
-      number: of the element, a scalar int64 tensor.
-      find: number -> indices [rows] of its records, and its length.
-      rows: in the batch.
+      indices: [B] int64, of the records; B is static.
+      length: [] int64, what sequences are cut to.
 
     Returns:
-      The features; and the indices, [rows] int64.
+      Name to feature, `is_real_example` among them.
     """
 
-    def get(number):
-        indices, length = find(int(number))
-        serialized = np.array(source.records.get(indices), dtype=object)
-        return indices, np.int64(length), serialized
+    def get(indices):
+        with _reads:
+            return np.array(source.records.get(indices), dtype=object)
 
-    indices, length, serialized = tf.numpy_function(
-        get, [number], [tf.int64, tf.int64, tf.string]
-    )
-    for value, shape in ((indices, [rows]), (length, []), (serialized, [rows])):
-        value.set_shape(shape)
+    serialized = tf.numpy_function(get, [indices], tf.string)
+    serialized.set_shape(indices.shape)
     features = schema_lib.parse(
         serialized, source.schema, source.sizes, source.records.legacy_names
     )
@@ -70,9 +106,9 @@ def read(
             cut = tuple(slice(end) for end in [None, *ends])
             features[name] = features[name][cut]
     features["is_real_example"] = tf.ones(
-        [rows], schema_lib.IS_REAL_EXAMPLE.dtype
+        indices.shape, schema_lib.IS_REAL_EXAMPLE.dtype
     )
-    return features, indices
+    return features
 
 
 def _check_ids(records, features, indices, vocab_size):

@@ -11,15 +11,11 @@ length before they are cut into batches, and each batch is cut to the smallest
 of the lengths that holds it. The window still has just its own examples.
 """
 
-import functools
-import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-
-from tfrecords import random_numbers
 
 # Batches in a window. Of 8 to 256, 64 is where longer ones save no more than 2%
 # of the tokens of SST-2, CoLA and MRPC at batches of 32.
@@ -32,12 +28,12 @@ class Batch(NamedTuple):
     Attributes:
       places: [B] int64, in the endless stream; div N gives the epoch.
       indices: [B] int64, the record at each place.
-      length: the static length that holds them all.
+      length: [] int64, the static length that holds them all.
     """
 
-    places: np.ndarray
-    indices: np.ndarray
-    length: int
+    places: tf.Tensor
+    indices: tf.Tensor
+    length: tf.Tensor
 
 
 class TrainingOrder:
@@ -73,50 +69,78 @@ class TrainingOrder:
         self.num_records = num_records
         self._batch_size = batch_size
         self._seed = seed
-        self._lengths = lengths
+        if lengths is not None:
+            with tf.device("CPU:0"):
+                self._lengths = tf.constant(lengths)
         self._static_lengths = static_lengths(bucket_lengths, max_seq_length)
+        self._has_buckets = len(self._static_lengths) > 1
+        # Without buckets, a batch needs no others.
+        self._size = WINDOW_BATCHES if self._has_buckets else 1
         self._end = num_batches
-        # Batches are made ahead by several threads, which may be in the window
-        # after; the lock is so that only one of them makes it.
-        self._window = functools.lru_cache(2)(self._make_window)
-        self._lock = threading.Lock()
+
+    def dataset(self, start_batch: int) -> tf.data.Dataset:
+        """Returns a `Batch` for each number from `start_batch` on."""
+        window, row = self._place(start_batch)
+        windows = tf.data.Dataset.counter(window).map(
+            self._window, num_parallel_calls=tf.data.AUTOTUNE
+        )
+        return windows.unbatch().skip(row)
 
     def batch(self, number: int) -> Batch:
         """Returns batch `number`, counted from 0."""
-        begin = number // WINDOW_BATCHES * WINDOW_BATCHES
-        end = begin + WINDOW_BATCHES
-        if self._end is not None:
-            if number < self._end:
-                end = min(end, self._end)
-            else:
-                begin = max(begin, self._end)
-        with self._lock:
-            places, indices, lengths = self._window(begin, end)
-        row = number - begin
-        return Batch(places[row], indices[row], int(lengths[row]))
+        window, row = self._place(number)
+        return Batch(*(part[row] for part in self._window(np.int64(window))))
 
-    def _make_window(self, begin, end):
-        """Returns places and indices [W, B] and lengths [W] of W batches."""
-        shape = (end - begin, self._batch_size)
-        places = np.arange(begin * shape[1], end * shape[1])
+    def _place(self, number):
+        """Returns a batch's window, and its place in it."""
+        if self._end is None or number < self._end:
+            return divmod(number, self._size)
+        windows, row = divmod(number - self._end, self._size)
+        return -(-self._end // self._size) + windows, row
+
+    def _bounds(self, window):
+        """Returns the number of a window's first batch, and of the next's."""
+        begin = window * self._size
+        if self._end is None:
+            return begin, begin + self._size
+        first_beyond = -(-self._end // self._size)
+        beyond = self._end + (window - first_beyond) * self._size
+        is_beyond = window >= first_beyond
+        last = tf.where(is_beyond, beyond + self._size, self._end)
+        begin = tf.where(is_beyond, beyond, begin)
+        return begin, tf.minimum(begin + self._size, last)
+
+    def _window(self, window):
+        """Returns the batches of a window, [W, B], [W, B] and [W]."""
+        begin, end = self._bounds(window)
+        places = tf.range(begin * self._batch_size, end * self._batch_size)
         indices = shuffled(places, self.num_records, self._seed)
-        longest = self._static_lengths[-1]
-        if len(self._static_lengths) == 1:
-            lengths = np.full(shape[0], longest)
-            return places.reshape(shape), indices.reshape(shape), lengths
-        by_length = np.argsort(self._lengths[indices], kind="stable")
+        shape = [-1, self._batch_size]
+        if not self._has_buckets:
+            lengths = tf.fill([end - begin], self._static_lengths[-1])
+            places, indices = (tf.reshape(x, shape) for x in (places, indices))
+            return Batch(places, indices, lengths)
+        lengths = tf.gather(self._lengths, indices)
+        by_length = tf.argsort(lengths, stable=True)
         # From the shortest batch to the longest; then in random order.
-        by_length = by_length.reshape(shape)[self._random_order(begin, end)]
-        lengths = self._lengths[indices[by_length[:, -1]]]
-        lengths = round_up(lengths, self._static_lengths)
-        return places[by_length], indices[by_length], lengths
-
-    def _random_order(self, begin, end):
-        """Returns a permutation of [0, end - begin), keyed by the seed."""
-        seed = np.array([self._seed], np.int64).astype(np.uint64)
-        window = random_numbers.bits(seed, np.array([begin], np.uint64))[0]
-        batches = np.arange(end - begin, dtype=np.uint64)
-        return np.argsort(random_numbers.bits(window, batches)[0])
+        by_length = tf.reshape(by_length, shape)
+        keys = tf.random.stateless_uniform(
+            [end - begin],
+            tf.stack([np.int64(self._seed), begin]),
+            minval=None,
+            maxval=None,
+            dtype=tf.int64,
+            alg="philox",
+        )
+        by_length = tf.gather(by_length, tf.argsort(keys, stable=True))
+        lengths = tf.gather(lengths, by_length[:, -1])
+        which = tf.searchsorted(
+            self._static_lengths, tf.cast(lengths, tf.int64)
+        )
+        lengths = tf.gather(self._static_lengths, which)
+        return Batch(
+            tf.gather(places, by_length), tf.gather(indices, by_length), lengths
+        )
 
 
 def static_lengths(
@@ -133,7 +157,7 @@ def static_lengths(
             f"bucket_lengths={wrong} should be from 1 to the records' "
             f"max_seq_length {max_seq_length}."
         )
-    return np.array(sorted({*bucket_lengths, max_seq_length}))
+    return np.array(sorted({*bucket_lengths, max_seq_length}), np.int64)
 
 
 def round_up(lengths: np.ndarray, allowed: np.ndarray) -> np.ndarray:
@@ -141,18 +165,30 @@ def round_up(lengths: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     return allowed[np.searchsorted(allowed, lengths)]
 
 
-def shuffled(places: np.ndarray, num_records: int, seed: int) -> np.ndarray:
+def shuffled(places: tf.Tensor, num_records: int, seed: int) -> tf.Tensor:
     """Returns [B] int64: the record at each place [B] of the endless stream."""
     epochs = places // num_records
-    seeds = np.stack([0 * epochs, 0 * epochs + seed, epochs], axis=-1)  # [B, 3]
-    # The op under tf.random.experimental.index_shuffle, whose wrapper pads
-    # [B, 2] seeds along the wrong axis in TF 2.20 and takes 4 rounds: with
-    # small seeds those leave long runs nearly in order. 16 rounds do not.
-    # Outside of any graph and strategy that the caller may be in.
-    with tf.init_scope(), tf.device("CPU:0"):
+    seeds = tf.stack(
+        [0 * epochs, 0 * epochs + np.int64(seed), epochs], axis=-1
+    )  # [B, 3]
+
+    def shuffle(indices, last):
+        # The op under tf.random.experimental.index_shuffle, whose wrapper pads
+        # [B, 2] seeds along the wrong axis in TF 2.20 and takes 4 rounds: with
+        # small seeds those leave long runs nearly in order. 16 rounds do not.
         return tf.raw_ops.RandomIndexShuffle(
-            index=places % num_records,
-            seed=seeds,
-            max_index=np.int64(num_records - 1),
-            rounds=16,
-        ).numpy()
+            index=indices, seed=seeds, max_index=np.int64(last), rounds=16
+        )
+
+    indices = places % num_records
+    last = num_records - 1
+    if last < 2**16 or last & (last - 1) or last.bit_length() % 2 == 0:
+        return shuffle(indices, last)
+    # The op takes log2(last) bits, which do not hold `last` if it is a power
+    # of 4: one record would come twice and another never. So one more is
+    # shuffled, and its place taken by what it is shuffled to.
+    found = shuffle(indices, num_records)
+    instead = shuffle(
+        tf.fill(tf.shape(indices), np.int64(num_records)), num_records
+    )
+    return tf.where(found == num_records, instead, found)

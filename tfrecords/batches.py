@@ -76,21 +76,19 @@ def training_batches(
         records, sizes, batch_size, seed, bucket_lengths, num_batches
     )
 
-    def find(number):
-        replica = first_replica + number % local_replicas
-        found = order.batch(number // local_replicas)
-        part = slice(replica * rows, (replica + 1) * rows)
-        return found.indices[part], found.length
+    def parts(batch):
+        """Returns parts of a batch: indices [local, rows], lengths [local]."""
+        own = tf.reshape(batch.indices, [replicas, rows])
+        own = own[first_replica : first_replica + local_replicas]
+        return own, tf.fill([local_replicas], batch.length)
 
     source = batch_features.Source(
         records, schema, sizes, vocab_size, bool(bucket_lengths)
     )
-
-    def part(number):
-        return batch_features.read(source, number, find, rows)[0]
-
-    numbers = tf.data.Dataset.counter(start_batch * local_replicas)
-    return _pipeline(numbers, part)
+    return _pipeline(
+        order.dataset(start_batch).map(parts).unbatch(),
+        lambda indices, length: batch_features.read(source, indices, length),
+    )
 
 
 def describe_batch(
@@ -114,11 +112,12 @@ def describe_batch(
         records, sizes, batch_size, seed, bucket_lengths, num_batches
     )
     batch = order.batch(number)
-    epochs = batch.places // len(records) + 1
+    epochs = batch.places.numpy() // len(records) + 1
     which = f"epoch {epochs.min()}"
     if epochs.min() < epochs.max():
         which = f"epochs {epochs.min()} to {epochs.max()}"
-    named = [records.describe(index) for index in batch.indices[:_NAMED]]
+    indices = batch.indices.numpy()
+    named = [records.describe(index) for index in indices[:_NAMED]]
     if batch_size > _NAMED:
         named.append("...")
     return (
@@ -146,34 +145,26 @@ def evaluation_batches(
     of `training_batches` for one replica.
     """
     _check_not_empty(records, batch_size)
-    num_batches = -(-len(records) // batch_size)
-    length_of = batch_order.static_lengths(
+    static = batch_order.static_lengths(
         bucket_lengths, sizes[batch_features.SEQUENCE]
     )
-    by_length = np.arange(len(records))
-    lengths = np.zeros(len(records), np.int64)
+    num_batches = -(-len(records) // batch_size)
+    places = np.arange(num_batches * batch_size).reshape(num_batches, -1)
+    is_real = places < len(records)
+    indices, lengths = np.where(is_real, places, 0), static[-1:]
     if bucket_lengths:
         lengths = record_lengths.read(records, sizes[batch_features.SEQUENCE])
-        by_length = np.argsort(-lengths, kind="stable")
-
-    def find(number):
-        places = number * batch_size + np.arange(batch_size)
-        indices = by_length[np.where(places < len(records), places, 0)]
-        longest = lengths[indices[0]]
-        return indices, batch_order.round_up(longest, length_of)
-
+        indices = np.argsort(-lengths, kind="stable")[indices]
+        lengths = batch_order.round_up(lengths[indices[:, 0]], static)
+    lengths = np.broadcast_to(lengths, [num_batches])
     source = batch_features.Source(
         records, schema, sizes, vocab_size, bool(bucket_lengths)
     )
 
-    def batch(number):
-        features, indices = batch_features.read(
-            source, number, find, batch_size
-        )
+    def batch(indices, length, is_real):
+        features = batch_features.read(source, indices, length)
         if bucket_lengths:
             features["example_index"] = tf.cast(indices, tf.int32)
-        places = number * batch_size + tf.range(batch_size, dtype=tf.int64)
-        is_real = places < len(records)
         return {
             name: tf.where(
                 tf.reshape(is_real, [-1] + [1] * (value.shape.rank - 1)),
@@ -183,7 +174,8 @@ def evaluation_batches(
             for name, value in features.items()
         }
 
-    return _pipeline(tf.data.Dataset.range(num_batches), batch)
+    elements = (indices, lengths, is_real)
+    return _pipeline(tf.data.Dataset.from_tensor_slices(elements), batch)
 
 
 def _order(records, sizes, batch_size, seed, bucket_lengths, num_batches):
@@ -225,8 +217,8 @@ def _check_replicas(batch_size, replicas, first_replica, local_replicas):
         )
 
 
-def _pipeline(numbers, batch):
-    dataset = numbers.map(
+def _pipeline(elements, batch):
+    dataset = elements.map(
         batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
     )
     options = tf.data.Options()

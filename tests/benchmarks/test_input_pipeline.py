@@ -1,0 +1,29 @@
+"""What is timed runs, and the table is right; nothing is timed here."""
+
+import pytest
+
+from benchmarks import input_pipeline
+from tfrecords import records, schema
+
+
+@pytest.mark.parametrize("name", ["pretraining", "classification"])
+def test_records_are_made(tmp_path, name):
+    sizes = {"max_seq_length": 16, "max_predictions_per_seq": 2}
+    folder = str(tmp_path)
+    input_pipeline.write_records(folder, name, sizes, 2005, 3)
+    found = records.Records.open(folder)
+    assert len(found) == 2005 and len(found.paths) == 3
+    found.check(schema.SCHEMAS[name], sizes)
+    assert found.get([5]) == found.get([1005]) != found.get([6])
+    if name == "pretraining":
+        for step in input_pipeline.reading_steps(found, 4).values():
+            step()
+
+
+def test_the_table_shows_medians(capsys):
+    input_pipeline.show(
+        {"at example 10": [0.5, 0.25, 1]}, {"batches, 32": [(1, 2), (3, 4)]}
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == "at example 10 0.50 (0.25 to 1.00)".split()
+    assert lines[-1].split() == "batches, 32 2 3".split()
