@@ -5,6 +5,7 @@ import tensorflow as tf
 import bert_tf
 from bert_tf import evaluation
 from bert_tf.tasks import pretraining
+from tfrecords import batches, records, schema
 
 
 @pytest.fixture
@@ -74,36 +75,43 @@ def test_predictions_are_of_real_rows_in_order(model, tiny_config, make_batch):
         np.testing.assert_allclose(array, whole[name], atol=1e-5)
 
 
-def test_rows_of_many_lengths_come_back_in_order(
-    model, tiny_config, make_batch
+def test_records_in_buckets_have_the_same_outputs(
+    model, tiny_config, make_batch, tmp_path
 ):
-    examples = make_batch(tiny_config, rows=7, tokens=12, seed=3)
-    step = evaluation.make_prediction_step(model)
-    whole = evaluation.predict(step, batches_of(examples, 7))
-    lengths = examples["input_mask"].sum(1)
-    order = np.argsort(-lengths, kind="stable")
-    assert order.tolist() != list(range(7))
-    examples["example_index"] = np.arange(7, dtype=np.int32)
-    in_order = {name: array[order] for name, array in examples.items()}
+    examples = make_batch(tiny_config, rows=9, tokens=12, seed=3)
+    del examples["is_real_example"]
+    sizes = {"max_seq_length": 12, "max_predictions_per_seq": 3}
+    rows = [{n: a[row] for n, a in examples.items()} for row in range(9)]
+    path = str(tmp_path / "records")
+    data = [schema.serialize(r, schema.PRETRAINING, sizes) for r in rows]
+    records.write_shard(path, data)
 
-    def buckets():
-        for batch in batches_of(in_order, 2):
-            length = int(batch["input_mask"].numpy().sum(1).max())
-            yield {
-                name: value[:, :length] if name.startswith("input_") else value
-                for name, value in batch.items()
-            }
+    def found(bucket_lengths):
+        made = batches.evaluation_batches(
+            records.Records.open(path),
+            schema.PRETRAINING,
+            sizes,
+            batch_size=2,
+            bucket_lengths=bucket_lengths,
+        )
+        lengths = {batch["input_mask"].shape[1] for batch in made}
+        predicted = evaluation.predict(predict, made)
+        return lengths, predicted, evaluation.evaluate(evaluate, made)
 
-    assert len({batch["input_mask"].shape[1] for batch in buckets()}) > 1
-    for name, array in evaluation.predict(step, buckets()).items():
-        np.testing.assert_allclose(array, whole[name], atol=1e-5)
+    predict = evaluation.make_prediction_step(model)
+    evaluate = evaluation.make_evaluation_step(pretraining.TASK, model)
+    plain, cut = found(()), found((6, 9))
+    assert plain[0] == {12} < cut[0]
+    for name, array in cut[1].items():
+        np.testing.assert_allclose(array, plain[1][name], atol=1e-5)
+    assert cut[2] == pytest.approx(plain[2], rel=1e-5)
 
 
 def test_outputs_of_many_lengths_are_filled():
     def step(batch):
         return {"logits": batch["x"], "states": batch["x"][..., None]}
 
-    batches = [
+    made = [
         {
             "x": tf.fill([2, length], float(length)),
             "is_real_example": tf.constant([1.0, is_real]),
@@ -114,7 +122,7 @@ def test_outputs_of_many_lengths_are_filled():
             (1, 0.0, [1, 0]),
         )
     ]
-    found = evaluation.predict(step, batches)
+    found = evaluation.predict(step, made)
     none = -np.inf
     expected = [[3, 3, 3], [1, none, none], [3, 3, 3]]
     np.testing.assert_array_equal(found["logits"], expected)
