@@ -4,11 +4,12 @@ A folder without a state.json, or with one from before there were sums, has
 none: nothing is checked there but what its readers see by themselves.
 """
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from tfrecords import whole_files
 
@@ -63,12 +64,11 @@ def read_state(folder: str) -> dict:
     Raises:
       DamagedError: if it is missing, or not what was written.
     """
-    try:
-        state = whole_files.read_json(os.path.join(folder, STATE))
-    except FileNotFoundError:
-        raise damaged(folder, f"{STATE} is missing") from None
-    except ValueError as error:
-        raise damaged(folder, f"{STATE} is no JSON") from error
+    with _faults_named(folder, STATE):
+        try:
+            state = whole_files.read_json(os.path.join(folder, STATE))
+        except ValueError as error:
+            raise damaged(folder, f"{STATE} is no JSON") from error
     if not isinstance(state, dict):
         raise damaged(folder, f"{STATE} is no JSON object")
     own = state.pop(_OWN, None)
@@ -122,17 +122,25 @@ def _sums(folder: str) -> dict[str, dict]:
 def _check(
     folder: str, name: str, expected: Mapping, *, is_quick: bool
 ) -> None:
-    try:
+    with _faults_named(folder, name):
         fault = _fault(os.path.join(folder, name), expected, is_quick=is_quick)
-    except FileNotFoundError:
-        fault = "is missing"
+    if fault:
+        raise damaged(folder, f"{name} {fault}")
+
+
+@contextlib.contextmanager
+def _faults_named(folder: str, name: str) -> Iterator[None]:
+    """Turns what the system says of a file into damage, if it is one."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise damaged(folder, f"{name} is missing") from None
     except OSError as error:
         # A disk that fails. What may pass, as too many open files, is none.
         if error.errno not in (errno.EIO, errno.EISDIR):
             raise
-        fault = f"cannot be read ({error.strerror})"
-    if fault:
-        raise damaged(folder, f"{name} {fault}")
+        what = f"{name} cannot be read ({error.strerror})"
+        raise damaged(folder, what) from error
 
 
 def _fault(path: str, expected: Mapping, *, is_quick: bool) -> str | None:

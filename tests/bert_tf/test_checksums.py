@@ -112,3 +112,13 @@ def test_only_a_disk_that_fails_is_damage(folder, monkeypatch):
     with pytest.raises(OSError) as raised:
         checksums.check(str(folder))
     assert raised.value.errno == errno.EMFILE
+
+
+def test_a_state_that_cannot_be_read_is_damage(folder):
+    path = folder / checksums.STATE
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(checksums.DamagedError, match="json cannot be read"):
+        checksums.read_state(str(folder))
+    with pytest.raises(checksums.DamagedError, match="state.json is missing"):
+        checksums.read_state(str(folder / "papers"))
