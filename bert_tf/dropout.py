@@ -27,33 +27,39 @@ def place(seed, step, first_example) -> tf.Tensor:
     return tf.stack([tf.cast(x, tf.int64) for x in (seed, step, first_example)])
 
 
+def site_place(place: tf.Tensor, site: int) -> tf.Tensor:
+    """Returns where the masks of one dropout layer lie: [3] int64.
+
+    Args:
+      place: [3] int64 as from `place`.
+      site: number of the dropout layer in its model.
+    """
+    seed, step, first_example = tf.unstack(place)
+    return tf.stack([seed, step * _SITES_PER_STEP + site, first_example])
+
+
 def keep_mask(
     shape: tf.TensorShape | tf.Tensor | tuple,
     rate: float,
-    place: tf.Tensor,
-    site: int,
+    site_place: tf.Tensor,
 ) -> tf.Tensor:
     """Returns which values stay: bool of `shape`, False with chance `rate`.
 
-    Row b of the result depends on `place[2] + b` and not on the number of
-    rows. A Philox block is two uint64, that is eight decisions: each row
+    Row b of the result depends on `site_place[2] + b` and not on the number
+    of rows. A Philox block is two uint64, that is eight decisions: each row
     starts on a block of its own, and counting blocks counts rows.
 
     Args:
       shape: the mask's; the first dimension is the examples.
       rate: share to drop, in [0, 1), rounded to 1 / 65536.
-      place: [3] int64 as from `place`.
-      site: number of the dropout layer in its model.
+      site_place: [3] int64 as from `site_place`.
     """
     rows, row_shape = shape[0], shape[1:]
     values = tf.reduce_prod(row_shape)
     blocks = (values + 7) // 8
-    seed, step, first_example = tf.unstack(place)
+    seed, step_and_site, first_example = tf.unstack(site_place)
     counter = tf.stack(
-        [
-            first_example * tf.cast(blocks, tf.int64),
-            step * _SITES_PER_STEP + site,
-        ]
+        [first_example * tf.cast(blocks, tf.int64), step_and_site]
     )
     bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=tf.stack([rows, 2 * blocks]),
@@ -66,6 +72,11 @@ def keep_mask(
     levels = tf.reshape(tf.bitcast(bits, tf.int16), [rows, 8 * blocks])
     threshold = round(rate * _LEVELS) - _LEVELS // 2
     return tf.reshape(levels[:, :values] >= threshold, shape)
+
+
+def kept_scale(rate: float) -> float:
+    """Returns what kept values are multiplied by, so that the mean stays."""
+    return 1.0 / (1.0 - round(rate * _LEVELS) / _LEVELS)
 
 
 class Dropout(keras.layers.Layer):
@@ -96,6 +107,7 @@ class Dropout(keras.layers.Layer):
             return keras.random.dropout(
                 inputs, self.rate, seed=self.seed_generator
             )
-        keep = keep_mask(tf.shape(inputs), self.rate, place, self.site)
-        scale = 1.0 / (1.0 - round(self.rate * _LEVELS) / _LEVELS)
-        return inputs * (tf.cast(keep, inputs.dtype) * scale)
+        keep = keep_mask(
+            tf.shape(inputs), self.rate, site_place(place, self.site)
+        )
+        return inputs * (tf.cast(keep, inputs.dtype) * kept_scale(self.rate))

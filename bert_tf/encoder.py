@@ -1,5 +1,6 @@
 """Encoder inputs -> EncoderOutputs: the whole BERT, without a head."""
 
+import functools
 from typing import NamedTuple
 
 import keras
@@ -48,6 +49,11 @@ class BertEncoder(ConfiguredModel):
     Args:
       config: BertConfig; every field is read here or in a layer below.
 
+    Attributes:
+      remat: set it to True before training to save memory: of each layer only
+        its input is kept, and the rest computed again for the gradient. It
+        needs a `place`, whose masks are the same at the second time.
+
     Call arguments:
       inputs: dict of `input_word_ids`, `input_mask` and `input_type_ids`,
         each [B, S] int32; other entries are ignored.
@@ -64,6 +70,7 @@ class BertEncoder(ConfiguredModel):
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
         config, policy = self.config, self.dtype_policy
+        self.remat = False
         # 1. Token ids to hidden.
         self.embeddings = layers.Embeddings(
             config, name="embeddings", dtype=policy
@@ -100,7 +107,12 @@ class BertEncoder(ConfiguredModel):
         )
         encoder_outputs = []
         for layer in self.encoder_layers:
-            hidden = layer(hidden, input_mask, training=training, place=place)
+            run = functools.partial(
+                layer, input_mask=input_mask, training=training, place=place
+            )
+            if self.remat and training and place is not None:
+                run = tf.recompute_grad(run)
+            hidden = run(hidden)
             encoder_outputs.append(hidden)
         pooled = self.pooler(hidden[:, 0])
         return EncoderOutputs(hidden, pooled, tuple(encoder_outputs))

@@ -5,7 +5,7 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import model_folders
+from bert_tf import dropout, model_folders
 from tfrecords import schema
 
 
@@ -184,3 +184,49 @@ def test_summary_counts_every_parameter(tiny_config, capsys):
     encoder = bert_tf.BertEncoder(tiny_config)
     encoder.summary()
     assert f"{encoder.count_params():,}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("precision", "bound"), [("float32", 1e-5), ("mixed_bfloat16", 0.05)]
+)
+def test_remat_computes_the_same_twice(
+    tiny_config, make_batch, precision, bound
+):
+    keras.utils.set_random_seed(1)
+    encoder = bert_tf.BertEncoder(tiny_config, dtype=precision)
+    randomise(encoder)
+    batch = make_batch(tiny_config)
+    variables = [weight.value for weight in encoder.trainable_weights]
+
+    def gradients():
+        @tf.function(autograph=False)
+        def run(batch):
+            with tf.GradientTape() as tape:
+                outputs = encoder(
+                    batch, training=True, place=dropout.place(7, 3, 0)
+                )
+                total = tf.reduce_sum(outputs.pooled_output)
+            return outputs, tape.gradient(total, variables)
+
+        return run(batch), run.get_concrete_function(batch).graph
+
+    kept, kept_graph = gradients()
+    encoder.remat = True
+    remade, remade_graph = gradients()
+    kept, remade = (
+        [
+            tf.cast(tf.convert_to_tensor(x), tf.float32).numpy()
+            for x in tf.nest.flatten(values)
+        ]
+        for values in (kept, remade)
+    )
+    # A gradient of zero, as the key's bias has, is rounding alone.
+    largest = max(np.abs(x).max() for x in kept)
+    for x, y in zip(kept, remade, strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=bound * largest)
+
+    def products(graph):
+        return sum(op.type == "MatMul" for op in graph.get_operations())
+
+    layers = tiny_config.num_hidden_layers
+    assert products(remade_graph) == products(kept_graph) + 4 * layers

@@ -1,0 +1,244 @@
+"""Hidden -> hidden and back: formulas with gradients in few passes.
+
+What TensorFlow derives from the plain formulas in `layers` spends as long on
+reading and writing memory as the matrix products take. Each function here is
+one of those formulas, with a gradient that keeps few tensors and passes over
+them once. Training takes them; their tests compare them with the formulas.
+
+Letters: B batch, S sequence, H hidden, A heads, D = H / A, N rows, I and O
+columns. Results have the dtype of the arguments; bfloat16 becomes float32
+inside.
+"""
+
+import functools
+import math
+
+import tensorflow as tf
+
+from bert_tf import dropout
+
+LAYER_NORM_EPSILON = 1e-12  # modeling.py: layer_norm (tf.contrib's default).
+MASKED_SCORE = -10000.0  # modeling.py: attention_layer.
+_SLOPE = math.sqrt(2.0 / math.pi)
+# With fewer values a compiled loop costs more than it saves.
+_WORTH_COMPILING = 2**18
+
+
+def one_loop(function):
+    """Returns `function` compiled by XLA, where that can be and pays.
+
+    TensorFlow runs each operation as one pass over memory. XLA makes one loop
+    of many, out of all instructions that the processor has; but its matrix
+    products are slow on CPUs, so only what lies between products is compiled.
+    Operations stay as they are where a process has several devices: compiled
+    functions fail on a second CPU, and with a GPU or TPU the step as a whole
+    had better be compiled.
+
+    Args:
+      function: of tensors, the first of which is a large one, and of floats.
+    """
+    compiled = tf.function(function, autograph=False, jit_compile=True)
+
+    @functools.wraps(function)
+    def call(x, *args):
+        devices = [d.device_type for d in tf.config.list_logical_devices()]
+        pays = (x.shape.num_elements() or 0) >= _WORTH_COMPILING
+        alone = devices == ["CPU"]
+        return (compiled if pays and alone else function)(x, *args)
+
+    return call
+
+
+def wide(x: tf.Tensor) -> tf.Tensor:
+    """Returns `x` in the dtype of arithmetic: float32, or float64 as it is."""
+    return tf.cast(x, tf.float64 if x.dtype == tf.float64 else tf.float32)
+
+
+@tf.custom_gradient
+def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor):
+    """Returns x @ kernel + bias: [N, I], [I, O], [O] -> [N, O]."""
+
+    def gradient(dy):
+        dx = tf.matmul(dy, kernel, transpose_b=True)
+        # Transposed first: as an argument of the product it takes longer.
+        dkernel = tf.matmul(tf.transpose(x), dy)
+        # A sum over rows is quickest as a product.
+        ones = tf.ones([1, tf.shape(dy)[0]], dy.dtype)
+        return dx, dkernel, tf.matmul(ones, dy)[0]
+
+    return tf.nn.bias_add(tf.matmul(x, kernel), bias), gradient
+
+
+@one_loop
+def _gelu(x):
+    y = wide(x)
+    tanh = tf.tanh(_SLOPE * (y + 0.044715 * y * y * y))
+    return tf.cast(0.5 * y * (1.0 + tanh), x.dtype)
+
+
+@one_loop
+def _gelu_gradient(x, dy):
+    y = wide(x)
+    tanh = tf.tanh(_SLOPE * (y + 0.044715 * y * y * y))
+    inner = _SLOPE * (1.0 + 3 * 0.044715 * y * y)
+    slope = 0.5 * (1.0 + tanh) + 0.5 * y * (1.0 - tanh * tanh) * inner
+    return tf.cast(wide(dy) * slope, x.dtype)
+
+
+@tf.custom_gradient
+def gelu_tanh(x: tf.Tensor):
+    """Returns `layers.gelu_tanh(x)`; keeps `x` and computes tanh again."""
+    return _gelu(x), lambda dy: _gelu_gradient(x, dy)
+
+
+def _normalized(total):
+    """Returns `total` with mean 0 and deviation 1, and what it was scaled by.
+
+    [..., H] -> [..., H], [..., 1].
+    """
+    centred = wide(total) - tf.reduce_mean(wide(total), -1, keepdims=True)
+    variance = tf.reduce_mean(centred * centred, -1, keepdims=True)
+    factor = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
+    return centred * factor, factor
+
+
+@one_loop
+def _add_norm(change, hidden, gamma, beta, rate, site_place):
+    kept = wide(change)
+    keep = tf.zeros([0], tf.bool)
+    if rate:
+        keep = dropout.keep_mask(tf.shape(change), rate, site_place)
+        kept = tf.where(keep, kept * dropout.kept_scale(rate), 0.0)
+    total = tf.cast(wide(hidden) + kept, hidden.dtype)
+    y = _normalized(total)[0] * gamma + beta
+    return tf.cast(y, hidden.dtype), total, keep
+
+
+@one_loop
+def _add_norm_gradient(dy, total, keep, gamma, rate):
+    dy = wide(dy)
+    normal, factor = _normalized(total)
+    dnormal = dy * gamma
+    dtotal = factor * (
+        dnormal
+        - tf.reduce_mean(dnormal, -1, keepdims=True)
+        - normal * tf.reduce_mean(dnormal * normal, -1, keepdims=True)
+    )
+    dchange = dtotal
+    if rate:
+        dchange = tf.where(keep, dtotal * dropout.kept_scale(rate), 0.0)
+    return (
+        tf.cast(dchange, total.dtype),
+        tf.cast(dtotal, total.dtype),
+        tf.reduce_sum(dy * normal, [0, 1]),
+        tf.reduce_sum(dy, [0, 1]),
+    )
+
+
+def add_norm(change, hidden, gamma, beta, rate, place, site):
+    """Returns LayerNorm(hidden + dropout(change)), all of them [B, S, H].
+
+    Keeps the sum, and of the dropout one byte a value.
+
+    Args:
+      change: [B, S, H] float, what a sublayer made of `hidden`.
+      hidden: [B, S, H] float, the residual.
+      gamma: [H] float, scale of the LayerNorm.
+      beta: [H] float, its offset.
+      rate: share of `change` to drop.
+      place: [3] int64, see `dropout.place`.
+      site: number of the dropout.
+    """
+    site_place = dropout.site_place(place, site)
+
+    @tf.custom_gradient
+    def function(change, hidden, gamma, beta):
+        y, total, keep = _add_norm(
+            change, hidden, gamma, beta, rate, site_place
+        )
+        return y, lambda dy: _add_norm_gradient(dy, total, keep, gamma, rate)
+
+    return function(change, hidden, gamma, beta)
+
+
+def split_heads(qkv: tf.Tensor) -> list[tf.Tensor]:
+    """[B, S, 3, A, D] -> query, key and value, each [B, A, S, D]."""
+    return tf.unstack(tf.transpose(qkv, [2, 0, 3, 1, 4]))
+
+
+def attention_weights(query, key, input_mask) -> tf.Tensor:
+    """Returns softmax(query key^T / sqrt(D)): [B, A, S, S] float32.
+
+    Vaswani et al. 2017, equation 1, for tokens that `input_mask` has a 1 for.
+    oneDNN computes product, scale and mask at once, as they stand here.
+    """
+    # Cast before the product: bfloat16 has steps of 0.125 at a score of 17.
+    scores = tf.matmul(wide(query), wide(key), transpose_b=True)
+    scores *= 1.0 / math.sqrt(query.shape[-1])
+    padding = 1.0 - tf.cast(input_mask, scores.dtype)[:, None, None, :]
+    return tf.nn.softmax(scores + MASKED_SCORE * padding)
+
+
+@one_loop
+def _drop_weights(weights, rate, site_place, dtype):
+    """Returns weights with dropout, and all weights: dropped ones negative."""
+    if rate:
+        keep = dropout.keep_mask(tf.shape(weights), rate, site_place)
+        weights = tf.where(keep, weights, -weights)
+    signed = tf.cast(weights, dtype)
+    return _kept(signed, rate), signed
+
+
+def _kept(signed, rate):
+    kept = tf.nn.relu(wide(signed)) * dropout.kept_scale(rate)
+    return tf.cast(kept, signed.dtype)
+
+
+@one_loop
+def _scores_gradient(signed, dweights, mean, rate, scale):
+    """Returns weights with dropout, again, and the gradient of the scores."""
+    gain = tf.where(signed > 0, wide(dweights) * dropout.kept_scale(rate), 0.0)
+    dscores = tf.abs(wide(signed)) * (gain - mean) * scale
+    return _kept(signed, rate), tf.cast(dscores, signed.dtype)
+
+
+def attend(qkv, input_mask, rate, place, site):
+    """Returns what each token reads from the others: [B, S, A, D].
+
+    `attention_weights`, dropout, and their product with the values. Of
+    [B, A, S, S] it keeps one tensor: the weights, whose sign tells what was
+    dropped. Their mean gradient, which the gradient of softmax subtracts, is
+    also output times its gradient (Dao et al. 2022, FlashAttention, B.2).
+
+    Args:
+      qkv: [B, S, 3, A, D] float: queries, keys, values.
+      input_mask: [B, S] int32.
+      rate: share of the weights to drop.
+      place: [3] int64, see `dropout.place`.
+      site: number of the dropout.
+    """
+    site_place = dropout.site_place(place, site)
+    scale = 1.0 / math.sqrt(qkv.shape[-1])
+
+    @tf.custom_gradient
+    def function(qkv):
+        query, key, value = split_heads(qkv)
+        weights = attention_weights(query, key, input_mask)
+        kept, signed = _drop_weights(weights, rate, site_place, qkv.dtype)
+        context = tf.transpose(tf.matmul(kept, value), [0, 2, 1, 3])
+
+        def gradient(dcontext):  # [B, S, A, D]
+            mean = tf.reduce_sum(wide(context) * wide(dcontext), -1)
+            mean = tf.transpose(mean, [0, 2, 1])[..., None]  # [B, A, S, 1]
+            dcontext = tf.transpose(dcontext, [0, 2, 1, 3])
+            dkept = tf.matmul(dcontext, value, transpose_b=True)
+            kept, dscores = _scores_gradient(signed, dkept, mean, rate, scale)
+            dquery = tf.matmul(dscores, key)
+            dkey = tf.matmul(dscores, query, transpose_a=True)
+            dvalue = tf.matmul(kept, dcontext, transpose_a=True)
+            dqkv = tf.stack([dquery, dkey, dvalue])  # [3, B, A, S, D]
+            return tf.transpose(dqkv, [1, 3, 0, 2, 4])
+
+        return context, gradient
+
+    return function(qkv)

@@ -1,0 +1,122 @@
+"""Each formula with a gradient of its own against what TensorFlow derives."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import dropout, fused, layers
+
+PLACE = dropout.place(7, 3, 2)
+BOUNDS = {tf.float64: 1e-12, tf.float32: 3e-6, tf.bfloat16: 0.02}
+
+
+def normal(*shape, seed=0, dtype=tf.float32):
+    rng = np.random.default_rng(seed)
+    return tf.constant(rng.normal(size=shape), dtype)
+
+
+def results(function, arguments, compiled=False):
+    """Values of a function, and gradients of its product with some weights."""
+
+    @tf.function(autograph=False, jit_compile=compiled)
+    def run(*arguments):
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            value = function(*arguments)
+            weights = normal(*value.shape, seed=9, dtype=value.dtype)
+            total = tf.reduce_sum(fused.wide(value) * fused.wide(weights))
+        return value, *tape.gradient(total, arguments)
+
+    return run(*arguments)
+
+
+def check(ours, formula, arguments, bound, compiled=False):
+    found = results(ours, arguments, compiled)
+    # The formula in float64, from the very same arguments.
+    exact = [tf.cast(x, tf.float64) for x in arguments]
+    expected = results(formula, exact)
+    for x, y, argument in zip(
+        found, expected, [arguments[0], *arguments], strict=True
+    ):
+        assert x.dtype == argument.dtype
+        scale = np.abs(y).max()
+        np.testing.assert_allclose(
+            tf.cast(x, tf.float64) / scale, y / scale, atol=bound
+        )
+
+
+@pytest.fixture(params=[False, True], ids=["operations", "one_loop"])
+def always_compiled(request, monkeypatch):
+    """Whether XLA compiles even the small tensors of a test."""
+    monkeypatch.setattr(
+        fused, "_WORTH_COMPILING", 1 if request.param else math.inf
+    )
+
+
+@pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
+def test_dense(dtype):
+    arguments = [
+        normal(*shape, seed=i, dtype=dtype)
+        for i, shape in enumerate([(6, 5), (5, 4), (4,)])
+    ]
+    check(fused.dense, lambda x, w, b: x @ w + b, arguments, BOUNDS[dtype])
+
+
+@pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
+def test_gelu(dtype, always_compiled):
+    x = tf.cast(tf.linspace(-6.0, 6.0, 101), dtype)
+    check(fused.gelu_tanh, layers.gelu_tanh, [x], BOUNDS[dtype])
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
+def test_add_norm(dtype, rate, always_compiled):
+    def ours(change, hidden, gamma, beta):
+        return fused.add_norm(change, hidden, gamma, beta, rate, PLACE, 5)
+
+    drop = dropout.Dropout(rate, 5, dtype="float64")
+
+    def formula(change, hidden, gamma, beta):
+        total = hidden + drop(change, training=True, place=PLACE)
+        mean, variance = tf.nn.moments(total, [-1], keepdims=True)
+        return tf.nn.batch_normalization(
+            total, mean, variance, beta, gamma, fused.LAYER_NORM_EPSILON
+        )
+
+    wide = tf.float32 if dtype == tf.bfloat16 else dtype
+    arguments = [
+        normal(2, 3, 16, seed=1, dtype=dtype),
+        normal(2, 3, 16, seed=2, dtype=dtype),
+        normal(16, seed=3, dtype=wide),
+        normal(16, seed=4, dtype=wide),
+    ]
+    check(ours, formula, arguments, BOUNDS[dtype])
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
+def test_attend(dtype, rate, always_compiled):
+    mask = tf.constant([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+
+    def ours(qkv):
+        return fused.attend(qkv, mask, rate, PLACE, 5)
+
+    drop = dropout.Dropout(rate, 5, dtype="float64")
+
+    def formula(qkv):
+        query, key, value = tf.unstack(tf.transpose(qkv, [2, 0, 3, 1, 4]))
+        scores = tf.einsum("basd,batd->bast", query, key) / 2.0
+        scores += -10000.0 * (1.0 - tf.cast(mask, tf.float64))[:, None, None]
+        weights = drop(tf.nn.softmax(scores), training=True, place=PLACE)
+        return tf.einsum("bast,batd->bsad", weights, value)
+
+    qkv = normal(2, 5, 3, 2, 4, dtype=dtype)
+    check(ours, formula, [qkv], BOUNDS[dtype])
+
+
+def test_compiled_as_a_part_of_a_whole_step(monkeypatch):
+    monkeypatch.setattr(fused, "_WORTH_COMPILING", 1)
+    x = normal(4, 5)
+    check(fused.gelu_tanh, layers.gelu_tanh, [x], 3e-6, compiled=True)
