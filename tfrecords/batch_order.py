@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-# Batches in a window. At batches of 32 a window of 256 saves 1 to 3% more of the
-# tokens of SST-2, CoLA and MRPC, one of 16 costs 3 to 10%.
+# Batches in a window. At batches of 32, one of 256 saves 1 to 3% of the tokens
+# of SST-2, CoLA and MRPC, and one of 16 costs 3 to 10%.
 WINDOW_BATCHES = 64
 
 

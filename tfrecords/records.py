@@ -14,6 +14,8 @@ from tfrecords import schema as schema_lib
 from tfrecords import shards, whole_files
 
 MANIFEST_NAME = "manifest.json"
+# Ends of names of files beside a shard: see shards.py and record_lengths.py.
+_BESIDE = (".index", ".lengths")
 
 # What a writer of examples needs, under the name of what it writes.
 ShardInfo = shards.ShardInfo
@@ -131,7 +133,10 @@ class Records:
         """
         if not os.path.isdir(path):
             patterns = [part for part in path.split(",") if part]
-            paths = sorted({p for part in patterns for p in glob.glob(part)})
+            paths = {p for part in patterns for p in glob.glob(part)}
+            # What lies beside a shard is none, though `train*` finds it too.
+            beside = {path + end for path in paths for end in _BESIDE}
+            paths = sorted(paths - beside)
             if not paths:
                 raise ValueError(
                     f"No records at {path!r}; give the folder that a make_*_"

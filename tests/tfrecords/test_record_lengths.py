@@ -62,6 +62,12 @@ def test_they_are_read_once(shards, monkeypatch):
     assert read(shards).tolist() == [3, 8, 1, 0, 5]
 
 
+def test_a_glob_finds_the_shards_alone(shards, tmp_path):
+    read(shards)
+    assert records.Records.open(str(tmp_path / "*")).paths == shards
+    assert len(os.listdir(tmp_path)) == 6
+
+
 def test_a_shard_made_again_is_read_again(shards, samples):
     read(shards)
     write(shards[1], samples, [7, 6])
