@@ -79,20 +79,21 @@ def check_batch(
 class _Saver:
     """Writes checkpoints, by the chief alone, and knows the last one."""
 
-    def __init__(self, strategy, saved, report, on_checkpoint, start_step):
+    def __init__(self, strategy, saved, report, on_checkpoint, is_regular):
         self.strategy = strategy
         self.saved = saved
         self.report = report
         self.on_checkpoint = on_checkpoint
-        self.last_step = start_step
+        self.is_regular = is_regular
+        self.last_step = 0
 
-    def save(self, step: int, is_regular: bool) -> None:
-        """Evaluates if it is time for that, and writes a checkpoint."""
+    def save(self, step: int) -> None:
+        """Writes a checkpoint; a regular one after an evaluation."""
         begin = time.monotonic()
         self.report.flush()  # No checkpoint of a loss that is not finite.
         if strategies.is_chief(self.strategy):
             # Before the checkpoint: a run killed in between does it again.
-            if self.on_checkpoint and is_regular:
+            if self.on_checkpoint and self.is_regular(step):
                 self.on_checkpoint(step)
             self.saved.save(step)
         strategies.wait_for_all(self.strategy)
@@ -109,6 +110,18 @@ class _Saver:
             "--init_checkpoint if you like, and a lower --learning_rate; or "
             "look at these records."
         )
+
+
+def _loop(calls, steps, report, saver, request, end_step) -> None:
+    """Takes one step after another, and saves when it is time to."""
+    for phase, begin, count in calls:
+        step = begin + count
+        report.add(step, *steps(phase, begin, count, request.is_made))
+        stops = steps.all_stop(request.is_made) and step < end_step
+        if stops or step == end_step or saver.is_regular(step):
+            saver.save(step)
+        if stops:
+            raise stopping.Stopped(f"after step {step}, which is saved")
 
 
 def _check_calls(strategy, steps_per_loop, save_checkpoints_steps, jit_compile):
@@ -148,6 +161,14 @@ def _clear_errors(strategy: tf.distribute.Strategy):
             f"({', '.join(sorted(set(tasks))) or type(error).__name__}); all "
             "workers have to be started again"
         ) from error
+
+
+def _make_state(model, strategy, make_optimizer, schedule):
+    """Returns the optimizer, and in float16 the scale of the loss."""
+    with strategy.scope():
+        optimizer = make_optimizer(model.trainable_weights, schedule)
+        in_float16 = model.dtype_policy.compute_dtype == "float16"
+        return optimizer, loss_scale.LossScale() if in_float16 else None
 
 
 def train(
@@ -215,6 +236,7 @@ def train(
         learning_rate, num_train_steps, num_warmup_steps
     )
     _check_calls(strategy, steps_per_loop, save_checkpoints_steps, jit_compile)
+    logs = os.path.join(output_dir, "logs", "train")
     is_chief = strategies.is_chief(strategy)
     run_folders.check(output_dir, settings, is_chief=is_chief)
     with contextlib.ExitStack() as stack:
@@ -222,10 +244,9 @@ def train(
             stack.enter_context(run_lock.lock(output_dir))
         request = stack.enter_context(stopping.on_signals())
         stack.enter_context(_clear_errors(strategy))
-        with strategy.scope():
-            optimizer = make_optimizer(model.trainable_weights, schedule)
-            in_float16 = model.dtype_policy.compute_dtype == "float16"
-            scale = loss_scale.LossScale() if in_float16 else None
+        optimizer, scale = _make_state(
+            model, strategy, make_optimizer, schedule
+        )
         saved = checkpoints.RunCheckpoints(
             os.path.join(output_dir, "checkpoints"),
             model,
@@ -239,31 +260,23 @@ def train(
         start_step = strategies.chief_first(strategy, saved.restore_latest)
         update = make_update(task, model, optimizer, loss_scale=scale)
         steps = phases_lib.Steps(update, strategy, phases, jit_compile)
-        logs = os.path.join(output_dir, "logs", "train")
         report = reporting.Report(
             reporting.Writer(logs, start_step) if is_chief else None,
             num_train_steps=num_train_steps,
             examples_per_step=train_batch_size,
             log_every_steps=log_every_steps,
         )
-        saver = _Saver(strategy, saved, report, on_checkpoint, start_step)
-        report.where = lambda step: (
-            f"{steps.batch_of(step)}. {saver.way_back()}"
+        saver = _Saver(
+            strategy,
+            saved,
+            report,
+            on_checkpoint,
+            lambda n: n % save_checkpoints_steps == 0 or n == num_train_steps,
         )
-        for phase, begin, count in phases_lib.calls(
-            start_step, end_step, phases, steps_per_loop
-        ):
-            step = begin + count
-            report.add(step, *steps(phase, begin, count, request.is_made))
-            is_last = step in (end_step, num_train_steps)
-            stops = steps.all_stop(request.is_made)
-            is_regular = (
-                step % save_checkpoints_steps == 0 or step == num_train_steps
-            )
-            if is_regular or is_last or stops:
-                saver.save(step, is_regular)
-            if stops and not is_last:
-                raise stopping.Stopped(f"after step {step}, which is saved")
+        saver.last_step = start_step
+        report.where = lambda n: f"{steps.batch_of(n)}. {saver.way_back()}"
+        calls = phases_lib.calls(start_step, end_step, phases, steps_per_loop)
+        _loop(calls, steps, report, saver, request, end_step)
     if end_step < num_train_steps:
         raise stopping.Stopped(f"at step {end_step}, as --stop_at_step says")
     weights_sha256 = model_folders.digest(model)

@@ -15,7 +15,6 @@ def make_report(folder, **changes):
     settings = dict(
         num_train_steps=5,
         examples_per_step=8,
-        tokens_per_example=16,
         log_every_steps=2,
     )
     writer = reporting.Writer(str(folder))
@@ -35,34 +34,73 @@ def test_values_are_shown_with_four_digits():
     assert reporting.format_values(values) == "loss 1.235  learning_rate 0.0001"
 
 
+def add(report, step, *losses, **others):
+    """Gives a report the values of one call, up to `step`."""
+    values = {"loss": losses} | others
+    values = {name: tf.constant(v, tf.float32) for name, v in values.items()}
+    report.add(step, values, tokens=128 * len(losses))
+
+
 def test_a_line_shows_means_since_the_last_one(tmp_path, caplog):
     caplog.set_level("INFO", logger="absl")
     report = make_report(tmp_path)
     for step in range(1, 6):
-        report.step(step, {"loss": tf.constant(float(step))})
+        add(report, step, float(step))
     # Every two steps, and at the end.
-    found = lines(tmp_path)
-    assert [line["step"] for line in found] == [2, 4, 5]
-    assert [line["loss"] for line in found] == [1.5, 3.5, 5.0]
-    for line in found:
-        assert line["tokens/s"] == pytest.approx(16 * line["examples/s"])
-    assert caplog.messages[0].startswith("step 2/5  loss 1.5  examples/s ")
+    starts = [text.partition("  examples")[0] for text in caplog.messages]
+    assert starts == [
+        "step 2/5  loss 1.5",
+        "step 4/5  loss 3.5",
+        "step 5/5  loss 5",
+    ]
     assert caplog.messages[-1].endswith("ETA 0:00")
 
 
-def test_time_spent_elsewhere_is_left_out_of_the_rates(tmp_path, monkeypatch):
+def test_every_step_is_logged_as_it_was(tmp_path):
+    report = make_report(tmp_path)
+    add(report, 1, 0.1)
+    add(report, 4, 0.2, 0.3, 0.4)
+    add(report, 5, 0.7)
+    assert lines(tmp_path) == [
+        {"step": step, "loss": float(tf.constant(loss))}
+        for step, loss in enumerate((0.1, 0.2, 0.3, 0.4, 0.7), 1)
+    ]
+
+
+def test_before_a_checkpoint_the_log_is_brought_up_to_date(tmp_path):
+    report = make_report(tmp_path, log_every_steps=100)
+    add(report, 1, 1.0)
+    report.flush()
+    assert [line["step"] for line in lines(tmp_path)] == [1]
+
+
+def test_calls_of_many_steps_print_at_the_next_chance(tmp_path, caplog):
+    caplog.set_level("INFO", logger="absl")
+    report = make_report(tmp_path, num_train_steps=100, log_every_steps=4)
+    for step in (3, 6, 9):
+        add(report, step, 1.0, 1.0, 1.0)
+    shown = [text.partition("  ")[0] for text in caplog.messages]
+    assert shown == ["step 6/100", "step 9/100"]
+
+
+def test_time_spent_elsewhere_is_left_out_of_the_rates(
+    tmp_path, monkeypatch, caplog
+):
+    caplog.set_level("INFO", logger="absl")
     now = [0.0]
     monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
     report = make_report(tmp_path)
     for step in (1, 2):
         now[0] += 1.0
-        report.step(step, {"loss": tf.constant(0.0)})
+        add(report, step, 0.0)
     now[0] += 100.0
     report.pause(100.0)
     for step in (3, 4):
         now[0] += 1.0
-        report.step(step, {"loss": tf.constant(0.0)})
-    assert [line["examples/s"] for line in lines(tmp_path)] == [8.0, 8.0]
+        add(report, step, 0.0)
+    assert len(caplog.messages) == 2
+    for text in caplog.messages:
+        assert "examples/s 8  tokens/s 128" in text
 
 
 def test_a_restart_drops_the_lines_it_does_again(tmp_path):
@@ -93,9 +131,24 @@ def test_tensorboard_has_the_same_values(tmp_path):
 
 
 def test_a_value_that_is_not_finite_is_named_and_written(tmp_path):
+    report = make_report(tmp_path, where="step {} of shard 3".format)
+    nan = float("nan")
+    add(report, 1, nan, gradient_norm=[1.0])
+    with pytest.raises(
+        FloatingPointError, match="^loss not finite at step 1 of shard 3$"
+    ):
+        add(report, 2, nan, gradient_norm=[1.0])
+    assert lines(tmp_path)[0]["gradient_norm"] == 1.0
+
+
+def test_an_overflow_of_float16_is_counted(tmp_path, caplog):
+    caplog.set_level("INFO", logger="absl")
     report = make_report(tmp_path)
-    values = {"loss": tf.constant(float("nan")), "norm": tf.constant(1.0)}
-    report.step(1, values)
-    with pytest.raises(FloatingPointError, match="^loss not finite at step 2"):
-        report.step(2, values)
-    assert lines(tmp_path)[0]["norm"] == 1.0
+    inf = float("inf")
+    add(report, 1, 1.0, gradient_norm=[inf], loss_scale=[8.0])
+    add(report, 2, 1.0, gradient_norm=[3.0], loss_scale=[4.0])
+    assert "gradient_norm 3  loss_scale 6  skipped 1  ex" in caplog.messages[0]
+    # A scale that is 1 already does not help.
+    add(report, 3, 1.0, gradient_norm=[inf], loss_scale=[1.0])
+    with pytest.raises(FloatingPointError, match="gradient_norm not finite"):
+        report.flush()

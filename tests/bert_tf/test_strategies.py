@@ -47,7 +47,7 @@ def test_a_cpu_is_split_into_virtual_devices():
 
 
 def test_an_unknown_strategy_is_refused():
-    with pytest.raises(ValueError, match="'two'.*one_device or mirrored"):
+    with pytest.raises(ValueError, match="'two'.*one_device, mirrored, mul"):
         strategies.make_strategy("two")
 
 
@@ -55,3 +55,42 @@ def test_splitting_the_cpu_too_late_is_refused():
     tf.constant(1)
     with pytest.raises(ValueError, match="into 2 devices any more"):
         strategies.make_strategy("mirrored", virtual_devices=2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "no JSON",
+        '{"cluster": {"worker": ["a:1"]}}',
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", '
+        '"index": 1}}',
+    ],
+)
+def test_workers_need_to_know_each_other(monkeypatch, text):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    if text is not None:
+        monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ValueError, match="multi_worker needs .* TF_CONFIG"):
+        strategies.make_strategy("multi_worker")
+
+
+def test_a_tpu_needs_a_name():
+    with pytest.raises(ValueError, match="needs --tpu"):
+        strategies.make_strategy("tpu")
+    with pytest.raises(ValueError, match="needs --distribution_strategy=tpu"):
+        strategies.make_strategy("mirrored", tpu="local")
+
+
+def test_a_tpu_that_is_not_there_is_named():
+    """As far as the set-up of a TPU can be run without one."""
+    with pytest.raises(ValueError, match="No TPU at --tpu=local: .*Give the"):
+        strategies.make_strategy("tpu", tpu="local")
+
+
+def test_one_process_is_the_chief_and_waits_for_nobody():
+    strategy = strategies.make_strategy("one_device")
+    assert strategies.is_chief(strategy)
+    assert strategies.num_workers(strategy) == 1
+    strategies.wait_for_all(strategy)
+    assert strategies.chief_first(strategy, lambda: 5) == 5

@@ -28,6 +28,10 @@ def test_defaults_are_those_of_the_training_loop(values):
     assert made.func is defaults["make_optimizer"]
     of_optimizer = made.func.__init__.__kwdefaults__
     assert made.keywords == {n: of_optimizer[n] for n in made.keywords}
+    update = keywords.pop("make_update")
+    assert update.func is defaults["make_update"].func
+    of_update = update.func.__kwdefaults__ | defaults["make_update"].keywords
+    assert update.keywords == {n: of_update[n] for n in update.keywords}
     for name, value in keywords.items():
         assert value == defaults.get(name, value), name
     assert keywords["learning_rate"] == 1e-4
@@ -56,9 +60,10 @@ def test_the_default_and_what_it_means_are_the_same_run(values):
 
 def test_the_flag_file_of_a_run_repeats_it(values, tmp_path):
     parse(values, "--learning_rate=3e-5", "--correct_bias")
-    training_flags.write_run_flags(values, str(tmp_path / "run"))
+    training_flags.write_run_flags(values, "run_x", str(tmp_path / "run"))
     text = (tmp_path / "run" / "run.flags").read_text()
-    assert text.startswith("# python 3.") and "tensorflow 2." in text
+    assert text.startswith("# run_scripts.run_x\n# python 3.")
+    assert "tensorflow 2." in text
     before = training_flags.run_settings(values)
     parse(values, f"--flagfile={tmp_path / 'run' / 'run.flags'}")
     assert training_flags.run_settings(values) == before
