@@ -11,6 +11,7 @@ Records are made of --input_file in a temporary folder, or are those of
 """
 
 import functools
+import os
 import statistics
 import subprocess
 import sys
@@ -81,7 +82,7 @@ def make_records(folder: str) -> str:
         ],
         check=True,
     )
-    return folder
+    return os.path.join(folder, "train")
 
 
 def timed(step, next_batch, num_steps: int) -> float:

@@ -87,7 +87,7 @@ def reason_to_leave_out(
     floor = work.matmul_flops(setting) / rate
     size = gigabytes(setting, num_parameters)
     if floor > limits[0]:
-        return f"floor {floor:.0f} s"
+        return f"floor {floor:.2g} s"
     if size > limits[1]:
         return f"{size:.0f} GB"
     return ""
