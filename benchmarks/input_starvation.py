@@ -10,7 +10,6 @@ Records are made of --input_file in a temporary folder, or are those of
 --records.
 """
 
-import functools
 import os
 import statistics
 import subprocess
@@ -25,8 +24,8 @@ from benchmarks.peers import ours
 from bert_tf import config as bert_config
 from bert_tf import phases, strategies, training
 from bert_tf.tasks import pretraining
-from run_scripts import common_flags
-from tfrecords import batches, records, whole_files
+from run_scripts import common_flags, training_phases
+from tfrecords import records, whole_files
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)
@@ -116,17 +115,14 @@ def measure(size: str, found: records.Records) -> dict:
         FLAGS.precision,
     )
     step = ours.make_train_steps(task, model, strategy, setting)
-    phase = phases.Phase(
+    phase = training_phases.make_phase(
+        found,
+        task.schema,
+        sizes,
         num_steps=10**9,
-        batches=functools.partial(
-            batches.training_batches,
-            found,
-            task.schema,
-            sizes,
-            batch_size=FLAGS.batch_size,
-            seed=1,
-            vocab_size=config.vocab_size,
-        ),
+        vocab_size=config.vocab_size,
+        batch_size=FLAGS.batch_size,
+        seed=1,
     )
     data = phases.distribute(strategy, phase, 0)
     batch = next(data)
