@@ -7,10 +7,12 @@ import matplotlib
 
 matplotlib.use("Agg")  # Before pyplot looks for a screen.
 
+import numpy as np  # noqa: E402
 from matplotlib import pyplot  # noqa: E402
 
 from tfrecords import whole_files
 
+_POINTS = 80  # Of a curve, at most.
 _BLUE, _ORANGE, _GREY = "#1f6fb4", "#d9730d", "#777777"
 
 
@@ -24,9 +26,13 @@ def read_steps(run_dir: str, part: str) -> list[dict]:
 
 
 def _curve(axes, lines: list[dict], name: str, **style) -> None:
+    """Draws at most `_POINTS` points, each the mean of as many steps."""
     points = [(line["step"], line[name]) for line in lines if name in line]
-    if points:
-        axes.plot(*zip(*points, strict=True), **style)
+    each = max(1, len(points) // _POINTS)
+    groups = [points[i : i + each] for i in range(0, len(points), each)]
+    if groups:
+        means = [np.mean(group, axis=0) for group in groups]
+        axes.plot(*zip(*means, strict=True), **style)
 
 
 def _accuracy_panel(axes, folder: str, name: str, title: str, base, base_name):
