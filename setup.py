@@ -51,6 +51,7 @@ SCRIPTS = [
     "compare_records",
     "run_pretraining",
     "run_glue",
+    "replay",
     "convert_checkpoint",
     "export_savedmodel",
     "predict",

@@ -1,0 +1,128 @@
+"""Folder of a run -> its script, flags, versions and values of each step."""
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from absl import logging
+
+from bert_tf import reporting
+from run_scripts import training_flags
+
+FLAGS_FILE = "run.flags"
+
+
+class Source(NamedTuple):
+    """What run.flags says.
+
+    Attributes:
+      script: name of the script.
+      versions: of Python and libraries, by name.
+      flags: value of each, as text, by name.
+    """
+
+    script: str
+    versions: dict[str, str]
+    flags: dict[str, str]
+
+
+def read_flags(run_dir: str) -> Source:
+    """Returns which script a run was, with which versions and flags.
+
+    Raises:
+      ValueError: if the folder has no run.flags, or one that names no script.
+    """
+    path = os.path.join(run_dir, FLAGS_FILE)
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        raise ValueError(
+            f"{run_dir} has no {FLAGS_FILE}. Give the --output_dir of a "
+            "training run."
+        ) from None
+    first, second, *_ = [*lines, "", ""]
+    script = first.removeprefix(training_flags.SCRIPT_LINE)
+    is_ours = script != first and script.isidentifier()
+    if not is_ours or not importlib.util.find_spec(f"run_scripts.{script}"):
+        raise ValueError(
+            f"{path}:1: {first!r} should be the script that the run was, as "
+            f"'{training_flags.SCRIPT_LINE}run_pretraining'. A run of before "
+            "has no such line; write it there."
+        )
+    versions = (
+        word.partition(" ") for word in second.removeprefix("# ").split("  ")
+    )
+    flags = (
+        line.removeprefix("--").partition("=")
+        for line in lines
+        if line.startswith("--")
+    )
+    return Source(
+        script,
+        {name: version for name, _, version in versions if version},
+        {name: value for name, _, value in flags},
+    )
+
+
+def warn_of_versions(versions: Mapping[str, str]) -> None:
+    """Warns of what a run was made with that is another here."""
+    for name, then in versions.items():
+        try:
+            now = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            now = "not installed"
+        if name == "python":
+            now = sys.version.split()[0]
+        if now != then:
+            logging.warning(
+                "%s was %s in this run and is %s here: numbers may be rounded "
+                "in another way",
+                name,
+                then,
+                now,
+            )
+
+
+def read_log(run_dir: str) -> dict[int, dict[str, float]]:
+    """Returns step -> its values, of all steps in a run's log.
+
+    Raises:
+      ValueError: if there is no log, or a line that is none of it.
+    """
+    path = os.path.join(run_dir, "logs", "train", reporting.LOG)
+    found = {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith("\n"):
+                    break  # Being written just now, or cut by a kill.
+                try:
+                    values = json.loads(line)
+                    found[values.pop("step")] = values
+                except (ValueError, KeyError, AttributeError, TypeError):
+                    raise ValueError(
+                        f"{path}:{number}: {line.strip()!r} should be the "
+                        "values of a step, as JSON. Choose steps of another "
+                        "run, or remove the line."
+                    ) from None
+    except FileNotFoundError:
+        raise ValueError(f"{run_dir} has no log of steps, {path}.") from None
+    return found
+
+
+def kept_steps(run_dir: str) -> list[int]:
+    """Returns the steps of a run's checkpoints, oldest first."""
+    folder = os.path.join(run_dir, "checkpoints")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    numbers = [n.removeprefix("step-") for n in names if n.startswith("step-")]
+    return sorted(int(number) for number in numbers if number.isdecimal())
+
+
+def checkpoint(run_dir: str, step: int) -> str:
+    """Returns the folder of a checkpoint."""
+    return os.path.join(run_dir, "checkpoints", f"step-{step:08d}")

@@ -1,0 +1,275 @@
+"""Flags of a run -> training processes, to be watched, killed and compared.
+
+A process is `fresh`, started as a user would, or `forked` from one that has
+imported TensorFlow already: quicker, for tests.
+"""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+ROOT = pathlib.Path(__file__).parents[1]
+DATA = pathlib.Path(__file__).parent / "data"
+VOCAB_FILE = DATA / "vocab.txt"
+SCRIPT = "run_scripts.run_pretraining"
+
+
+def record_arguments(folder: pathlib.Path, dupe_factor: int) -> list[str]:
+    """Flags of make_pretraining_records: train and held_out in a folder."""
+    return [
+        f"--input_file={DATA / 'sentences.txt'}",
+        f"--vocab_file={VOCAB_FILE}",
+        f"--output_dir={folder}",
+        "--held_out_prob=0.2",
+        f"--dupe_factor={dupe_factor}",
+        "--num_processes=1",
+        "--max_seq_length=32",
+        "--max_predictions_per_seq=5",
+    ]
+
+
+def write_config(folder: pathlib.Path, hidden_size: int = 16) -> None:
+    """Writes bert_config.json: two layers, dropout of 0.1."""
+    sizes = {
+        "vocab_size": len(VOCAB_FILE.read_text("utf-8").splitlines()),
+        "hidden_size": hidden_size,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 4 * hidden_size,
+        "max_position_embeddings": 64,
+    }
+    (folder / "bert_config.json").write_text(json.dumps(sizes))
+
+
+def make_data(folder: pathlib.Path, dupe_factor: int, hidden_size: int) -> None:
+    """Makes records and a config, in a process of their own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_config(folder, hidden_size)
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "run_scripts.make_pretraining_records"),
+            *record_arguments(folder, dupe_factor),
+        ],
+        check=True,
+        cwd=ROOT,
+        capture_output=True,
+    )
+
+
+def training_arguments(
+    data: pathlib.Path, output_dir: pathlib.Path, **values
+) -> list[str]:
+    """Flags of run_pretraining on such a folder; a line in the log a step."""
+    settings = {
+        "input_file": data / "train",
+        "eval_input_file": data / "held_out",
+        "bert_config_file": data / "bert_config.json",
+        "vocab_file": VOCAB_FILE,
+        "output_dir": output_dir,
+        "num_warmup_steps": 10,
+        "train_batch_size": 8,
+        "eval_batch_size": 8,
+        "learning_rate": 1e-3,
+        "log_every_steps": 1,
+    }
+    return [f"--{name}={x}" for name, x in (settings | values).items()]
+
+
+class _Fresh:
+    """A process that begins with `python -m`."""
+
+    def __init__(self, arguments, log, environment):
+        with open(log, "ab") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", SCRIPT, *arguments],
+                cwd=ROOT,
+                env=os.environ | environment,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+
+    def code(self) -> int | None:
+        """Exit code; None while it runs."""
+        return self.process.poll()
+
+    def send(self, number: int) -> None:
+        """Sends a signal to the whole process group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+
+def _train(arguments: Sequence[str], log: str, environment) -> None:
+    """What a forked process does."""
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    os.environ.update(environment)
+    sys.argv = [SCRIPT, *arguments]
+    from run_scripts import run_pretraining
+
+    run_pretraining.run()
+
+
+class _Forked:
+    """A process of a server that has TensorFlow imported, but not used."""
+
+    def __init__(self, arguments, log, environment):
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([SCRIPT])
+        self.process = context.Process(
+            target=_train,
+            args=(list(map(str, arguments)), str(log), dict(environment)),
+            daemon=True,
+        )
+        self.process.start()
+
+    def code(self) -> int | None:
+        """Exit code; None while it runs."""
+        return self.process.exitcode
+
+    def send(self, number: int) -> None:
+        """Sends it a signal."""
+        if self.code() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
+
+
+class Training:
+    """One process that trains.
+
+    Args:
+      arguments: of run_pretraining.
+      log: file to which what it prints is added.
+      environment: variables for it.
+      is_forked: whether it need not import TensorFlow any more.
+    """
+
+    def __init__(self, arguments, log, environment=None, is_forked=False):
+        kind = _Forked if is_forked else _Fresh
+        self.log = pathlib.Path(log)
+        self.begin = self.log.stat().st_size if self.log.exists() else 0
+        self.process = kind(arguments, log, environment or {})
+        self.code, self.send = self.process.code, self.process.send
+
+    def printed(self) -> str:
+        """Returns what it has printed so far."""
+        return self.log.read_bytes()[self.begin :].decode(errors="replace")
+
+    def wait(self, seconds: float = 300.0) -> int:
+        """Returns the exit code.
+
+        Raises:
+          TimeoutError: if it goes on longer than that.
+        """
+        if not self.wait_until(lambda: False, seconds):
+            raise TimeoutError(f"still there after {seconds} s")
+        return self.code()
+
+    def wait_until(
+        self, is_so: Callable[[], bool], seconds: float = 300.0
+    ) -> bool:
+        """Waits for something to be so, or the process to end; False if not."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if is_so() or self.code() is not None:
+                return True
+            time.sleep(0.001)
+        return False
+
+    def kill(self) -> None:
+        """Kills it at once, if it is there, and waits until it is gone."""
+        self.send(signal.SIGKILL)
+        self.wait()
+
+
+@contextlib.contextmanager
+def training(*arguments, **keywords) -> Iterator[Training]:
+    """Yields a `Training`; nothing of it is left afterwards."""
+    started = Training(*arguments, **keywords)
+    try:
+        yield started
+    finally:
+        started.kill()
+
+
+@contextlib.contextmanager
+def workers(
+    arguments: Sequence[str], logs: Sequence, **keywords
+) -> Iterator[list[Training]]:
+    """Yields the worker processes of one training, one for each log."""
+    with contextlib.ExitStack() as stack:
+        found = [socket.socket() for _ in logs]
+        for one in found:  # All open at once, so that the ports differ.
+            one.bind(("127.0.0.1", 0))
+        names = [f"127.0.0.1:{one.getsockname()[1]}" for one in found]
+        for one in found:
+            one.close()
+        started = []
+        for index, log in enumerate(logs):
+            task = {"type": "worker", "index": index}
+            cluster = {"cluster": {"worker": names}, "task": task}
+            started.append(
+                stack.enter_context(
+                    training(
+                        [*arguments, "--distribution_strategy=multi_worker"],
+                        log,
+                        {"TF_CONFIG": json.dumps(cluster)},
+                        **keywords,
+                    )
+                )
+            )
+        yield started
+
+
+# What a run leaves.
+
+
+def log_lines(output_dir: pathlib.Path) -> list[dict]:
+    """Returns the whole lines of the log of all steps."""
+    path = output_dir / "logs" / "train" / "steps.jsonl"
+    if not path.exists():
+        return []
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("}\n")]
+
+
+def last_step(output_dir: pathlib.Path) -> int:
+    """Returns the last step in the log; 0 if there is none."""
+    found = log_lines(output_dir)
+    return found[-1]["step"] if found else 0
+
+
+def saved_steps(output_dir: pathlib.Path) -> list[int]:
+    """Returns the steps of all checkpoints, oldest first."""
+    found = (output_dir / "checkpoints").glob("step-*")
+    return sorted(int(path.name.removeprefix("step-")) for path in found)
+
+
+def unfinished(output_dir: pathlib.Path) -> set[str]:
+    """Returns the names of checkpoints that are being written."""
+    return {p.name for p in (output_dir / "checkpoints").glob(".step-*.tmp")}
+
+
+def results(output_dir: pathlib.Path) -> dict[str, bytes]:
+    """Returns all files in which a run shows what it has come to.
+
+    All but TensorBoard's, run.flags and run.lock, which hold times and names.
+    """
+    names = ["eval_results.json", "run.json", "logs/*/steps.jsonl"]
+    names += ["checkpoints/*/*", "checkpoints/.*"]
+    return {
+        str(path.relative_to(output_dir)): (
+            path.read_bytes() if path.is_file() else b""
+        )
+        for name in names
+        for path in sorted(output_dir.glob(name))
+    }
