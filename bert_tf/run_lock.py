@@ -5,15 +5,19 @@ import errno
 import fcntl
 import os
 import socket
+import threading
 from collections.abc import Iterator
 
 from absl import logging
 
 FILE = "run.lock"
 
+# Folders that this process has locked -> the thread that did.
+_held: dict[str, int] = {}
+
 
 @contextlib.contextmanager
-def lock(output_dir: str) -> Iterator[None]:
+def lock(output_dir: str, is_chief: bool = True) -> Iterator[None]:
     """Keeps other processes out of a run's folder while the body runs.
 
     The lock is the kernel's (flock(2)) on `run.lock` and goes with its process,
@@ -28,19 +32,31 @@ def lock(output_dir: str) -> Iterator[None]:
     those that show an object store, a warning says so and the run goes on:
     there it is on the user to start one run in a folder.
 
+    A body may lock the same folder once more, as a script does around the
+    training loop.
+
     Args:
       output_dir: of the run; made if it is not there.
+      is_chief: whether this process takes it; else there is nothing to do.
 
     Raises:
       ValueError: if another process has the lock; names it, and its host.
     """
+    place = os.path.realpath(output_dir)
+    if not is_chief or _held.get(place) == threading.get_ident():
+        yield
+        return
     os.makedirs(output_dir, exist_ok=True)
     path = os.path.join(output_dir, FILE)
     # Not inherited by programs that are started, which may live longer.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _take(handle, output_dir)
-        yield
+        _held[place] = threading.get_ident()
+        try:
+            yield
+        finally:
+            del _held[place]
     finally:
         os.close(handle)
 

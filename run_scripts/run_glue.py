@@ -24,6 +24,7 @@ from bert_tf import (
     checkpoints,
     model_folders,
     run_folders,
+    run_lock,
     strategies,
     training,
 )
@@ -262,7 +263,9 @@ def main(argv: list[str]) -> None:
             keep_best = glue_results.make_keep_best(
                 run, evaluate, FLAGS.output_dir
             )
-        weights_sha256 = train(run, strategy, keep_best)
+        # It writes run.json first, which may be another run's.
+        with run_lock.lock(FLAGS.output_dir, strategies.is_chief(strategy)):
+            weights_sha256 = train(run, strategy, keep_best)
         if not strategies.is_chief(strategy):
             return  # What is left is for one process.
         source = checkpoints.find(FLAGS.output_dir)

@@ -18,6 +18,7 @@ from bert_tf import (
     model_folders,
     reporting,
     run_folders,
+    run_lock,
     strategies,
     training,
 )
@@ -212,27 +213,12 @@ def prepare(do_train, do_eval, model_dir):
     return config, vocabulary, phases, held_out, sizes
 
 
-def main(argv: list[str]) -> None:
-    """Trains and evaluates as the flags say."""
-    common_flags.parse(FLAGS, argv, __doc__)
-    do_train = FLAGS.do_train and FLAGS.input_file
-    do_eval = FLAGS.do_eval and FLAGS.eval_input_file
-    if not do_train and not do_eval:
-        raise ValueError(
-            "Nothing to do: give --input_file=RECORDS to train, "
-            "--eval_input_file=RECORDS to evaluate, or both."
-        )
-    strategy = training_flags.make_strategy(FLAGS)
+def train_and_evaluate(
+    strategy, model_dir, config, vocabulary, phases, held_out, sizes
+) -> None:
+    """Does what `prepare` found to do: without phases, evaluates alone."""
     is_chief = strategies.is_chief(strategy)
-    model_dir = strategies.chief_first(
-        strategy, lambda: model_flags.find_init_checkpoint(FLAGS)
-    )
-    if not (do_train or model_dir):
-        model_dir = checkpoints.find(FLAGS.output_dir)
-    config, vocabulary, phases, held_out, sizes = prepare(
-        do_train, do_eval, model_dir
-    )
-    if do_train:
+    if phases:
         # Before anything is written: the folder may hold another run.
         settings = run_settings(config, phases)
         run_folders.check(FLAGS.output_dir, settings, is_chief=is_chief)
@@ -249,16 +235,38 @@ def main(argv: list[str]) -> None:
         remat=FLAGS.remat,
     )
     if model_dir:
-        load_weights(model, model_dir, do_train)
+        load_weights(model, model_dir, bool(phases))
     evaluate = None
-    if do_eval and is_chief:
+    if held_out and is_chief:
         evaluate = make_evaluate(model, held_out, sizes)
-    if do_train:
+    if phases:
         train(model, strategy, phases, settings, vocabulary, evaluate)
-    step = FLAGS.num_train_steps if do_train else checkpoints.step_of(model_dir)
+    step = FLAGS.num_train_steps if phases else checkpoints.step_of(model_dir)
     # A finished run may be given records to evaluate on afterwards.
-    if evaluate and not (do_train and evaluated_step() == step):
+    if evaluate and not (phases and evaluated_step() == step):
         evaluate(step)
+
+
+def main(argv: list[str]) -> None:
+    """Trains and evaluates as the flags say."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    do_train = FLAGS.do_train and FLAGS.input_file
+    do_eval = FLAGS.do_eval and FLAGS.eval_input_file
+    if not do_train and not do_eval:
+        raise ValueError(
+            "Nothing to do: give --input_file=RECORDS to train, "
+            "--eval_input_file=RECORDS to evaluate, or both."
+        )
+    strategy = training_flags.make_strategy(FLAGS)
+    model_dir = strategies.chief_first(
+        strategy, lambda: model_flags.find_init_checkpoint(FLAGS)
+    )
+    if not (do_train or model_dir):
+        model_dir = checkpoints.find(FLAGS.output_dir)
+    prepared = prepare(do_train, do_eval, model_dir)
+    # From the first file to the last: a second run would cut this one's logs.
+    with run_lock.lock(FLAGS.output_dir, strategies.is_chief(strategy)):
+        train_and_evaluate(strategy, model_dir, *prepared)
 
 
 def run() -> None:

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -43,17 +44,47 @@ def test_a_second_run_is_refused_until_the_first_is_killed(tmp_path):
         pass
 
 
-def test_a_process_has_it_once_and_lets_go_after_an_error(tmp_path):
+def test_a_thread_has_it_alone_and_lets_go_after_an_error(tmp_path):
+    folder = str(tmp_path)
+    faults = []
+
+    def take():
+        try:
+            with run_lock.lock(folder):
+                faults.append("taken twice")
+        except ValueError as error:
+            faults.append(str(error))
+
     with pytest.raises(KeyError):
-        with run_lock.lock(str(tmp_path)):
-            with pytest.raises(ValueError, match=f"process {os.getpid()} on"):
-                with run_lock.lock(str(tmp_path)):
-                    pytest.fail("taken twice")
+        with run_lock.lock(folder):
+            thread = threading.Thread(target=take)
+            thread.start()
+            thread.join()
             raise KeyError
-    with run_lock.lock(str(tmp_path)):
+    assert len(faults) == 1 and f"process {os.getpid()} on" in faults[0]
+    with run_lock.lock(folder):
         assert os.listdir(tmp_path) == [run_lock.FILE]
     with run_lock.lock(str(tmp_path / "a")), run_lock.lock(str(tmp_path / "b")):
         pass
+
+
+def test_who_has_it_may_take_it_again(tmp_path):
+    """As the training loop does within a script."""
+    folder = str(tmp_path / "run")
+    with run_lock.lock(folder):
+        with run_lock.lock(os.path.relpath(folder)):
+            pass
+        command = [sys.executable, "-c", _HOLDER, run_lock.__file__, folder]
+        second = subprocess.run(command, capture_output=True, text=True)
+        assert f"process {os.getpid()} on" in second.stderr
+
+
+def test_who_is_not_the_chief_takes_none(tmp_path):
+    folder = tmp_path / "run"
+    with run_lock.lock(str(folder)), run_lock.lock(str(folder), is_chief=False):
+        pass
+    with run_lock.lock(str(tmp_path / "other"), is_chief=False):
+        assert os.listdir(tmp_path) == ["run"]
 
 
 def test_a_holder_that_has_not_said_its_name_yet(tmp_path):
