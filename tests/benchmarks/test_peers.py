@@ -47,7 +47,7 @@ def test_the_loss_falls(start, name, task, precision):
     worker = start(name, task, precision)
     _, losses = worker.ask(20)
     first = 11.0 if task == "pretraining" else 0.7
-    assert losses[0] == pytest.approx(first, abs=0.4)
+    assert losses[0] == pytest.approx(first, abs=0.8)
     assert losses[-1] < 0.95 * losses[0]
     # Theirs may have a second pooler, or a bias more.
     ours = {"pretraining": 4_433_468, "fine_tuning": 4_386_178}[task]
