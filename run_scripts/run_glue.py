@@ -22,6 +22,7 @@ from absl import flags, logging
 
 from bert_tf import (
     checkpoints,
+    checksums,
     model_folders,
     run_folders,
     run_lock,
@@ -91,6 +92,8 @@ def find_source() -> str | None:
     if not FLAGS.do_train:
         try:
             return checkpoints.find(FLAGS.output_dir)
+        except checksums.DamagedError:
+            raise  # Another model than the one that is there is no answer.
         except ValueError:
             if not FLAGS.init_checkpoint:
                 raise

@@ -8,6 +8,7 @@ r"""Pre-training records -> a pre-trained model, and its held-out metrics.
 The same command goes on from the last checkpoint when it was stopped.
 """
 
+import functools
 import os
 
 from absl import flags, logging
@@ -80,10 +81,13 @@ def make_evaluate(model, held_out, sizes):
     unigram_accuracy = pretraining.unigram_accuracy(
         held_out_batches(), model.config.vocab_size
     )
-    writer = reporting.Writer(
-        os.path.join(FLAGS.output_dir, "logs", "eval"),
-        checkpoints.newest_step(FLAGS.output_dir),
-    )
+    @functools.cache
+    def writer() -> reporting.Writer:
+        # Made only when the run has gone back to a whole checkpoint.
+        return reporting.Writer(
+            os.path.join(FLAGS.output_dir, "logs", "eval"),
+            checkpoints.newest_step(FLAGS.output_dir),
+        )
 
     def evaluate(step: int) -> dict[str, float]:
         values = evaluation.evaluate(step_function, held_out_batches())
@@ -91,7 +95,7 @@ def make_evaluate(model, held_out, sizes):
         logging.info(
             "held out, step %d  %s", step, reporting.format_values(values)
         )
-        writer.write(step, values)
+        writer().write(step, values)
         whole_files.write_json(
             os.path.join(FLAGS.output_dir, "eval_results.json"),
             {"step": step} | values,
