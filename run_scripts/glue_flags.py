@@ -70,10 +70,11 @@ def define_bucket_lengths(values: flags.FlagValues) -> None:
     flags.DEFINE_list(
         "bucket_lengths",
         "auto",
-        "Static lengths that rows of similar length are cut to, such as 16,32,64, "
-        "instead of padding all to --max_seq_length; auto chooses up to six by the "
-        "rows; none pads, as the original does, which takes several times longer. "
-        "In training with --steps_per_loop above 1, none.",
+        "Static lengths that rows of similar length are cut to, such as "
+        "16,32,64, instead of padding all to --max_seq_length; auto chooses up "
+        "to six by the rows; none pads, as the original does, which takes "
+        "several times longer. In training with --steps_per_loop above 1, "
+        "none.",
         flag_values=values,
     )
 
