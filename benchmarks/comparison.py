@@ -74,28 +74,40 @@ def run_groups(
             name: turns.Worker(name, setting, options if name == OURS else None)
             for name in [*group, *PRODUCTS]
         }
+        warm = {}
+
+        def make_ready(name, workers=workers):
+            workers[name].wait()
+
+        def warm_up(name, workers=workers, warm=warm):
+            given = (batches or {}).get(name)
+            count = workers[name].ask(given) if given else None
+            warm[name] = turns.warm_up(workers[name], values.seconds, count)
+
         try:
-            for name in list(workers):
-                try:
-                    workers[name].wait()
-                except RuntimeError as error:
-                    if name == OURS:
-                        raise
-                    logging.warning("left out: %s", error)
-                    failures.append(str(error).partition("\n")[0])
-                    workers.pop(name).stop()
-            num_steps = {
-                name: workers[name].ask(given)
-                for name, given in (batches or {}).items()
-                if name in workers
-            }
-            found.append(
-                turns.take(workers, values.rounds, values.seconds, num_steps)
-            )
+            # All are ready before the first has anything to do.
+            failures += _leave_out(workers, make_ready)
+            failures += _leave_out(workers, warm_up)
+            found.append(turns.take(workers, values.rounds, warm))
         finally:
             for worker in workers.values():
                 worker.stop()
     return found, failures
+
+
+def _leave_out(workers: dict, do) -> list[str]:
+    """Does something with each; returns why others than ours could not."""
+    failures = []
+    for name in list(workers):
+        try:
+            do(name)
+        except RuntimeError as error:
+            if name == OURS:
+                raise
+            logging.warning("left out: %s", error)
+            failures.append(str(error).partition("\n")[0])
+            workers.pop(name).stop()
+    return failures
 
 
 def product_rate(found: list[dict[str, turns.Times]]) -> float:

@@ -66,6 +66,8 @@ flags.DEFINE_integer(
 )
 common_flags.require(FLAGS, "data_dir", "vocab_file")
 FLAGS.set_default("rounds", 3)
+# Compiled for each length, torch would hold its limit of eight of them.
+FLAGS.set_default("peers", "model_garden,keras_hub,hugging_face")
 
 
 def sample_lines(lines: list[str], num_rows: int, has_header: bool):

@@ -5,7 +5,12 @@ from absl import flags
 from benchmarks import peers, work
 from bert_tf import config as bert_config
 
-DEFAULT_PEERS = ("model_garden", "keras_hub", "hugging_face")
+DEFAULT_PEERS = (
+    "model_garden",
+    "keras_hub",
+    "hugging_face",
+    "hugging_face_compiled",
+)
 
 
 def define_flags(values: flags.FlagValues) -> None:

@@ -148,7 +148,17 @@ def steps_a_round(seconds_of_a_step: float, seconds: float) -> int:
 def warm_up(
     worker: Worker, seconds: float, num_steps: int | None = None
 ) -> tuple[int, float]:
-    """Traces and compiles; returns steps for a round, and the first loss."""
+    """Traces and compiles.
+
+    Args:
+      worker: after `wait`.
+      seconds: about how long it works in a round.
+      num_steps: of a round, if they are given; so many warm it up too, since
+        they may be of as many shapes.
+
+    Returns:
+      Steps of a round, and the loss of the very first one.
+    """
     _, losses = worker.ask(num_steps or _WARM_UP_STEPS)
     if num_steps:
         return num_steps, losses[0]
@@ -159,23 +169,15 @@ def warm_up(
 def take(
     workers: dict[str, Worker],
     num_rounds: int,
-    seconds: float,
-    num_steps: dict[str, int] | None = None,
+    warm: dict[str, tuple[int, float]],
 ) -> dict[str, Times]:
     """Returns what each worker did.
 
     Args:
       workers: by name; all alive at once.
       num_rounds: rounds to time.
-      seconds: about how long each works in a round.
-      num_steps: of those whose steps in a round are given; so many warm it up
-        too, since they may be of as many shapes.
+      warm: of each, what `warm_up` returned.
     """
-    num_steps = num_steps or {}
-    warm = {
-        name: warm_up(worker, seconds, num_steps.get(name))
-        for name, worker in workers.items()
-    }
     means = {name: [] for name in workers}
     last = {}
     for number in range(num_rounds):

@@ -8,8 +8,8 @@ import importlib
 
 from benchmarks import work
 
-# Name -> module, options. The first of each module is its best setting on the
-# CPU where this was written; the others are there to be compared with it.
+# Name -> module, options. Which of a module is its best setting depends on CPU
+# and sizes: XLA is slower for products on a CPU, torch.compile or not is close.
 PEERS = {
     "ours": ("ours", {}),
     "model_garden": ("model_garden", {}),

@@ -123,3 +123,24 @@ def test_a_run_of_ours_alone(tmp_path, capsys, monkeypatch):
     assert table["product_flops_per_second"] > 1e8
     assert table["title"] == "pretraining step, tiny, 2 x 16, float32"
     assert "| ours | " in capsys.readouterr().out
+
+
+def test_a_peer_that_fails_is_left_out():
+    stopped = []
+
+    class Fake:
+        def stop(self):
+            stopped.append(self)
+
+    def do(name):
+        if name in ("a", broken):
+            raise RuntimeError(f"{name}: exit code 1\nand more")
+
+    workers = {"ours": Fake(), "a": Fake(), "b": Fake()}
+    broken = None
+    assert comparison._leave_out(workers, do) == ["a: exit code 1"]
+    assert list(workers) == ["ours", "b"]
+    assert len(stopped) == 1
+    broken = "ours"
+    with pytest.raises(RuntimeError, match="ours: exit code 1"):
+        comparison._leave_out(workers, do)

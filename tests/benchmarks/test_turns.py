@@ -39,7 +39,8 @@ def test_each_round_begins_with_another():
 def test_workers_take_turns_for_about_as_long():
     log = []
     workers = {"a": Fake("a", log, 0.5), "b": Fake("b", log, 2.0)}
-    found = turns.take(workers, num_rounds=2, seconds=1.5)
+    warm = {n: turns.warm_up(w, seconds=1.5) for n, w in workers.items()}
+    found = turns.take(workers, 2, warm)
     # Two steps and one more to warm up, then as many as fill 1.5 seconds.
     assert log[:4] == [("a", 2), ("a", 1), ("b", 2), ("b", 1)]
     assert log[4:] == [("a", 3), ("b", 1), ("b", 1), ("a", 3)]
@@ -54,7 +55,8 @@ def test_workers_take_turns_for_about_as_long():
 def test_given_steps_are_all_done_in_each_round_and_before():
     log = []
     workers = {"a": Fake("a", log, 0.5)}
-    turns.take(workers, num_rounds=2, seconds=1.5, num_steps={"a": 4})
+    warm = {"a": turns.warm_up(workers["a"], seconds=1.5, num_steps=4)}
+    turns.take(workers, 2, warm)
     assert log == [("a", 4)] * 3
 
 
