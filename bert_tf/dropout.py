@@ -27,39 +27,37 @@ def place(seed, step, first_example) -> tf.Tensor:
     return tf.stack([tf.cast(x, tf.int64) for x in (seed, step, first_example)])
 
 
-def site_place(place: tf.Tensor, site: int) -> tf.Tensor:
-    """Returns where the masks of one dropout layer lie: [3] int64.
-
-    Args:
-      place: [3] int64 as from `place`.
-      site: number of the dropout layer in its model.
-    """
-    seed, step, first_example = tf.unstack(place)
-    return tf.stack([seed, step * _SITES_PER_STEP + site, first_example])
-
-
 def keep_mask(
     shape: tf.TensorShape | tf.Tensor | tuple,
     rate: float,
-    site_place: tf.Tensor,
-) -> tf.Tensor:
+    place: tf.Tensor,
+    site: int,
+) -> tf.Tensor | None:
     """Returns which values stay: bool of `shape`, False with chance `rate`.
 
-    Row b of the result depends on `site_place[2] + b` and not on the number
-    of rows. A Philox block is two uint64, that is eight decisions: each row
+    None where `rate` is 0 and all of them stay.
+
+    Row b of the result depends on `place[2] + b` and not on the number of
+    rows. A Philox block is two uint64, that is eight decisions: each row
     starts on a block of its own, and counting blocks counts rows.
 
     Args:
       shape: the mask's; the first dimension is the examples.
       rate: share to drop, in [0, 1), rounded to 1 / 65536.
-      site_place: [3] int64 as from `site_place`.
+      place: [3] int64 as from `place`.
+      site: number of the dropout layer in its model.
     """
+    if not rate:
+        return None
     rows, row_shape = shape[0], shape[1:]
     values = tf.reduce_prod(row_shape)
     blocks = (values + 7) // 8
-    seed, step_and_site, first_example = tf.unstack(site_place)
+    seed, step, first_example = tf.unstack(place)
     counter = tf.stack(
-        [first_example * tf.cast(blocks, tf.int64), step_and_site]
+        [
+            first_example * tf.cast(blocks, tf.int64),
+            step * _SITES_PER_STEP + site,
+        ]
     )
     bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=tf.stack([rows, 2 * blocks]),
@@ -107,7 +105,5 @@ class Dropout(keras.layers.Layer):
             return keras.random.dropout(
                 inputs, self.rate, seed=self.seed_generator
             )
-        keep = keep_mask(
-            tf.shape(inputs), self.rate, site_place(place, self.site)
-        )
+        keep = keep_mask(tf.shape(inputs), self.rate, place, self.site)
         return inputs * (tf.cast(keep, inputs.dtype) * kept_scale(self.rate))

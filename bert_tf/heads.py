@@ -41,7 +41,7 @@ class MaskedLMHead(keras.layers.Layer):
             name="transform",
             dtype=self.dtype_policy,
         )
-        self.norm = layers.layer_norm(name="norm")
+        self.norm = layers.LayerNorm(name="norm")
 
     def build(
         self,

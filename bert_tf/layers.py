@@ -40,11 +40,14 @@ def dense(units: int, config: bert_config.BertConfig, **kwargs):
     )
 
 
-def layer_norm(**kwargs) -> keras.layers.LayerNormalization:
-    """Returns a LayerNorm that computes in float32 under every policy."""
-    return keras.layers.LayerNormalization(
-        epsilon=fused.LAYER_NORM_EPSILON, **(kwargs | {"dtype": "float32"})
-    )
+class LayerNorm(keras.layers.LayerNormalization):
+    """[..., H] -> [..., H] of its dtype; float32 inside under every policy."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**(kwargs | {"dtype": "float32"}))
+
+    def call(self, x):
+        return fused.layer_norm(x, self.gamma.value, self.beta.value)
 
 
 def gelu_tanh(x: tf.Tensor) -> tf.Tensor:
@@ -114,7 +117,7 @@ class Embeddings(keras.layers.Layer):
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
         self.config = config
-        self.norm = layer_norm(name="norm")
+        self.norm = LayerNorm(name="norm")
         self.dropout = dropout.Dropout(
             config.hidden_dropout_prob, site=0, dtype=self.dtype_policy
         )
@@ -200,9 +203,8 @@ class SelfAttention(keras.layers.Layer):
         batch, length = tf.unstack(tf.shape(hidden)[:2])
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [B S, H]
         qkv = project(rows, (self.query, self.key, self.value), fast)
-        qkv = tf.reshape(
-            qkv, [batch, length, 3, self.num_heads, self.head_size]
-        )
+        shape = [batch, length, 3, self.num_heads, self.head_size]
+        qkv = tf.reshape(qkv, shape)
         if fast:
             rate, site = self.dropout.rate, self.dropout.site
             context = fused.attend(qkv, input_mask, rate, place, site)
@@ -245,7 +247,7 @@ class EncoderLayer(keras.layers.Layer):
             config, site, name="attention", dtype=policy
         )
         self.attention_dropout = dropout.Dropout(rate, site + 1, dtype=policy)
-        self.attention_norm = layer_norm(name="attention_norm")
+        self.attention_norm = LayerNorm(name="attention_norm")
         self.intermediate = dense(
             config.intermediate_size,
             config,
@@ -257,7 +259,7 @@ class EncoderLayer(keras.layers.Layer):
             config.hidden_size, config, name="output_dense", dtype=policy
         )
         self.output_dropout = dropout.Dropout(rate, site + 2, dtype=policy)
-        self.output_norm = layer_norm(name="output_norm")
+        self.output_norm = LayerNorm(name="output_norm")
 
     def build(self, hidden_shape, input_mask_shape=None):
         self.attention.build(hidden_shape)
@@ -276,22 +278,20 @@ class EncoderLayer(keras.layers.Layer):
                     change, hidden, *weights, drop.rate, place, drop.site
                 )
             change = drop(change, training=training)
-            return tf.cast(norm(hidden + change), hidden.dtype)
+            return norm(hidden + change)
 
         attended = self.attention(
             hidden, input_mask, training=training, place=place
         )
-        hidden = add_norm(
-            hidden, attended, self.attention_dropout, self.attention_norm
-        )
+        drop, norm = self.attention_dropout, self.attention_norm
+        hidden = add_norm(hidden, attended, drop, norm)
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [B S, H]
         expanded = project(rows, (self.intermediate,), fast)  # [B S, I]
         expanded = self.activation(expanded, fast)
         projected = project(expanded, (self.output_dense,), fast)
         projected = tf.reshape(projected, tf.shape(hidden))
-        return add_norm(
-            hidden, projected, self.output_dropout, self.output_norm
-        )
+        drop, norm = self.output_dropout, self.output_norm
+        return add_norm(hidden, projected, drop, norm)
 
     def activation(self, x: tf.Tensor, fast: bool) -> tf.Tensor:
         function = self.intermediate.activation

@@ -7,8 +7,7 @@ from bert_tf import dropout
 
 def mask(rows, first, step=3, site=5, seed=1, shape=(6, 7), rate=0.1):
     place = dropout.place(seed, step, first)
-    place = dropout.site_place(place, site)
-    return dropout.keep_mask((rows, *shape), rate, place).numpy()
+    return dropout.keep_mask((rows, *shape), rate, place, site).numpy()
 
 
 def test_rows_depend_on_their_place_and_not_on_the_number_of_rows():
