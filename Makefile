@@ -1,4 +1,5 @@
 # make quickstart | make test | make lint | make parity | make benchmark
+# make kill-test
 # Each does its own set-up, in .venv, from a fresh clone; parity and benchmark,
 # which need other implementations of BERT, in .venv-parity.
 
@@ -8,7 +9,7 @@ BIN := $(VENV)/bin
 PARITY_VENV := .venv-parity
 OUTPUT_DIR ?= runs/quickstart
 
-.PHONY: quickstart test lint format parity benchmark clean
+.PHONY: quickstart test lint format parity benchmark kill-test clean
 
 quickstart: $(VENV)/.installed
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
@@ -41,6 +42,11 @@ benchmark: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m benchmarks.train_step \
 	  --precision=float32,bfloat16 --seq_length=128,384 \
 	  --json=$(BENCHMARK_DIR)/train_step.json $(ARGS)
+
+# Runs killed at random moments, and one run on more and more replicas.
+kill-test: $(VENV)/.installed
+	$(BIN)/python -m tests.kill_report $(ARGS)
+	$(BIN)/python -m tests.replica_report
 
 $(VENV)/.installed: EXTRAS := test
 $(PARITY_VENV)/.installed: EXTRAS := test,parity

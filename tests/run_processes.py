@@ -164,7 +164,7 @@ class Training:
         """Returns what it has printed so far."""
         return self.log.read_bytes()[self.begin :].decode(errors="replace")
 
-    def wait(self, seconds: float = 300.0) -> int:
+    def wait(self, seconds: float = 3600.0) -> int:
         """Returns the exit code.
 
         Raises:
@@ -175,14 +175,14 @@ class Training:
         return self.code()
 
     def wait_until(
-        self, is_so: Callable[[], bool], seconds: float = 300.0
+        self, is_so: Callable[[], bool], seconds: float = 3600.0
     ) -> bool:
         """Waits for something to be so, or the process to end; False if not."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if is_so() or self.code() is not None:
                 return True
-            time.sleep(0.001)
+            time.sleep(0.002)
         return False
 
     def kill(self) -> None:
@@ -205,8 +205,20 @@ def training(*arguments, **keywords) -> Iterator[Training]:
 def workers(
     arguments: Sequence[str], logs: Sequence, **keywords
 ) -> Iterator[list[Training]]:
-    """Yields the worker processes of one training, one for each log."""
+    """Yields the worker processes of one training, one for each log.
+
+    One log is a training without workers.
+    """
     with contextlib.ExitStack() as stack:
+
+        def start(log, flags=(), environment=None):
+            return stack.enter_context(
+                training([*arguments, *flags], log, environment, **keywords)
+            )
+
+        if len(logs) == 1:
+            yield [start(logs[0])]
+            return
         found = [socket.socket() for _ in logs]
         for one in found:  # All open at once, so that the ports differ.
             one.bind(("127.0.0.1", 0))
@@ -217,16 +229,9 @@ def workers(
         for index, log in enumerate(logs):
             task = {"type": "worker", "index": index}
             cluster = {"cluster": {"worker": names}, "task": task}
-            started.append(
-                stack.enter_context(
-                    training(
-                        [*arguments, "--distribution_strategy=multi_worker"],
-                        log,
-                        {"TF_CONFIG": json.dumps(cluster)},
-                        **keywords,
-                    )
-                )
-            )
+            config = {"TF_CONFIG": json.dumps(cluster)}
+            flags = ["--distribution_strategy=multi_worker"]
+            started.append(start(log, flags, config))
         yield started
 
 

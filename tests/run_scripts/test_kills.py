@@ -1,0 +1,95 @@
+"""Real processes that train, killed and stopped -> the run never killed.
+
+Few kills, aimed; `python -m tests.kill_report` does many at any moment.
+"""
+
+import signal
+
+import pytest
+import run_processes
+
+from run_scripts import make_pretraining_records
+
+SAVE_STEPS = 10
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Holds records and a config."""
+    folder = tmp_path_factory.mktemp("kills")
+    make_pretraining_records.main(
+        ["make", *run_processes.record_arguments(folder, dupe_factor=5)]
+    )
+    run_processes.write_config(folder)
+    return folder
+
+
+def start(folder, name, **values):
+    settings = {
+        "num_train_steps": 40,
+        "save_checkpoints_steps": SAVE_STEPS,
+        "keep_checkpoint_max": 5,
+        "gradient_accumulation_steps": 2,
+        "precision": "bfloat16",
+    }
+    arguments = run_processes.training_arguments(
+        folder, folder / name, **(settings | values)
+    )
+    return run_processes.training(
+        arguments, folder / f"{name}.log", is_forked=True
+    )
+
+
+def test_a_run_that_is_killed_stopped_and_disturbed_ends_as_one_that_is_not(
+    folder,
+):
+    with start(folder, "whole") as process:
+        assert process.wait() == 0, process.printed()
+    run = folder / "run"
+
+    # Killed while it writes its second checkpoint.
+    with start(folder, "run") as process:
+        process.wait_until(
+            lambda: any(
+                name.startswith(f".step-{2 * SAVE_STEPS:08d}")
+                for name in run_processes.unfinished(run)
+            )
+        )
+        process.send(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, process.printed()
+    saved = run_processes.saved_steps(run)
+    assert saved in ([SAVE_STEPS], [SAVE_STEPS, 2 * SAVE_STEPS])
+
+    # Stopped in a step: with a checkpoint of that very step.
+    with start(folder, "run") as process:
+        process.wait_until(
+            lambda: run_processes.last_step(run) == 2 * SAVE_STEPS + 3
+        )
+        process.send(signal.SIGTERM)
+        assert process.wait() == 75, process.printed()
+        assert "the same command goes on from here" in process.printed()
+    stopped = run_processes.last_step(run)
+    assert 2 * SAVE_STEPS + 3 <= stopped < 40
+    assert run_processes.saved_steps(run)[-1] == stopped
+    assert not run_processes.unfinished(run)
+
+    # A second one in the same folder is refused, and nothing of it is seen.
+    with start(folder, "run") as process:
+        process.wait_until(lambda: run_processes.last_step(run) > stopped)
+        process.send(signal.SIGSTOP)
+        with start(folder, "run", learning_rate=0.5) as second:
+            assert second.wait() == 1, second.printed()
+            assert "run is in use by another run, process " in second.printed()
+        process.send(signal.SIGCONT)
+        assert process.wait() == 0, process.printed()
+
+    whole, found = map(run_processes.results, (folder / "whole", run))
+    # The stop has left one checkpoint more.
+    found = {
+        name: x
+        for name, x in found.items()
+        if f"step-{stopped:08d}" not in name
+    }
+    assert whole.keys() == found.keys()
+    assert [name for name in whole if whole[name] != found[name]] == []
