@@ -191,7 +191,8 @@ def compare_steps(
             )
             first = f"step {step}: {values}"
         for name in set(names) & set(a) & set(b):
-            size = max(abs(a[name]), abs(b[name]))
+            # 0.0 and -0.0 differ in their text alone.
+            size = max(abs(a[name]), abs(b[name])) or 1.0
             most = max(most, abs(a[name] - b[name]) / size)
     if first is None:
         return None
