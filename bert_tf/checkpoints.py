@@ -5,7 +5,6 @@ A checkpoint is a model folder (see model_folders.py), with
 every file, itself included (see checksums.py).
 """
 
-import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -26,11 +25,12 @@ _DAMAGED = "damaged-"
 _BEST = "best"
 
 
-def _name(step: int) -> str:
+def name(step: int) -> str:
+    """Returns the name of the folder of a checkpoint after `step` updates."""
     return f"{_PREFIX}{step:08d}"
 
 
-def _steps(folder: str, before: str = "") -> list[int]:
+def steps(folder: str, before: str = "") -> list[int]:
     """Returns the steps of checkpoints in a folder, oldest first."""
     if not os.path.isdir(folder):
         return []
@@ -47,7 +47,7 @@ def newest_step(output_dir: str) -> int:
     ones aside when it has gone back to one before; after it, this is the step
     that it returned.
     """
-    return max(_steps(os.path.join(output_dir, "checkpoints")), default=0)
+    return max(steps(os.path.join(output_dir, "checkpoints")), default=0)
 
 
 def find(path: str) -> str:
@@ -79,8 +79,8 @@ def find(path: str) -> str:
             f"{error} To take another, give a folder of {inside}/ itself."
         ) from error
     faults = []
-    for step in reversed(_steps(inside)):
-        folder = os.path.join(inside, _name(step))
+    for step in reversed(steps(inside)):
+        folder = os.path.join(inside, name(step))
         try:
             if _has_model(folder):
                 return folder
@@ -124,6 +124,7 @@ class RunCheckpoints:
       vocab_file: for `model_folders.save_model`.
       extra: name -> scalar variable of the training's state, such as a loss
         scale. One that a checkpoint lacks keeps its value.
+      is_chief: whether this process may change the folder; others only read.
     """
 
     def __init__(
@@ -136,6 +137,7 @@ class RunCheckpoints:
         description: Mapping | None = None,
         vocab_file: str | None = None,
         extra: Mapping[str, tf.Variable] | None = None,
+        is_chief: bool = True,
     ):
         self.folder = folder
         self.model = model
@@ -144,13 +146,15 @@ class RunCheckpoints:
         self.description = dict(description or {})
         self.vocab_file = vocab_file
         self.extra = dict(extra or {})
-        # Of this run when it was killed; a model each, so they add up.
-        whole_files.remove_leftovers(folder, _PREFIX)
-        whole_files.remove_leftovers(os.path.dirname(folder), _BEST)
+        self.is_chief = is_chief
+        if is_chief:
+            # Of this run when it was killed; a model each, so they add up.
+            whole_files.remove_leftovers(folder, _PREFIX)
+            whole_files.remove_leftovers(os.path.dirname(folder), _BEST)
 
     def path(self, step: int) -> str:
         """Returns the folder of the checkpoint after `step` updates."""
-        return os.path.join(self.folder, _name(step))
+        return os.path.join(self.folder, name(step))
 
     def _slots(self) -> dict:
         """Returns the slots by name, without the model's own name in theirs.
@@ -185,10 +189,8 @@ class RunCheckpoints:
 
     def _state(self, step: int) -> dict:
         """Returns what state.json says besides the sums of files."""
-        state = {
-            "step": step,
-            "weights_sha256": model_folders.digest(self.model),
-        }
+        sha256 = model_folders.digest(self.model)
+        state = {"step": step, "weights_sha256": sha256}
         if self.extra:
             # JSON gives every float back as it was.
             extra = sorted(self.extra.items())
@@ -201,25 +203,25 @@ class RunCheckpoints:
         Checkpoints of later steps, if any, are not of this run's past: they
         neither count nor go. Damaged ones that the run has passed go.
         """
-        older = [old for old in _steps(self.folder) if old <= step]
+        older = [old for old in steps(self.folder) if old <= step]
         for old in older[: -self.keep]:
             whole_files.remove_folder(self.path(old))
-        for old in _steps(self.folder, _DAMAGED):
+        for old in steps(self.folder, _DAMAGED):
             if old <= step:
                 whole_files.remove_folder(self._damaged_path(old))
 
     def restore_latest(self) -> int:
         """Loads the newest whole checkpoint; returns its step, 0 for none.
 
-        Damaged ones are named in a warning. When one before them is whole they
-        are moved aside, as `damaged-step-00001000`, so that what asks for the
-        newest step gets that of this run; a later `save` removes them.
+        Damaged ones are named in a warning. When one before them is whole the
+        chief moves them aside, as `damaged-step-00001000`, so that the newest
+        step is that of this run; a later `save` removes them.
 
         Raises:
           ValueError: if it is of a model of another size, or all are damaged.
         """
         damaged, faults = [], []
-        for step in reversed(_steps(self.folder)):
+        for step in reversed(steps(self.folder)):
             try:
                 self._restore(step)
             except checksums.DamagedError as error:
@@ -227,13 +229,13 @@ class RunCheckpoints:
                 damaged.append(step)
                 faults.append(str(error))
                 continue
-            for other in damaged:
+            for other in damaged if self.is_chief else ():
                 self._set_aside(other)
             logging.info("goes on from step %d of %s", step, self.path(step))
             return step
         faults += [
             f"{self._damaged_path(step)} was damaged before."
-            for step in reversed(_steps(self.folder, _DAMAGED))
+            for step in reversed(steps(self.folder, _DAMAGED))
         ]
         if faults:
             faults.append(
@@ -288,13 +290,11 @@ class RunCheckpoints:
             )
 
     def _damaged_path(self, step: int) -> str:
-        return os.path.join(self.folder, _DAMAGED + _name(step))
+        return os.path.join(self.folder, _DAMAGED + name(step))
 
     def _set_aside(self, step: int) -> None:
         path = self._damaged_path(step)
-        # Another worker of this run may do the same.
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.isdir(path):
-                whole_files.remove_folder(path)
-            whole_files.move(self.path(step), path)
-            logging.warning("%s is now %s.", self.path(step), path)
+        if os.path.isdir(path):
+            whole_files.remove_folder(path)
+        whole_files.move(self.path(step), path)
+        logging.warning("%s is now %s.", self.path(step), path)

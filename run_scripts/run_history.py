@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from bert_tf import reporting
+from bert_tf import checkpoints, reporting
 from run_scripts import training_flags
 
 FLAGS_FILE = "run.flags"
@@ -117,12 +117,9 @@ def read_log(run_dir: str) -> dict[int, dict[str, float]]:
 
 def kept_steps(run_dir: str) -> list[int]:
     """Returns the steps of a run's checkpoints, oldest first."""
-    folder = os.path.join(run_dir, "checkpoints")
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    numbers = [n.removeprefix("step-") for n in names if n.startswith("step-")]
-    return sorted(int(number) for number in numbers if number.isdecimal())
+    return checkpoints.steps(os.path.join(run_dir, "checkpoints"))
 
 
 def checkpoint(run_dir: str, step: int) -> str:
     """Returns the folder of a checkpoint."""
-    return os.path.join(run_dir, "checkpoints", f"step-{step:08d}")
+    return os.path.join(run_dir, "checkpoints", checkpoints.name(step))

@@ -21,12 +21,17 @@ def model(tiny_config):
     return bert_tf.BertClassifier(tiny_config, num_classes=2)
 
 
-def make_run(folder, model, keep=2):
+def make_run(folder, model, keep=2, is_chief=True):
     optimizer = optimization.AdamW(
         model.trainable_weights, lambda step: tf.constant(0.1)
     )
     saved = checkpoints.RunCheckpoints(
-        str(folder), model, optimizer, keep=keep, description={"task": "x"}
+        str(folder),
+        model,
+        optimizer,
+        keep=keep,
+        description={"task": "x"},
+        is_chief=is_chief,
     )
     return saved, optimizer
 
@@ -241,6 +246,20 @@ def test_slots_of_the_checkpoint_before_come_with_its_weights(
     assert saved.restore_latest() == 20
     for name, slot in saved._slots().items():
         np.testing.assert_array_equal(slot.numpy(), kept[name], err_msg=name)
+
+
+def test_only_the_chief_changes_the_folder(tmp_path, model, two):
+    folder = tmp_path / "run/checkpoints"
+    damage(folder / "step-00000020" / checkpoints.OPTIMIZER, "truncated")
+    # The chief may be writing it just now.
+    (folder / ".step-00000030.0123456789abcdef.tmp").mkdir()
+    before = names(folder)
+    other, _ = make_run(folder, model, is_chief=False)
+    assert other.restore_latest() == 10
+    assert names(folder) == before
+    chief, _ = make_run(folder, model)
+    assert chief.restore_latest() == 10
+    assert names(folder) == ["damaged-step-00000020", "step-00000010"]
 
 
 def test_without_a_whole_checkpoint_nothing_begins_anew(tmp_path, two):
@@ -505,8 +524,8 @@ def test_a_kill_at_any_moment_leaves_whole_checkpoints_alone(tmp_path):
         assert announced > last
         half += any(name.startswith(".") for name in os.listdir(folder))
         # All of them are whole, not the newest alone.
-        for step in checkpoints._steps(folder):
-            checksums.check(os.path.join(folder, checkpoints._name(step)))
+        for step in checkpoints.steps(folder):
+            checksums.check(os.path.join(folder, checkpoints.name(step)))
         saved, variables = numbers_run(folder)
         assert all(name.startswith("step-") for name in os.listdir(folder))
         last = saved.restore_latest()
