@@ -94,6 +94,27 @@ def whole_folder(path: str) -> Iterator[str]:
         raise named from error
 
 
+def append(path: str, text: str) -> None:
+    """Adds text to the end of a UTF-8 file; it is on the disk afterwards.
+
+    Raises:
+      OSError: as `whole_file`; the file holds what it held before.
+    """
+    size = os.path.getsize(path) if os.path.exists(path) else 0
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.truncate(path, size)
+        named = _named(error, path, path)
+        if named is error:
+            raise
+        raise named from error
+
+
 def move(source: str, target: str) -> None:
     """Renames a file or folder; a lost power cannot undo it any more."""
     os.rename(source, target)

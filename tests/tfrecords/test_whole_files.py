@@ -49,6 +49,34 @@ def test_a_stopped_writer_leaves_nothing(tmp_path):
     assert not os.listdir(tmp_path)
 
 
+def test_what_is_added_to_a_file_is_there_whole_or_not_at_all(tmp_path):
+    path = str(tmp_path / "log")
+    whole_files.append(path, "first\n")
+    whole_files.append(path, "größer\n")
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left.*Make room") as raised:
+            whole_files.append(path, "third\n")
+    assert raised.value.filename == path
+    with open(path, encoding="utf-8") as file:
+        assert file.read() == "first\ngrößer\n"
+    with pytest.raises(FileNotFoundError) as raised:
+        whole_files.append(str(tmp_path / "none" / "log"), "first\n")
+    assert raised.value.filename == str(tmp_path / "none" / "log")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_log_on_a_disk_that_is_full_in_earnest(tmp_path):
+    os.symlink("/dev/full", tmp_path / "log")
+    with pytest.raises(OSError, match="Make room") as raised:
+        whole_files.append(str(tmp_path / "log"), "line\n")
+    assert raised.value.filename == str(tmp_path / "log")
+
+
 def test_an_error_of_an_input_keeps_its_name(tmp_path):
     with pytest.raises(FileNotFoundError) as raised:
         with whole_files.whole_file(str(tmp_path / "a")):
