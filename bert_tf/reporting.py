@@ -4,11 +4,13 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
+
+from tfrecords import whole_files
 
 LOG = "steps.jsonl"
 
@@ -27,17 +29,24 @@ def format_values(values: Mapping[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
 
 
-def _truncate(path: str, start_step: int) -> None:
-    """Cuts a log after the line of `start_step`, and what a kill left."""
-    end = 0
+def _truncate(path: str, start_step: int) -> int:
+    """Cuts a log after the line of `start_step`, and what a kill left.
+
+    Returns:
+      The step of the last line that stays; 0 if none does.
+    """
+    end, last = 0, 0
     with open(path, "rb") as file:
         for line in file:
             if not line.endswith(b"}\n"):
                 break
-            if json.loads(line)["step"] > start_step:
+            step = json.loads(line)["step"]
+            if step > start_step:
                 break
             end += len(line)
+            last = step
     os.truncate(path, end)
+    return last
 
 
 class Writer:
@@ -53,8 +62,9 @@ class Writer:
         os.makedirs(folder, exist_ok=True)
         self.tensorboard = tf.summary.create_file_writer(folder)
         self.lines_path = os.path.join(folder, LOG)
+        self.last_step = 0
         if os.path.exists(self.lines_path):
-            _truncate(self.lines_path, start_step)
+            self.last_step = _truncate(self.lines_path, start_step)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Adds the values of one step to both."""
@@ -68,12 +78,24 @@ class Writer:
                 tf.summary.scalar(name, value)
         self.tensorboard.flush()
 
-    def note(self, lines: Iterable[Mapping[str, float]]) -> None:
-        """Adds lines to steps.jsonl; they are on the disk afterwards."""
-        with open(self.lines_path, "a", encoding="utf-8") as file:
-            file.writelines(json.dumps(line) + "\n" for line in lines)
-            file.flush()
-            os.fsync(file.fileno())
+    def note(self, lines: Sequence[Mapping[str, float]]) -> None:
+        """Adds lines to steps.jsonl; they are on the disk afterwards.
+
+        Args:
+          lines: with steps that rise. Lines that are there from the first of
+            them on go: evaluated once more, a step still has one line.
+
+        Raises:
+          OSError: that names the log, as of a full disk; none of the lines is
+            there then.
+        """
+        if not lines:
+            return
+        if lines[0]["step"] <= self.last_step:
+            _truncate(self.lines_path, lines[0]["step"] - 1)
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        whole_files.append(self.lines_path, text)
+        self.last_step = lines[-1]["step"]
 
 
 def _is_overflow(line: Mapping[str, float]) -> bool:

@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 
 import pytest
 import tensorflow as tf
@@ -116,6 +118,38 @@ def test_a_restart_drops_the_lines_it_does_again(tmp_path):
         {"step": 4, "loss": 4.0},
         {"step": 6, "loss": 7.0},
     ]
+
+
+def test_a_step_evaluated_once_more_has_one_line(tmp_path):
+    first = reporting.Writer(str(tmp_path))
+    for step in (3, 6):
+        first.write(step, {"loss": 1.0})
+    first.write(6, {"loss": 2.0})
+    # As a run that only evaluates, with the newest checkpoint's step.
+    reporting.Writer(str(tmp_path), start_step=6).write(6, {"loss": 3.0})
+    reporting.Writer(str(tmp_path), start_step=9).write(9, {"loss": 4.0})
+    assert lines(tmp_path) == [
+        {"step": 3, "loss": 1.0},
+        {"step": 6, "loss": 3.0},
+        {"step": 9, "loss": 4.0},
+    ]
+
+
+def test_a_full_disk_names_the_log_and_leaves_no_half_line(
+    tmp_path, monkeypatch
+):
+    writer = reporting.Writer(str(tmp_path))
+    writer.note([{"step": 1, "loss": 1.0}])
+
+    def fill_disk(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fill_disk)
+        with pytest.raises(OSError, match="No space left.*Make room") as raised:
+            writer.note([{"step": 2, "loss": 2.0}])
+    assert raised.value.filename == str(tmp_path / "steps.jsonl")
+    assert lines(tmp_path) == [{"step": 1, "loss": 1.0}]
 
 
 def test_tensorboard_has_the_same_values(tmp_path):
