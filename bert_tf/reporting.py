@@ -1,5 +1,6 @@
 """Values of each step -> a log of every step, progress lines, TensorBoard."""
 
+import errno
 import json
 import math
 import os
@@ -60,6 +61,7 @@ class Writer:
 
     def __init__(self, folder: str, start_step: int = 0):
         os.makedirs(folder, exist_ok=True)
+        self.folder = folder
         self.tensorboard = tf.summary.create_file_writer(folder)
         self.lines_path = os.path.join(folder, LOG)
         self.last_step = 0
@@ -68,15 +70,25 @@ class Writer:
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Adds the values of one step to both."""
-        self.draw(step, values)
         self.note([{"step": step} | dict(values)])
+        self.draw(step, values)
 
     def draw(self, step: int, values: Mapping[str, float]) -> None:
-        """Adds a point to each curve of TensorBoard."""
-        with self.tensorboard.as_default(step=step):
-            for name, value in values.items():
-                tf.summary.scalar(name, value)
-        self.tensorboard.flush()
+        """Adds a point to each curve of TensorBoard.
+
+        Raises:
+          OSError: that names the folder, if the disk is full.
+        """
+        with whole_files.naming(self.folder):
+            try:
+                with self.tensorboard.as_default(step=step):
+                    for name, value in values.items():
+                        tf.summary.scalar(name, value)
+                self.tensorboard.flush()
+            except tf.errors.ResourceExhaustedError as error:
+                # What TensorFlow calls a full disk.
+                message = os.strerror(errno.ENOSPC)
+                raise OSError(errno.ENOSPC, message) from error
 
     def note(self, lines: Sequence[Mapping[str, float]]) -> None:
         """Adds lines to steps.jsonl; they are on the disk afterwards.

@@ -39,21 +39,19 @@ def whole_file(path: str, mode: str = "w") -> Iterator[IO]:
     """
     aside = _beside(path, "tmp")
     encoding = None if "b" in mode else "utf-8"
-    try:
-        # "x", as nothing that is there may be written to.
-        with open(aside, mode.replace("w", "x"), encoding=encoding) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-        _sync(os.path.dirname(path))
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.remove(aside)
-        named = _named(error, aside, path)
-        if named is error:
+    with naming(path, aside):
+        try:
+            # "x", as nothing that is there may be written to.
+            with open(aside, mode.replace("w", "x"), encoding=encoding) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, path)
+            _sync(os.path.dirname(path))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.remove(aside)
             raise
-        raise named from error
 
 
 @contextlib.contextmanager
@@ -78,20 +76,18 @@ def whole_folder(path: str) -> Iterator[str]:
     """
     place = os.path.realpath(path)
     aside = _beside(place, "tmp")
-    try:
-        _make_folders(aside)
-        yield aside
-        for folder, _, names in os.walk(aside):
-            for name in names:
-                _sync(os.path.join(folder, name))
-            _sync(folder)
-        _put(aside, place)
-    except BaseException as error:
-        shutil.rmtree(aside, ignore_errors=True)
-        named = _named(error, aside, path)
-        if named is error:
+    with naming(path, aside):
+        try:
+            _make_folders(aside)
+            yield aside
+            for folder, _, names in os.walk(aside):
+                for name in names:
+                    _sync(os.path.join(folder, name))
+                _sync(folder)
+            _put(aside, place)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
             raise
-        raise named from error
 
 
 def append(path: str, text: str) -> None:
@@ -101,18 +97,16 @@ def append(path: str, text: str) -> None:
       OSError: as `whole_file`; the file holds what it held before.
     """
     size = os.path.getsize(path) if os.path.exists(path) else 0
-    try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.truncate(path, size)
-        named = _named(error, path, path)
-        if named is error:
+    with naming(path):
+        try:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.truncate(path, size)
             raise
-        raise named from error
 
 
 def move(source: str, target: str) -> None:
@@ -247,18 +241,32 @@ def _sync(path: str) -> None:
         os.close(handle)
 
 
-def _named(error: BaseException, aside: str, path: str) -> BaseException:
-    """Returns an error that names the file a user knows, and what to do."""
-    if not isinstance(error, OSError):
-        return error
-    # A full disk names no file; another's, such as an input's, is kept.
-    if not str(error.filename or aside).startswith(aside):
-        return error
-    message = error.strerror or str(error)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        # A file in a folder has said it already.
-        message = message.removesuffix(_ADVICE) + _ADVICE
-    return OSError(error.errno, message, path)
+@contextlib.contextmanager
+def naming(path: str, aside: str | None = None) -> Iterator[None]:
+    """Turns errors of a disk into ones that name the file a user knows.
+
+    Those of a full disk say what to do, too; of another file, such as an
+    input, they are let through.
+
+    Args:
+      path: what is written.
+      aside: under which name it is written; None for its own.
+
+    Raises:
+      OSError: that names `path`.
+    """
+    aside = path if aside is None else aside
+    try:
+        yield
+    except OSError as error:
+        # A full disk names no file; another's, such as an input's, is kept.
+        if not str(error.filename or aside).startswith(aside):
+            raise
+        message = error.strerror or str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            # A file in a folder has said it already.
+            message = message.removesuffix(_ADVICE) + _ADVICE
+        raise OSError(error.errno, message, path) from error
 
 
 def digest(path: str) -> str:

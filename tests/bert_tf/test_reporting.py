@@ -151,6 +151,14 @@ def test_a_full_disk_names_the_log_and_leaves_no_half_line(
     assert raised.value.filename == str(tmp_path / "steps.jsonl")
     assert lines(tmp_path) == [{"step": 1, "loss": 1.0}]
 
+    def fill_tensorboard():
+        raise tf.errors.ResourceExhaustedError(None, None, "no space")
+
+    monkeypatch.setattr(writer.tensorboard, "flush", fill_tensorboard)
+    with pytest.raises(OSError, match="No space left.*Make room") as raised:
+        writer.write(2, {"loss": 2.0})
+    assert raised.value.filename == str(tmp_path)
+
 
 def test_tensorboard_has_the_same_values(tmp_path):
     reporting.Writer(str(tmp_path)).write(3, {"loss": 0.5})
