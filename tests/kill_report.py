@@ -257,7 +257,7 @@ def row(name: str, moments: list[str], different: list[str]) -> list[str]:
 
 def show(rows: list[list[str]]) -> None:
     """Prints a table as README.md has it."""
-    heads = ["Run", "Kills", *(f"in {kind}" for kind in MOMENTS), *PARTS]
+    heads = ["Run", "Kills", *MOMENTS, *PARTS]
     for cells in (heads, ["---"] * len(heads), *rows):
         print("|", " | ".join(cells), "|", flush=True)
 
@@ -270,6 +270,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", default=";".join([*CASES, WORKERS]))
     flags = parser.parse_args()
+    run_processes.end_with_us()
     rows, is_equal = [], True
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

@@ -36,12 +36,14 @@ def record_arguments(folder: pathlib.Path, dupe_factor: int) -> list[str]:
     ]
 
 
-def write_config(folder: pathlib.Path, hidden_size: int = 16) -> None:
-    """Writes bert_config.json: two layers, dropout of 0.1."""
+def write_config(
+    folder: pathlib.Path, hidden_size: int = 16, num_hidden_layers: int = 1
+) -> None:
+    """Writes bert_config.json, with a dropout of 0.1."""
     sizes = {
         "vocab_size": len(VOCAB_FILE.read_text("utf-8").splitlines()),
         "hidden_size": hidden_size,
-        "num_hidden_layers": 2,
+        "num_hidden_layers": num_hidden_layers,
         "num_attention_heads": 2,
         "intermediate_size": 4 * hidden_size,
         "max_position_embeddings": 64,
@@ -52,7 +54,7 @@ def write_config(folder: pathlib.Path, hidden_size: int = 16) -> None:
 def make_data(folder: pathlib.Path, dupe_factor: int, hidden_size: int) -> None:
     """Makes records and a config, in a process of their own."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_config(folder, hidden_size)
+    write_config(folder, hidden_size, num_hidden_layers=2)
     subprocess.run(
         [
             *(sys.executable, "-m", "run_scripts.make_pretraining_records"),
@@ -189,6 +191,11 @@ class Training:
         """Kills it at once, if it is there, and waits until it is gone."""
         self.send(signal.SIGKILL)
         self.wait()
+
+
+def end_with_us() -> None:
+    """Makes a SIGTERM end this program by an exception: no process is left."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """replay end to end on a tiny run, and users' mistakes."""
 
+import contextlib
 import hashlib
 import json
 import re
@@ -9,7 +10,12 @@ import pytest
 import run_processes
 
 from bert_tf import stopping
-from run_scripts import make_pretraining_records, replay, run_pretraining
+from run_scripts import (
+    make_pretraining_records,
+    replay,
+    run_glue,
+    run_pretraining,
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +41,11 @@ def trained(tmp_path_factory):
 @pytest.fixture
 def in_process(monkeypatch):
     """Calls the script in this process, which has TensorFlow imported."""
+    scripts = {"run_pretraining": run_pretraining, "run_glue": run_glue}
 
     def do_again(script, words):
-        assert script == "run_pretraining"
-        try:
-            run_pretraining.main([script, *words])
-        except stopping.Stopped:
-            pass
+        with contextlib.suppress(stopping.Stopped):
+            scripts[script].main([script, *words])
 
     monkeypatch.setattr(replay, "do_again", do_again)
 
@@ -138,6 +142,32 @@ def test_nan_is_equal_to_nan():
     assert "step 1: gradient_norm nan" in replay.compare_steps(
         nan, other, (0, 1)
     )
+
+
+@pytest.mark.slow
+def test_a_fine_tuning_is_repeated(trained, tmp_path, capsys, in_process):
+    """With its own records, which are neither made again nor changed."""
+    rows = [f"ship {'sea ' * (n % 5)},{n % 2}" for n in range(40)]
+    (tmp_path / "rows.csv").write_text("\n".join(["text,label", *rows, ""]))
+    arguments = {
+        "task_name": "own",
+        "train_file": tmp_path / "rows.csv",
+        "text_column": "text",
+        "label_column": "label",
+        "labels": "0,1",
+        "init_checkpoint": trained / "checkpoints" / "step-00000007",
+        "max_seq_length": 16,
+        "train_batch_size": 8,
+        "num_train_epochs": 2,
+        "output_dir": tmp_path / "run",
+    }
+    words = [f"--{name}={x}" for name, x in arguments.items()]
+    run_glue.main(["run_glue", *words, "--do_train", "--do_eval"])
+    capsys.readouterr()
+    before = files(tmp_path)
+    run(tmp_path / "run")
+    assert capsys.readouterr().out.startswith("bit-equal: steps 6 to 9 of ")
+    assert files(tmp_path) == before
 
 
 # Mistakes.
