@@ -75,7 +75,16 @@ class PhaseRecords(NamedTuple):
 def _folders(values: flags.FlagValues) -> list[str]:
     """Returns the paths of the phases' records, in the order of the flag."""
     paths = [path for path in values.input_file.split(",") if path]
-    return paths if all(map(os.path.isdir, paths)) else [values.input_file]
+    others = [path for path in paths if not os.path.isdir(path)]
+    if len(others) == len(paths):
+        return [values.input_file]
+    if others:
+        raise ValueError(
+            f"--input_file={values.input_file}: no folder at "
+            f"{', '.join(others)}, unlike the rest. Give folders that "
+            "make_pretraining_records wrote, or TFRecord files alone."
+        )
+    return paths
 
 
 def first_records(values: flags.FlagValues) -> records.Records:
@@ -111,14 +120,17 @@ def open_phases(
     for share in shares.values():
         done += share
         ends.append(round(done * total))
-    if min(b - a for a, b in zip([0, *ends], ends, strict=False)) < 1:
-        raise ValueError(
-            f"--phases={shares} of {total} steps: a phase without a step."
-        )
-    return [
+    phases = [
         by_length[length]._replace(num_steps=end - begin)
         for length, begin, end in zip(shares, [0, *ends], ends, strict=False)
     ]
+    for (length, share), phase in zip(shares.items(), phases, strict=True):
+        if phase.num_steps < 1:
+            raise ValueError(
+                f"--phases={length}:{share:g} of --num_train_steps={total} is "
+                "no step. Make one of the two larger."
+            )
+    return phases
 
 
 def _shares(values, lengths: list[int], num_folders: int) -> dict[int, float]:
@@ -149,7 +161,9 @@ def _shares(values, lengths: list[int], num_folders: int) -> dict[int, float]:
             f"{flag}: the records of --input_file have examples of {lengths} "
             "tokens. Name each length once."
         )
-    if min(shares.values()) <= 0 or abs(sum(shares.values()) - 1) > 1e-6:
+    # Of nan neither is true.
+    is_one = abs(sum(shares.values()) - 1) <= 1e-6
+    if not (min(shares.values()) > 0 and is_one):
         raise ValueError(f"{flag}: the shares should be above 0, and 1 in all.")
     return shares
 
