@@ -161,18 +161,22 @@ def find_bucket_lengths(
     """Returns the static lengths that --bucket_lengths means.
 
     Raises:
-      ValueError: if it is no list of lengths.
+      ValueError: if it is no list of lengths that rows can be cut to.
     """
-    if values.bucket_lengths == ["none"]:
+    words, most = values.bucket_lengths, values.max_seq_length
+    if words == ["none"]:
         return ()
-    if values.bucket_lengths != ["auto"]:
+    if words != ["auto"]:
         try:
-            return tuple(sorted(int(word) for word in values.bucket_lengths))
+            lengths = sorted({int(word) for word in words})
         except ValueError:
+            lengths = []
+        if not lengths or lengths[0] < 1 or lengths[-1] > most:
             raise ValueError(
-                f"--bucket_lengths={','.join(values.bucket_lengths)} should be "
-                "auto, none or lengths such as 16,32,64."
-            ) from None
+                f"--bucket_lengths={','.join(words)} should be auto, none or "
+                "lengths such as 16,32,64, of at least 1 and at most "
+                f"--max_seq_length={most}."
+            )
+        return tuple(lengths)
     found = sets.get("train") or next(iter(sets.values()))
-    lengths = record_lengths.read(found, values.max_seq_length)
-    return record_lengths.choose(lengths, values.max_seq_length)
+    return record_lengths.choose(record_lengths.read(found, most), most)

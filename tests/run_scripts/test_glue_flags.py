@@ -1,0 +1,64 @@
+"""Flags of GLUE -> static lengths, and users' mistakes."""
+
+import numpy as np
+import pytest
+from absl import flags
+
+from run_scripts import common_flags, glue_flags
+from tfrecords import records, schema
+
+MOST = 16
+
+
+@pytest.fixture
+def sets(tmp_path):
+    """Records of 3, 3 and 10 tokens to train on, and a longer one for dev."""
+    found, sizes = {}, {"max_seq_length": MOST}
+    for split, lengths in (("train", (3, 3, 10)), ("dev", (15,))):
+        examples = []
+        for length in lengths:
+            row = (np.arange(MOST) < length).astype(int)
+            example = dict.fromkeys(schema.ENCODER_INPUTS, row)
+            examples.append(
+                schema.serialize(example, schema.ENCODER_INPUTS, sizes)
+            )
+        records.write_shard(str(tmp_path / split), examples)
+        found[split] = records.Records.open(str(tmp_path / split))
+    return found
+
+
+def find(sets, *words):
+    values = flags.FlagValues()
+    glue_flags.define_bucket_lengths(values)
+    common_flags.define_max_seq_length(values)
+    values(["script", f"--max_seq_length={MOST}", *words])
+    return glue_flags.find_bucket_lengths(values, sets)
+
+
+def test_auto_is_the_default_and_goes_by_the_training_rows(sets):
+    assert find(sets) == (4, 12)
+    assert find(sets, "--bucket_lengths=auto") == (4, 12)
+    # Without them, as in prediction, by the first there are.
+    del sets["train"]
+    assert find(sets) == (16,)
+
+
+def test_none_is_no_length(sets):
+    assert find(sets, "--bucket_lengths=none") == ()
+
+
+def test_a_list_is_sorted_and_each_length_counts_once(sets):
+    assert find(sets, "--bucket_lengths=16,4,8,4") == (4, 8, 16)
+    assert find(sets, "--bucket_lengths=1") == (1,)
+
+
+@pytest.mark.parametrize(
+    "text", ["abc", "4,abc", "4.5", "", "auto,4", "none,4", "0", "-4", "4,17"]
+)
+def test_what_is_no_list_of_lengths_is_refused(sets, text):
+    with pytest.raises(ValueError) as raised:
+        find(sets, f"--bucket_lengths={text}")
+    assert str(raised.value) == (
+        f"--bucket_lengths={text} should be auto, none or lengths such as "
+        "16,32,64, of at least 1 and at most --max_seq_length=16."
+    )
