@@ -33,6 +33,13 @@ def check(output_dir: str, settings: dict, *, is_chief: bool = True) -> None:
         are no run's.
     """
     has_begun = checkpoints.newest_step(output_dir) > 0
+    best = os.path.join(output_dir, "best")
+    if not has_begun and os.path.isdir(best):
+        # It would be taken for the best of the new run.
+        raise ValueError(
+            f"{best} is of a run whose checkpoints are gone. Move it away, or "
+            "choose another --output_dir."
+        )
     if has_begun or is_chief:
         write_or_check(output_dir, settings, has_begun=has_begun)
 

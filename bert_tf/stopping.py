@@ -19,7 +19,16 @@ EXIT_CODE = 75
 
 
 class Stopped(Exception):
-    """A run that was asked to stop has done so, and can go on."""
+    """A run has stopped before its end, and can go on.
+
+    Args:
+      message: where and why, and what to do.
+      exit_code: that a script should end with.
+    """
+
+    def __init__(self, message: str, exit_code: int = EXIT_CODE):
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 class Request:
@@ -42,6 +51,28 @@ class Request:
             signal.Signals(number).name,
             " (once more: at once)" if number == signal.SIGINT else "",
         )
+
+
+@contextlib.contextmanager
+def at_once_on_sigterm() -> Iterator[None]:
+    """Raises Stopped at a SIGTERM, where there is no step to finish.
+
+    For what a script does before and after its training: it is done anew by
+    the next start.
+    """
+
+    def stop(number, frame):
+        del number, frame
+        raise Stopped("by a SIGTERM; the same command goes on from here")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

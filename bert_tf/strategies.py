@@ -7,12 +7,16 @@ TF_CONFIG, which each of them has in its environment:
      "task": {"type": "worker", "index": 0}}
 """
 
+import contextlib
 import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 from absl import logging
+
+from bert_tf import stopping
 
 NAMES = ("one_device", "mirrored", "multi_worker", "tpu")
 
@@ -66,6 +70,12 @@ def make_strategy(
     if tpu and name != "tpu":
         raise ValueError(
             f"--tpu={tpu} needs --distribution_strategy=tpu, not {name}."
+        )
+    if virtual_devices and name in ("one_device", "tpu"):
+        raise ValueError(
+            f"--virtual_devices={virtual_devices} splits the CPU for several "
+            f"replicas; {name} has no use for it. Leave it away, or add "
+            "--distribution_strategy=mirrored."
         )
     if name == "tpu":
         return tf.distribute.TPUStrategy(_connect_tpu(tpu))
@@ -147,20 +157,38 @@ def num_workers(strategy: tf.distribute.Strategy) -> int:
     return sum(len(jobs.get(job, ())) for job in ("chief", "worker"))
 
 
-def wait_for_all(strategy: tf.distribute.Strategy) -> None:
-    """Returns when every process has come here."""
+def from_all(strategy: tf.distribute.Strategy, value: int) -> list[int]:
+    """Returns the values that all processes call it with, once all have.
+
+    Args:
+      strategy: of this process.
+      value: from 0 to 2^31 - 1.
+    """
     if num_workers(strategy) == 1:
-        return
+        return [value]
 
     @tf.function(autograph=False)
-    def meet():
+    def gather(value):
         def one():
             replica = tf.distribute.get_replica_context()
-            return replica.all_reduce(tf.distribute.ReduceOp.SUM, tf.ones([]))
+            # A sum is the one collective that every strategy has.
+            place = tf.one_hot(
+                replica.replica_id_in_sync_group,
+                strategy.num_replicas_in_sync,
+                dtype=tf.int32,
+            )
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, value * place)
 
         return strategy.run(one)
 
-    strategy.experimental_local_results(meet())[0].numpy()
+    found = gather(tf.constant(value, tf.int32))
+    found = strategy.experimental_local_results(found)[0].numpy().tolist()
+    return found[:: len(found) // num_workers(strategy)]
+
+
+def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+    """Returns when every process has come here."""
+    from_all(strategy, 0)
 
 
 def chief_first(strategy: tf.distribute.Strategy, function: Callable):
@@ -175,3 +203,27 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable):
         wait_for_all(strategy)
         result = function()
     return result
+
+
+@contextlib.contextmanager
+def clear_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Turns the loss of another worker into words.
+
+    Raises:
+      stopping.Stopped: if a collective operation fails since a worker is gone.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        # Of several kinds, by where it is noticed first.
+        tasks = re.findall(r"/job:\w+(?:/replica:\d+)?/task:\d+", error.message)
+        is_of_others = bool(tasks) and "ollective" in error.message
+        if num_workers(strategy) == 1 or not (
+            is_of_others or isinstance(error, tf.errors.UnavailableError)
+        ):
+            raise
+        raise stopping.Stopped(
+            "since another worker is gone or cannot be reached "
+            f"({', '.join(sorted(set(tasks)))}); start all workers again with "
+            "the same command, which goes on from the last checkpoint"
+        ) from error

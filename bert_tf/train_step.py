@@ -121,6 +121,32 @@ def _accumulated(
     return found, described[0]._replace(totals=totals)
 
 
+def _sum_and_clip(summed, found, clip_norm, scale):
+    """Returns gradients of all replicas, their norm, and what to scale them by.
+
+    Clipped after the sum, so that the update is the same for any number of
+    replicas.
+    """
+    found = summed(found)
+    norm = gradients.global_norm(found) / scale
+    return found, norm, clip_norm / tf.maximum(norm, clip_norm) / scale
+
+
+def _clip_and_sum(summed, found, clip_norm, scale):
+    """The same in the original's order: optimization.py, create_optimizer.
+
+    It clips what each replica makes of its own mean, and takes the mean of
+    that; here replicas are summed. The norm is the mean of theirs, which is not
+    finite if one of them is not.
+    """
+    replica = tf.distribute.get_replica_context()
+    own_norm = gradients.global_norm(found) / scale
+    limit = clip_norm / replica.num_replicas_in_sync
+    factor = limit / tf.maximum(own_norm, limit)
+    found = summed([gradient * factor for gradient in found])
+    return found, summed(own_norm), 1.0 / scale
+
+
 def make_update(
     task: task_lib.Task,
     model: keras.Model,
@@ -136,7 +162,25 @@ def make_update(
 
     For arguments and values see `make_train_steps`. It runs in the context of
     a replica, with all others at once.
+
+    Args:
+      task: whose losses to minimise.
+      model: maps a batch to logits.
+      optimizer: of the model's trainable weights.
+      clip_norm: global norm to which gradients are clipped.
+      seed: of dropout.
+      accumulation_steps: micro-batches that a replica cuts its rows into.
+      clip_before_reduce: clip the gradients of each replica by themselves.
+      loss_scale: in float16.
+
+    Raises:
+      ValueError: if `clip_norm` is not above 0.
     """
+    if not clip_norm > 0:
+        raise ValueError(
+            f"clip_norm={clip_norm} should be above 0; a large one, such as "
+            "1e9, clips nothing."
+        )
 
     def update(batch, stop):
         replica = tf.distribute.get_replica_context()
@@ -161,20 +205,9 @@ def make_update(
         # Rows of a table may come several times over; their norm is that of
         # their sum, so they are summed before anything is measured.
         found = [tf.convert_to_tensor(g) for g in found]
-        if clip_before_reduce:
-            # The original clips what each replica makes of its own mean, and
-            # takes the mean of that; here replicas are summed.
-            limit = clip_norm * scale / replica.num_replicas_in_sync
-            norm = gradients.global_norm(found)
-            found = [g * (limit / tf.maximum(norm, limit)) for g in found]
-        found = summed(found)
+        clip = _clip_and_sum if clip_before_reduce else _sum_and_clip
+        found, norm, factor = clip(summed, found, clip_norm, scale)
         totals = summed(tf.concat([means.totals, [[stop, 0.0]]], axis=0))
-        # Clipped after the sum, so that the update is the same for any number
-        # of replicas.
-        norm = gradients.global_norm(found) / scale
-        factor = 1.0 / scale
-        if not clip_before_reduce:
-            factor *= clip_norm / tf.maximum(norm, clip_norm)
         rate = optimizer.learning_rate(optimizer.step)
         is_finite = tf.math.is_finite(norm)
 

@@ -2,9 +2,9 @@
 
 import contextlib
 import functools
+import json
 import os
-import re
-import time
+import zlib
 from collections.abc import Callable, Sequence
 
 import keras
@@ -19,6 +19,7 @@ from bert_tf import (
     reporting,
     run_folders,
     run_lock,
+    saving,
     stopping,
     strategies,
     train_step,
@@ -76,52 +77,21 @@ def check_batch(
         )
 
 
-class _Saver:
-    """Writes checkpoints, by the chief alone, and knows the last one."""
-
-    def __init__(self, strategy, saved, report, on_checkpoint, is_regular):
-        self.strategy = strategy
-        self.saved = saved
-        self.report = report
-        self.on_checkpoint = on_checkpoint
-        self.is_regular = is_regular
-        self.last_step = 0
-
-    def save(self, step: int) -> None:
-        """Writes a checkpoint; a regular one after an evaluation."""
-        begin = time.monotonic()
-        self.report.flush()  # No checkpoint of a loss that is not finite.
-        if strategies.is_chief(self.strategy):
-            # Before the checkpoint: a run killed in between does it again.
-            if self.on_checkpoint and self.is_regular(step):
-                self.on_checkpoint(step)
-            self.saved.save(step)
-        strategies.wait_for_all(self.strategy)
-        self.last_step = step
-        self.report.pause(time.monotonic() - begin)
-
-    def way_back(self) -> str:
-        """Returns words for somebody whose loss is not finite."""
-        last = "There is no checkpoint yet"
-        if self.last_step:
-            last = f"The last good one is {self.saved.path(self.last_step)}"
-        return (
-            f"{last}. Start in another --output_dir, with it as "
-            "--init_checkpoint if you like, and a lower --learning_rate; or "
-            "look at these records."
-        )
-
-
 def _loop(calls, steps, report, saver, request, end_step) -> None:
     """Takes one step after another, and saves when it is time to."""
     for phase, begin, count in calls:
         step = begin + count
         report.add(step, *steps(phase, begin, count, request.is_made))
-        stops = steps.all_stop(request.is_made) and step < end_step
+        stops = steps.all_stop(request.is_made)
         if stops or step == end_step or saver.is_regular(step):
-            saver.save(step)
+            saver.save(step, stops)
+            # Somebody may have asked meanwhile.
+            stops = stops or steps.all_stop(request.is_made)
         if stops:
-            raise stopping.Stopped(f"after step {step}, which is saved")
+            raise stopping.Stopped(
+                f"after step {step}, which is saved; the same command goes on "
+                "from here"
+            )
 
 
 def _check_calls(strategy, steps_per_loop, save_checkpoints_steps, jit_compile):
@@ -132,43 +102,54 @@ def _check_calls(strategy, steps_per_loop, save_checkpoints_steps, jit_compile):
             "nothing is saved. Choose one that is."
         )
     replicas = strategy.num_replicas_in_sync
-    if jit_compile and replicas > 1 and "CPU" in strategies.local_devices()[0]:
+    on_cpus = all("CPU" in d for d in strategy.extended.worker_devices)
+    if jit_compile and replicas > 1 and on_cpus:
         raise ValueError(
             f"jit_compile with {replicas} replicas on a CPU: XLA compiles for "
             "one CPU device only. Leave one of the two away."
         )
 
 
-@contextlib.contextmanager
-def _clear_errors(strategy: tf.distribute.Strategy):
-    """Turns the loss of another worker into words."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        if strategies.num_workers(strategy) == 1 or not isinstance(
-            error,
-            tf.errors.UnavailableError
-            | tf.errors.AbortedError
-            | tf.errors.CancelledError
-            | tf.errors.DeadlineExceededError
-            | tf.errors.InternalError
-            | tf.errors.FailedPreconditionError,
-        ):
-            raise
-        tasks = re.findall(r"/job:\w+(?:/replica:\d+)?/task:\d+", error.message)
-        raise stopping.Stopped(
-            "since another worker is gone or cannot be reached "
-            f"({', '.join(sorted(set(tasks))) or type(error).__name__}); all "
-            "workers have to be started again"
-        ) from error
+def _check_start(strategy, start_step: int, end_step: int, flags: list) -> None:
+    """Raises ValueError unless this can go on, and all workers begin alike.
+
+    They would train on, each at its own step, and nothing else would tell.
+    """
+    text = json.dumps(
+        [start_step, end_step, flags], sort_keys=True, default=str
+    )
+    sums = strategies.from_all(strategy, zlib.crc32(text.encode()) >> 1)
+    if len(set(sums)) > 1:
+        raise ValueError(
+            f"The workers do not begin alike; this one begins after step "
+            f"{start_step} of its --output_dir, with {flags}. Give all of them "
+            "the same flags and one --output_dir that all of them share."
+        )
+    if start_step > end_step:
+        raise ValueError(
+            f"stop_at_step={end_step} is over: the run is at step "
+            f"{start_step}. Leave the flag away, or raise it."
+        )
 
 
-def _make_state(model, strategy, make_optimizer, schedule):
-    """Returns the optimizer, and in float16 the scale of the loss."""
+def _restore(model, strategy, folder, make_optimizer, **keywords):
+    """Returns optimizer, loss scale, checkpoints, and the step they are at."""
+    is_chief = strategies.is_chief(strategy)
     with strategy.scope():
-        optimizer = make_optimizer(model.trainable_weights, schedule)
+        optimizer = make_optimizer(model.trainable_weights)
         in_float16 = model.dtype_policy.compute_dtype == "float16"
-        return optimizer, loss_scale.LossScale() if in_float16 else None
+        scale = loss_scale.LossScale() if in_float16 else None
+    saved = checkpoints.RunCheckpoints(
+        folder,
+        model,
+        optimizer,
+        extra=scale.state() if scale else None,
+        is_chief=is_chief,
+        **keywords,
+    )
+    # Others after the chief, which moves damaged ones out of the way.
+    start_step = strategies.chief_first(strategy, saved.restore_latest)
+    return optimizer, scale, saved, start_step
 
 
 def train(
@@ -243,21 +224,18 @@ def train(
         if is_chief:
             stack.enter_context(run_lock.lock(output_dir))
         request = stack.enter_context(stopping.on_signals())
-        stack.enter_context(_clear_errors(strategy))
-        optimizer, scale = _make_state(
-            model, strategy, make_optimizer, schedule
-        )
-        saved = checkpoints.RunCheckpoints(
-            os.path.join(output_dir, "checkpoints"),
+        stack.enter_context(strategies.clear_errors(strategy))
+        optimizer, scale, saved, start_step = _restore(
             model,
-            optimizer,
+            strategy,
+            os.path.join(output_dir, "checkpoints"),
+            lambda weights: make_optimizer(weights, schedule),
             keep=keep_checkpoint_max,
             description=description,
             vocab_file=vocab_file,
-            extra=scale.state() if scale else None,
         )
-        # Others after the chief, which moves damaged ones out of the way.
-        start_step = strategies.chief_first(strategy, saved.restore_latest)
+        flags = [settings, steps_per_loop, save_checkpoints_steps]
+        _check_start(strategy, start_step, end_step, flags)
         update = make_update(task, model, optimizer, loss_scale=scale)
         steps = phases_lib.Steps(update, strategy, phases, jit_compile)
         report = reporting.Report(
@@ -266,19 +244,17 @@ def train(
             examples_per_step=train_batch_size,
             log_every_steps=log_every_steps,
         )
-        saver = _Saver(
-            strategy,
-            saved,
-            report,
-            on_checkpoint,
-            lambda n: n % save_checkpoints_steps == 0 or n == num_train_steps,
+        saver = saving.Saver(strategy, saved, report, on_checkpoint)
+        saver.is_regular = lambda step: (
+            step % save_checkpoints_steps == 0 or step == num_train_steps
         )
-        saver.last_step = start_step
+        saver.begin(start_step)
         report.where = lambda n: f"{steps.batch_of(n)}. {saver.way_back()}"
         calls = phases_lib.calls(start_step, end_step, phases, steps_per_loop)
         _loop(calls, steps, report, saver, request, end_step)
     if end_step < num_train_steps:
-        raise stopping.Stopped(f"at step {end_step}, as --stop_at_step says")
+        message = f"after step {end_step}, as --stop_at_step says"
+        raise stopping.Stopped(f"{message}; without it the command goes on", 0)
     weights_sha256 = model_folders.digest(model)
     logging.info("step %d  weights sha256 %s", num_train_steps, weights_sha256)
     return weights_sha256

@@ -145,11 +145,8 @@ def run(main) -> None:
         print("(--traceback shows where, --help explains)", file=sys.stderr)
         raise SystemExit(1) from None
     except stopping.Stopped as stopped:
-        print(
-            f"stopped {stopped}; the same command goes on from here",
-            file=sys.stderr,
-        )
-        raise SystemExit(stopping.EXIT_CODE) from None
+        print(f"stopped {stopped}", file=sys.stderr)
+        raise SystemExit(stopped.exit_code) from None
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
         raise SystemExit(130) from None

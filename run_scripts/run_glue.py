@@ -26,6 +26,7 @@ from bert_tf import (
     model_folders,
     run_folders,
     run_lock,
+    stopping,
     strategies,
     training,
 )
@@ -190,7 +191,7 @@ def train(run: glue_results.Run, strategy, on_checkpoint) -> str:
     num_train_steps = max(1, int(steps_per_epoch * FLAGS.num_train_epochs))
     num_warmup_steps = int(num_train_steps * FLAGS.warmup_proportion)
     # Batches of one call are stacked, so all have the same length.
-    bucket_lengths = run.bucket_lengths if FLAGS.steps_per_loop == 1 else ()
+    bucket_lengths = () if FLAGS.steps_per_loop > 1 else run.bucket_lengths
     settings = {
         "task": run.task.name,
         "config": run.model.config.to_dict(),
@@ -205,16 +206,15 @@ def train(run: glue_results.Run, strategy, on_checkpoint) -> str:
     if keywords["save_checkpoints_steps"] is None:
         calls = math.ceil(steps_per_epoch / FLAGS.steps_per_loop)
         keywords["save_checkpoints_steps"] = calls * FLAGS.steps_per_loop
-    begins = "from scratch: no --init_checkpoint"
-    if FLAGS.init_checkpoint:
-        begins = f"encoder of {FLAGS.init_checkpoint}"
     logging.info(
         "%s  examples %d  epochs %g  steps %d  %s",
         run.task.name,
         len(found),
         FLAGS.num_train_epochs,
         num_train_steps,
-        begins,
+        f"encoder of {FLAGS.init_checkpoint}"
+        if FLAGS.init_checkpoint
+        else "from scratch: no --init_checkpoint",
     )
     is_chief = strategies.is_chief(strategy)
     run_folders.check(FLAGS.output_dir, settings, is_chief=is_chief)
@@ -245,6 +245,34 @@ def train(run: glue_results.Run, strategy, on_checkpoint) -> str:
     )
 
 
+def train_and_predict(strategy, source, run: glue_results.Run) -> None:
+    """Does what --do_train, --do_eval and --do_predict ask for."""
+    predict = glue_results.make_predict(run, FLAGS.eval_batch_size)
+    evaluate = glue_results.make_evaluate(run, predict)
+    if FLAGS.do_train:
+        if source:
+            model_folders.load_encoder(run.model, source)
+        keep_best = glue_results.make_keep_best(run, evaluate, FLAGS.output_dir)
+        on_checkpoint = keep_best if FLAGS.do_eval else None
+        weights_sha256 = train(run, strategy, on_checkpoint)
+        source = checkpoints.find(FLAGS.output_dir)
+    if not strategies.is_chief(strategy):
+        return  # What is left is for one process.
+    load_trained(run, source)
+    if FLAGS.do_eval:
+        step = checkpoints.step_of(source)
+        glue_results.write_results(run, evaluate(), step, FLAGS.output_dir)
+    if FLAGS.do_predict:
+        folder = os.path.join(FLAGS.output_dir, "predictions")
+        for split, name in run.task.predictions.items():
+            if split in run.sets:
+                path = os.path.join(folder, f"{name}.tsv")
+                glue_results.write_predictions(run.task, path, predict(split))
+    if FLAGS.do_train:
+        step = checkpoints.newest_step(FLAGS.output_dir)
+        logging.info("step %d  weights sha256 %s", step, weights_sha256)
+
+
 def main(argv: list[str]) -> None:
     """Makes records, trains, evaluates and predicts, as the flags say."""
     common_flags.parse(FLAGS, argv, __doc__)
@@ -253,40 +281,14 @@ def main(argv: list[str]) -> None:
             "Nothing to do: add one or more of --do_train, --do_eval and "
             "--do_predict."
         )
-    strategy = training_flags.make_strategy(FLAGS)
-    source = strategies.chief_first(strategy, find_source)
-    run = prepare(strategy, source)
-    predict = glue_results.make_predict(run, FLAGS.eval_batch_size)
-    evaluate = glue_results.make_evaluate(run, predict)
-    if FLAGS.do_train:
-        if source:
-            model_folders.load_encoder(run.model, source)
-        keep_best = None
-        if FLAGS.do_eval:
-            keep_best = glue_results.make_keep_best(
-                run, evaluate, FLAGS.output_dir
-            )
-        # It writes run.json first, which may be another run's.
-        with run_lock.lock(FLAGS.output_dir, strategies.is_chief(strategy)):
-            weights_sha256 = train(run, strategy, keep_best)
-        if not strategies.is_chief(strategy):
-            return  # What is left is for one process.
-        source = checkpoints.find(FLAGS.output_dir)
-    load_trained(run, source)
-    if FLAGS.do_eval:
-        glue_results.write_results(
-            run, evaluate(), checkpoints.step_of(source), FLAGS.output_dir
-        )
-    if FLAGS.do_predict:
-        for split, name in run.task.predictions.items():
-            if split in run.sets:
-                path = os.path.join(
-                    FLAGS.output_dir, "predictions", f"{name}.tsv"
-                )
-                glue_results.write_predictions(run.task, path, predict(split))
-    if FLAGS.do_train:
-        step = checkpoints.newest_step(FLAGS.output_dir)
-        logging.info("step %d  weights sha256 %s", step, weights_sha256)
+    strategy = training_flags.make_strategy(FLAGS, FLAGS.do_train)
+    with (
+        stopping.at_once_on_sigterm(),
+        strategies.clear_errors(strategy),
+        run_lock.lock(FLAGS.output_dir, strategies.is_chief(strategy)),
+    ):
+        source = strategies.chief_first(strategy, find_source)
+        train_and_predict(strategy, source, prepare(strategy, source))
 
 
 def run() -> None:

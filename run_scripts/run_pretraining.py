@@ -20,6 +20,7 @@ from bert_tf import (
     reporting,
     run_folders,
     run_lock,
+    stopping,
     strategies,
     training,
 )
@@ -81,6 +82,7 @@ def make_evaluate(model, held_out, sizes):
     unigram_accuracy = pretraining.unigram_accuracy(
         held_out_batches(), model.config.vocab_size
     )
+
     @functools.cache
     def writer() -> reporting.Writer:
         # Made only when the run has gone back to a whole checkpoint.
@@ -261,15 +263,19 @@ def main(argv: list[str]) -> None:
             "Nothing to do: give --input_file=RECORDS to train, "
             "--eval_input_file=RECORDS to evaluate, or both."
         )
-    strategy = training_flags.make_strategy(FLAGS)
-    model_dir = strategies.chief_first(
-        strategy, lambda: model_flags.find_init_checkpoint(FLAGS)
-    )
-    if not (do_train or model_dir):
-        model_dir = checkpoints.find(FLAGS.output_dir)
-    prepared = prepare(do_train, do_eval, model_dir)
+    strategy = training_flags.make_strategy(FLAGS, bool(do_train))
     # From the first file to the last: a second run would cut this one's logs.
-    with run_lock.lock(FLAGS.output_dir, strategies.is_chief(strategy)):
+    with (
+        stopping.at_once_on_sigterm(),
+        strategies.clear_errors(strategy),
+        run_lock.lock(FLAGS.output_dir, strategies.is_chief(strategy)),
+    ):
+        model_dir = strategies.chief_first(
+            strategy, lambda: model_flags.find_init_checkpoint(FLAGS)
+        )
+        if not (do_train or model_dir):
+            model_dir = checkpoints.find(FLAGS.output_dir)
+        prepared = prepare(do_train, do_eval, model_dir)
         train_and_evaluate(strategy, model_dir, *prepared)
 
 

@@ -82,7 +82,8 @@ def _define_optimizer(values: flags.FlagValues, learning_rate: float) -> None:
     flags.DEFINE_float(
         "clip_norm",
         1.0,
-        "Global norm to which gradients are clipped.",
+        "Global norm to which gradients are clipped; a large one, such as 1e9, "
+        "clips nothing.",
         flag_values=values,
     )
     flags.DEFINE_enum(
@@ -162,7 +163,7 @@ def _define_step(values: flags.FlagValues) -> None:
         "stop_at_step",
         None,
         "Stop after this optimizer step with a checkpoint, to go on later "
-        "without the flag. Exit code 75, as after a SIGTERM.",
+        "without the flag.",
         lower_bound=1,
         flag_values=values,
     )
@@ -187,8 +188,9 @@ def _define_devices(values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "tpu",
         None,
-        "With --distribution_strategy=tpu: its name or grpc:// address, or "
-        "local on a TPU VM.",
+        "With --distribution_strategy=tpu: local on a TPU VM. A name or "
+        "grpc:// address is for a TPU of another host; records are read by "
+        "Python on this one, which such a TPU may not take.",
         flag_values=values,
     )
 
@@ -211,21 +213,26 @@ _OF_OPTIMIZER = (
 )
 
 
-def make_strategy(values: flags.FlagValues) -> tf.distribute.Strategy:
+def make_strategy(
+    values: flags.FlagValues, do_train: bool
+) -> tf.distribute.Strategy:
     """Returns the strategy that the flags mean, able to share a batch.
 
     To be called before TensorFlow has done anything else.
 
     Raises:
-      ValueError: if there is no such device, or replicas cannot share
-        `--train_batch_size`.
+      ValueError: if there is no such device; or, to train, if replicas cannot
+        share `--train_batch_size`.
     """
     strategy = strategies.make_strategy(
         values.distribution_strategy, values.virtual_devices, values.tpu
     )
-    training.check_batch(
-        strategy, values.train_batch_size, values.gradient_accumulation_steps
-    )
+    if do_train:
+        training.check_batch(
+            strategy,
+            values.train_batch_size,
+            values.gradient_accumulation_steps,
+        )
     return strategy
 
 

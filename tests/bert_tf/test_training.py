@@ -1,7 +1,9 @@
 import functools
+import inspect
 import json
 import os
 import re
+import shutil
 import signal
 import threading
 
@@ -10,6 +12,8 @@ import pytest
 
 from bert_tf import (
     checkpoints,
+    fused,
+    loss_scale,
     model_folders,
     phases,
     stopping,
@@ -31,10 +35,17 @@ def update_with(**keywords):
     return functools.partial(train_step.make_update, **settings)
 
 
-def run(config, batches, folder, *, precision="float32", **changes):
+def run(
+    config, batches, folder, *, precision="float32", remat=False, **changes
+):
     strategy = strategies.make_strategy("one_device")
     model = training.build_model(
-        pretraining.TASK, config, strategy, seed=1, precision=precision
+        pretraining.TASK,
+        config,
+        strategy,
+        seed=1,
+        precision=precision,
+        remat=remat,
     )
     steps = changes.pop("num_train_steps", 8)
     keywords = dict(
@@ -152,23 +163,28 @@ def test_a_folder_of_another_run_is_refused(tmp_path, tiny_config, batches):
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(
-    tmp_path, tiny_config, batches
+    tmp_path, tiny_config, make_batch, make_batches
 ):
-    with pytest.raises(
-        FloatingPointError,
-        match="loss.*not finite at step [34], batch [23] of the records. "
-        "(There is no checkpoint|The last good one is .*step-00000002)",
-    ):
+    examples = make_batch(tiny_config, rows=12)
+    examples["masked_lm_weights"][8:] = np.inf  # Of the third batch.
+    # The message comes with the end of the run, the checkpoint before it.
+    with pytest.raises(FloatingPointError) as raised:
         run(
             tiny_config,
-            batches,
+            make_batches(examples, 4),
             tmp_path,
-            learning_rate=1e30,
             save_checkpoints_steps=2,
             log_every_steps=8,
         )
-    # No checkpoint of weights that are lost: another rate may begin anew.
-    assert checkpoints.newest_step(str(tmp_path)) in (0, 2)
+    assert str(raised.value) == (
+        "loss, masked_lm_loss, masked_lm_accuracy, gradient_norm not finite "
+        "at step 3, batch 2 of the records. The last good one is "
+        f"{tmp_path}/checkpoints/step-00000002. Start in another --output_dir, "
+        "with it as --init_checkpoint if you like, and a lower "
+        "--learning_rate; or look at these records."
+    )
+    # No checkpoint of weights that are lost.
+    assert os.listdir(tmp_path / "checkpoints") == ["step-00000002"]
 
 
 def test_an_uneven_batch_is_refused():
@@ -224,7 +240,7 @@ def test_phases_share_optimizer_and_steps_and_go_on_across_the_switch(
     np.testing.assert_allclose(np.diff(rates[2:]), -1e-2 / 8, rtol=1e-4)
     for stop in (4, 5, 7):  # Before, at and after the switch.
         folder = tmp_path / str(stop)
-        with pytest.raises(stopping.Stopped, match=f"at step {stop}"):
+        with pytest.raises(stopping.Stopped, match=f"after step {stop}, as"):
             run(tiny_config, None, folder, phases=parts, stop_at_step=stop)
         digest, _ = run(tiny_config, None, folder, phases=parts)
         assert digest == expected, stop
@@ -282,17 +298,69 @@ def test_in_another_thread_a_run_works_without_signals(
     assert found == [run(tiny_config, batches, tmp_path)[0]]
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
-def test_a_run_of_half_precision_goes_on_exactly(
-    tmp_path, tiny_config, batches, precision
-):
+def test_a_run_of_bfloat16_goes_on_exactly(tmp_path, tiny_config, batches):
     keywords = dict(
-        precision=precision, make_update=update_with(accumulation_steps=2)
+        precision="bfloat16", make_update=update_with(accumulation_steps=2)
     )
     expected, _ = run(tiny_config, batches, tmp_path / "whole", **keywords)
     with pytest.raises(stopping.Stopped):
         run(tiny_config, batches, tmp_path / "two", stop_at_step=4, **keywords)
     digest, _ = run(tiny_config, batches, tmp_path / "two", **keywords)
     assert digest == expected
-    scales = [line.get("loss_scale") for line in lines(tmp_path / "two")]
-    assert scales == [2.0**15 if precision == "float16" else None] * 8
+    assert not any("loss_scale" in line for line in lines(tmp_path / "two"))
+
+
+def test_a_run_of_float16_goes_on_with_its_loss_scale(
+    tmp_path, tiny_config, batches, monkeypatch
+):
+    # It doubles every two steps: before the stop and after it.
+    monkeypatch.setattr(
+        loss_scale.LossScale.__init__, "__defaults__", (2.0**10, 2)
+    )
+    keywords = dict(
+        precision="float16", make_update=update_with(accumulation_steps=2)
+    )
+
+    def scales(folder):
+        return [line["loss_scale"] for line in lines(tmp_path / folder)]
+
+    expected, _ = run(tiny_config, batches, tmp_path / "whole", **keywords)
+    doubled = [2.0**n for n in (10, 10, 11, 11, 12, 12, 13, 13)]
+    assert scales("whole") == doubled
+    # One good step since it doubled is in the checkpoint, too.
+    with pytest.raises(stopping.Stopped):
+        run(tiny_config, batches, tmp_path / "two", stop_at_step=3, **keywords)
+    shutil.copytree(tmp_path / "two", tmp_path / "forgets")
+    digest, _ = run(tiny_config, batches, tmp_path / "two", **keywords)
+    assert digest == expected
+    assert scales("two") == doubled
+    # This is no matter of course: without what is saved it differs.
+    restored = checkpoints.RunCheckpoints
+
+    def forget(*args, extra, **keywords):
+        return restored(*args, **keywords)
+
+    monkeypatch.setattr(checkpoints, "RunCheckpoints", forget)
+    run(tiny_config, batches, tmp_path / "forgets", **keywords)
+    assert scales("forgets")[3:] == [2.0**n for n in (10, 10, 11, 11, 12)]
+
+
+def test_a_run_of_compiled_loops_and_remat_goes_on_exactly(
+    tmp_path, tiny_config, batches, monkeypatch
+):
+    def traced():
+        loop = inspect.getclosurevars(fused._gelu_gradient).nonlocals
+        return loop["compiled"].experimental_get_tracing_count()
+
+    # Tiny models are below it, so that no other training gets there.
+    monkeypatch.setattr(fused, "_WORTH_COMPILING", 1)
+    keywords = dict(remat=True, make_update=update_with(accumulation_steps=2))
+    before = traced()
+    expected, model = run(tiny_config, batches, tmp_path / "whole", **keywords)
+    assert traced() > before
+    assert model.encoder.remat
+    with pytest.raises(stopping.Stopped):
+        run(tiny_config, batches, tmp_path / "two", stop_at_step=4, **keywords)
+    digest, _ = run(tiny_config, batches, tmp_path / "two", **keywords)
+    assert digest == expected
+    assert loss_curve(tmp_path / "two") == loss_curve(tmp_path / "whole")
