@@ -144,6 +144,14 @@ def test_nan_is_equal_to_nan():
     )
 
 
+def test_a_zero_that_changed_its_sign_differs_by_nothing():
+    then, now = {1: {"loss": 0.0}}, {1: {"loss": -0.0}}
+    assert replay.compare_steps(then, now, (0, 1)) == (
+        "step 1: loss 0.0 in the run, -0.0 now\n"
+        "largest relative difference of all 0"
+    )
+
+
 @pytest.mark.slow
 def test_a_fine_tuning_is_repeated(trained, tmp_path, capsys, in_process):
     """With its own records, which are neither made again nor changed."""
