@@ -298,40 +298,60 @@ def test_in_another_thread_a_run_works_without_signals(
     assert found == [run(tiny_config, batches, tmp_path)[0]]
 
 
-def test_a_run_of_bfloat16_goes_on_exactly(tmp_path, tiny_config, batches):
+@pytest.fixture
+def one_layer(tiny_config):
+    """Half as much to compile."""
+    changes = {"num_hidden_layers": 1}
+    return type(tiny_config).from_dict(tiny_config.to_dict() | changes)
+
+
+def test_a_run_of_bfloat16_compiled_loops_and_remat_goes_on_exactly(
+    tmp_path, one_layer, batches, monkeypatch
+):
+    def traced():
+        loop = inspect.getclosurevars(fused._gelu_gradient).nonlocals
+        return loop["compiled"].experimental_get_tracing_count()
+
+    # Tiny models are below it: no other training of these tests gets there.
+    monkeypatch.setattr(fused, "_WORTH_COMPILING", 1)
     keywords = dict(
-        precision="bfloat16", make_update=update_with(accumulation_steps=2)
+        precision="bfloat16",
+        remat=True,
+        make_update=update_with(accumulation_steps=2),
+        num_train_steps=4,
     )
-    expected, _ = run(tiny_config, batches, tmp_path / "whole", **keywords)
+    before = traced()
+    expected, model = run(one_layer, batches, tmp_path / "whole", **keywords)
+    assert traced() > before
+    assert model.encoder.remat
     with pytest.raises(stopping.Stopped):
-        run(tiny_config, batches, tmp_path / "two", stop_at_step=4, **keywords)
-    digest, _ = run(tiny_config, batches, tmp_path / "two", **keywords)
+        run(one_layer, batches, tmp_path / "two", stop_at_step=2, **keywords)
+    digest, _ = run(one_layer, batches, tmp_path / "two", **keywords)
     assert digest == expected
+    assert loss_curve(tmp_path / "two") == loss_curve(tmp_path / "whole")
     assert not any("loss_scale" in line for line in lines(tmp_path / "two"))
 
 
 def test_a_run_of_float16_goes_on_with_its_loss_scale(
-    tmp_path, tiny_config, batches, monkeypatch
+    tmp_path, one_layer, batches, monkeypatch
 ):
     # It doubles every two steps: before the stop and after it.
     monkeypatch.setattr(
         loss_scale.LossScale.__init__, "__defaults__", (2.0**10, 2)
     )
-    keywords = dict(
-        precision="float16", make_update=update_with(accumulation_steps=2)
-    )
+    keywords = dict(precision="float16", num_train_steps=6)
 
     def scales(folder):
         return [line["loss_scale"] for line in lines(tmp_path / folder)]
 
-    expected, _ = run(tiny_config, batches, tmp_path / "whole", **keywords)
-    doubled = [2.0**n for n in (10, 10, 11, 11, 12, 12, 13, 13)]
+    expected, _ = run(one_layer, batches, tmp_path / "whole", **keywords)
+    doubled = [2.0**n for n in (10, 10, 11, 11, 12, 12)]
     assert scales("whole") == doubled
     # One good step since it doubled is in the checkpoint, too.
     with pytest.raises(stopping.Stopped):
-        run(tiny_config, batches, tmp_path / "two", stop_at_step=3, **keywords)
+        run(one_layer, batches, tmp_path / "two", stop_at_step=3, **keywords)
     shutil.copytree(tmp_path / "two", tmp_path / "forgets")
-    digest, _ = run(tiny_config, batches, tmp_path / "two", **keywords)
+    digest, _ = run(one_layer, batches, tmp_path / "two", **keywords)
     assert digest == expected
     assert scales("two") == doubled
     # This is no matter of course: without what is saved it differs.
@@ -341,26 +361,5 @@ def test_a_run_of_float16_goes_on_with_its_loss_scale(
         return restored(*args, **keywords)
 
     monkeypatch.setattr(checkpoints, "RunCheckpoints", forget)
-    run(tiny_config, batches, tmp_path / "forgets", **keywords)
-    assert scales("forgets")[3:] == [2.0**n for n in (10, 10, 11, 11, 12)]
-
-
-def test_a_run_of_compiled_loops_and_remat_goes_on_exactly(
-    tmp_path, tiny_config, batches, monkeypatch
-):
-    def traced():
-        loop = inspect.getclosurevars(fused._gelu_gradient).nonlocals
-        return loop["compiled"].experimental_get_tracing_count()
-
-    # Tiny models are below it, so that no other training gets there.
-    monkeypatch.setattr(fused, "_WORTH_COMPILING", 1)
-    keywords = dict(remat=True, make_update=update_with(accumulation_steps=2))
-    before = traced()
-    expected, model = run(tiny_config, batches, tmp_path / "whole", **keywords)
-    assert traced() > before
-    assert model.encoder.remat
-    with pytest.raises(stopping.Stopped):
-        run(tiny_config, batches, tmp_path / "two", stop_at_step=4, **keywords)
-    digest, _ = run(tiny_config, batches, tmp_path / "two", **keywords)
-    assert digest == expected
-    assert loss_curve(tmp_path / "two") == loss_curve(tmp_path / "whole")
+    run(one_layer, batches, tmp_path / "forgets", **keywords)
+    assert scales("forgets")[3:] == [2.0**n for n in (10, 10, 11)]
