@@ -10,6 +10,7 @@ each kill's moment and a table, and exits with 1 if a single byte differs.
 """
 
 import argparse
+import json
 import pathlib
 import random
 import resource
@@ -37,7 +38,7 @@ CASES = {
 }
 WORKERS = "float32, 2 workers"
 # In turn: at any time, or where a run spends but a small part of it.
-AIMS = ("time", "step", "checkpoint", "time")
+AIMS = ("time", "step", "checkpoint", "evaluation")
 MOMENTS = ("start-up", "step", "evaluation", "checkpoint", "end")
 # What must be the same, and the start of the names of its files.
 PARTS = {
@@ -71,6 +72,11 @@ def aim(kind: str, rng: random.Random, output_dir: pathlib.Path, seconds):
             return is_started and run_processes.last_step(output_dir) >= last
 
         return has_come, rng.uniform(0.0, 0.02)
+    if kind == "evaluation":  # It comes after a checkpoint.
+        last = min(begin + SAVE_STEPS * rng.randint(1, 3), NUM_TRAIN_STEPS)
+        return (
+            lambda: last in run_processes.saved_steps(output_dir)
+        ), rng.uniform(0.0, 0.05)
     seen = run_processes.unfinished(output_dir)
     number = len(seen) + rng.randint(1, 3)
 
@@ -85,6 +91,12 @@ def aim(kind: str, rng: random.Random, output_dir: pathlib.Path, seconds):
 def _log_files(output_dir: pathlib.Path) -> int:
     """Number of processes that have come to write a log here."""
     return len(list(output_dir.glob("logs/train/events.*")))
+
+
+def _evaluated_step(output_dir: pathlib.Path) -> int:
+    """The step whose evaluation was the last to be finished; 0 for none."""
+    path = output_dir / "logs" / "evaluated.json"
+    return json.loads(path.read_text())["step"] if path.exists() else 0
 
 
 def moment(output_dir: pathlib.Path, before: tuple) -> tuple[str, str]:
@@ -102,10 +114,10 @@ def moment(output_dir: pathlib.Path, before: tuple) -> tuple[str, str]:
         return "checkpoint", f"writing the checkpoint of step {step}"
     if _log_files(output_dir) == files:
         return "start-up", f"starting, to go on from step {begin}"
+    if last == newest and _evaluated_step(output_dir) != newest:
+        return "evaluation", f"evaluating step {last}, after its checkpoint"
     if newest == NUM_TRAIN_STEPS:
-        return "end", "after its last checkpoint"
-    if last > newest and last % SAVE_STEPS == 0:
-        return "evaluation", f"after step {last}, evaluating it"
+        return "end", "after its last evaluation"
     return "step", f"in step {max(last, newest) + 1}"
 
 
