@@ -129,6 +129,31 @@ def test_cola_end_to_end(cola_run, tiny_vocab_file):
     assert read_predictions(output / "predictions/CoLA.tsv") == predictions
 
 
+def test_dev_scores_do_not_go_by_the_lengths_that_rows_are_cut_to(
+    cola_run, tmp_path
+):
+    (task_name, data_dir, *_), trained = cola_run
+    # Rows are short, and were cut in training already.
+    assert max(read_json(trained / "run.json")["bucket_lengths"]) < 16
+    found = {}
+    for lengths in ("auto", "none"):
+        output = tmp_path / lengths
+        run(
+            task_name,
+            data_dir,
+            f"--output_dir={output}",
+            f"--init_checkpoint={trained}",
+            f"--records_dir={trained}/records",
+            "--max_seq_length=16",
+            "--do_eval",
+            f"--bucket_lengths={lengths}",
+        )
+        found[lengths] = read_json(output / "eval_results.json")
+    assert set(found["auto"]["dev"]) == {"loss", "matthews_correlation"}
+    # All nine rows count once, whatever batch they are in.
+    assert found["none"]["dev"] == pytest.approx(found["auto"]["dev"], rel=1e-5)
+
+
 @pytest.mark.slow
 def test_a_run_begins_with_the_encoder_of_a_model_folder(cola_run, tmp_path):
     (task_name, data_dir, *_), first = cola_run

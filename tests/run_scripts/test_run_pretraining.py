@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, stopping
 from run_scripts import make_pretraining_records, run_pretraining
 from tfrecords import records, schema
 
@@ -153,6 +153,46 @@ def test_records_with_the_original_s_names_train_the_same(
     # Their papers differ: one has a vocabulary.
     for name in ("model.safetensors", "optimizer.safetensors"):
         assert states[0]["files"][name] == states[1]["files"][name], name
+
+
+@pytest.mark.slow
+def test_two_phases_stopped_before_the_switch_end_as_one_run(
+    folder, tiny_config, tiny_vocab_file, tmp_path
+):
+    make_pretraining_records.main(
+        [
+            "make_pretraining_records",
+            f"--input_file={TEXT}",
+            f"--vocab_file={tiny_vocab_file}",
+            f"--output_dir={tmp_path}",
+            "--dupe_factor=1",
+            "--num_processes=1",
+            "--max_seq_length=16",
+            "--max_predictions_per_seq=2",
+        ]
+    )
+    more = [
+        # The shorter ones come first nevertheless, for nine of ten steps.
+        f"--input_file={folder}/train,{tmp_path}/train",
+        f"--vocab_file={tiny_vocab_file}",
+        write_config(tmp_path, tiny_config, num_hidden_layers=1),
+        "--num_train_steps=10",
+        "--save_checkpoints_steps=100",
+        "--nodo_eval",
+    ]
+    run(folder, tmp_path / "whole", *more)
+    with pytest.raises(stopping.Stopped, match="after step 8"):
+        run(folder, tmp_path / "stopped", *more, "--stop_at_step=8")
+    settings = json.loads((tmp_path / "stopped/run.json").read_text())
+    assert settings["phases"] == [9, 1]
+    assert [s["max_seq_length"] for s in settings["sizes"]] == [16, 32]
+    run(folder, tmp_path / "stopped", *more)
+    for name in (
+        "checkpoints/step-00000010/state.json",
+        "logs/train/steps.jsonl",
+    ):
+        expected = (tmp_path / "whole" / name).read_bytes()
+        assert (tmp_path / "stopped" / name).read_bytes() == expected, name
 
 
 def test_a_trained_model_is_evaluated_alone(folder, trained, tmp_path):
