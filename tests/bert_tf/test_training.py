@@ -305,6 +305,7 @@ def one_layer(tiny_config):
     return type(tiny_config).from_dict(tiny_config.to_dict() | changes)
 
 
+@pytest.mark.slow
 def test_a_run_of_bfloat16_compiled_loops_and_remat_goes_on_exactly(
     tmp_path, one_layer, batches, monkeypatch
 ):
@@ -332,6 +333,7 @@ def test_a_run_of_bfloat16_compiled_loops_and_remat_goes_on_exactly(
     assert not any("loss_scale" in line for line in lines(tmp_path / "two"))
 
 
+@pytest.mark.slow
 def test_a_run_of_float16_goes_on_with_its_loss_scale(
     tmp_path, one_layer, batches, monkeypatch
 ):
