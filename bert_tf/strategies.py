@@ -71,11 +71,11 @@ def make_strategy(
         raise ValueError(
             f"--tpu={tpu} needs --distribution_strategy=tpu, not {name}."
         )
-    if virtual_devices and name in ("one_device", "tpu"):
+    if virtual_devices and name != "mirrored":
+        # Workers take one CPU device each, however many there are.
         raise ValueError(
-            f"--virtual_devices={virtual_devices} splits the CPU for several "
-            f"replicas; {name} has no use for it. Leave it away, or add "
-            "--distribution_strategy=mirrored."
+            f"--virtual_devices={virtual_devices} splits the CPU for "
+            f"--distribution_strategy=mirrored; {name} has no use for it."
         )
     if name == "tpu":
         return tf.distribute.TPUStrategy(_connect_tpu(tpu))

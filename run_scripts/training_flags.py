@@ -293,5 +293,7 @@ def write_run_flags(
         file.write(f"{SCRIPT_LINE}{script}\n")
         file.write(f"# python {sys.version.split()[0]}  {versions}\n")
         for name in sorted(values):
-            if values[name].value is not None:
+            # Unless it was typed, the case is that of the model.
+            is_open = name == "do_lower_case" and not values[name].present
+            if values[name].value is not None and not is_open:
                 file.write(values[name].serialize() + "\n")

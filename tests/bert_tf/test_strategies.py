@@ -94,3 +94,9 @@ def test_one_process_is_the_chief_and_waits_for_nobody():
     assert strategies.num_workers(strategy) == 1
     strategies.wait_for_all(strategy)
     assert strategies.chief_first(strategy, lambda: 5) == 5
+
+
+@pytest.mark.parametrize("name", ["one_device", "multi_worker", "tpu"])
+def test_virtual_devices_are_for_mirrored(name):
+    with pytest.raises(ValueError, match=f"mirrored; {name} has no use for"):
+        strategies.make_strategy(name, virtual_devices=2)

@@ -83,3 +83,21 @@ def test_the_optimizer_is_the_one_that_the_flags_mean(values):
     assert training_flags.make_optimizer(values).keywords["correct_bias"] is (
         False
     )
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_the_flag_file_leaves_an_untyped_case_to_the_model(
+    values, tmp_path, typed
+):
+    common_flags.define_vocabulary(values)
+    parse(values, *["--do_lower_case"] * typed)
+    training_flags.write_run_flags(values, "run_x", str(tmp_path))
+    text = (tmp_path / "run.flags").read_text()
+    assert ("do_lower_case" in text) == typed
+
+
+def test_only_training_needs_a_batch_that_replicas_can_share(values):
+    parse(values, "--train_batch_size=3", "--gradient_accumulation_steps=2")
+    training_flags.make_strategy(values, do_train=False)
+    with pytest.raises(ValueError, match="train_batch_size=3 is not a mult"):
+        training_flags.make_strategy(values, do_train=True)
