@@ -22,9 +22,8 @@ def lock(output_dir: str, is_chief: bool = True) -> Iterator[None]:
 
     The lock is the kernel's (flock(2)) on `run.lock` and goes with its process,
     however that ends, so a kill leaves nothing to clear away. The file stays
-    and means nothing by itself: were it removed, two processes could hold locks
-    on two files of that name. Of a run with several workers the chief alone
-    takes it.
+    and means nothing by itself, but in a new folder that a failed body has left
+    empty: that goes. Of a run with several workers the chief alone takes it.
 
     NFS passes the lock on to its server (Linux since 2.6.12), so it holds
     between machines; Lustre does with its `flock` mount option, and with
@@ -46,19 +45,46 @@ def lock(output_dir: str, is_chief: bool = True) -> Iterator[None]:
     if not is_chief or _held.get(place) == threading.get_ident():
         yield
         return
+    is_new = not os.path.isdir(output_dir)
+    handle = _open(output_dir)
+    try:
+        _held[place] = threading.get_ident()
+        yield
+    except BaseException:
+        if is_new:
+            _remove_if_empty(output_dir)
+        raise
+    finally:
+        del _held[place]
+        os.close(handle)
+
+
+def _open(output_dir: str) -> int:
+    """Returns the handle of a lock file that this process has locked."""
     os.makedirs(output_dir, exist_ok=True)
     path = os.path.join(output_dir, FILE)
     # Not inherited by programs that are started, which may live longer.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _take(handle, output_dir)
-        _held[place] = threading.get_ident()
-        try:
-            yield
-        finally:
-            del _held[place]
-    finally:
+        # Somebody may have removed it between its opening and the lock.
+        if os.path.exists(path) and os.path.samestat(
+            os.stat(path), os.fstat(handle)
+        ):
+            return handle
+    except BaseException:
         os.close(handle)
+        raise
+    os.close(handle)
+    return _open(output_dir)
+
+
+def _remove_if_empty(output_dir: str) -> None:
+    """Leaves no folder of a run that was refused before it wrote anything."""
+    if os.listdir(output_dir) == [FILE]:
+        os.remove(os.path.join(output_dir, FILE))
+        with contextlib.suppress(OSError):
+            os.rmdir(output_dir)
 
 
 def _take(handle: int, output_dir: str) -> None:

@@ -24,6 +24,14 @@ from bert_tf import (
 from bert_tf.tasks import pretraining
 
 
+@pytest.fixture(scope="module")
+def tiny_config(tiny_config):
+    """One layer is as good as two here, and traced in half the time."""
+    return type(tiny_config).from_dict(
+        tiny_config.to_dict() | {"num_hidden_layers": 1}
+    )
+
+
 @pytest.fixture
 def batches(tiny_config, make_batch, make_batches):
     """(start batch, ...) -> batches of four of twelve random examples."""
