@@ -42,3 +42,10 @@ def test_a_folder_without_papers_is_refused(begun):
     os.remove(os.path.join(begun, run_folders.FILE))
     with pytest.raises(ValueError, match="holds a run without a run.json"):
         run_folders.check(begun, {"seed": 1})
+
+
+def test_a_best_model_without_checkpoints_is_of_another_run(tmp_path):
+    (tmp_path / "best").mkdir()
+    with pytest.raises(ValueError, match="best is of a run whose checkpoints"):
+        run_folders.check(str(tmp_path), {"seed": 1})
+    assert os.listdir(tmp_path) == ["best"]

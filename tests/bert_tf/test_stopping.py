@@ -29,3 +29,13 @@ def test_handlers_from_before_come_back():
         assert signal.getsignal(signal.SIGTERM) != before[0]
     now = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     assert now == before
+
+
+def test_outside_of_training_a_sigterm_stops_at_once():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(stopping.Stopped, match="by a SIGTERM") as info:
+        with stopping.at_once_on_sigterm():
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise AssertionError("nothing stopped this")
+    assert info.value.exit_code == 75
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -5,7 +5,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from bert_tf import strategies
+from bert_tf import stopping, strategies
 
 
 @pytest.mark.parametrize("name", ["one_device", "mirrored"])
@@ -21,7 +21,7 @@ def test_a_strategy_has_the_first_or_all_devices_of_this_host(name):
 
 
 _SPLIT = """
-from bert_tf import strategies
+from bert_tf import stopping, strategies
 strategy = strategies.make_strategy("mirrored", virtual_devices=3)
 print(strategy.num_replicas_in_sync, *strategies.local_devices())
 """
@@ -100,3 +100,20 @@ def test_one_process_is_the_chief_and_waits_for_nobody():
 def test_virtual_devices_are_for_mirrored(name):
     with pytest.raises(ValueError, match=f"mirrored; {name} has no use for"):
         strategies.make_strategy(name, virtual_devices=2)
+
+
+def test_the_loss_of_another_worker_is_said_in_words(monkeypatch):
+    strategy = strategies.make_strategy("one_device")
+    message = "Collective ops is aborted by: /job:worker/replica:0/task:1 died"
+    lost = tf.errors.InternalError(None, None, message)
+    with pytest.raises(tf.errors.InternalError):
+        with strategies.clear_errors(strategy):  # Nobody else is there.
+            raise lost
+    monkeypatch.setattr(strategies, "num_workers", lambda strategy: 2)
+    with pytest.raises(stopping.Stopped, match="0/task:1.; start all") as info:
+        with strategies.clear_errors(strategy):
+            raise lost
+    assert info.value.exit_code == stopping.EXIT_CODE
+    with pytest.raises(tf.errors.InternalError, match="of our own"):
+        with strategies.clear_errors(strategy):
+            raise tf.errors.InternalError(None, None, "a mistake of our own")
