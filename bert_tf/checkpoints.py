@@ -22,7 +22,7 @@ STATE = checksums.STATE
 _PREFIX = "step-"
 # Before the name of a checkpoint that `restore_latest` could not use.
 _DAMAGED = "damaged-"
-_BEST = "best"
+BEST = "best"
 
 
 def name(step: int) -> str:
@@ -70,7 +70,7 @@ def find(path: str) -> str:
         checksums.check_quickly(path)
         return path
     inside = os.path.join(path, "checkpoints")
-    best = os.path.join(path, _BEST)
+    best = os.path.join(path, BEST)
     try:
         if _has_model(best):
             return best
@@ -150,7 +150,7 @@ class RunCheckpoints:
         if is_chief:
             # Of this run when it was killed; a model each, so they add up.
             whole_files.remove_leftovers(folder, _PREFIX)
-            whole_files.remove_leftovers(os.path.dirname(folder), _BEST)
+            whole_files.remove_leftovers(os.path.dirname(folder), BEST)
 
     def path(self, step: int) -> str:
         """Returns the folder of the checkpoint after `step` updates."""

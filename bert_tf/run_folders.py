@@ -33,7 +33,7 @@ def check(output_dir: str, settings: dict, *, is_chief: bool = True) -> None:
         are no run's.
     """
     has_begun = checkpoints.newest_step(output_dir) > 0
-    best = os.path.join(output_dir, "best")
+    best = os.path.join(output_dir, checkpoints.BEST)
     if not has_begun and os.path.isdir(best):
         # It would be taken for the best of the new run.
         raise ValueError(

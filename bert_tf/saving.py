@@ -29,7 +29,6 @@ class Saver:
         self.report.flush()  # No checkpoint of a loss that is not finite.
         if strategies.is_chief(self.strategy):
             self.saved.save(step)
-            self.last_step = step
             if not stops:
                 self.evaluate(step)
         strategies.wait_for_all(self.strategy)

@@ -70,6 +70,10 @@ def _gradients(task, model, batch, place, weights, scale):
         )
         scaled = share * scale
     found = tape.gradient(scaled, [w.value for w in model.trainable_weights])
+    # Rows of a table may come several times over; their norm is that of their
+    # sum, so they are summed before anything is measured. To keep slices apart
+    # saved 0.4 % of a step.
+    found = [tf.convert_to_tensor(gradient) for gradient in found]
     return found, _stacked(task_losses, task.accuracies(outputs, batch))
 
 
@@ -102,9 +106,7 @@ def _accumulated(
             {name: value[i] for name, value in parts.items()}, i * rows
         )
         described[:] = [means]
-        sums = [
-            a + tf.convert_to_tensor(b) for a, b in zip(sums, more, strict=True)
-        ]
+        sums = [a + b for a, b in zip(sums, more, strict=True)]
         return i + 1, sums, totals.write(i, means.totals)
 
     _, found, totals = tf.while_loop(
@@ -202,10 +204,6 @@ def make_update(
         found, means = _accumulated(
             gradients_of, batch, accumulation_steps, shapes
         )
-        # Rows of a table may come several times over; their norm is that of
-        # their sum, so they are summed before anything is measured.
-        # To keep slices apart saved 0.4 % of a step.
-        found = [tf.convert_to_tensor(g) for g in found]
         clip = _clip_and_sum if clip_before_reduce else _sum_and_clip
         found, norm, factor = clip(summed, found, clip_norm, scale)
         totals = summed(tf.concat([means.totals, [[stop, 0.0]]], axis=0))

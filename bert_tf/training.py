@@ -198,8 +198,9 @@ def train(
       keep_checkpoint_max: newest checkpoints to keep.
       log_every_steps: updates between two progress lines.
       stop_at_step: if given, stop there with a checkpoint, to go on later.
-      on_checkpoint: called with the step before each regular checkpoint is
-        written, to evaluate and keep what is best.
+      on_checkpoint: called with the step after each regular checkpoint is
+        written, to evaluate and keep what is best; by the next start if this
+        one stops there.
 
     Returns:
       The sha256 of the final weights.

@@ -80,7 +80,7 @@ def make_keep_best(
     run: Run, evaluate, output_dir: str
 ) -> Callable[[int], None]:
     """Returns step -> None, which evaluates and keeps the best in `best/`."""
-    best_dir = os.path.join(output_dir, "best")
+    best_dir = os.path.join(output_dir, checkpoints.BEST)
     writers: dict[str, reporting.Writer] = {}
 
     def keep_best(step: int) -> None:

@@ -9,7 +9,7 @@ from tfrecords import whole_files
 def best_state(run_dir: str) -> dict:
     """Returns `metric` and its best dev `value` of a fine-tuning run."""
     return whole_files.read_json(
-        os.path.join(run_dir, "best", checkpoints.STATE)
+        os.path.join(run_dir, checkpoints.BEST, checkpoints.STATE)
     )
 
 
