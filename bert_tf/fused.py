@@ -17,7 +17,6 @@ import tensorflow as tf
 
 from bert_tf import dropout
 
-LAYER_NORM_EPSILON = 1e-12  # modeling.py: layer_norm (tf.contrib's default).
 MASKED_SCORE = -10000.0  # modeling.py: attention_layer.
 _SLOPE = math.sqrt(2.0 / math.pi)
 # With fewer values a compiled loop costs more than it saves.
@@ -91,23 +90,23 @@ def gelu_tanh(x: tf.Tensor):
     return _gelu(x), lambda dy: _gelu_gradient(x, dy)
 
 
-def _normalized(total):
+def _normalized(total, epsilon):
     """Returns `total` with mean 0 and deviation 1, and what it was scaled by.
 
     [..., H] -> [..., H], [..., 1].
     """
     centred = wide(total) - tf.reduce_mean(wide(total), -1, keepdims=True)
     variance = tf.reduce_mean(centred * centred, -1, keepdims=True)
-    factor = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
+    factor = tf.math.rsqrt(variance + epsilon)
     return centred * factor, factor
 
 
-def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
+def layer_norm(x, gamma, beta, epsilon) -> tf.Tensor:
     """[..., H] -> [..., H] with mean `beta` and deviation `gamma`, each [H].
 
     Ba et al. 2016, Layer Normalization. Half the passes of Keras's.
     """
-    return tf.cast(_normalized(x)[0] * gamma + beta, x.dtype)
+    return tf.cast(_normalized(x, epsilon)[0] * gamma + beta, x.dtype)
 
 
 def _dropped(x, keep, rate):
@@ -118,16 +117,16 @@ def _dropped(x, keep, rate):
 
 
 @one_loop
-def _add_norm(change, hidden, gamma, beta, keep, rate):
+def _add_norm(change, hidden, gamma, beta, epsilon, keep, rate):
     total = wide(hidden) + _dropped(change, keep, rate)
     total = tf.cast(total, hidden.dtype)
-    return layer_norm(total, gamma, beta), total
+    return layer_norm(total, gamma, beta, epsilon), total
 
 
 @one_loop
-def _add_norm_gradient(dy, total, keep, gamma, rate):
+def _add_norm_gradient(dy, total, keep, gamma, epsilon, rate):
     dy = wide(dy)
-    normal, factor = _normalized(total)
+    normal, factor = _normalized(total, epsilon)
     dnormal = dy * gamma
     dtotal = factor * (
         dnormal
@@ -142,7 +141,7 @@ def _add_norm_gradient(dy, total, keep, gamma, rate):
     )
 
 
-def add_norm(change, hidden, gamma, beta, rate, place, site):
+def add_norm(change, hidden, gamma, beta, epsilon, rate, place, site):
     """Returns LayerNorm(hidden + dropout(change)), all of them [B, S, H].
 
     Keeps the sum, and of the dropout one byte a value.
@@ -152,6 +151,7 @@ def add_norm(change, hidden, gamma, beta, rate, place, site):
       hidden: [B, S, H] float, the residual.
       gamma: [H] float, scale of the LayerNorm.
       beta: [H] float, its offset.
+      epsilon: added to the variance by it.
       rate: share of `change` to drop.
       place: [3] int64, see `dropout.place`.
       site: number of the dropout.
@@ -160,8 +160,10 @@ def add_norm(change, hidden, gamma, beta, rate, place, site):
 
     @tf.custom_gradient
     def function(change, hidden, gamma, beta):
-        y, total = _add_norm(change, hidden, gamma, beta, keep, rate)
-        return y, lambda dy: _add_norm_gradient(dy, total, keep, gamma, rate)
+        y, total = _add_norm(change, hidden, gamma, beta, epsilon, keep, rate)
+        return y, lambda dy: _add_norm_gradient(
+            dy, total, keep, gamma, epsilon, rate
+        )
 
     return function(change, hidden, gamma, beta)
 

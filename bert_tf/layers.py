@@ -44,10 +44,15 @@ class LayerNorm(keras.layers.LayerNormalization):
     """[..., H] -> [..., H] of its dtype; float32 inside under every policy."""
 
     def __init__(self, **kwargs):
-        super().__init__(**(kwargs | {"dtype": "float32"}))
+        # modeling.py: layer_norm, which leaves it at tf.contrib's default.
+        kwargs = {"epsilon": 1e-12} | kwargs | {"dtype": "float32"}
+        super().__init__(**kwargs)
+
+    def parameters(self):  # [H], [H], float
+        return self.gamma.value, self.beta.value, self.epsilon
 
     def call(self, x):
-        return fused.layer_norm(x, self.gamma.value, self.beta.value)
+        return fused.layer_norm(x, *self.parameters())
 
 
 def gelu_tanh(x: tf.Tensor) -> tf.Tensor:
@@ -273,16 +278,13 @@ class EncoderLayer(keras.layers.Layer):
 
         def add_norm(hidden, change, drop, norm):  # [B, S, H]
             if fast:
-                weights = norm.gamma.value, norm.beta.value
+                found = norm.parameters()
                 return fused.add_norm(
-                    change, hidden, *weights, drop.rate, place, drop.site
+                    change, hidden, *found, drop.rate, place, drop.site
                 )
-            change = drop(change, training=training)
-            return norm(hidden + change)
+            return norm(hidden + drop(change, training=training))
 
-        attended = self.attention(
-            hidden, input_mask, training=training, place=place
-        )
+        attended = self.attention(hidden, input_mask, training, place)
         drop, norm = self.attention_dropout, self.attention_norm
         hidden = add_norm(hidden, attended, drop, norm)
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [B S, H]
@@ -294,7 +296,5 @@ class EncoderLayer(keras.layers.Layer):
         return add_norm(hidden, projected, drop, norm)
 
     def activation(self, x: tf.Tensor, fast: bool) -> tf.Tensor:
-        function = self.intermediate.activation
-        if fast and function is gelu_tanh:
-            function = fused.gelu_tanh
-        return function(x)
+        act = self.intermediate.activation
+        return fused.gelu_tanh(x) if fast and act is gelu_tanh else act(x)

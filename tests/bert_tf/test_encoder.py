@@ -70,6 +70,14 @@ def test_activations_are_those_of_their_names(act):
     )
 
 
+def test_layer_norm_takes_the_epsilon_that_it_says():
+    norm = layers.LayerNorm()
+    assert norm.epsilon == 1e-12  # modeling.py: layer_norm.
+    norm.epsilon = 3.0
+    x = tf.constant([[-1.0, 1.0]])  # Variance 1; with 3 the root of 4.
+    np.testing.assert_allclose(norm(x), x / 2)
+
+
 def test_padding_does_not_change_other_rows(encoder, tiny_config, make_batch):
     batch = make_batch(tiny_config)
     short = {name: batch[name][:1, :7] for name in schema.ENCODER_INPUTS}

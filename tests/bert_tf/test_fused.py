@@ -74,7 +74,7 @@ def test_gelu(dtype, always_compiled):
 @pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
 def test_add_norm(dtype, rate, always_compiled):
     def ours(change, hidden, gamma, beta):
-        return fused.add_norm(change, hidden, gamma, beta, rate, PLACE, 5)
+        return fused.add_norm(change, hidden, gamma, beta, 1e-5, rate, PLACE, 5)
 
     drop = dropout.Dropout(rate, 5, dtype="float64")
 
@@ -82,7 +82,7 @@ def test_add_norm(dtype, rate, always_compiled):
         total = hidden + drop(change, training=True, place=PLACE)
         mean, variance = tf.nn.moments(total, [-1], keepdims=True)
         return tf.nn.batch_normalization(
-            total, mean, variance, beta, gamma, fused.LAYER_NORM_EPSILON
+            total, mean, variance, beta, gamma, 1e-5
         )
 
     wide = tf.float32 if dtype == tf.bfloat16 else dtype
