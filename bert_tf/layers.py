@@ -278,13 +278,12 @@ class EncoderLayer(keras.layers.Layer):
 
         def add_norm(hidden, change, drop, norm):  # [B, S, H]
             if fast:
-                found = norm.parameters()
-                return fused.add_norm(
-                    change, hidden, *found, drop.rate, place, drop.site
-                )
+                how = *norm.parameters(), drop.rate, place, drop.site
+                return fused.add_norm(change, hidden, *how)
             return norm(hidden + drop(change, training=training))
 
-        attended = self.attention(hidden, input_mask, training, place)
+        kwargs = {"training": training, "place": place}
+        attended = self.attention(hidden, input_mask, **kwargs)
         drop, norm = self.attention_dropout, self.attention_norm
         hidden = add_norm(hidden, attended, drop, norm)
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [B S, H]

@@ -5,7 +5,7 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import dropout, model_folders
+from bert_tf import dropout, layers, model_folders
 from tfrecords import schema
 
 
@@ -56,8 +56,6 @@ def test_every_layer_and_the_pooled_output_equal_the_oracle(
 def test_activations_are_those_of_their_names(act):
     from scipy import special
 
-    from bert_tf import layers
-
     x = np.linspace(-5, 5, 101)
     expected = {
         "gelu": reference_bert.gelu(x),
@@ -72,6 +70,7 @@ def test_activations_are_those_of_their_names(act):
 
 def test_layer_norm_takes_the_epsilon_that_it_says():
     norm = layers.LayerNorm()
+    norm.build((None, 2))
     assert norm.epsilon == 1e-12  # modeling.py: layer_norm.
     norm.epsilon = 3.0
     x = tf.constant([[-1.0, 1.0]])  # Variance 1; with 3 the root of 4.
