@@ -41,6 +41,9 @@ def distribute(
         dimension.
     """
     replicas = strategy.num_replicas_in_sync
+    options = tf.data.Options()
+    # See `tfrecords.batches`: the end of an iterator may wait for a minute.
+    options.autotune.enabled = False
 
     def batches(context):
         local = replicas // context.num_input_pipelines
@@ -49,7 +52,7 @@ def distribute(
             replicas=replicas,
             first_replica=context.input_pipeline_id * local,
             local_replicas=local,
-        )
+        ).with_options(options)
         if steps_per_loop == 1:
             return dataset
 
@@ -65,6 +68,9 @@ def distribute(
         dataset = dataset.batch(steps_per_loop * local, drop_remainder=True)
         return dataset.map(regrouped).unbatch().prefetch(2)
 
+    if isinstance(strategy, tf.distribute.OneDeviceStrategy):
+        # What a strategy puts around data sets is tuned whatever they say.
+        return iter(batches(tf.distribute.InputContext()))
     return iter(strategy.distribute_datasets_from_function(batches))
 
 

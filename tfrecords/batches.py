@@ -222,6 +222,10 @@ def _pipeline(elements, batch):
         batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
     )
     options = tf.data.Options()
+    # The thread that tunes a pipeline sleeps up to a minute between two looks,
+    # and the end of its iterator can miss to wake it (TF 2.20: Model::
+    # OptimizeLoop). There is nothing to tune: AUTOTUNE takes all cores.
+    options.autotune.enabled = False
     # There are no files in the graph to deal to workers.
     options.experimental_distribute.auto_shard_policy = (
         tf.data.experimental.AutoShardPolicy.OFF
