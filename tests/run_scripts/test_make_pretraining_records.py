@@ -185,8 +185,8 @@ def _group_is_gone(group, seconds=20):
 def test_a_stopped_run_leaves_no_process_and_goes_on(
     argv, big_text, tmp_path, kind
 ):
-    argv = [*argv, big_text, "--num_processes=2", "--num_shards=40"]
-    argv.append("--dupe_factor=12")
+    argv = [*argv, big_text, "--num_processes=2", "--num_shards=24"]
+    argv.append("--dupe_factor=6")
     process = _start(argv)
     _wait_for(tmp_path / "out", "train/*.tfrecord")
     if kind == signal.SIGINT:

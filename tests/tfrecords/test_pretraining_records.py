@@ -98,7 +98,7 @@ def test_a_run_leaves_records_that_load(text, tmp_path):
 @pytest.mark.slow
 def test_records_do_not_depend_on_processes(text, tmp_path):
     make(text, tmp_path / "one", num_processes=1)
-    make(text, tmp_path / "more", num_processes=4)
+    make(text, tmp_path / "more", num_processes=2)
     one, more = files_of(tmp_path / "one"), files_of(tmp_path / "more")
     # Lines of progress come in the order in which shards end.
     one, more = (
