@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf import config as bert_config
-from bert_tf import layers
+from bert_tf import embeddings, layers
 
 
 class EncoderOutputs(NamedTuple):
@@ -72,7 +72,7 @@ class BertEncoder(ConfiguredModel):
         config, policy = self.config, self.dtype_policy
         self.remat = False
         # 1. Token ids to hidden.
-        self.embeddings = layers.Embeddings(
+        self.embeddings = embeddings.Embeddings(
             config, name="embeddings", dtype=policy
         )
         # 2. Hidden to hidden, L times.

@@ -1,7 +1,6 @@
-"""Token ids -> hidden -> hidden: the layers of the encoder.
+"""Hidden -> hidden: the layers of the encoder, and what they are made of.
 
-Letters: B batch, S sequence, H hidden, A heads, D = H / A, I intermediate,
-V vocabulary, T segment types.
+Letters: B batch, S sequence, H hidden, A heads, D = H / A, I intermediate.
 
 Layers that only hold layers have a `build` too: without one Keras traces each
 of them twice, and those inside it twice again.
@@ -94,71 +93,6 @@ def project(rows, parts, fast: bool = False) -> tf.Tensor:
     if fast:
         return fused.dense(rows, kernel, bias)
     return tf.nn.bias_add(tf.matmul(rows, kernel), bias)
-
-
-class Embeddings(keras.layers.Layer):
-    """Sums the embeddings of token, place and segment, then normalises.
-
-    Section 3 of the paper, "Input/Output Representations".
-
-    Args:
-      config: reads `vocab_size` (V), `hidden_size` (H),
-        `max_position_embeddings`, `type_vocab_size` (T), `initializer_range`
-        and `hidden_dropout_prob`.
-
-    Call arguments:
-      input_word_ids: [B, S] int32.
-      input_type_ids: [B, S] int32.
-      training: whether to drop values.
-      place: [3] int64, see `dropout.place`.
-
-    Returns:
-      [B, S, H] float.
-
-    Raises:
-      ValueError: if S exceeds `max_position_embeddings`.
-    """
-
-    def __init__(self, config, **kwargs):
-        super().__init__(**kwargs)
-        self.config = config
-        self.norm = LayerNorm(name="norm")
-        self.dropout = dropout.Dropout(
-            config.hidden_dropout_prob, site=0, dtype=self.dtype_policy
-        )
-
-    def build(self, input_word_ids_shape=None, input_type_ids_shape=None):
-        config = self.config
-        for name, entries in (
-            ("word_embeddings", config.vocab_size),
-            ("position_embeddings", config.max_position_embeddings),
-            ("type_embeddings", config.type_vocab_size),
-        ):
-            # Rows are picked in float32; a cast of the whole table would
-            # cost more than the few rows that are read.
-            table = self.add_weight(
-                name=name,
-                shape=(entries, config.hidden_size),
-                initializer=initializer(config),
-                autocast=False,
-            )
-            setattr(self, name, table)
-        self.norm.build((None, None, config.hidden_size))
-
-    def call(self, input_word_ids, input_type_ids, training=None, place=None):
-        length = input_word_ids.shape[1]
-        if (length or 0) > self.config.max_position_embeddings:
-            raise ValueError(
-                f"Sequences of {length} tokens; this model reads at most "
-                f"max_position_embeddings={self.config.max_position_embeddings}"
-                ". Shorten max_seq_length."
-            )
-        words = tf.gather(self.word_embeddings.value, input_word_ids)
-        types = tf.gather(self.type_embeddings.value, input_type_ids)
-        places = self.position_embeddings[: tf.shape(input_word_ids)[1]]
-        hidden = self.norm(words + types + places)  # [B, S, H]
-        hidden = tf.cast(hidden, self.compute_dtype)
-        return self.dropout(hidden, training=training, place=place)
 
 
 class SelfAttention(keras.layers.Layer):

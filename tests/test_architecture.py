@@ -43,7 +43,7 @@ KNOW_NO_BERT = (
     "model_folders",
     "export",
 )
-BERT = ("layers", "encoder", "heads", "models")
+BERT = ("layers", "embeddings", "encoder", "heads", "models")
 # A script is no library; only the script that runs all of them imports them.
 RUNS_SCRIPTS = "run_scripts/quickstart.py"
 

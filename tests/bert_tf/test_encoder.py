@@ -124,13 +124,6 @@ def test_bfloat16_keeps_weights_scores_and_norms_in_float32(
     )
 
 
-def test_a_sequence_over_max_position_embeddings_is_refused(tiny_config):
-    encoder = bert_tf.BertEncoder(tiny_config)
-    ids = np.ones((1, 65), np.int32)
-    with pytest.raises(ValueError, match="65 tokens.*max_position_embeddings"):
-        encoder(dict.fromkeys(schema.ENCODER_INPUTS, ids))
-
-
 def functional(encoder, tokens=12):
     inputs = {
         name: keras.Input((tokens,), dtype="int32", name=name)

@@ -1,0 +1,39 @@
+"""The sum of three embeddings, against the tables that it is made of."""
+
+import numpy as np
+import pytest
+import reference_bert
+
+from bert_tf import embeddings
+
+
+@pytest.fixture
+def layer(tiny_config):
+    layer = embeddings.Embeddings(tiny_config)
+    layer.build()
+    rng = np.random.default_rng(2)
+    for weight in layer.weights:
+        weight.assign(rng.normal(0.1, 0.3, weight.shape))
+    return layer
+
+
+def expected(layer, ids, types, positions):
+    words, places, segments, gamma, beta = (
+        weight.numpy().astype(np.float64) for weight in layer.weights
+    )
+    total = words[ids] + segments[types] + places[positions]
+    return reference_bert.layer_norm(total, gamma, beta)
+
+
+def test_word_segment_and_place_are_summed_and_normalised(layer):
+    ids = np.array([[5, 6, 7], [8, 5, 0]], np.int32)
+    types = np.array([[0, 0, 1], [0, 1, 1]], np.int32)
+    np.testing.assert_allclose(
+        layer(ids, types), expected(layer, ids, types, [0, 1, 2]), atol=1e-5
+    )
+
+
+def test_a_sequence_over_max_position_embeddings_is_refused(layer):
+    ids = np.ones((1, 65), np.int32)
+    with pytest.raises(ValueError, match="65 tokens.*max_position_embeddings"):
+        layer(ids, ids)
