@@ -1,0 +1,263 @@
+r"""Text files -> examples/s of making pre-training records, ours beside others.
+
+    python -m benchmarks.make_records --input_file='text/*.txt' \
+      --vocab_file=vocab.txt --original_file=create_pretraining_data.py \
+      --json=make_records.json
+
+Each does the whole job as a command of its own, from the same text, one
+sentence a line, to TFRecords on the same disk; the start of its process counts.
+
+    ours           run_scripts/make_pretraining_records.py, all cores
+    original       google-research/bert's script, where --original_file is it,
+                   by TensorFlow 2's compat.v1; it has one process
+    model_garden   the one of tf-models-official; it has one process
+    write          the records that ours made, written once more by TensorFlow
+                   and nothing else, one process; its start does not count
+"""
+
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+from absl import flags, logging
+
+from benchmarks import turns
+from run_scripts import common_flags
+from tfrecords import documents, records, text_files, whole_files
+
+FLAGS = flags.FlagValues()
+common_flags.define_vocabulary(FLAGS)
+flags.DEFINE_string(
+    "input_file",
+    None,
+    "Text files, plain or .gz; names or globs, separated by commas.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "original_file",
+    "",
+    "create_pretraining_data.py of google-research/bert, with its "
+    "tokenization.py beside it; timed too if given.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_float(
+    "max_megabytes",
+    8.0,
+    "Text to take, documents from the start of each file; 0 for all of it. "
+    "The others keep all tokens and examples in memory.",
+    lower_bound=0,
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "dupe_factor", 5, "As in all scripts.", lower_bound=1, flag_values=FLAGS
+)
+common_flags.define_max_seq_length(FLAGS)
+flags.DEFINE_integer(
+    "rounds", 3, "Rounds to time.", lower_bound=1, flag_values=FLAGS
+)
+flags.DEFINE_string(
+    "json", "", "File for all figures of all rounds.", flag_values=FLAGS
+)
+common_flags.require(FLAGS, "input_file", "vocab_file")
+
+_MAX_PREDICTIONS = 20
+_MODEL_GARDEN = "official.nlp.data.create_pretraining_data"
+# What stands for TensorFlow 1 in a process of the original.
+_AS_TENSORFLOW_1 = (
+    "import sys, runpy, tensorflow as tf; "
+    "sys.modules['tensorflow'] = tf.compat.v1; "
+    "sys.path.insert(0, sys.argv[1]); sys.argv = sys.argv[2:]; "
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+# Reads all, then writes: seconds of the second alone.
+_WRITE = """
+import resource, sys, time
+import tensorflow as tf
+from tfrecords import records
+found = records.Records.open(sys.argv[1])
+serialized = found.get(range(len(found)))
+begin = time.perf_counter()
+with tf.io.TFRecordWriter(sys.argv[2]) as writer:
+    for record in serialized:
+        writer.write(record)
+print(time.perf_counter() - begin)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+class Turn(NamedTuple):
+    """What one command did.
+
+    Attributes:
+      seconds: from its start to its end.
+      num_examples: that it wrote.
+      peak_bytes: of its largest process.
+    """
+
+    seconds: float
+    num_examples: int
+    peak_bytes: int
+
+
+def write_text(folder: str) -> int:
+    """Writes documents, one sentence a line; returns their bytes."""
+    read = text_files.ReadStatistics()
+    paths = text_files.expand_inputs(FLAGS.input_file)
+    share = FLAGS.max_megabytes * 1e6 / len(paths) or float("inf")
+    for number, source in enumerate(paths):
+        path = os.path.join(folder, f"{number:05d}.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            for document in documents.read_file(source, statistics=read):
+                file.write("\n".join([*document.sentences, "", ""]))
+                if file.tell() > share:
+                    break
+    return sum(entry.stat().st_size for entry in os.scandir(folder))
+
+
+def commands(folder: str) -> dict[str, list[str]]:
+    """Returns the command of each side, but for where it writes."""
+    common = [
+        f"--input_file={folder}/*.txt",
+        f"--vocab_file={FLAGS.vocab_file}",
+        f"--do_lower_case={str(FLAGS.do_lower_case).lower()}",
+        f"--max_seq_length={FLAGS.max_seq_length}",
+        f"--max_predictions_per_seq={_MAX_PREDICTIONS}",
+        f"--dupe_factor={FLAGS.dupe_factor}",
+    ]
+    python = [sys.executable]
+    found = {
+        "ours": [
+            *python,
+            "-m",
+            "run_scripts.make_pretraining_records",
+            "--input_format=sentences",
+            *common,
+        ]
+    }
+    if FLAGS.original_file:
+        folder = os.path.dirname(os.path.abspath(FLAGS.original_file))
+        found["original"] = [*python, "-c", _AS_TENSORFLOW_1, folder]
+        found["original"] += [FLAGS.original_file, *common]
+    if importlib.util.find_spec("official"):
+        found["model_garden"] = [*python, "-m", _MODEL_GARDEN, *common]
+    return found
+
+
+def run(name: str, command: list[str], folder: str) -> Turn:
+    """Runs a command once, in an empty folder.
+
+    Raises:
+      RuntimeError: if it fails; with the end of what it printed.
+    """
+    output = os.path.join(folder, name)
+    flag = "output_dir" if name == "ours" else "output_file"
+    with tempfile.TemporaryFile() as printed:
+        begin = time.perf_counter()
+        child = subprocess.Popen(
+            [*command, f"--{flag}={output}"],
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
+        )
+        # The usage of a process holds that of those it waited for.
+        _, status, usage = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - begin
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode:
+            printed.seek(0)
+            end = printed.read().decode(errors="replace")[-2000:]
+            raise RuntimeError(f"{name}: exit code {child.returncode}\n{end}")
+    if name == "ours":
+        output = os.path.join(output, "train")
+    return Turn(
+        seconds,
+        len(records.Records.open(output)),
+        usage.ru_maxrss * 1024,
+    )
+
+
+def write_alone(folder: str, num_examples: int) -> Turn:
+    """Returns what it takes to write the records that ours made."""
+    source = os.path.join(folder, "ours", "train")
+    output = subprocess.run(
+        [sys.executable, "-c", _WRITE, source, os.path.join(folder, "write")],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
+    ).stdout
+    seconds, peak_bytes = output.split()
+    return Turn(float(seconds), num_examples, int(peak_bytes))
+
+
+def one_round(found: dict[str, list[str]], number: int) -> dict[str, Turn]:
+    """Returns what each did, another one first in each round."""
+    taken = {}
+    for name in turns.order(list(found), number):
+        with tempfile.TemporaryDirectory() as folder:
+            taken[name] = run(name, found[name], folder)
+            if name == "ours":
+                examples = taken[name].num_examples
+                taken["write"] = write_alone(folder, examples)
+        logging.info("round %d  %s  %s", number + 1, name, taken[name])
+    return taken
+
+
+def format_table(rounds: list[dict[str, Turn]]) -> str:
+    """Returns a Markdown table: medians, and ours / theirs of each round."""
+    lines = [
+        "| | examples | seconds | examples/s | ours is faster, median (range) "
+        "| peak MB of a process |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+
+    def rate(turn):
+        return turn.num_examples / turn.seconds
+
+    for name in rounds[0]:
+        mine = [taken[name] for taken in rounds]
+        ratios = turns.ratios(
+            [rate(taken["ours"]) for taken in rounds], list(map(rate, mine))
+        )
+        median, least, most = turns.spread(ratios)
+        lines.append(
+            f"| {name} | {mine[0].num_examples} "
+            f"| {statistics.median(t.seconds for t in mine):.1f} "
+            f"| {statistics.median(map(rate, mine)):.0f} "
+            f"| {median:.2f}x ({least:.2f} to {most:.2f}) "
+            f"| {max(t.peak_bytes for t in mine) / 1e6:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def main(argv: list[str]) -> None:
+    """Times all sides as the flags say."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        num_bytes = write_text(folder)
+        found = commands(folder)
+        logging.info("%.1f MB of text; %s", num_bytes / 1e6, ", ".join(found))
+        rounds = [one_round(found, number) for number in range(FLAGS.rounds)]
+    print(f"{num_bytes / 1e6:.1f} MB of text, {os.cpu_count()} cores")
+    print(format_table(rounds))
+    if FLAGS.json:
+        report = {
+            "bytes": num_bytes,
+            "cores": os.cpu_count(),
+            "rounds": [
+                {name: turn._asdict() for name, turn in taken.items()}
+                for taken in rounds
+            ],
+        }
+        whole_files.write_json(FLAGS.json, report)
+        logging.info("%s", json.dumps(report["rounds"][-1]))
+
+
+if __name__ == "__main__":
+    common_flags.run(main)
