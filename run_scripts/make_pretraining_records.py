@@ -3,6 +3,10 @@ r"""Text files -> TFRecords of pre-training examples.
   python -m run_scripts.make_pretraining_records \
     --input_file='text/*.txt' --vocab_file=vocab.txt \
     --output_dir=records --max_seq_length=128 --held_out_prob=0.02
+  python -m run_scripts.make_pretraining_records ... \
+    --runner=spark --spark_master=spark://HOST:7077
+  python -m run_scripts.make_pretraining_records ... --runner=beam \
+    -- --runner=FlinkRunner --flink_master=HOST:8081
 
 Writes records/train and, with --held_out_prob, records/held_out: sharded
 TFRecords with a manifest.json each. The flags are those of
@@ -18,12 +22,11 @@ import os
 
 from absl import flags, logging
 
-from run_scripts import common_flags
+from run_scripts import common_flags, engine_flags, example_flags
 from tfrecords import (
     corpus,
     documents,
     original_records,
-    pretraining_examples,
     pretraining_records,
     text_files,
 )
@@ -31,7 +34,7 @@ from tfrecords import (
 FLAGS = flags.FlagValues()
 
 common_flags.define_vocabulary(FLAGS)
-common_flags.define_max_seq_length(FLAGS)
+example_flags.define_examples(FLAGS)
 flags.DEFINE_string(
     "input_file",
     None,
@@ -44,36 +47,6 @@ flags.DEFINE_string(
     "Folder for the records; train/ and held_out/ are made in it.",
     flag_values=FLAGS,
 )
-flags.DEFINE_bool(
-    "do_whole_word_mask",
-    False,
-    "Mask all pieces of a word or none.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_integer(
-    "max_predictions_per_seq",
-    20,
-    "Masked tokens in an example, at most.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_integer(
-    "random_seed", 12345, "Seed of all that is random.", flag_values=FLAGS
-)
-flags.DEFINE_integer(
-    "dupe_factor",
-    10,
-    "Times that each document is paired and masked anew.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_float(
-    "masked_lm_prob", 0.15, "Share of tokens to mask.", flag_values=FLAGS
-)
-flags.DEFINE_float(
-    "short_seq_prob",
-    0.1,
-    "Chance that a document is cut for examples shorter than the maximum.",
-    flag_values=FLAGS,
-)
 flags.DEFINE_integer(
     "num_shards",
     None,
@@ -82,13 +55,7 @@ flags.DEFINE_integer(
     lower_bound=1,
     flag_values=FLAGS,
 )
-flags.DEFINE_integer(
-    "num_processes",
-    None,
-    "Worker processes; by default one a core. The records do not depend on it.",
-    lower_bound=1,
-    flag_values=FLAGS,
-)
+engine_flags.define(FLAGS)
 flags.DEFINE_enum(
     "input_format",
     "auto",
@@ -127,18 +94,12 @@ common_flags.require(FLAGS, "input_file", "output_dir", "vocab_file")
 
 def main(argv: list[str]) -> None:
     """Makes records as the flags say, and logs what they hold."""
+    argv, beam_flags = engine_flags.split(argv)
     common_flags.parse(FLAGS, argv, __doc__)
-    settings = pretraining_examples.Settings(
-        max_seq_length=FLAGS.max_seq_length,
-        max_predictions_per_seq=FLAGS.max_predictions_per_seq,
-        random_seed=FLAGS.random_seed,
-        dupe_factor=FLAGS.dupe_factor,
-        masked_lm_prob=FLAGS.masked_lm_prob,
-        short_seq_prob=FLAGS.short_seq_prob,
-        do_whole_word_mask=FLAGS.do_whole_word_mask,
-    )
+    settings = example_flags.settings(FLAGS)
     if FLAGS.compat == "original":
         check_compat()
+        example_flags.check_compat(settings)
         manifests = original_records.make_records(
             read_corpus(
                 original_records.expand_inputs(FLAGS.input_file), "sentences"
@@ -156,7 +117,7 @@ def main(argv: list[str]) -> None:
             FLAGS.output_dir,
             num_shards=FLAGS.num_shards,
             held_out_prob=FLAGS.held_out_prob,
-            num_processes=FLAGS.num_processes or len(os.sched_getaffinity(0)),
+            engine=engine_flags.engine(FLAGS, beam_flags, FLAGS.output_dir),
         )
     for name, manifest in manifests.items():
         statistics = manifest.statistics
@@ -192,6 +153,12 @@ def check_compat() -> None:
             "--compat=original, which holds no document out. Put those "
             "documents into a file of their own and make their records in "
             "another --output_dir, or leave one of the two flags away."
+        )
+    if FLAGS.runner != "local":
+        raise ValueError(
+            f"--runner={FLAGS.runner} does not go with --compat=original, "
+            "which draws all from one random stream, in one process. Leave "
+            "one of the two flags away."
         )
     if (FLAGS.num_processes or 1) > 1:
         raise ValueError(

@@ -4,15 +4,67 @@ S places in a row, P masked slots. Whole rows at a time: every place of every
 row has its own random number, a hash of the row's seed and the place.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import random_numbers
+from tfrecords import random_numbers, span_masking
 
-# Devlin et al. 2019, section 3.1: 80 % [MASK], 10 % random, 10 % unchanged.
-_MASK_SHARE, _RANDOM_SHARE = 0.8, 0.1
 _POSITION_BITS = np.uint64(16)
+
+# What is masked together: a word piece, a word, or a run of words.
+UNITS = ("tokens", "words", "spans")
+
+
+@dataclasses.dataclass(frozen=True)
+class Mix:
+    """What stands at masked places: shares of masked tokens, 1 in all.
+
+    The default is that of Devlin et al. 2019, section 3.1; their appendix C.2
+    and table 8 compare it with five others.
+
+    Attributes:
+      mask: [MASK].
+      random: a token drawn from the whole vocabulary.
+      same: the token itself (SAME in table 8).
+
+    Raises:
+      ValueError: if a share is below 0, or they are not 1 in all.
+    """
+
+    mask: float = 0.8
+    random: float = 0.1
+    same: float = 0.1
+
+    def __post_init__(self):
+        shares = dataclasses.astuple(self)
+        # Of nan neither is true.
+        if not (min(shares) >= 0 and abs(sum(shares) - 1) <= 1e-6):
+            raise ValueError(
+                f"mask_mix=mask:{self.mask:g},random:{self.random:g},"
+                f"same:{self.same:g} is {sum(shares):g} in all; shares should "
+                "be 0 or more, and 1 in all."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rules:
+    """How much is masked, what together, and what stands there then.
+
+    Attributes:
+      max_predictions_per_seq: masked tokens in a row, at most (P).
+      masked_lm_prob: share of a row's tokens to mask; one token at least.
+      unit: one of `UNITS`. Spans are contiguous whole words of one segment.
+      max_ngram: words in a span, at most.
+      mix: what stands at masked places. A span is all of one kind.
+    """
+
+    max_predictions_per_seq: int
+    masked_lm_prob: float
+    unit: str = "tokens"
+    max_ngram: int = 10
+    mix: Mix = Mix()
 
 
 class Vocabulary(NamedTuple):
@@ -51,10 +103,7 @@ def mask(
     num_tokens: np.ndarray,
     seeds: np.ndarray,
     vocabulary: Vocabulary,
-    *,
-    max_predictions_per_seq: int,
-    masked_lm_prob: float,
-    do_whole_word_mask: bool = False,
+    rules: Rules,
 ) -> Masked:
     """Hides tokens, and says which.
 
@@ -71,42 +120,46 @@ def mask(
       num_tokens: [N], [CLS] and [SEP] included, padding not.
       seeds: [N] uint64, all that is random.
       vocabulary: which ids are special.
-      max_predictions_per_seq: P.
-      masked_lm_prob: share of `num_tokens` to hide; one token at least.
-      do_whole_word_mask: whether all pieces of a word are hidden or none.
+      rules: how many tokens to hide, and how.
     """
     num_rows, num_places = input_word_ids.shape
+    num_slots = rules.max_predictions_per_seq
     # create_pretraining_data.py: num_to_predict. rint rounds as Python does.
-    num_to_predict = np.rint(num_tokens * masked_lm_prob).astype(np.int64)
-    num_to_predict = num_to_predict.clip(1, max_predictions_per_seq)
+    num_to_predict = np.rint(num_tokens * rules.masked_lm_prob)
+    num_to_predict = num_to_predict.astype(np.int64).clip(1, num_slots)
     is_candidate = np.arange(num_places) < num_tokens[:, None]
     is_candidate &= input_word_ids != vocabulary.cls_id
     is_candidate &= input_word_ids != vocabulary.sep_id
 
-    num_bits = num_places + 2 * max_predictions_per_seq
+    num_bits = num_places + 2 * num_slots
     bits = random_numbers.bits(seeds, np.arange(num_bits, dtype=np.uint64))
     keys = bits[:, :num_places]
-    if do_whole_word_mask:
-        continues = is_candidate & vocabulary.is_continuation[input_word_ids]
-        positions = _choose_words(keys, is_candidate, continues, num_to_predict)
-        positions = positions[:, :max_predictions_per_seq]
+    kinds, draws = np.split(bits[:, num_places:], 2, axis=1)  # [N, P] each
+    if rules.unit == "tokens":
+        positions = _choose(keys, is_candidate, num_to_predict, num_slots)
     else:
-        positions = _choose(
-            keys, is_candidate, num_to_predict, max_predictions_per_seq
-        )
+        continues = is_candidate & vocabulary.is_continuation[input_word_ids]
+        if rules.unit == "words":
+            positions = _choose_words(
+                keys, is_candidate, continues, num_to_predict
+            )[:, :num_slots]
+        else:
+            places = np.arange(num_bits, num_bits + num_places, dtype=np.uint64)
+            lengths = span_masking.lengths(
+                random_numbers.bits(seeds, places), rules.max_ngram
+            )
+            positions, first_slots = span_masking.choose(
+                keys, lengths, is_candidate, continues, num_to_predict
+            )
+            positions = positions[:, :num_slots]
+            # SpanBERT, section 3.1: one kind for all tokens of a span.
+            kinds = np.take_along_axis(kinds, first_slots[:, :num_slots], 1)
     is_used = positions < num_places
     positions = np.where(is_used, positions, 0)
     rows = np.arange(num_rows)[:, None]
     ids = input_word_ids[rows, positions]
 
-    kinds, draws = np.split(bits[:, num_places:], 2, axis=1)
-    kinds = (kinds >> np.uint64(11)) * 2.0**-53
-    # The top 32 bits, scaled to the whole vocabulary as in the original.
-    draws = (draws >> np.uint64(32)) * np.uint64(vocabulary.size)
-    replacement = np.where(kinds < _MASK_SHARE, vocabulary.mask_id, ids)
-    replacement = np.where(
-        kinds >= 1 - _RANDOM_SHARE, draws >> np.uint64(32), replacement
-    )
+    replacement = _replace(ids, kinds, draws, vocabulary, rules.mix)
     masked = np.array(input_word_ids, np.int32)
     masked[np.where(is_used)[0], positions[is_used]] = replacement[is_used]
     return Masked(
@@ -115,6 +168,15 @@ def mask(
         ids=np.where(is_used, ids, 0).astype(np.int32),
         weights=is_used.astype(np.float32),
     )
+
+
+def _replace(ids, kinds, draws, vocabulary, mix):
+    """Returns [N, P] what to show in place of `ids`."""
+    kinds = (kinds >> np.uint64(11)) * 2.0**-53
+    # The top 32 bits, scaled to the whole vocabulary as in the original.
+    draws = (draws >> np.uint64(32)) * np.uint64(vocabulary.size)
+    shown = np.where(kinds < mix.mask, vocabulary.mask_id, ids)
+    return np.where(kinds >= 1 - mix.random, draws >> np.uint64(32), shown)
 
 
 def _choose(keys, is_candidate, num_to_predict, num_slots):

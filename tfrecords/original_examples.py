@@ -189,7 +189,7 @@ def mask(
     for place, token in enumerate(ids):
         if token in (vocabulary.cls_id, vocabulary.sep_id):
             continue
-        if settings.do_whole_word_mask and words and continues[token]:
+        if settings.unit == "words" and words and continues[token]:
             words[-1].append(place)  # Even across a [SEP].
         else:
             words.append([place])

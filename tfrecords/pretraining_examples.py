@@ -8,12 +8,12 @@ of the same partition. All that is random in an example comes from
 N examples, S places in one.
 """
 
-import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
 
 from tfrecords import (
+    example_settings,
     masking,
     random_numbers,
     schema,
@@ -26,53 +26,8 @@ from tfrecords import (
 _BLOCK_PLACES = 1 << 18
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What examples to make; names and defaults are the original's flags.
-
-    Raises:
-      ValueError: if a number is out of range.
-    """
-
-    max_seq_length: int = 128
-    max_predictions_per_seq: int = 20
-    random_seed: int = 12345
-    dupe_factor: int = 10
-    masked_lm_prob: float = 0.15
-    short_seq_prob: float = 0.1
-    do_whole_word_mask: bool = False
-
-    def __post_init__(self):
-        if not 5 <= self.max_seq_length < 1 << 16:
-            raise ValueError(
-                f"max_seq_length={self.max_seq_length} should be from 5, for "
-                "[CLS], two tokens and two [SEP], to 65535."
-            )
-        if not 1 <= self.max_predictions_per_seq <= self.max_seq_length:
-            raise ValueError(
-                f"max_predictions_per_seq={self.max_predictions_per_seq} "
-                f"should be from 1 to max_seq_length={self.max_seq_length}; "
-                "about max_seq_length * masked_lm_prob is usual."
-            )
-        if self.dupe_factor < 1 or self.random_seed < 0:
-            raise ValueError(
-                f"dupe_factor={self.dupe_factor} should be 1 or more and "
-                f"random_seed={self.random_seed} 0 or more."
-            )
-        for name in ("masked_lm_prob", "short_seq_prob"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(
-                    f"{name}={getattr(self, name)} should be from 0 to 1; it "
-                    "is a probability."
-                )
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Number for each dimension name of `schema.PRETRAINING`."""
-        return {
-            "max_seq_length": self.max_seq_length,
-            "max_predictions_per_seq": self.max_predictions_per_seq,
-        }
+# What says how to make them, under the name of what makes them.
+Settings = example_settings.Settings
 
 
 def make_pairs(
@@ -168,9 +123,7 @@ def make_examples(
             features["input_mask"].sum(axis=1),
             pairs.seeds,
             vocabulary,
-            max_predictions_per_seq=settings.max_predictions_per_seq,
-            masked_lm_prob=settings.masked_lm_prob,
-            do_whole_word_mask=settings.do_whole_word_mask,
+            settings.rules,
         )
         yield merge(features, masked, pairs, vocabulary, statistics)
 

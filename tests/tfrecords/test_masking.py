@@ -1,5 +1,7 @@
 """masking.py: how many tokens, which ones, and what stands there then."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -31,24 +33,47 @@ def mask(ids, num_tokens, seed=1, **changes):
     seeds = np.random.default_rng(seed).integers(
         1 << 64, size=len(ids), dtype=np.uint64
     )
+    return masking.mask(ids, num_tokens, seeds, VOCABULARY, rules(**changes))
+
+
+def rules(**changes):
     settings = {"max_predictions_per_seq": P, "masked_lm_prob": 0.15}
-    return masking.mask(
-        ids, num_tokens, seeds, VOCABULARY, **(settings | changes)
-    )
+    return masking.Rules(**(settings | changes))
 
 
-@pytest.fixture(params=[False, True], ids=["pieces", "words"])
+@pytest.fixture(params=masking.UNITS)
 def masked(request):
     ids, num_tokens = make_rows()
-    result = mask(ids, num_tokens, do_whole_word_mask=request.param)
+    result = mask(ids, num_tokens, unit=request.param)
     return ids, num_tokens, result, request.param
 
 
+@pytest.mark.parametrize(
+    ("unit", "digest"),
+    [
+        (
+            "tokens",
+            "c8a6bac07d5579aa8d3528888c7e5c4f8469b00124afff8b3b94a8674be0b6f2",
+        ),
+        (
+            "words",
+            "80d09be30072522f1f7080544d9281df139e1133bf0273b4401aa02adbbfaac3",
+        ),
+    ],
+)
+def test_masks_of_the_first_version_stay_as_they_are(unit, digest):
+    ids, num_tokens = make_rows(500)
+    found = hashlib.sha256()
+    for array in mask(ids, num_tokens, unit=unit):
+        found.update(array.tobytes())
+    assert found.hexdigest() == digest
+
+
 def test_the_number_of_predictions_is_the_original_s(masked):
-    _, num_tokens, result, is_words = masked
+    _, num_tokens, result, unit = masked
     expected = [min(P, max(1, int(round(n * 0.15)))) for n in num_tokens]
     found = result.weights.sum(axis=1)
-    if is_words:  # A word that does not fit is left out.
+    if unit != "tokens":  # A word that does not fit is left out.
         assert (found <= expected).all()
         assert found.sum() > 0.97 * sum(expected)
     else:
@@ -89,20 +114,57 @@ def test_other_places_stay(masked):
     assert (result.input_word_ids == ids)[~is_masked].all()
 
 
-def test_eighty_ten_ten(masked):
-    ids, _, result, _ = masked
+def check_mix(ids, result, mix, tokens_of_a_draw=1):
     rows = np.arange(len(ids))[:, None]
     is_used = result.weights > 0
     shown = result.input_word_ids[rows, result.positions][is_used]
     labels = result.ids[is_used]
-    count = len(shown)
+    count = len(shown) / tokens_of_a_draw
     # A random word is the mask or the same word with a chance of 1/V each.
+    chance = mix.random / VOCAB_SIZE
     for share, expected in (
-        ((shown == MASK).mean(), 0.8 + 0.1 / VOCAB_SIZE),
-        ((shown == labels).mean(), 0.1 + 0.1 / VOCAB_SIZE),
+        ((shown == MASK).mean(), mix.mask + chance),
+        ((shown == labels).mean(), mix.same + chance),
     ):
         deviation = np.sqrt(expected * (1 - expected) / count)
-        assert abs(share - expected) < 5 * deviation
+        assert abs(share - expected) <= 5 * deviation + 1e-12
+
+
+def test_eighty_ten_ten(masked):
+    ids, _, result, unit = masked
+    check_mix(ids, result, masking.Mix(), 5 if unit == "spans" else 1)
+
+
+@pytest.mark.parametrize(
+    ("mask_share", "same", "random"),
+    [  # Appendix C.2, table 8.
+        (0.8, 0.1, 0.1),
+        (1.0, 0.0, 0.0),
+        (0.8, 0.0, 0.2),
+        (0.8, 0.2, 0.0),
+        (0.0, 0.2, 0.8),
+        (0.0, 0.0, 1.0),
+    ],
+)
+@pytest.mark.parametrize("unit", masking.UNITS)
+def test_each_mix_of_the_paper(mask_share, same, random, unit):
+    ids, num_tokens = make_rows()
+    mix = masking.Mix(mask=mask_share, same=same, random=random)
+    result = mask(ids, num_tokens, mix=mix, unit=unit)
+    check_mix(ids, result, mix, 5 if unit == "spans" else 1)
+    # Which places are masked, and what stood there, is another matter.
+    plain = mask(ids, num_tokens, unit=unit)
+    np.testing.assert_array_equal(result.positions, plain.positions)
+    np.testing.assert_array_equal(result.ids, plain.ids)
+
+
+@pytest.mark.parametrize(
+    "shares", [(0.8, 0.1, 0.2), (0.5, 0.1, 0.1), (1.2, -0.2, 0), (np.nan, 0, 1)]
+)
+def test_a_mix_that_is_not_one_is_named(shares):
+    message = r"mask_mix=mask:.*,random:.*,same:.* in all; .* 1 in all"
+    with pytest.raises(ValueError, match=message):
+        masking.Mix(*shares)
 
 
 def test_random_words_come_from_the_whole_vocabulary():
@@ -145,7 +207,7 @@ def test_pairs_of_places_are_independent():
 
 def test_words_are_masked_whole():
     ids, num_tokens = make_rows(500)
-    result = mask(ids, num_tokens, do_whole_word_mask=True)
+    result = mask(ids, num_tokens, unit="words")
     for row in range(len(ids)):
         words = []
         for place in range(num_tokens[row]):
@@ -166,13 +228,54 @@ def test_words_are_masked_whole():
         assert not left or min(left) > wanted - count
 
 
-def test_a_row_depends_on_its_seed_alone():
+def test_spans_are_whole_words_of_one_segment():
+    ids, num_tokens = make_rows(500)
+    result = mask(ids, num_tokens, unit="spans")
+    for row in range(len(ids)):
+        words = []
+        for place in range(num_tokens[row]):
+            if ids[row, place] in (CLS, SEP):
+                words.append([])  # The next word begins anew.
+            elif words[-1] and VOCABULARY.is_continuation[ids[row, place]]:
+                words[-1].append(place)
+            else:
+                words.append([place])
+        count = int(result.weights[row].sum())
+        chosen = set(result.positions[row, :count].tolist())
+        for word in filter(None, words):
+            assert len(chosen & set(word)) in (0, len(word))
+
+
+def test_a_span_is_of_one_kind():
+    count = 2000
+    # Words of one piece, and three to mask: most often one span, or two that
+    # are apart. Spans that are neighbours by chance look like one.
+    ids = np.tile(3 * np.arange(10, 10 + S) + 1, (count, 1))
+    mix = masking.Mix(mask=0.5, random=0.0, same=0.5)
+    result = mask(
+        ids, np.full(count, S), unit="spans", mix=mix, masked_lm_prob=3 / S
+    )
+    positions = result.positions[:, :3]
+    is_run = (np.diff(positions, axis=1) == 1).all(axis=1)
+    rows = np.arange(count)[:, None]
+    num_masks = (result.input_word_ids[rows, positions] == MASK).sum(axis=1)
+    # Of single words next to each other there would be one in 200.
+    assert is_run.mean() > 0.5
+    # Were kinds drawn for each token, it would be a quarter.
+    assert np.isin(num_masks[is_run], (0, 3)).mean() > 0.9
+
+
+@pytest.mark.parametrize("unit", masking.UNITS)
+def test_a_row_depends_on_its_seed_alone(unit):
     ids, num_tokens = make_rows(50)
     seeds = np.arange(50, dtype=np.uint64)
-    settings = {"max_predictions_per_seq": P, "masked_lm_prob": 0.15}
-    whole = masking.mask(ids, num_tokens, seeds, VOCABULARY, **settings)
+    whole = masking.mask(ids, num_tokens, seeds, VOCABULARY, rules(unit=unit))
     part = masking.mask(
-        ids[20:23], num_tokens[20:23], seeds[20:23], VOCABULARY, **settings
+        ids[20:23],
+        num_tokens[20:23],
+        seeds[20:23],
+        VOCABULARY,
+        rules(unit=unit),
     )
     for one, other in zip(whole, part, strict=True):
         np.testing.assert_array_equal(one[20:23], other)

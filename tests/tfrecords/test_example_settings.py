@@ -1,0 +1,72 @@
+"""example_settings.py: what can be asked for, and mistakes named."""
+
+import pytest
+
+from tfrecords import example_settings, masking
+
+
+@pytest.mark.parametrize(
+    ("changes", "unit"),
+    [
+        ({}, "tokens"),
+        ({"do_whole_word_mask": True}, "words"),
+        ({"masking": "words"}, "words"),
+        ({"masking": "words", "do_whole_word_mask": True}, "words"),
+        ({"masking": "spans"}, "spans"),
+    ],
+)
+def test_whole_words_are_asked_for_in_two_ways(changes, unit):
+    assert example_settings.Settings(**changes).rules.unit == unit
+
+
+def test_rules_are_those_of_the_settings():
+    mix = masking.Mix(mask=1.0, random=0.0, same=0.0)
+    settings = example_settings.Settings(
+        max_predictions_per_seq=7,
+        masked_lm_prob=0.3,
+        masking="spans",
+        max_ngram=4,
+        mask_mix=mix,
+    )
+    assert settings.rules == masking.Rules(
+        max_predictions_per_seq=7,
+        masked_lm_prob=0.3,
+        unit="spans",
+        max_ngram=4,
+        mix=mix,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_seq_length": 4}, "max_seq_length=4 should be from 5"),
+        ({"max_seq_length": 1 << 16}, "max_seq_length=65536 .* to 65535"),
+        (
+            {"max_predictions_per_seq": 129},
+            "max_predictions_per_seq=129 should be from 1 to "
+            "max_seq_length=128",
+        ),
+        ({"max_predictions_per_seq": 0}, "max_predictions_per_seq=0"),
+        ({"dupe_factor": 0}, "dupe_factor=0 should be 1 or more"),
+        ({"random_seed": -1}, "random_seed=-1 0 or more"),
+        ({"masked_lm_prob": 1.5}, "masked_lm_prob=1.5 should be from 0 to 1"),
+        ({"short_seq_prob": -0.1}, "short_seq_prob=-0.1 should be from 0"),
+        (
+            {"masking": "ngrams"},
+            "masking=ngrams should be one of tokens, words",
+        ),
+        (
+            {"masking": "spans", "do_whole_word_mask": True},
+            "masking=spans contradicts do_whole_word_mask",
+        ),
+        (
+            {"masking": "tokens", "do_whole_word_mask": True},
+            "masking=tokens contradicts do_whole_word_mask",
+        ),
+        ({"max_ngram": 0}, "max_ngram=0 should be from 1 to"),
+    ],
+)
+def test_settings_out_of_range_are_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        example_settings.Settings(**changes)
