@@ -32,6 +32,8 @@ Sizes = Mapping[str, int]
 
 _SEQUENCE = ("max_seq_length",)
 _PREDICTIONS = ("max_predictions_per_seq",)
+_ROW_EXAMPLES = ("max_examples_per_row",)
+_ROW_PREDICTIONS = ("max_predictions_per_row",)
 
 ENCODER_INPUTS: Schema = {
     "input_word_ids": Feature(_SEQUENCE, tf.int32, "Token ids; 0 is [PAD]."),
@@ -48,6 +50,34 @@ PRETRAINING: Schema = ENCODER_INPUTS | {
     ),
     "next_sentence_labels": Feature((), tf.int32, "0 next, 1 random."),
 }
+# Rows that several examples share: what the encoder needs to know of them, ...
+PACKED_INPUTS: Schema = ENCODER_INPUTS | {
+    "example_numbers": Feature(
+        _SEQUENCE, tf.int32, "Example of each token, from 1; 0 padding."
+    ),
+    "position_ids": Feature(
+        _SEQUENCE, tf.int32, "Place of each token in its example, from 0."
+    ),
+    "cls_positions": Feature(
+        _ROW_EXAMPLES, tf.int32, "Where each example's [CLS] stands."
+    ),
+}
+# ... and the labels of each.
+PACKED_PRETRAINING: Schema = PACKED_INPUTS | {
+    "masked_lm_positions": Feature(
+        _ROW_PREDICTIONS, tf.int32, "Masked places, into max_seq_length."
+    ),
+    "masked_lm_ids": Feature(_ROW_PREDICTIONS, tf.int32, "Ids before masking."),
+    "masked_lm_weights": Feature(
+        _ROW_PREDICTIONS, tf.float32, "1 masked, 0 padding."
+    ),
+    "next_sentence_labels": Feature(
+        _ROW_EXAMPLES, tf.int32, "0 next, 1 random."
+    ),
+    "next_sentence_weights": Feature(
+        _ROW_EXAMPLES, tf.float32, "1 an example, 0 none."
+    ),
+}
 CLASSIFICATION: Schema = ENCODER_INPUTS | {
     "label_ids": Feature((), tf.int32, "Index into the task's labels."),
 }
@@ -59,6 +89,7 @@ REGRESSION: Schema = ENCODER_INPUTS | {
 SCHEMAS: dict[str, Schema] = {
     "encoder_inputs": ENCODER_INPUTS,
     "pretraining": PRETRAINING,
+    "packed_pretraining": PACKED_PRETRAINING,
     "classification": CLASSIFICATION,
     "regression": REGRESSION,
 }

@@ -49,10 +49,13 @@ def test_the_same_example_is_the_same_bytes():
 
 
 def test_integers_are_int64_on_disk_and_int32_in_a_batch():
+    packed = {"max_examples_per_row": 3, "max_predictions_per_row": 4}
     for features in schema.SCHEMAS.values():
-        for name, spec in schema.parsing_spec(features, SIZES).items():
+        spec_of = schema.parsing_spec(features, SIZES | packed)
+        for name, spec in spec_of.items():
             assert spec.dtype in (tf.int64, tf.float32), name
-        for name, spec in schema.batch_signature(features, SIZES).items():
+        spec_of = schema.batch_signature(features, SIZES | packed)
+        for name, spec in spec_of.items():
             assert spec.dtype in (tf.int32, tf.float32), name
             assert spec.shape[0] is None
 

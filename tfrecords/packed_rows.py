@@ -1,0 +1,129 @@
+"""Pre-training examples -> rows that several of them share, each for itself.
+
+Short examples stand side by side in the places that padding would take. Each
+keeps its own positions, its [CLS] and its label, and attention stays inside of
+it (`bert_tf.layers.same_example`). So the model computes for it what it would
+in a row of its own: Krell et al. 2021, "Efficient Sequence Packing without
+Cross-contamination".
+
+n examples, r rows, S places in a row, E examples in a row at most, P masked
+slots of a row.
+"""
+
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+
+Features = dict[str, np.ndarray]
+
+
+def pack(
+    blocks: Iterator[Features], counts: np.ndarray, sizes: dict[str, int]
+) -> Iterator[Features]:
+    """Joins examples to rows, block by block.
+
+    Args:
+      blocks: features of `schema.PRETRAINING`, each [n, ...]; all examples in
+        the order of `packing.Rows.order`.
+      counts: [R] examples of each row, as in `packing.Rows`.
+      sizes: of `schema.PACKED_PRETRAINING`.
+
+    Yields:
+      The features of `schema.PACKED_PRETRAINING`, each [r, ...]; r is that of
+      the rows which a block completes.
+    """
+    ends = np.cumsum(counts)
+    rest: Features = {}
+    num_done = num_rows = 0  # Examples and rows.
+    for block in blocks:
+        if rest:
+            block = {
+                name: np.concatenate([rest[name], array])
+                for name, array in block.items()
+            }
+        have = num_done + len(block["input_mask"])
+        last = int(np.searchsorted(ends, have, side="right"))
+        own = counts[num_rows:last]
+        num_whole = int(own.sum())
+        rest = {name: array[num_whole:] for name, array in block.items()}
+        if len(own):
+            whole = {name: array[:num_whole] for name, array in block.items()}
+            yield join(whole, own, sizes)
+        num_rows, num_done = last, num_done + num_whole
+
+
+def join(
+    examples: Features, counts: np.ndarray, sizes: dict[str, int]
+) -> Features:
+    """Puts examples side by side in rows.
+
+      two examples      CLS 21 SEP 31 SEP, CLS 22 SEP 32 33 SEP
+      input_word_ids    CLS 21 SEP 31 SEP CLS 22 SEP 32 33 SEP  0
+      example_numbers     1  1   1  1   1   2  2   2  2  2   2  0
+      position_ids        0  1   2  3   4   0  1   2  3  4   5  0
+      cls_positions       0  5
+
+    Args:
+      examples: features of `schema.PRETRAINING`, each [n, ...].
+      counts: [r] examples of each row; their sum is n.
+      sizes: of `schema.PACKED_PRETRAINING`.
+
+    Returns:
+      The features of `schema.PACKED_PRETRAINING`, each [r, ...].
+
+    Raises:
+      IndexError: if the examples of a row do not fit into it.
+    """
+    row = np.repeat(np.arange(len(counts)), counts)  # [n]
+    first = np.cumsum(counts) - counts  # [r], the first example of each.
+    number = np.arange(len(row)) - first[row]  # [n], in its row, from 0.
+    is_token = examples["input_mask"] > 0
+    begin = _before(is_token.sum(axis=1), first, row)
+    example, position = np.nonzero(is_token)  # [tokens] each
+    is_masked = examples["masked_lm_weights"] > 0
+    slots_begin = _before(is_masked.sum(axis=1), first, row)
+    # The used slots of an example are its first ones.
+    example_of, slot = np.nonzero(is_masked)  # [masked tokens] each
+    masked_positions = examples["masked_lm_positions"][is_masked]
+
+    def scatter(size, *places):
+        shape = len(counts), sizes[size]
+        return functools.partial(_scattered, shape, places)
+
+    of_tokens = scatter(
+        "max_seq_length", row[example], begin[example] + position
+    )
+    of_masked = scatter(
+        "max_predictions_per_row",
+        row[example_of],
+        slots_begin[example_of] + slot,
+    )
+    of_examples = scatter("max_examples_per_row", row, number)
+    return {
+        "input_word_ids": of_tokens(examples["input_word_ids"][is_token]),
+        "input_mask": of_tokens(1),
+        "input_type_ids": of_tokens(examples["input_type_ids"][is_token]),
+        "example_numbers": of_tokens(number[example] + 1),
+        "position_ids": of_tokens(position),
+        "cls_positions": of_examples(begin),
+        "masked_lm_positions": of_masked(begin[example_of] + masked_positions),
+        "masked_lm_ids": of_masked(examples["masked_lm_ids"][is_masked]),
+        "masked_lm_weights": of_masked(
+            examples["masked_lm_weights"][is_masked], np.float32
+        ),
+        "next_sentence_labels": of_examples(examples["next_sentence_labels"]),
+        "next_sentence_weights": of_examples(1, np.float32),
+    }
+
+
+def _before(amounts, first, row):
+    """Returns [n] what the examples before each one in its row have in all."""
+    sums = np.cumsum(amounts) - amounts
+    return sums - sums[first[row]]
+
+
+def _scattered(shape, places, values, dtype=np.int32):
+    found = np.zeros(shape, dtype)
+    found[places] = values
+    return found
