@@ -32,6 +32,9 @@ EXTRAS = {
         "hypothesis>=6.148,<7",
         "ruff==0.17.5",
     ],
+    # Where records are made: make_pretraining_records --runner=spark or beam.
+    "spark": ["pyspark>=4.0,<5"],
+    "beam": ["apache-beam==2.77.0"],
     # What `make parity` compares with; Python 3.11 or later.
     "parity": [
         "tf-models-official==2.20.0",

@@ -57,8 +57,9 @@ def _digest(content) -> str:
 
 
 class _FileJob(NamedTuple):
-    corpus: Corpus
+    corpus: Corpus  # Without its other files.
     path: str
+    version: list
     piece: str
 
 
@@ -69,19 +70,25 @@ def tokenize(
 
     Returns:
       Paths of the pieces, in the order of the files.
+
+    Raises:
+      ValueError: if a file cannot be read, or changes while it is.
     """
     basis = corpus.describe()
     del basis["input_files"]  # A piece depends on its own file alone.
-    pieces = [
-        os.path.join(work, _digest([basis, _file_version(path)])[:20])
-        for path in corpus.input_files
-    ]
-    jobs = [
-        _FileJob(corpus, path, piece)
-        for path, piece in zip(corpus.input_files, pieces, strict=True)
-        if not os.path.exists(f"{piece}.json")
-    ]
-    weights = [os.path.getsize(job.path) for job in jobs]
+    # Whole paths: other machines have another current folder.
+    work = os.path.abspath(work)
+    alone = dataclasses.replace(
+        corpus, input_files=(), vocab_file=os.path.abspath(corpus.vocab_file)
+    )
+    jobs, pieces = [], []
+    for path in corpus.input_files:
+        version = _file_version(path)
+        piece = os.path.join(work, _digest([basis, version])[:20])
+        pieces.append(piece)
+        if not os.path.exists(f"{piece}.json"):
+            jobs.append(_FileJob(alone, version[0], version, piece))
+    weights = [job.version[1] for job in jobs]
     for _ in workers.run(
         _tokenize_file, jobs, weights, name="tokenize", unit="bytes"
     ):
@@ -107,6 +114,14 @@ def _tokenize_file(job: _FileJob) -> None:
         function,
         vocab_size,
     )
+    after = _file_version(job.path)
+    if after != job.version:
+        token_store.remove_piece(job.piece)
+        raise ValueError(
+            f"{job.path} changed while it was read: it had {job.version[1]} "
+            f"bytes when the run began, it has {after[1]} now. Wait until it "
+            "is whole, then run the same command again."
+        )
     # Last: it says that the piece is whole.
     token_store.write_json(f"{job.piece}.json", dataclasses.asdict(statistics))
 

@@ -6,15 +6,23 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
-from absl import logging
-from tqdm import tqdm
 
-_LOG_SECONDS = 30
+from tfrecords import job_progress
+
+_ADVICE = "Lower --num_processes; the same command goes on from here."
+
+
+def use_one_core() -> None:
+    """Makes TensorFlow take one core and no GPU in this process."""
+    # Its threads are set once, and cannot be when it has begun.
+    with contextlib.suppress(RuntimeError):
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+        tf.config.set_visible_devices([], "GPU")
 
 
 def _start_worker():
@@ -23,9 +31,7 @@ def _start_worker():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A driver that is killed cannot, so that workers watch it too.
     threading.Thread(target=_end_with_driver, daemon=True).start()
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    tf.config.set_visible_devices([], "GPU")
+    use_one_core()
 
 
 def _end_with_driver():
@@ -86,42 +92,18 @@ class Workers:
 
         Raises:
           ValueError, OSError: what a job raised, with its message.
-          ChildProcessError: if a worker died.
+          ChildProcessError: if a worker died or had no memory left.
         """
-        begin = logged = time.monotonic()
-        done, total = 0, sum(weights)
-        bar = tqdm(
-            total=total,
-            desc=name,
-            unit=f" {unit}",
-            unit_scale=True,
-            disable=None,
+        yield from job_progress.show(
+            self._results(function, jobs), jobs, weights, name=name, unit=unit
         )
-        with bar:
-            for place, result in self._results(function, jobs):
-                yield jobs[place], result
-                done += weights[place]
-                bar.update(weights[place])
-                now = time.monotonic()
-                if now - logged > _LOG_SECONDS or done == total:
-                    logged = now
-                    seconds = max(now - begin, 1e-6)
-                    logging.info(
-                        "%s  %s %d of %d  %s/s %.0f  seconds %.1f  "
-                        "eta_seconds %.0f",
-                        name,
-                        unit,
-                        done,
-                        total,
-                        unit,
-                        done / seconds,
-                        seconds,
-                        seconds * (total - done) / max(done, 1),
-                    )
 
     def _results(self, function, jobs):
         if self._executor is None:
-            yield from enumerate(map(function, jobs))
+            for place, job in enumerate(jobs):
+                with _out_of_memory():
+                    result = function(job)
+                yield place, result
             return
         with contextlib.ExitStack() as stack:
             futures = {
@@ -130,12 +112,22 @@ class Workers:
             }
             stack.callback(lambda: [future.cancel() for future in futures])
             for future in concurrent.futures.as_completed(futures):
-                try:
+                with _out_of_memory():
                     result = future.result()
-                except concurrent.futures.process.BrokenProcessPool as error:
-                    raise ChildProcessError(
-                        "A worker process died; the machine may be out of "
-                        "memory. Lower --num_processes; the same command "
-                        "goes on from here."
-                    ) from error
                 yield futures[future], result
+
+
+@contextlib.contextmanager
+def _out_of_memory():
+    """Says of a worker that the kernel killed, or that got none, what to do."""
+    try:
+        yield
+    except concurrent.futures.process.BrokenProcessPool as error:
+        raise ChildProcessError(
+            "A worker process died; the machine may be out of memory. "
+            + _ADVICE
+        ) from error
+    except MemoryError as error:
+        raise ChildProcessError(
+            f"A worker is out of memory ({error}). " + _ADVICE
+        ) from error

@@ -22,7 +22,9 @@ from absl import logging
 from tfrecords import corpus as corpus_lib
 from tfrecords import (
     masking,
+    on_beam,
     on_processes,
+    on_spark,
     partitions,
     progress,
     records,
@@ -33,6 +35,7 @@ from tfrecords import pretraining_examples as examples_lib
 from tfrecords import vocab as vocab_lib
 
 TRAIN, HELD_OUT = partitions.TRAIN, partitions.HELD_OUT
+Engine = on_processes.Workers | on_spark.Cluster | on_beam.Pipelines
 
 
 def make_records(
@@ -43,6 +46,7 @@ def make_records(
     num_shards: int | None = None,
     held_out_prob: float = 0.0,
     num_processes: int = 1,
+    engine: Engine | None = None,
 ) -> dict[str, records.Manifest]:
     """Makes the records of a corpus, or what is missing of them.
 
@@ -55,6 +59,9 @@ def make_records(
         records depend on it, and not on `num_processes`.
       held_out_prob: share of the documents that go to `held_out`.
       num_processes: workers; 1 works in this process.
+      engine: runs the jobs in place of `num_processes` workers here, on other
+        machines perhaps, which then share `output_dir` and the input files.
+        The records do not depend on it either.
 
     Returns:
       The manifest of each folder.
@@ -76,7 +83,7 @@ def make_records(
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
     try:
-        with on_processes.Workers(num_processes) as workers:
+        with engine or on_processes.Workers(num_processes) as workers:
             pieces = corpus_lib.tokenize(corpus, folders[-1], workers)
             tables = partitions.deal(
                 token_store.places(pieces),
@@ -135,7 +142,9 @@ def _make_shards(name, tables, pieces, settings, vocabulary, journal, workers):
     for shard, table in enumerate(tables):
         file_name = records.shard_name(name, shard, len(tables))
         if not journal.has(name, file_name):
-            path = os.path.join(journal.output_dir, name, file_name)
+            # Whole: other machines have another current folder.
+            folder = os.path.abspath(journal.output_dir)
+            path = os.path.join(folder, name, file_name)
             jobs.append(
                 _ShardJob(
                     path,

@@ -1,0 +1,38 @@
+"""job_progress.py: nothing is lost on the way, and lines say how far it is."""
+
+import logging as python_logging
+
+from absl import logging
+
+from tfrecords import job_progress
+
+
+def results(closed):
+    try:
+        yield 1, "b"
+        yield 0, "a"
+    finally:
+        closed.append(True)
+
+
+def test_results_come_with_their_jobs_in_the_order_of_their_ends(caplog):
+    closed = []
+    logging.set_verbosity(logging.INFO)
+    with caplog.at_level(python_logging.INFO, logger="absl"):
+        found = list(
+            job_progress.show(
+                results(closed), ["x", "y"], [3, 4], name="write", unit="tokens"
+            )
+        )
+    assert found == [("y", "b"), ("x", "a")] and closed == [True]
+    assert "write  tokens 7 of 7" in caplog.text
+
+
+def test_who_leaves_early_ends_the_work():
+    closed = []
+    shown = job_progress.show(
+        results(closed), ["x", "y"], [1, 1], name="n", unit="u"
+    )
+    next(shown)
+    shown.close()
+    assert closed == [True]

@@ -1,0 +1,156 @@
+"""on_beam.py: the same results as processes; what loses jobs is refused."""
+
+import math
+import os
+import sys
+import types
+
+import pytest
+
+from tfrecords import on_beam
+
+
+class FakePipeline:
+    """Does each job here, but for those that it loses."""
+
+    lost: tuple = ()
+
+    def __init__(self, flags, do, num_jobs):
+        self._error = None
+        for place in set(range(num_jobs)) - set(self.lost):
+            do(place)
+            do(place)  # As a runner may that tries a bundle again.
+
+    def wait(self, seconds):
+        return True
+
+    def join(self):
+        pass
+
+    def close(self):
+        pass
+
+    fail = on_beam._Pipeline.fail
+
+
+calls = []
+
+
+def count_calls(job):
+    calls.append(job)
+    return 2 * job
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    monkeypatch.setattr(on_beam, "_options", lambda flags: None)
+    monkeypatch.setattr(on_beam, "check", lambda options: None)
+    monkeypatch.setattr(on_beam, "_Pipeline", FakePipeline)
+    return on_beam.Pipelines([], str(tmp_path / "work"))
+
+
+def run(pipelines, function, jobs):
+    with pipelines:
+        return dict(
+            pipelines.run(function, jobs, [1] * len(jobs), name="n", unit="u")
+        )
+
+
+def test_results_come_from_elements_and_nothing_is_left(fake, tmp_path):
+    assert run(fake, math.sqrt, [1, 4, 9]) == {1: 1, 4: 2, 9: 3}
+    assert os.listdir(tmp_path / "work") == []
+
+
+def test_no_jobs_need_no_pipeline(fake, monkeypatch):
+    monkeypatch.setattr(on_beam, "_Pipeline", None)
+    assert run(fake, math.sqrt, []) == {}
+
+
+def test_what_is_done_is_not_done_again(fake):
+    calls.clear()
+    assert run(fake, count_calls, [5, 6]) == {5: 10, 6: 12}
+    assert calls == [5, 6]
+
+
+def test_a_mistake_found_by_a_worker_arrives_here(fake, tmp_path):
+    with pytest.raises(ValueError, match="math domain error"):
+        run(fake, math.sqrt, [4, -1])
+    assert os.listdir(tmp_path / "work") == []
+
+
+def test_a_job_that_a_runner_loses_is_an_error(fake, monkeypatch):
+    monkeypatch.setattr(FakePipeline, "lost", (1,))
+    with pytest.raises(ChildProcessError, match="left 1 of 3 jobs undone"):
+        run(fake, math.sqrt, [1, 4, 9])
+
+
+def test_without_beam_the_extra_is_named(tmp_path, monkeypatch):
+    for name in ("apache_beam", "apache_beam.options"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ValueError, match=r"pip install 'bert_tf\[beam\]'"):
+        on_beam.Pipelines([], str(tmp_path))
+
+
+def options(runner=None, mode="in_memory"):
+    """What `check` reads of Beam's options."""
+    return types.SimpleNamespace(
+        view_as=lambda _: types.SimpleNamespace(
+            runner=runner, direct_running_mode=mode
+        )
+    )
+
+
+@pytest.fixture
+def fake_names(monkeypatch):
+    """Beam's module of options, of which `check` only needs the names."""
+    names = types.SimpleNamespace(StandardOptions=None, DirectOptions=None)
+    package = types.SimpleNamespace(pipeline_options=names)
+    monkeypatch.setitem(sys.modules, "apache_beam", types.ModuleType("x"))
+    monkeypatch.setitem(sys.modules, "apache_beam.options", package)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (options("DaskRunner"), "DaskRunner loses records"),
+        (options("apache_beam.runners.dask.dask_runner.DaskRunner"), "loses"),
+        (options(mode="multi_threading"), "multi_threading loses records"),
+    ],
+)
+def test_runners_that_lose_records_are_refused(fake_names, asked, message):
+    with pytest.raises(ValueError, match=message):
+        on_beam.check(asked)
+
+
+def test_other_runners_are_not(fake_names):
+    on_beam.check(options())
+    on_beam.check(options("DirectRunner", "multi_processing"))
+    on_beam.check(options("PortableRunner"))
+
+
+@pytest.fixture
+def beam(tmp_path):
+    pytest.importorskip("apache_beam", reason="no Beam: the extra beam")
+    return on_beam.Pipelines(["--runner=DirectRunner"], str(tmp_path / "work"))
+
+
+def root_or_fail(job):
+    if job == "gone":
+        raise RuntimeError("this element cannot be done")
+    return math.sqrt(job)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_beam_gives_the_same_results_and_errors(beam):
+    assert run(beam, root_or_fail, [1, 4, 9]) == {1: 1, 4: 2, 9: 3}
+    with pytest.raises(ValueError, match="math domain error"):
+        run(beam, root_or_fail, [4, -1])
+    with pytest.raises(ChildProcessError, match="this element cannot be done"):
+        run(beam, root_or_fail, [4, "gone"])
+
+
+@pytest.mark.filterwarnings("default")
+def test_flags_that_beam_does_not_know_are_named(beam, tmp_path):
+    with pytest.raises(ValueError, match="--direct_num_wokers"):
+        on_beam.Pipelines(["--direct_num_wokers=2"], str(tmp_path))

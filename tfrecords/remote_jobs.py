@@ -1,0 +1,80 @@
+"""Jobs for other machines -> their results, or the mistakes found there.
+
+The machines of a cluster read and write the same folder under the same path: a
+network file system, or a store that every one of them reaches. A job says so
+where that is not the case, before it does anything.
+"""
+
+import contextlib
+import errno
+import functools
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from tfrecords import on_processes
+
+
+class Marker(NamedTuple):
+    """A file that the driver wrote, and that each machine has to see."""
+
+    path: str
+    driver: str  # Name of its machine, for messages.
+
+    def check(self) -> None:
+        """Raises ValueError on a machine that has another folder."""
+        if not os.path.exists(self.path):
+            raise ValueError(
+                f"{socket.gethostname()} does not see {self.path!r}, which "
+                f"the driver on {self.driver} wrote. All machines need input "
+                "files, vocabulary and --output_dir under the same paths: "
+                "put them on a shared file system, then run the same command "
+                "again."
+            )
+
+
+class Failed(NamedTuple):
+    """What came of a job instead of a result: to try again will not help."""
+
+    error: Exception
+
+
+@contextlib.contextmanager
+def marker_in(folder: str) -> Iterator[Marker]:
+    """Yields a marker in a folder, which is made if need be."""
+    os.makedirs(folder, exist_ok=True)
+    folder = os.path.abspath(folder)
+    path = os.path.join(folder, f"shared-{secrets.token_hex(8)}")
+    with open(path, "xb"):
+        pass
+    try:
+        yield Marker(path, socket.gethostname())
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+
+
+def attempt(function: Callable[[Any], Any], marker: Marker, job: Any) -> Any:
+    """Does a job where it is called.
+
+    Returns:
+      Its result; `Failed` if the user has to mend something first.
+
+    Raises:
+      Exception: whatever another machine, or this one later, may not meet.
+    """
+    _prepare()
+    try:
+        marker.check()
+        return function(job)
+    except ValueError as error:
+        return Failed(error)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return Failed(error)
+        raise
+
+
+_prepare = functools.cache(on_processes.use_one_core)
