@@ -5,7 +5,7 @@ import dataclasses
 from absl import flags
 
 from run_scripts import common_flags
-from tfrecords import masking, pretraining_examples
+from tfrecords import example_settings, masking, pretraining_examples
 
 # Words of --mask_mix, in the order of its default.
 _KINDS = tuple(field.name for field in dataclasses.fields(masking.Mix))
@@ -19,20 +19,49 @@ def define_examples(values: flags.FlagValues) -> None:
     )
     flags.DEFINE_integer(
         "dupe_factor",
-        10,
-        "Times that each document is paired and masked anew.",
+        None,
+        "Times that each document is paired and masked anew; by default 10, "
+        "and 1 with --masking_time=dynamic, where more only cut other pairs.",
+        flag_values=values,
+    )
+    flags.DEFINE_enum(
+        "pairs",
+        "next_sentence",
+        example_settings.PAIRS,
+        "next_sentence: half of the segments B follow A, the others come from "
+        "elsewhere. none: single segments of whole sentences, filled to "
+        "length, as in RoBERTa. sentence_order: neighbours, half of them "
+        "swapped, as in ALBERT.",
         flag_values=values,
     )
     flags.DEFINE_float(
         "short_seq_prob",
-        0.1,
-        "Chance that a document is cut for examples shorter than the maximum.",
+        None,
+        "Chance that a document is cut for examples shorter than the maximum; "
+        "by default 0.1, and 0 with --pairs=none.",
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "max_examples_per_row",
+        1,
+        "Short examples that may share a row of --max_seq_length, each for "
+        "itself, in place of padding; 3 to 8 are good. Training then takes so "
+        "many more examples in a batch of as many rows.",
         flag_values=values,
     )
     _define_masking(values)
 
 
 def _define_masking(values):
+    flags.DEFINE_enum(
+        "masking_time",
+        "static",
+        example_settings.MASKING_TIMES,
+        "static: tokens are masked when records are written. dynamic: when "
+        "they are read, anew in each epoch, as in RoBERTa; the records hold "
+        "tokens as they are.",
+        flag_values=values,
+    )
     flags.DEFINE_integer(
         "max_predictions_per_seq",
         20,
@@ -84,6 +113,10 @@ def settings(values: flags.FlagValues) -> pretraining_examples.Settings:
         for field in dataclasses.fields(pretraining_examples.Settings)
     }
     named["mask_mix"] = _mask_mix(values.mask_mix)
+    if values.dupe_factor is None:
+        named["dupe_factor"] = 1 if values.masking_time == "dynamic" else 10
+    if values.short_seq_prob is None:
+        named["short_seq_prob"] = 0.0 if values.pairs == "none" else 0.1
     found = pretraining_examples.Settings(**named)
     if values["max_ngram"].present and found.unit != "spans":
         raise ValueError(
@@ -112,7 +145,13 @@ def _mask_mix(words: list[str]) -> masking.Mix:
 
 def check_compat(found: pretraining_examples.Settings) -> None:
     """Raises ValueError if the original cannot make such examples."""
-    allowed = {"mask_mix": [masking.Mix()], "unit": ["tokens", "words"]}
+    allowed = {
+        "mask_mix": [masking.Mix()],
+        "unit": ["tokens", "words"],
+        "max_examples_per_row": [1],
+        "pairs": ["next_sentence"],
+        "masking_time": ["static"],
+    }
     for name, values in allowed.items():
         if getattr(found, name) not in values:
             flag = {"unit": "masking"}.get(name, name)

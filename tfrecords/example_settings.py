@@ -3,6 +3,14 @@
 import dataclasses
 
 from tfrecords import masking as masking_lib
+from tfrecords import packing
+
+# What a model learns of segments besides masked tokens: whether B follows A
+# or comes from elsewhere (Devlin et al. 2019); nothing, of single segments
+# (Liu et al. 2019); which of two neighbours came first (Lan et al. 2020).
+PAIRS = ("next_sentence", "none", "sentence_order")
+# Whether tokens are masked when records are written, or when they are read.
+MASKING_TIMES = ("static", "dynamic")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -14,6 +22,10 @@ class Settings:
         words with `do_whole_word_mask`, and tokens without.
       max_ngram: words in a span, at most.
       mask_mix: what stands at masked places.
+      max_examples_per_row: short examples that may share a row; with 1 each
+        has its own, as in the original.
+      pairs: one of `PAIRS`.
+      masking_time: one of `MASKING_TIMES`.
 
     Raises:
       ValueError: if a number is out of range, or two settings contradict.
@@ -29,6 +41,9 @@ class Settings:
     masking: str | None = None
     max_ngram: int = 10
     mask_mix: masking_lib.Mix = masking_lib.Mix()
+    max_examples_per_row: int = 1
+    pairs: str = "next_sentence"
+    masking_time: str = "static"
 
     def __post_init__(self):
         if not 5 <= self.max_seq_length < 1 << 16:
@@ -53,7 +68,27 @@ class Settings:
                     f"{name}={getattr(self, name)} should be from 0 to 1; it "
                     "is a probability."
                 )
+        if not 1 <= self.max_examples_per_row <= self.max_seq_length:
+            raise ValueError(
+                f"max_examples_per_row={self.max_examples_per_row} should be "
+                f"from 1 to max_seq_length={self.max_seq_length}; 3 to 8 leave "
+                "little padding."
+            )
         self._check_masking()
+        self._check_pairs()
+
+    def _check_pairs(self):
+        _check_choice("pairs", self.pairs, PAIRS)
+        _check_choice("masking_time", self.masking_time, MASKING_TIMES)
+        if self.is_packed and (
+            self.pairs == "none" or self.masking_time == "dynamic"
+        ):
+            raise ValueError(
+                f"max_examples_per_row={self.max_examples_per_row} does not "
+                f"go with pairs={self.pairs} and masking_time="
+                f"{self.masking_time}: rows are packed of pairs that are "
+                "masked when they are written. Set it to 1."
+            )
 
     def _check_masking(self):
         _check_choice("masking", self.unit, masking_lib.UNITS)
@@ -87,12 +122,36 @@ class Settings:
         )
 
     @property
+    def is_packed(self) -> bool:
+        """Whether examples share rows."""
+        return self.max_examples_per_row > 1
+
+    @property
+    def schema_name(self) -> str:
+        """What a record holds, a key of `schema.SCHEMAS`."""
+        if self.is_packed:
+            return "packed_pretraining"
+        if self.masking_time == "dynamic":
+            return f"unmasked_{'segments' if self.pairs == 'none' else 'pairs'}"
+        return "masked_lm" if self.pairs == "none" else "pretraining"
+
+    @property
     def sizes(self) -> dict[str, int]:
-        """Number for each dimension name of `schema.PRETRAINING`."""
-        return {
+        """Number for each dimension name of the schema."""
+        sizes = {
             "max_seq_length": self.max_seq_length,
             "max_predictions_per_seq": self.max_predictions_per_seq,
         }
+        if self.is_packed:
+            sizes |= {
+                "max_examples_per_row": self.max_examples_per_row,
+                "max_predictions_per_row": packing.max_predictions_per_row(
+                    **sizes,
+                    masked_lm_prob=self.masked_lm_prob,
+                    max_examples_per_row=self.max_examples_per_row,
+                ),
+            }
+        return sizes
 
 
 def _check_choice(name, value, choices):

@@ -15,6 +15,8 @@ import numpy as np
 from tfrecords import (
     example_settings,
     masking,
+    packed_rows,
+    packing,
     random_numbers,
     schema,
     sentence_pairs,
@@ -26,6 +28,18 @@ from tfrecords import (
 _BLOCK_PLACES = 1 << 18
 
 
+# What cuts a document, and how many special tokens an example has then.
+_CUTS = {
+    "next_sentence": (sentence_pairs.pair, 3),  # [CLS], [SEP] and [SEP].
+    "sentence_order": (sentence_pairs.pair_in_order, 3),
+    "none": (sentence_pairs.fill, 2),
+}
+# What the examples of label 1 are counted as, and what their share is called.
+_LABEL_COUNTS = {
+    "next_sentence": ("random_next_examples", "random_next_share"),
+    "sentence_order": ("swapped_examples", "swapped_share"),
+}
+
 # What says how to make them, under the name of what makes them.
 Settings = example_settings.Settings
 
@@ -33,8 +47,9 @@ Settings = example_settings.Settings
 def make_pairs(
     documents: token_store.Documents, settings: Settings, shard: int
 ) -> sentence_pairs.Pairs:
-    """Returns all pairs of a partition, shuffled."""
-    max_num_tokens = settings.max_seq_length - 3  # [CLS], [SEP] and [SEP].
+    """Returns all pairs, or single segments, of a partition, shuffled."""
+    cut, num_special = _CUTS[settings.pairs]
+    max_num_tokens = settings.max_seq_length - num_special
     stream = random_numbers.Stream(
         settings.random_seed, random_numbers.EXAMPLES
     )
@@ -44,7 +59,7 @@ def make_pairs(
     for repetition in range(settings.dupe_factor):
         rows = []
         for place, number in enumerate(documents.numbers.tolist()):
-            rows += sentence_pairs.pair(
+            rows += cut(
                 sentence_bounds,
                 document_bounds,
                 place,
@@ -52,7 +67,7 @@ def make_pairs(
                 settings.short_seq_prob,
                 stream.at(repetition, number),
             )
-        found.append(np.array(rows, np.int64))
+        found.append(np.array(rows, np.int64).reshape(-1, 6))
     pairs = np.concatenate(found)
     shuffle = random_numbers.Stream(
         settings.random_seed, random_numbers.SHUFFLE
@@ -90,6 +105,27 @@ def pack(
     }
 
 
+def pack_alone(
+    tokens: np.ndarray,
+    segments: sentence_pairs.Pairs,
+    vocabulary: masking.Vocabulary,
+    max_seq_length: int,
+) -> dict[str, np.ndarray]:
+    """Returns [CLS] A [SEP] of each segment as encoder inputs [N, S]."""
+    places = np.arange(max_seq_length)
+    end = 1 + segments.a_end - segments.a_begin  # [N], the place of the SEP.
+    source = places + (segments.a_begin - 1)[:, None]  # [N, S]
+    ids = tokens.take(source, mode="clip").astype(np.int32)
+    ids[:, 0] = vocabulary.cls_id
+    ids[np.arange(len(ids)), end] = vocabulary.sep_id
+    is_token = places <= end[:, None]
+    return {
+        "input_word_ids": np.where(is_token, ids, 0),
+        "input_mask": is_token.astype(np.int32),
+        "input_type_ids": np.zeros(ids.shape, np.int32),
+    }
+
+
 def make_examples(
     documents: token_store.Documents,
     vocabulary: masking.Vocabulary,
@@ -97,7 +133,7 @@ def make_examples(
     shard: int,
     statistics: dict[str, int],
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the examples of a partition in blocks.
+    """Yields the examples of a partition, or rows of several, in blocks.
 
     Args:
       documents: the partition.
@@ -107,76 +143,141 @@ def make_examples(
       statistics: counts are added to it.
 
     Yields:
-      The features of `schema.PRETRAINING`, each [N, ...].
+      The features of the schema that the settings name, each [N, ...].
     """
-    all_pairs = make_pairs(documents, settings, shard)
+    pairs = make_pairs(documents, settings, shard)
+    if not settings.is_packed:
+        yield from _make_blocks(
+            documents, pairs, vocabulary, settings, statistics
+        )
+        return
+    num_special = _CUTS[settings.pairs][1]
+    rows = packing.assign(
+        num_special
+        + (pairs.a_end - pairs.a_begin)
+        + (pairs.b_end - pairs.b_begin),
+        settings.max_seq_length,
+        settings.max_examples_per_row,
+    )
+    statistics["rows"] = len(rows.counts)
+    pairs = sentence_pairs.Pairs(*(column[rows.order] for column in pairs))
+    blocks = _make_blocks(documents, pairs, vocabulary, settings, statistics)
+    yield from packed_rows.pack(blocks, rows.counts, settings.sizes)
+
+
+def _make_blocks(documents, all_pairs, vocabulary, settings, statistics):
+    """Yields the examples of pairs in their order, some at a time."""
+    pack_rows = pack_alone if settings.pairs == "none" else pack
     block = max(1, _BLOCK_PLACES // settings.max_seq_length)
     for begin in range(0, len(all_pairs.seeds), block):
         pairs = sentence_pairs.Pairs(
             *(column[begin : begin + block] for column in all_pairs)
         )
-        features = pack(
+        features = pack_rows(
             documents.tokens, pairs, vocabulary, settings.max_seq_length
         )
-        masked = masking.mask(
-            features["input_word_ids"],
-            features["input_mask"].sum(axis=1),
-            pairs.seeds,
-            vocabulary,
-            settings.rules,
+        masked = None
+        if settings.masking_time == "static":
+            masked = masking.mask(
+                features["input_word_ids"],
+                features["input_mask"].sum(axis=1),
+                pairs.seeds,
+                vocabulary,
+                settings.rules,
+            )
+        yield merge(
+            features, masked, pairs, vocabulary, statistics, settings.pairs
         )
-        yield merge(features, masked, pairs, vocabulary, statistics)
 
 
 def merge(
     features: dict[str, np.ndarray],
-    masked: masking.Masked,
+    masked: masking.Masked | None,
     pairs: sentence_pairs.Pairs,
     vocabulary: masking.Vocabulary,
     statistics: dict[str, int],
+    kind: str = "next_sentence",
 ) -> dict[str, np.ndarray]:
-    """Returns the features of `schema.PRETRAINING`, each [N, ...].
+    """Returns the features of an example, each [N, ...].
 
     Args:
-      features: what `pack` made of the pairs.
-      masked: the same rows, with tokens hidden.
+      features: what `pack` or `pack_alone` made of the pairs.
+      masked: the same rows, with tokens hidden; None if they are to stay.
       pairs: what the rows were made of.
       vocabulary: of the tokens.
       statistics: counts are added to it.
+      kind: of pairs, one of `example_settings.PAIRS`.
     """
     num_tokens = features["input_mask"].sum(axis=1)
-    _count(statistics, pairs, num_tokens, masked, vocabulary)
-    return features | {
-        "input_word_ids": masked.input_word_ids,
-        "masked_lm_positions": masked.positions,
-        "masked_lm_ids": masked.ids,
-        "masked_lm_weights": masked.weights,
-        "next_sentence_labels": pairs.is_random_next.astype(np.int32),
+    _count(statistics, pairs, num_tokens, masked, vocabulary, kind)
+    if masked is not None:
+        features = features | {
+            "input_word_ids": masked.input_word_ids,
+            "masked_lm_positions": masked.positions,
+            "masked_lm_ids": masked.ids,
+            "masked_lm_weights": masked.weights,
+        }
+    if kind == "none":
+        return features
+    labels = pairs.is_random_next.astype(np.int32)
+    return features | {"next_sentence_labels": labels}
+
+
+def _count(statistics, pairs, num_tokens, masked, vocabulary, kind):
+    counts = {"examples": len(num_tokens)}
+    if kind in _LABEL_COUNTS:
+        counts[_LABEL_COUNTS[kind][0]] = pairs.is_random_next.sum()
+    counts |= {
+        "truncated_examples": (pairs.num_truncated > 0).sum(),
+        "truncated_tokens": pairs.num_truncated.sum(),
+        "example_tokens": num_tokens.sum(),
     }
-
-
-def _count(statistics, pairs, num_tokens, masked, vocabulary):
-    rows = np.arange(len(num_tokens))[:, None]
-    shown = masked.input_word_ids[rows, masked.positions]
-    is_used = masked.weights > 0
-    for name, count in (
-        ("examples", len(num_tokens)),
-        ("random_next_examples", pairs.is_random_next.sum()),
-        ("truncated_examples", (pairs.num_truncated > 0).sum()),
-        ("truncated_tokens", pairs.num_truncated.sum()),
-        ("example_tokens", num_tokens.sum()),
-        ("predictions", is_used.sum()),
-        ("mask_tokens", (is_used & (shown == vocabulary.mask_id)).sum()),
-        ("kept_tokens", (is_used & (shown == masked.ids)).sum()),
-    ):
+    if masked is not None:
+        rows = np.arange(len(num_tokens))[:, None]
+        shown = masked.input_word_ids[rows, masked.positions]
+        is_used = masked.weights > 0
+        counts |= {
+            "predictions": is_used.sum(),
+            "mask_tokens": (is_used & (shown == vocabulary.mask_id)).sum(),
+            "kept_tokens": (is_used & (shown == masked.ids)).sum(),
+        }
+    for name, count in counts.items():
         statistics[name] = statistics.get(name, 0) + int(count)
+
+
+def shares(statistics: dict[str, int]) -> dict[str, float]:
+    """Returns shares and means of the counts that `make_examples` adds up.
+
+    Raises:
+      ValueError: if there is no example.
+    """
+    if not statistics.get("examples"):
+        raise ValueError(
+            "No example was made of the documents. Pairs need documents of "
+            "two tokens or more: check --input_file, or make the set larger."
+        )
+    examples = statistics["examples"]
+    found = {
+        share: statistics[count] / examples
+        for count, share in _LABEL_COUNTS.values()
+        if count in statistics
+    }
+    tokens = statistics["example_tokens"]
+    found["mean_example_tokens"] = tokens / examples
+    if "predictions" in statistics:
+        predictions = statistics["predictions"]
+        found |= {
+            "masked_share": predictions / tokens,
+            "mask_token_share": statistics["mask_tokens"] / predictions,
+            "kept_token_share": statistics["kept_tokens"] / predictions,
+        }
+    return found
 
 
 def serialize(
     blocks: Iterator[dict[str, np.ndarray]], settings: Settings
 ) -> Iterator[bytes]:
-    """Yields each example of the blocks as a serialised tf.train.Example."""
+    """Yields each row of the blocks as a serialised tf.train.Example."""
+    features = schema.SCHEMAS[settings.schema_name]
     for block in blocks:
-        yield from serialization.serialize_rows(
-            block, schema.PRETRAINING, settings.sizes
-        )
+        yield from serialization.serialize_rows(block, features, settings.sizes)

@@ -201,17 +201,19 @@ def describe(
         for shard in range(num_shards)
     ]
     shards, statistics = journal.read(name, names)
-    examples, predictions = statistics["examples"], statistics["predictions"]
+    shares = examples_lib.shares(statistics)
+    examples = statistics["examples"]
+    rows = statistics.setdefault("rows", examples)
+    row_tokens = statistics["example_tokens"] / settings.max_seq_length
     statistics |= {
-        "random_next_share": statistics["random_next_examples"] / examples,
-        "mean_example_tokens": statistics["example_tokens"] / examples,
-        "masked_share": predictions / statistics["example_tokens"],
-        "mask_token_share": statistics["mask_tokens"] / predictions,
-        "kept_token_share": statistics["kept_tokens"] / predictions,
+        "padding_share": 1 - row_tokens / rows,
+        # With a row for each example.
+        "unpacked_padding_share": 1 - row_tokens / examples,
+        **shares,
         "corpus": read,
     }
     return records.Manifest(
-        schema_name="pretraining",
+        schema_name=settings.schema_name,
         sizes=settings.sizes,
         flags=journal.run,
         vocabulary={

@@ -48,7 +48,9 @@ PRETRAINING: Schema = ENCODER_INPUTS | {
     "masked_lm_weights": Feature(
         _PREDICTIONS, tf.float32, "1 masked, 0 padding."
     ),
-    "next_sentence_labels": Feature((), tf.int32, "0 next, 1 random."),
+    "next_sentence_labels": Feature(
+        (), tf.int32, "0 next, 1 random; or 0 in order, 1 swapped."
+    ),
 }
 # Rows that several examples share: what the encoder needs to know of them, ...
 PACKED_INPUTS: Schema = ENCODER_INPUTS | {
@@ -78,6 +80,19 @@ PACKED_PRETRAINING: Schema = PACKED_INPUTS | {
         _ROW_EXAMPLES, tf.float32, "1 an example, 0 none."
     ),
 }
+# Single segments: there is no pair to judge.
+MASKED_LM: Schema = {
+    name: feature
+    for name, feature in PRETRAINING.items()
+    if name != "next_sentence_labels"
+}
+# What a record holds of either if it is masked when it is read.
+UNMASKED_PAIRS: Schema = {
+    name: feature
+    for name, feature in PRETRAINING.items()
+    if not name.startswith("masked_lm")
+}
+UNMASKED_SEGMENTS: Schema = ENCODER_INPUTS
 CLASSIFICATION: Schema = ENCODER_INPUTS | {
     "label_ids": Feature((), tf.int32, "Index into the task's labels."),
 }
@@ -89,9 +104,18 @@ REGRESSION: Schema = ENCODER_INPUTS | {
 SCHEMAS: dict[str, Schema] = {
     "encoder_inputs": ENCODER_INPUTS,
     "pretraining": PRETRAINING,
+    "masked_lm": MASKED_LM,
+    "unmasked_pairs": UNMASKED_PAIRS,
+    "unmasked_segments": UNMASKED_SEGMENTS,
     "packed_pretraining": PACKED_PRETRAINING,
     "classification": CLASSIFICATION,
     "regression": REGRESSION,
+}
+
+# Of records that are masked when they are read: what a batch has then.
+MASKED_WHEN_READ: dict[str, Schema] = {
+    "unmasked_pairs": PRETRAINING,
+    "unmasked_segments": MASKED_LM,
 }
 
 # A batch carries one more feature, which no record holds: batches.py adds it.

@@ -1,10 +1,13 @@
-"""Documents -> (segment A, segment B, whether B is random) as token ranges.
+"""Documents -> segments, in pairs with a label or alone, as token ranges.
 
 A segment is a run of whole sentences of one document, cut to fit; so it is a
 range of the tokens of all documents, and no token is touched here.
+
+`pair` tells the next sentences from random ones, as BERT; `pair_in_order` the
+order of two, as ALBERT; `fill` makes single segments, as RoBERTa.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -22,7 +25,7 @@ _A_COINS, _B_COINS = 1 << 32, 1 << 33
 
 # One pair before it is cut to fit: a_begin, a_end, b_begin, b_end,
 # is_random_next, seed. A plain tuple becomes an array thirty times as quickly
-# as a NamedTuple.
+# as a NamedTuple. B of a single segment is empty.
 Row = tuple[int, int, int, int, int, int]
 
 
@@ -33,7 +36,7 @@ class Pairs(NamedTuple):
     a_end: np.ndarray
     b_begin: np.ndarray
     b_end: np.ndarray
-    is_random_next: np.ndarray  # 1 if B comes from elsewhere.
+    is_random_next: np.ndarray  # 1 if B comes from elsewhere, or before A.
     seeds: np.ndarray  # uint64, of all that is random in a pair after this.
     num_truncated: np.ndarray  # Tokens cut to fit.
 
@@ -62,9 +65,7 @@ def pair(
     """
     bounds = sentence_bounds
     uniform = _uniform(rng).__next__
-    target = max_num_tokens
-    if uniform() < short_seq_prob:
-        target = 2 + int(uniform() * (max_num_tokens - 1))  # 2 to the maximum.
+    target = _target(max_num_tokens, short_seq_prob, uniform)
     start, last = document_bounds[number], document_bounds[number + 1]
     rows = []
     while start < last:
@@ -95,6 +96,13 @@ def pair(
     return rows
 
 
+def _target(max_num_tokens, short_seq_prob, uniform) -> int:
+    """Returns the tokens that a document's examples should have."""
+    if uniform() < short_seq_prob:
+        return 2 + int(uniform() * (max_num_tokens - 1))  # 2 to the maximum.
+    return max_num_tokens
+
+
 def _uniform(rng: np.random.Generator) -> Iterator[float]:
     while True:
         yield from rng.random(_DRAWS).tolist()
@@ -118,6 +126,77 @@ def _random_segment(
     # At least one sentence, then as many as it takes, to the document's end.
     end = bisect_left(bounds, bounds[start] + wanted, start + 1, last)
     return bounds[start], bounds[end]
+
+
+def pair_in_order(
+    sentence_bounds: Sequence[int],
+    document_bounds: Sequence[int],
+    number: int,
+    max_num_tokens: int,
+    short_seq_prob: float,
+    rng: np.random.Generator,
+) -> list[Row]:
+    """Cuts one document into neighbouring segments, half of them swapped.
+
+    Lan et al. 2020 (ALBERT), section 3.1. A sentence that would be alone, as
+    the last of a document may be, is cut in two at a random token, so that
+    there is always an order to tell; of one token it makes no pair.
+
+    Arguments as those of `pair`. The label is 1 if the two are swapped.
+    """
+    bounds = sentence_bounds
+    uniform = _uniform(rng).__next__
+    target = _target(max_num_tokens, short_seq_prob, uniform)
+    start, last = document_bounds[number], document_bounds[number + 1]
+    rows = []
+    while start < last:
+        end = bisect_left(bounds, bounds[start] + target, start + 1, last)
+        a_begin, b_end = bounds[start], bounds[end]
+        if end - start > 1:
+            middle = bounds[start + 1 + int(uniform() * (end - start - 1))]
+        else:
+            middle = a_begin + 1 + int(uniform() * (b_end - a_begin - 1))
+        start = end
+        if middle == b_end:
+            continue
+        segments = (a_begin, middle, middle, b_end)
+        is_swapped = uniform() < 0.5
+        if is_swapped:
+            segments = (middle, b_end, a_begin, middle)
+        rows.append((*segments, int(is_swapped), int(uniform() * (1 << 53))))
+    return rows
+
+
+def fill(
+    sentence_bounds: Sequence[int],
+    document_bounds: Sequence[int],
+    number: int,
+    max_num_tokens: int,
+    short_seq_prob: float,
+    rng: np.random.Generator,
+) -> list[Row]:
+    """Cuts one document into single segments, filled to length.
+
+    Liu et al. 2019 (RoBERTa), section 4.2, DOC-SENTENCES: whole sentences as
+    long as they fit, and not across the end of the document. A sentence longer
+    than a segment is cut where it is full, and goes on in the next one.
+
+    Arguments as those of `pair`. B is empty and the label 0.
+    """
+    bounds = sentence_bounds
+    uniform = _uniform(rng).__next__
+    target = _target(max_num_tokens, short_seq_prob, uniform)
+    first, last = document_bounds[number], document_bounds[number + 1]
+    begin = bounds[first]
+    rows = []
+    while begin < bounds[last]:
+        # The last bound that is not too far.
+        full = begin + target
+        end = bounds[bisect_right(bounds, full, first, last + 1) - 1]
+        end = end if end > begin else full
+        rows.append((begin, end, end, end, 0, int(uniform() * (1 << 53))))
+        begin = end
+    return rows
 
 
 def truncate(rows: np.ndarray, max_num_tokens: int) -> Pairs:

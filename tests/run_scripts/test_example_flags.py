@@ -73,7 +73,15 @@ def test_two_ways_that_contradict_are_named():
         settings("--do_whole_word_mask", "--masking=spans")
 
 
-@pytest.mark.parametrize("word", ["--masking=spans", "--mask_mix=mask:1"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "--masking=spans",
+        "--mask_mix=mask:1",
+        "--pairs=none",
+        "--masking_time=dynamic",
+    ],
+)
 def test_what_the_original_cannot_make_is_named(word):
     example_flags.check_compat(settings("--do_whole_word_mask"))
     flag = word.partition("=")[0]

@@ -37,6 +37,20 @@ def test_rules_are_those_of_the_settings():
     )
 
 
+def test_packed_rows_have_sizes_and_a_schema_of_their_own():
+    settings = example_settings.Settings(max_examples_per_row=3)
+    assert settings.schema_name == "packed_pretraining"
+    assert settings.sizes == {
+        "max_seq_length": 128,
+        "max_predictions_per_seq": 20,
+        "max_examples_per_row": 3,
+        "max_predictions_per_row": 20,
+    }
+    settings = example_settings.Settings()
+    assert settings.schema_name == "pretraining"
+    assert list(settings.sizes) == ["max_seq_length", "max_predictions_per_seq"]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -64,7 +78,21 @@ def test_rules_are_those_of_the_settings():
             {"masking": "tokens", "do_whole_word_mask": True},
             "masking=tokens contradicts do_whole_word_mask",
         ),
+        ({"pairs": "both"}, "pairs=both should be one of next_sentence, none"),
+        ({"masking_time": "later"}, "masking_time=later should be one of"),
+        (
+            {"pairs": "none", "max_examples_per_row": 4},
+            "max_examples_per_row=4 does not go with pairs=none",
+        ),
+        (
+            {"masking_time": "dynamic", "max_examples_per_row": 4},
+            "does not go with pairs=next_sentence and masking_time=dynamic",
+        ),
         ({"max_ngram": 0}, "max_ngram=0 should be from 1 to"),
+        (
+            {"max_examples_per_row": 0},
+            "max_examples_per_row=0 should be from 1 to max_seq_length=128",
+        ),
     ],
 )
 def test_settings_out_of_range_are_named(changes, message):

@@ -73,6 +73,133 @@ def test_packing_puts_both_segments_in_place():
     ]
 
 
+def make(source, statistics=None, **changes):
+    """Returns the examples of changed settings, whatever features they have."""
+    settings = dataclasses.replace(SETTINGS, **changes)
+    blocks = list(
+        pretraining_examples.make_examples(
+            source,
+            VOCABULARY,
+            settings,
+            0,
+            {} if statistics is None else statistics,
+        )
+    )
+    found = {
+        name: np.concatenate([block[name] for block in blocks])
+        for name in blocks[0]
+    }
+    features = schema.SCHEMAS[settings.schema_name]
+    schema.check(found, features, settings.sizes)
+    serialized = pretraining_examples.serialize(iter(blocks), settings)
+    assert len(list(serialized)) == len(found["input_mask"])
+    return found
+
+
+def test_packing_of_single_segments():
+    segments = sentence_pairs.Pairs(
+        *(np.array(column) for column in ([0, 5], [4, 6], [4, 6], [4, 6])),
+        np.array([0, 0]),
+        np.array([0, 0], np.uint64),
+        np.array([0, 0]),
+    )
+    tokens = np.arange(20, 30).astype(np.uint16)
+    found = pretraining_examples.pack_alone(tokens, segments, VOCABULARY, 6)
+    assert found["input_word_ids"].tolist() == [
+        [CLS, 20, 21, 22, 23, SEP],
+        [CLS, 25, SEP, 0, 0, 0],
+    ]
+    assert found["input_mask"].tolist() == [[1] * 6, [1, 1, 1, 0, 0, 0]]
+    assert not found["input_type_ids"].any()
+
+
+def test_single_segments_hold_all_the_text_and_no_label():
+    source, statistics = random_documents(), {}
+    found = make(
+        source,
+        statistics,
+        pairs="none",
+        masking_time="dynamic",
+        dupe_factor=1,
+        short_seq_prob=0.0,
+    )
+    assert list(found) == list(schema.ENCODER_INPUTS)
+    num_tokens = found["input_mask"].sum(axis=1)
+    texts = [
+        row[1 : count - 1].tolist()
+        for row, count in zip(found["input_word_ids"], num_tokens, strict=True)
+    ]
+    begins = source.sentence_bounds[source.document_bounds]
+    whole = [
+        source.tokens[a:b].tolist()
+        for a, b in zip(begins, begins[1:], strict=False)
+    ]
+    for text in whole:  # Examples are shuffled; each is the next one somewhere.
+        while text:
+            text = next(text[len(t) :] for t in texts if text[: len(t)] == t)
+    assert sum(map(len, texts)) == sum(map(len, whole))
+    # Of 30 places for text, sentences of up to 14 leave few.
+    is_last = num_tokens < 32 - 14
+    assert is_last.sum() <= len(whole)
+    assert statistics == {
+        "examples": len(texts),
+        "truncated_examples": 0,
+        "truncated_tokens": 0,
+        "example_tokens": num_tokens.sum(),
+    }
+    shares = pretraining_examples.shares(statistics)
+    assert shares == {"mean_example_tokens": num_tokens.mean()}
+
+
+def test_single_segments_are_masked_as_pairs_are():
+    statistics = {}
+    found = make(random_documents(), statistics, pairs="none")
+    assert set(found) == set(schema.PRETRAINING) - {"next_sentence_labels"}
+    shares = pretraining_examples.shares(statistics)
+    assert set(shares) == {
+        "mean_example_tokens",
+        "masked_share",
+        "mask_token_share",
+        "kept_token_share",
+    }
+    assert abs(shares["masked_share"] - 0.15) < 0.02
+
+
+def test_labels_of_order_are_no_random_next_sentences():
+    statistics = {}
+    found = make(random_documents(), statistics, pairs="sentence_order")
+    assert set(found) == set(schema.PRETRAINING)
+    labels = found["next_sentence_labels"]
+    assert statistics["swapped_examples"] == labels.sum() > 0
+    assert "random_next_examples" not in statistics
+    shares = pretraining_examples.shares(statistics)
+    assert shares["swapped_share"] == labels.mean()
+    assert "random_next_share" not in shares
+
+
+def test_unmasked_examples_are_the_masked_ones_before():
+    statistics = {}
+    found = make(random_documents(), statistics, masking_time="dynamic")
+    masked = examples_of(random_documents())
+    assert set(found) == set(schema.UNMASKED_PAIRS)
+    for name in ("input_mask", "input_type_ids", "next_sentence_labels"):
+        np.testing.assert_array_equal(found[name], masked[name])
+    rows, slots = np.nonzero(masked["masked_lm_weights"])
+    positions = masked["masked_lm_positions"][rows, slots]
+    masked["input_word_ids"][rows, positions] = masked["masked_lm_ids"][
+        rows, slots
+    ]
+    np.testing.assert_array_equal(
+        found["input_word_ids"], masked["input_word_ids"]
+    )
+    assert "predictions" not in statistics
+
+
+def test_no_example_at_all_is_said():
+    with pytest.raises(ValueError, match="No example was made of"):
+        pretraining_examples.shares({"documents": 1})
+
+
 def test_examples_have_the_schema():
     found = examples_of(random_documents())
     schema.check(found, schema.PRETRAINING, SETTINGS.sizes)
@@ -122,6 +249,58 @@ def test_hidden_tokens_put_back_give_the_text():
         assert tokens[0] == CLS and tokens[-1] == SEP
         assert tuple(tokens[1:middle]) in windows
         assert tuple(tokens[middle + 1 : -1]) in windows
+
+
+def test_packed_rows_hold_the_very_same_examples():
+    alone = examples_of(random_documents())
+    settings = dataclasses.replace(SETTINGS, max_examples_per_row=4)
+    statistics = {}
+    blocks = list(
+        pretraining_examples.make_examples(
+            random_documents(), VOCABULARY, settings, 0, statistics
+        )
+    )
+    rows = {
+        name: np.concatenate([block[name] for block in blocks])
+        for name in schema.PACKED_PRETRAINING
+    }
+    schema.check(rows, schema.PACKED_PRETRAINING, settings.sizes)
+    assert statistics["examples"] == len(alone["input_mask"])
+    assert statistics["rows"] == len(rows["input_mask"])
+    assert statistics["rows"] < 0.8 * statistics["examples"]
+    expected = [
+        (ids[mask > 0].tobytes(), masked[weights > 0].tobytes(), int(label))
+        for ids, mask, masked, weights, label in zip(
+            *(
+                alone[name]
+                for name in (
+                    "input_word_ids",
+                    "input_mask",
+                    "masked_lm_ids",
+                    "masked_lm_weights",
+                    "next_sentence_labels",
+                )
+            ),
+            strict=True,
+        )
+    ]
+    found = []
+    for row in range(len(rows["input_mask"])):
+        numbers = rows["example_numbers"][row]
+        weights = rows["masked_lm_weights"][row] > 0
+        of_masked = numbers[rows["masked_lm_positions"][row]]
+        for own in range(1, numbers.max() + 1):
+            is_own = weights & (of_masked == own)
+            found.append(
+                (
+                    rows["input_word_ids"][row][numbers == own].tobytes(),
+                    rows["masked_lm_ids"][row][is_own].tobytes(),
+                    int(rows["next_sentence_labels"][row, own - 1]),
+                )
+            )
+    assert sorted(found) == sorted(expected)
+    serialized = pretraining_examples.serialize(iter(blocks), settings)
+    assert len(list(serialized)) == statistics["rows"]
 
 
 def test_each_repetition_differs():

@@ -98,6 +98,122 @@ def test_pairs_are_those_of_a_plain_reading(number):
     ] == expected
 
 
+def order_rows(documents, number, seed=0, short_seq_prob=0.0):
+    """Returns neighbouring segments of a document, [N, 6]."""
+    rows = sentence_pairs.pair_in_order(
+        documents.sentence_bounds.tolist(),
+        documents.document_bounds.tolist(),
+        number,
+        MAX_NUM_TOKENS,
+        short_seq_prob,
+        np.random.default_rng([seed, number]),
+    )
+    return np.array(rows, np.int64).reshape(-1, 6)
+
+
+def test_swapped_neighbours_put_back_are_the_document():
+    documents = random_documents()
+    bounds = documents.sentence_bounds
+    num_swapped = num_pairs = 0
+    for seed in range(40):
+        for number in range(len(documents.numbers)):
+            rows = order_rows(documents, number, seed, short_seq_prob=0.1)
+            is_swapped = rows[:, 4] == 1
+            rows[is_swapped, :4] = rows[is_swapped][:, [2, 3, 0, 1]]
+            first, last = documents.document_bounds[number : number + 2]
+            # B begins where A ends, and the next A where B ends.
+            np.testing.assert_array_equal(rows[:, 1], rows[:, 2])
+            np.testing.assert_array_equal(rows[1:, 0], rows[:-1, 3])
+            assert (rows[:, 0] < rows[:, 1]).all()
+            assert (rows[:, 2] < rows[:, 3]).all()
+            if len(rows):
+                assert rows[0, 0] == bounds[first]
+                # A last sentence of one token makes no pair.
+                assert bounds[last] - rows[-1, 3] in (0, 1)
+            num_swapped += is_swapped.sum()
+            num_pairs += len(rows)
+    assert abs(num_swapped / num_pairs - 0.5) < 5 * np.sqrt(0.25 / num_pairs)
+
+
+def test_neighbours_are_whole_sentences_where_there_are_two():
+    documents = random_documents()
+    bounds = set(documents.sentence_bounds.tolist())
+    num_inside = 0
+    for number in range(len(documents.numbers)):
+        for a, b, c, d, label, _ in order_rows(documents, number):
+            begin, middle, end = (c, d, b) if label else (a, b, d)
+            assert {begin, end} <= bounds
+            inside = [x for x in bounds if begin < x < end]
+            assert middle in inside or not inside
+            num_inside += bool(inside)
+    assert num_inside > 50
+
+
+def test_a_sentence_alone_is_cut_in_two_and_a_token_alone_left_out():
+    documents = make_documents([[6], [1], [2]])
+    found = {}
+    for number in range(3):
+        rows = [order_rows(documents, number, seed) for seed in range(200)]
+        found[number] = {
+            (min(a, c), max(a, c), max(b, d))
+            for a, b, c, d, _, _ in np.concatenate(rows)
+        }
+    assert found[0] == {(0, middle, 6) for middle in range(1, 6)}
+    assert found[1] == set()
+    assert found[2] == {(7, 8, 9)}
+
+
+def fill_rows(documents, number, short_seq_prob=0.0, seed=0):
+    """Returns single segments of a document, [N, 6]."""
+    rows = sentence_pairs.fill(
+        documents.sentence_bounds.tolist(),
+        documents.document_bounds.tolist(),
+        number,
+        MAX_NUM_TOKENS,
+        short_seq_prob,
+        np.random.default_rng([seed, number]),
+    )
+    return np.array(rows, np.int64)
+
+
+@pytest.mark.parametrize("longest", [15, 100])
+def test_segments_are_filled_with_whole_sentences(longest):
+    rng = np.random.default_rng(4)
+    documents = make_documents(
+        [rng.integers(1, longest, rng.integers(1, 20)) for _ in range(30)]
+    )
+    for number in range(30):
+        waiting, expected = sentences_of(documents, number), []
+        while waiting:
+            segment = []
+            while waiting and len(segment + waiting[0]) <= MAX_NUM_TOKENS:
+                segment += waiting.pop(0)
+            if not segment:  # A sentence that is too long.
+                segment = waiting[0][:MAX_NUM_TOKENS]
+                waiting[0] = waiting[0][MAX_NUM_TOKENS:]
+            expected.append(segment)
+        rows = fill_rows(documents, number)
+        tokens = documents.tokens
+        assert [tokens[a:b].tolist() for a, b, *_ in rows] == expected
+        assert not rows[:, 4].any()
+        pairs = sentence_pairs.truncate(rows, MAX_NUM_TOKENS)
+        assert not pairs.num_truncated.any()
+        np.testing.assert_array_equal(pairs.b_begin, pairs.b_end)
+        assert len(set(pairs.seeds.tolist())) == len(rows)
+
+
+def test_short_segments_are_there_on_request_alone():
+    documents = make_documents([[1] * 300])
+    for prob, share in ((0.0, 0.0), (0.3, 0.3)):
+        first = [
+            np.diff(fill_rows(documents, 0, prob, seed)[0, :2]).item()
+            for seed in range(1000)
+        ]
+        is_short = np.array(first) < MAX_NUM_TOKENS
+        assert abs(is_short.mean() - share) <= 5 * np.sqrt(share * 0.7 / 1000)
+        assert max(first) == MAX_NUM_TOKENS and min(first) >= 2
+
+
 def all_pairs(documents, repetitions=40, short_seq_prob=0.1):
     """Yields (document, its pairs)."""
     for repetition in range(repetitions):
