@@ -126,11 +126,18 @@ def main(argv: list[str]) -> None:
             "invalid_characters %d  digest %s",
             os.path.join(FLAGS.output_dir, name),
             len(manifest.shards),
-            manifest.num_examples,
+            statistics["examples"],
             statistics["documents"],
             statistics["tokens"],
             statistics["corpus"]["invalid_characters"],
             manifest.digest,
+        )
+        logging.info(
+            "%s  rows %d  padding %.1f %%, with a row for each example %.1f %%",
+            os.path.join(FLAGS.output_dir, name),
+            statistics["rows"],
+            100 * statistics["padding_share"],
+            100 * statistics["unpacked_padding_share"],
         )
 
 

@@ -45,7 +45,7 @@ class Manifest:
 
     @property
     def num_examples(self) -> int:
-        """Examples in all shards."""
+        """Records in all shards: examples, or rows that several share."""
         return sum(shard.num_examples for shard in self.shards)
 
     @property
