@@ -1,0 +1,187 @@
+"""Records -> a sample of their examples as arrays, masked tokens put back.
+
+Of any schema, ours or the original's. N examples, S places in one.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfrecords import records as records_lib
+from tfrecords import schema
+
+# Neighbours that are read together: few seeks, and yet from everywhere.
+_NEIGHBOURS = 64
+
+
+def features_of(found: records_lib.Records, index: int) -> dict:
+    """Returns all that one record holds: name to [values], bytes too.
+
+    Names of the original are turned into ours.
+
+    Raises:
+      ValueError: if it is damaged, or no tf.train.Example.
+    """
+    ours = {legacy: name for name, legacy in schema.LEGACY_NAMES.items()}
+    try:
+        proto = tf.train.Example.FromString(found.get([index])[0])
+    except Exception as error:  # protobuf's DecodeError has no public name.
+        if isinstance(error, ValueError):
+            raise
+        raise ValueError(
+            f"{found.describe(index)} is no tf.train.Example. Give records "
+            "that a make_*_records script or google-research/bert wrote."
+        ) from error
+    features = {}
+    for name, feature in proto.features.feature.items():
+        kind = feature.WhichOneof("kind")
+        values = getattr(feature, kind).value if kind else []
+        features[ours.get(name, name)] = np.array(list(values))
+    return features
+
+
+def schema_name(found: records_lib.Records) -> str:
+    """Returns the key in `schema.SCHEMAS` of what records hold.
+
+    Raises:
+      ValueError: if they are empty, or fit no schema.
+    """
+    if not len(found):
+        raise ValueError(f"The records in {found.paths} hold no example.")
+    if found.manifest:
+        if found.manifest.schema_name in schema.SCHEMAS:
+            return found.manifest.schema_name
+        raise ValueError(
+            f"{found.paths[0]!r}: the manifest says schema "
+            f"{found.manifest.schema_name!r}; known are "
+            f"{', '.join(schema.SCHEMAS)}. Use the version that made them."
+        )
+    there = features_of(found, 0)
+    fitting = [
+        name
+        for name, features in schema.SCHEMAS.items()
+        if set(features) <= set(there)
+    ]
+    if not fitting:
+        raise ValueError(
+            f"{found.describe(0)} has features {sorted(there)}, and not all of "
+            f"{sorted(schema.ENCODER_INPUTS)}. Are these records of BERT?"
+        )
+    return max(fitting, key=lambda name: len(schema.SCHEMAS[name]))
+
+
+def sizes_of(found: records_lib.Records, name: str) -> dict[str, int]:
+    """Returns the sizes of a schema's dimensions, by manifest or first record.
+
+    Raises:
+      ValueError: as `features_of`.
+    """
+    if found.manifest:
+        return dict(found.manifest.sizes)
+    there = features_of(found, 0)
+    return {
+        feature.shape[0]: len(there[feature_name])
+        for feature_name, feature in schema.SCHEMAS[name].items()
+        if len(feature.shape) == 1
+    }
+
+
+def spread(num_records: int, num_wanted: int | None) -> np.ndarray:
+    """Returns numbers of records from everywhere, in runs of neighbours.
+
+    Args:
+      num_records: that there are.
+      num_wanted: about as many are returned; None for all.
+
+    Returns:
+      [N] int64, ascending.
+    """
+    if num_wanted is None or num_wanted >= num_records:
+        return np.arange(num_records)
+    runs = max(1, num_wanted // _NEIGHBOURS)
+    length = min(_NEIGHBOURS, num_wanted)
+    begins = np.linspace(0, num_records - length, runs).astype(np.int64)
+    return np.unique(begins[:, None] + np.arange(length))
+
+
+def read(
+    found: records_lib.Records,
+    name: str,
+    sizes: schema.Sizes,
+    indices: Sequence[int],
+) -> dict[str, np.ndarray]:
+    """Returns the features of some examples, each [N, ...].
+
+    Raises:
+      ValueError: if one is damaged, or its features are not of these sizes.
+    """
+    serialized = found.get(indices)
+    try:
+        batch = schema.parse(
+            serialized, schema.SCHEMAS[name], sizes, found.legacy_names
+        )
+    except tf.errors.InvalidArgumentError as error:
+        raise ValueError(
+            f"Some of the records {indices[0]} to {indices[-1]} of "
+            f"{found.paths[0]!r} are not of the sizes {dict(sizes)}: "
+            f"{error.message.splitlines()[0]}. Make them again."
+        ) from error
+    return {name: tensor.numpy() for name, tensor in batch.items()}
+
+
+def unpack(
+    batch: dict[str, np.ndarray],
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Returns the examples of rows that several share, each in its own row.
+
+    Args:
+      batch: features of `schema.PACKED_PRETRAINING`, [R, ...]; those of other
+        schemas are returned as they are.
+
+    Returns:
+      The features of `schema.PRETRAINING`, [N, ...], and each example's row.
+    """
+    if "example_numbers" not in batch:
+        return batch, np.arange(len(batch["input_mask"]))
+    rows, numbers = np.nonzero(batch["next_sentence_weights"] > 0)  # [N] each
+    begins = batch["cls_positions"][rows, numbers, None]  # [N, 1]
+    owners = batch["example_numbers"][rows] - 1  # [N, S]
+    num_tokens = (owners == numbers[:, None]).sum(axis=1, keepdims=True)
+    places = np.arange(owners.shape[1])
+    is_token = places < num_tokens
+    source = np.where(is_token, begins + places, 0)
+    found = {
+        name: np.take_along_axis(batch[name][rows], source, 1) * is_token
+        for name in ("input_word_ids", "input_mask", "input_type_ids")
+    }
+    positions = batch["masked_lm_positions"][rows]  # [N, P]
+    is_own = batch["masked_lm_weights"][rows] > 0
+    is_own &= np.take_along_axis(owners, positions, 1) == numbers[:, None]
+    order = np.argsort(~is_own, axis=1, kind="stable")  # Its own slots first.
+    for name, values in (
+        ("masked_lm_positions", positions - begins),
+        ("masked_lm_ids", batch["masked_lm_ids"][rows]),
+        ("masked_lm_weights", batch["masked_lm_weights"][rows]),
+    ):
+        found[name] = np.take_along_axis(values * is_own, order, 1)
+    labels = batch["next_sentence_labels"][rows, numbers]
+    return found | {"next_sentence_labels": labels}, rows
+
+
+def unmask(batch: dict[str, np.ndarray]) -> np.ndarray:
+    """Returns `input_word_ids` as they were before masking, [N, S]."""
+    ids = np.array(batch["input_word_ids"])
+    if "masked_lm_positions" in batch:
+        is_used = is_masked(batch)
+        rows = np.nonzero(is_used)[0]
+        places = batch["masked_lm_positions"][is_used]
+        ids[rows, places] = batch["masked_lm_ids"][is_used]
+    return ids
+
+
+def is_masked(batch: dict[str, np.ndarray]) -> np.ndarray:
+    """Returns which slots are in use and name a place of the row, [N, P]."""
+    positions = batch["masked_lm_positions"]
+    is_inside = (positions >= 0) & (positions < batch["input_mask"].shape[1])
+    return (batch["masked_lm_weights"] > 0) & is_inside
