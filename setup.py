@@ -52,6 +52,8 @@ SCRIPTS = [
     "make_pretraining_records",
     "make_glue_records",
     "compare_records",
+    "doctor",
+    "show_records",
     "run_pretraining",
     "run_glue",
     "replay",

@@ -37,7 +37,9 @@ def features_of(found: records_lib.Records, index: int) -> dict:
     for name, feature in proto.features.feature.items():
         kind = feature.WhichOneof("kind")
         values = getattr(feature, kind).value if kind else []
-        features[ours.get(name, name)] = np.array(list(values))
+        # NumPy's own bytes lose zeros at their end.
+        dtype = object if kind == "bytes_list" else None
+        features[ours.get(name, name)] = np.array(list(values), dtype)
     return features
 
 

@@ -119,11 +119,15 @@ def segments(
       paint: text and its piece -> the text in colour.
     """
     lines: dict[int, str] = {}
+    before = SPECIAL
     for piece in found:
         line = lines.get(piece.segment, "")
-        if line and not piece.original.startswith("##"):
+        # After [CLS] it goes on with a word that was cut.
+        is_joined = piece.original.startswith("##") and before != SPECIAL
+        if line and not is_joined:
             line += " "
         lines[piece.segment] = line + paint(plain(piece), piece)
+        before = piece.kind
     return [
         f"{_SEGMENTS[segment % len(_SEGMENTS)]} {line}"
         for segment, line in sorted(lines.items())

@@ -34,6 +34,13 @@ def test_pieces_are_joined_and_their_marks_stay():
     assert lines({}) == ["A [CLS] the look##ed [SEP]", "B sea [UNK] gull [SEP]"]
 
 
+def test_a_word_that_was_cut_does_not_join_what_is_no_word():
+    cut = example({})
+    cut["input_word_ids"][1] = 7
+    found = record_text.segments(record_text.pieces(cut, ENTRIES))
+    assert found[0] == "A [CLS] ##ed look##ed [SEP]"
+
+
 def test_masked_places_say_what_stood_there_and_what_is_shown():
     assert lines({1: 4, 3: 4, 5: 9, 7: 9}) == [
         "A [CLS] {the -> [MASK]} look{##ed -> [MASK]} [SEP]",

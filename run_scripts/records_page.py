@@ -1,0 +1,79 @@
+"""Examples of a sample of records -> one PNG with three histograms."""
+
+import matplotlib
+
+matplotlib.use("Agg")  # Before pyplot looks for a screen.
+
+import numpy as np  # noqa: E402
+from matplotlib import pyplot  # noqa: E402
+
+from tfrecords import record_samples, whole_files  # noqa: E402
+
+_BLUE, _GREY = "#1f6fb4", "#777777"
+_MOST_BINS = 60
+_LEAST_RANGE = 10
+
+
+def _histogram(axes, values, title: str, label: str, more: str = "") -> None:
+    """Draws whole numbers, a bin each or each few, and their mean."""
+    highest = int(values.max(initial=_LEAST_RANGE))
+    width = max(1, -(-highest // _MOST_BINS))
+    # From one below: a bar stands over its number.
+    edges = np.arange(0, highest + 2 * width, width) - 0.5
+    axes.hist(values, bins=edges, color=_BLUE)
+    mean = values.mean() if len(values) else 0.0
+    axes.axvline(
+        mean, color=_GREY, linestyle="--", label=f"mean {mean:.2f}{more}"
+    )
+    axes.set_title(title)
+    axes.set_xlabel(label)
+    axes.set_ylabel("examples")
+    axes.legend(frameon=False, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _nothing(axes, title: str, why: str) -> None:
+    axes.axis("off")
+    axes.set_title(title)
+    axes.text(0.5, 0.5, why, ha="center", va="center", color=_GREY)
+
+
+def draw(
+    batch: dict[str, np.ndarray], unk_id: int | None, title: str, path: str
+) -> None:
+    """Draws lengths, masked tokens and [UNK] of some examples to a PNG.
+
+    Args:
+      batch: features of the examples, each [N, ...].
+      unk_id: id of [UNK]; None if no vocabulary is known.
+      title: of the page.
+      path: of the PNG.
+    """
+    figure, panels = pyplot.subplots(1, 3, figsize=(13, 4))
+    is_token = batch["input_mask"] > 0
+    tokens = is_token.sum(axis=1)
+    _histogram(panels[0], tokens, "Length", "tokens, special ones too")
+    if "masked_lm_weights" in batch:
+        masked = (batch["masked_lm_weights"] > 0).sum(axis=1)
+        _histogram(panels[1], masked, "Masked", "masked tokens")
+    else:
+        _nothing(panels[1], "Masked", "no masks in this schema")
+    if unk_id is None:
+        _nothing(panels[2], "[UNK]", "needs --vocab_file")
+    else:
+        is_unknown = (record_samples.unmask(batch) == unk_id) & is_token
+        share = 100 * is_unknown.sum() / max(is_token.sum(), 1)
+        _histogram(
+            panels[2],
+            is_unknown.sum(axis=1),
+            "[UNK]",
+            "[UNK], before masking",
+            f", {share:.2f} % of the tokens",
+        )
+        # Few have any, and these are the ones to see.
+        panels[2].set_yscale("symlog", linthresh=1)
+    figure.suptitle(title, fontsize=12)
+    figure.tight_layout()
+    with whole_files.whole_file(path, "wb") as file:
+        figure.savefig(file, format="png", dpi=110)
+    pyplot.close(figure)

@@ -1,0 +1,91 @@
+"""checkpoint_checks.py: weights, vocabulary and case that do not fit."""
+
+import dataclasses
+import hashlib
+
+import numpy as np
+import pytest
+
+from bert_tf.conversion import checkpoint
+from run_scripts import checkpoint_checks
+
+
+@pytest.fixture
+def given(tiny_config):
+    shapes = checkpoint.shapes(tiny_config, "pretraining")
+    return checkpoint.Checkpoint(
+        source="test",
+        config=tiny_config,
+        task="pretraining",
+        tensors={n: np.zeros(shape, np.float32) for n, shape in shapes.items()},
+        vocabulary=b"[PAD]\n[UNK]\n",
+        do_lower_case=True,
+    )
+
+
+def check(given, config=None, task="pretraining", **vocabulary):
+    return [
+        (fault.severity, fault.check, fault.text)
+        for fault in checkpoint_checks.check(
+            given, config or given.config, task, vocabulary
+        )
+    ]
+
+
+def test_a_checkpoint_that_fits_is_a_note(given):
+    ((severity, name, text),) = check(given)
+    assert (severity, name) == ("note", "checkpoint")
+    total = len(given.shapes())
+    assert text == f"{total} of the model's {total} weights are in it."
+
+
+def test_heads_that_are_missing_are_a_note(given):
+    ((severity, _, text),) = check(given, task="classification")
+    assert severity == "note"
+    assert "drawn anew: classification/dense/kernel, class" in text
+    assert "not used: masked_lm/bias, masked_lm/transform/kernel, " in text
+    assert text.endswith("and 4 more.")
+
+
+def test_parts_of_the_encoder_that_are_missing_are_a_warning(given):
+    del given.tensors["encoder/layer_1/intermediate/kernel"]
+    ((severity, _, text),) = check(given)
+    assert severity == "warning"
+    assert "drawn anew: encoder/layer_1/intermediate/kernel. Is it" in text
+
+
+def test_nothing_that_matches_is_an_error(given):
+    given.tensors.clear()
+    ((severity, _, text),) = check(given)
+    assert severity == "error"
+    assert text.startswith("0 of the model's")
+    assert text.endswith("Give a checkpoint of BERT.")
+
+
+def test_other_shapes_are_an_error(given):
+    other = dataclasses.replace(
+        given.config, hidden_size=32, intermediate_size=64
+    )
+    ((severity, _, text),) = check(given, other)
+    assert severity == "error"
+    assert "of other shapes: encoder/embeddings/word_embeddings: (" in text
+    assert text.endswith(
+        "Use the bert_config.json that belongs to the checkpoint."
+    )
+
+
+def test_another_vocabulary_is_an_error(given):
+    sha256 = hashlib.sha256(given.vocabulary).hexdigest()
+    assert len(check(given, sha256=sha256)) == 1
+    _, (severity, name, text) = check(given, sha256="ab" * 32)
+    assert (severity, name) == ("error", "checkpoint")
+    assert "another vocabulary than the records" in text
+
+
+def test_another_case_is_an_error_unless_it_was_guessed(given):
+    assert len(check(given, do_lower_case=True)) == 1
+    _, (severity, name, text) = check(given, do_lower_case=False)
+    assert (severity, name) == ("error", "case")
+    assert text.endswith("with --do_lower_case=true.")
+    guessed = dataclasses.replace(given, is_case_inferred=True)
+    assert check(guessed, do_lower_case=False)[1][0] == "warning"

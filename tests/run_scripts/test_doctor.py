@@ -1,0 +1,309 @@
+"""doctor: each fault, planted alone, is caught; sound runs have none."""
+
+import dataclasses
+import os
+
+import numpy as np
+import planted_records as planted
+import pytest
+from absl import flags
+
+from bert_tf import config, model_folders
+from bert_tf.conversion import checkpoint
+from run_scripts import doctor, make_glue_records
+from tfrecords import records, whole_files
+
+
+def model(**changes):
+    return config.BertConfig(
+        **{
+            "vocab_size": len(planted.UNCASED),
+            "hidden_size": 16,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "intermediate_size": 32,
+            "max_position_embeddings": 64,
+        }
+        | changes,
+    )
+
+
+@pytest.fixture
+def examine(capsys, monkeypatch):
+    """Flags -> exit status, and what was printed, line by line."""
+    monkeypatch.setattr(doctor, "_RATE_SECONDS", 0.01)
+
+    def run(*words):
+        status = 0
+        try:
+            doctor.main(["doctor", *map(str, words)])
+        except SystemExit as stop:
+            status = stop.code
+        return status, capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def flags_of(folder, vocab_file, sizes=None):
+    """Writes a bert_config.json; returns the flags of a run with it."""
+    path = os.path.join(os.path.dirname(vocab_file), "bert_config.json")
+    (sizes or model()).to_json_file(path)
+    return [
+        f"--records={folder}",
+        f"--vocab_file={vocab_file}",
+        f"--bert_config_file={path}",
+        "--num_train_steps=1000",
+    ]
+
+
+def plant(tmp_path, batch=None, sizes=None, **changes):
+    """Writes records, vocabulary and config; returns the flags."""
+    batch = planted.make_batch() if batch is None else batch
+    found = planted.write(tmp_path / "train", batch, **changes)
+    return flags_of(*found, sizes)
+
+
+def the_error(answer, check):
+    """The only error of a refused run."""
+    status, lines = answer
+    assert status == 1
+    errors = [line for line in lines if line.startswith("error: ")]
+    assert len(errors) == 1, lines
+    assert errors[0].startswith(f"error: {check}: "), errors
+    assert lines[-1].startswith("1 error, ")
+    return errors[0]
+
+
+def test_a_sound_run_is_let_through_with_an_estimate(tmp_path, examine):
+    status, lines = examine(*plant(tmp_path))
+    assert status == 0
+    text = "\n".join(lines)
+    assert "error" not in text.replace("0 errors, 0 warnings", "")
+    assert "800 records, shards: 2; 800 examples looked at" in lines
+    assert lines[-1] == "0 errors, 0 warnings"
+    one, two, three = (n for n in lines if n.startswith("estimate: "))
+    assert "million weights; memory 0." in one and "GB free" in one
+    assert "a step of 32 rows of 32 tokens in float32" in two
+    assert "25 steps an epoch" in two
+    assert "--num_train_steps=1000 is 40.00 epochs" in three
+    assert "not checked, as no --init_checkpoint is given: weights" in lines
+
+
+def test_what_is_not_given_is_not_checked_and_said(tmp_path, examine):
+    records_flag, *_ = plant(tmp_path)
+    status, lines = examine(records_flag)
+    assert status == 0
+    assert sum(line.startswith("not checked, as no --") for line in lines) == 3
+
+
+def test_ids_over_the_vocabulary(tmp_path, examine):
+    batch = planted.make_batch()
+    batch["masked_lm_ids"][7, 0] = 155
+    text = the_error(examine(*plant(tmp_path, batch)), "ids")
+    assert "id 155 in masked_lm_ids" in text
+
+
+def test_ids_over_the_model(tmp_path, examine):
+    status, lines = examine(*plant(tmp_path, sizes=model(vocab_size=150)))
+    assert status == 1
+    assert any(line.startswith("error: ids: ") for line in lines)
+    assert any("the model has vocab_size=150" in line for line in lines)
+
+
+def test_cased_text_with_an_uncased_vocabulary(tmp_path, examine):
+    batch = planted.make_batch(unk_share=0.1)
+    status, lines = examine(*plant(tmp_path, batch, do_lower_case=False))
+    assert status == 1
+    checks = [line.split(": ")[1] for line in lines if line[:5] == "error"]
+    assert sorted(checks) == ["[UNK]", "case"]
+
+
+def test_lower_cased_text_with_a_cased_vocabulary(tmp_path, examine):
+    found = planted.write(
+        tmp_path / "train", planted.make_batch(), planted.CASED
+    )
+    text = the_error(
+        examine(*flags_of(*found, model(vocab_size=len(planted.CASED)))), "case"
+    )
+    assert "--do_lower_case=false" in text
+
+
+@pytest.mark.parametrize(
+    "flag", ["--max_seq_length=64", "--max_predictions_per_seq=20"]
+)
+def test_lengths_of_records_and_flags(tmp_path, examine, flag):
+    text = the_error(examine(*plant(tmp_path), flag), "lengths")
+    assert flag in text
+
+
+def test_lengths_of_records_and_position_table(tmp_path, examine):
+    sizes = model(max_position_embeddings=16)
+    text = the_error(examine(*plant(tmp_path, sizes=sizes)), "lengths")
+    assert "max_position_embeddings=16" in text
+
+
+def test_unknown_words(tmp_path, examine):
+    batch = planted.make_batch(unk_share=0.03)
+    the_error(examine(*plant(tmp_path, batch)), "[UNK]")
+
+
+def test_duplicates(tmp_path, examine):
+    batch = planted.make_batch(copies=8)
+    the_error(examine(*plant(tmp_path, batch)), "duplicates")
+
+
+def test_pairs_that_are_all_random(tmp_path, examine):
+    batch = planted.make_batch(random_next_share=1.0)
+    the_error(examine(*plant(tmp_path, batch)), "pairs")
+
+
+def test_too_few_masks(tmp_path, examine):
+    batch = planted.make_batch(masked_lm_prob=0.05)
+    the_error(examine(*plant(tmp_path, batch)), "masks")
+
+
+def test_another_mix_of_masks(tmp_path, examine):
+    batch = planted.make_batch(mask_share=1.0)
+    the_error(examine(*plant(tmp_path, batch)), "masks")
+
+
+def test_a_cut_shard(tmp_path, examine):
+    words = plant(tmp_path)
+    path = tmp_path / "train" / records.shard_name("train", 1, 2)
+    os.truncate(path, path.stat().st_size // 2)
+    text = the_error(examine(*words), "shards")
+    assert "Truncated record" in text and str(path) in text
+
+
+def test_a_shard_that_is_another(tmp_path, examine):
+    words = plant(tmp_path)
+    manifest = records.Manifest.read(str(tmp_path / "train"))
+    manifest.shards[1] = dataclasses.replace(
+        manifest.shards[1], sha256="0" * 64
+    )
+    manifest.write(str(tmp_path / "train"))
+    text = the_error(examine(*words), "shards")
+    assert "is not the shard that the manifest lists" in text
+
+
+@pytest.fixture
+def save(tmp_path):
+    """Sizes -> the flag of a checkpoint with weights of these, all zero."""
+
+    def write(sizes, vocabulary=None):
+        folder = tmp_path / "model"
+        folder.mkdir()
+        shapes = checkpoint.shapes(sizes, "pretraining")
+        model_folders.write_tensors(
+            {n: np.zeros(shape, np.float32) for n, shape in shapes.items()},
+            str(folder / model_folders.WEIGHTS),
+        )
+        sizes.to_json_file(folder / model_folders.CONFIG)
+        description = {"task": "pretraining", "do_lower_case": True}
+        path = str(folder / model_folders.DESCRIPTION)
+        whole_files.write_json(path, description)
+        if vocabulary:
+            (folder / model_folders.VOCABULARY).write_bytes(vocabulary)
+        return f"--init_checkpoint={folder}"
+
+    return write
+
+
+def test_a_checkpoint_that_fits(tmp_path, examine, save):
+    words = plant(tmp_path)
+    vocabulary = (tmp_path / "vocab.txt").read_bytes()
+    number = len(checkpoint.shapes(model(), "pretraining"))
+    flag = save(model(), vocabulary)
+    status, lines = examine(*words, flag)
+    assert status == 0
+    text = f"note: checkpoint: {number} of the model's {number} weights are"
+    assert any(line.startswith(text) for line in lines)
+    # Its own config and vocabulary are the default.
+    status, lines = examine(words[0], flag)
+    assert status == 0
+    assert not any(line.startswith("not checked") for line in lines)
+
+
+def test_a_checkpoint_of_another_size(tmp_path, examine, save):
+    flag = save(model(hidden_size=32))
+    text = the_error(examine(*plant(tmp_path), flag), "checkpoint")
+    assert "of other shapes: encoder/embeddings/word_embeddings" in text
+
+
+def test_a_checkpoint_of_another_vocabulary(tmp_path, examine, save):
+    other = "".join(f"{word}\n" for word in reversed(planted.UNCASED))
+    flag = save(model(), other.encode())
+    text = the_error(examine(*plant(tmp_path), flag), "checkpoint")
+    assert "another vocabulary" in text
+
+
+def test_what_is_no_checkpoint(tmp_path, examine):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights.bin").write_bytes(b"?")
+    flag = f"--init_checkpoint={tmp_path / 'model'}"
+    text = the_error(examine(*plant(tmp_path), flag), "checkpoint")
+    assert "holds no model" in text
+
+
+def test_more_than_the_memory_is_a_warning(tmp_path, examine):
+    status, lines = examine(*plant(tmp_path), "--train_batch_size=100000000")
+    assert status == 0
+    assert any(line.startswith("warning: memory: ") for line in lines)
+    assert lines[-1] == "0 errors, 1 warning"
+
+
+def test_all_faults_are_printed_not_the_first_alone(tmp_path, examine):
+    batch = planted.make_batch(
+        unk_share=0.05, random_next_share=0.0, masked_lm_prob=0.05
+    )
+    batch["input_word_ids"][0, 1] = 999
+    words = plant(tmp_path, batch, sizes=model(max_position_embeddings=16))
+    status, lines = examine(*words, f"--init_checkpoint={tmp_path}/none")
+    assert status == 1
+    checks = {line.split(": ")[1] for line in lines if line[:5] == "error"}
+    assert checks >= {"ids", "[UNK]", "pairs", "masks", "lengths", "checkpoint"}
+    first = [line.split(":")[0] for line in lines[1:4]]
+    assert first == ["error"] * 3
+
+
+def test_of_many_records_a_sample_unless_all_are_asked_for(
+    tmp_path, examine, monkeypatch
+):
+    monkeypatch.setattr(doctor.run_checks, "EXAMPLES", 128)
+    monkeypatch.setattr(doctor, "_DIGEST_BYTES", 1)
+    words = plant(tmp_path)
+    _, lines = examine(*words)
+    assert "800 records, shards: 2; 128 examples looked at" in lines
+    assert any("sha256 of 1 of 2 shards" in line for line in lines)
+    _, lines = examine(*words, "--all")
+    assert "800 records, shards: 2; 800 examples looked at" in lines
+    assert not any("sha256" in line for line in lines)
+
+
+def test_records_of_glue(tmp_path, examine, tiny_vocab_file, tiny_config):
+    (tmp_path / "cola").mkdir()
+    rows = [f"x\t{n % 2}\t\tThe cat {n} sat .\n" for n in range(60)]
+    (tmp_path / "cola" / "train.tsv").write_text("".join(rows))
+    make_glue_records.main(
+        [
+            "make_glue_records",
+            "--task_name=CoLA",
+            f"--data_dir={tmp_path / 'cola'}",
+            f"--vocab_file={tiny_vocab_file}",
+            f"--output_dir={tmp_path / 'records'}",
+            "--max_seq_length=16",
+        ]
+    )
+    tiny_config.to_json_file(tmp_path / "bert_config.json")
+    status, lines = examine(
+        f"--records={tmp_path / 'records' / 'train'}",
+        f"--vocab_file={tiny_vocab_file}",
+        f"--bert_config_file={tmp_path / 'bert_config.json'}",
+    )
+    assert status == 0, lines
+    assert lines[-1].startswith("0 errors")
+
+
+def test_records_are_required():
+    with pytest.raises(flags.Error, match="records"):
+        doctor.main(["doctor"])

@@ -1,0 +1,196 @@
+"""run_checks.py: what runners and `doctor` ask of records, model and flags."""
+
+import dataclasses
+
+import numpy as np
+import planted_records as planted
+import pytest
+from absl import flags
+
+from bert_tf import checkpoints, config, estimates
+from run_scripts import run_checks, training_flags
+from tfrecords import packed_rows, records, vocab
+
+SIZES = config.BertConfig(
+    vocab_size=len(planted.UNCASED),
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=64,
+)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """Records without a fault, and their vocabulary."""
+    folder, vocab_file = planted.write(
+        tmp_path_factory.mktemp("sound") / "train", planted.make_batch(200)
+    )
+    return records.Records.open(folder), vocab_file
+
+
+def values_of(*words):
+    values = flags.FlagValues()
+    run_checks.define_quick(values)
+    training_flags.define_training(
+        values, learning_rate=1e-4, train_batch_size=8
+    )
+    values(["test", *words])
+    return values
+
+
+def sizes_of(found, sizes=SIZES, vocab_file=None, **wanted):
+    return [
+        (fault.check, fault.text)
+        for fault in run_checks.check_sizes(found, sizes, vocab_file, wanted)
+    ]
+
+
+def test_sizes_that_fit(sound):
+    found, vocab_file = sound
+    assert sizes_of(found, SIZES, vocab_file, max_seq_length=32) == []
+    assert sizes_of(found, None, None) == []
+
+
+def test_lengths_of_flags_records_and_position_table(sound):
+    found, vocab_file = sound
+    ((name, text),) = sizes_of(found, max_seq_length=64)
+    assert name == "lengths"
+    assert text.startswith("--max_seq_length=64, but the records were made")
+    ((_, text),) = sizes_of(found, max_predictions_per_seq=20)
+    assert text.startswith("--max_predictions_per_seq=20")
+    short = dataclasses.replace(SIZES, max_position_embeddings=16)
+    ((name, text),) = sizes_of(found, short)
+    assert name == "lengths"
+    assert "32 tokens" in text and "max_position_embeddings=16" in text
+
+
+def test_records_that_are_not_what_their_manifest_says(tmp_path):
+    planted.write(tmp_path / "train", planted.make_batch(20))
+    manifest = records.Manifest.read(str(tmp_path / "train"))
+    dataclasses.replace(
+        manifest, sizes=planted.SIZES | {"max_seq_length": 48}
+    ).write(str(tmp_path / "train"))
+    found = records.Records.open(str(tmp_path / "train"))
+    ((name, text),) = sizes_of(found)
+    assert name == "lengths"
+    assert "has 32 values" in text and "max_seq_length=48" in text
+    faults, tally = run_checks.check_examples(found, SIZES, None, None)
+    assert tally is None
+    assert "not of the sizes" in faults[0].text
+
+
+def test_another_vocabulary(sound, tmp_path):
+    found, _ = sound
+    other = str(tmp_path / "vocab.txt")
+    vocab.write([*planted.UNCASED[:-1], "other"], other)
+    ((name, text),) = sizes_of(found, SIZES, other)
+    assert name == "vocabulary" and "of sha256" in text
+    ((name, text),) = sizes_of(found, SIZES, str(tmp_path / "none"))
+    assert name == "vocabulary" and "none" in text
+    small = dataclasses.replace(SIZES, vocab_size=100)
+    ((name, text),) = sizes_of(found, small)
+    assert "made with 155 entries; the model has vocab_size=100" in text
+
+
+def test_segments_that_the_model_has_no_type_for(sound):
+    found, _ = sound
+    one = dataclasses.replace(SIZES, type_vocab_size=1)
+    faults, _ = run_checks.check_examples(found, one, None, None)
+    (fault,) = faults
+    assert "input_type_ids go up to 1; the model has type_voc" in fault.text
+
+
+def test_a_vocabulary_that_cannot_be_read_is_a_finding(sound, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n")
+    faults, tally = run_checks.check_examples(sound[0], SIZES, str(path), None)
+    assert [fault.check for fault in faults] == ["vocabulary"]
+    assert tally.num_examples == 200
+
+
+def test_memory_that_is_not_there(sound, monkeypatch):
+    step = run_checks.step_of(values_of(), SIZES, sound[0])
+    assert (step.batch_size, step.max_predictions_per_seq) == (8, 5)
+    free = {"bytes": 0}
+    monkeypatch.setattr(
+        estimates, "available_bytes", lambda: ("this host", free["bytes"])
+    )
+    assert run_checks.check_memory(step) == []  # Not known.
+    free["bytes"] = 10**8
+    (fault,) = run_checks.check_memory(step)
+    assert fault.severity == "warning"
+    assert "this host has 0.1 GB free. Raise --gradient_acc" in fault.text
+    free["bytes"] = 10**10
+    assert run_checks.check_memory(step) == []
+
+
+def test_packed_rows_have_slots_of_rows(tmp_path):
+    sizes = {
+        "max_seq_length": 64,
+        "max_predictions_per_seq": 5,
+        "max_predictions_per_row": 10,
+        "max_examples_per_row": 2,
+    }
+    rows = packed_rows.join(planted.make_batch(8), np.full(4, 2), sizes)
+    folder, _ = planted.write(
+        tmp_path / "train",
+        rows,
+        sizes=sizes,
+        schema_name="packed_pretraining",
+    )
+    found = records.Records.open(folder)
+    step = run_checks.step_of(values_of(), SIZES, found)
+    assert (step.task, step.max_predictions_per_seq) == ("pretraining", 10)
+
+
+def refuse(words, folder_and_vocabulary, output_dir):
+    folder, vocab_file = folder_and_vocabulary
+    run_checks.refuse_bad(
+        values_of(f"--output_dir={output_dir}", *words),
+        [records.Records.open(folder)],
+        SIZES,
+        vocab_file,
+    )
+
+
+def test_a_runner_refuses_with_all_faults_and_their_fixes(
+    tmp_path, monkeypatch
+):
+    batch = planted.make_batch(unk_share=0.05, random_next_share=0.0)
+    bad = planted.write(tmp_path / "train", batch)
+    with pytest.raises(ValueError) as caught:
+        refuse([], bad, tmp_path)
+    lines = str(caught.value).splitlines()
+    assert [line.split(": ")[1] for line in lines[:2]] == ["[UNK]", "pairs"]
+    assert lines[0].startswith(str(tmp_path / "train"))
+    assert lines[-1].endswith("--nodoctor begins it.")
+    refuse(["--nodoctor"], bad, tmp_path)
+    # A run that has begun goes on.
+    monkeypatch.setattr(checkpoints, "newest_step", lambda folder: 7)
+    refuse([], bad, tmp_path)
+
+
+def test_a_runner_begins_with_warnings(tmp_path, caplog):
+    batch = planted.make_batch(random_next_share=0.82)
+    with caplog.at_level("WARNING", logger="absl"):
+        refuse([], planted.write(tmp_path / "train", batch), tmp_path)
+    assert "random next sentences" in caplog.text
+
+
+def test_a_runner_reads_a_sample(sound, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_checks, "QUICK_EXAMPLES", 64)
+    seen = []
+    check = run_checks.check_examples
+
+    def spy(*arguments):
+        faults, tally = check(*arguments)
+        seen.append(tally.num_examples)
+        return faults, tally
+
+    monkeypatch.setattr(run_checks, "check_examples", spy)
+    run_checks.refuse_bad(
+        values_of(f"--output_dir={tmp_path}"), [sound[0]], SIZES, sound[1]
+    )
+    assert seen == [64]

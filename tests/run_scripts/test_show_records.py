@@ -1,0 +1,200 @@
+"""show_records: examples of any schema as a person reads them."""
+
+import re
+import sys
+
+import numpy as np
+import planted_records as planted
+import pytest
+import tensorflow as tf
+
+from run_scripts import make_glue_records, show_records
+from tfrecords import packed_rows, record_samples, records
+
+
+@pytest.fixture
+def show(capsys):
+    """Flags -> what is printed, line by line."""
+
+    def run(*words):
+        show_records.main(["show_records", *map(str, words)])
+        return capsys.readouterr().out.splitlines()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return planted.make_batch(40, unk_share=0.1)
+
+
+@pytest.fixture
+def folder(tmp_path, batch):
+    planted.write(tmp_path / "train", batch, num_shards=1)
+    return tmp_path
+
+
+def text_of(line):
+    """A line's entries before masking, ## pieces joined."""
+    line = re.sub(r"\{(\S+) (?:->|=) \S+\}", r"\1", line.strip()[2:])
+    return line
+
+
+def test_examples_of_pre_training(show, folder, batch):
+    lines = show(
+        f"--records={folder / 'train'}",
+        f"--vocab_file={folder / 'vocab.txt'}",
+        "--first=3",
+        "--num_records=2",
+    )
+    assert len(lines) == 10
+    head, counts, first, second, empty = lines[:5]
+    assert head.startswith("record 3: '") and "byte" in head
+    assert empty == ""
+    assert lines[5].startswith("record 4: ")
+    tokens = batch["input_mask"][3].sum()
+    masked = int(batch["masked_lm_weights"][3].sum())
+    label = batch["next_sentence_labels"][3]
+    assert counts.startswith(f"  {tokens} tokens of 32, {masked} masked, ")
+    assert counts.endswith(
+        f"next_sentence_labels {label}: {['next', 'random'][label]}"
+    )
+    assert first.startswith("  A [CLS] ") and first.endswith(" [SEP]")
+    assert second.startswith("  B ") and second.endswith(" [SEP]")
+    ids = record_samples.unmask(batch)[3][:tokens]
+    words = [planted.UNCASED[i] for i in ids]
+    a_end = words.index("[SEP]") + 1
+    for line, part in ((first, words[:a_end]), (second, words[a_end:])):
+        joined = " ".join(part).replace(" ##", "##")
+        assert text_of(line) == joined.replace("[CLS]##", "[CLS] ##")
+    assert (first + second).count("{") == masked
+
+
+def test_colour_is_for_terminals(show, folder, monkeypatch):
+    words = (
+        f"--records={folder / 'train'}",
+        f"--vocab_file={folder / 'vocab.txt'}",
+    )
+    plain = show(*words)
+    assert "\033" not in "".join(plain)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    coloured = "\n".join(show(*words))
+    assert "\033[33m{" in coloured and "-> [MASK]}\033[0m" in coloured
+    assert "\033[2m[CLS]\033[0m" in coloured
+    assert re.sub("\033\\[[0-9;]*m", "", coloured) == "\n".join(plain)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert show(*words) == plain
+
+
+def test_without_a_vocabulary_ids_are_shown(show, folder):
+    lines = show(f"--records={folder / 'train'}", "--num_records=1")
+    assert lines[2].startswith("  A <2> <")
+
+
+def test_rows_of_several_examples_show_each(show, tmp_path, batch):
+    sizes = {
+        "max_seq_length": 64,
+        "max_predictions_per_seq": 5,
+        "max_predictions_per_row": 10,
+        "max_examples_per_row": 2,
+    }
+    rows = packed_rows.join(batch, np.full(20, 2), sizes)
+    planted.write(
+        tmp_path / "train",
+        rows,
+        num_shards=1,
+        sizes=sizes,
+        schema_name="packed_pretraining",
+    )
+    lines = show(
+        f"--records={tmp_path / 'train'}",
+        f"--vocab_file={tmp_path / 'vocab.txt'}",
+        "--num_records=1",
+    )
+    assert sum("tokens of 64" in line for line in lines) == 2
+    assert sum(line.startswith("  A [CLS] ") for line in lines) == 2
+
+
+@pytest.mark.parametrize(
+    "labels,column,expected",
+    [
+        ("bad,good", "1\t0", "label_ids 1: good"),
+        ("score", "2.5\t1", "label_scores 2.5"),
+    ],
+)
+def test_labels_of_ones_own_tables(
+    show, tmp_path, tiny_vocab_file, labels, column, expected
+):
+    one, other = column.split("\t")
+    if labels == "bad,good":
+        one, other = "good", "bad"
+    (tmp_path / "train.tsv").write_text(
+        f"text\tlabel\nThe cat looked.\t{one}\nThe sea\t{other}\n"
+    )
+    make_glue_records.main(
+        [
+            "make_glue_records",
+            f"--train_file={tmp_path / 'train.tsv'}",
+            "--text_column=text",
+            f"--labels={labels}",
+            "--dev_share=0",
+            f"--vocab_file={tiny_vocab_file}",
+            f"--output_dir={tmp_path / 'records'}",
+            "--max_seq_length=16",
+        ]
+    )
+    lines = show(
+        f"--records={tmp_path / 'records' / 'train'}",
+        f"--vocab_file={tiny_vocab_file}",
+        "--num_records=1",
+    )
+    assert lines[1] == f"  6 tokens of 16, 0 [UNK], {expected}"
+    assert lines[2] == "  A [CLS] the cat looked . [SEP]"
+
+
+def test_features_that_no_schema_has_are_printed_plainly(show, tmp_path):
+    def write(name, **features):
+        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
+            proto = tf.train.Example()
+            for key, values in features.items():
+                slot = proto.features.feature[key]
+                if isinstance(values[0], bytes):
+                    slot.bytes_list.value.extend(values)
+                else:
+                    slot.int64_list.value.extend(values)
+            writer.write(proto.SerializeToString())
+
+    write(
+        "more.tfrecord",
+        input_ids=[2, 7, 3, 0],
+        input_mask=[1, 1, 1, 0],
+        segment_ids=[0, 0, 0, 0],
+        unique_ids=[41],
+        places=list(range(30)),
+        title=[b"a gull"],
+    )
+    lines = show(f"--records={tmp_path / 'more.tfrecord'}")
+    assert lines[2] == "  A <2> <7> <3>"
+    assert "  unique_ids: 41" in lines
+    assert "  title: b'a gull'" in lines
+    assert "  places: 0 1 2 3 4 5 6 7 8 9 10 11 ... of 30" in lines
+    write("other.tfrecord", pixels=[1, 2])
+    lines = show(f"--records={tmp_path / 'other.tfrecord'}")
+    assert lines[1:] == ["  pixels: 1 2", ""]
+
+
+def test_histograms_of_a_sample(show, folder, monkeypatch):
+    monkeypatch.setattr(show_records.run_checks, "EXAMPLES", 16)
+    show(
+        f"--records={folder / 'train'}",
+        f"--vocab_file={folder / 'vocab.txt'}",
+        "--num_records=0",
+        f"--png={folder / 'page.png'}",
+    )
+    assert (folder / "page.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_first_record_that_is_not_there(show, folder):
+    assert len(records.Records.open(str(folder / "train"))) == 40
+    with pytest.raises(ValueError, match="--first=40: .*has 40 records"):
+        show(f"--records={folder / 'train'}", "--first=40")
