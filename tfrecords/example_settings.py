@@ -1,6 +1,7 @@
 """Flags of pre-training examples -> checked Settings, and rules of masking."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from tfrecords import masking as masking_lib
 from tfrecords import packing
@@ -80,14 +81,12 @@ class Settings:
     def _check_pairs(self):
         _check_choice("pairs", self.pairs, PAIRS)
         _check_choice("masking_time", self.masking_time, MASKING_TIMES)
-        if self.is_packed and (
-            self.pairs == "none" or self.masking_time == "dynamic"
-        ):
+        if self.is_packed and self.masking_time == "dynamic":
             raise ValueError(
                 f"max_examples_per_row={self.max_examples_per_row} does not "
-                f"go with pairs={self.pairs} and masking_time="
-                f"{self.masking_time}: rows are packed of pairs that are "
-                "masked when they are written. Set it to 1."
+                f"go with masking_time={self.masking_time}: rows are packed of "
+                "examples that are masked when they are written. Set one of "
+                "the two otherwise."
             )
 
     def _check_masking(self):
@@ -102,6 +101,18 @@ class Settings:
                 f"max_ngram={self.max_ngram} should be from 1 to "
                 f"max_seq_length={self.max_seq_length}; SpanBERT takes 10."
             )
+
+    @classmethod
+    def of(cls, flags: Mapping) -> "Settings":
+        """Returns the settings that a manifest's `flags` say.
+
+        What is not there, as in records of before, has its default.
+        """
+        names = {field.name for field in dataclasses.fields(cls)}
+        named = {name: flags[name] for name in names & set(flags)}
+        if "mask_mix" in named:
+            named["mask_mix"] = masking_lib.Mix(**named["mask_mix"])
+        return cls(**named)
 
     @property
     def unit(self) -> str:
@@ -129,11 +140,10 @@ class Settings:
     @property
     def schema_name(self) -> str:
         """What a record holds, a key of `schema.SCHEMAS`."""
-        if self.is_packed:
-            return "packed_pretraining"
         if self.masking_time == "dynamic":
             return f"unmasked_{'segments' if self.pairs == 'none' else 'pairs'}"
-        return "masked_lm" if self.pairs == "none" else "pretraining"
+        name = "masked_lm" if self.pairs == "none" else "pretraining"
+        return f"packed_{name}" if self.is_packed else name
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -24,14 +24,14 @@ def pack(
     """Joins examples to rows, block by block.
 
     Args:
-      blocks: features of `schema.PRETRAINING`, each [n, ...]; all examples in
-        the order of `packing.Rows.order`.
+      blocks: features of `schema.PRETRAINING` or `schema.MASKED_LM`, each
+        [n, ...]; all examples in the order of `packing.Rows.order`.
       counts: [R] examples of each row, as in `packing.Rows`.
-      sizes: of `schema.PACKED_PRETRAINING`.
+      sizes: of the packed schema.
 
     Yields:
-      The features of `schema.PACKED_PRETRAINING`, each [r, ...]; r is that of
-      the rows which a block completes.
+      The features of the packed schema, each [r, ...]; r is that of the rows
+      which a block completes.
     """
     ends = np.cumsum(counts)
     rest: Features = {}
@@ -65,12 +65,14 @@ def join(
       cls_positions       0  5
 
     Args:
-      examples: features of `schema.PRETRAINING`, each [n, ...].
+      examples: features of `schema.PRETRAINING` or `schema.MASKED_LM`, each
+        [n, ...].
       counts: [r] examples of each row; their sum is n.
-      sizes: of `schema.PACKED_PRETRAINING`.
+      sizes: of the packed schema.
 
     Returns:
-      The features of `schema.PACKED_PRETRAINING`, each [r, ...].
+      The features of `schema.PACKED_PRETRAINING` or PACKED_MASKED_LM, each
+      [r, ...].
 
     Raises:
       IndexError: if the examples of a row do not fit into it.
@@ -83,8 +85,8 @@ def join(
     example, position = np.nonzero(is_token)  # [tokens] each
     is_masked = examples["masked_lm_weights"] > 0
     slots_begin = _before(is_masked.sum(axis=1), first, row)
-    # The used slots of an example are its first ones.
-    example_of, slot = np.nonzero(is_masked)  # [masked tokens] each
+    example_of, _ = np.nonzero(is_masked)  # [masked tokens]
+    slot = np.cumsum(is_masked, axis=1)[is_masked] - 1
     masked_positions = examples["masked_lm_positions"][is_masked]
 
     def scatter(size, *places):
@@ -100,7 +102,7 @@ def join(
         slots_begin[example_of] + slot,
     )
     of_examples = scatter("max_examples_per_row", row, number)
-    return {
+    rows = {
         "input_word_ids": of_tokens(examples["input_word_ids"][is_token]),
         "input_mask": of_tokens(1),
         "input_type_ids": of_tokens(examples["input_type_ids"][is_token]),
@@ -112,6 +114,10 @@ def join(
         "masked_lm_weights": of_masked(
             examples["masked_lm_weights"][is_masked], np.float32
         ),
+    }
+    if "next_sentence_labels" not in examples:
+        return rows
+    return rows | {
         "next_sentence_labels": of_examples(examples["next_sentence_labels"]),
         "next_sentence_weights": of_examples(1, np.float32),
     }

@@ -86,6 +86,11 @@ MASKED_LM: Schema = {
     for name, feature in PRETRAINING.items()
     if name != "next_sentence_labels"
 }
+PACKED_MASKED_LM: Schema = {
+    name: feature
+    for name, feature in PACKED_PRETRAINING.items()
+    if not name.startswith("next_sentence")
+}
 # What a record holds of either if it is masked when it is read.
 UNMASKED_PAIRS: Schema = {
     name: feature
@@ -108,6 +113,7 @@ SCHEMAS: dict[str, Schema] = {
     "unmasked_pairs": UNMASKED_PAIRS,
     "unmasked_segments": UNMASKED_SEGMENTS,
     "packed_pretraining": PACKED_PRETRAINING,
+    "packed_masked_lm": PACKED_MASKED_LM,
     "classification": CLASSIFICATION,
     "regression": REGRESSION,
 }
@@ -128,6 +134,15 @@ LEGACY_NAMES = {
     "input_word_ids": "input_ids",
     "input_type_ids": "segment_ids",
 }
+
+
+def of_batch(name: str) -> Schema:
+    """Returns the schema of batches that are made of records of a schema.
+
+    Args:
+      name: of the records' schema, a key of `SCHEMAS`.
+    """
+    return MASKED_WHEN_READ.get(name, SCHEMAS[name])
 
 
 def shape_of(feature: Feature, sizes: Sizes) -> tuple[int, ...]:

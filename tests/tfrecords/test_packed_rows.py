@@ -119,6 +119,16 @@ def test_rows_do_not_depend_on_the_size_of_blocks(block):
         np.testing.assert_array_equal(joined, expected[name], err_msg=name)
 
 
+def test_single_segments_have_no_labels():
+    examples, counts = in_order(random_examples(20))
+    both = packed_rows.join(examples, counts, SIZES)
+    del examples["next_sentence_labels"]
+    alone = packed_rows.join(examples, counts, SIZES)
+    schema.check(alone, schema.PACKED_MASKED_LM, SIZES)
+    for name, array in alone.items():
+        np.testing.assert_array_equal(array, both[name])
+
+
 def test_examples_that_do_not_fit_are_an_error():
     examples, _ = in_order(random_examples(2, seed=1))
     assert examples["input_mask"].sum() > 24

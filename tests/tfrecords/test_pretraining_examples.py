@@ -251,57 +251,38 @@ def test_hidden_tokens_put_back_give_the_text():
         assert tuple(tokens[middle + 1 : -1]) in windows
 
 
-def test_packed_rows_hold_the_very_same_examples():
-    short = dataclasses.replace(SETTINGS, short_seq_prob=0.9)
-    alone = examples_of(random_documents(), short)
-    settings = dataclasses.replace(short, max_examples_per_row=4)
+@pytest.mark.parametrize("pairs", ["next_sentence", "none", "sentence_order"])
+def test_packed_rows_hold_the_very_same_examples(pairs):
+    changes = {"short_seq_prob": 0.9, "pairs": pairs}
     statistics = {}
-    blocks = list(
-        pretraining_examples.make_examples(
-            random_documents(), VOCABULARY, settings, 0, statistics
-        )
+    alone = make(random_documents(), **changes)
+    rows = make(
+        random_documents(), statistics, max_examples_per_row=4, **changes
     )
-    rows = {
-        name: np.concatenate([block[name] for block in blocks])
-        for name in schema.PACKED_PRETRAINING
-    }
-    schema.check(rows, schema.PACKED_PRETRAINING, settings.sizes)
     assert statistics["examples"] == len(alone["input_mask"])
     assert statistics["rows"] == len(rows["input_mask"])
     assert statistics["rows"] < 0.9 * statistics["examples"]
-    expected = [
-        (ids[mask > 0].tobytes(), masked[weights > 0].tobytes(), int(label))
-        for ids, mask, masked, weights, label in zip(
-            *(
-                alone[name]
-                for name in (
-                    "input_word_ids",
-                    "input_mask",
-                    "masked_lm_ids",
-                    "masked_lm_weights",
-                    "next_sentence_labels",
-                )
-            ),
-            strict=True,
-        )
-    ]
+    nothing = np.zeros((statistics["examples"], 4), int)  # Without pairs.
+    labels = alone.get("next_sentence_labels", nothing[:, 0])
+    expected = []
+    for row, label in enumerate(labels):
+        ids = alone["input_word_ids"][row][alone["input_mask"][row] > 0]
+        is_masked = alone["masked_lm_weights"][row] > 0
+        masked = alone["masked_lm_ids"][row][is_masked]
+        expected.append((ids.tobytes(), masked.tobytes(), label))
     found = []
-    for row in range(len(rows["input_mask"])):
-        numbers = rows["example_numbers"][row]
+    labels = rows.get("next_sentence_labels", nothing)
+    for row, numbers in enumerate(rows["example_numbers"]):
         weights = rows["masked_lm_weights"][row] > 0
         of_masked = numbers[rows["masked_lm_positions"][row]]
         for own in range(1, numbers.max() + 1):
+            ids = rows["input_word_ids"][row][numbers == own]
             is_own = weights & (of_masked == own)
+            masked = rows["masked_lm_ids"][row][is_own]
             found.append(
-                (
-                    rows["input_word_ids"][row][numbers == own].tobytes(),
-                    rows["masked_lm_ids"][row][is_own].tobytes(),
-                    int(rows["next_sentence_labels"][row, own - 1]),
-                )
+                (ids.tobytes(), masked.tobytes(), labels[row, own - 1])
             )
     assert sorted(found) == sorted(expected)
-    serialized = pretraining_examples.serialize(iter(blocks), settings)
-    assert len(list(serialized)) == statistics["rows"]
 
 
 def test_each_repetition_differs():
