@@ -28,6 +28,7 @@ _TASKS = {
     "unmasked_pairs": "pretraining",
     "unmasked_segments": "pretraining",
     "packed_pretraining": "pretraining",
+    "packed_masked_lm": "pretraining",
 }
 
 
