@@ -15,9 +15,14 @@ from tfrecords.record_tallies import Entries, Tally
 # fine-tuning it is the model's and cannot be chosen, so more is borne.
 MOST_UNKNOWN = 0.01
 MOST_UNKNOWN_FINE_TUNING = 0.1
-# Examples that stand there more often than --dupe_factor can explain.
+# Copies of examples beyond what --dupe_factor can explain: a few are of a
+# licence or a menu, many spoil a pre-training.
 MOST_SURPLUS = 0.01
-MOST_SURPLUS_FINE_TUNING = 0.05
+SPOILING_SURPLUS = 0.05
+# Copies of each example in other shards, on average.
+MOST_COPIES = 0.1
+SPOILING_COPIES = 1.0
+_LEAST_SPREAD = 10  # Fewer texts tell nothing of all.
 _SIGMAS = 4.0
 # Capitals begin about one token in ten of English; none in so many is none.
 _WORDS_TO_SEE_CAPITALS = 2000
@@ -158,10 +163,11 @@ def check_duplicates(
     """Returns a finding if examples stand there again and again.
 
     Examples are the same if all tokens are, before masking. `dupe_factor` = D
-    pairs and masks each document D times, which may give the same pair up to D
-    times, all in one shard. What counts is more than that: copies of one
-    example in the sample over D, or more equal pairs than D can give in a
-    sample that is so small a part.
+    pairs and masks each document D times, which may give the same example up
+    to D times, all in one shard. What counts is more than that: copies of one
+    example over D, and examples that stand in several shards. The latter show
+    in a small part of many records, too: with r copies of each, r n^2 / 2 N of
+    n examples of N have another in the sample.
 
     Args:
       tally: counts of a sample.
@@ -170,44 +176,57 @@ def check_duplicates(
       is_pretraining: whether it is pre-training.
     """
     factor = int(flags.get("dupe_factor", 1)) if is_pretraining else 1
-    copies = np.unique(tally.digests, return_counts=True)[1].astype(float)
     num_examples = tally.num_examples
-    surplus = (copies - factor).clip(0).sum() / max(num_examples, 1)
-    pairs = (copies * (copies - 1)).sum() / 2
-    shard = np.searchsorted(first, tally.numbers, side="right") - 1
-    in_shard = np.bincount(shard, minlength=len(first) - 1)
-    # Examples; several may share a record.
-    of_shard = np.diff(first) * num_examples / len(np.unique(tally.numbers))
-    # Pairs of the sample, times the chance that the other is one of D - 1.
-    expected = (in_shard * (in_shard - 1.0) / 2) * (
-        (factor - 1) / (of_shard - 1.0).clip(1)
-    )
-    most_pairs = expected.sum() + _SIGMAS * max(expected.sum(), 4.0) ** 0.5
-    # Of a sample of nearly all records the first measure says all.
-    is_part = num_examples < 0.5 * of_shard.sum()
-    most = MOST_SURPLUS if is_pretraining else MOST_SURPLUS_FINE_TUNING
-    is_off = surplus > most and (copies - factor).clip(0).sum() > 1
-    if not (is_off or (is_part and pairs > most_pairs)):
+    texts, copies = np.unique(
+        tally.digests, return_inverse=True, return_counts=True
+    )[1:]
+    surplus = int((copies - factor).clip(0).sum())
+    # As the original deals examples, a document's are in any file.
+    is_dealt = bool(flags) and "compat" not in flags
+    spread = _num_spread(texts, tally.numbers, first) if is_dealt else 0
+    each = num_examples / max(len(np.unique(tally.numbers)), 1)
+    more = 2.0 * spread * first[-1] * each / max(num_examples, 1) ** 2
+    if spread < _LEAST_SPREAD:
+        more = 0.0
+    if surplus <= max(MOST_SURPLUS * num_examples, 1) and more < MOST_COPIES:
         return []
-    often = int(copies[copies > 1].sum())
-    return [
-        Finding(
-            ERROR if is_pretraining else WARNING,
-            "duplicates",
-            f"{often} of {num_examples} examples of the sample have the same "
-            f"tokens as another, before masking; one stands there "
-            f"{int(copies.max())} times. "
-            + (
-                f"dupe_factor={factor} explains {factor} times at most"
-                f" and about {expected.sum():.0f} equal pairs in the sample; "
-                f"there are {pairs:.0f}. "
-                if is_pretraining
-                else ""
-            )
-            + "The model learns these by heart. Drop duplicate documents and "
-            "lines from the text, and make the records again.",
+    is_spoilt = (
+        surplus > SPOILING_SURPLUS * num_examples or more > SPOILING_COPIES
+    )
+    text = (
+        f"{copies[copies > 1].sum()} of {num_examples} examples of the sample "
+        "have the same tokens as another, before masking; one stands there "
+        f"{copies.max()} times"
+    )
+    if is_pretraining:
+        text += f", and dupe_factor={factor} explains {factor} at most"
+    if more:
+        text += (
+            f". {spread} of them stand in several shards, which it does not "
+            f"explain at all: some {more:.1f} copies of each example in the "
+            "whole set"
         )
-    ]
+    text += (
+        ". The model learns these by heart. Drop duplicate documents and lines "
+        "from the text, and make the records again."
+    )
+    severity = ERROR if is_pretraining and is_spoilt else WARNING
+    return [Finding(severity, "duplicates", text)]
+
+
+def _num_spread(
+    texts: np.ndarray, numbers: np.ndarray, first: np.ndarray
+) -> int:
+    """Returns how many texts stand in more than one shard.
+
+    Args:
+      texts: [N], number of each example's text.
+      numbers: [N], of the records.
+      first: [shards + 1], `Records.first`.
+    """
+    shards = np.searchsorted(first, numbers, side="right") - 1
+    pairs = np.unique(np.stack([texts.ravel(), shards]), axis=1)
+    return int((np.bincount(pairs[0]) > 1).sum())
 
 
 def check_labels(tally: Tally, flags: Mapping) -> list[Finding]:

@@ -1,5 +1,7 @@
 """record_checks.py: each fault of a sample is found, and nothing else."""
 
+import re
+
 import numpy as np
 import planted_records as planted
 import pytest
@@ -133,16 +135,27 @@ def test_copies_beyond_the_dupe_factor(tmp_path):
     _, faults = look(tmp_path, batch, dupe_factor=2)
     text = the_one(faults, "error", "duplicates")
     assert text.startswith("800 of 800 examples of the sample have the same")
-    assert "one stands there 4 times. dupe_factor=2 explains 2" in text
+    assert "one stands there 4 times, and dupe_factor=2 explains 2" in text
     assert "Drop duplicate documents" in text
 
 
-def test_one_text_again_and_again(tmp_path):
+@pytest.mark.parametrize(
+    "num_copies,severity", [(30, "warning"), (90, "error")]
+)
+def test_one_text_again_and_again(tmp_path, num_copies, severity):
     batch = planted.make_batch()
-    often = np.r_[np.zeros(30, int), np.arange(770)]
+    often = np.r_[np.zeros(num_copies, int), np.arange(800 - num_copies)]
     batch = {name: array[often] for name, array in batch.items()}
-    text = the_one(look(tmp_path, batch)[1], "error", "duplicates")
-    assert "one stands there 31 times" in text
+    text = the_one(look(tmp_path, batch)[1], severity, "duplicates")
+    assert f"one stands there {num_copies + 1} times" in text
+    assert "explains 2 at most. The model" in text
+
+
+def test_a_few_copies_are_none(tmp_path):
+    batch = planted.make_batch()
+    often = np.r_[np.zeros(7, int), np.arange(793)]
+    batch = {name: array[often] for name, array in batch.items()}
+    assert look(tmp_path, batch)[1] == []
 
 
 def test_copies_show_in_a_small_part_of_a_large_set():
@@ -166,7 +179,11 @@ def test_copies_show_in_a_small_part_of_a_large_set():
         faults = record_checks.check_duplicates(
             tally, {"dupe_factor": 2}, first, True
         )
-        assert bool(faults) == is_fault
+        assert [fault.severity for fault in faults] == ["error"] * is_fault
+        for fault in faults:
+            # 19, of which one in a thousand is in the same shard.
+            copies = re.search("some ([0-9.]+) copies of each", fault.text)
+            assert 15 < float(copies[1]) < 21
 
 
 def test_in_fine_tuning_copies_are_a_warning(tmp_path):
