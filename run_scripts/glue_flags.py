@@ -137,6 +137,21 @@ def find_tokenizer(
     return tokenizer_lib.BertTokenizer(vocab_file, do_lower_case), vocab_file
 
 
+def check_length(values: flags.FlagValues, config) -> None:
+    """Checks that the model, of a BertConfig, can read examples so long.
+
+    Raises:
+      ValueError: if `--max_seq_length` is more than its position table.
+    """
+    # run_classifier.py: main.
+    if values.max_seq_length > config.max_position_embeddings:
+        raise ValueError(
+            f"--max_seq_length={values.max_seq_length} is more than the "
+            "model's max_position_embeddings="
+            f"{config.max_position_embeddings}. Lower it."
+        )
+
+
 def make_records(
     values: flags.FlagValues,
     task: glue_tables.GlueTask,

@@ -48,6 +48,31 @@ def define_records(values: flags.FlagValues) -> None:
     )
 
 
+def define_steps(values: flags.FlagValues) -> None:
+    """Adds the flags of how long to train and to evaluate."""
+    flags.DEFINE_integer(
+        "num_train_steps",
+        100000,
+        "Optimizer steps at the end of the run.",
+        lower_bound=1,
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "num_warmup_steps",
+        10000,
+        "Optimizer steps until the peak of the learning rate.",
+        lower_bound=0,
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        "max_eval_steps",
+        0,
+        "Evaluation batches to stop after; 0 for all.",
+        lower_bound=0,
+        flag_values=values,
+    )
+
+
 def find_sizes(
     values: flags.FlagValues, found: records.Records
 ) -> dict[str, int]:

@@ -36,6 +36,7 @@ from run_scripts import (
     glue_flags,
     glue_results,
     model_flags,
+    run_checks,
     training_flags,
     training_phases,
 )
@@ -48,6 +49,7 @@ common_flags.define_vocabulary(FLAGS)
 common_flags.define_max_seq_length(FLAGS)
 model_flags.define_model(FLAGS)
 training_flags.define_training(FLAGS, learning_rate=5e-5, train_batch_size=32)
+run_checks.define_quick(FLAGS)
 # Once an epoch, unless the flag says otherwise.
 FLAGS.set_default("save_checkpoints_steps", None)
 flags.DEFINE_string(
@@ -128,16 +130,12 @@ def prepare(strategy, source: str | None) -> glue_results.Run:
     task = glue_flags.find_task(FLAGS)
     tokenizer, vocab_file = glue_flags.find_tokenizer(FLAGS, source)
     config = model_flags.find_config(FLAGS, tokenizer.vocab_size, source)
-    # run_classifier.py: main.
-    if FLAGS.max_seq_length > config.max_position_embeddings:
-        raise ValueError(
-            f"--max_seq_length={FLAGS.max_seq_length} is more than the "
-            "model's max_position_embeddings="
-            f"{config.max_position_embeddings}. Lower it."
-        )
+    glue_flags.check_length(FLAGS, config)
     sets = strategies.chief_first(
         strategy, lambda: open_records(task, tokenizer)
     )
+    if FLAGS.do_train:
+        run_checks.refuse_bad(FLAGS, [sets["train"]], config, vocab_file)
     if task.is_regression:
         bert_task = glue.regression_task(task.name)
     else:

@@ -29,6 +29,7 @@ from run_scripts import (
     common_flags,
     model_flags,
     pretraining_flags,
+    run_checks,
     training_flags,
     training_phases,
 )
@@ -41,27 +42,8 @@ training_flags.define_training(FLAGS, learning_rate=1e-4, train_batch_size=32)
 pretraining_flags.define_records(FLAGS)
 flags.DEFINE_bool("do_train", True, "Whether to train.", flag_values=FLAGS)
 flags.DEFINE_bool("do_eval", True, "Whether to evaluate.", flag_values=FLAGS)
-flags.DEFINE_integer(
-    "num_train_steps",
-    100000,
-    "Optimizer steps at the end of the run.",
-    lower_bound=1,
-    flag_values=FLAGS,
-)
-flags.DEFINE_integer(
-    "num_warmup_steps",
-    10000,
-    "Optimizer steps until the peak of the learning rate.",
-    lower_bound=0,
-    flag_values=FLAGS,
-)
-flags.DEFINE_integer(
-    "max_eval_steps",
-    0,
-    "Evaluation batches to stop after; 0 for all.",
-    lower_bound=0,
-    flag_values=FLAGS,
-)
+pretraining_flags.define_steps(FLAGS)
+run_checks.define_quick(FLAGS)
 common_flags.require(FLAGS, "output_dir")
 
 
@@ -210,6 +192,9 @@ def prepare(do_train, do_eval, model_dir):
     phases, held_out, sizes = [], None, None
     if do_train:
         phases = pretraining_flags.open_phases(FLAGS, config, sha256)
+        run_checks.refuse_bad(
+            FLAGS, [phase.records for phase in phases], config, vocabulary[0]
+        )
     if do_eval:
         found = records.Records.open(FLAGS.eval_input_file)
         sizes = pretraining_flags.find_sizes(FLAGS, found)
