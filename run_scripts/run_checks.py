@@ -80,10 +80,21 @@ def check_examples(
     limits = [config.vocab_size] if config else []
     limits += [len(entries.names)] if entries else []
     manifest = found.manifest
-    if manifest:
-        limits.append(manifest.vocabulary.get("size", 1 << 31))
+    made_with = manifest.vocabulary if manifest else {}
+    if "size" in made_with:
+        limits.append(made_with["size"])
+    # Of ids another vocabulary says nothing; `check_sizes` finds it.
+    is_theirs = entries and made_with.get("sha256") in (
+        None,
+        vocab_lib.digest(vocab_file),
+    )
     tally, damaged = record_tallies.tally(
-        found, name, sizes, entries, min(limits, default=None), num_wanted
+        found,
+        name,
+        sizes,
+        entries if is_theirs else None,
+        min(limits, default=None),
+        num_wanted,
     )
     faults += [Finding(ERROR, "records", text) for text in damaged]
     if tally is None:
@@ -91,7 +102,7 @@ def check_examples(
     faults += record_checks.check_sample(
         tally,
         manifest.flags if manifest else {},
-        entries,
+        entries if is_theirs else None,
         first=found.first,
         is_pretraining=task_of(name) == "pretraining",
     )
@@ -104,9 +115,9 @@ def check_examples(
         faults.append(Finding(ERROR, "ids", text))
     if entries:
         faults += record_checks.check_case(
-            tally,
+            tally if is_theirs else None,
             entries,
-            made_with=manifest and manifest.vocabulary.get("do_lower_case"),
+            made_with=made_with.get("do_lower_case"),
             is_uncased=vocabularies.infer_lower_case(
                 vocabularies.read(vocab_file)
             ),

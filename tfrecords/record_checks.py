@@ -114,7 +114,7 @@ def check_case(
     """Returns a finding if text and vocabulary are not of the same case.
 
     Args:
-      tally: counts of a sample, if there is one.
+      tally: counts of a sample; None if its ids are not of this vocabulary.
       entries: of the vocabulary.
       made_with: `do_lower_case` of the manifest; None if it does not say.
       is_uncased: whether the vocabulary is of lower-cased text.
@@ -122,20 +122,20 @@ def check_case(
     capitals = int(entries.has_capital.sum())
     size = len(entries.names)
     words = tally.num_words if tally else 0
-    share = tally.num_unknown / words if words else 0.0
     # Of a script without capitals, case says nothing.
     has_case = any(name != name.upper() for name in entries.names[5:])
     if made_with is False and is_uncased and has_case:
+        is_harmless = words and tally.num_unknown <= MOST_UNKNOWN * words
+        seen = f", {tally.num_unknown} of {words} tokens" if words else ""
         return [
             Finding(
-                ERROR if share > MOST_UNKNOWN else WARNING,
+                WARNING if is_harmless else ERROR,
                 "case",
                 "the records are of cased text (do_lower_case false), and the "
                 f"vocabulary of {size} entries is of lower-cased text: "
-                f"{capitals} have capitals. So words with capitals are [UNK], "
-                f"which {100 * share:.1f} % of the tokens are. Make the "
-                "records again with --do_lower_case, or with a cased "
-                "--vocab_file.",
+                f"{capitals} have capitals. So words with capitals are [UNK]"
+                f"{seen}. Make the records again with --do_lower_case, or "
+                "with a cased --vocab_file.",
             )
         ]
     lower = made_with
@@ -149,9 +149,10 @@ def check_case(
                 "the records are of lower-cased text"
                 + (" (do_lower_case true)" if made_with else "")
                 + f", and {capitals} of the vocabulary's {size} entries have "
-                f"capitals; {tally.num_capital if tally else 0} of {words} "
-                "tokens are among these. Make the records again with "
-                "--do_lower_case=false, or with an uncased --vocab_file.",
+                "capitals, so text never meets them"
+                + (f" ({tally.num_capital} of {words} tokens)" * bool(tally))
+                + ". Make the records again with --do_lower_case=false, or "
+                "with an uncased --vocab_file.",
             )
         ]
     return []

@@ -11,7 +11,7 @@ from absl import flags
 from bert_tf import config, model_folders
 from bert_tf.conversion import checkpoint
 from run_scripts import doctor, make_glue_records
-from tfrecords import records, whole_files
+from tfrecords import records, vocab, whole_files
 
 
 def model(**changes):
@@ -116,6 +116,25 @@ def test_cased_text_with_an_uncased_vocabulary(tmp_path, examine):
     assert status == 1
     checks = [line.split(": ")[1] for line in lines if line[:5] == "error"]
     assert sorted(checks) == ["[UNK]", "case"]
+
+
+def test_the_vocabulary_of_another_model(tmp_path, examine):
+    batch = planted.make_batch(entries=planted.CASED, capital_share=0.1)
+    folder, _ = planted.write(
+        tmp_path / "train", batch, planted.CASED, do_lower_case=False
+    )
+    other = tmp_path / "other" / "vocab.txt"
+    vocab.write(planted.UNCASED, str(other))
+    words = flags_of(folder, str(other), model(vocab_size=230))
+    status, lines = examine(*words)
+    assert status == 1
+    assert [line.split(": ")[1] for line in lines[1:4]] == [
+        "vocabulary",
+        "ids",
+        "case",
+    ]
+    # What the ids mean is not guessed at.
+    assert not any("[UNK]: " in line for line in lines)
 
 
 def test_lower_cased_text_with_a_cased_vocabulary(tmp_path, examine):

@@ -108,6 +108,9 @@ def test_cased_text_with_an_uncased_vocabulary(tmp_path):
     tally, _ = look(tmp_path, planted.make_batch())
     the_one(case_of(tally, UNCASED, False, True), "warning", "case")
     assert case_of(tally, UNCASED, True, True) == []
+    # Of records of another vocabulary the ids say nothing.
+    text = the_one(case_of(None, UNCASED, False, True), "error", "case")
+    assert "are [UNK]. Make" in text
 
 
 def test_lower_cased_text_with_a_cased_vocabulary(tmp_path):
