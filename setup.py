@@ -35,6 +35,8 @@ EXTRAS = {
     # Where records are made: make_pretraining_records --runner=spark or beam.
     "spark": ["pyspark>=4.0,<5"],
     "beam": ["apache-beam==2.77.0"],
+    # To read Parquet and .zst.
+    "parquet": ["pyarrow>=21,<26"],
     # What `make parity` compares with; Python 3.11 or later.
     "parity": [
         "tf-models-official==2.20.0",

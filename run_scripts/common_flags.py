@@ -36,16 +36,24 @@ def define_text(values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "input_file",
         None,
-        "Text files, plain or .gz; names or globs, separated by commas.",
+        "Files in UTF-8, plain, .gz or .zst, or Parquet; names or globs, "
+        "separated by commas, of this machine or a store such as gs://.",
         flag_values=values,
     )
     flags.DEFINE_enum(
         "input_format",
         "auto",
-        ["auto", "sentences", "text", "wikiextractor"],
+        ["auto", "sentences", "text", "wikiextractor", "jsonl", "parquet"],
         "sentences: one a line, a blank line between documents. text: "
         "paragraphs, a file is a document. wikiextractor: <doc ...> files. "
+        "jsonl: a JSON object a line, parquet: a table; a row is a document. "
         "auto judges each file.",
+        flag_values=values,
+    )
+    flags.DEFINE_string(
+        "text_field",
+        "text",
+        "Field or column with the text, in JSON lines and Parquet.",
         flag_values=values,
     )
     flags.DEFINE_string(

@@ -25,7 +25,8 @@ from absl import flags, logging
 from run_scripts import common_flags, engine_flags, example_flags
 from tfrecords import (
     corpus,
-    documents,
+    duplicates,
+    file_systems,
     original_records,
     pretraining_records,
     text_files,
@@ -35,12 +36,7 @@ FLAGS = flags.FlagValues()
 
 common_flags.define_vocabulary(FLAGS)
 example_flags.define_examples(FLAGS)
-flags.DEFINE_string(
-    "input_file",
-    None,
-    "Text files or globs, separated by commas; plain or .gz, in UTF-8.",
-    flag_values=FLAGS,
-)
+common_flags.define_text(FLAGS)
 flags.DEFINE_string(
     "output_dir",
     None,
@@ -56,18 +52,14 @@ flags.DEFINE_integer(
     flag_values=FLAGS,
 )
 engine_flags.define(FLAGS)
-flags.DEFINE_enum(
-    "input_format",
-    "auto",
-    documents.INPUT_FORMATS,
-    "sentences: one a line, blank line between documents; text: paragraphs, a "
-    "file is a document; wikiextractor: <doc> files; auto: judge each file.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_string(
-    "language",
-    "en",
-    "Language code for splitting text into sentences.",
+flags.DEFINE_multi_enum(
+    "drop_duplicates",
+    [],
+    duplicates.KINDS,
+    "Leave out documents, or lines (paragraphs, where lines are wrapped), of "
+    "which the very same came before, in the order of files and what is in "
+    "them; manifest.json counts them. May be given twice. Lines that belong "
+    "where they stand, such as short answers in dialogue, go too.",
     flag_values=FLAGS,
 )
 flags.DEFINE_float(
@@ -149,6 +141,8 @@ def read_corpus(input_files: list[str], input_format: str) -> corpus.Corpus:
         do_lower_case=FLAGS.do_lower_case,
         input_format=input_format,
         language=FLAGS.language,
+        text_field=FLAGS.text_field,
+        drop_duplicates=tuple(sorted(set(FLAGS.drop_duplicates))),
     )
 
 
@@ -172,6 +166,18 @@ def check_compat() -> None:
             f"--num_processes={FLAGS.num_processes} does not go with "
             "--compat=original, which draws all from one random stream, in "
             "one process. Leave one of the two flags away."
+        )
+    if not file_systems.is_local(FLAGS.output_dir):
+        raise ValueError(
+            f"--output_dir={FLAGS.output_dir} does not go with "
+            "--compat=original, which writes to a folder of this machine. "
+            "Name one, and copy it when it is finished."
+        )
+    if FLAGS.drop_duplicates:
+        raise ValueError(
+            f"--drop_duplicates={','.join(FLAGS.drop_duplicates)} does not go "
+            "with --compat=original, which leaves out nothing. Leave one of "
+            "the two flags away."
         )
     if FLAGS.input_format not in ("auto", "sentences"):
         raise ValueError(

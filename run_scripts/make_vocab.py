@@ -16,7 +16,13 @@ from absl import flags, logging
 from tqdm import tqdm
 
 from run_scripts import common_flags
-from tfrecords import documents, text_files, vocab, vocab_learning
+from tfrecords import (
+    documents,
+    file_systems,
+    text_files,
+    vocab,
+    vocab_learning,
+)
 
 FLAGS = flags.FlagValues()
 common_flags.define_text(FLAGS)
@@ -57,7 +63,7 @@ _SECONDS_BETWEEN_LOGS = 30
 
 def with_progress(paths: list[str]) -> Iterator[str]:
     """Yields paths; shows bytes read and ETA when all of a path was read."""
-    sizes = list(map(os.path.getsize, paths))
+    sizes = [file_systems.version(path)[0] for path in paths]
     start = last = time.monotonic()
     done = 0
     with tqdm(total=sum(sizes), unit="B", unit_scale=True, disable=None) as bar:
@@ -103,6 +109,7 @@ def main(argv: list[str]) -> None:
         with_progress(paths),
         language=FLAGS.language,
         input_format=FLAGS.input_format,
+        text_field=FLAGS.text_field,
         statistics=statistics,
     )
     sentences = itertools.chain.from_iterable(

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 from typing import NamedTuple
@@ -10,8 +11,15 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tfrecords import documents as documents_lib
-from tfrecords import on_processes, text_files, token_store
+from tfrecords import (
+    duplicates,
+    file_systems,
+    on_processes,
+    text_files,
+    token_store,
+)
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords import vocab as vocab_lib
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,6 +32,9 @@ class Corpus:
       do_lower_case: for uncased vocabularies.
       input_format: one of `documents.INPUT_FORMATS`.
       language: whose rules say where a sentence ends.
+      text_field: of "jsonl" and "parquet", the field with the text.
+      drop_duplicates: what is left out when it comes again, of
+        `duplicates.KINDS`.
     """
 
     input_files: tuple[str, ...]
@@ -31,13 +42,15 @@ class Corpus:
     do_lower_case: bool = True
     input_format: str = "auto"
     language: str = "en"
+    text_field: str = "text"
+    drop_duplicates: tuple[str, ...] = ()
 
     def describe(self) -> dict:
         """Returns what records depend on; equal if and only if that is."""
         files = [_file_version(path) for path in self.input_files]
         with open(self.vocab_file, "rb") as file:
             vocab_sha256 = hashlib.sha256(file.read()).hexdigest()
-        return {
+        described = {
             "input_files": f"{len(files)} files; their names, sizes and "
             f"times have sha256 {_digest(files)[:16]}",
             "vocab_sha256": vocab_sha256,
@@ -45,11 +58,16 @@ class Corpus:
             "input_format": self.input_format,
             "language": self.language,
         }
+        # Named if they are not what folders without them were made with.
+        if self.text_field != "text":
+            described["text_field"] = self.text_field
+        if self.drop_duplicates:
+            described["drop_duplicates"] = sorted(self.drop_duplicates)
+        return described
 
 
 def _file_version(path):
-    status = os.stat(path)
-    return [os.path.abspath(path), status.st_size, status.st_mtime_ns]
+    return [file_systems.whole_path(path), *file_systems.version(path)]
 
 
 def _digest(content) -> str:
@@ -77,7 +95,7 @@ def tokenize(
     basis = corpus.describe()
     del basis["input_files"]  # A piece depends on its own file alone.
     # Whole paths: other machines have another current folder.
-    work = os.path.abspath(work)
+    work = file_systems.whole_path(work)
     alone = dataclasses.replace(
         corpus, input_files=(), vocab_file=os.path.abspath(corpus.vocab_file)
     )
@@ -86,13 +104,18 @@ def tokenize(
         version = _file_version(path)
         piece = os.path.join(work, _digest([basis, version])[:20])
         pieces.append(piece)
-        if not os.path.exists(f"{piece}.json"):
+        if not file_systems.exists(f"{piece}.json"):
             jobs.append(_FileJob(alone, version[0], version, piece))
     weights = [job.version[1] for job in jobs]
     for _ in workers.run(
         _tokenize_file, jobs, weights, name="tokenize", unit="bytes"
     ):
         pass
+    if corpus.drop_duplicates:
+        vocab_size = len(vocab_lib.read(corpus.vocab_file))
+        return duplicates.drop(
+            pieces, corpus.drop_duplicates, work, vocab_size, workers
+        )
     return pieces
 
 
@@ -103,8 +126,13 @@ def _tokenize_file(job: _FileJob) -> None:
         job.path,
         language=corpus.language,
         input_format=corpus.input_format,
+        text_field=corpus.text_field,
         statistics=statistics,
     )
+    fingerprints = None
+    if corpus.drop_duplicates:
+        found, again = itertools.tee(found)
+        fingerprints = map(duplicates.fingerprint, again)
     function, vocab_size = load_tokenizer(
         corpus.vocab_file, corpus.do_lower_case
     )
@@ -113,6 +141,7 @@ def _tokenize_file(job: _FileJob) -> None:
         (document.sentences for document in found),
         function,
         vocab_size,
+        fingerprints,
     )
     after = _file_version(job.path)
     if after != job.version:
@@ -151,6 +180,6 @@ def read_statistics(pieces: list[str]) -> dict:
     """Returns what was seen while reading the files of pieces."""
     total = text_files.ReadStatistics()
     for piece in pieces:
-        with open(f"{piece}.json", encoding="utf-8") as file:
+        with file_systems.open_bytes(f"{piece}.json") as file:
             total.add(text_files.ReadStatistics(**json.load(file)))
     return dataclasses.asdict(total)

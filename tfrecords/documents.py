@@ -1,11 +1,13 @@
 """Text files -> documents of sentences.
 
-Three formats, each plain or .gz, and UTF-8:
+Five formats, each but Parquet plain, .gz or .zst, and UTF-8:
   sentences      one sentence a line, a blank line between documents, as
                  create_pretraining_data.py of the original reads them.
   text           paragraphs with a blank line between them, their lines
                  wrapped or not, as in a book. A file is one document.
   wikiextractor  <doc ...>, the title, paragraphs of one line, </doc>.
+  jsonl          a JSON object a line, of which one field is a document.
+  parquet        a table of which one column holds documents.
 """
 
 import html
@@ -17,9 +19,16 @@ from typing import NamedTuple
 import sentencex
 from absl import logging
 
-from tfrecords import text_files
+from tfrecords import dumps, text_files
 
-INPUT_FORMATS = ("auto", "sentences", "text", "wikiextractor")
+INPUT_FORMATS = (
+    "auto",
+    "sentences",
+    "text",
+    "wikiextractor",
+    "jsonl",
+    "parquet",
+)
 
 # Lines that "auto" looks at to tell sentences from text.
 _LINES_TO_JUDGE = 200
@@ -35,10 +44,13 @@ class Document(NamedTuple):
     Attributes:
       sentences: without space at either end; at least one.
       source: "file:line" where the document begins.
+      line_lengths: sentences in each line, or in each paragraph where lines
+        are wrapped.
     """
 
     sentences: list[str]
     source: str
+    line_lengths: list[int] | None = None
 
 
 def read_documents(
@@ -46,6 +58,7 @@ def read_documents(
     *,
     language: str = "en",
     input_format: str = "auto",
+    text_field: str = "text",
     statistics: text_files.ReadStatistics | None = None,
 ) -> Iterator[Document]:
     """Streams the documents of files, one document in memory at a time.
@@ -55,6 +68,7 @@ def read_documents(
       language: code such as "en" or "de", for the rules of where a sentence
         ends; unused by the format "sentences".
       input_format: one of INPUT_FORMATS; "auto" judges each file by itself.
+      text_field: field or column of "jsonl" and "parquet" with the text.
       statistics: counts what is seen, if given.
 
     Yields:
@@ -71,6 +85,7 @@ def read_documents(
             path,
             language=language,
             input_format=input_format,
+            text_field=text_field,
             statistics=statistics,
         )
     statistics.check()
@@ -81,6 +96,7 @@ def read_file(
     *,
     language: str = "en",
     input_format: str = "auto",
+    text_field: str = "text",
     statistics: text_files.ReadStatistics,
 ) -> Iterator[Document]:
     """Streams the documents of one file; what a process of a pool calls.
@@ -89,8 +105,9 @@ def read_file(
     without a sentence is no error here: `statistics.check()` judges all.
 
     Raises:
-      ValueError: if the file is missing or not text, its .gz is damaged, or a
-        format or language is unknown.
+      ValueError: if the file is missing, damaged or not what its format says,
+        or a format or language is unknown.
+      OSError: if it cannot be read.
     """
     if input_format not in INPUT_FORMATS:
         raise ValueError(
@@ -102,6 +119,35 @@ def read_file(
             f"language={language!r} is not a code such as en or pt-br."
         )
     sentences_before = statistics.sentences
+    input_format, found = _read(path, input_format, text_field, statistics)
+    for line, paragraphs in found:
+        # Each line is a sentence already, or is split into some.
+        parts = [[paragraph] for paragraph in paragraphs]
+        if input_format != "sentences":
+            parts = [_segment(language, paragraph) for paragraph in paragraphs]
+        sentences = list(itertools.chain.from_iterable(parts))
+        if sentences:
+            statistics.documents += 1
+            statistics.one_sentence_documents += len(sentences) == 1
+            statistics.sentences += len(sentences)
+            yield Document(sentences, f"{path}:{line}", list(map(len, parts)))
+    statistics.files += 1
+    if statistics.sentences == sentences_before:
+        statistics.empty_files += 1
+        logging.warning("%s has no sentence", path)
+
+
+# Number of its first line, and paragraphs, of each document.
+_Found = Iterator[tuple[int, list[str]]]
+
+
+def _read(path, input_format, text_field, statistics) -> tuple[str, _Found]:
+    """Returns the format, and the documents as paragraphs or sentences."""
+    if input_format == "auto" and dumps.is_parquet(path):
+        input_format = "parquet"
+    if input_format == "parquet":
+        rows = dumps.read_parquet(path, text_field, statistics)
+        return input_format, _read_rows(rows)
     lines = text_files.read_lines(path, statistics)
     if input_format == "auto":
         head = list(itertools.islice(lines, _LINES_TO_JUDGE))
@@ -111,51 +157,62 @@ def read_file(
     if input_format == "sentences":
         found = _paragraphs(lines)  # A blank line between documents.
     elif input_format == "text":
-        found = _read_text(lines, language)
+        found = _read_text(lines)
+    elif input_format == "jsonl":
+        rows = dumps.read_json_lines(lines, path, text_field, statistics)
+        found = _read_rows(rows)
     else:
-        found = _read_wikiextractor(lines, language, path, statistics)
-    for line, sentences in found:
-        statistics.documents += 1
-        statistics.one_sentence_documents += len(sentences) == 1
-        statistics.sentences += len(sentences)
-        yield Document(sentences, f"{path}:{line}")
-    statistics.files += 1
-    if statistics.sentences == sentences_before:
-        statistics.empty_files += 1
-        logging.warning("%s has no sentence", path)
+        found = _read_wikiextractor(lines, path, statistics)
+    return input_format, found
 
 
 def guess_format(lines: Iterable[str]) -> str:
     """Judges a file by its first lines.
 
-    It is "wikiextractor" if the first line with text begins with `<doc `. It
-    is "sentences" if at least half of the lines that another line follows
-    without a blank one between end as sentences do: in a wrapped paragraph
-    only few do. Otherwise, and also if a blank line follows each line, it is
-    "text".
+    It is "wikiextractor" if the first line with text begins with `<doc `, and
+    "jsonl" if that is a JSON object. It is "sentences" if at least half of the
+    lines that another line follows without a blank one between end as sentences
+    do: in a wrapped paragraph only few do. Otherwise, and also if a blank line
+    follows each line, it is "text".
     """
     lines = [line.strip() for line in lines]
     first = next(filter(None, lines), "")
     if first.startswith("<doc "):
         return "wikiextractor"
+    if dumps.is_json(first):
+        return "jsonl"
+    return "sentences" if _are_whole(lines) else "text"
+
+
+def _are_whole(lines: list[str]) -> bool:
+    """Returns whether lines that are followed by others end as sentences."""
     followed = [
         line for line, after in itertools.pairwise(lines) if line and after
     ]
     ended = sum(bool(_SENTENCE_END.search(line)) for line in followed)
-    return "sentences" if followed and 2 * ended >= len(followed) else "text"
+    return bool(followed) and 2 * ended >= len(followed)
 
 
-def _read_text(
-    lines: Iterable[str], language: str
-) -> Iterator[tuple[int, list[str]]]:
-    """Yields (line, sentences) of the file, which is one document."""
-    first_line = 0
-    sentences = []
-    for start, paragraph in _paragraphs(lines):
-        first_line = first_line or start
-        sentences += _segment(language, " ".join(paragraph))
-    if sentences:
-        yield first_line, sentences
+def _read_text(lines: Iterable[str]) -> _Found:
+    """Yields the paragraphs of the file, which is one document."""
+    found = list(_paragraphs(lines))
+    if found:
+        yield found[0][0], [" ".join(paragraph) for _, paragraph in found]
+
+
+def _read_rows(rows: Iterable[tuple[int, str]]) -> _Found:
+    """Yields the paragraphs of each row's text, which is one document.
+
+    A line is a paragraph, or is wrapped: each text is judged by itself, as
+    "auto" judges files.
+    """
+    for number, text in rows:
+        lines = [line.strip() for line in text.split("\n")]
+        if _are_whole(lines[:_LINES_TO_JUDGE]):
+            yield number, [line for line in lines if line]
+        else:
+            for _, paragraphs in _read_text(lines):
+                yield number, paragraphs
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
@@ -170,21 +227,14 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _read_wikiextractor(
-    lines: Iterable[str],
-    language: str,
-    path: str,
-    statistics: text_files.ReadStatistics,
-) -> Iterator[tuple[int, list[str]]]:
-    """Yields (line, sentences) of each <doc ...>, without its title."""
+    lines: Iterable[str], path: str, statistics: text_files.ReadStatistics
+) -> _Found:
+    """Yields the paragraphs of each <doc ...>, without its title."""
     for start, tag, paragraphs in _docs(lines, path, statistics):
         title = _TITLE.search(tag)
         if title is None or paragraphs[:1] == [title.group(1)]:
             del paragraphs[:1]
-        sentences = []
-        for paragraph in paragraphs:
-            sentences += _segment(language, html.unescape(paragraph))
-        if sentences:
-            yield start, sentences
+        yield start, list(map(html.unescape, paragraphs))
 
 
 def _docs(

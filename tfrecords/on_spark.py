@@ -104,7 +104,10 @@ class Cluster:
             # However this ends: nothing more is begun, and what runs stops.
             pool.shutdown(wait=False, cancel_futures=True)
             if not all(future.done() for future in futures):
-                self._context.cancelAllJobs()
+                with contextlib.suppress(
+                    Exception
+                ):  # Spark itself may be gone.
+                    self._context.cancelAllJobs()
             pool.shutdown()
 
 

@@ -13,7 +13,6 @@ text or one partition of tokens; the driver 48 bytes for each document.
 
 import dataclasses
 import os
-import shutil
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from absl import logging
 
 from tfrecords import corpus as corpus_lib
 from tfrecords import (
+    file_systems,
     masking,
     on_beam,
     on_processes,
@@ -29,7 +29,6 @@ from tfrecords import (
     progress,
     records,
     token_store,
-    whole_files,
 )
 from tfrecords import pretraining_examples as examples_lib
 from tfrecords import vocab as vocab_lib
@@ -81,7 +80,7 @@ def make_records(
         return manifests
     folders = [os.path.join(output_dir, name) for name in [*names, "work"]]
     for folder in folders:
-        os.makedirs(folder, exist_ok=True)
+        file_systems.make_folder(folder)
     try:
         with engine or on_processes.Workers(num_processes) as workers:
             pieces = corpus_lib.tokenize(corpus, folders[-1], workers)
@@ -105,7 +104,7 @@ def make_records(
     finally:
         # What a worker was writing when it was stopped.
         for folder in [output_dir, *folders]:
-            whole_files.remove_leftovers(folder)
+            file_systems.remove_leftovers(folder)
     read = corpus_lib.read_statistics(pieces)
     for name in names:
         manifests[name] = describe(
@@ -118,7 +117,7 @@ def make_records(
             read,
         )
         manifests[name].write(os.path.join(output_dir, name))
-    shutil.rmtree(folders[-1])
+    file_systems.remove_folder(folders[-1])
     return manifests
 
 
@@ -143,7 +142,7 @@ def _make_shards(name, tables, pieces, settings, vocabulary, journal, workers):
         file_name = records.shard_name(name, shard, len(tables))
         if not journal.has(name, file_name):
             # Whole: other machines have another current folder.
-            folder = os.path.abspath(journal.output_dir)
+            folder = file_systems.whole_path(journal.output_dir)
             path = os.path.join(folder, name, file_name)
             jobs.append(
                 _ShardJob(

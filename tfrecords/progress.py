@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 
-from tfrecords import records, whole_files
+from tfrecords import file_systems, records, whole_files
 
 JOURNAL_NAME = "progress.jsonl"
 
@@ -21,10 +21,12 @@ class Journal:
       names: of the sets.
 
     Raises:
-      ValueError: if the folder holds records of another run.
+      ValueError: if the folder holds records of another run, or is none of
+        this machine.
     """
 
     def __init__(self, output_dir: str, run: dict, names: Sequence[str]):
+        file_systems.check_writable(output_dir)
         self.output_dir = output_dir
         self.run = json.loads(json.dumps(run))
         self._names = list(names)
@@ -35,20 +37,22 @@ class Journal:
             self._compare(lines[0])
         else:
             self._check_no_records()
-            os.makedirs(output_dir, exist_ok=True)
+            file_systems.make_folder(output_dir)
             lines = [self.run]
-        # Without the last line if a crash cut it.
-        with whole_files.whole_file(self._path) as file:
-            for line in lines:
-                file.write(json.dumps(line) + "\n")
         self._rows = {
             (row["set"], row["shard"]["name"]): row for row in lines[1:]
         }
+        self._write()  # Without the last line if a crash cut it.
+
+    def _write(self):
+        with file_systems.whole_file(self._path) as file:
+            for line in [self.run, *self._rows.values()]:
+                file.write(json.dumps(line) + "\n")
 
     def _read_lines(self):
         try:
-            with open(self._path, encoding="utf-8") as file:
-                lines = file.read().split("\n")
+            with file_systems.open_bytes(self._path) as file:
+                lines = file.read().decode().split("\n")
         except FileNotFoundError:
             return []
         try:
@@ -72,7 +76,7 @@ class Journal:
     def _check_no_records(self):
         for name in self._names:
             folder = os.path.join(self.output_dir, name)
-            if os.path.isdir(folder) and os.listdir(folder):
+            if file_systems.names_in(folder):
                 raise ValueError(
                     f"{folder!r} is not empty, and {self._path!r} is not "
                     "there to say what it holds. Choose another --output_dir, "
@@ -85,25 +89,29 @@ class Journal:
         path = os.path.join(self.output_dir, set_name, shard_name)
         return (
             row is not None
-            and os.path.exists(f"{path}.index")
-            and os.path.exists(path)
-            and os.path.getsize(path) == row["shard"]["num_bytes"]
+            and file_systems.exists(f"{path}.index")
+            and file_systems.exists(path)
+            and file_systems.version(path)[0] == row["shard"]["num_bytes"]
         )
 
     def add(
         self, set_name: str, shard: records.ShardInfo, statistics: dict
     ) -> None:
-        """Writes down a finished shard."""
+        """Writes down a finished shard.
+
+        Raises:
+          OSError: if the disk is full; the journal stays as it was.
+        """
         row = {
             "set": set_name,
             "shard": vars(shard),
             "statistics": statistics,
         }
         self._rows[set_name, shard.name] = row
-        with open(self._path, "ab") as file:
-            file.write(json.dumps(row).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        if file_systems.is_local(self._path):
+            whole_files.append(self._path, json.dumps(row) + "\n")
+        else:
+            self._write()  # A store adds nothing to a file.
 
     def read(
         self, set_name: str, shard_names: Sequence[str]
@@ -121,7 +129,8 @@ class Journal:
         manifests = {}
         for name in self._names:
             folder = os.path.join(self.output_dir, name)
-            if not os.path.exists(os.path.join(folder, records.MANIFEST_NAME)):
+            path = os.path.join(folder, records.MANIFEST_NAME)
+            if not file_systems.exists(path):
                 return {}
             manifests[name] = records.Manifest.read(folder)
             for shard in manifests[name].shards:

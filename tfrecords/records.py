@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
+from tfrecords import file_systems, shards
 from tfrecords import schema as schema_lib
-from tfrecords import shards, whole_files
 
 MANIFEST_NAME = "manifest.json"
 # Ends of names of files beside a shard: see shards.py and record_lengths.py.
@@ -66,7 +66,10 @@ class Manifest:
             "digest": self.digest,
             **dataclasses.asdict(self),
         }
-        whole_files.write_json(os.path.join(folder, MANIFEST_NAME), content)
+        path = os.path.join(folder, MANIFEST_NAME)
+        with file_systems.whole_file(path) as file:
+            json.dump(content, file, indent=2)
+            file.write("\n")
 
     @classmethod
     def read(cls, folder: str) -> "Manifest":
@@ -77,7 +80,7 @@ class Manifest:
         """
         path = os.path.join(folder, MANIFEST_NAME)
         try:
-            with open(path, encoding="utf-8") as file:
+            with file_systems.open_bytes(path) as file:
                 content = json.load(file)
             names = [field.name for field in dataclasses.fields(cls)]
             fields = {name: content[name] for name in names}

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import google_crc32c
 import numpy as np
 
-from tfrecords import whole_files
+from tfrecords import file_systems
 
 # TFRecord framing: length, crc of length; data; crc of data. The crc is
 # masked as in tensorflow/core/lib/hash/crc32c.h.
@@ -77,7 +77,7 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
         digest.update(data)
         file.write(data)
 
-    with whole_files.whole_file(path, "wb") as file:
+    with file_systems.whole_file(path, "wb") as file:
         for record in serialized:
             frames.append(_frame(record))
             sizes.append(len(frames[-1]))
@@ -86,7 +86,7 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
         flush(file)
         offsets = np.cumsum(sizes, dtype=np.int64)
         # Before the shard has its name: a named shard always has its index.
-        with whole_files.whole_file(f"{path}.index", "wb") as index:
+        with file_systems.whole_file(f"{path}.index", "wb") as index:
             np.save(index, offsets)
     return ShardInfo(
         name=os.path.basename(path),

@@ -1,13 +1,25 @@
 """Names and globs -> text files -> lines, and counts of what was in them."""
 
+import contextlib
 import dataclasses
-import glob
 import gzip
-import os
+import io
 import zlib
 from collections.abc import Iterator
+from typing import IO
 
 from absl import logging
+
+from tfrecords import file_systems
+
+# How files begin that are no text, and what to do with them.
+_NO_TEXT = {
+    b"\xff\xfe": "UTF-16, UTF-8 was expected; convert it, as iconv does",
+    b"\xfe\xff": "UTF-16, UTF-8 was expected; convert it, as iconv does",
+    b"\x1f\x8b": "compressed by gzip; its name should end in .gz",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd; its name should end in .zst",
+    b"PAR1": "Parquet; set --input_format=parquet, or auto",
+}
 
 
 @dataclasses.dataclass
@@ -23,6 +35,10 @@ class ReadStatistics:
       sentences: sentences in all documents.
       invalid_characters: invalid pieces of UTF-8, replaced by U+FFFD.
       unclosed_documents: <doc ...> without </doc>.
+      rows_without_text: rows of JSON lines or Parquet with null for a text.
+      duplicate_documents: documents left out, as one before is the same.
+      duplicate_lines: lines left out, as one before is the same; without
+        those of documents left out.
     """
 
     files: int = 0
@@ -32,6 +48,9 @@ class ReadStatistics:
     sentences: int = 0
     invalid_characters: int = 0
     unclosed_documents: int = 0
+    rows_without_text: int = 0
+    duplicate_documents: int = 0
+    duplicate_lines: int = 0
 
     def add(self, other: "ReadStatistics") -> None:
         """Adds the counts of another reader, of other files."""
@@ -56,19 +75,21 @@ def expand_inputs(patterns: str | list[str]) -> list[str]:
     """Returns the files that match, each once, sorted.
 
     Args:
-      patterns: names or globs (`**` too), separated by commas or in a list.
+      patterns: names or globs (`**` too), separated by commas or in a list;
+        of this machine or of a store, as gs://bucket/*.txt.
 
     Raises:
       ValueError: if a pattern matches no file.
+      OSError: if a store cannot be reached.
     """
     if isinstance(patterns, str):
         patterns = patterns.split(",")
     files = set()
     for pattern in filter(None, map(str.strip, patterns)):
-        matches = glob.glob(pattern, recursive=True)
-        found = [path for path in matches if os.path.isfile(path)]
+        found = file_systems.find(pattern)
         if not found:
-            hint = f" It is a folder: give {pattern}/*." if matches else ""
+            is_folder = file_systems.is_folder(pattern)
+            hint = f" It is a folder: give {pattern}/*." if is_folder else ""
             raise ValueError(
                 f"Input pattern {pattern!r} matches no file.{hint} Check the "
                 "path, and quote globs so that the shell leaves them alone."
@@ -85,24 +106,19 @@ def read_lines(path: str, statistics: ReadStatistics) -> Iterator[str]:
     """Yields lines as text, invalid UTF-8 replaced, counted and logged.
 
     Args:
-      path: a plain or .gz file.
+      path: a plain, .gz or .zst file.
       statistics: counts what is invalid.
 
     Raises:
-      ValueError: if the file is missing or not text, or its .gz is damaged.
+      ValueError: if the file is missing or not text, or is damaged.
+      OSError: if it cannot be read.
     """
     invalid = 0
     for number, data in enumerate(_read_bytes(path), 1):
         if number == 1:
-            if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-                raise ValueError(
-                    f"{path} is UTF-16, UTF-8 was expected; convert it, for "
-                    "example with iconv."
-                )
-            if data.startswith(b"\x1f\x8b"):
-                raise ValueError(
-                    f"{path} is compressed by gzip; its name should end in .gz."
-                )
+            for begin, advice in _NO_TEXT.items():
+                if data.startswith(begin):
+                    raise ValueError(f"{path} is {advice}.")
             data = data.removeprefix(b"\xef\xbb\xbf")  # The mark of UTF-8.
         try:
             yield data.decode("utf-8")
@@ -125,10 +141,9 @@ def read_lines(path: str, statistics: ReadStatistics) -> Iterator[str]:
 
 
 def _read_bytes(path: str) -> Iterator[bytes]:
-    """Yields lines of a plain or .gz file."""
-    opener = gzip.open if path.endswith(".gz") else open
+    """Yields lines of a plain, .gz or .zst file."""
     try:
-        with opener(path, "rb") as file:
+        with _open(path) as file:
             yield from file
     except FileNotFoundError:
         raise ValueError(f"No input file at {path}; check the path.") from None
@@ -137,3 +152,48 @@ def _read_bytes(path: str) -> Iterator[bytes]:
             f"{path} is a damaged or truncated .gz file ({error}); copy it "
             "again."
         ) from None
+
+
+@contextlib.contextmanager
+def _open(path: str) -> Iterator[IO[bytes]]:
+    """Yields a file that reads as what it holds, unpacked."""
+    with file_systems.open_bytes(path) as file:
+        if path.endswith(".gz"):
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield unpacked
+        elif path.endswith(".zst"):
+            yield io.BufferedReader(_Zstd(path, file))
+        else:
+            yield file
+
+
+class _Zstd(io.RawIOBase):
+    """What a .zst file holds, unpacked by pyarrow."""
+
+    def __init__(self, path: str, file: IO[bytes]):
+        super().__init__()
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise ValueError(
+                f"{path} is read by pyarrow, which is not installed: pip "
+                "install 'bert_tf[parquet]', or unpack the file."
+            ) from error
+        self._path = path
+        self._stream = pyarrow.CompressedInputStream(file, "zstd")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        try:
+            data = self._stream.read(len(buffer))
+        except OSError as error:
+            if error.errno:  # Of the disk or the network.
+                raise
+            raise ValueError(
+                f"{self._path} is a damaged or truncated .zst file ({error}); "
+                "copy it again."
+            ) from None
+        buffer[: len(data)] = data
+        return len(data)

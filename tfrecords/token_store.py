@@ -2,22 +2,27 @@
 
 A piece is what one input file becomes: three files that need not fit into
 memory. `<piece>.tokens` holds ids, `<piece>.sentences` the length of each
-sentence as int32, and `<piece>.documents.npy` where each document ends.
+sentence as int32, and `<piece>.documents.npy` where each document ends. Where
+duplicates are looked for, `<piece>.keys` and `<piece>.digests` hold the
+fingerprints of duplicates.py: uint64 for each sentence and each document.
 """
 
 import array
+import contextlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import whole_files
+from tfrecords import file_systems
 
 # Sentences that are tokenised in one call, and kept as text at a time.
 _SENTENCES = 4096
 _LENGTH_DTYPE = np.dtype("<i4")
+KEY_DTYPE = np.dtype("<u8")
+# Sentences that are copied at a time.
+_COPIED_SENTENCES = 1 << 18
 
 # Strings [N] -> ids of all of them [T], and how many each has [N].
 Tokenize = Callable[[list[str]], tuple[np.ndarray, np.ndarray]]
@@ -38,17 +43,24 @@ class Documents(NamedTuple):
     numbers: np.ndarray  # [documents] int64, which of the corpus they are.
 
 
+class Fingerprint(NamedTuple):
+    """Numbers that stand for a document's text."""
+
+    keys: np.ndarray  # [sentences] uint64.
+    digest: int  # Of the whole, below 2^64.
+
+
 def token_dtype(vocab_size: int) -> np.dtype:
     """Returns the smallest type on disk that holds every id."""
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4")
 
 
-def _groups(documents: Iterable[Sequence[str]]) -> Iterator[list[list[str]]]:
+def _groups(documents) -> Iterator[list[tuple]]:
     """Yields lists of documents that have enough sentences together."""
     group, num_sentences = [], 0
-    for sentences in documents:
-        group.append(sentences)
-        num_sentences += len(sentences)
+    for document in documents:
+        group.append(document)
+        num_sentences += len(document[0])
         if num_sentences >= _SENTENCES:
             yield group
             group, num_sentences = [], 0
@@ -61,50 +73,116 @@ def write_piece(
     documents: Iterable[Sequence[str]],
     tokenize: Tokenize,
     vocab_size: int,
+    fingerprints: Iterable[Fingerprint] | None = None,
 ) -> None:
     """Writes documents of sentences; sentences without a token are left out.
 
     As in create_pretraining_data.py, so are documents without a sentence.
 
     Args:
-      path: of the piece, to which the three endings are added.
+      path: of the piece, to which the endings are added.
       documents: the sentences of each.
       tokenize: turns sentences into ids.
       vocab_size: ids are below it.
+      fingerprints: of each document, to be kept beside; None for none.
     """
     ends = array.array("q", [0, 0])  # Tokens and sentences before each.
-    with (
-        whole_files.whole_file(f"{path}.tokens", "wb") as tokens_file,
-        whole_files.whole_file(f"{path}.sentences", "wb") as sentences_file,
-        whole_files.whole_file(f"{path}.documents.npy", "wb") as documents_file,
-    ):
-        for group in _groups(documents):
-            last = np.cumsum([len(sentences) for sentences in group])
-            flat = [sentence for sentences in group for sentence in sentences]
+    names = ["tokens", "sentences", "documents.npy"]
+    if fingerprints is not None:
+        names += ["keys", "digests"]
+    with contextlib.ExitStack() as stack:
+        files = [
+            stack.enter_context(file_systems.whole_file(f"{path}.{name}", "wb"))
+            for name in names
+        ]
+        both = ((document, None) for document in documents)
+        if fingerprints is not None:
+            both = zip(documents, fingerprints, strict=True)
+        for group in _groups(both):
+            last = np.cumsum([len(sentences) for sentences, _ in group])
+            flat = [text for sentences, _ in group for text in sentences]
             lengths = []
             for begin in range(0, len(flat), _SENTENCES):
                 ids, counts = tokenize(flat[begin : begin + _SENTENCES])
-                tokens_file.write(ids.astype(token_dtype(vocab_size)).data)
+                files[0].write(ids.astype(token_dtype(vocab_size)).data)
                 lengths.append(counts)
             lengths = np.concatenate(lengths).astype(_LENGTH_DTYPE)
-            sentences_file.write(lengths[lengths > 0].data)
+            files[1].write(lengths[lengths > 0].data)
             token_ends = ends[-2] + np.cumsum(lengths, dtype=np.int64)
             sentence_ends = ends[-1] + np.cumsum(lengths > 0)
-            for end in (last - 1).tolist():
+            digests = []
+            for end, (_, fingerprint) in zip(
+                (last - 1).tolist(), group, strict=True
+            ):
                 if sentence_ends[end] > ends[-1]:
                     ends.extend((int(token_ends[end]), int(sentence_ends[end])))
-        np.save(documents_file, np.array(ends, np.int64).reshape(-1, 2))
+                    if fingerprint is not None:
+                        digests.append(fingerprint.digest)
+            if fingerprints is not None:
+                keys = np.concatenate([found.keys for _, found in group])
+                files[3].write(keys[lengths > 0].astype(KEY_DTYPE).data)
+                files[4].write(np.array(digests, KEY_DTYPE).data)
+        np.save(files[2], np.array(ends, np.int64).reshape(-1, 2))
+
+
+def copy_piece(
+    path: str, copy: str, is_kept: np.ndarray, vocab_size: int
+) -> None:
+    """Copies some sentences of a piece, and documents that have one of them.
+
+    Args:
+      path: of the piece.
+      copy: path of its copy, which has no fingerprints.
+      is_kept: [sentences] bool.
+      vocab_size: as the piece was written with.
+    """
+    bounds = read_bounds(path)
+    dtype = token_dtype(vocab_size)
+    ends = [np.zeros((1, 2), np.int64)]
+    with (
+        file_systems.whole_file(f"{copy}.tokens", "wb") as tokens_file,
+        file_systems.whole_file(f"{copy}.sentences", "wb") as sentences_file,
+        file_systems.whole_file(
+            f"{copy}.documents.npy", "wb"
+        ) as documents_file,
+    ):
+        begin = 0
+        while begin + 1 < len(bounds):
+            # One document at least, and not many sentences.
+            most = bounds[begin, 1] + _COPIED_SENTENCES
+            end = np.searchsorted(bounds[:, 1], most, side="right") - 1
+            block = bounds[begin : max(int(end), begin + 1) + 1]
+            begin += len(block) - 1
+            (first_token, first), (last_token, last) = block[0], block[-1]
+            lengths = file_systems.read_array(
+                f"{path}.sentences", _LENGTH_DTYPE, first, last
+            )
+            tokens = file_systems.read_array(
+                f"{path}.tokens", dtype, first_token, last_token
+            )
+            kept = is_kept[first:last]
+            tokens_file.write(tokens[np.repeat(kept, lengths)].data)
+            sentences_file.write(lengths[kept].data)
+            after = np.stack(
+                [np.cumsum(lengths * kept, dtype=np.int64), np.cumsum(kept)], 1
+            )[block[1:, 1] - first - 1]  # [documents, 2], as far as each goes.
+            after += ends[-1][-1]
+            has_any = np.diff(after[:, 1], prepend=ends[-1][-1, 1]) > 0
+            if has_any.any():
+                ends.append(after[has_any])
+        np.save(documents_file, np.concatenate(ends))
 
 
 def write_json(path: str, content: dict) -> None:
     """Writes a small file that marks a piece as whole."""
-    with whole_files.whole_file(path, "wb") as file:
+    with file_systems.whole_file(path, "wb") as file:
         file.write(json.dumps(content).encode())
 
 
 def read_bounds(path: str) -> np.ndarray:
     """Returns [documents + 1, 2]: tokens, sentences before each, and in all."""
-    return np.load(f"{path}.documents.npy")
+    with file_systems.open_bytes(f"{path}.documents.npy") as file:
+        return np.load(file)
 
 
 # Where a document lies, as a row of int64.
@@ -151,12 +229,7 @@ def read(
             ),
         ):
             found.append(
-                np.fromfile(
-                    f"{path}.{name}",
-                    kind,
-                    count=end - begin,
-                    offset=begin * kind.itemsize,
-                )
+                file_systems.read_array(f"{path}.{name}", kind, begin, end)
             )
     return Documents(
         tokens=np.concatenate(tokens),
@@ -171,6 +244,6 @@ def _bounds(lengths) -> np.ndarray:
 
 
 def remove_piece(path: str) -> None:
-    """Removes the three files of a piece."""
-    for name in ("tokens", "sentences", "documents.npy"):
-        os.remove(f"{path}.{name}")
+    """Removes the files of a piece, so far as they are there."""
+    for name in ("tokens", "sentences", "documents.npy", "keys", "digests"):
+        file_systems.remove(f"{path}.{name}")

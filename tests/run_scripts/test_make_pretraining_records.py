@@ -1,5 +1,6 @@
 """make_pretraining_records: text in, records out, and mistakes named."""
 
+import json
 import os
 import pathlib
 import signal
@@ -79,6 +80,32 @@ def test_flags_are_the_original_s(argv, tmp_path):
     assert expected.items() <= made_with.items()
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["--pairs=none", "--mask_mix=mask:1"], "masked_lm"),
+        (["--pairs=sentence_order", "--masking=spans"], "pretraining"),
+        (["--masking_time=dynamic", "--masking=words"], "unmasked_pairs"),
+        (["--masking_time=dynamic", "--pairs=none"], "unmasked_segments"),
+    ],
+)
+def test_each_kind_of_examples_becomes_batches(argv, tmp_path, words, name):
+    make_pretraining_records.main([*argv, *words])
+    found = records.Records.open(str(tmp_path / "out" / "train"))
+    assert found.manifest.schema_name == name
+    assert found.manifest.flags["dupe_factor"] == (
+        1 if name.startswith("unmasked") else 10
+    )
+    found.check(schema.SCHEMAS[name], SIZES)
+    features = schema.of_batch(name)
+    dataset = batches.training_batches(
+        found, features, SIZES, batch_size=4, seed=1, vocab_size=1000
+    )
+    batch = next(iter(dataset))
+    assert set(batch) == {*features, "is_real_example"}
+    assert batch["masked_lm_weights"].numpy().sum() >= 4
+
+
 def test_other_flags_in_the_same_folder_are_refused(argv):
     make_pretraining_records.main(argv)
     with pytest.raises(ValueError, match="made with dupe_factor=10; now"):
@@ -127,11 +154,40 @@ def test_records_of_the_original_load_as_batches(argv, tmp_path):
         ("--held_out_prob=0.1", "held_out_prob=0.1 does not go with"),
         ("--num_processes=2", "num_processes=2 does not go with"),
         ("--input_format=text", "input_format=text does not go with"),
+        ("--drop_duplicates=lines", "drop_duplicates=lines does not go with"),
+        ("--output_dir=gs://b/out", "output_dir=gs://b/out does not go with"),
     ],
 )
 def test_flags_that_the_original_cannot_follow_are_named(argv, flag, message):
     with pytest.raises(ValueError, match=message):
         make_pretraining_records.main([*argv, "--compat=original", flag])
+
+
+def test_a_runner_that_the_original_cannot_follow_is_named(argv):
+    argv = [word for word in argv if "num_processes" not in word]
+    with pytest.raises(ValueError, match="runner=spark does not go with"):
+        make_pretraining_records.main(
+            [*argv, "--compat=original", "--runner=spark"]
+        )
+
+
+def test_rows_of_json_are_documents_and_equal_ones_go(argv, tmp_path):
+    texts = TEXT.read_text().split("\n\n")
+    rows = [json.dumps({"body": text}) for text in [*texts, texts[0]]]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(rows))
+    make_pretraining_records.main(
+        [
+            *argv,
+            f"--input_file={path}",
+            "--text_field=body",
+            "--drop_duplicates=documents",
+        ]
+    )
+    manifest = records.Manifest.read(str(tmp_path / "out" / "train"))
+    assert manifest.statistics["documents"] == len(texts)
+    assert manifest.statistics["corpus"]["duplicate_documents"] == 1
+    assert manifest.flags["text_field"] == "body"
 
 
 def test_an_unknown_compat_is_named(argv):

@@ -1,5 +1,6 @@
 """corpus.py: a piece for each file, made once."""
 
+import dataclasses
 import os
 
 import pytest
@@ -60,3 +61,37 @@ def test_other_reading_has_other_pieces(text, tmp_path, tiny_vocab_file):
     assert text.describe() != cased.describe()
     one = tokenize(text, tmp_path / "work")
     assert not set(one) & set(tokenize(cased, tmp_path / "work"))
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(
+    text, tmp_path, monkeypatch
+):
+    real = token_store.write_piece
+
+    def grow(piece, documents, *others):
+        real(piece, documents, *others)
+        with open(text.input_files[0], "a") as file:
+            file.write("The garden.\n")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(token_store, "write_piece", grow)
+        with pytest.raises(
+            ValueError, match="a.txt changed while it was read: it had 41 bytes"
+        ):
+            tokenize(text, tmp_path / "work")
+    assert os.listdir(tmp_path / "work") == []
+    assert len(tokenize(text, tmp_path / "work")) == 2
+
+
+def test_duplicates_are_dropped_and_counted(text, tmp_path):
+    with open(text.input_files[1], "ab") as file:
+        file.write(b"\nThe sea.\n\nThe old captain.\nA cat.\n")
+    both = dataclasses.replace(text, drop_duplicates=("documents", "lines"))
+    assert both.describe() != text.describe()
+    pieces = tokenize(both, tmp_path / "work")
+    found = token_store.read(pieces, token_store.places(pieces), 1000)
+    assert len(found.sentence_bounds) - 1 == 6  # Of 8.
+    read = corpus.read_statistics(pieces)
+    assert read["documents"] == 5 and read["sentences"] == 8
+    assert read["duplicate_documents"] == read["duplicate_lines"] == 1
+    assert tokenize(both, tmp_path / "work") == pieces

@@ -68,7 +68,7 @@ def read(*paths, **settings):
 def test_sentences_are_lines_and_documents_end_at_blank_lines(make):
     path = make(SENTENCES)
     found, statistics = read(path)
-    assert found == [
+    assert [row[:2] for row in found] == [
         (
             ["The sea was calm.", "The ship lay still.", "Nobody spoke."],
             f"{path}:1",
@@ -84,7 +84,7 @@ def test_sentences_are_lines_and_documents_end_at_blank_lines(make):
 def test_wrapped_lines_are_joined_and_a_book_is_one_document(make):
     path = make(BOOK)
     found, _ = read(path)
-    assert found == [
+    assert [row[:2] for row in found] == [
         (
             [
                 "THE SHIP",
@@ -101,7 +101,7 @@ def test_wrapped_lines_are_joined_and_a_book_is_one_document(make):
 def test_wikiextractor_documents_lose_title_and_escapes(make):
     path = make(WIKI)
     found, statistics = read(path)
-    assert found == [
+    assert [row[:2] for row in found] == [
         (
             ["A ship floats.", "R&D made it <big>.", "History.", "It sank."],
             f"{path}:1",
@@ -110,6 +110,49 @@ def test_wikiextractor_documents_lose_title_and_escapes(make):
     ]
     assert statistics.documents == 2
     assert statistics.unclosed_documents == 0
+
+
+def test_a_document_knows_how_many_sentences_its_lines_have(make):
+    assert [row.line_lengths for row in read(make(SENTENCES))[0]] == [
+        [1, 1, 1],
+        [1, 1],
+        [1],
+    ]
+    assert read(make(BOOK))[0][0].line_lengths == [1, 3, 1]
+    assert read(make(WIKI))[0][0].line_lengths == [2, 1, 1]
+
+
+ROWS = r"""{"text": "A ship floats. It sank.\nThe sea was calm.", "id": 1}
+
+{"text": ""}
+{"text": "The old captain looked\nat the sea. He\ncalled.\n\n“Be ready!”"}
+"""
+
+
+@pytest.mark.parametrize("input_format", ["auto", "jsonl"])
+def test_each_row_of_json_lines_is_a_document(make, input_format):
+    path = make(ROWS)
+    found, statistics = read(path, input_format=input_format)
+    assert found == [
+        (
+            ["A ship floats.", "It sank.", "The sea was calm."],
+            f"{path}:1",
+            [2, 1],
+        ),
+        (
+            ["The old captain looked at the sea.", "He called.", "“Be ready!”"],
+            f"{path}:4",
+            [2, 1],
+        ),
+    ]
+    assert statistics.documents == 2 and statistics.rows_without_text == 0
+
+
+def test_a_row_with_another_field_is_named(make):
+    with pytest.raises(ValueError, match=r"txt:1: .*\['body'\]; expected"):
+        read(make('{"body": "The sea."}'))
+    found, _ = read(make('{"body": "The sea."}'), text_field="body")
+    assert found[0].sentences == ["The sea."]
 
 
 def test_a_first_line_that_is_not_the_title_is_kept(make):

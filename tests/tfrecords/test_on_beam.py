@@ -148,9 +148,3 @@ def test_beam_gives_the_same_results_and_errors(beam):
         run(beam, root_or_fail, [4, -1])
     with pytest.raises(ChildProcessError, match="this element cannot be done"):
         run(beam, root_or_fail, [4, "gone"])
-
-
-@pytest.mark.filterwarnings("default")
-def test_flags_that_beam_does_not_know_are_named(beam, tmp_path):
-    with pytest.raises(ValueError, match="--direct_num_wokers"):
-        on_beam.Pipelines(["--direct_num_wokers=2"], str(tmp_path))

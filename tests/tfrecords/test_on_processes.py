@@ -29,6 +29,15 @@ def test_an_error_of_a_job_arrives_here():
         run(1, math.sqrt, [4, -1])
 
 
+def take_all_memory(job):
+    raise MemoryError("Unable to allocate 7 TiB")
+
+
+def test_a_worker_without_memory_is_reported():
+    with pytest.raises(ChildProcessError, match="7 TiB.*Lower --num_proc"):
+        run(1, take_all_memory, [1])
+
+
 def test_no_processes_are_named():
     with pytest.raises(ValueError, match="num_processes=0 should be 1 or"):
         on_processes.Workers(0)

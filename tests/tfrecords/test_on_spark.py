@@ -3,6 +3,7 @@
 import math
 import os
 import shutil
+import signal
 import sys
 
 import pytest
@@ -112,6 +113,8 @@ def spark(tmp_path):
 def root_or_fail(job):
     if job == "gone":
         raise RuntimeError("this task cannot be done")
+    if job == "killed":  # As the kernel does when memory is full.
+        os.kill(os.getpid(), signal.SIGKILL)
     return math.sqrt(job)
 
 
@@ -123,12 +126,14 @@ def test_spark_gives_the_same_results_and_errors(spark):
             ([1, 4, 9], None, ""),
             ([4, -1], ValueError, "math domain error"),
             ([4, "gone"], ChildProcessError, "RuntimeError: this task cannot"),
+            (["killed", 4], ChildProcessError, "may be out of memory"),
+            ([16], None, ""),
         ):
             shown = spark.run(
                 root_or_fail, jobs, [1] * len(jobs), name="n", unit="u"
             )
             if error is None:
-                assert dict(shown) == {1: 1, 4: 2, 9: 3}
+                assert dict(shown) == {job: math.sqrt(job) for job in jobs}
             else:
                 with pytest.raises(error, match=message):
                     list(shown)

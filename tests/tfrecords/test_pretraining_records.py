@@ -8,6 +8,7 @@ import pytest
 
 from tfrecords import (
     corpus,
+    file_systems,
     pretraining_examples,
     pretraining_records,
     records,
@@ -106,6 +107,25 @@ def test_records_do_not_depend_on_processes(text, tmp_path):
         for found in (one, more)
     )
     assert one == more
+
+
+def test_a_store_holds_the_same_records(text, tmp_path, monkeypatch):
+    whole = make(text, tmp_path / "whole")
+    out = "ram://test_pretraining_records/out"
+    stored = make(text, out)
+    names = file_systems.names_in(out)
+    assert sorted(names) == ["held_out", "progress.jsonl", "train"]
+    for name in stored:
+        assert stored[name].shards == whole[name].shards
+        found = file_systems.names_in(f"{out}/{name}")
+        assert sorted(found) == sorted(os.listdir(tmp_path / "whole" / name))
+    lost = "train-00002-of-00004.tfrecord"
+    file_systems.remove(f"{out}/train/{lost}")
+    made = shards_made(monkeypatch)
+    assert make(text, out)["train"].digest == whole["train"].digest
+    assert made == [lost]
+    make(text, out)
+    assert made == [lost]
 
 
 def test_a_second_run_makes_nothing(text, tmp_path, monkeypatch):

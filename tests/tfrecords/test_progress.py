@@ -1,5 +1,6 @@
 """progress.py: what a rerun finds done, and what it refuses."""
 
+import errno
 import os
 
 import pytest
@@ -53,6 +54,26 @@ def test_a_line_that_a_crash_cut_is_left_out(tmp_path):
     assert again.has("train", "a") and not again.has("train", "b")
     finish(again, "b")
     assert open_journal(tmp_path).has("train", "b")
+
+
+def test_a_store_without_renames_is_refused():
+    with pytest.raises(ValueError, match="http://b/out cannot be written to"):
+        open_journal("http://b/out")
+
+
+def test_a_full_disk_leaves_the_journal_whole(tmp_path, monkeypatch):
+    journal = open_journal(tmp_path)
+    finish(journal, "a")
+    before = (tmp_path / "progress.jsonl").read_bytes()
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="Make room and run the same.*jsonl"):
+            journal.add("train", records.ShardInfo("b", 1, 9, ""), {})
+    assert (tmp_path / "progress.jsonl").read_bytes() == before
 
 
 def test_another_run_is_refused_and_nothing_changes(tmp_path):

@@ -1,4 +1,5 @@
 import gzip
+import sys
 
 import pytest
 
@@ -51,3 +52,59 @@ def test_a_pattern_that_matches_nothing_is_named(make, tmp_path):
         text_files.expand_inputs(str(tmp_path))
     with pytest.raises(ValueError, match="No input file is named"):
         text_files.expand_inputs(" , ")
+
+
+@pytest.mark.parametrize(
+    ("begin", "message"),
+    [
+        (b"\xff\xfeT\0", "a.txt is UTF-16, UTF-8 was expected"),
+        (b"\x1f\x8b\x08", "a.txt is compressed by gzip; its name should end"),
+        (b"\x28\xb5\x2f\xfd", "a.txt is compressed by zstd; its name should"),
+        (b"PAR1\x15", "a.txt is Parquet; set --input_format=parquet"),
+    ],
+)
+def test_what_is_no_text_is_named(make, begin, message):
+    path = make("")
+    with open(path, "wb") as file:
+        file.write(begin)
+    with pytest.raises(ValueError, match=message):
+        list(text_files.read_lines(path, text_files.ReadStatistics()))
+
+
+@pytest.fixture
+def zstd(tmp_path):
+    """Texts, each a frame -> path of a .zst file."""
+    pyarrow = pytest.importorskip(
+        "pyarrow", reason="no pyarrow: the extra parquet"
+    )
+
+    def write(*texts):
+        path = tmp_path / "a.txt.zst"
+        packed = pyarrow.Codec("zstd").compress
+        path.write_bytes(
+            b"".join(packed(text.encode()).to_pybytes() for text in texts)
+        )
+        return str(path)
+
+    return write
+
+
+def test_zstd_is_unpacked(zstd):
+    path = zstd("One é.\nTwo", ".\n" * 100_000)
+    lines = list(text_files.read_lines(path, text_files.ReadStatistics()))
+    assert lines[:2] == ["One é.\n", "Two.\n"] and len(lines) == 100_001
+
+
+def test_a_cut_zstd_file_is_named(zstd):
+    path = zstd("One é.\nTwo" * 1000)
+    with open(path, "r+b") as file:
+        file.truncate(30)
+    with pytest.raises(ValueError, match="a.txt.zst is a damaged or truncated"):
+        list(text_files.read_lines(path, text_files.ReadStatistics()))
+
+
+def test_zstd_without_pyarrow_names_the_extra(make, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ValueError, match=r"pip install 'bert_tf\[parquet\]'"):
+        path = make("", "a.zst")
+        list(text_files.read_lines(path, text_files.ReadStatistics()))

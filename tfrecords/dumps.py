@@ -1,0 +1,156 @@
+"""Files of rows, JSON lines or Parquet -> the text of each row.
+
+Parquet needs the library pyarrow, which comes with the extra `parquet`.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator
+
+from absl import logging
+
+from tfrecords import file_systems, text_files
+
+_MAGIC = b"PAR1"  # The first bytes of each Parquet file.
+_ROWS = 256  # Rows of Parquet in memory.
+
+
+def is_json(line: str) -> bool:
+    """Returns whether a line is a JSON object."""
+    try:
+        return line.startswith("{") and isinstance(json.loads(line), dict)
+    except json.JSONDecodeError:
+        return False
+
+
+def is_parquet(path: str) -> bool:
+    """Returns whether a file begins as Parquet does; False if it is missing."""
+    try:
+        with file_systems.open_bytes(path) as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except FileNotFoundError:
+        return False
+
+
+def read_json_lines(
+    lines: Iterable[str],
+    path: str,
+    text_field: str,
+    statistics: text_files.ReadStatistics,
+) -> Iterator[tuple[int, str]]:
+    """Yields (number of the line, text) of each JSON object with a text.
+
+    Args:
+      lines: of the file; blank ones are skipped.
+      path: of the file, for messages.
+      text_field: name of the field that holds the text.
+      statistics: counts rows whose text is null; they are skipped.
+
+    Raises:
+      ValueError: naming file and line, if it is no JSON object, or its field
+        is missing or no text.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(
+                f"{path}:{number}: {line.strip()[:40]!r} is not JSON "
+                f"({error.msg}, column {error.colno}). Each line should be an "
+                'object such as {"text": "..."}; mend the file, or set '
+                "--input_format."
+            ) from None
+        where = f"{path}:{number}"
+        if not isinstance(row, dict) or text_field not in row:
+            found = (
+                f"an object with the fields {sorted(row)}"
+                if isinstance(row, dict)
+                else f"no object but {line.strip()[:40]!r}"
+            )
+            raise ValueError(
+                f"{where}: the line is {found}; expected is a field "
+                f"{text_field!r}. Set --text_field to the one with the text."
+            )
+        if _is_text(row[text_field], where, text_field, statistics):
+            yield number, row[text_field]
+
+
+def read_parquet(
+    path: str, text_field: str, statistics: text_files.ReadStatistics
+) -> Iterator[tuple[int, str]]:
+    """Yields (number of the row from 1, text) of each row with a text.
+
+    Args:
+      path: of the file.
+      text_field: name of the column that holds the text.
+      statistics: counts rows whose text is null; they are skipped.
+
+    Raises:
+      ValueError: if the column is missing or of another type, the file is
+        damaged or pyarrow is not installed.
+    """
+    parquet = _parquet(path)
+    number = 0
+    with _reading(path), file_systems.open_bytes(path) as opened:
+        file = parquet.ParquetFile(opened)
+        names = file.schema_arrow.names
+        if text_field not in names:
+            raise ValueError(
+                f"{path} has the columns {names} and no {text_field!r}. Set "
+                "--text_field to the one with the text."
+            )
+        for batch in file.iter_batches(_ROWS, columns=[text_field]):
+            for text in batch.column(0).to_pylist():
+                number += 1
+                where = f"{path}:{number}"
+                if _is_text(text, where, text_field, statistics):
+                    yield number, text
+
+
+def _is_text(value, where, text_field, statistics) -> bool:
+    """Returns whether there is a text; counts null, which is none."""
+    if value is None:
+        if not statistics.rows_without_text:
+            logging.warning(
+                "%s: %r is null; such rows are skipped", where, text_field
+            )
+        statistics.rows_without_text += 1
+        return False
+    if not isinstance(value, str):
+        raise ValueError(
+            f"{where}: {text_field!r} is {str(value)[:40]!r}, a "
+            f"{type(value).__name__}; expected is text. Set --text_field to "
+            "the one with the text."
+        )
+    return True
+
+
+def _parquet(path):
+    """Returns pyarrow's module for Parquet."""
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ValueError(
+            f"{path} is Parquet, which pyarrow reads; it is not installed: "
+            "pip install 'bert_tf[parquet]'."
+        ) from error
+    return pyarrow.parquet
+
+
+@contextlib.contextmanager
+def _reading(path):
+    """Says of a damaged file which one it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise ValueError(f"No input file at {path}; check the path.") from None
+    except Exception as error:
+        # pyarrow's errors are ValueErrors and OSErrors, but are not imported.
+        if not type(error).__module__.startswith("pyarrow"):
+            raise
+        raise ValueError(
+            f"{path} is damaged or no Parquet file ({error}); copy it again, "
+            "or set --input_format."
+        ) from error

@@ -1,0 +1,297 @@
+"""Paths, of this machine or of a store such as gs:// -> files, read or written.
+
+Stores are those that TensorFlow knows: gs://, and with tensorflow-io s3:// and
+hdfs://. Paths of this machine do not go through TensorFlow; their files are
+those of whole_files.py.
+"""
+
+import contextlib
+import errno
+import glob
+import io
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from typing import IO
+
+import numpy as np
+
+from tfrecords import whole_files
+
+_BUFFER_BYTES = 1 << 20
+# Stores in which a name is given at once: an object of gs and s3 is there when
+# it is whole, and the others rename as a disk does. `ram` is for tests.
+_RENAMING = ("gs", "s3", "s3e", "hdfs", "viewfs", "ram")
+_LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
+
+
+def is_local(path: str) -> bool:
+    """Returns whether a path is of this machine, mounted disks included."""
+    return "://" not in path
+
+
+def whole_path(path: str) -> str:
+    """Returns a path that is the same from any current folder."""
+    return os.path.abspath(path) if is_local(path) else path
+
+
+def find(pattern: str) -> list[str]:
+    """Returns the files that match a name or glob, unsorted.
+
+    Args:
+      pattern: `**` works on this machine alone.
+
+    Raises:
+      OSError: if the store cannot be reached.
+    """
+    if is_local(pattern):
+        found = glob.glob(pattern, recursive=True)
+        return [path for path in found if os.path.isfile(path)]
+    with _naming(pattern):
+        found = _gfile().glob(pattern)
+        return [path for path in found if not _gfile().isdir(path)]
+
+
+def is_folder(path: str) -> bool:
+    """Returns whether a folder is there."""
+    if is_local(path):
+        return os.path.isdir(path)
+    with _naming(path):
+        return _gfile().isdir(path)
+
+
+def version(path: str) -> tuple[int, int]:
+    """Returns a file's size in bytes and its time, which tell of changes.
+
+    Raises:
+      OSError: if it cannot be read.
+    """
+    if is_local(path):
+        status = os.stat(path)
+        return status.st_size, status.st_mtime_ns
+    with _naming(path):
+        status = _gfile().stat(path)
+        return status.length, status.mtime_nsec
+
+
+def open_bytes(path: str) -> io.BufferedReader:
+    """Opens a file for reading.
+
+    Raises:
+      FileNotFoundError: if it is not there.
+      OSError: if it cannot be read.
+    """
+    if is_local(path):
+        return open(path, "rb")
+    return io.BufferedReader(_StoredFile(path), _BUFFER_BYTES)
+
+
+class _StoredFile(io.RawIOBase):
+    """A file of a store, as Python's own readers want it."""
+
+    def __init__(self, path: str):
+        super().__init__()
+        self._path = path
+        self._file = _gfile().GFile(path, "rb")
+        with _naming(path):
+            self._file.seek(0)  # Opens it: now, not later, is it missed.
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        with _naming(self._path):
+            data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        with _naming(self._path):
+            self._file.seek(offset, whence)
+            return self._file.tell()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+class _NewFile(io.RawIOBase):
+    """A file of a store being written, as Python's own writers want it."""
+
+    def __init__(self, path: str):
+        super().__init__()
+        self._path = path
+        self._file = _gfile().GFile(path, "wb")
+        with _naming(path):
+            self._file.write(b"")  # Makes it, though nothing may follow.
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data) -> int:
+        with _naming(self._path):
+            self._file.write(bytes(data))
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            with _naming(self._path):
+                self._file.close()
+        super().close()
+
+
+def exists(path: str) -> bool:
+    """Returns whether a file or folder is there."""
+    if is_local(path):
+        return os.path.exists(path)
+    with _naming(path):
+        return _gfile().exists(path)
+
+
+def names_in(folder: str) -> list[str]:
+    """Returns the names in a folder; none if it is not there."""
+    if not is_folder(folder):
+        return []
+    if is_local(folder):
+        return os.listdir(folder)
+    with _naming(folder):
+        return [name.rstrip("/") for name in _gfile().listdir(folder)]
+
+
+def make_folder(path: str) -> None:
+    """Makes a folder and those above it, so far as they are missing."""
+    if is_local(path):
+        os.makedirs(path, exist_ok=True)
+        return
+    with _naming(path):
+        _gfile().makedirs(path)
+
+
+def remove(path: str) -> None:
+    """Removes a file, if it is there."""
+    if is_local(path):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+    elif exists(path):
+        with _naming(path):
+            _gfile().remove(path)
+
+
+def remove_folder(path: str) -> None:
+    """Removes a folder and all in it, if it is there."""
+    if is_local(path):
+        shutil.rmtree(path, ignore_errors=True)
+    elif is_folder(path):
+        with _naming(path):
+            _gfile().rmtree(path)
+
+
+def remove_leftovers(folder: str) -> None:
+    """Removes what writers that were killed left in a folder."""
+    if is_local(folder):
+        whole_files.remove_leftovers(folder)
+        return
+    for name in names_in(folder):
+        if _LEFTOVER.fullmatch(name):
+            remove(f"{folder}/{name}")
+
+
+def check_writable(path: str) -> None:
+    """Raises ValueError for a store in which files are not whole or absent."""
+    scheme = path.partition("://")[0]
+    if not is_local(path) and scheme not in _RENAMING:
+        raise ValueError(
+            f"{path} cannot be written to: in {scheme}:// a file may be seen "
+            f"half written. Give a folder of this machine, or one of "
+            f"{', '.join(f'{name}://' for name in _RENAMING[:-1])}; a mounted "
+            "store is a folder, too."
+        )
+
+
+@contextlib.contextmanager
+def whole_file(path: str, mode: str = "w") -> Iterator[IO]:
+    """Yields a file to write, which gets its name when it is whole.
+
+    Args:
+      path: where the file goes; one that is there is replaced.
+      mode: "w" for UTF-8 text, "wb" for bytes.
+
+    Raises:
+      OSError: if it cannot be written; what was written is removed again.
+    """
+    if is_local(path):
+        with whole_files.whole_file(path, mode) as file:
+            yield file
+        return
+    folder, _, name = path.rpartition("/")
+    aside = f"{folder}/.{name}.{secrets.token_hex(8)}.tmp"
+    try:
+        with io.BufferedWriter(_NewFile(aside), _BUFFER_BYTES) as file:
+            if "b" in mode:
+                yield file
+            else:
+                text = io.TextIOWrapper(file, "utf-8")
+                yield text
+                text.flush()
+                text.detach()
+        with _naming(path):
+            _gfile().rename(aside, path, overwrite=True)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            remove(aside)
+        raise
+
+
+def read_array(
+    path: str, dtype: np.dtype, begin: int = 0, end: int | None = None
+) -> np.ndarray:
+    """Returns numbers of a file of nothing else, [end - begin].
+
+    Args:
+      path: of the file.
+      dtype: of the numbers.
+      begin: the first.
+      end: the one after the last; None for all.
+    """
+    count = -1 if end is None else int(end - begin)
+    offset = int(begin) * np.dtype(dtype).itemsize
+    if is_local(path):
+        return np.fromfile(path, dtype, count, offset=offset)
+    with open_bytes(path) as file:
+        file.seek(offset)
+        size = -1 if end is None else count * np.dtype(dtype).itemsize
+        return np.frombuffer(file.read(size), dtype)
+
+
+def _gfile():
+    """Returns TensorFlow's module, which files of this machine do without."""
+    import tensorflow as tf
+
+    return tf.io.gfile
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Turns TensorFlow's errors into Python's, which name the path."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.NotFoundError:
+        raise FileNotFoundError(
+            errno.ENOENT, os.strerror(errno.ENOENT), path
+        ) from None
+    except tf.errors.OpError as error:
+        reason = error.message.partition("\n")[0]
+        raise OSError(
+            errno.EIO,
+            f"cannot be reached ({reason}). Check the address, the network and "
+            "that this machine has access, then run the same command again",
+            path,
+        ) from error
