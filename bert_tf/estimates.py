@@ -147,18 +147,19 @@ def step_seconds(step: Step, rate: float) -> float:
 
 
 def available_bytes() -> tuple[str, int]:
-    """Returns the device that trains, and its memory that is free.
+    """Returns a name for the memory that a training has, and its bytes.
 
-    Of a GPU what nvidia-smi says; else of the host, within the limit of its
-    control group. Linux only; elsewhere the number is 0, for not known.
+    Of a GPU all that it has, as nvidia-smi says, since TensorFlow takes it all
+    at once; else what the host has free, within the limit of its control
+    group. Linux only; elsewhere the number is 0, for not known.
     """
     if tf.config.list_physical_devices("GPU") and shutil.which("nvidia-smi"):
-        command = ["nvidia-smi", "--query-gpu=memory.free"]
+        command = ["nvidia-smi", "--query-gpu=memory.total"]
         command += ["--format=csv,noheader,nounits", "--id=0"]
         answer = subprocess.run(command, capture_output=True, text=True)
         if answer.returncode == 0:
-            return "the GPU", int(answer.stdout.split()[0]) << 20
-    return "this host", _host_bytes()
+            return "memory of the GPU", int(answer.stdout.split()[0]) << 20
+    return "free memory of this host", _host_bytes()
 
 
 def _host_bytes() -> int:

@@ -25,7 +25,7 @@ from run_scripts import (
     run_checks,
     training_flags,
 )
-from tfrecords import findings, record_samples, shard_checks
+from tfrecords import findings, record_samples, shard_checks, vocab
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -74,13 +74,19 @@ def beside_checkpoint(name: str) -> str | None:
     return file if os.path.isfile(file) else None
 
 
-def find_config(checkpoint) -> config.BertConfig | None:
+def find_config(checkpoint, found, vocab_file) -> config.BertConfig | None:
     """Returns the model's sizes, of the flags or else of the checkpoint.
 
     Raises:
       ValueError: if a file is no config, or no size has such a name.
     """
-    if FLAGS.bert_config_file or FLAGS.bert_config_name:
+    if FLAGS.bert_config_name:  # Its vocabulary is that of the run.
+        made_with = found and found.manifest and found.manifest.vocabulary
+        size = (made_with or {}).get("size")
+        if not size and vocab_file:
+            size = len(vocab.read(vocab_file))
+        return model_flags.find_config(FLAGS, size, None)
+    if FLAGS.bert_config_file:
         return model_flags.find_config(FLAGS, None, None)
     return checkpoint.config if checkpoint else None
 
@@ -94,9 +100,11 @@ def examine() -> tuple[list[findings.Finding], list[str]]:
             "checkpoint", formats.read, FLAGS.init_checkpoint
         )
         faults += more
-    sizes, more = findings.attempt("config", find_config, checkpoint)
-    faults += more
     vocab_file = FLAGS.vocab_file or beside_checkpoint(model_folders.VOCABULARY)
+    sizes, more = findings.attempt(
+        "config", find_config, checkpoint, found, vocab_file
+    )
+    faults += more
     lines = not_checked(sizes, vocab_file)
     if not found:
         return faults, lines

@@ -191,7 +191,7 @@ def check_memory(step: estimates.Step) -> list[Finding]:
         return []
     text = (
         f"the training takes about {needed / _GB:.1f} GB by arithmetic, and "
-        f"{where} has {free / _GB:.1f} GB free. Raise "
+        f"the {where} is {free / _GB:.1f} GB. Raise "
         "--gradient_accumulation_steps, add --remat, or lower "
         "--train_batch_size."
     )
@@ -225,7 +225,8 @@ def refuse_bad(
         faults, tally = check_examples(
             found, config, vocab_file, QUICK_EXAMPLES
         )
-        if tally:
+        # How many replicas share a batch is not known here.
+        if tally and values.distribution_strategy == "one_device":
             faults += check_memory(step_of(values, config, found))
         where = os.path.dirname(found.paths[0])
         for fault in faults:

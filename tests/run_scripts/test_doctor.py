@@ -82,7 +82,7 @@ def test_a_sound_run_is_let_through_with_an_estimate(tmp_path, examine):
     assert "800 records, shards: 2; 800 examples looked at" in lines
     assert lines[-1] == "0 errors, 0 warnings"
     one, two, three = (n for n in lines if n.startswith("estimate: "))
-    assert "million weights; memory 0." in one and "GB free" in one
+    assert "million weights; memory 0." in one
     assert "a step of 32 rows of 32 tokens in float32" in two
     assert "25 steps an epoch" in two
     assert "--num_train_steps=1000 is 40.00 epochs" in three
@@ -94,6 +94,17 @@ def test_what_is_not_given_is_not_checked_and_said(tmp_path, examine):
     status, lines = examine(records_flag)
     assert status == 0
     assert sum(line.startswith("not checked, as no --") for line in lines) == 3
+
+
+def test_a_size_by_name_has_the_vocabulary_of_the_records(tmp_path, examine):
+    records_flag, vocab_flag, *_ = plant(tmp_path)
+    status, lines = examine(records_flag, "--bert_config_name=tiny")
+    assert status == 0
+    # 2 layers of 128: 0.5 million weights, and 155 x 128.
+    assert any(line.startswith("estimate: 0.5 million") for line in lines)
+    status, lines = examine(records_flag, "--bert_config_name=huge")
+    assert status == 1
+    assert any(line.startswith("error: config: No released") for line in lines)
 
 
 def test_ids_over_the_vocabulary(tmp_path, examine):

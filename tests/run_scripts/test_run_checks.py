@@ -115,13 +115,15 @@ def test_memory_that_is_not_there(sound, monkeypatch):
     assert (step.batch_size, step.max_predictions_per_seq) == (8, 5)
     free = {"bytes": 0}
     monkeypatch.setattr(
-        estimates, "available_bytes", lambda: ("this host", free["bytes"])
+        estimates,
+        "available_bytes",
+        lambda: ("free memory of this host", free["bytes"]),
     )
     assert run_checks.check_memory(step) == []  # Not known.
     free["bytes"] = 10**8
     (fault,) = run_checks.check_memory(step)
     assert fault.severity == "warning"
-    assert "this host has 0.1 GB free. Raise --gradient_acc" in fault.text
+    assert "memory of this host is 0.1 GB. Raise --gradient" in fault.text
     free["bytes"] = 10**10
     assert run_checks.check_memory(step) == []
 
