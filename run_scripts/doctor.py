@@ -55,7 +55,6 @@ common_flags.require(FLAGS, "records")
 
 # Of shards, to compare with the manifest: a second's reading.
 _DIGEST_BYTES = 256 << 20
-_RATE_SECONDS = 0.5
 # README.md, Results: places computed for each token with static lengths.
 _CUT = 1.2
 _GB = 1e9
@@ -170,7 +169,7 @@ def estimate(
     if step.task != "pretraining":
         length = math.ceil(min(step.max_seq_length, _CUT * mean_tokens))
         step = dataclasses.replace(step, max_seq_length=length)
-    rate = estimates.measure_rate(step, _RATE_SECONDS)
+    rate = estimates.measure_rate(step.precision)
     seconds = estimates.step_seconds(step, rate)
     steps = num_records / step.batch_size
     lines = [

@@ -96,17 +96,30 @@ def test_remat_computes_a_third_more():
     assert 1.25 < again / estimates.products(plain) < 1.34
 
 
-def test_a_rate_is_measured_and_makes_seconds():
-    step = step_of("tiny")
-    rate = estimates.measure_rate(step, seconds=0.02)
-    assert 1e8 < rate < 1e16
-    assert estimates.step_seconds(step, rate) == pytest.approx(
-        estimates.products(step) / rate / 0.86
-    )
-    half = dataclasses.replace(step, precision="bfloat16")
-    assert estimates.step_seconds(half, rate) > estimates.step_seconds(
-        step, rate
-    )
+def test_a_rate_is_measured():
+    assert 1e8 < estimates.measure_rate("float32", seconds=0.0) < 1e16
+
+
+@pytest.mark.parametrize(
+    "size,changes,rate,measured",
+    [
+        # README.md, Results: 73 and 86 % of the products' rate.
+        ("base", {"precision": "bfloat16"}, 0.40e12, 3.86),
+        ("base", {}, 0.21e12, 6.10),
+    ],
+)
+def test_seconds_are_near_what_was_measured(size, changes, rate, measured):
+    seconds = estimates.step_seconds(step_of(size, **changes), rate)
+    assert seconds == pytest.approx(measured, rel=0.15)
+
+
+def test_narrow_models_reach_less_of_the_rate():
+    shares = []
+    for size in ("tiny", "mini", "small", "base"):
+        step = step_of(size, batch_size=64)
+        floor = estimates.products(step) / 1e12
+        shares.append(floor / estimates.step_seconds(step, 1e12))
+    assert shares == sorted(shares)
 
 
 def test_free_memory_of_this_machine():

@@ -8,7 +8,7 @@ import planted_records as planted
 import pytest
 from absl import flags
 
-from bert_tf import config, model_folders
+from bert_tf import config, estimates, model_folders
 from bert_tf.conversion import checkpoint
 from run_scripts import doctor, make_glue_records
 from tfrecords import records, vocab, whole_files
@@ -31,7 +31,7 @@ def model(**changes):
 @pytest.fixture
 def examine(capsys, monkeypatch):
     """Flags -> exit status, and what was printed, line by line."""
-    monkeypatch.setattr(doctor, "_RATE_SECONDS", 0.01)
+    monkeypatch.setattr(estimates, "measure_rate", lambda *_: 1e11)
 
     def run(*words):
         status = 0
@@ -84,7 +84,7 @@ def test_a_sound_run_is_let_through_with_an_estimate(tmp_path, examine):
     one, two, three = (n for n in lines if n.startswith("estimate: "))
     assert "million weights; memory 0." in one
     assert "a step of 32 rows of 32 tokens in float32" in two
-    assert "25 steps an epoch" in two
+    assert "by 0.10 TFLOP/s" in two and "25 steps an epoch" in two
     assert "--num_train_steps=1000 is 40.00 epochs" in three
     assert "not checked, as no --init_checkpoint is given: weights" in lines
 
