@@ -138,15 +138,18 @@ def unpack(
     """Returns the examples of rows that several share, each in its own row.
 
     Args:
-      batch: features of `schema.PACKED_PRETRAINING`, [R, ...]; those of other
-        schemas are returned as they are.
+      batch: features of a packed schema, [R, ...]; those of other schemas are
+        returned as they are.
 
     Returns:
-      The features of `schema.PRETRAINING`, [N, ...], and each example's row.
+      The features of `schema.PRETRAINING` or, without labels, `MASKED_LM`, [N,
+      ...], and each example's row.
     """
     if "example_numbers" not in batch:
         return batch, np.arange(len(batch["input_mask"]))
-    rows, numbers = np.nonzero(batch["next_sentence_weights"] > 0)  # [N] each
+    counts = batch["example_numbers"].max(axis=1, initial=0)  # [R]
+    most = np.arange(batch["cls_positions"].shape[1])
+    rows, numbers = np.nonzero(most < counts[:, None])  # [N] each
     begins = batch["cls_positions"][rows, numbers, None]  # [N, 1]
     owners = batch["example_numbers"][rows] - 1  # [N, S]
     num_tokens = (owners == numbers[:, None]).sum(axis=1, keepdims=True)
@@ -167,8 +170,10 @@ def unpack(
         ("masked_lm_weights", batch["masked_lm_weights"][rows]),
     ):
         found[name] = np.take_along_axis(values * is_own, order, 1)
-    labels = batch["next_sentence_labels"][rows, numbers]
-    return found | {"next_sentence_labels": labels}, rows
+    name = "next_sentence_labels"
+    if name in batch:
+        found[name] = batch[name][rows, numbers]
+    return found, rows
 
 
 def unmask(batch: dict[str, np.ndarray]) -> np.ndarray:

@@ -11,7 +11,13 @@ from absl import flags
 from bert_tf import config, estimates, model_folders
 from bert_tf.conversion import checkpoint
 from run_scripts import doctor, make_glue_records
-from tfrecords import records, vocab, whole_files
+from tfrecords import (
+    packed_rows,
+    record_samples,
+    records,
+    vocab,
+    whole_files,
+)
 
 
 def model(**changes):
@@ -87,6 +93,36 @@ def test_a_sound_run_is_let_through_with_an_estimate(tmp_path, examine):
     assert "by 0.10 TFLOP/s" in two and "25 steps an epoch" in two
     assert "--num_train_steps=1000 is 40.00 epochs" in three
     assert "not checked, as no --init_checkpoint is given: weights" in lines
+
+
+@pytest.mark.parametrize(
+    "schema_name", ["masked_lm", "unmasked_pairs", "unmasked_segments"]
+)
+def test_sound_examples_of_other_kinds(tmp_path, examine, schema_name):
+    batch = planted.make_batch(200)
+    if schema_name.startswith("unmasked"):
+        batch["input_word_ids"] = record_samples.unmask(batch)
+    status, lines = examine(*plant(tmp_path, batch, schema_name=schema_name))
+    assert status == 0, lines
+    assert lines[-1] == "0 errors, 0 warnings"
+
+
+def test_sound_rows_of_several_examples(tmp_path, examine):
+    sizes = planted.SIZES | {
+        "max_seq_length": 64,
+        "max_predictions_per_row": 10,
+        "max_examples_per_row": 2,
+    }
+    rows = packed_rows.join(planted.make_batch(200), np.full(100, 2), sizes)
+    found = planted.write(
+        tmp_path / "train",
+        rows,
+        sizes=sizes,
+        schema_name="packed_pretraining",
+    )
+    status, lines = examine(*flags_of(*found))
+    assert status == 0, lines
+    assert "100 records, shards: 2; 200 examples looked at" in lines
 
 
 def test_what_is_not_given_is_not_checked_and_said(tmp_path, examine):

@@ -49,8 +49,11 @@ def test_without_masks_ids_are_what_they_are(batch):
     assert (record_samples.unmask(plain) == plain["input_word_ids"]).all()
 
 
-def test_rows_of_several_examples_are_taken_apart(batch):
+@pytest.mark.parametrize("has_labels", [True, False])
+def test_rows_of_several_examples_are_taken_apart(batch, has_labels):
     half = {name: array[:12] for name, array in batch.items()}
+    if not has_labels:
+        del half["next_sentence_labels"]
     sizes = {
         "max_seq_length": 96,
         "max_predictions_per_row": 15,
