@@ -24,13 +24,13 @@ from bert_tf.conversion import checkpoint
 _RUNTIME_BYTES = 0.65e9
 # Weight, gradient and AdamW's two moments, in float32.
 _BYTES_A_WEIGHT = 16
-# What a step takes besides its products, fitted to `benchmarks.scaling`: 40
-# cells from tiny to medium, of 64 to 32,768 tokens in bfloat16 on a CPU, which
-# this meets within -33 and +16 %; BERT-base of README.md's Results within 6 %.
+# What a step takes besides its products, fitted to `benchmarks.scaling`: 63
+# cells from tiny to large, of 64 to 32,768 tokens in bfloat16 on 2 cores, which
+# this meets within -31 and +19 %; BERT-base of README.md's Results within 11 %.
 # Seconds a layer, on a CPU; and of the products' time a part, and another one
 # that is the larger the narrower the model is.
-_LAYER_SECONDS = 0.0157
-_OTHER_PART, _OTHER_WIDTH = 0.12, 200.0
+_LAYER_SECONDS = 0.0163
+_OTHER_PART, _OTHER_WIDTH = 0.22, 175.0
 # In float32 products take twice as long, and the rest as long as before.
 _PRODUCT_TIME = {"float32": 2.0, "bfloat16": 1.0, "float16": 1.0}
 _PRODUCT_SIZE = 2048
