@@ -69,7 +69,12 @@ def _gradients(task, model, batch, place, weights, scale):
             ]
         )
         scaled = share * scale
-    found = tape.gradient(scaled, [w.value for w in model.trainable_weights])
+    found = tape.gradient(
+        scaled,
+        [w.value for w in model.trainable_weights],
+        # Of single segments no loss reads the pooler and the head of pairs.
+        unconnected_gradients=tf.UnconnectedGradients.ZERO,
+    )
     # Rows of a table may come several times over; their norm is that of their
     # sum, so they are summed before anything is measured. To keep slices apart
     # saved 0.4 % of a step.

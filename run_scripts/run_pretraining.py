@@ -49,12 +49,13 @@ common_flags.require(FLAGS, "output_dir")
 
 def make_evaluate(model, held_out, sizes):
     """Returns step -> held-out metrics, which it logs and writes."""
-    step_function = evaluation.make_evaluation_step(pretraining.TASK, model)
+    task = pretraining.TASKS[pretraining_flags.pairs_of(held_out)]
+    step_function = evaluation.make_evaluation_step(task, model)
 
     def held_out_batches():
         return batches.evaluation_batches(
             held_out,
-            pretraining.TASK.schema,
+            pretraining_flags.schema_of(held_out),
             sizes,
             batch_size=FLAGS.eval_batch_size,
             vocab_size=model.config.vocab_size,
@@ -82,27 +83,35 @@ def make_evaluate(model, held_out, sizes):
         writer().write(step, values)
         whole_files.write_json(
             os.path.join(FLAGS.output_dir, "eval_results.json"),
-            {"step": step} | values,
+            evaluation_of(step, held_out) | values,
         )
         return values
 
     return evaluate
 
 
-def evaluated_step() -> int | None:
-    """Returns the step that eval_results.json is of, if there is one."""
+def evaluation_of(step: int, held_out) -> dict:
+    """Returns what eval_results.json begins with: what it is the result of."""
+    return {
+        "step": step,
+        "records": pretraining_flags.digest(held_out),
+        "max_eval_steps": FLAGS.max_eval_steps,
+    }
+
+
+def is_evaluated(step: int, held_out) -> bool:
+    """Returns whether eval_results.json is of this step and these records."""
     path = os.path.join(FLAGS.output_dir, "eval_results.json")
-    return whole_files.read_json(path)["step"] if os.path.exists(path) else None
+    if not os.path.exists(path):
+        return False
+    found = whole_files.read_json(path)
+    wanted = evaluation_of(step, held_out)
+    return all(found.get(name) == value for name, value in wanted.items())
 
 
 def run_settings(config, phases) -> dict:
     """Returns what makes this run this run, for run.json."""
-    digests = [
-        phase.records.manifest.digest
-        if phase.records.manifest
-        else phase.records.paths
-        for phase in phases
-    ]
+    digests = [pretraining_flags.digest(phase.records) for phase in phases]
     sizes = [phase.sizes for phase in phases]
     settings = {
         "task": "pretraining",
@@ -147,12 +156,12 @@ def train(model, strategy, phases, settings, vocabulary, evaluate) -> None:
     vocab_file, do_lower_case = vocabulary
     lengths = [phase.sizes["max_seq_length"] for phase in phases]
     training.train(
-        pretraining.TASK,
+        pretraining.TASKS[pretraining_flags.pairs_of(phases[0].records)],
         model,
         [
             training_phases.make_phase(
                 phase.records,
-                pretraining.TASK.schema,
+                pretraining_flags.schema_of(phase.records),
                 phase.sizes,
                 num_steps=phase.num_steps,
                 vocab_size=model.config.vocab_size,
@@ -201,6 +210,8 @@ def prepare(do_train, do_eval, model_dir):
         held_out = pretraining_flags.open_records(
             FLAGS.eval_input_file, sizes, config, sha256
         )
+    opened = [phase.records for phase in phases]
+    pretraining_flags.check_pairs(opened + ([held_out] if do_eval else []))
     return config, vocabulary, phases, held_out, sizes
 
 
@@ -233,8 +244,8 @@ def train_and_evaluate(
     if phases:
         train(model, strategy, phases, settings, vocabulary, evaluate)
     step = FLAGS.num_train_steps if phases else checkpoints.step_of(model_dir)
-    # A finished run may be given records to evaluate on afterwards.
-    if evaluate and not (phases and evaluated_step() == step):
+    # A finished run may be given records, or others, to evaluate on afterwards.
+    if evaluate and not (phases and is_evaluated(step, held_out)):
         evaluate(step)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tfrecords import masks_when_read
 from tfrecords import records as records_lib
 from tfrecords import schema as schema_lib
 
@@ -64,6 +65,7 @@ class Source(NamedTuple):
 
     Attributes:
       is_cut: whether the sequence dimension is cut to the batch's length.
+      masker: what masks the rows, if the records hold them unmasked.
     """
 
     records: records_lib.Records
@@ -71,16 +73,18 @@ class Source(NamedTuple):
     sizes: schema_lib.Sizes
     vocab_size: int | None
     is_cut: bool
+    masker: masks_when_read.Masker | None = None
 
 
 def read(
-    source: Source, indices: tf.Tensor, length: tf.Tensor
+    source: Source, indices: tf.Tensor, places: tf.Tensor, length: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Reads, parses, checks and cuts a batch.
+    """Reads, parses, checks, masks if need be, and cuts a batch.
 
     Args:
       source: where from.
       indices: [B] int64, of the records; B is static.
+      places: [B] int64, what masks depend on, see `masks_when_read`.
       length: [] int64, what sequences are cut to.
 
     Returns:
@@ -93,13 +97,18 @@ def read(
 
     serialized = tf.numpy_function(get, [indices], tf.string)
     serialized.set_shape(indices.shape)
+    on_disk = source.schema
+    if source.masker:
+        on_disk = schema_lib.SCHEMAS[source.records.manifest.schema_name]
     features = schema_lib.parse(
-        serialized, source.schema, source.sizes, source.records.legacy_names
+        serialized, on_disk, source.sizes, source.records.legacy_names
     )
     if source.vocab_size is not None:
         features = _check_ids(
             source.records, features, indices, source.vocab_size
         )
+    if source.masker:
+        features |= _masked(source, features, places)
     if source.is_cut:
         for name, feature in source.schema.items():
             ends = [length if n == SEQUENCE else None for n in feature.shape]
@@ -109,6 +118,28 @@ def read(
         indices.shape, schema_lib.IS_REAL_EXAMPLE.dtype
     )
     return features
+
+
+def _masked(source, features, places):
+    """Returns the features that masking makes or changes."""
+    names = [name for name in source.schema if name.startswith("masked_lm")]
+    names.append("input_word_ids")
+
+    def mask(*arrays):
+        with _reads:
+            found = masks_when_read.mask(source.masker, *arrays)
+            return [found[name] for name in names]
+
+    inputs = [features["input_word_ids"], features["input_mask"], places]
+    types = [source.schema[name].dtype for name in names]
+    masked = dict(
+        zip(names, tf.numpy_function(mask, inputs, types), strict=True)
+    )
+    batch_size = places.shape[0]
+    for name, value in masked.items():
+        shape = schema_lib.shape_of(source.schema[name], source.sizes)
+        value.set_shape((batch_size, *shape))
+    return masked
 
 
 def _check_ids(records, features, indices, vocab_size):

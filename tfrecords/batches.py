@@ -9,7 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfrecords import batch_features, batch_order, record_lengths
+from tfrecords import (
+    batch_features,
+    batch_order,
+    masks_when_read,
+    record_lengths,
+)
 from tfrecords import records as records_lib
 from tfrecords import schema as schema_lib
 
@@ -40,11 +45,12 @@ def training_batches(
 
     Args:
       records: where the examples lie.
-      schema: the features of a batch.
+      schema: the features of a batch. If the records lack masks, they are
+        masked anew in each epoch, see `masks_when_read`.
       sizes: number for each dimension name.
       batch_size: examples in a global batch (B), over all replicas. A batch
         may straddle two epochs.
-      seed: of the order.
+      seed: of the order, and of masks that the records lack.
       start_batch: number of the first global batch; the same stream, entered
         later.
       replicas: that share a batch, over all processes (R).
@@ -77,17 +83,18 @@ def training_batches(
     )
 
     def parts(batch):
-        """Returns parts of a batch: indices [local, rows], lengths [local]."""
-        own = tf.reshape(batch.indices, [replicas, rows])
-        own = own[first_replica : first_replica + local_replicas]
-        return own, tf.fill([local_replicas], batch.length)
+        """Returns parts: indices and places [local, rows], lengths [local]."""
+        end = first_replica + local_replicas
+        indices, places = (
+            tf.reshape(numbers, [replicas, rows])[first_replica:end]
+            for numbers in (batch.indices, batch.places)
+        )
+        return indices, places, tf.fill([local_replicas], batch.length)
 
-    source = batch_features.Source(
-        records, schema, sizes, vocab_size, bool(bucket_lengths)
-    )
+    source = _source(records, schema, sizes, vocab_size, bucket_lengths, seed)
     return _pipeline(
         order.dataset(start_batch).map(parts).unbatch(),
-        lambda indices, length: batch_features.read(source, indices, length),
+        lambda *numbers: batch_features.read(source, *numbers),
     )
 
 
@@ -141,7 +148,8 @@ def evaluation_batches(
     With `bucket_lengths` the longest records come first, each batch is cut to
     the smallest length that holds it, and one feature more, `example_index`
     [B] int32, is the record's number, by which `bert_tf.evaluation.predict`
-    puts the outputs in order. Arguments, result and errors are otherwise those
+    puts the outputs in order. If the records lack masks, a record has the same
+    ones each time. Arguments, result and errors are otherwise those
     of `training_batches` for one replica.
     """
     _check_not_empty(records, batch_size)
@@ -157,12 +165,10 @@ def evaluation_batches(
         indices = np.argsort(-lengths, kind="stable")[indices]
         lengths = batch_order.round_up(lengths[indices[:, 0]], static)
     lengths = np.broadcast_to(lengths, [num_batches])
-    source = batch_features.Source(
-        records, schema, sizes, vocab_size, bool(bucket_lengths)
-    )
+    source = _source(records, schema, sizes, vocab_size, bucket_lengths, None)
 
     def batch(indices, length, is_real):
-        features = batch_features.read(source, indices, length)
+        features = batch_features.read(source, indices, indices, length)
         if bucket_lengths:
             features["example_index"] = tf.cast(indices, tf.int32)
         return {
@@ -176,6 +182,15 @@ def evaluation_batches(
 
     elements = (indices, lengths, is_real)
     return _pipeline(tf.data.Dataset.from_tensor_slices(elements), batch)
+
+
+def _source(records, schema, sizes, vocab_size, bucket_lengths, seed):
+    masker = None
+    if masks_when_read.is_needed(records, schema):
+        masker = masks_when_read.masker(records, sizes, seed)
+    return batch_features.Source(
+        records, schema, sizes, vocab_size, bool(bucket_lengths), masker
+    )
 
 
 def _order(records, sizes, batch_size, seed, bucket_lengths, num_batches):

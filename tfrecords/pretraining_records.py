@@ -22,6 +22,7 @@ from tfrecords import corpus as corpus_lib
 from tfrecords import (
     file_systems,
     masking,
+    masks_when_read,
     on_beam,
     on_processes,
     on_spark,
@@ -116,6 +117,10 @@ def make_records(
             journal,
             read,
         )
+        if settings.masking_time == "dynamic":
+            masks_when_read.keep_vocabulary(
+                corpus.vocab_file, os.path.join(output_dir, name)
+            )
         manifests[name].write(os.path.join(output_dir, name))
     file_systems.remove_folder(folders[-1])
     return manifests

@@ -87,7 +87,8 @@ def find_sizes(found: records.Records) -> dict[str, int]:
         if found.manifest.schema_name != "pretraining":
             raise ValueError(
                 f"{where!r} holds examples of {found.manifest.schema_name!r}; "
-                "this compares pre-training records."
+                "this compares pre-training records of pairs, one in a row, "
+                "that were masked when they were written."
             )
         return found.manifest.sizes
     example = tf.train.Example.FromString(found.get([0])[0])

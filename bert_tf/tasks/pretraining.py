@@ -1,5 +1,6 @@
-"""Pre-training batches -> masked-LM and next-sentence losses, accuracies."""
+"""Pre-training batches -> losses and accuracies of masked tokens and pairs."""
 
+import functools
 from collections.abc import Iterable
 
 import numpy as np
@@ -10,52 +11,77 @@ from bert_tf.tasks import task
 from tfrecords import schema
 
 
-def _losses(outputs, batch):
-    return {
+def _example_weights(batch):
+    """Returns 1 for each example: [B] float32, or [B, E] where they share rows.
+
+    Those of `schema.PACKED_PRETRAINING` are 0 in rows that fill a batch, too.
+    """
+    return batch.get("next_sentence_weights", batch["is_real_example"])
+
+
+def _losses(name, outputs, batch):
+    found = {
         "masked_lm_loss": losses.masked_lm_loss(
             outputs["masked_lm_logits"],
             batch["masked_lm_ids"],
             batch["masked_lm_weights"],
-        ),
-        "next_sentence_loss": losses.cross_entropy(
+        )
+    }
+    if "next_sentence_labels" in batch:
+        found[f"{name}_loss"] = losses.cross_entropy(
             outputs["next_sentence_logits"],
             batch["next_sentence_labels"],
-            batch["is_real_example"],
-        ),
-    }
+            _example_weights(batch),
+        )
+    return found
 
 
-def _loss_weights(batch):
-    return {
-        "masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"]),
-        "next_sentence_loss": tf.reduce_sum(batch["is_real_example"]),
-    }
+def _loss_weights(name, batch):
+    found = {"masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"])}
+    if "next_sentence_labels" in batch:
+        found[f"{name}_loss"] = tf.reduce_sum(_example_weights(batch))
+    return found
 
 
-def _accuracies(outputs, batch):
-    return {
+def _accuracies(name, outputs, batch):
+    found = {
         "masked_lm_accuracy": losses.accuracy(
             outputs["masked_lm_logits"],
             batch["masked_lm_ids"],
             batch["masked_lm_weights"],
-        ),
-        "next_sentence_accuracy": losses.accuracy(
+        )
+    }
+    if "next_sentence_labels" in batch:
+        found[f"{name}_accuracy"] = losses.accuracy(
             outputs["next_sentence_logits"],
             batch["next_sentence_labels"],
-            batch["is_real_example"],
-        ),
-    }
+            _example_weights(batch),
+        )
+    return found
 
 
+def _task(name: str, features: schema.Schema) -> task.Task:
+    """Returns the task whose labels of pairs are called `name` in the logs."""
+    return task.Task(
+        name="pretraining",
+        schema=features,
+        build_model=models.BertPretrainer,
+        losses=functools.partial(_losses, name),
+        loss_weights=functools.partial(_loss_weights, name),
+        accuracies=functools.partial(_accuracies, name),
+    )
+
+
+# By the --pairs that records were made with. The model is the same: the head
+# that tells next sentences learns the order of two of Lan et al. 2020 too, and
+# nothing where there are no pairs, nor does the pooler then.
+TASKS: dict[str, task.Task] = {
+    "next_sentence": _task("next_sentence", schema.PRETRAINING),
+    "sentence_order": _task("sentence_order", schema.PRETRAINING),
+    "none": _task("next_sentence", schema.MASKED_LM),
+}
 # Section 3.1 and appendix A.2 of the paper.
-TASK = task.Task(
-    name="pretraining",
-    schema=schema.PRETRAINING,
-    build_model=models.BertPretrainer,
-    losses=_losses,
-    loss_weights=_loss_weights,
-    accuracies=_accuracies,
-)
+TASK = TASKS["next_sentence"]
 
 
 def unigram_accuracy(batches: Iterable[task.Batch], vocab_size: int) -> float:

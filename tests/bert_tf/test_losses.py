@@ -29,6 +29,44 @@ def test_pretraining_losses_equal_the_oracle(tiny_config, make_batch):
     )
 
 
+def without_labels(batch):
+    return {n: v for n, v in batch.items() if n != "next_sentence_labels"}
+
+
+def test_single_segments_have_the_masked_lm_part_alone(tiny_config, make_batch):
+    batch = make_batch(tiny_config)
+    keras.utils.set_random_seed(1)
+    outputs = bert_tf.BertPretrainer(tiny_config)(batch)
+    task, alone = pretraining.TASKS["none"], without_labels(batch)
+    for terms, whole in (
+        (task.losses, pretraining.TASK.losses),
+        (task.accuracies, pretraining.TASK.accuracies),
+    ):
+        (name,) = found = terms(outputs, alone)
+        assert name.startswith("masked_lm_")
+        expected = whole(outputs, batch)[name].value()
+        assert found[name].value() == expected
+    assert set(task.loss_weights(alone)) == {"masked_lm_loss"}
+
+
+def test_the_order_of_two_segments_goes_by_its_own_name(
+    tiny_config, make_batch
+):
+    batch = make_batch(tiny_config)
+    keras.utils.set_random_seed(1)
+    outputs = bert_tf.BertPretrainer(tiny_config)(batch)
+    task = pretraining.TASKS["sentence_order"]
+    losses_, accuracies = task.losses(outputs, batch), task.accuracies
+    assert set(losses_) == {"masked_lm_loss", "sentence_order_loss"}
+    assert set(task.loss_weights(batch)) == set(losses_)
+    expected = pretraining.TASK.losses(outputs, batch)["next_sentence_loss"]
+    assert losses_["sentence_order_loss"].value() == expected.value()
+    assert set(accuracies(outputs, batch)) == {
+        "masked_lm_accuracy",
+        "sentence_order_accuracy",
+    }
+
+
 def test_a_batch_without_masked_tokens_is_no_nan(tiny_config, make_batch):
     batch = make_batch(tiny_config)
     batch["masked_lm_weights"] = np.zeros((4, 3), np.float32)

@@ -105,6 +105,43 @@ def test_the_same_command_again_changes_nothing(
     assert [(trained / name).read_bytes() for name in names] == before
 
 
+def test_single_segments_are_trained_on_without_labels_of_pairs(
+    folder, tiny_vocab_file, tmp_path
+):
+    """And masked when they are read."""
+    words = [
+        f"--input_file={TEXT}",
+        f"--vocab_file={tiny_vocab_file}",
+        f"--output_dir={tmp_path}",
+        "--held_out_prob=0.2",
+        "--pairs=none",
+        "--masking_time=dynamic",
+        "--masking=spans",
+        "--num_processes=1",
+        *SIZES,
+    ]
+    make_pretraining_records.main(["make_pretraining_records", *words])
+    statistics = records.Manifest.read(str(tmp_path / "train")).statistics
+    named = [n for n in statistics if "next" in n or "mask" in n]
+    assert not named
+    more = [
+        f"--input_file={tmp_path}/train",
+        f"--eval_input_file={tmp_path}/held_out",
+        f"--vocab_file={tiny_vocab_file}",
+    ]
+    run(folder, tmp_path / "run", *more)
+    results = json.loads((tmp_path / "run/eval_results.json").read_text())
+    assert not [name for name in results if "next_sentence" in name]
+    assert results["loss"] == results["masked_lm_loss"] > 0
+    assert 0 <= results["unigram_accuracy"] <= 1
+    path = tmp_path / "run/logs/train/steps.jsonl"
+    steps = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(steps) == 6
+    assert not [name for name in steps[0] if "next_sentence" in name]
+    with pytest.raises(ValueError, match="The records were made differently"):
+        run(folder, tmp_path / "other", *more[::2])
+
+
 class Killed(BaseException):
     """Stands for a kill, which nothing may catch."""
 
@@ -304,3 +341,9 @@ def test_a_finished_run_can_be_evaluated_later(folder, tmp_path):
     run(folder, tmp_path)
     results = json.loads((tmp_path / "eval_results.json").read_text())
     assert results["step"] == 6
+    # And on other records, or more of them.
+    run(folder, tmp_path, f"--eval_input_file={folder}/train")
+    others = json.loads((tmp_path / "eval_results.json").read_text())
+    assert others["step"] == 6
+    assert others["records"] != results["records"]
+    assert others["masked_lm_loss"] != results["masked_lm_loss"]

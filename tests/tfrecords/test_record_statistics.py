@@ -197,6 +197,7 @@ def test_globs_of_folders_are_a_set_each(tmp_path):
 def test_what_cannot_be_compared_is_named(tmp_path, vocab_file):
     write(str(tmp_path / "one"), vocab_file)
     write(str(tmp_path / "task"), vocab_file, schema_name="classification")
+    write(str(tmp_path / "alone"), vocab_file, schema_name="masked_lm")
     write(
         str(tmp_path / "long"),
         vocab_file,
@@ -212,6 +213,8 @@ def test_what_cannot_be_compared_is_named(tmp_path, vocab_file):
 
     with pytest.raises(ValueError, match="holds examples of 'classification'"):
         compare("task")
+    with pytest.raises(ValueError, match="'masked_lm'; this compares .* pairs"):
+        compare("alone")
     with pytest.raises(ValueError, match="'max_seq_length': 10.*12.*the same"):
         compare("long")
     with pytest.raises(ValueError, match="No records are named by ' ,'"):

@@ -1,0 +1,282 @@
+"""masks_when_read.py: static rates, other masks each epoch, the same again."""
+
+import itertools
+import shutil
+
+import numpy as np
+import pytest
+
+from tfrecords import (
+    batches,
+    example_settings,
+    masking,
+    masks_when_read,
+    records,
+    schema,
+    serialization,
+    vocab,
+)
+
+SETTINGS = example_settings.Settings(
+    max_seq_length=32,
+    max_predictions_per_seq=6,
+    masked_lm_prob=0.2,
+    mask_mix=masking.Mix(mask=0.6, random=0.1, same=0.3),
+    masking_time="dynamic",
+    random_seed=3,
+)
+N = 30
+
+
+def make_rows(vocabulary, count=N, seed=0):
+    """Returns the features of unmasked pairs; the label is the number."""
+    rng = np.random.default_rng(seed)
+    num_tokens = rng.integers(8, 33, count)
+    is_token = np.arange(32) < num_tokens[:, None]
+    ids = rng.integers(5, vocabulary.size, (count, 32)) * is_token
+    ids[:, 0] = vocabulary.cls_id
+    ids[:, 4] = vocabulary.sep_id
+    ids[np.arange(count), num_tokens - 1] = vocabulary.sep_id
+    return {
+        "input_word_ids": ids,
+        "input_mask": is_token.astype(int),
+        "input_type_ids": (is_token & (np.arange(32) > 4)).astype(int),
+        "next_sentence_labels": np.arange(count),
+    }
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tiny_vocab_file):
+    return masking.Vocabulary.of(vocab.read(tiny_vocab_file))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory, tiny_vocab_file, vocabulary):
+    """Records of unmasked pairs."""
+    folder = tmp_path_factory.mktemp("unmasked")
+    serialized = serialization.serialize_rows(
+        make_rows(vocabulary), schema.UNMASKED_PAIRS, SETTINGS.sizes
+    )
+    name = records.shard_name("train", 0, 1)
+    shard = records.write_shard(str(folder / name), serialized)
+    masks_when_read.keep_vocabulary(tiny_vocab_file, str(folder))
+    records.Manifest(
+        schema_name=SETTINGS.schema_name,
+        sizes=SETTINGS.sizes,
+        flags={
+            "masked_lm_prob": 0.2,
+            "mask_mix": {"mask": 0.6, "random": 0.1, "same": 0.3},
+            "masking_time": "dynamic",
+            "random_seed": 3,
+            "num_shards": 1,
+            **SETTINGS.sizes,
+        },
+        vocabulary={
+            "sha256": vocab.digest(tiny_vocab_file),
+            "size": vocabulary.size,
+            "do_lower_case": True,
+        },
+        statistics={},
+        shards=[shard],
+    ).write(str(folder))
+    return records.Records.open(str(folder))
+
+
+def test_masks_are_wanted_of_records_without_them_alone(found):
+    assert masks_when_read.is_needed(found, schema.PRETRAINING)
+    assert not masks_when_read.is_needed(found, schema.UNMASKED_PAIRS)
+    bare = records.Records(found.paths)
+    assert not masks_when_read.is_needed(bare, schema.PRETRAINING)
+
+
+def test_rates_are_those_of_the_manifest(found):
+    how = masks_when_read.masker(found, SETTINGS.sizes, seed=1)
+    assert how.rules == SETTINGS.rules
+
+
+@pytest.mark.parametrize("unit", masking.UNITS)
+def test_rates_are_those_of_static_masks(found, vocabulary, unit):
+    how = masks_when_read.masker(found, SETTINGS.sizes, seed=1)
+    rules = masking.Rules(**(vars(SETTINGS.rules) | {"unit": unit}))
+    rows = make_rows(vocabulary, count=4000)
+    ids, mask = rows["input_word_ids"], rows["input_mask"]
+    dynamic = masks_when_read.mask(
+        how._replace(rules=rules), ids, mask, np.arange(4000)
+    )
+    seeds = np.random.default_rng(2).integers(1 << 64, size=4000, dtype="u8")
+    static = masking.mask(ids, mask.sum(axis=1), seeds, vocabulary, rules)
+    masked = dynamic["masked_lm_weights"].sum(axis=1)
+    if unit == "tokens":
+        np.testing.assert_array_equal(masked, static.weights.sum(axis=1))
+    assert abs(masked.mean() / static.weights.sum(axis=1).mean() - 1) < 0.02
+
+    def shares(shown, positions, originals, weights):
+        is_used = weights > 0
+        shown = np.take_along_axis(shown, positions, axis=1)[is_used]
+        kinds = [shown == vocabulary.mask_id, shown == originals[is_used]]
+        places = np.bincount(positions[is_used], minlength=32) / is_used.sum()
+        return np.array([kind.mean() for kind in kinds]), places
+
+    kinds, places = shares(
+        dynamic["input_word_ids"],
+        dynamic["masked_lm_positions"],
+        dynamic["masked_lm_ids"],
+        dynamic["masked_lm_weights"],
+    )
+    static_kinds, static_places = shares(
+        static.input_word_ids, static.positions, static.ids, static.weights
+    )
+    # Some 15,000 masked tokens a side; those of a span are of one kind.
+    assert abs(kinds - static_kinds).max() < 0.03
+    assert abs(places - static_places).max() < 0.006
+
+
+def training(found, **changes):
+    arguments = {"batch_size": 10, "seed": 7, "vocab_size": 1000} | changes
+    return batches.training_batches(
+        found, schema.PRETRAINING, SETTINGS.sizes, **arguments
+    )
+
+
+def read(dataset, count):
+    """Returns the features of the first `count` batches, joined."""
+    taken = list(itertools.islice(dataset.as_numpy_iterator(), count))
+    return {
+        name: np.concatenate([batch[name] for batch in taken])
+        for name in taken[0]
+    }
+
+
+def assert_equal(one, other):
+    assert set(one) == set(other)
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, other[name], name)
+
+
+def unmask(batch):
+    """Returns the ids before masking."""
+    ids = batch["input_word_ids"].copy()
+    rows, slots = np.nonzero(batch["masked_lm_weights"])
+    positions = batch["masked_lm_positions"][rows, slots]
+    ids[rows, positions] = batch["masked_lm_ids"][rows, slots]
+    return ids
+
+
+def test_batches_are_those_of_masked_records(found, vocabulary):
+    dataset = training(found)
+    expected = schema.batch_signature(schema.PRETRAINING, SETTINGS.sizes, 10)
+    for name, feature in expected.items():
+        assert dataset.element_spec[name].shape == feature.shape, name
+        assert dataset.element_spec[name].dtype == feature.dtype, name
+    batch = read(dataset, 3)
+    rows = make_rows(vocabulary)
+    numbers = batch["next_sentence_labels"]
+    assert sorted(numbers) == list(range(N))
+    np.testing.assert_array_equal(
+        unmask(batch), rows["input_word_ids"][numbers]
+    )
+    for name in ("input_mask", "input_type_ids"):
+        np.testing.assert_array_equal(batch[name], rows[name][numbers])
+    assert (batch["input_word_ids"] != unmask(batch)).any(axis=1).mean() > 0.8
+
+
+def test_each_epoch_has_other_masks(found):
+    dataset = training(found)
+    batch = read(dataset, 12)
+    order = np.argsort(batch["next_sentence_labels"], kind="stable")
+    positions = batch["masked_lm_positions"][order].reshape(N, 4, -1)
+    others = [
+        len({tuple(masks) for masks in record}) for record in positions.tolist()
+    ]
+    assert np.mean(others) > 3.8
+
+
+def test_another_seed_has_other_masks(found):
+    one, other = (read(training(found, seed=seed), 3) for seed in (1, 2))
+    one, other = (
+        batch["masked_lm_positions"][np.argsort(batch["next_sentence_labels"])]
+        for batch in (one, other)
+    )
+    assert (one != other).any(axis=1).mean() > 0.9
+
+
+@pytest.mark.parametrize("start", [1, 4, 9])
+def test_a_resumed_stream_is_the_one_never_stopped(found, start):
+    whole = read(training(found), start + 4)
+    resumed = read(training(found, start_batch=start), 4)
+    assert_equal({n: a[10 * start :] for n, a in whole.items()}, resumed)
+
+
+def test_replicas_read_what_one_reads(found):
+    whole = read(training(found), 5)
+    together = read(training(found, replicas=2, local_replicas=2), 10)
+    assert_equal(whole, together)
+    workers = [
+        read(training(found, replicas=2, first_replica=first), 5)
+        for first in (0, 1)
+    ]
+    parts = {
+        name: np.stack([w[name].reshape(5, 5, -1) for w in workers], axis=1)
+        for name in whole
+    }
+    assert_equal(
+        whole, {n: a.reshape(whole[n].shape) for n, a in parts.items()}
+    )
+
+
+def test_buckets_have_the_masks_of_their_places(found):
+    plain = read(training(found, num_batches=6), 6)
+    cut = training(found, num_batches=6, bucket_lengths=[16, 24])
+    rows = {}
+    for batch in itertools.islice(cut.as_numpy_iterator(), 6):
+        assert batch["input_word_ids"].shape[1] in (16, 24, 32)
+        for row in range(10):
+            key = batch["next_sentence_labels"][row]
+            ids = np.pad(batch["input_word_ids"][row], (0, 32))[:32]
+            rows.setdefault(key, []).append(ids.tolist())
+    for key, ids in zip(
+        plain["next_sentence_labels"], plain["input_word_ids"], strict=True
+    ):
+        assert ids.tolist() in rows[key]
+
+
+def test_evaluation_always_has_the_same_masks(found):
+    def evaluation(batch_size, **changes):
+        batch = batches.evaluation_batches(
+            found,
+            schema.PRETRAINING,
+            SETTINGS.sizes,
+            batch_size=batch_size,
+            **changes,
+        )
+        return read(batch, 10)
+
+    once = evaluation(8)
+    assert once["is_real_example"].sum() == N
+    once = {name: array[:N] for name, array in once.items()}
+    for again in (evaluation(8), evaluation(15)):
+        assert_equal(once, {name: array[:N] for name, array in again.items()})
+    np.testing.assert_array_equal(once["next_sentence_labels"], np.arange(N))
+    trained = read(training(found, seed=SETTINGS.random_seed), 3)
+    order = np.argsort(trained["next_sentence_labels"])
+    is_other = (
+        trained["masked_lm_positions"][order] != once["masked_lm_positions"]
+    ).any(axis=1)
+    assert is_other.mean() > 0.9
+
+
+def test_other_sizes_are_named(found):
+    sizes = SETTINGS.sizes | {"max_predictions_per_seq": 9}
+    with pytest.raises(ValueError, match="max_predictions_per_seq=9, but .* 6"):
+        masks_when_read.masker(found, sizes, seed=1)
+
+
+def test_a_lost_or_foreign_vocabulary_is_named(found, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(found.paths[0].rpartition("/")[0], folder)
+    copy = records.Records.open(str(folder))
+    for is_there in (True, False):
+        path = folder / masks_when_read.VOCABULARY_NAME
+        path.write_text("[PAD]\n") if is_there else path.unlink()
+        with pytest.raises(ValueError, match=r"vocab\.txt should be the voc"):
+            masks_when_read.masker(copy, SETTINGS.sizes, seed=1)
