@@ -22,6 +22,8 @@ class Embeddings(keras.layers.Layer):
     Call arguments:
       input_word_ids: [B, S] int32.
       input_type_ids: [B, S] int32.
+      position_ids: [B, S] int32, place of each token in its example; without
+        them 0, 1, 2, ... in each row.
       training: whether to drop values.
       place: [3] int64, see `dropout.place`.
 
@@ -29,7 +31,8 @@ class Embeddings(keras.layers.Layer):
       [B, S, H] float.
 
     Raises:
-      ValueError: if S exceeds `max_position_embeddings`.
+      ValueError: if S exceeds `max_position_embeddings`, without
+        `position_ids`.
     """
 
     def __init__(self, config, **kwargs):
@@ -40,7 +43,12 @@ class Embeddings(keras.layers.Layer):
             config.hidden_dropout_prob, site=0, dtype=self.dtype_policy
         )
 
-    def build(self, input_word_ids_shape=None, input_type_ids_shape=None):
+    def build(
+        self,
+        input_word_ids_shape=None,
+        input_type_ids_shape=None,
+        position_ids_shape=None,
+    ):
         config = self.config
         for name, entries in (
             ("word_embeddings", config.vocab_size),
@@ -58,7 +66,25 @@ class Embeddings(keras.layers.Layer):
             setattr(self, name, table)
         self.norm.build((None, None, config.hidden_size))
 
-    def call(self, input_word_ids, input_type_ids, training=None, place=None):
+    def call(
+        self,
+        input_word_ids,
+        input_type_ids,
+        position_ids=None,
+        training=None,
+        place=None,
+    ):
+        words = tf.gather(self.word_embeddings.value, input_word_ids)
+        types = tf.gather(self.type_embeddings.value, input_type_ids)
+        if position_ids is None:
+            places = self.first_positions(input_word_ids)  # [S, H]
+        else:
+            places = tf.gather(self.position_embeddings.value, position_ids)
+        hidden = self.norm(words + types + places)  # [B, S, H]
+        hidden = tf.cast(hidden, self.compute_dtype)
+        return self.dropout(hidden, training=training, place=place)
+
+    def first_positions(self, input_word_ids):  # [B, S] -> [S, H]
         length = input_word_ids.shape[1]
         if (length or 0) > self.config.max_position_embeddings:
             raise ValueError(
@@ -66,9 +92,4 @@ class Embeddings(keras.layers.Layer):
                 f"max_position_embeddings={self.config.max_position_embeddings}"
                 ". Shorten max_seq_length."
             )
-        words = tf.gather(self.word_embeddings.value, input_word_ids)
-        types = tf.gather(self.type_embeddings.value, input_type_ids)
-        places = self.position_embeddings[: tf.shape(input_word_ids)[1]]
-        hidden = self.norm(words + types + places)  # [B, S, H]
-        hidden = tf.cast(hidden, self.compute_dtype)
-        return self.dropout(hidden, training=training, place=place)
+        return self.position_embeddings[: tf.shape(input_word_ids)[1]]

@@ -14,7 +14,8 @@ class EncoderOutputs(NamedTuple):
     """What every head reads."""
 
     sequence_output: tf.Tensor  # [B, S, H] float, of the last layer
-    pooled_output: tf.Tensor  # [B, H] float, tanh of a projection of [CLS]
+    # [B, H] float, tanh of a projection of [CLS]; of packed rows [B, E, H].
+    pooled_output: tf.Tensor
     encoder_outputs: tuple[tf.Tensor, ...]  # L times [B, S, H], every layer
 
 
@@ -56,7 +57,10 @@ class BertEncoder(ConfiguredModel):
 
     Call arguments:
       inputs: dict of `input_word_ids`, `input_mask` and `input_type_ids`,
-        each [B, S] int32; other entries are ignored.
+        each [B, S] int32. Rows that several examples share, up to E of them,
+        have three more, of `schema.PACKED_INPUTS`: `example_numbers` and
+        `position_ids`, [B, S] int32, and `cls_positions`, [B, E] int32. Other
+        entries are ignored.
       training: whether to drop values.
       place: [3] int64, see `dropout.place`.
 
@@ -64,7 +68,8 @@ class BertEncoder(ConfiguredModel):
       EncoderOutputs.
 
     Raises:
-      ValueError: if S exceeds `max_position_embeddings`.
+      ValueError: if S exceeds `max_position_embeddings`, without
+        `position_ids`.
     """
 
     def __init__(self, config, **kwargs):
@@ -99,9 +104,12 @@ class BertEncoder(ConfiguredModel):
 
     def call(self, inputs, training=None, place=None):
         input_mask = inputs["input_mask"]
+        if "example_numbers" in inputs:
+            input_mask = layers.same_example(inputs["example_numbers"])
         hidden = self.embeddings(
             inputs["input_word_ids"],
             inputs["input_type_ids"],
+            inputs.get("position_ids"),
             training=training,
             place=place,
         )
@@ -114,5 +122,9 @@ class BertEncoder(ConfiguredModel):
                 run = tf.recompute_grad(run)
             hidden = run(hidden)
             encoder_outputs.append(hidden)
-        pooled = self.pooler(hidden[:, 0])
+        if "cls_positions" in inputs:
+            first = tf.gather(hidden, inputs["cls_positions"], batch_dims=1)
+        else:
+            first = hidden[:, 0]
+        pooled = self.pooler(first)
         return EncoderOutputs(hidden, pooled, tuple(encoder_outputs))

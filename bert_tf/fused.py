@@ -176,14 +176,16 @@ def split_heads(qkv: tf.Tensor) -> list[tf.Tensor]:
 def attention_weights(query, key, input_mask) -> tf.Tensor:
     """Returns softmax(query key^T / sqrt(D)): [B, A, S, S] float32.
 
-    Vaswani et al. 2017, equation 1, for tokens that `input_mask` has a 1 for.
+    Vaswani et al. 2017, equation 1, for tokens that `input_mask` has a 1 for:
+    [B, S], the same for all that read, or [B, S, S], for each that reads.
     oneDNN computes product, scale and mask at once, as they stand here.
     """
     # Cast before the product: bfloat16 has steps of 0.125 at a score of 17.
     scores = tf.matmul(wide(query), wide(key), transpose_b=True)
     scores *= 1.0 / math.sqrt(query.shape[-1])
-    padding = 1.0 - tf.cast(input_mask, scores.dtype)[:, None, None, :]
-    return tf.nn.softmax(scores + MASKED_SCORE * padding)
+    mask = tf.cast(input_mask, scores.dtype)
+    mask = mask[:, None, None] if len(mask.shape) == 2 else mask[:, None]
+    return tf.nn.softmax(scores + MASKED_SCORE * (1.0 - mask))
 
 
 @one_loop
@@ -218,7 +220,7 @@ def attend(qkv, input_mask, rate, place, site):
 
     Args:
       qkv: [B, S, 3, A, D] float: queries, keys, values.
-      input_mask: [B, S] int32.
+      input_mask: [B, S] or [B, S, S], see `attention_weights`.
       rate: share of the weights to drop.
       place: [3] int64, see `dropout.place`.
       site: number of the dropout.

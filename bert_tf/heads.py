@@ -84,10 +84,10 @@ class NextSentenceHead(keras.layers.Layer):
       config: reads `initializer_range`.
 
     Call arguments:
-      pooled_output: [B, H] float.
+      pooled_output: [B, H] float, or [B, E, H] of packed rows.
 
     Returns:
-      [B, 2] float32.
+      [B, 2] or [B, E, 2] float32.
     """
 
     def __init__(self, config, **kwargs):

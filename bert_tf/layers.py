@@ -95,8 +95,26 @@ def project(rows, parts, fast: bool = False) -> tf.Tensor:
     return tf.nn.bias_add(tf.matmul(rows, kernel), bias)
 
 
+def same_example(example_numbers: tf.Tensor) -> tf.Tensor:
+    """Returns which token may read which where examples share a row.
+
+    Krell et al. 2021: blocks along the diagonal, one for each example. What
+    is padding reads padding alone, and nobody reads it.
+
+      numbers  1 1 2 0    token 0 reads  1 1 0 0
+                          token 2 reads  0 0 1 0
+
+    Args:
+      example_numbers: [B, S] int32, the example of each token.
+
+    Returns:
+      [B, S, S] bool: reader, what it reads.
+    """
+    return example_numbers[:, :, None] == example_numbers[:, None, :]
+
+
 class SelfAttention(keras.layers.Layer):
-    """Lets every token read every unpadded token of its sequence.
+    """Lets every token read every unpadded token of its example.
 
     Vaswani et al. 2017, equation 1, with A heads of size D = H / A. Scores and
     softmax are float32 under every dtype policy; the rest follows the policy.
@@ -108,7 +126,8 @@ class SelfAttention(keras.layers.Layer):
 
     Call arguments:
       hidden: [B, S, H] float.
-      input_mask: [B, S] int32, 1 for a token and 0 for padding.
+      input_mask: [B, S] int32, 1 for a token and 0 for padding; or, where
+        examples share a row, [B, S, S] bool, of `same_example`.
       training: whether to drop attention weights.
       place: [3] int64, see `dropout.place`.
 
@@ -169,7 +188,7 @@ class EncoderLayer(keras.layers.Layer):
 
     Call arguments:
       hidden: [B, S, H] float.
-      input_mask: [B, S] int32.
+      input_mask: [B, S] int32 or [B, S, S] bool, see SelfAttention.
       training: whether to drop values.
       place: [3] int64, see `dropout.place`.
 

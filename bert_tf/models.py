@@ -28,12 +28,14 @@ class BertPretrainer(_ModelWithEncoder):
 
     Call arguments:
       batch: dict of the encoder's inputs, [B, S] int32, and
-        `masked_lm_positions`, [B, P] int32.
+        `masked_lm_positions`, [B, P] int32. Rows may be packed, with up to E
+        examples in each, see BertEncoder.
       training: whether to drop values.
       place: [3] int64, see `dropout.place`.
 
     Returns:
-      `masked_lm_logits` [B, P, V] and `next_sentence_logits` [B, 2], float32.
+      `masked_lm_logits` [B, P, V] and `next_sentence_logits` [B, 2], of
+      packed rows [B, E, 2], float32.
     """
 
     def __init__(self, config, **kwargs):

@@ -33,7 +33,19 @@ def test_word_segment_and_place_are_summed_and_normalised(layer):
     )
 
 
+def test_places_may_be_given(layer):
+    ids = np.array([[5, 6, 7, 8], [8, 5, 9, 0]], np.int32)
+    types = np.zeros_like(ids)
+    places = np.array([[0, 1, 0, 1], [0, 1, 2, 0]], np.int32)
+    np.testing.assert_allclose(
+        layer(ids, types, places),
+        expected(layer, ids, types, places),
+        atol=1e-5,
+    )
+
+
 def test_a_sequence_over_max_position_embeddings_is_refused(layer):
     ids = np.ones((1, 65), np.int32)
     with pytest.raises(ValueError, match="65 tokens.*max_position_embeddings"):
         layer(ids, ids)
+    assert layer(ids, ids, np.arange(65)[None] % 64).shape == (1, 65, 16)

@@ -116,6 +116,32 @@ def test_attend(dtype, rate, always_compiled):
     check(ours, formula, [qkv], BOUNDS[dtype])
 
 
+def test_attend_reads_what_a_mask_for_each_reader_allows():
+    numbers = np.array([[1, 1, 2, 2, 2], [1, 2, 2, 0, 0]])
+    mask = tf.constant(numbers[:, :, None] == numbers[:, None, :])
+    qkv = normal(2, 5, 3, 2, 4)
+
+    def both(qkv):
+        return fused.attend(qkv, mask, 0.0, PLACE, 5)
+
+    def apart(qkv):
+        """Each example in a row of its own."""
+        rows = []
+        for row, own in zip(tf.unstack(qkv), numbers, strict=True):
+            ends = np.flatnonzero(np.diff(own, append=-1)) + 1
+            parts = tf.split(row, np.diff(ends, prepend=0), axis=0)
+            each = [
+                fused.attend(
+                    part[None], tf.ones([1, part.shape[0]]), 0.0, PLACE, 5
+                )[0]
+                for part in parts
+            ]
+            rows.append(tf.concat(each, 0))
+        return tf.stack(rows)
+
+    check(both, apart, [qkv], 3e-6)
+
+
 def test_compiled_as_a_part_of_a_whole_step(monkeypatch):
     monkeypatch.setattr(fused, "_WORTH_COMPILING", 1)
     x = normal(4, 5)

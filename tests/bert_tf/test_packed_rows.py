@@ -1,0 +1,222 @@
+"""Examples that share rows against the same in rows of their own."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_tf
+from bert_tf import (
+    dropout,
+    optimization,
+    strategies,
+    train_step,
+    training,
+)
+from bert_tf.tasks import pretraining
+from tfrecords import packed_rows, packing
+
+SIZES = {
+    "max_seq_length": 36,
+    "max_predictions_per_row": 9,
+    "max_examples_per_row": 3,
+}
+
+
+@pytest.fixture
+def config(tiny_config):
+    """Without dropout, whose masks differ with the place in a row."""
+    changes = {
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "num_hidden_layers": 1,
+    }
+    return type(tiny_config).from_dict(tiny_config.to_dict() | changes)
+
+
+@pytest.fixture
+def both(tiny_config, make_batch):
+    """A batch with a row for each example, and one where they share rows."""
+    examples = make_batch(tiny_config, rows=20, tokens=24)
+    lengths = examples["input_mask"].sum(axis=1)
+    found = packing.assign(lengths, 36, 3)
+    alone = {name: x[found.order] for name, x in examples.items()}
+    shared = packed_rows.join(alone, found.counts, SIZES)
+    assert len(found.counts) < 12
+    assert {2, 3} <= set(found.counts)
+    shared["is_real_example"] = np.ones(len(found.counts), np.float32)
+    return [
+        {name: tf.constant(x) for name, x in batch.items()}
+        for batch in (alone, shared)
+    ]
+
+
+def randomised(model):
+    """Weights large enough that every term shows in the outputs."""
+    rng = np.random.default_rng(2)
+    for weight in model.weights:
+        weight.assign(rng.normal(0.1, 0.3, weight.shape))
+    return model
+
+
+def of_examples(outputs, batch):
+    """Logits of masked tokens and of examples, in the order of examples."""
+    masked = batch["masked_lm_weights"] > 0
+    pairs = outputs["next_sentence_logits"]
+    if "next_sentence_weights" in batch:
+        pairs = pairs[batch["next_sentence_weights"] > 0]
+    return outputs["masked_lm_logits"][masked], pairs
+
+
+def results(model, batch, place):
+    """Logits, losses and gradients, by the fast path with a place."""
+    variables = [weight.value for weight in model.trainable_weights]
+
+    @tf.function(autograph=False)
+    def run(batch):
+        with tf.GradientTape() as tape:
+            outputs = model(batch, training=place is not None, place=place)
+            means = pretraining.TASK.losses(outputs, batch)
+            losses = {name: mean.value() for name, mean in means.items()}
+            total = tf.add_n(list(losses.values()))
+        gradients = tape.gradient(total, variables)
+        return outputs, losses, [tf.convert_to_tensor(g) for g in gradients]
+
+    outputs, losses, gradients = run(batch)
+    return of_examples(outputs, batch), losses, gradients
+
+
+PLACE = dropout.place(7, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("place", "remat"),
+    [(None, False), (PLACE, False), (PLACE, True)],
+    ids=["plain", "fast", "remat"],
+)
+def test_logits_losses_and_gradients_are_those_of_examples_alone(
+    config, both, place, remat
+):
+    model = randomised(bert_tf.BertPretrainer(config))
+    model.encoder.remat = remat
+    alone, shared = (results(model, batch, place) for batch in both)
+    for x, y in zip(shared[0], alone[0], strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-5)
+    for name, loss in alone[1].items():
+        np.testing.assert_allclose(shared[1][name], loss, rtol=1e-5)
+    largest = max(np.abs(gradient).max() for gradient in alone[2])
+    for x, y in zip(shared[2], alone[2], strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=1e-5 * largest)
+
+
+def test_metrics_count_examples_and_not_rows(config, both):
+    model = randomised(bert_tf.BertPretrainer(config))
+    alone, shared = (
+        pretraining.TASK.accuracies(model(batch), batch) for batch in both
+    )
+    assert shared["next_sentence_accuracy"].weight == 20
+    for name, mean in alone.items():
+        np.testing.assert_array_equal(shared[name].total, mean.total)
+        np.testing.assert_array_equal(shared[name].weight, mean.weight)
+    frequencies = [
+        pretraining.unigram_accuracy([batch], config.vocab_size)
+        for batch in both
+    ]
+    assert frequencies[0] == frequencies[1]
+
+
+def test_rows_that_fill_a_batch_count_nothing(config, both):
+    model = randomised(bert_tf.BertPretrainer(config))
+    _, few = both
+    many = {n: tf.concat([x, tf.zeros_like(x)], 0) for n, x in few.items()}
+    for terms in (pretraining.TASK.losses, pretraining.TASK.accuracies):
+        expected, found = (terms(model(b), b) for b in (few, many))
+        for name in expected:
+            np.testing.assert_allclose(
+                found[name].value(), expected[name].value(), rtol=1e-5
+            )
+
+
+def test_the_pooled_output_is_that_of_each_example(config, both):
+    encoder = randomised(bert_tf.BertEncoder(config))
+    alone, shared = (encoder(batch).pooled_output for batch in both)
+    assert shared.shape[1:] == (3, 16)
+    is_example = both[1]["next_sentence_weights"] > 0
+    np.testing.assert_allclose(shared[is_example], alone, atol=1e-5)
+
+
+def test_bfloat16_reads_packed_rows(config, both):
+    keras.utils.set_random_seed(1)
+    model = bert_tf.BertPretrainer(config, dtype="mixed_bfloat16")
+    alone, shared = (of_examples(model(batch), batch) for batch in both)
+    for x, y in zip(shared, alone, strict=True):
+        np.testing.assert_allclose(x, y, atol=0.02)
+
+
+def steps_of(config, **keywords):
+    strategy = strategies.make_strategy("one_device")
+    model = training.build_model(pretraining.TASK, config, strategy, seed=1)
+    optimizer = optimization.AdamW(
+        model.trainable_weights, lambda step: tf.constant(1e-2)
+    )
+    update = train_step.make_update(
+        pretraining.TASK, model, optimizer, clip_norm=1.0, seed=1, **keywords
+    )
+    return optimizer, train_step.make_train_steps(update, strategy)
+
+
+def first_rows(batch, count):
+    return {name: x[:count] for name, x in batch.items()}
+
+
+def test_a_step_of_packed_rows_is_that_of_their_examples(config, both):
+    """Micro-batches of it too: each weighs as many examples as it holds."""
+    alone, shared = both
+    rows = len(shared["is_real_example"]) // 2 * 2
+    shared = first_rows(shared, rows)
+    examples = int(tf.reduce_sum(shared["next_sentence_weights"]))
+    alone = first_rows(alone, examples)
+    found = []
+    for batch, parts in ((alone, 1), (shared, 2)):
+        optimizer, step = steps_of(config, accumulation_steps=parts)
+        found.append((step(batch, tf.constant(0.0)), optimizer.first_moments))
+    (expected, gradients), (values, others) = found
+    for name, value in expected.items():
+        np.testing.assert_allclose(values[name], value, rtol=1e-5, err_msg=name)
+    for x, y in zip(others, gradients, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-7)
+
+
+def test_dropout_of_packed_rows_is_the_same_on_any_replica(tiny_config, both):
+    model = randomised(bert_tf.BertPretrainer(tiny_config))
+    shared = first_rows(both[1], 4)
+
+    def logits(first, last):
+        rows = {name: x[first:last] for name, x in shared.items()}
+        place = dropout.place(5, tf.constant(9, tf.int64), tf.constant(first))
+        return model(rows, training=True, place=place)
+
+    whole, parts = logits(0, 4), [logits(0, 2), logits(2, 4)]
+    for name in whole:
+        joined = tf.concat([part[name] for part in parts], 0)
+        np.testing.assert_allclose(whole[name], joined, atol=1e-5)
+        assert not np.allclose(whole[name], model(shared)[name], atol=1e-3)
+
+
+def test_packed_rows_lower_to_static_shapes(tiny_config, both):
+    """What a TPU needs: no bounded dynamic dimension, which is `<=3` in HLO."""
+    strategy = strategies.make_strategy("one_device")
+    model = training.build_model(
+        pretraining.TASK, tiny_config, strategy, seed=1
+    )
+
+    @tf.function(jit_compile=True, autograph=False)
+    def losses(batch):
+        place = dropout.place(1, tf.constant(2, tf.int64), 0)
+        outputs = model(batch, training=True, place=place)
+        means = pretraining.TASK.losses(outputs, batch)
+        return [mean.value() for mean in means.values()]
+
+    hlo = losses.experimental_get_compiler_ir(both[1])(stage="hlo")
+    assert "<=" not in hlo
+    assert "custom-call" not in hlo
