@@ -33,10 +33,10 @@ EXTRAS = {
         "ruff==0.17.5",
     ],
     # Where records are made: make_pretraining_records --runner=spark or beam.
-    "spark": ["pyspark>=4.0,<5"],
+    "spark": ["pyspark==4.3.0"],
     "beam": ["apache-beam==2.77.0"],
     # To read Parquet and .zst.
-    "parquet": ["pyarrow>=21,<26"],
+    "parquet": ["pyarrow>=14,<26"],
     # What `make parity` compares with; Python 3.11 or later.
     "parity": [
         "tf-models-official==2.20.0",
