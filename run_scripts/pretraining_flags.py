@@ -17,6 +17,8 @@ _SCHEMAS = (
     "unmasked_segments",
     "packed_pretraining",
     "packed_masked_lm",
+    "packed_unmasked_pairs",
+    "packed_unmasked_segments",
 )
 
 

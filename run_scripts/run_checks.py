@@ -29,6 +29,8 @@ _TASKS = {
     "unmasked_segments": "pretraining",
     "packed_pretraining": "pretraining",
     "packed_masked_lm": "pretraining",
+    "packed_unmasked_pairs": "pretraining",
+    "packed_unmasked_segments": "pretraining",
 }
 
 

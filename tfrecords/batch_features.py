@@ -122,24 +122,25 @@ def read(
 
 def _masked(source, features, places):
     """Returns the features that masking makes or changes."""
+    given = list(features)
     names = [name for name in source.schema if name.startswith("masked_lm")]
     names.append("input_word_ids")
 
-    def mask(*arrays):
+    def mask(places, *arrays):
         with _reads:
-            found = masks_when_read.mask(source.masker, *arrays)
+            rows = dict(zip(given, arrays, strict=True))
+            found = masks_when_read.mask(source.masker, rows, places)
             return [found[name] for name in names]
 
-    inputs = [features["input_word_ids"], features["input_mask"], places]
-    types = [source.schema[name].dtype for name in names]
-    masked = dict(
-        zip(names, tf.numpy_function(mask, inputs, types), strict=True)
+    masked = tf.numpy_function(
+        mask,
+        [places, *features.values()],
+        [source.schema[name].dtype for name in names],
     )
-    batch_size = places.shape[0]
-    for name, value in masked.items():
+    for name, value in zip(names, masked, strict=True):
         shape = schema_lib.shape_of(source.schema[name], source.sizes)
-        value.set_shape((batch_size, *shape))
-    return masked
+        value.set_shape((places.shape[0], *shape))
+    return dict(zip(names, masked, strict=True))
 
 
 def _check_ids(records, features, indices, vocab_size):

@@ -81,13 +81,6 @@ class Settings:
     def _check_pairs(self):
         _check_choice("pairs", self.pairs, PAIRS)
         _check_choice("masking_time", self.masking_time, MASKING_TIMES)
-        if self.is_packed and self.masking_time == "dynamic":
-            raise ValueError(
-                f"max_examples_per_row={self.max_examples_per_row} does not "
-                f"go with masking_time={self.masking_time}: rows are packed of "
-                "examples that are masked when they are written. Set one of "
-                "the two otherwise."
-            )
 
     def _check_masking(self):
         _check_choice("masking", self.unit, masking_lib.UNITS)
@@ -140,9 +133,11 @@ class Settings:
     @property
     def schema_name(self) -> str:
         """What a record holds, a key of `schema.SCHEMAS`."""
+        is_alone = self.pairs == "none"
         if self.masking_time == "dynamic":
-            return f"unmasked_{'segments' if self.pairs == 'none' else 'pairs'}"
-        name = "masked_lm" if self.pairs == "none" else "pretraining"
+            name = "unmasked_segments" if is_alone else "unmasked_pairs"
+        else:
+            name = "masked_lm" if is_alone else "pretraining"
         return f"packed_{name}" if self.is_packed else name
 
     @property

@@ -6,7 +6,9 @@ seed and place in the endless order of training (`batch_order.py`), so that they
 are others in each epoch, and the same after a restart and on any number of
 replicas. In evaluation they depend on the record alone.
 
-B rows, S places in one, P masked slots.
+Examples that share a row are taken apart, masked, and put side by side again.
+
+B rows, S places in one, P masked slots, E examples in a row at most.
 """
 
 import os
@@ -17,7 +19,9 @@ import numpy as np
 from tfrecords import (
     example_settings,
     masking,
+    packed_rows,
     random_numbers,
+    record_samples,
     records,
     schema,
     vocab,
@@ -34,6 +38,7 @@ class Masker(NamedTuple):
     """What masks rows when they are read."""
 
     rules: masking.Rules
+    sizes: dict[str, int]  # Of the rows.
     vocabulary: masking.Vocabulary
     key: np.ndarray  # [1] uint64, of all that is random.
 
@@ -92,40 +97,43 @@ def masker(
     seeds = np.array([seed % (1 << 64)], np.uint64)
     return Masker(
         rules=settings.rules,
+        sizes=settings.sizes,
         vocabulary=masking.Vocabulary.of(vocab.read(path)),
         key=random_numbers.bits(seeds, purpose[None])[0],
     )
 
 
 def mask(
-    how: Masker,
-    input_word_ids: np.ndarray,
-    input_mask: np.ndarray,
-    places: np.ndarray,
+    how: Masker, rows: dict[str, np.ndarray], places: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Returns the features of rows that masking makes or changes.
+    """Returns the rows with masks.
 
     Args:
       how: from `masker`.
-      input_word_ids: [B, S] int32.
-      input_mask: [B, S] int32.
+      rows: the features of the records' schema, each [B, ...].
       places: [B] int64, in the order of training; or numbers of records.
 
     Returns:
-      `input_word_ids` [B, S] int32, `masked_lm_positions` and `masked_lm_ids`
-      [B, P] int32, `masked_lm_weights` [B, P] float32.
+      The features of `schema.MASKED_WHEN_READ`, each [B, ...].
     """
-    seeds = random_numbers.bits(how.key, places.astype(np.uint64))[0]
+    examples, of_row = record_samples.unpack(rows)  # n of them.
+    number = np.arange(len(of_row)) - np.searchsorted(of_row, of_row)
+    most = how.sizes.get("max_examples_per_row", 1)
+    places = (places[of_row] * most + number).astype(np.uint64)
     masked = masking.mask(
-        input_word_ids,
-        input_mask.sum(axis=1),
-        seeds,
+        examples["input_word_ids"],
+        examples["input_mask"].sum(axis=1),
+        random_numbers.bits(how.key, places)[0],
         how.vocabulary,
         how.rules,
     )
-    return {
+    examples = examples | {
         "input_word_ids": masked.input_word_ids,
         "masked_lm_positions": masked.positions,
         "masked_lm_ids": masked.ids,
         "masked_lm_weights": masked.weights,
     }
+    if "example_numbers" not in rows:
+        return examples
+    counts = np.bincount(of_row, minlength=len(rows["input_mask"]))
+    return packed_rows.join(examples, counts, how.sizes)

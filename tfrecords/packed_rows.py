@@ -24,8 +24,9 @@ def pack(
     """Joins examples to rows, block by block.
 
     Args:
-      blocks: features of `schema.PRETRAINING` or `schema.MASKED_LM`, each
-        [n, ...]; all examples in the order of `packing.Rows.order`.
+      blocks: features of `schema.PRETRAINING`, without labels or masks if
+        there are none, each [n, ...]; all examples in the order of
+        `packing.Rows.order`.
       counts: [R] examples of each row, as in `packing.Rows`.
       sizes: of the packed schema.
 
@@ -65,14 +66,14 @@ def join(
       cls_positions       0  5
 
     Args:
-      examples: features of `schema.PRETRAINING` or `schema.MASKED_LM`, each
-        [n, ...].
+      examples: features of `schema.PRETRAINING`, without labels or masks if
+        there are none, each [n, ...].
       counts: [r] examples of each row; their sum is n.
       sizes: of the packed schema.
 
     Returns:
-      The features of `schema.PACKED_PRETRAINING` or PACKED_MASKED_LM, each
-      [r, ...].
+      The features of `schema.PACKED_PRETRAINING`, as far as the examples have
+      them, each [r, ...].
 
     Raises:
       IndexError: if the examples of a row do not fit into it.
@@ -83,11 +84,6 @@ def join(
     is_token = examples["input_mask"] > 0
     begin = _before(is_token.sum(axis=1), first, row)
     example, position = np.nonzero(is_token)  # [tokens] each
-    is_masked = examples["masked_lm_weights"] > 0
-    slots_begin = _before(is_masked.sum(axis=1), first, row)
-    example_of, _ = np.nonzero(is_masked)  # [masked tokens]
-    slot = np.cumsum(is_masked, axis=1)[is_masked] - 1
-    masked_positions = examples["masked_lm_positions"][is_masked]
 
     def scatter(size, *places):
         shape = len(counts), sizes[size]
@@ -95,11 +91,6 @@ def join(
 
     of_tokens = scatter(
         "max_seq_length", row[example], begin[example] + position
-    )
-    of_masked = scatter(
-        "max_predictions_per_row",
-        row[example_of],
-        slots_begin[example_of] + slot,
     )
     of_examples = scatter("max_examples_per_row", row, number)
     rows = {
@@ -109,17 +100,31 @@ def join(
         "example_numbers": of_tokens(number[example] + 1),
         "position_ids": of_tokens(position),
         "cls_positions": of_examples(begin),
-        "masked_lm_positions": of_masked(begin[example_of] + masked_positions),
+    }
+    if "next_sentence_labels" in examples:
+        labels = examples["next_sentence_labels"]
+        rows |= {
+            "next_sentence_labels": of_examples(labels),
+            "next_sentence_weights": of_examples(1, np.float32),
+        }
+    if "masked_lm_weights" not in examples:
+        return rows
+    is_masked = examples["masked_lm_weights"] > 0
+    slots_begin = _before(is_masked.sum(axis=1), first, row)
+    example_of, _ = np.nonzero(is_masked)  # [masked tokens]
+    slot = np.cumsum(is_masked, axis=1)[is_masked] - 1
+    of_masked = scatter(
+        "max_predictions_per_row",
+        row[example_of],
+        slots_begin[example_of] + slot,
+    )
+    positions = examples["masked_lm_positions"][is_masked]
+    return rows | {
+        "masked_lm_positions": of_masked(begin[example_of] + positions),
         "masked_lm_ids": of_masked(examples["masked_lm_ids"][is_masked]),
         "masked_lm_weights": of_masked(
             examples["masked_lm_weights"][is_masked], np.float32
         ),
-    }
-    if "next_sentence_labels" not in examples:
-        return rows
-    return rows | {
-        "next_sentence_labels": of_examples(examples["next_sentence_labels"]),
-        "next_sentence_weights": of_examples(1, np.float32),
     }
 
 

@@ -142,8 +142,8 @@ def unpack(
         returned as they are.
 
     Returns:
-      The features of `schema.PRETRAINING` or, without labels, `MASKED_LM`, [N,
-      ...], and each example's row.
+      The features of `schema.PRETRAINING`, as far as the rows have them,
+      [N, ...], and each example's row, ascending.
     """
     if "example_numbers" not in batch:
         return batch, np.arange(len(batch["input_mask"]))
@@ -160,6 +160,11 @@ def unpack(
         name: np.take_along_axis(batch[name][rows], source, 1) * is_token
         for name in ("input_word_ids", "input_mask", "input_type_ids")
     }
+    name = "next_sentence_labels"
+    if name in batch:
+        found[name] = batch[name][rows, numbers]
+    if "masked_lm_positions" not in batch:
+        return found, rows
     positions = batch["masked_lm_positions"][rows]  # [N, P]
     is_own = batch["masked_lm_weights"][rows] > 0
     is_own &= np.take_along_axis(owners, positions, 1) == numbers[:, None]
@@ -170,9 +175,6 @@ def unpack(
         ("masked_lm_weights", batch["masked_lm_weights"][rows]),
     ):
         found[name] = np.take_along_axis(values * is_own, order, 1)
-    name = "next_sentence_labels"
-    if name in batch:
-        found[name] = batch[name][rows, numbers]
     return found, rows
 
 

@@ -91,13 +91,20 @@ PACKED_MASKED_LM: Schema = {
     for name, feature in PACKED_PRETRAINING.items()
     if not name.startswith("next_sentence")
 }
-# What a record holds of either if it is masked when it is read.
-UNMASKED_PAIRS: Schema = {
-    name: feature
-    for name, feature in PRETRAINING.items()
-    if not name.startswith("masked_lm")
-}
-UNMASKED_SEGMENTS: Schema = ENCODER_INPUTS
+# What a record holds of each if it is masked when it is read.
+UNMASKED_PAIRS, UNMASKED_SEGMENTS, PACKED_PAIRS, PACKED_SEGMENTS = (
+    {
+        name: feature
+        for name, feature in features.items()
+        if not name.startswith("masked_lm")
+    }
+    for features in (
+        PRETRAINING,
+        MASKED_LM,
+        PACKED_PRETRAINING,
+        PACKED_MASKED_LM,
+    )
+)
 CLASSIFICATION: Schema = ENCODER_INPUTS | {
     "label_ids": Feature((), tf.int32, "Index into the task's labels."),
 }
@@ -114,6 +121,8 @@ SCHEMAS: dict[str, Schema] = {
     "unmasked_segments": UNMASKED_SEGMENTS,
     "packed_pretraining": PACKED_PRETRAINING,
     "packed_masked_lm": PACKED_MASKED_LM,
+    "packed_unmasked_pairs": PACKED_PAIRS,
+    "packed_unmasked_segments": PACKED_SEGMENTS,
     "classification": CLASSIFICATION,
     "regression": REGRESSION,
 }
@@ -122,6 +131,8 @@ SCHEMAS: dict[str, Schema] = {
 MASKED_WHEN_READ: dict[str, Schema] = {
     "unmasked_pairs": PRETRAINING,
     "unmasked_segments": MASKED_LM,
+    "packed_unmasked_pairs": PACKED_PRETRAINING,
+    "packed_unmasked_segments": PACKED_MASKED_LM,
 }
 
 # A batch carries one more feature, which no record holds: batches.py adds it.

@@ -1,5 +1,6 @@
 """masks_when_read.py: static rates, other masks each epoch, the same again."""
 
+import dataclasses
 import itertools
 import shutil
 
@@ -11,6 +12,9 @@ from tfrecords import (
     example_settings,
     masking,
     masks_when_read,
+    packed_rows,
+    packing,
+    record_samples,
     records,
     schema,
     serialization,
@@ -50,36 +54,34 @@ def vocabulary(tiny_vocab_file):
     return masking.Vocabulary.of(vocab.read(tiny_vocab_file))
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory, tiny_vocab_file, vocabulary):
-    """Records of unmasked pairs."""
-    folder = tmp_path_factory.mktemp("unmasked")
+def write(folder, rows, settings, vocab_file):
+    """Writes records of unmasked pairs, and opens them."""
     serialized = serialization.serialize_rows(
-        make_rows(vocabulary), schema.UNMASKED_PAIRS, SETTINGS.sizes
+        rows, schema.SCHEMAS[settings.schema_name], settings.sizes
     )
     name = records.shard_name("train", 0, 1)
     shard = records.write_shard(str(folder / name), serialized)
-    masks_when_read.keep_vocabulary(tiny_vocab_file, str(folder))
+    masks_when_read.keep_vocabulary(vocab_file, str(folder))
     records.Manifest(
-        schema_name=SETTINGS.schema_name,
-        sizes=SETTINGS.sizes,
-        flags={
-            "masked_lm_prob": 0.2,
-            "mask_mix": {"mask": 0.6, "random": 0.1, "same": 0.3},
-            "masking_time": "dynamic",
-            "random_seed": 3,
-            "num_shards": 1,
-            **SETTINGS.sizes,
-        },
+        schema_name=settings.schema_name,
+        sizes=settings.sizes,
+        flags=dataclasses.asdict(settings) | {"num_shards": 1},
         vocabulary={
-            "sha256": vocab.digest(tiny_vocab_file),
-            "size": vocabulary.size,
+            "sha256": vocab.digest(vocab_file),
+            "size": len(vocab.read(vocab_file)),
             "do_lower_case": True,
         },
         statistics={},
         shards=[shard],
     ).write(str(folder))
     return records.Records.open(str(folder))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory, tiny_vocab_file, vocabulary):
+    """Records of unmasked pairs."""
+    folder = tmp_path_factory.mktemp("unmasked")
+    return write(folder, make_rows(vocabulary), SETTINGS, tiny_vocab_file)
 
 
 def test_masks_are_wanted_of_records_without_them_alone(found):
@@ -101,7 +103,7 @@ def test_rates_are_those_of_static_masks(found, vocabulary, unit):
     rows = make_rows(vocabulary, count=4000)
     ids, mask = rows["input_word_ids"], rows["input_mask"]
     dynamic = masks_when_read.mask(
-        how._replace(rules=rules), ids, mask, np.arange(4000)
+        how._replace(rules=rules), rows, np.arange(4000)
     )
     seeds = np.random.default_rng(2).integers(1 << 64, size=4000, dtype="u8")
     static = masking.mask(ids, mask.sum(axis=1), seeds, vocabulary, rules)
@@ -261,6 +263,59 @@ def test_evaluation_always_has_the_same_masks(found):
     order = np.argsort(trained["next_sentence_labels"])
     is_other = (
         trained["masked_lm_positions"][order] != once["masked_lm_positions"]
+    ).any(axis=1)
+    assert is_other.mean() > 0.9
+
+
+def test_examples_that_share_rows_are_masked_each_for_itself(
+    tmp_path, tiny_vocab_file, vocabulary
+):
+    settings = dataclasses.replace(
+        SETTINGS, max_seq_length=64, max_examples_per_row=4
+    )
+    examples = make_rows(vocabulary)
+    for name in schema.ENCODER_INPUTS:
+        examples[name] = np.pad(examples[name], ((0, 0), (0, 32)))
+    dealt = packing.assign(examples["input_mask"].sum(axis=1), 64, 4)
+    examples = {name: array[dealt.order] for name, array in examples.items()}
+    rows = packed_rows.join(examples, dealt.counts, settings.sizes)
+    shared = write(tmp_path, rows, settings, tiny_vocab_file)
+    count = len(dealt.counts)
+    assert count < 0.7 * N
+
+    def training_rows(start):
+        return batches.training_batches(
+            shared,
+            schema.PACKED_PRETRAINING,
+            settings.sizes,
+            batch_size=count,
+            seed=7,
+            start_batch=start,
+        )
+
+    once = read(training_rows(0), 2)
+    assert_equal(
+        {name: array[count:] for name, array in once.items()},
+        read(training_rows(1), 1),
+    )
+    epochs = []
+    for begin in (0, count):
+        epoch, _ = record_samples.unpack(
+            {name: array[begin : begin + count] for name, array in once.items()}
+        )
+        order = np.argsort(epoch["next_sentence_labels"])
+        epochs.append({name: array[order] for name, array in epoch.items()})
+        by_number = np.argsort(examples["next_sentence_labels"])
+        np.testing.assert_array_equal(
+            unmask(epochs[-1]), examples["input_word_ids"][by_number]
+        )
+        num_tokens = examples["input_mask"][by_number].sum(axis=1)
+        np.testing.assert_array_equal(
+            epochs[-1]["masked_lm_weights"].sum(axis=1),
+            np.rint(num_tokens * 0.2).clip(1, 6),
+        )
+    is_other = (
+        epochs[0]["masked_lm_positions"] != epochs[1]["masked_lm_positions"]
     ).any(axis=1)
     assert is_other.mean() > 0.9
 

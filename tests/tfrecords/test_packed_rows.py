@@ -129,6 +129,17 @@ def test_single_segments_have_no_labels():
         np.testing.assert_array_equal(array, both[name])
 
 
+def test_unmasked_examples_have_no_masks():
+    examples, counts = in_order(random_examples(20))
+    masked = packed_rows.join(examples, counts, SIZES)
+    for name in [name for name in examples if name.startswith("masked_lm")]:
+        del examples[name]
+    unmasked = packed_rows.join(examples, counts, SIZES)
+    schema.check(unmasked, schema.PACKED_PAIRS, SIZES)
+    for name, array in unmasked.items():
+        np.testing.assert_array_equal(array, masked[name])
+
+
 def test_examples_that_do_not_fit_are_an_error():
     examples, _ = in_order(random_examples(2, seed=1))
     assert examples["input_mask"].sum() > 24
