@@ -201,9 +201,6 @@ def prepare(do_train, do_eval, model_dir):
     phases, held_out, sizes = [], None, None
     if do_train:
         phases = pretraining_flags.open_phases(FLAGS, config, sha256)
-        run_checks.refuse_bad(
-            FLAGS, [phase.records for phase in phases], config, vocabulary[0]
-        )
     if do_eval:
         found = records.Records.open(FLAGS.eval_input_file)
         sizes = pretraining_flags.find_sizes(FLAGS, found)
@@ -212,6 +209,7 @@ def prepare(do_train, do_eval, model_dir):
         )
     opened = [phase.records for phase in phases]
     pretraining_flags.check_pairs(opened + ([held_out] if do_eval else []))
+    run_checks.refuse_bad(FLAGS, opened, config, vocabulary[0])
     return config, vocabulary, phases, held_out, sizes
 
 
