@@ -18,11 +18,14 @@ class Phase:
       batches: (start batch, replicas=, first_replica=, local_replicas=) ->
         dataset; see `tfrecords.batches.training_batches`.
       describe: number of a batch -> words that name its records.
+      examples_per_row: of its batches on average; above 1 where several share
+        a row.
     """
 
     num_steps: int
     batches: Callable[..., tf.data.Dataset]
     describe: Callable[[int], str] = "batch {} of the records".format
+    examples_per_row: float = 1.0
 
 
 def distribute(
@@ -118,7 +121,7 @@ class Steps:
         return f"step {step}, {batch}"
 
     def __call__(self, phase: int, begin: int, count: int, stop: bool):
-        """Returns values of `count` updates, and the tokens they read."""
+        """Returns values of `count` updates, their examples and tokens."""
         if self.key != (phase, count):
             self.key = (phase, count)
             self.data = distribute(
@@ -128,8 +131,9 @@ class Steps:
                 count,
             )
         batch = next(self.data)
-        ids = self.strategy.experimental_local_results(batch["input_word_ids"])
-        shape = ids[0].shape
+        local = self.strategy.experimental_local_results
+        shape = local(batch["input_word_ids"])[0].shape
+        rows = local(batch["is_real_example"])[0].shape
         if (count, shape) not in self.functions:
             self.functions[count, shape] = train_step.make_train_steps(
                 self.update,
@@ -137,11 +141,12 @@ class Steps:
                 steps_per_loop=count,
                 jit_compile=self.jit_compile,
             )
-        tokens = math.prod(shape) * self.strategy.num_replicas_in_sync
+        replicas = self.strategy.num_replicas_in_sync
+        examples = math.prod(rows) * self.phases[phase].examples_per_row
         function = self.functions[count, shape]
         values = dict(function(batch, tf.constant(float(stop))))
         self.stops_before, self.stops = self.stops, values.pop("stop")
-        return values, tokens
+        return values, examples * replicas, math.prod(shape) * replicas
 
     def all_stop(self, is_asked: bool) -> bool:
         """Returns whether to stop here; the same in every process."""

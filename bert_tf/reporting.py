@@ -128,7 +128,6 @@ class Report:
     Args:
       writer: for the values; None in processes that write nothing.
       num_train_steps: where the run ends, for the ETA.
-      examples_per_step: over all replicas.
       log_every_steps: optimizer steps between two lines.
       where: step -> words that name its batch and the way back, for an error.
     """
@@ -138,34 +137,39 @@ class Report:
         writer: Writer | None,
         *,
         num_train_steps: int,
-        examples_per_step: int,
         log_every_steps: int,
         where: Callable[[int], str] = "step {}".format,
     ):
         self.writer = writer
         self.num_train_steps = num_train_steps
-        self.examples_per_step = examples_per_step
         self.log_every_steps = log_every_steps
         self.where = where
         self.unread: list[tuple[int, Mapping[str, tf.Tensor]]] = []
         self.window: list[dict[str, float]] = []
+        self.examples = 0.0
         self.tokens = 0
         self.since = time.monotonic()
 
     def add(
-        self, step: int, values: Mapping[str, tf.Tensor], tokens: int
+        self,
+        step: int,
+        values: Mapping[str, tf.Tensor],
+        examples: float,
+        tokens: int,
     ) -> None:
         """Takes the values of updates up to number `step`.
 
         Args:
           step: number of the last of them.
           values: [updates] float32 by name.
+          examples: of these updates, over all replicas.
           tokens: of these updates, padding included.
 
         Raises:
           FloatingPointError: as `flush` does.
         """
         self.unread.append((step, values))
+        self.examples += examples
         self.tokens += tokens
         count = next(iter(values.values())).shape[0]
         is_due = step % self.log_every_steps < count
@@ -212,10 +216,10 @@ class Report:
         means = {n: means[n] for n in self.window[-1] if n in means}
         if "loss_scale" in means:
             means["skipped"] = sum(_is_overflow(line) for line in self.window)
-        means["examples/s"] = self.examples_per_step * steps / seconds
+        means["examples/s"] = self.examples / seconds
         means["tokens/s"] = self.tokens / seconds
         self.window.clear()
-        self.tokens = 0
+        self.examples, self.tokens = 0.0, 0
         self.since = time.monotonic()
         if not self.writer:
             return

@@ -162,7 +162,6 @@ def train(
     settings: dict,
     description: dict,
     vocab_file: str | None,
-    train_batch_size: int,
     num_warmup_steps: int,
     learning_rate: float,
     make_optimizer: Callable[..., optimization.AdamW] = optimization.AdamW,
@@ -186,7 +185,6 @@ def train(
       settings: what makes this run this run; a folder of another is refused.
       description: for `model.json`, see `model_folders.save_model`.
       vocab_file: vocabulary to keep with each checkpoint, if any.
-      train_batch_size: examples a step, over all replicas.
       num_warmup_steps: updates until the peak of the learning rate.
       learning_rate: its peak.
       make_optimizer: (weights, schedule) -> optimizer.
@@ -242,7 +240,6 @@ def train(
         report = reporting.Report(
             reporting.Writer(logs, start_step) if is_chief else None,
             num_train_steps=num_train_steps,
-            examples_per_step=train_batch_size,
             log_every_steps=log_every_steps,
         )
         saver = saving.Saver(strategy, saved, report, on_checkpoint)

@@ -195,8 +195,8 @@ def _define_devices(values: flags.FlagValues) -> None:
     )
 
 
-# What decides the final weights: arguments of `training.train`, ...
-_OF_LOOP = ("train_batch_size", "learning_rate")
+# What decides the final weights: the batch, arguments of `training.train`, ...
+_OF_BATCH, _OF_LOOP = ("train_batch_size",), ("learning_rate",)
 # ... of `train_step.make_update`, with our name for one of them, ...
 _OF_UPDATE = {
     "clip_norm": "clip_norm",
@@ -270,7 +270,7 @@ def make_optimizer(values: flags.FlagValues):
 
 def run_settings(values: flags.FlagValues) -> dict:
     """Returns the flags of `define_training` that decide the final weights."""
-    names = (*_OF_LOOP, *_OF_UPDATE, *_OF_OPTIMIZER, "precision")
+    names = (*_OF_BATCH, *_OF_LOOP, *_OF_UPDATE, *_OF_OPTIMIZER, "precision")
     settings = {name: values[name].value for name in names}
     if values.correct_bias is None:  # As the optimizer has it by itself.
         optimizer = optimization.OPTIMIZERS[values.optimizer]

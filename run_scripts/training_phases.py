@@ -41,5 +41,16 @@ def make_phase(
         return batches.describe_batch(found, sizes, number, **order)
 
     return phases.Phase(
-        num_steps=num_steps, batches=part_of_batches, describe=describe
+        num_steps=num_steps,
+        batches=part_of_batches,
+        describe=describe,
+        examples_per_row=examples_per_row(found),
     )
+
+
+def examples_per_row(found: records.Records) -> float:
+    """Returns the examples of a record on average: 1 unless they share rows."""
+    statistics = found.manifest.statistics if found.manifest else {}
+    if "rows" not in statistics:
+        return 1.0
+    return statistics["examples"] / statistics["rows"]

@@ -16,7 +16,6 @@ def lines(folder):
 def make_report(folder, **changes):
     settings = dict(
         num_train_steps=5,
-        examples_per_step=8,
         log_every_steps=2,
     )
     writer = reporting.Writer(str(folder))
@@ -40,7 +39,8 @@ def add(report, step, *losses, **others):
     """Gives a report the values of one call, up to `step`."""
     values = {"loss": losses} | others
     values = {name: tf.constant(v, tf.float32) for name, v in values.items()}
-    report.add(step, values, tokens=128 * len(losses))
+    count = len(losses)
+    report.add(step, values, examples=8 * count, tokens=128 * count)
 
 
 def test_a_line_shows_means_since_the_last_one(tmp_path, caplog):

@@ -62,7 +62,6 @@ def run(
         settings={"task": "pretraining"},
         description={"task": "pretraining"},
         vocab_file=None,
-        train_batch_size=4,
         num_warmup_steps=2,
         learning_rate=1e-2,
         save_checkpoints_steps=3,

@@ -35,7 +35,6 @@ def test_defaults_are_those_of_the_training_loop(values):
     for name, value in keywords.items():
         assert value == defaults.get(name, value), name
     assert keywords["learning_rate"] == 1e-4
-    assert keywords["train_batch_size"] == 32
 
 
 def test_what_only_shows_or_saves_makes_no_other_run(values):

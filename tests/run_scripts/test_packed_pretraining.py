@@ -1,0 +1,178 @@
+"""Text in packed rows -> a trained model, as from rows of single examples."""
+
+import json
+import pathlib
+
+import pytest
+import run_processes
+
+from run_scripts import (
+    make_pretraining_records,
+    run_pretraining,
+    training_phases,
+)
+from tfrecords import records
+
+TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
+
+
+def make_records(folder, vocab_file, *more):
+    make_pretraining_records.main(
+        [
+            "make_pretraining_records",
+            f"--input_file={TEXT}",
+            f"--vocab_file={vocab_file}",
+            f"--output_dir={folder}",
+            "--held_out_prob=0.4",
+            "--dupe_factor=3",
+            "--max_seq_length=64",
+            "--max_predictions_per_seq=10",
+            "--short_seq_prob=0.5",
+            "--num_processes=1",
+            *more,
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, tiny_vocab_file, tiny_config):
+    """Holds the same examples twice, packed and not, and a config."""
+    folder = tmp_path_factory.mktemp("packed")
+    make_records(folder / "alone", tiny_vocab_file)
+    make_records(folder / "packed", tiny_vocab_file, "--max_examples_per_row=4")
+    tiny_config.to_json_file(folder / "bert_config.json")
+    return folder
+
+
+def run(folder, output_dir, *more):
+    run_pretraining.main(
+        [
+            "run_pretraining",
+            f"--bert_config_file={folder}/bert_config.json",
+            f"--output_dir={output_dir}",
+            "--num_train_steps=6",
+            "--num_warmup_steps=2",
+            "--train_batch_size=4",
+            "--eval_batch_size=3",
+            "--learning_rate=1e-2",
+            "--save_checkpoints_steps=3",
+            "--log_every_steps=3",
+            *more,
+        ]
+    )
+    return json.loads((output_dir / "eval_results.json").read_text())
+
+
+def test_the_manifest_says_how_much_padding_is_saved(folder):
+    alone, packed = (
+        records.Manifest.read(str(folder / name / "train"))
+        for name in ("alone", "packed")
+    )
+    assert packed.schema_name == "packed_pretraining"
+    before, after = alone.statistics, packed.statistics
+    assert before["rows"] == before["examples"] == after["examples"]
+    assert after["rows"] == packed.num_examples < 0.8 * after["examples"]
+    share = before["padding_share"]
+    assert before["unpacked_padding_share"] == share
+    assert after["unpacked_padding_share"] == share
+    places = 64 * after["rows"]
+    assert after["padding_share"] == pytest.approx(
+        1 - after["example_tokens"] / places
+    )
+    assert after["padding_share"] < share - 0.2
+
+
+def test_making_logs_padding(tmp_path, tiny_vocab_file, caplog):
+    caplog.set_level("INFO", logger="absl")
+    make_records(tmp_path, tiny_vocab_file, "--max_examples_per_row=3")
+    for name in ("train", "held_out"):
+        found = records.Manifest.read(str(tmp_path / name)).statistics
+        assert any(
+            f"{name}  rows {found['rows']}  "
+            f"padding {100 * found['padding_share']:.1f} %" in text
+            for text in caplog.messages
+        )
+
+
+def test_a_row_counts_as_the_examples_that_it_holds(folder):
+    alone, packed = (
+        records.Records.open(str(folder / name / "train"))
+        for name in ("alone", "packed")
+    )
+    assert training_phases.examples_per_row(alone) == 1
+    each = training_phases.examples_per_row(packed)
+    assert each == pytest.approx(len(alone) / len(packed))
+    assert training_phases.examples_per_row(records.Records(alone.paths)) == 1
+
+
+def test_packed_rows_train_a_model_that_reads_single_examples_too(
+    folder, tmp_path, tiny_vocab_file, caplog
+):
+    caplog.set_level("INFO", logger="absl")
+    packed = run(
+        folder,
+        tmp_path / "run",
+        f"--vocab_file={tiny_vocab_file}",
+        f"--input_file={folder}/packed/train",
+        f"--eval_input_file={folder}/packed/held_out",
+        "--gradient_accumulation_steps=2",
+    )
+    assert packed["step"] == 6
+    # The same model, evaluated on the same examples in rows of their own.
+    alone = run(
+        folder,
+        tmp_path / "alone",
+        "--nodo_train",
+        f"--init_checkpoint={tmp_path}/run",
+        f"--eval_input_file={folder}/alone/held_out",
+    )
+    for name, value in packed.items():
+        if name != "records":
+            assert alone[name] == pytest.approx(value, rel=1e-4), name
+    # Rates are of examples: more of them than rows.
+    line = next(text for text in caplog.messages if "examples/s" in text)
+    words = line.split()
+    rates = [
+        float(words[words.index(name) + 1])
+        for name in ("examples/s", "tokens/s")
+    ]
+    found = records.Records.open(str(folder / "packed" / "train"))
+    each = training_phases.examples_per_row(found)
+    assert rates[0] == pytest.approx(each * rates[1] / 64, rel=2e-3)
+
+
+@pytest.mark.slow
+def test_two_devices_train_on_packed_rows_as_one(
+    folder, tmp_path, tiny_vocab_file
+):
+    logs = []
+    for name, more in (
+        ("one", {}),
+        (
+            "two",
+            {
+                "distribution_strategy": "mirrored",
+                "virtual_devices": 2,
+                "gradient_accumulation_steps": 2,
+            },
+        ),
+    ):
+        arguments = run_processes.training_arguments(
+            folder,
+            tmp_path / name,
+            input_file=folder / "packed" / "train",
+            num_train_steps=6,
+            num_warmup_steps=2,
+            learning_rate=1e-2,
+            do_eval=False,
+            **more,
+        )
+        printed = [tmp_path / f"{name}.log"]
+        with run_processes.workers(arguments, printed, is_forked=True) as all_:
+            for process in all_:
+                assert process.wait() == 0, process.printed()
+        logs.append(run_processes.log_lines(tmp_path / name))
+    assert len(logs[0]) == 6
+    for one, two in zip(*logs, strict=True):
+        for value in ("loss", "next_sentence_loss", "gradient_norm"):
+            assert two[value] == pytest.approx(one[value], rel=1e-5), value
