@@ -126,6 +126,8 @@ def _start(master, conf):
     folders = [str(pathlib.Path(__file__).resolve().parents[1])]
     folders += filter(None, [os.environ.get("PYTHONPATH")])
     settings = pyspark.SparkConf().setMaster(master).setAppName("bert_tf")
+    # Its bar would write over ours.
+    settings.set("spark.ui.showConsoleProgress", "false")
     settings.setExecutorEnv("PYTHONPATH", os.pathsep.join(folders))
     settings.setAll(list(conf.items()))
     try:
