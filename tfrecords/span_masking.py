@@ -56,7 +56,7 @@ def choose(
     # Number of each token's word, from 1; 0 is what is no word. [N, S]
     words = np.cumsum(begins, axis=1) * is_candidate
     num_words = words.max(axis=1)
-    offsets = np.arange(span_lengths.max())
+    offsets = np.arange(min(span_lengths.max(), num_places))
     num_columns = num_places + 1 + len(offsets)  # A span may reach beyond all.
     sizes = np.bincount(
         (rows * num_columns + words).ravel(), minlength=num_rows * num_columns

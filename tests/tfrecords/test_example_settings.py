@@ -125,7 +125,7 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
         ),
         ({"pairs": "both"}, "pairs=both should be one of next_sentence, none"),
         ({"masking_time": "later"}, "masking_time=later should be one of"),
-        ({"max_ngram": 0}, "max_ngram=0 should be from 1 to"),
+        ({"max_ngram": 0}, "max_ngram=0 should be 1 or more"),
         (
             {"max_examples_per_row": 0},
             "max_examples_per_row=0 should be from 1 to max_seq_length=128",

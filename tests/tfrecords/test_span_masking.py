@@ -64,7 +64,7 @@ def plain_spans(keys, lengths, is_candidate, continues, wanted):
     return taken
 
 
-@pytest.mark.parametrize("max_ngram", [1, 3, 10])
+@pytest.mark.parametrize("max_ngram", [1, 3, 10, 1000])
 def test_spans_are_those_of_a_plain_reading(max_ngram):
     rows = make_rows(300)
     keys = random_bits((300, S), seed=1)
