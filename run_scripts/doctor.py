@@ -175,7 +175,7 @@ def estimate(
     lines = [
         f"estimate: {estimates.num_weights(step) / 1e6:.1f} million weights; "
         f"memory {sum(parts.values()) / _GB:.1f} GB ({words})"
-        + f"; {where} has {free / _GB:.1f} GB free"
+        + f"; {where} {free / _GB:.1f} GB"
         * bool(free),
         f"estimate: {_time(seconds)} a step of {step.batch_size} rows of "
         f"{step.max_seq_length} tokens in {step.precision}, by "

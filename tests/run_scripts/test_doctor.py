@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 
 import numpy as np
 import planted_records as planted
@@ -89,6 +90,7 @@ def test_a_sound_run_is_let_through_with_an_estimate(tmp_path, examine):
     assert lines[-1] == "0 errors, 0 warnings"
     one, two, three = (n for n in lines if n.startswith("estimate: "))
     assert "million weights; memory 0." in one
+    assert re.search(r"; (free )?memory of .* [0-9.]+ GB$", one), one
     assert "a step of 32 rows of 32 tokens in float32" in two
     assert "by 0.10 TFLOP/s" in two and "25 steps an epoch" in two
     assert "--num_train_steps=1000 is 40.00 epochs" in three
