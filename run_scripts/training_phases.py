@@ -51,6 +51,7 @@ def make_phase(
 def examples_per_row(found: records.Records) -> float:
     """Returns the examples of a record on average: 1 unless they share rows."""
     statistics = found.manifest.statistics if found.manifest else {}
-    if "rows" not in statistics:
+    # GLUE's manifests count rows too, those of its files.
+    if "rows" not in statistics or "examples" not in statistics:
         return 1.0
     return statistics["examples"] / statistics["rows"]
