@@ -94,7 +94,13 @@ def _loop(calls, steps, report, saver, request, end_step) -> None:
             )
 
 
-def _check_calls(strategy, steps_per_loop, save_checkpoints_steps, jit_compile):
+def check_calls(
+    strategy: tf.distribute.Strategy,
+    steps_per_loop: int,
+    save_checkpoints_steps: int,
+    jit_compile: bool,
+) -> None:
+    """Raises ValueError unless a call of the graph may be what these say."""
     if save_checkpoints_steps % steps_per_loop:
         raise ValueError(
             f"save_checkpoints_steps={save_checkpoints_steps} is not a "
@@ -215,7 +221,7 @@ def train(
     schedule = optimization.WarmupLinearDecay(
         learning_rate, num_train_steps, num_warmup_steps
     )
-    _check_calls(strategy, steps_per_loop, save_checkpoints_steps, jit_compile)
+    check_calls(strategy, steps_per_loop, save_checkpoints_steps, jit_compile)
     logs = os.path.join(output_dir, "logs", "train")
     is_chief = strategies.is_chief(strategy)
     run_folders.check(output_dir, settings, is_chief=is_chief)

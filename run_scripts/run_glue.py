@@ -37,6 +37,7 @@ from run_scripts import (
     glue_results,
     model_flags,
     run_checks,
+    run_history,
     training_flags,
     training_phases,
 )
@@ -217,7 +218,7 @@ def train(run: glue_results.Run, strategy, on_checkpoint) -> str:
     is_chief = strategies.is_chief(strategy)
     run_folders.check(FLAGS.output_dir, settings, is_chief=is_chief)
     if is_chief:
-        training_flags.write_run_flags(FLAGS, "run_glue", FLAGS.output_dir)
+        run_history.write_flags(FLAGS, "run_glue", FLAGS.output_dir)
     return training.train(
         run.bert_task,
         run.model,

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from absl import logging
+from absl import flags, logging
 
 from bert_tf import checkpoints, reporting
-from run_scripts import training_flags
+from tfrecords import whole_files
 
 FLAGS_FILE = "run.flags"
+# How it begins; the script's name follows.
+_SCRIPT_LINE = "# run_scripts."
 
 
 class Source(NamedTuple):
@@ -28,6 +30,24 @@ class Source(NamedTuple):
     script: str
     versions: dict[str, str]
     flags: dict[str, str]
+
+
+def write_flags(values: flags.FlagValues, script: str, output_dir: str) -> None:
+    """Writes `run.flags`, which as --flagfile repeats the run."""
+    os.makedirs(output_dir, exist_ok=True)
+    path = os.path.join(output_dir, FLAGS_FILE)
+    versions = "  ".join(  # As comments, which absl skips in flag files.
+        f"{name} {importlib.metadata.version(name)}"
+        for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
+    )
+    with whole_files.whole_file(path) as file:
+        file.write(f"{_SCRIPT_LINE}{script}\n")
+        file.write(f"# python {sys.version.split()[0]}  {versions}\n")
+        for name in sorted(values):
+            # Unless it was typed, the case is that of the model.
+            is_open = name == "do_lower_case" and not values[name].present
+            if values[name].value is not None and not is_open:
+                file.write(values[name].serialize() + "\n")
 
 
 def read_flags(run_dir: str) -> Source:
@@ -46,12 +66,12 @@ def read_flags(run_dir: str) -> Source:
             "training run."
         ) from None
     first, second, *_ = [*lines, "", ""]
-    script = first.removeprefix(training_flags.SCRIPT_LINE)
+    script = first.removeprefix(_SCRIPT_LINE)
     is_ours = script != first and script.isidentifier()
     if not is_ours or not importlib.util.find_spec(f"run_scripts.{script}"):
         raise ValueError(
             f"{path}:1: {first!r} should be the script that the run was, as "
-            f"'{training_flags.SCRIPT_LINE}run_pretraining'. A run of before "
+            f"'{_SCRIPT_LINE}run_pretraining'. A run of before "
             "has no such line; write it there."
         )
     versions = (

@@ -30,6 +30,7 @@ from run_scripts import (
     model_flags,
     pretraining_flags,
     run_checks,
+    run_history,
     training_flags,
     training_phases,
 )
@@ -223,9 +224,7 @@ def train_and_evaluate(
         settings = run_settings(config, phases)
         run_folders.check(FLAGS.output_dir, settings, is_chief=is_chief)
         if is_chief:
-            training_flags.write_run_flags(
-                FLAGS, "run_pretraining", FLAGS.output_dir
-            )
+            run_history.write_flags(FLAGS, "run_pretraining", FLAGS.output_dir)
     model = training.build_model(
         pretraining.TASK,
         config,

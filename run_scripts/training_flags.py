@@ -1,18 +1,11 @@
 """Flags of training scripts -> settings and keywords of a run."""
 
 import functools
-import importlib.metadata
-import os
-import sys
 
 import tensorflow as tf
 from absl import flags
 
 from bert_tf import optimization, strategies, train_step, training
-from tfrecords import whole_files
-
-# How run.flags begins; the script's name follows.
-SCRIPT_LINE = "# run_scripts."
 
 
 def define_training(
@@ -84,6 +77,12 @@ def _define_optimizer(values: flags.FlagValues, learning_rate: float) -> None:
         1.0,
         "Global norm to which gradients are clipped; a large one, such as 1e9, "
         "clips nothing.",
+        flag_values=values,
+    )
+    flags.register_validator(
+        "clip_norm",
+        lambda norm: norm > 0,
+        "should be above 0.",
         flag_values=values,
     )
     flags.DEFINE_enum(
@@ -222,7 +221,7 @@ def make_strategy(
 
     Raises:
       ValueError: if there is no such device; or, to train, if replicas cannot
-        share `--train_batch_size`.
+        share `--train_batch_size`, or flags of the loop do not go together.
     """
     strategy = strategies.make_strategy(
         values.distribution_strategy, values.virtual_devices, values.tpu
@@ -232,6 +231,13 @@ def make_strategy(
             strategy,
             values.train_batch_size,
             values.gradient_accumulation_steps,
+        )
+        training.check_calls(
+            strategy,
+            values.steps_per_loop,
+            # Unless given, as many as suit both.
+            values.save_checkpoints_steps or values.steps_per_loop,
+            values.jit_compile,
         )
     return strategy
 
@@ -277,23 +283,3 @@ def run_settings(values: flags.FlagValues) -> dict:
         by_itself = optimizer.__init__.__kwdefaults__["correct_bias"]
         settings["correct_bias"] = by_itself
     return settings
-
-
-def write_run_flags(
-    values: flags.FlagValues, script: str, output_dir: str
-) -> None:
-    """Writes `run.flags`, which as --flagfile repeats the run."""
-    os.makedirs(output_dir, exist_ok=True)
-    path = os.path.join(output_dir, "run.flags")
-    versions = "  ".join(  # As comments, which absl skips in flag files.
-        f"{name} {importlib.metadata.version(name)}"
-        for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
-    )
-    with whole_files.whole_file(path) as file:
-        file.write(f"{SCRIPT_LINE}{script}\n")
-        file.write(f"# python {sys.version.split()[0]}  {versions}\n")
-        for name in sorted(values):
-            # Unless it was typed, the case is that of the model.
-            is_open = name == "do_lower_case" and not values[name].present
-            if values[name].value is not None and not is_open:
-                file.write(values[name].serialize() + "\n")

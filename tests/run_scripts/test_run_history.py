@@ -2,8 +2,45 @@ import json
 import sys
 
 import pytest
+from absl import flags
 
-from run_scripts import run_history
+from run_scripts import common_flags, run_history, training_flags
+
+
+@pytest.fixture
+def training_values():
+    values = flags.FlagValues()
+    training_flags.define_training(
+        values, learning_rate=1e-4, train_batch_size=32
+    )
+    return values
+
+
+def parse(values, *words):
+    common_flags.parse(values, ["script", *words], "Doc.")
+
+
+def test_the_flag_file_of_a_run_repeats_it(training_values, tmp_path):
+    parse(training_values, "--learning_rate=3e-5", "--correct_bias")
+    run_history.write_flags(training_values, "run_x", str(tmp_path / "run"))
+    text = (tmp_path / "run" / "run.flags").read_text()
+    assert text.startswith("# run_scripts.run_x\n# python 3.")
+    assert "tensorflow 2." in text
+    before = training_flags.run_settings(training_values)
+    parse(training_values, f"--flagfile={tmp_path / 'run' / 'run.flags'}")
+    assert training_flags.run_settings(training_values) == before
+    assert training_values.correct_bias
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_the_flag_file_leaves_an_untyped_case_to_the_model(
+    training_values, tmp_path, typed
+):
+    common_flags.define_vocabulary(training_values)
+    parse(training_values, *["--do_lower_case"] * typed)
+    run_history.write_flags(training_values, "run_x", str(tmp_path))
+    text = (tmp_path / "run.flags").read_text()
+    assert ("do_lower_case" in text) == typed
 
 
 def write_flags(folder, *lines):

@@ -1,4 +1,4 @@
-"""Flags of a training run -> its settings, its flag file."""
+"""Flags of a training run -> its settings."""
 
 import pytest
 from absl import flags
@@ -57,18 +57,6 @@ def test_the_default_and_what_it_means_are_the_same_run(values):
         assert training_flags.run_settings(values) == before
 
 
-def test_the_flag_file_of_a_run_repeats_it(values, tmp_path):
-    parse(values, "--learning_rate=3e-5", "--correct_bias")
-    training_flags.write_run_flags(values, "run_x", str(tmp_path / "run"))
-    text = (tmp_path / "run" / "run.flags").read_text()
-    assert text.startswith("# run_scripts.run_x\n# python 3.")
-    assert "tensorflow 2." in text
-    before = training_flags.run_settings(values)
-    parse(values, f"--flagfile={tmp_path / 'run' / 'run.flags'}")
-    assert training_flags.run_settings(values) == before
-    assert values.correct_bias
-
-
 def test_the_optimizer_is_the_one_that_the_flags_mean(values):
     parse(values, "--optimizer=lamb", "--layerwise_lr_decay=0.9")
     made = training_flags.make_optimizer(values)
@@ -84,19 +72,21 @@ def test_the_optimizer_is_the_one_that_the_flags_mean(values):
     )
 
 
-@pytest.mark.parametrize("typed", [False, True])
-def test_the_flag_file_leaves_an_untyped_case_to_the_model(
-    values, tmp_path, typed
-):
-    common_flags.define_vocabulary(values)
-    parse(values, *["--do_lower_case"] * typed)
-    training_flags.write_run_flags(values, "run_x", str(tmp_path))
-    text = (tmp_path / "run.flags").read_text()
-    assert ("do_lower_case" in text) == typed
-
-
 def test_only_training_needs_a_batch_that_replicas_can_share(values):
     parse(values, "--train_batch_size=3", "--gradient_accumulation_steps=2")
     training_flags.make_strategy(values, do_train=False)
     with pytest.raises(ValueError, match="train_batch_size=3 is not a mult"):
+        training_flags.make_strategy(values, do_train=True)
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        (["--clip_norm=0"], "clip_norm=0.0: should be above 0"),
+        (["--steps_per_loop=3"], "=1000 is not a multiple of steps_per_loop=3"),
+    ],
+)
+def test_flags_are_checked_before_there_is_a_folder(values, wrong, message):
+    with pytest.raises((ValueError, flags.Error), match=message):
+        parse(values, *wrong)
         training_flags.make_strategy(values, do_train=True)
