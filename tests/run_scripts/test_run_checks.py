@@ -8,7 +8,7 @@ import pytest
 from absl import flags
 
 from bert_tf import checkpoints, config, estimates
-from run_scripts import run_checks, training_flags
+from run_scripts import run_checks, run_glue, run_pretraining, training_flags
 from tfrecords import packed_rows, records, vocab
 
 SIZES = config.BertConfig(
@@ -196,3 +196,44 @@ def test_a_runner_reads_a_sample(sound, tmp_path, monkeypatch):
         values_of(f"--output_dir={tmp_path}"), [sound[0]], SIZES, sound[1]
     )
     assert seen == [64]
+
+
+def test_run_pretraining_refuses_bad_records_before_it_begins(tmp_path):
+    folder, vocab_file = planted.write(
+        tmp_path / "train", planted.make_batch(unk_share=0.05)
+    )
+    SIZES.to_json_file(tmp_path / "bert_config.json")
+    with pytest.raises(ValueError, match="UNK.*run_scripts.make_vocab"):
+        run_pretraining.main(
+            [
+                "run_pretraining",
+                f"--input_file={folder}",
+                f"--vocab_file={vocab_file}",
+                f"--bert_config_file={tmp_path / 'bert_config.json'}",
+                f"--output_dir={tmp_path / 'run'}",
+            ]
+        )
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_run_glue_refuses_rows_that_the_vocabulary_does_not_know(
+    tmp_path, tiny_vocab_file, tiny_config
+):
+    rows = "".join(f"{n % 2}\t\u8239 \u6d77 the sea\n" for n in range(40))
+    (tmp_path / "train.tsv").write_text("label\ttext\n" + rows)
+    tiny_config.to_json_file(tmp_path / "bert_config.json")
+    with pytest.raises(ValueError, match="50.0 % of the tokens are .UNK"):
+        run_glue.main(
+            [
+                "run_glue",
+                f"--train_file={tmp_path / 'train.tsv'}",
+                "--text_column=text",
+                "--labels=0,1",
+                "--do_train",
+                f"--vocab_file={tiny_vocab_file}",
+                f"--bert_config_file={tmp_path / 'bert_config.json'}",
+                f"--output_dir={tmp_path / 'run'}",
+                "--max_seq_length=16",
+            ]
+        )
+    assert not (tmp_path / "run" / "run.json").exists()
