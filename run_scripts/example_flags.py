@@ -45,8 +45,8 @@ def define_examples(values: flags.FlagValues) -> None:
         "max_examples_per_row",
         1,
         "Short examples that may share a row of --max_seq_length, each for "
-        "itself, in place of padding; 3 to 8 are good. Training then takes so "
-        "many more examples in a batch of as many rows.",
+        "itself, in place of padding; 3 to 8 are good. A training batch then "
+        "counts rows, and holds more examples.",
         flag_values=values,
     )
     _define_masking(values)
