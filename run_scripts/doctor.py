@@ -57,6 +57,7 @@ common_flags.require(FLAGS, "records")
 _DIGEST_BYTES = 256 << 20
 # README.md, Results: places computed for each token with static lengths.
 _CUT = 1.2
+_MOST_LINES = 10
 _GB = 1e9
 
 
@@ -198,6 +199,19 @@ def _time(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
+def shortened(text: str) -> str:
+    """Returns a finding without the middle of a list of hundreds of weights.
+
+    What to do is said at the end.
+    """
+    lines = text.splitlines()
+    left_out = len(lines) - _MOST_LINES
+    if left_out <= 1:
+        return text
+    begin = lines[: _MOST_LINES - 1]
+    return "\n".join([*begin, f"  ... and {left_out} more", lines[-1]])
+
+
 def main(argv: list[str]) -> None:
     """Prints findings and estimates; exits with 1 if there are errors."""
     common_flags.parse(FLAGS, argv, __doc__)
@@ -205,7 +219,7 @@ def main(argv: list[str]) -> None:
     print(FLAGS.records)
     order = (findings.ERROR, findings.WARNING, findings.NOTE)
     for fault in sorted(faults, key=lambda x: order.index(x.severity)):
-        print(fault)
+        print(shortened(str(fault)))
     print("\n".join(lines))
     counts = [sum(x.severity == name for x in faults) for name in order[:2]]
     words = zip(order, counts, strict=False)

@@ -313,6 +313,20 @@ def test_what_is_no_checkpoint(tmp_path, examine):
     assert "holds no model" in text
 
 
+def test_a_checkpoint_that_is_not_what_its_papers_say(tmp_path, examine, save):
+    flag = save(model(num_hidden_layers=2))
+    model(num_hidden_layers=5).to_json_file(tmp_path / "model/bert_config.json")
+    status, lines = examine(*plant(tmp_path), flag)
+    assert status == 1
+    begin = lines.index(
+        next(n for n in lines if n.startswith("error: checkpoint: "))
+    )
+    # 48 weights are missing; the list is cut, and what to do stands at its end.
+    assert "48 weights have no partner" in lines[begin]
+    assert lines[begin + 9] == "  ... and 40 more"
+    assert lines[begin + 10].startswith("Use the bert_config.json that belo")
+
+
 def test_more_than_the_memory_is_a_warning(tmp_path, examine):
     status, lines = examine(*plant(tmp_path), "--train_batch_size=100000000")
     assert status == 0
