@@ -76,7 +76,7 @@ def _encoder_functions(
     sizes = sizes or dict.fromkeys(("max_seq_length",))
     specs = schema.batch_signature(schema.ENCODER_INPUTS, sizes)
 
-    @tf.function
+    @tf.function(autograph=False)
     def call(inputs, training=False):
         return encoder_interface(encoder(inputs, training=training), has_pooler)
 
@@ -84,7 +84,7 @@ def _encoder_functions(
     for training in (False, True):
         call.get_concrete_function(specs, training=training)
 
-    @tf.function(input_signature=list(specs.values()))
+    @tf.function(input_signature=list(specs.values()), autograph=False)
     def signature(input_word_ids, input_mask, input_type_ids):
         inputs = (input_word_ids, input_mask, input_type_ids)
         return flatten(call(dict(zip(specs, inputs, strict=True))))
@@ -112,11 +112,11 @@ def _text_function(
     nothing = tf.constant([], tf.string)
 
     # As a tensor, the default goes into the graph and so to every client.
-    @tf.function(input_signature=[strings, strings])
+    @tf.function(input_signature=[strings, strings], autograph=False)
     def of_pairs(text_a, text_b=nothing):
         return function(text_a, _as_many(text_b, text_a))
 
-    @tf.function(input_signature=[strings])
+    @tf.function(input_signature=[strings], autograph=False)
     def of_texts(text):
         return function(text)
 

@@ -166,7 +166,9 @@ def load_tokenizer(
     """
     tokenizer = tokenizer_lib.BertTokenizer(vocab_file, do_lower_case)
     graph = tf.function(
-        tokenizer.__call__, input_signature=[tf.TensorSpec([None], tf.string)]
+        tokenizer.__call__,
+        input_signature=[tf.TensorSpec([None], tf.string)],
+        autograph=False,  # Nothing to convert, and that takes seconds.
     )
 
     def function(sentences):

@@ -68,7 +68,9 @@ def count_words(
 
     from tfrecords import words as words_lib
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+    )
     def count(batch):
         words = words_lib.split_words(batch, do_lower_case).flat_values
         return tf.unique_with_counts(words)
