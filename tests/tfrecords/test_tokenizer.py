@@ -19,7 +19,9 @@ def ours(request, tmp_path_factory):
     vocab.write(ENTRIES, str(path))
     found = tokenizer.BertTokenizer(str(path), do_lower_case=request.param)
     # Many random examples run faster in the graph.
-    found.graph = tf.function(found, [tf.TensorSpec([None], tf.string)])
+    found.graph = tf.function(
+        found, [tf.TensorSpec([None], tf.string)], autograph=False
+    )
     return found
 
 
@@ -105,9 +107,9 @@ def test_same_from_graph_dataset_and_other_batches(tiny_vocab_file):
     texts = TRICKY + MARKS
     eager = to_rows(ours.tokenize_with_offsets(texts))
     assert [ids for ids, _, _ in eager] == ours(texts).to_list()
-    graph = tf.function(ours.tokenize_with_offsets)
+    graph = tf.function(ours.tokenize_with_offsets, autograph=False)
     assert to_rows(graph(tf.constant(texts))) == eager
-    graph = tf.function(ours)
+    graph = tf.function(ours, autograph=False)
     assert graph(tf.constant(texts)).to_list() == [ids for ids, _, _ in eager]
     rows = tf.data.Dataset.from_tensor_slices(texts).batch(3)
     rows = rows.map(ours.tokenize_with_offsets).unbatch()
@@ -135,6 +137,7 @@ def test_saved_model_needs_only_tensorflow_and_text(tiny_vocab_file, tmp_path):
     module.locate = tf.function(
         lambda texts: ours.tokenize_with_offsets(texts),
         [tf.TensorSpec([None], tf.string)],
+        autograph=False,
     )
     texts = TRICKY + MARKS
     tf.saved_model.save(module, str(tmp_path / "model"))
