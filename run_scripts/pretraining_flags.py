@@ -1,25 +1,12 @@
 """Flags of pre-training -> its records, their sizes and vocabulary."""
 
 import os
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from absl import flags
 
-from bert_tf.tasks import pretraining
-from tfrecords import records, schema, vocab
-
-# What records may hold.
-_SCHEMAS = (
-    "pretraining",
-    "masked_lm",
-    "unmasked_pairs",
-    "unmasked_segments",
-    "packed_pretraining",
-    "packed_masked_lm",
-    "packed_unmasked_pairs",
-    "packed_unmasked_segments",
-)
+from run_scripts import pretraining_kinds
+from tfrecords import records, vocab
 
 
 def define_records(values: flags.FlagValues) -> None:
@@ -222,48 +209,14 @@ def vocabulary_digest(
     return manifest.vocabulary["sha256"] if manifest else None
 
 
-def pairs_of(found: records.Records) -> str:
-    """Returns the --pairs that records were made with."""
-    flags_of = found.manifest.flags if found.manifest else {}
-    return flags_of.get("pairs", "next_sentence")
-
-
-def schema_of(found: records.Records, on_disk: bool = False) -> schema.Schema:
-    """Returns the features of a batch of these records.
-
-    Args:
-      found: the records.
-      on_disk: those of a record, which may have no masks yet.
-    """
-    name = found.manifest.schema_name if found.manifest else None
-    if name not in _SCHEMAS:
-        # Of records of another task `check` says what they lack.
-        return pretraining.TASK.schema
-    return schema.SCHEMAS[name] if on_disk else schema.of_batch(name)
-
-
-def check_pairs(all_records: Sequence[records.Records]) -> None:
-    """Checks that all that a run reads was made with the same --pairs.
-
-    Raises:
-      ValueError: if not, as labels of pairs would mean different things.
-    """
-    kinds = {pairs_of(found): found.paths[0] for found in all_records}
-    if len(kinds) > 1:
-        made = " and ".join(
-            f"{os.path.dirname(path)} with --pairs={kind}"
-            for kind, path in kinds.items()
-        )
-        raise ValueError(
-            f"The records were made differently: {made}. Make all that a run "
-            "trains and is evaluated on with the same --pairs."
-        )
-
-
 def open_records(path, sizes, config, sha256) -> records.Records:
     """Opens records and checks that the model can read them."""
     found = records.Records.open(path)
-    found.check(schema_of(found, on_disk=True), sizes, vocab_sha256=sha256)
+    found.check(
+        pretraining_kinds.schema_of(found, on_disk=True),
+        sizes,
+        vocab_sha256=sha256,
+    )
     made_with = found.manifest.vocabulary["size"] if found.manifest else 0
     if made_with > config.vocab_size:
         raise ValueError(

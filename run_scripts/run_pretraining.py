@@ -29,6 +29,7 @@ from run_scripts import (
     common_flags,
     model_flags,
     pretraining_flags,
+    pretraining_kinds,
     run_checks,
     run_history,
     training_flags,
@@ -50,13 +51,13 @@ common_flags.require(FLAGS, "output_dir")
 
 def make_evaluate(model, held_out, sizes):
     """Returns step -> held-out metrics, which it logs and writes."""
-    task = pretraining.TASKS[pretraining_flags.pairs_of(held_out)]
+    task = pretraining.TASKS[pretraining_kinds.pairs_of(held_out)]
     step_function = evaluation.make_evaluation_step(task, model)
 
     def held_out_batches():
         return batches.evaluation_batches(
             held_out,
-            pretraining_flags.schema_of(held_out),
+            pretraining_kinds.schema_of(held_out),
             sizes,
             batch_size=FLAGS.eval_batch_size,
             vocab_size=model.config.vocab_size,
@@ -129,12 +130,12 @@ def run_settings(config, phases) -> dict:
     return settings | training_flags.run_settings(FLAGS)
 
 
-def load_weights(model, folder: str, do_train: bool) -> None:
+def load_weights(model, folder: str, do_train: bool, held_out) -> None:
     """Loads a pre-trainer's weights; of another model its encoder alone.
 
     Raises:
-      ValueError: if weights that were never trained would be evaluated, or
-        model.json says no task.
+      ValueError: if weights that were never trained, or trained on pairs of
+        another kind, would be evaluated, or model.json says no task.
     """
     papers = model_folders.read_description(folder)
     task, absent = papers["task"], papers.get("not_in_source", ())
@@ -145,6 +146,8 @@ def load_weights(model, folder: str, do_train: bool) -> None:
             + ": its heads for pre-training were never trained. Train them "
             "with --do_train and --input_file."
         )
+    if not do_train:
+        pretraining_kinds.check_labels(papers, folder, held_out)
     if task == "pretraining":
         model_folders.load_weights(model, folder)
     else:
@@ -157,12 +160,12 @@ def train(model, strategy, phases, settings, vocabulary, evaluate) -> None:
     vocab_file, do_lower_case = vocabulary
     lengths = [phase.sizes["max_seq_length"] for phase in phases]
     training.train(
-        pretraining.TASKS[pretraining_flags.pairs_of(phases[0].records)],
+        pretraining.TASKS[pretraining_kinds.pairs_of(phases[0].records)],
         model,
         [
             training_phases.make_phase(
                 phase.records,
-                pretraining_flags.schema_of(phase.records),
+                pretraining_kinds.schema_of(phase.records),
                 phase.sizes,
                 num_steps=phase.num_steps,
                 vocab_size=model.config.vocab_size,
@@ -177,6 +180,7 @@ def train(model, strategy, phases, settings, vocabulary, evaluate) -> None:
             "task": "pretraining",
             "do_lower_case": do_lower_case,
             "max_seq_length": max(lengths),
+            **pretraining_kinds.papers_of(phases[0].records),
         },
         vocab_file=vocab_file,
         num_warmup_steps=FLAGS.num_warmup_steps,
@@ -209,7 +213,7 @@ def prepare(do_train, do_eval, model_dir):
             FLAGS.eval_input_file, sizes, config, sha256
         )
     opened = [phase.records for phase in phases]
-    pretraining_flags.check_pairs(opened + ([held_out] if do_eval else []))
+    pretraining_kinds.check_pairs(opened + ([held_out] if do_eval else []))
     run_checks.refuse_bad(FLAGS, opened, config, vocabulary[0])
     return config, vocabulary, phases, held_out, sizes
 
@@ -234,7 +238,7 @@ def train_and_evaluate(
         remat=FLAGS.remat,
     )
     if model_dir:
-        load_weights(model, model_dir, bool(phases))
+        load_weights(model, model_dir, bool(phases), held_out)
     evaluate = None
     if held_out and is_chief:
         evaluate = make_evaluate(model, held_out, sizes)

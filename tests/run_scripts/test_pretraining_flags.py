@@ -1,6 +1,5 @@
 """Flags of pre-training -> phases in order, and users' mistakes."""
 
-import dataclasses
 import types
 
 import numpy as np
@@ -180,41 +179,3 @@ def test_each_phase_must_fit_the_model_and_its_vocabulary(folders, tmp_path):
     long = write_records(tmp_path / "long", 128)
     with pytest.raises(ValueError, match="of 128 tokens; the model reads at"):
         open_phases(folders, [8, long])
-
-
-def made_with(folder, schema_name="pretraining", **made):
-    """Returns records of a manifest with these flags."""
-    path = write_records(folder, 8)
-    manifest = records.Manifest.read(path)
-    dataclasses.replace(manifest, schema_name=schema_name, flags=made).write(
-        path
-    )
-    return records.Records.open(path)
-
-
-def test_the_manifest_says_what_kind_of_records_they_are(tmp_path):
-    old = made_with(tmp_path / "old")
-    assert pretraining_flags.pairs_of(old) == "next_sentence"
-    assert pretraining_flags.schema_of(old) == schema.PRETRAINING
-    alone = made_with(tmp_path / "alone", "masked_lm", pairs="none")
-    assert pretraining_flags.pairs_of(alone) == "none"
-    assert pretraining_flags.schema_of(alone) == schema.MASKED_LM
-    unmasked = made_with(tmp_path / "unmasked", "unmasked_segments")
-    assert pretraining_flags.schema_of(unmasked) == schema.MASKED_LM
-    on_disk = pretraining_flags.schema_of(unmasked, on_disk=True)
-    assert on_disk == schema.ENCODER_INPUTS
-    foreign = made_with(tmp_path / "foreign", "classification")
-    assert pretraining_flags.schema_of(foreign) == schema.PRETRAINING
-    bare = records.Records(old.paths)
-    assert pretraining_flags.pairs_of(bare) == "next_sentence"
-    assert pretraining_flags.schema_of(bare) == schema.PRETRAINING
-
-
-def test_records_of_other_pairs_are_named(tmp_path):
-    one = made_with(tmp_path / "one", pairs="sentence_order")
-    two = made_with(tmp_path / "two", pairs="sentence_order")
-    pretraining_flags.check_pairs([one, two])
-    other = made_with(tmp_path / "other")
-    message = "two with --pairs=sentence_order and .*other with --pairs=next_s"
-    with pytest.raises(ValueError, match=message):
-        pretraining_flags.check_pairs([one, two, other])

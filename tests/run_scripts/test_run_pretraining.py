@@ -140,6 +140,11 @@ def test_single_segments_are_trained_on_without_labels_of_pairs(
     assert not [name for name in steps[0] if "next_sentence" in name]
     with pytest.raises(ValueError, match="The records were made differently"):
         run(folder, tmp_path / "other", *more[::2])
+    words = [f"--init_checkpoint={tmp_path}/run", "--nodo_train"]
+    with pytest.raises(
+        ValueError, match="was trained on records of --pairs=no"
+    ):
+        run(folder, tmp_path / "evaluated", *words)
 
 
 class Killed(BaseException):
