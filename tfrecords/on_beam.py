@@ -14,6 +14,7 @@ import functools
 import logging as python_logging
 import os
 import pickle
+import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,8 @@ from typing import Any
 from tfrecords import file_systems, job_progress, remote_jobs
 
 _POLL_SECONDS = 0.5
+# The last line of a Python traceback, and what gRPC says of a lost peer.
+_TELLING = re.compile(r"[\w.]*(?:Error|Exception)\b|\s*details = ")
 
 
 class Pipelines:
@@ -159,14 +162,20 @@ class _Pipeline:
         """Raises ChildProcessError: the pipeline ended without some results."""
         reason = "it ended as if all were well"
         if self._error is not None:
-            lines = str(self._error).strip().splitlines()
-            reason = (lines or [repr(self._error)])[-1][:500]
+            reason = _reason(self._error)
         raise ChildProcessError(
             f"The Beam pipeline left {num_missing} of {num_jobs} jobs undone "
             f"({reason}). If workers die, they may be out of memory: give "
             "them more, or run fewer on a machine. The same command goes on "
             "from here."
         ) from self._error
+
+
+def _reason(error) -> str:
+    """Returns one line: what Python raised in a worker, or what Beam says."""
+    lines = str(error).strip().splitlines()
+    found = [line.strip() for line in lines if _TELLING.match(line)]
+    return (found[-1:] or lines[:1] or [repr(error)])[0][:500]
 
 
 def _options(flags):

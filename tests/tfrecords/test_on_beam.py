@@ -84,6 +84,26 @@ def test_a_job_that_a_runner_loses_is_an_error(fake, monkeypatch):
         run(fake, math.sqrt, [1, 4, 9])
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "Traceback (most recent call last):\n  File x\nOSError: no [while "
+            "running 'Do']\n\n",
+            "OSError: no [while running 'Do']",
+        ),
+        (
+            'lost:\n\tstatus = 4\n\tdetails = "Stream removed"\n\tmore\n>',
+            'details = "Stream removed"',
+        ),
+        ("Pipeline failed in state FAILED", "Pipeline failed in state FAILED"),
+        ("", "RuntimeError('')"),
+    ],
+)
+def test_of_a_failed_pipeline_the_reason_is_one_line(text, reason):
+    assert on_beam._reason(RuntimeError(text)) == reason
+
+
 def test_without_beam_the_extra_is_named(tmp_path, monkeypatch):
     for name in ("apache_beam", "apache_beam.options"):
         monkeypatch.setitem(sys.modules, name, None)
