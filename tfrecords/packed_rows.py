@@ -76,29 +76,36 @@ def join(
       them, each [r, ...].
 
     Raises:
-      IndexError: if the examples of a row do not fit into it.
+      ValueError: if the examples of a row do not fit into it.
     """
+    ends = np.cumsum(counts)
     row = np.repeat(np.arange(len(counts)), counts)  # [n]
-    first = np.cumsum(counts) - counts  # [r], the first example of each.
-    number = np.arange(len(row)) - first[row]  # [n], in its row, from 0.
+
+    def before(amounts):
+        """Returns [n + 1] amounts of all examples before each one."""
+        return np.concatenate([[0], np.cumsum(amounts)])
+
+    def rows_of(size, amounts):
+        """Returns values -> [r, size], each row begun by its own of them."""
+        sums = before(amounts)[np.append(0, ends)]
+        is_used = np.arange(sizes[size]) < np.diff(sums)[:, None]
+        return functools.partial(_fill, is_used)
+
     is_token = examples["input_mask"] > 0
-    begin = _before(is_token.sum(axis=1), first, row)
-    example, position = np.nonzero(is_token)  # [tokens] each
-
-    def scatter(size, *places):
-        shape = len(counts), sizes[size]
-        return functools.partial(_scattered, shape, places)
-
-    of_tokens = scatter(
-        "max_seq_length", row[example], begin[example] + position
-    )
-    of_examples = scatter("max_examples_per_row", row, number)
+    num_tokens = is_token.sum(axis=1)
+    of_tokens = rows_of("max_seq_length", num_tokens)
+    of_examples = rows_of("max_examples_per_row", np.ones_like(row))
+    first = (ends - counts)[row]  # [n], the first example of its row.
+    number = np.arange(len(row)) - first
+    begin = before(num_tokens)
+    begin = begin[:-1] - begin[first]
+    position = np.broadcast_to(np.arange(is_token.shape[1]), is_token.shape)
     rows = {
         "input_word_ids": of_tokens(examples["input_word_ids"][is_token]),
         "input_mask": of_tokens(1),
         "input_type_ids": of_tokens(examples["input_type_ids"][is_token]),
-        "example_numbers": of_tokens(number[example] + 1),
-        "position_ids": of_tokens(position),
+        "example_numbers": of_tokens(np.repeat(number + 1, num_tokens)),
+        "position_ids": of_tokens(position[is_token]),
         "cls_positions": of_examples(begin),
     }
     if "next_sentence_labels" in examples:
@@ -110,31 +117,20 @@ def join(
     if "masked_lm_weights" not in examples:
         return rows
     is_masked = examples["masked_lm_weights"] > 0
-    slots_begin = _before(is_masked.sum(axis=1), first, row)
-    example_of, _ = np.nonzero(is_masked)  # [masked tokens]
-    slot = np.cumsum(is_masked, axis=1)[is_masked] - 1
-    of_masked = scatter(
-        "max_predictions_per_row",
-        row[example_of],
-        slots_begin[example_of] + slot,
-    )
+    num_masked = is_masked.sum(axis=1)
+    of_masked = rows_of("max_predictions_per_row", num_masked)
     positions = examples["masked_lm_positions"][is_masked]
+    weights = examples["masked_lm_weights"][is_masked]
     return rows | {
-        "masked_lm_positions": of_masked(begin[example_of] + positions),
-        "masked_lm_ids": of_masked(examples["masked_lm_ids"][is_masked]),
-        "masked_lm_weights": of_masked(
-            examples["masked_lm_weights"][is_masked], np.float32
+        "masked_lm_positions": of_masked(
+            positions + np.repeat(begin, num_masked)
         ),
+        "masked_lm_ids": of_masked(examples["masked_lm_ids"][is_masked]),
+        "masked_lm_weights": of_masked(weights, np.float32),
     }
 
 
-def _before(amounts, first, row):
-    """Returns [n] what the examples before each one in its row have in all."""
-    sums = np.cumsum(amounts) - amounts
-    return sums - sums[first[row]]
-
-
-def _scattered(shape, places, values, dtype=np.int32):
-    found = np.zeros(shape, dtype)
-    found[places] = values
+def _fill(is_used, values, dtype=np.int32):
+    found = np.zeros(is_used.shape, dtype)
+    found[is_used] = values
     return found

@@ -143,5 +143,5 @@ def test_unmasked_examples_have_no_masks():
 def test_examples_that_do_not_fit_are_an_error():
     examples, _ = in_order(random_examples(2, seed=1))
     assert examples["input_mask"].sum() > 24
-    with pytest.raises(IndexError):
+    with pytest.raises(ValueError, match="cannot assign"):
         packed_rows.join(examples, np.array([2]), SIZES)
