@@ -124,6 +124,8 @@ def main(argv: list[str]) -> None:
             statistics["corpus"]["invalid_characters"],
             manifest.digest,
         )
+        if "rows" not in statistics:  # A manifest of before.
+            continue
         logging.info(
             "%s  rows %d  padding %.1f %%, with a row for each example %.1f %%",
             os.path.join(FLAGS.output_dir, name),

@@ -12,6 +12,16 @@ from tfrecords import packing
 PAIRS = ("next_sentence", "none", "sentence_order")
 # Whether tokens are masked when records are written, or when they are read.
 MASKING_TIMES = ("static", "dynamic")
+# Settings that every manifest has.
+_FIRST_VERSION = (
+    "max_seq_length",
+    "max_predictions_per_seq",
+    "random_seed",
+    "dupe_factor",
+    "masked_lm_prob",
+    "short_seq_prob",
+    "do_whole_word_mask",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,12 +105,23 @@ class Settings:
                 "takes 10."
             )
 
+    def describe(self) -> dict:
+        """Returns all settings by name, for the manifest.
+
+        Those that the first version had not are left out at their default, so
+        that a folder which it began goes on.
+        """
+        described = dataclasses.asdict(self)
+        return {
+            field.name: described[field.name]
+            for field in dataclasses.fields(self)
+            if field.name in _FIRST_VERSION
+            or getattr(self, field.name) != field.default
+        }
+
     @classmethod
     def of(cls, flags: Mapping) -> "Settings":
-        """Returns the settings that a manifest's `flags` say.
-
-        What is not there, as in records of before, has its default.
-        """
+        """Returns the settings that a manifest's `flags` say, as `describe`."""
         names = {field.name for field in dataclasses.fields(cls)}
         named = {name: flags[name] for name in names & set(flags)}
         if "mask_mix" in named:

@@ -118,7 +118,7 @@ def make_records(
       OSError: if the disk is full; nothing half-written is left.
     """
     entries = vocab_lib.read(corpus.vocab_file)
-    run = corpus.describe() | dataclasses.asdict(settings)
+    run = corpus.describe() | settings.describe()
     run |= {"num_shards": num_shards, "compat": "original"}
     name = pretraining_records.TRAIN
     journal = progress.Journal(output_dir, run, [name])

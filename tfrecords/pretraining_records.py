@@ -71,7 +71,7 @@ def make_records(
       OSError: if the disk is full; nothing half-written is left.
     """
     entries = vocab_lib.read(corpus.vocab_file)
-    run = corpus.describe() | dataclasses.asdict(settings)
+    run = corpus.describe() | settings.describe()
     run |= {"num_shards": num_shards, "held_out_prob": held_out_prob}
     names = [TRAIN, HELD_OUT] if held_out_prob else [TRAIN]
     journal = progress.Journal(output_dir, run, names)

@@ -1,6 +1,5 @@
 """example_settings.py: what can be asked for, and mistakes named."""
 
-import dataclasses
 import json
 
 import pytest
@@ -53,13 +52,24 @@ def test_settings_come_back_from_a_manifest():
         mask_mix=masking.Mix(mask=0.5, random=0.5, same=0.0),
         pairs="none",
     )
-    flags = json.loads(json.dumps(dataclasses.asdict(settings)))
+    flags = json.loads(json.dumps(settings.describe()))
     flags |= {"num_shards": 3, "vocab_sha256": "aa"}
     assert example_settings.Settings.of(flags) == settings
-    # Of records of before.
-    assert example_settings.Settings.of({"dupe_factor": 5}) == (
-        example_settings.Settings(dupe_factor=5)
-    )
+
+
+def test_defaults_are_described_as_by_the_first_version():
+    described = example_settings.Settings(dupe_factor=5).describe()
+    assert described == {
+        "max_seq_length": 128,
+        "max_predictions_per_seq": 20,
+        "random_seed": 12345,
+        "dupe_factor": 5,
+        "masked_lm_prob": 0.15,
+        "short_seq_prob": 0.1,
+        "do_whole_word_mask": False,
+    }
+    settings = example_settings.Settings.of(described)
+    assert settings == example_settings.Settings(dupe_factor=5)
 
 
 def test_rules_are_those_of_the_settings():
