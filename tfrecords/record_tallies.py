@@ -60,8 +60,8 @@ class Tally(NamedTuple):
       pair_labels: [2] examples by `next_sentence_labels`, empty without.
       numbers: [N] int64, of the records that the examples are in.
       digests: [N] uint64, of the tokens before masking.
-      counts: of masked examples; None of others. Its `labels` and `places`
-        are not to be read.
+      counts: of masked examples; None of others. Its `labels`, `places` and
+        `originals` are not to be read.
     """
 
     num_examples: int
@@ -197,7 +197,9 @@ def _count_masks(batch, ids, entries, size):
     batch["next_sentence_labels"] = np.zeros(len(ids), np.int64)
     rng = np.random.default_rng(0)  # For the places, which nobody reads.
     with np.errstate(all="ignore"):  # A single token has no place of its own.
-        return record_statistics.count(batch, vocabulary, rng)
+        counts = record_statistics.count(batch, vocabulary, rng)
+    # Of a guessed vocabulary each part has its own size.
+    return counts._replace(originals=np.zeros(0, np.int64))
 
 
 def _guess(batch, ids, size) -> masking.Vocabulary:
