@@ -6,7 +6,7 @@ r"""Text files -> TFRecords of pre-training examples.
   python -m run_scripts.make_pretraining_records ... \
     --runner=spark --spark_master=spark://HOST:7077
   python -m run_scripts.make_pretraining_records ... --runner=beam \
-    -- --runner=FlinkRunner --flink_master=HOST:8081
+    -- --runner=PortableRunner --job_endpoint=HOST:8099
 
 Writes records/train and, with --held_out_prob, records/held_out: sharded
 TFRecords with a manifest.json each. The flags are those of
