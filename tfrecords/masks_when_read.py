@@ -18,6 +18,7 @@ import numpy as np
 
 from tfrecords import (
     example_settings,
+    file_systems,
     masking,
     packed_rows,
     random_numbers,
@@ -25,7 +26,6 @@ from tfrecords import (
     records,
     schema,
     vocab,
-    whole_files,
 )
 
 # Beside the shards, as masking has to know special tokens and ## pieces.
@@ -48,7 +48,7 @@ def keep_vocabulary(vocab_file: str, folder: str) -> None:
     with open(vocab_file, "rb") as source:
         content = source.read()
     path = os.path.join(folder, VOCABULARY_NAME)
-    with whole_files.whole_file(path, "wb") as target:
+    with file_systems.whole_file(path, "wb") as target:
         target.write(content)
 
 
