@@ -1,0 +1,213 @@
+r"""Text files, repeated -> memory over time of making their records, as a PNG.
+
+    python -m benchmarks.records_memory --input_file='text/*' \
+      --vocab_file=vocab.txt --times=1,10,100 --png=records_memory.png
+
+Runs `make_pretraining_records` on the text once, ten and a hundred times, in as
+many files with names in random order, and reads the resident size of its driver
+and of each worker twice a second. Linux only: sizes are those of /proc.
+"""
+
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+from absl import flags, logging
+
+from run_scripts import common_flags
+from tfrecords import records, text_files, whole_files
+
+FLAGS = flags.FlagValues()
+common_flags.define_vocabulary(FLAGS)
+flags.DEFINE_string(
+    "input_file",
+    None,
+    "Text files, plain or .gz; names or globs, separated by commas.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_list("times", ["1", "10"], "To repeat it.", flag_values=FLAGS)
+flags.DEFINE_integer(
+    "num_processes", 2, "Workers.", lower_bound=2, flag_values=FLAGS
+)
+flags.DEFINE_integer(
+    "dupe_factor", 5, "As in the script.", lower_bound=1, flag_values=FLAGS
+)
+flags.DEFINE_string("png", "", "File for the curves.", flag_values=FLAGS)
+flags.DEFINE_string("json", "", "File for all figures.", flag_values=FLAGS)
+common_flags.require(FLAGS, "input_file", "vocab_file")
+
+_PERIOD_SECONDS = 0.5
+
+
+class Curve(NamedTuple):
+    """What one run took.
+
+    Attributes:
+      times: that the text stood there.
+      num_bytes: of text in all.
+      num_examples: that were written.
+      seconds: after the start, of each look.
+      driver_bytes: resident size of the driver at each look.
+      worker_bytes: that of the largest worker.
+    """
+
+    times: int
+    num_bytes: int
+    num_examples: int
+    seconds: list[float]
+    driver_bytes: list[int]
+    worker_bytes: list[int]
+
+
+def resident_bytes(pid: int) -> int:
+    """Returns the resident size of a process; 0 when it is gone."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text("utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    for line in status.splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def children(pid: int) -> list[int]:
+    """Returns the processes that a process has started, and theirs."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+        texts = [
+            pathlib.Path(f"/proc/{pid}/task/{task}/children").read_text("utf-8")
+            for task in tasks
+        ]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    found = [int(word) for text in texts for word in text.split()]
+    return found + [grandchild for c in found for grandchild in children(c)]
+
+
+def repeat_text(paths: list[str], times: int, folder: str) -> int:
+    """Links each file `times` times, in random order; returns their bytes."""
+    copies = [path for path in paths for _ in range(times)]
+    random.Random(times).shuffle(copies)
+    for number, path in enumerate(copies):
+        # The end of its name says how a file is read.
+        end = "".join(pathlib.Path(path).suffixes)
+        link = os.path.join(folder, f"{number:06d}{end}")
+        os.symlink(os.path.abspath(path), link)
+    return times * sum(os.path.getsize(path) for path in paths)
+
+
+def watch(child: subprocess.Popen) -> tuple[list, list, list]:
+    """Returns seconds, driver's and largest worker's bytes until it ends."""
+    begin = time.monotonic()
+    seconds, drivers, workers = [], [], []
+    while child.poll() is None:
+        seconds.append(round(time.monotonic() - begin, 2))
+        drivers.append(resident_bytes(child.pid))
+        workers.append(max(map(resident_bytes, children(child.pid)), default=0))
+        time.sleep(_PERIOD_SECONDS)
+    return seconds, drivers, workers
+
+
+def run(paths: list[str], times: int) -> Curve:
+    """Makes the records of the repeated text, and watches.
+
+    Raises:
+      RuntimeError: if that fails; with the end of what it printed.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryFile() as printed,
+    ):
+        text = os.path.join(folder, "text")
+        os.mkdir(text)
+        num_bytes = repeat_text(paths, times, text)
+        child = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "run_scripts.make_pretraining_records",
+                f"--input_file={text}/*",
+                f"--vocab_file={FLAGS.vocab_file}",
+                f"--do_lower_case={str(FLAGS.do_lower_case).lower()}",
+                f"--output_dir={folder}/records",
+                f"--dupe_factor={FLAGS.dupe_factor}",
+                f"--num_processes={FLAGS.num_processes}",
+            ],
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+        )
+        looks = watch(child)
+        if child.returncode:
+            printed.seek(0)
+            end = printed.read().decode(errors="replace")[-2000:]
+            raise RuntimeError(f"exit code {child.returncode}\n{end}")
+        found = records.Records.open(os.path.join(folder, "records", "train"))
+        return Curve(times, num_bytes, len(found), *looks)
+
+
+def draw(curves: list[Curve], path: str) -> None:
+    """Draws memory over the share of each run that has passed."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
+    for number, curve in enumerate(curves):
+        passed = [100 * s / curve.seconds[-1] for s in curve.seconds]
+        label = (
+            f"{curve.num_bytes / 1e6:,.0f} MB of text, "
+            f"{curve.num_examples:,} examples, {curve.seconds[-1]:,.0f} s"
+        )
+        for name, sizes, style in (
+            ("largest worker", curve.worker_bytes, "-"),
+            ("driver", curve.driver_bytes, "--"),
+        ):
+            axes.plot(
+                passed,
+                [size / 1e6 for size in sizes],
+                style,
+                color=f"C{number}",
+                label=f"{name}: {label}" if style == "-" else name,
+            )
+    axes.set_xlabel("time, % of the run")
+    axes.set_ylabel("resident size, MB")
+    axes.set_ylim(0)
+    axes.set_title("Making pre-training records: memory of each process")
+    axes.legend(loc="lower right", fontsize="small")
+    with whole_files.whole_file(path, "wb") as file:
+        figure.savefig(file, format="png", dpi=110)
+    pyplot.close(figure)
+
+
+def main(argv: list[str]) -> None:
+    """Runs and draws as the flags say."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    paths = text_files.expand_inputs(FLAGS.input_file)
+    curves = []
+    print("| text, MB | examples | seconds | peak MB, a worker | driver |")
+    print("| --- | --- | --- | --- | --- |")
+    for times in map(int, FLAGS.times):
+        curves.append(curve := run(paths, times))
+        print(
+            f"| {curve.num_bytes / 1e6:.1f} | {curve.num_examples} "
+            f"| {curve.seconds[-1]:.0f} | {max(curve.worker_bytes) / 1e6:.0f} "
+            f"| {max(curve.driver_bytes) / 1e6:.0f} |",
+            flush=True,
+        )
+        if FLAGS.json:
+            content = [curve._asdict() for curve in curves]
+            whole_files.write_json(FLAGS.json, {"curves": content})
+    if FLAGS.png:
+        draw(curves, FLAGS.png)
+        logging.info("drew %s", FLAGS.png)
+
+
+if __name__ == "__main__":
+    common_flags.run(main)

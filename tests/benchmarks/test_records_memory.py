@@ -1,0 +1,50 @@
+"""A run is watched to its end and drawn; no size is judged here."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import records_memory
+
+
+@pytest.mark.slow
+def test_a_repeated_text_is_made_into_records(tmp_path, tiny_vocab_file):
+    text = "".join(f"Line {i} of it.\nIt ends.\n\n" for i in range(60))
+    (tmp_path / "a.txt").write_text(text)
+    records_memory.FLAGS(
+        [
+            "benchmark",
+            f"--input_file={tmp_path}/a.txt",
+            f"--vocab_file={tiny_vocab_file}",
+        ]
+    )
+    curve = records_memory.run([str(tmp_path / "a.txt")], 3)
+    assert curve.num_bytes == 3 * len(text)
+    assert curve.num_examples > 100
+    assert len(curve.seconds) == len(curve.worker_bytes) > 2
+    # Python alone has 10 MB; driver and workers are told apart.
+    assert min(max(curve.driver_bytes), max(curve.worker_bytes)) > 10e6
+    records_memory.draw([curve, curve], str(tmp_path / "curves.png"))
+    png = (tmp_path / "curves.png").read_bytes()
+    assert png.startswith(b"\x89PNG") and len(png) > 10_000
+
+
+def test_grandchildren_are_found_and_what_is_gone_is_empty():
+    code = "import time; time.sleep(60)"
+    outer = (
+        "import subprocess, sys; "
+        f"subprocess.Popen([sys.executable, '-c', '{code}']).wait()"
+    )
+    with subprocess.Popen([sys.executable, "-c", outer]) as child:
+        found = []
+        while not found:
+            found = records_memory.children(child.pid)
+        assert child.pid in records_memory.children(os.getpid())
+        assert set(found) < set(records_memory.children(os.getpid()))
+        os.kill(found[0], 9)
+        child.wait()
+    assert records_memory.resident_bytes(child.pid) == 0
+    assert records_memory.children(child.pid) == []
+    assert records_memory.resident_bytes(os.getpid()) > 10e6
