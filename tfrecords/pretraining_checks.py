@@ -48,8 +48,8 @@ def check_pairs(tally: Tally, flags: Mapping) -> list[Finding]:
             "right, and 0.54 to 0.58 usual. "
             + (
                 "Documents of one sentence always get a random one: check "
-                "--input_format, and that blank lines stand between documents "
-                "alone. "
+                "--input_format, that blank lines stand between documents "
+                "alone, and that --max_seq_length has room for two sentences. "
                 if share > 0.5
                 else "Are these records of this project or of the original? "
             )
