@@ -4,7 +4,7 @@ import os
 
 from absl import flags
 
-from tfrecords import on_beam, on_processes, on_spark, pretraining_records
+from tfrecords import job_progress, on_beam, on_processes, on_spark
 
 
 def define(values: flags.FlagValues) -> None:
@@ -50,7 +50,7 @@ def split(argv: list[str]) -> tuple[list[str], list[str]]:
 
 def engine(
     values: flags.FlagValues, beam_flags: list[str], output_dir: str
-) -> pretraining_records.Engine:
+) -> job_progress.Engine:
     """Returns the engine that flags ask for, not yet started.
 
     Args:

@@ -14,7 +14,7 @@ from tfrecords import documents as documents_lib
 from tfrecords import (
     duplicates,
     file_systems,
-    on_processes,
+    job_progress,
     text_files,
     token_store,
 )
@@ -82,7 +82,7 @@ class _FileJob(NamedTuple):
 
 
 def tokenize(
-    corpus: Corpus, work: str, workers: on_processes.Workers
+    corpus: Corpus, work: str, workers: job_progress.Engine
 ) -> list[str]:
     """Makes the piece of each input file, unless it is there.
 

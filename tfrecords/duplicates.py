@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfrecords import documents as documents_lib
-from tfrecords import file_systems, token_store
+from tfrecords import file_systems, job_progress, token_store
 
 KINDS = ("documents", "lines")
 
@@ -85,7 +85,7 @@ def drop(
     kinds: Sequence[str],
     work: str,
     vocab_size: int,
-    workers,
+    workers: job_progress.Engine,
 ) -> list[str]:
     """Returns copies of pieces, without what is there before.
 
@@ -94,7 +94,7 @@ def drop(
       kinds: of KINDS.
       work: folder for the copies; one that is there is not made again.
       vocab_size: of the tokens.
-      workers: an engine such as `on_processes.Workers`.
+      workers: who does the work.
     """
     name = hashlib.sha256("\n".join([*kinds, *pieces]).encode()).hexdigest()
     begin = os.path.join(work, f"{name[:12]}-")

@@ -1,14 +1,58 @@
 """Results of jobs as they end -> the same, and lines that say how far it is."""
 
+import abc
 import contextlib
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from absl import logging
 from tqdm import tqdm
 
 _LOG_SECONDS = 30
+
+
+class Engine(abc.ABC):
+    """What runs jobs, here or elsewhere. A context manager."""
+
+    def run(
+        self,
+        function: Callable[[Any], Any],
+        jobs: Sequence[Any],
+        weights: Sequence[int],
+        *,
+        name: str,
+        unit: str,
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yields (job, its result) as jobs end, and shows progress.
+
+        Args:
+          function: of a module, so that who does a job finds it.
+          jobs: its arguments, one for each call.
+          weights: work in each job, in units.
+          name: of the stage, for progress lines.
+          unit: of the weights, for progress lines.
+
+        Raises:
+          ValueError, OSError: what a job raised, with its message.
+          ChildProcessError: if who did a job died, or gave it up.
+        """
+        results = self.results(function, jobs, name)
+        yield from show(results, jobs, weights, name=name, unit=unit)
+
+    @abc.abstractmethod
+    def results(
+        self, function: Callable[[Any], Any], jobs: Sequence[Any], name: str
+    ) -> Generator[tuple[int, Any], None, None]:
+        """Yields the place of a job in `jobs` and its result, as jobs end."""
+
+    @abc.abstractmethod
+    def __enter__(self) -> "Engine":
+        """Begins what jobs need."""
+
+    @abc.abstractmethod
+    def __exit__(self, kind, error, trace) -> None:
+        """Ends it, however it is left."""
 
 
 def show(

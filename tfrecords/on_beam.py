@@ -17,8 +17,7 @@ import pickle
 import re
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from tfrecords import file_systems, job_progress, remote_jobs
 
@@ -27,7 +26,7 @@ _POLL_SECONDS = 0.5
 _TELLING = re.compile(r"[\w.]*(?:Error|Exception)\b|\s*details = ")
 
 
-class Pipelines:
+class Pipelines(job_progress.Engine):
     """Runs jobs on Beam. A context manager.
 
     Workers need this package and the same paths as the driver, on a file
@@ -58,33 +57,8 @@ class Pipelines:
     def __exit__(self, *error):
         self._stack.close()
 
-    def run(
-        self,
-        function: Callable[[Any], Any],
-        jobs: Sequence[Any],
-        weights: Sequence[int],
-        *,
-        name: str,
-        unit: str,
-    ) -> Iterator[tuple[Any, Any]]:
-        """Yields (job, its result) as jobs end, and shows progress.
-
-        Args:
-          function: of a module, so that a worker finds it.
-          jobs: its arguments, one for each call.
-          weights: work in each job, in units.
-          name: of the stage, for progress lines.
-          unit: of the weights, for progress lines.
-
-        Raises:
-          ValueError, OSError: what a job raised, with its message.
-          ChildProcessError: if the pipeline failed or lost a job.
-        """
-        yield from job_progress.show(
-            self._results(function, jobs), jobs, weights, name=name, unit=unit
-        )
-
-    def _results(self, function, jobs):
+    def results(self, function, jobs, name):
+        """Yields place and result of each job as it ends; see `Engine`."""
         if not jobs:
             return
         folder = os.path.join(

@@ -6,8 +6,6 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -39,7 +37,7 @@ def _end_with_driver():
     os._exit(1)
 
 
-class Workers:
+class Workers(job_progress.Engine):
     """Runs jobs in a number of processes; with 1, in this one.
 
     A context manager: however it is left, no worker stays.
@@ -72,33 +70,8 @@ class Workers:
                 worker.terminate()
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def run(
-        self,
-        function: Callable[[Any], Any],
-        jobs: Sequence[Any],
-        weights: Sequence[int],
-        *,
-        name: str,
-        unit: str,
-    ) -> Iterator[tuple[Any, Any]]:
-        """Yields (job, its result) as jobs end, and shows progress.
-
-        Args:
-          function: of a module, so that a worker finds it.
-          jobs: its arguments, one for each call.
-          weights: work in each job, in units.
-          name: of the stage, for progress lines.
-          unit: of the weights, for progress lines.
-
-        Raises:
-          ValueError, OSError: what a job raised, with its message.
-          ChildProcessError: if a worker died or had no memory left.
-        """
-        yield from job_progress.show(
-            self._results(function, jobs), jobs, weights, name=name, unit=unit
-        )
-
-    def _results(self, function, jobs):
+    def results(self, function, jobs, name):
+        """Yields place and result of each job as it ends; see `Engine`."""
         if self._executor is None:
             for place, job in enumerate(jobs):
                 with _out_of_memory():

@@ -12,8 +12,6 @@ import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from tfrecords import job_progress, remote_jobs
 
@@ -24,7 +22,7 @@ _JOBS_IN_SPARK = 256
 _PYTHON_ERROR = re.compile(r"(?!org\.)[\w.]*(?:Error|Exception)\b.*")
 
 
-class Cluster:
+class Cluster(job_progress.Engine):
     """Runs jobs on Spark. A context manager: inside it the application runs.
 
     Executors need this package, Python of the same version, and the same paths
@@ -55,34 +53,10 @@ class Cluster:
     def __exit__(self, *error):
         self._stack.close()
 
-    def run(
-        self,
-        function: Callable[[Any], Any],
-        jobs: Sequence[Any],
-        weights: Sequence[int],
-        *,
-        name: str,
-        unit: str,
-    ) -> Iterator[tuple[Any, Any]]:
-        """Yields (job, its result) as jobs end, and shows progress.
-
-        Args:
-          function: of a module, so that an executor finds it.
-          jobs: its arguments, one for each call.
-          weights: work in each job, in units.
-          name: of the stage, for progress lines.
-          unit: of the weights, for progress lines.
-
-        Raises:
-          ValueError, OSError: what a job raised, with its message.
-          ChildProcessError: if Spark gave a job up.
-        """
+    def results(self, function, jobs, name):
+        """Yields place and result of each job as it ends; see `Engine`."""
         do = functools.partial(remote_jobs.attempt, function, self._marker)
-        yield from job_progress.show(
-            self._results(do, jobs, name), jobs, weights, name=name, unit=unit
-        )
 
-    def _results(self, do, jobs, name):
         def run_one(place, job):
             description = f"{name} {place + 1} of {len(jobs)}"
             self._context.setLocalProperty("spark.job.description", description)
@@ -104,9 +78,7 @@ class Cluster:
             # However this ends: nothing more is begun, and what runs stops.
             pool.shutdown(wait=False, cancel_futures=True)
             if not all(future.done() for future in futures):
-                with contextlib.suppress(
-                    Exception
-                ):  # Spark itself may be gone.
+                with contextlib.suppress(Exception):  # Spark may be gone.
                     self._context.cancelAllJobs()
             pool.shutdown()
 

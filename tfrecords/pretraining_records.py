@@ -21,11 +21,10 @@ from absl import logging
 from tfrecords import corpus as corpus_lib
 from tfrecords import (
     file_systems,
+    job_progress,
     masking,
     masks_when_read,
-    on_beam,
     on_processes,
-    on_spark,
     partitions,
     progress,
     records,
@@ -35,7 +34,6 @@ from tfrecords import pretraining_examples as examples_lib
 from tfrecords import vocab as vocab_lib
 
 TRAIN, HELD_OUT = partitions.TRAIN, partitions.HELD_OUT
-Engine = on_processes.Workers | on_spark.Cluster | on_beam.Pipelines
 
 
 def make_records(
@@ -46,7 +44,7 @@ def make_records(
     num_shards: int | None = None,
     held_out_prob: float = 0.0,
     num_processes: int = 1,
-    engine: Engine | None = None,
+    engine: job_progress.Engine | None = None,
 ) -> dict[str, records.Manifest]:
     """Makes the records of a corpus, or what is missing of them.
 
