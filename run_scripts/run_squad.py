@@ -64,6 +64,7 @@ class Questions:
         self.tokenizer = None
         self.answers = {}
         self.threshold = FLAGS.null_score_diff_threshold
+        self._answers_of = {}
 
     def make_records(self, tokenizer, folder: str) -> dict[str, str]:
         """Returns split to folder of records; makes those that are missing."""
@@ -87,14 +88,17 @@ class Questions:
         return {"dev": squad_results.trivial_score(self.answers, is_version_2)}
 
     def _answer(self, split, outputs) -> squad_results.Answered:
-        settings = squad_results.Settings(
-            windows=squad_flags.settings(FLAGS),
-            n_best_size=FLAGS.n_best_size,
-            max_answer_length=FLAGS.max_answer_length,
-        )
-        return squad_results.answer(
-            self.files[split], self.tokenizer, outputs, settings
-        )
+        # Read and traced once, and not anew for each evaluation.
+        if split not in self._answers_of:
+            settings = squad_results.Settings(
+                windows=squad_flags.settings(FLAGS),
+                n_best_size=FLAGS.n_best_size,
+                max_answer_length=FLAGS.max_answer_length,
+            )
+            self._answers_of[split] = squad_results.make_answer(
+                self.files[split], self.tokenizer, settings
+            )
+        return self._answers_of[split](outputs)
 
     def score(self, split: str, outputs: work.Outputs) -> dict[str, float]:
         """Returns the official scores of a dev split, in percent."""

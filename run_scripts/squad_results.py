@@ -7,7 +7,7 @@ import collections
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,26 +47,20 @@ class Answered(NamedTuple):
     null_odds: dict[str, float]
 
 
-def answer(
-    path: str,
-    tokenizer: tokenizer_lib.BertTokenizer,
-    outputs: Mapping[str, np.ndarray],
-    settings: Settings,
-) -> Answered:
-    """Returns the answers to a file's questions.
+def make_answer(
+    path: str, tokenizer: tokenizer_lib.BertTokenizer, settings: Settings
+) -> Callable[[Mapping[str, np.ndarray]], Answered]:
+    """Returns outputs -> the answers to a file's questions; make it once.
+
+    The outputs are `start_logits` and `end_logits` of all windows of the file,
+    [W, S] or shorter where all windows are.
 
     Args:
       path: SQuAD JSON.
       tokenizer: that of the records.
-      outputs: `start_logits` and `end_logits` of all windows of the file,
-        [W, S] or shorter where all windows are.
       settings: see there.
     """
     windows = settings.windows
-    logits = [
-        _lengthened(outputs[name], windows.max_seq_length)
-        for name in ("start_logits", "end_logits")
-    ]
     questions = squad_files.read_questions(
         path,
         version_2_with_negative=windows.version_2_with_negative,
@@ -85,26 +79,35 @@ def answer(
         autograph=False,
         reduce_retracing=True,  # Chunks differ in their number of windows.
     )
-    found = Answered({}, {}, {})
-    begin = 0
     make_chunks = squad_examples.chunk_maker(tokenizer, windows)
-    for chunk in make_chunks(questions):
-        end = begin + len(chunk.windows.question)
-        answers = choose(
-            tf.nest.map_structure(tf.constant, chunk.windows),
-            *(tf.constant(array[begin:end]) for array in logits),
-            tf.constant([question.passage for question in chunk.questions]),
-        )
-        begin = end
-        _add(found, chunk.questions, answers, windows.version_2_with_negative)
-    if len(found.best) < len(questions):
-        logging.warning(
-            "%s: %d questions have an id that another has; the last one's "
-            "answer is kept.",
-            path,
-            len(questions) - len(found.best),
-        )
-    return found
+
+    def answer(outputs: Mapping[str, np.ndarray]) -> Answered:
+        logits = [
+            _lengthened(outputs[name], windows.max_seq_length)
+            for name in ("start_logits", "end_logits")
+        ]
+        found = Answered({}, {}, {})
+        begin = 0
+        for chunk in make_chunks(questions):
+            end = begin + len(chunk.windows.question)
+            answers = choose(
+                tf.nest.map_structure(tf.constant, chunk.windows),
+                *(tf.constant(array[begin:end]) for array in logits),
+                tf.constant([q.passage for q in chunk.questions]),
+            )
+            begin = end
+            is_version_2 = windows.version_2_with_negative
+            _add(found, chunk.questions, answers, is_version_2)
+        if len(found.best) < len(questions):
+            logging.warning(
+                "%s: %d questions have an id that another has; the last one's "
+                "answer is kept.",
+                path,
+                len(questions) - len(found.best),
+            )
+        return found
+
+    return answer
 
 
 def _lengthened(logits: np.ndarray, length: int) -> np.ndarray:

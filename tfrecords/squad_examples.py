@@ -224,42 +224,46 @@ def _check(chunk: Chunk, settings: Settings) -> None:
 def _examples(chunk, tokenizer, is_training, counts):
     """Yields the example of each window, and its labels in training."""
     windows = chunk.windows
-    rows = np.split(
-        np.arange(len(windows.question)),
-        np.searchsorted(windows.question, range(1, len(chunk.questions))),
-    )
+    labels = [{}] * len(windows.question)
+    if is_training:
+        labels = _labels(chunk, tokenizer, counts)
+    for window, label in enumerate(labels):
+        if label is not None:
+            inputs = {n: rows[window] for n, rows in windows.inputs.items()}
+            yield inputs | label
+
+
+def _labels(chunk, tokenizer, counts) -> list[dict[str, np.int32] | None]:
+    """Returns of each window what it is to learn; None if it is left out."""
     texts = [q.answers[0].text if q.answers else "" for q in chunk.questions]
     answers = tokenizer(tf.constant(texts)).to_list()
+    labels = []
     for number, question in enumerate(chunk.questions):
-        labels = [{}] * len(rows[number])
-        if is_training:
-            span = (0, 0)
-            if not question.is_impossible:
-                span = answer_spans.find_span(
-                    question,
-                    chunk.passages[number],
-                    chunk.starts[number],
-                    answers[number],
-                )
+        (rows,) = np.nonzero(chunk.windows.question == number)
+        if question.is_impossible:
+            places = [(0, 0)] * len(rows)
+        else:
+            span = answer_spans.find_span(
+                question,
+                chunk.passages[number],
+                chunk.starts[number],
+                answers[number],
+            )
             if span is None:
                 counts["answers_not_found"].append(question.id)
+                labels += [None] * len(rows)
                 continue
-            labels = [
-                (0, 0)
-                if question.is_impossible
-                else answer_spans.find_place(span, windows, window)
-                for window in rows[number]
+            places = [
+                answer_spans.find_place(span, chunk.windows, window)
+                for window in rows
             ]
-            if not question.is_impossible and not any(map(any, labels)):
+            if not any(map(any, places)):
                 counts["answers_in_no_window"].append(question.id)
-            labels = [
-                {"start_positions": np.int32(s), "end_positions": np.int32(e)}
-                for s, e in labels
-            ]
-        for window, label in zip(rows[number], labels, strict=True):
-            yield {
-                name: values[window] for name, values in windows.inputs.items()
-            } | label
+        labels += [
+            {"start_positions": np.int32(s), "end_positions": np.int32(e)}
+            for s, e in places
+        ]
+    return labels
 
 
 def _warn_of_lost(path: str, counts: dict) -> None:

@@ -54,8 +54,12 @@ def outputs(null=(0, 4, 9)):
     return {"start_logits": start, "end_logits": end}
 
 
+def answer(path, tokenizer, logits):
+    return squad_results.make_answer(path, tokenizer, SETTINGS)(logits)
+
+
 def test_answers_null_odds_and_threshold(path, tokenizer):
-    found = squad_results.answer(path, tokenizer, outputs(), SETTINGS)
+    found = answer(path, tokenizer, outputs())
     assert found.best == {"who": "painter", "in": "ZÜRICH", "when": "lived"}
     assert found.null_odds == {"who": -6, "in": -2, "when": 3}
     assert squad_results.decide(found, 0.0) == found.best | {"when": ""}
@@ -73,7 +77,7 @@ def test_answers_null_odds_and_threshold(path, tokenizer):
 def test_the_threshold_is_tuned_on_dev(path, tokenizer):
     # By 0 all are answered; the last one, least surely.
     logits = outputs(null=(-9, -7, -5))
-    found = squad_results.answer(path, tokenizer, logits, SETTINGS)
+    found = answer(path, tokenizer, logits)
     _, answers = squad_scores.read_answers(path, "2.0")
     given = squad_results.score(answers, found, 0.0, True)
     assert given["exact"] == pytest.approx(200 / 3)
@@ -165,7 +169,7 @@ def test_the_trivial_answer(path, tmp_path):
 
 
 def test_files_are_those_of_the_official_script(path, tokenizer, tmp_path):
-    found = squad_results.answer(path, tokenizer, outputs(), SETTINGS)
+    found = answer(path, tokenizer, outputs())
     folder = tmp_path / "predictions"
     squad_results.write(found, 0.0, str(folder))
     written = {
@@ -187,6 +191,6 @@ def test_ids_that_occur_twice_are_said(tmp_path, tokenizer, caplog):
     path.write_text(
         json.dumps(planted.article((PASSAGE, [question] * 3), version=None))
     )
-    found = squad_results.answer(str(path), tokenizer, outputs(), SETTINGS)
+    found = answer(str(path), tokenizer, outputs())
     assert found.best == {"q": "lived"}
     assert "2 questions have an id that another has" in caplog.text
