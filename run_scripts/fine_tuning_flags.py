@@ -72,6 +72,18 @@ def define_fine_tuning(
     common_flags.require(values, "output_dir")
 
 
+def define_records(
+    values: flags.FlagValues, *, max_seq_length: int = 128
+) -> None:
+    """Adds the flags of a script that makes the records of a task, no more."""
+    common_flags.define_vocabulary(values)
+    common_flags.define_max_seq_length(values, max_seq_length)
+    flags.DEFINE_string(
+        "output_dir", None, "Folder for the records.", flag_values=values
+    )
+    common_flags.require(values, "output_dir", "vocab_file")
+
+
 class Steps(NamedTuple):
     """Optimizer steps of a run."""
 

@@ -16,16 +16,8 @@ from absl import flags, logging
 from run_scripts import common_flags, fine_tuning_flags, glue_flags
 
 FLAGS = flags.FlagValues()
-common_flags.define_vocabulary(FLAGS)
-common_flags.define_max_seq_length(FLAGS)
+fine_tuning_flags.define_records(FLAGS)
 glue_flags.define_data(FLAGS)
-flags.DEFINE_string(
-    "output_dir", None, "Folder for the records.", flag_values=FLAGS
-)
-flags.DEFINE_integer(
-    "seed", 12345, "Seed of the rows held out as dev.", flag_values=FLAGS
-)
-common_flags.require(FLAGS, "output_dir", "vocab_file")
 
 
 def main(argv: list[str]) -> None:

@@ -16,13 +16,8 @@ from run_scripts import common_flags, fine_tuning_flags, squad_flags
 from tfrecords import squad_examples
 
 FLAGS = flags.FlagValues()
-common_flags.define_vocabulary(FLAGS)
-common_flags.define_max_seq_length(FLAGS, 384)
+fine_tuning_flags.define_records(FLAGS, max_seq_length=384)
 squad_flags.define_data(FLAGS)
-flags.DEFINE_string(
-    "output_dir", None, "Folder for the records.", flag_values=FLAGS
-)
-common_flags.require(FLAGS, "output_dir", "vocab_file")
 
 
 def main(argv: list[str]) -> None:
