@@ -7,7 +7,8 @@ import keras
 import tensorflow as tf
 from absl import flags
 
-from bert_tf import export, layer_outputs
+from bert_tf import export, layer_outputs, untrained
+from bert_tf.config import BertConfig
 from run_scripts import (
     choice_signatures,
     embedding_signatures,
@@ -30,14 +31,13 @@ KINDS = {
 # What model.json must name for these.
 NEED_LABELS = ("classification", "tagging")
 
-POOLER = "encoder/pooler/"
 # By kind: the starts of the weights that it answers with.
 NEEDED = {
-    "classification": ("classification/", POOLER),
-    "regression": ("regression/", POOLER),
+    "classification": ("classification/", untrained.POOLER),
+    "regression": ("regression/", untrained.POOLER),
     "question_answering": ("spans/",),
     "tagging": ("tagging/",),
-    "multiple_choice": ("multiple_choice/", POOLER),
+    "multiple_choice": ("multiple_choice/", untrained.POOLER),
     "fill_mask": ("masked_lm/",),
     "encoder": ("encoder/layer",),
     "sentence_embedding": ("encoder/layer",),
@@ -56,53 +56,44 @@ class Texts(NamedTuple):
     parts: Mapping[str, Any]
 
 
-def find_untrained(description: Mapping, is_causal: bool) -> tuple[str, ...]:
-    """Returns the starts of names of weights that nobody trained.
-
-    Args:
-      description: model.json of the model.
-      is_causal: whether the model is left-to-right.
-    """
-    absent = tuple(description.get("not_in_source", ()))
-    has_pairs = description.get("pairs") != "none" and not is_causal
-    if description["task"] == "pretraining" and not has_pairs:
-        # Only the loss of next sentences, or of their order, reaches it.
-        absent += (POOLER,)
-    return absent
-
-
 def find_kind(
     values: flags.FlagValues,
     task: str,
     absent: tuple[str, ...],
-    is_causal: bool = False,
+    config: BertConfig,
 ) -> str:
     """Returns the kind of export, from the flag or else by the task.
 
     Args:
       values: flags of `export_flags.define`.
       task: of the model.
-      absent: from `find_untrained`.
-      is_causal: whether the model is left-to-right: it fills no masks, and its
-        [CLS] has read nothing.
+      absent: from `untrained.find`.
+      config: of the model. A left-to-right one fills no masks, and its [CLS]
+        has read nothing.
 
     Raises:
       ValueError: if the model has no such head, or one that was never trained
         since the checkpoint that it came from has none.
     """
+
+    def is_trained(kind: str) -> bool:
+        needed = NEEDED[kind]
+        if not untrained.reads_pooler(task, config):
+            needed = tuple(n for n in needed if n != untrained.POOLER)
+        return not any(name.startswith(needed) for name in absent)
+
     kinds = [
         kind
         for kind in KINDS[task]
-        if not any(name.startswith(NEEDED[kind]) for name in absent)
-        and not (is_causal and kind == "fill_mask")
+        if is_trained(kind) and not (config.is_causal and kind == "fill_mask")
     ]
     wanted = values.kind, values.pooling
-    if is_causal and wanted == ("sentence_embedding", "cls"):
+    if config.is_causal and wanted == ("sentence_embedding", "cls"):
         raise ValueError(
             "--pooling=cls does not fit a left-to-right model, whose [CLS] has "
             "read nothing of the text. Take --pooling=mean."
         )
-    if is_causal and values.kind == "fill_mask":
+    if config.is_causal and values.kind == "fill_mask":
         raise ValueError(
             "--kind=fill_mask does not fit a left-to-right model, which "
             "predicts the next token; it can be exported as "
@@ -136,10 +127,12 @@ def _of_labels(model, preprocess, description) -> Texts:
     )
 
 
-def _of_scores(model, preprocess) -> Texts:
+def _of_scores(model, preprocess, description) -> Texts:
     """Returns the signatures of a regressor."""
     answer = text_signatures.make_answer(
-        model, preprocess, text_signatures.score
+        model,
+        preprocess,
+        text_signatures.make_score(description.get("score_range")),
     )
 
     def regress(*texts):
@@ -227,7 +220,7 @@ def make(
     if kind == "classification":
         texts = _of_labels(model, pairs, description)
     elif kind == "regression":
-        texts = _of_scores(model, pairs)
+        texts = _of_scores(model, pairs, description)
     elif kind == "tagging":
         texts = _of_tags(values, model, tokenizer, max_seq_length, description)
     elif kind == "question_answering":

@@ -32,7 +32,14 @@ from collections.abc import Mapping
 import keras
 from absl import flags, logging
 
-from bert_tf import config, export, model_folders, task_models, training
+from bert_tf import (
+    config,
+    export,
+    model_folders,
+    task_models,
+    training,
+    untrained,
+)
 from bert_tf.conversion import formats
 from run_scripts import (
     common_flags,
@@ -159,14 +166,12 @@ def export_folder(folder: str) -> None:
     description = model_folders.read_description(folder)
     precision = find_precision(folder, description)
     model = load_model(folder, description, precision)
-    absent = export_kinds.find_untrained(description, model.config.is_causal)
+    absent = untrained.find(description, model.config)
     kind = export_kinds.find_kind(
-        FLAGS, description["task"], absent, model.config.is_causal
+        FLAGS, description["task"], absent, model.config
     )
     export_flags.check_kind(FLAGS, kind)
-    has_pooler = not any(
-        name.startswith(export_kinds.POOLER) for name in absent
-    )
+    has_pooler = not any(name.startswith(untrained.POOLER) for name in absent)
     if not has_pooler:
         logging.warning(
             "%s has no trained pooler: pooled_output is left out",

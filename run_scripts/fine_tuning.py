@@ -20,6 +20,7 @@ from bert_tf import (
     stopping,
     strategies,
     training,
+    untrained,
 )
 from run_scripts import (
     dev_results,
@@ -128,7 +129,7 @@ def _prepare(values, work: Work, strategy, source: str | None) -> Run:
         "do_lower_case": tokenizer.do_lower_case,
         "max_seq_length": values.max_seq_length,
         "precision": values.precision,  # Exports answer in it, too.
-    }
+    } | untrained.after_fine_tuning(work.description["task"], config, source)
     return Run(
         work,
         model,

@@ -52,6 +52,13 @@ def find_work() -> work.Work:
     else:
         bert_task = glue.classification_task(task.name, len(task.labels))
 
+    description = {
+        "task": "regression" if task.is_regression else "classification",
+        "labels": list(task.labels),
+    }
+    if task.score_range:
+        description["score_range"] = list(task.score_range)
+
     def write_predictions(sets, predict, folder):
         for split, name in task.predictions.items():
             if split in sets:
@@ -70,10 +77,7 @@ def find_work() -> work.Work:
         ),
         best_metric=task.best_metric,
         write_predictions=write_predictions,
-        description={
-            "task": "regression" if task.is_regression else "classification",
-            "labels": list(task.labels),
-        },
+        description=description,
     )
 
 

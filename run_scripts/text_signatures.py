@@ -206,9 +206,16 @@ def classes_of(answers: Answers, labels: list[str]) -> Answers:
     return {"classes": classes, "scores": scores}
 
 
-def score(outputs, batch):
-    """Returns the score [N]."""
-    return {"score": outputs["predictions"]}
+def make_score(score_range: Sequence[float] | None = None):
+    """Returns (outputs, batch) -> score [N], in the range of the task."""
+
+    def score(outputs, batch):
+        found = outputs["predictions"]
+        if score_range is not None:
+            found = tf.clip_by_value(found, *score_range)
+        return {"score": found}
+
+    return score
 
 
 def make_encode(has_pooler: bool):

@@ -1,10 +1,14 @@
 """Facts of kinds: which a model has, and what each needs."""
 
+import dataclasses
+
 import pytest
 from absl import flags
 
-from bert_tf import task_models
+from bert_tf import config, task_models, untrained
 from run_scripts import export_flags, export_kinds
+
+CONFIG = config.BertConfig(vocab_size=100)
 
 
 def values(*words):
@@ -33,38 +37,28 @@ def test_every_task_has_a_kind_of_its_own():
     ],
 )
 def test_a_kind_is_told_by_the_task(task, kind):
-    assert export_kinds.find_kind(values(), task, ()) == kind
+    assert export_kinds.find_kind(values(), task, (), CONFIG) == kind
     head = export_kinds.NEEDED[kind][0] + "dense/kernel"
-    assert export_kinds.find_kind(values(), task, (head,)) == "encoder"
+    assert export_kinds.find_kind(values(), task, (head,), CONFIG) == "encoder"
     with pytest.raises(
         ValueError, match=f"--kind={kind} does not fit .*{head}"
     ):
-        export_kinds.find_kind(values(f"--kind={kind}"), task, (head,))
+        export_kinds.find_kind(values(f"--kind={kind}"), task, (head,), CONFIG)
 
 
 def test_without_a_pooler_only_what_reads_it_is_missing():
-    pooler = (export_kinds.POOLER + "kernel",)
+    pooler = (untrained.POOLER + "kernel",)
     for task, kind in (
         ("classification", "encoder"),
         ("multiple_choice", "encoder"),
         ("spans", "question_answering"),
         ("tagging", "tagging"),
     ):
-        assert export_kinds.find_kind(values(), task, pooler) == kind
-
-
-def test_only_pairs_train_the_pooler_of_a_pretraining():
-    def untrained(task, is_causal=False, **papers):
-        return export_kinds.find_untrained({"task": task} | papers, is_causal)
-
-    pooler = (export_kinds.POOLER,)
-    assert untrained("pretraining") == ()
-    assert untrained("pretraining", pairs="sentence_order") == ()
-    assert untrained("pretraining", pairs="none") == pooler
-    assert untrained("pretraining", is_causal=True) == pooler
-    # Fine-tuning trains it, whatever the encoder was pre-trained on.
-    assert untrained("classification", is_causal=True) == ()
-    assert untrained("regression", not_in_source=["a"]) == ("a",)
+        assert export_kinds.find_kind(values(), task, pooler, CONFIG) == kind
+    # An LSTM reads every token in its place.
+    lstm = dataclasses.replace(CONFIG, bilstm_units=8)
+    found = export_kinds.find_kind(values(), "classification", pooler, lstm)
+    assert found == "classification"
 
 
 def test_a_question_must_leave_place_for_its_passage():
@@ -87,4 +81,7 @@ def test_a_question_must_leave_place_for_its_passage():
 def test_any_model_gives_embeddings():
     for task in export_kinds.KINDS:
         wanted = values("--kind=sentence_embedding")
-        assert export_kinds.find_kind(wanted, task, ()) == "sentence_embedding"
+        assert (
+            export_kinds.find_kind(wanted, task, (), CONFIG)
+            == "sentence_embedding"
+        )

@@ -55,3 +55,13 @@ def test_parts_give_what_all_rows_at_once_do(lengths, parts):
     for name, values in model(inputs, training=False).items():
         assert (outputs[name].numpy() == values.numpy())[is_token].all()
     assert seen[:-1] == parts  # Without padding that no row of one has.
+
+
+def test_scores_keep_to_the_range_of_their_task():
+    outputs = {"predictions": tf.constant([-0.5, 2.5, 5.25])}
+    for score_range, expected in (
+        (None, [-0.5, 2.5, 5.25]),
+        ([0.0, 5.0], [0.0, 2.5, 5.0]),
+    ):
+        found = text_signatures.make_score(score_range)(outputs, {})
+        assert found["score"].numpy().tolist() == expected
