@@ -1,10 +1,12 @@
 """run_glue end to end with a two-layer model, and its users' mistakes."""
 
+import dataclasses
 import json
 import re
 
 import pytest
 import safetensors.numpy
+import served
 
 from bert_tf import reporting
 from run_scripts import run_glue
@@ -211,9 +213,24 @@ def test_a_run_of_other_labels_gives_its_best_encoder(cola_run, tmp_path):
     assert not heads[0] & heads[1]
 
 
-def test_sts_b_end_to_end_without_a_dev_file(tmp_path, base_flags):
+@pytest.fixture
+def large_weights(tmp_path, tiny_config):
+    """Flag of a model that answers differently to different texts."""
+    path = tmp_path / "large.json"
+    dataclasses.replace(tiny_config, initializer_range=0.5).to_json_file(path)
+    return f"--bert_config_file={path}"
+
+
+def answers_to_pairs(output, rows, folder):
+    pairs = [{"text_a": row[1], "text_b": row[2]} for row in rows]
+    return served.answers(output, pairs, folder)
+
+
+def test_sts_b_end_to_end_without_a_dev_file(
+    tmp_path, base_flags, large_weights
+):
     rows = [
-        [str(n), f"{SAILING[n % 5]} .", f"{SAILING[n * 3 % 5]} .", f"{n % 6}"]
+        [str(n), f"{SAILING[n % 5]} .", f"{SAYING[n % 4]} .", f"{n % 6}"]
         for n in range(40)
     ]
     folder = write_pairs(
@@ -233,6 +250,7 @@ def test_sts_b_end_to_end_without_a_dev_file(tmp_path, base_flags):
         "--do_predict",
         "--dev_share=0.3",
         *base_flags,
+        large_weights,
     )
     results = read_json(output / "eval_results.json")
     assert set(results["dev"]) == {"loss", "pearson", "spearman"}
@@ -241,9 +259,18 @@ def test_sts_b_end_to_end_without_a_dev_file(tmp_path, base_flags):
     assert len(scores) == 40
     assert all(0 <= float(score) <= 5 for score in scores)
 
+    # An export answers as the file says, which has four digits.
+    answers = answers_to_pairs(output, rows, tmp_path)
+    assert [row["score"] for row in answers] == (
+        pytest.approx(list(map(float, scores)), abs=1e-4)
+    )
+    assert len(set(scores)) > 10
+
 
 @pytest.mark.slow
-def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(tmp_path, base_flags):
+def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(
+    tmp_path, base_flags, large_weights
+):
     labels = ["neutral", "contradiction", "entailment"]
     rows = [
         [str(n), SAILING[n % 5], SAYING[n % 4], labels[n % 3]]
@@ -255,7 +282,7 @@ def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(tmp_path, base_flags):
         for name in ("train", "dev_matched", "dev_mismatched")
     }
     folder = write_pairs(tmp_path / "MNLI", header, rows, **files)
-    for split, count in (("matched", 4), ("mismatched", 5)):
+    for split, count in (("matched", 4), ("mismatched", 12)):
         lines = ["\t".join(row[:-1]) for row in [header, *rows[:count]]]
         (folder / f"test_{split}.tsv").write_text("\n".join(lines) + "\n")
     output = tmp_path / "run"
@@ -267,14 +294,18 @@ def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(tmp_path, base_flags):
         "--do_eval",
         "--do_predict",
         *base_flags,
+        large_weights,
     )
     results = read_json(output / "eval_results.json")
     assert results["dev_matched"] == results["dev_mismatched"]
     matched = read_predictions(output / "predictions/MNLI-m.tsv")
     mismatched = read_predictions(output / "predictions/MNLI-mm.tsv")
     assert matched == mismatched[:4]
-    assert len(mismatched) == 5
+    assert len(mismatched) == 12
     assert set(mismatched) <= set(labels)
+    answers = answers_to_pairs(output, rows, tmp_path)
+    assert [row["label"] for row in answers] == mismatched
+    assert len(set(mismatched)) > 1
 
     diagnostic = write_pairs(
         tmp_path / "AX", header, rows, test="diagnostic.tsv"
@@ -288,7 +319,7 @@ def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(tmp_path, base_flags):
         "--do_predict",
     )
     predicted = read_predictions(tmp_path / "ax/predictions/AX.tsv")
-    assert predicted[:5] == mismatched
+    assert predicted == mismatched
     with pytest.raises(ValueError, match="--do_train needs a train file of AX"):
         run(
             "--task_name=AX",

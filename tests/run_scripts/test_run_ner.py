@@ -4,6 +4,7 @@ import json
 
 import planted_ner as planted
 import pytest
+import served
 
 from bert_tf import model_folders, models, ner_scores
 from run_scripts import run_ner
@@ -100,6 +101,32 @@ def test_ner_end_to_end(ner_run):
     assert again["dev"] == pytest.approx(results["dev"])
     assert again["trivial"] == results["trivial"]
     assert (output / "predictions/dev.txt").read_text() == before
+
+
+@pytest.mark.slow
+def test_an_export_answers_as_the_files_say(ner_run, tmp_path):
+    _, output = ner_run
+    documents = []
+    for line in (output / "predictions/dev.txt").read_text().splitlines():
+        if line.startswith("-DOCSTART-"):
+            documents.append([])
+        elif line:
+            columns = line.split(" ")
+            documents[-1].append((columns[0], columns[-1]))
+    answers = served.answers(
+        output,
+        [{"words": [word for word, _ in rows]} for rows in documents],
+        tmp_path,
+        "--signature=words",
+    )
+    expected = [[tag for _, tag in rows] for rows in documents]
+    assert [row["tags"] for row in answers] == expected
+    assert len({tag for tags in expected for tag in tags}) > 2
+    # Of several windows, which overlap by another number than is usual.
+    assert max(map(len, expected)) > 24
+    # No loss of tags reaches the pooler, and here it began from scratch.
+    description = read_json(tmp_path / "export/assets.extra/model.json")
+    assert description["untrained"] == ["encoder/pooler/"]
 
 
 def test_other_schemes_and_a_stride_of_ones_own(ner_run, tmp_path):

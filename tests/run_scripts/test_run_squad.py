@@ -1,17 +1,17 @@
 """run_squad end to end with a two-layer model, and its users' mistakes."""
 
 import json
+import pathlib
+from typing import NamedTuple
 
 import planted_squad as planted
 import pytest
+import served
 
 from bert_tf import squad_scores
 from run_scripts import run_squad
 
-PASSAGES = [
-    "The captain sat on the warm stone and the crew sat on the shore. " * 2,
-    "The old man drinks warm soup in the garden.",
-]
+WORDS = "the old captain sat near a ship . the crew was not there ,".split()
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +21,15 @@ def base_flags(tmp_path_factory, tiny_config, tiny_vocab_file):
     return [
         f"--vocab_file={tiny_vocab_file}",
         f"--bert_config_file={path}",
-        "--max_seq_length=32",
-        "--doc_stride=8",
-        "--max_query_length=8",
-        "--train_batch_size=4",
+        "--max_seq_length=24",
+        "--doc_stride=7",
+        "--max_query_length=5",
+        "--max_answer_length=4",
+        "--n_best_size=6",
+        "--train_batch_size=8",
         "--eval_batch_size=4",
-        "--learning_rate=1e-3",
-        "--num_train_epochs=1",
+        "--learning_rate=1e-2",
+        "--num_train_epochs=6",
         # One length is traced in less time than several.
         "--bucket_lengths=none",
     ]
@@ -41,63 +43,89 @@ def read_json(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def write(folder, is_version_2):
-    version = "v2.0" if is_version_2 else "v1.1"
-    for split in ("train", "dev"):
-        paragraphs = []
-        for place, passage in enumerate(PASSAGES):
-            known = {"is_impossible": False} if is_version_2 else {}
-            questions = [
-                planted.question(f"{place} a", "Who sat?", passage, w, **known)
-                for w in (passage.split()[1],)
-            ]
+def passage(number):
+    """Of several windows, and another for each number."""
+    return " ".join(
+        WORDS[(number + i * (number + 3)) % len(WORDS)] for i in range(40)
+    )
+
+
+def write(folder, version):
+    """Files to train and evaluate with; of 2.0 some have no answer."""
+    paragraphs = []
+    for number in range(9):
+        text = passage(number)
+        answer = " ".join(text.split(" ")[number : number + 2])
+        known = {} if version == "v1.1" else {"is_impossible": False}
+        questions = [
+            planted.question(
+                f"{number} a", f"where was {answer} ?", text, answer, **known
+            )
+        ]
+        if version == "v2.0":
             questions.append(
                 planted.question(
-                    f"{place} b", "What?", passage, "warm", **known
+                    f"{number} b", "the sea ?", text, is_impossible=True
                 )
             )
-            if is_version_2:
-                questions.append(
-                    planted.question(
-                        f"{place} c", "Why?", passage, is_impossible=True
-                    )
-                )
-            paragraphs.append((passage, questions))
+        paragraphs.append((text, questions))
+    content = planted.article(*paragraphs, version=version)
+    for split in ("train", "dev"):
         path = folder / f"{split}-{version}.json"
-        content = planted.article(*paragraphs, version=version)
         path.write_text(json.dumps(content), encoding="utf-8")
-    return path
+    return [
+        {"id": qa["id"], "question": qa["question"], "context": text}
+        for text, questions in paragraphs
+        for qa in questions
+    ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("is_version_2", [False, True], ids=["1.1", "2.0"])
-def test_squad_end_to_end(tmp_path, base_flags, is_version_2):
-    dev = write(tmp_path, is_version_2)
-    output = tmp_path / "run"
+class SquadRun(NamedTuple):
+    """A finished run, its flags but for --do_train, its dev questions."""
+
+    version: str
+    output: pathlib.Path
+    flags: list[str]
+    rows: list[dict]
+
+
+@pytest.fixture(scope="module", params=["v1.1", "v2.0"])
+def squad_run(request, tmp_path_factory, base_flags):
+    folder = tmp_path_factory.mktemp("squad")
+    rows = write(folder, request.param)
     flags = [
-        f"--data_dir={tmp_path}",
-        f"--output_dir={output}",
+        f"--data_dir={folder}",
+        f"--output_dir={folder / 'run'}",
         "--do_eval",
         "--do_predict",
         *base_flags,
-        *["--version_2_with_negative"] * is_version_2,
+        *["--version_2_with_negative"] * (request.param == "v2.0"),
     ]
     run(*flags, "--do_train")
+    return SquadRun(request.param, folder / "run", flags, rows)
+
+
+@pytest.mark.slow
+def test_squad_end_to_end(squad_run, tmp_path):
+    version, output, flags, rows = squad_run
+    is_version_2 = version == "v2.0"
     results = read_json(output / "eval_results.json")
     description = read_json(output / "best/model.json")
     assert description["task"] == "spans"
-    assert description["doc_stride"] == 8
+    assert description["doc_stride"] == 7
     assert description["version_2_with_negative"] == is_version_2
     folder = output / "predictions"
     predictions = read_json(folder / "predictions.json")
 
     # The score of the file is the score that was given.
-    version, answers = squad_scores.read_answers(str(dev))
-    scores = squad_scores.score(version, answers, predictions)
+    dev = output.parent / f"dev-{version}.json"
+    scores = squad_scores.score(
+        *squad_scores.read_answers(str(dev)), predictions
+    )
     assert scores.items() <= results["dev"].items()
     assert results["trivial"]["dev"].keys() == scores.keys()
-    text = PASSAGES[0] + PASSAGES[1]
-    assert all(answer in text for answer in predictions.values())
+    for row in rows:
+        assert predictions[row["id"]] in row["context"]
     assert (folder / "null_odds.json").exists() == is_version_2
     threshold = results["dev"].get("null_score_diff_threshold")
     assert description.get("null_score_diff_threshold") == threshold
@@ -108,18 +136,50 @@ def test_squad_end_to_end(tmp_path, base_flags, is_version_2):
     run(*(flag for flag in flags if flag != "--do_eval"))
     assert {file: read_json(file) for file in folder.iterdir()} == files
     if is_version_2:
-        run(*flags, "--null_score_diff_threshold=-1e9")
-        assert set(read_json(folder / "predictions.json").values()) == {""}
-        scores = read_json(output / "eval_results.json")["dev"]
+        run(
+            *flags,
+            f"--init_checkpoint={output}",
+            f"--records_dir={output / 'records'}",
+            f"--output_dir={tmp_path}",
+            "--null_score_diff_threshold=-1e9",
+        )
+        path = tmp_path / "predictions/predictions.json"
+        assert set(read_json(path).values()) == {""}
+        scores = read_json(tmp_path / "eval_results.json")["dev"]
         assert scores["NoAns_exact"] == 100
 
 
 @pytest.mark.slow
+def test_an_export_answers_as_the_files_say(squad_run, tmp_path):
+    version, output, _, rows = squad_run
+    answers = served.answers(output, rows, tmp_path)
+    expected = read_json(output / "predictions/predictions.json")
+    assert {row["id"]: row["answer"] for row in answers} == expected
+    assert len(expected) == len(rows) >= 9
+    nbest = read_json(output / "predictions/nbest_predictions.json")
+    for row in answers:
+        theirs = nbest[row["id"]]
+        assert [x["answer"] for x in row["nbest"]] == [
+            x["text"] for x in theirs
+        ]
+        assert [x["probability"] for x in row["nbest"]] == pytest.approx(
+            [x["probability"] for x in theirs], abs=1e-5
+        )
+    if version == "v2.0":
+        # Both happen, or the threshold would decide nothing here.
+        assert 0 < sum(text == "" for text in expected.values()) < len(rows)
+        odds = read_json(output / "predictions/null_odds.json")
+        assert {row["id"]: row["null_odds"] for row in answers} == (
+            pytest.approx(odds, abs=1e-5)
+        )
+
+
+@pytest.mark.slow
 def test_a_file_to_predict_needs_no_answers(tmp_path, base_flags):
-    write(tmp_path, False)
+    write(tmp_path, "v1.1")
     asked = tmp_path / "asked.json"
     question = {"id": "x", "question": "Who?"}
-    asked.write_text(json.dumps(planted.article((PASSAGES[0], [question]))))
+    asked.write_text(json.dumps(planted.article((passage(0), [question]))))
     output = tmp_path / "run"
     run(
         f"--train_file={tmp_path / 'train-v1.1.json'}",
@@ -133,13 +193,15 @@ def test_a_file_to_predict_needs_no_answers(tmp_path, base_flags):
 
 
 def test_mistakes_leave_no_records(tmp_path, base_flags):
-    write(tmp_path, False)
+    write(tmp_path, "v1.1")
     path = tmp_path / "train-v1.1.json"
     content = read_json(path)
     answer = content["data"][0]["paragraphs"][1]["qas"][0]["answers"][0]
-    answer["answer_start"] += 1
+    start = answer["answer_start"] = answer["answer_start"] + 1
     path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="question '1 a': at answer_start 5"):
+    with pytest.raises(
+        ValueError, match=f"question '1 a': at answer_start {start}"
+    ):
         run(
             f"--data_dir={tmp_path}",
             f"--output_dir={tmp_path / 'run'}",

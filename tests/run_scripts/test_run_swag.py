@@ -1,10 +1,12 @@
 """run_swag end to end with a two-layer model, and its users' mistakes."""
 
+import csv
 import json
 
 import numpy as np
 import planted_swag as planted
 import pytest
+import served
 
 from run_scripts import run_glue, run_swag
 
@@ -38,11 +40,11 @@ def swag_run(tmp_path_factory, base_flags):
     folder = tmp_path_factory.mktemp("swag")
     planted.write(folder / "train.csv", planted.rows(10))
     planted.write(folder / "val.csv", planted.rows(6))
-    planted.write(
-        folder / "test.csv",
-        planted.rows(5, 2, is_labelled=False),
-        planted.header(2, is_labelled=False),
-    )
+    cells = planted.rows(5, 2, is_labelled=False)
+    for row in cells[::2]:  # So that not all answers are the same.
+        row[7:9] = row[8:6:-1]
+    names = planted.header(2, is_labelled=False)
+    planted.write(folder / "test.csv", cells, names)
     output = folder / "run"
     flags = [
         f"--data_dir={folder}",
@@ -80,6 +82,26 @@ def test_swag_end_to_end(swag_run):
     assert (output / "predictions/test.csv").read_text() == "\n".join(
         [header, *lines, ""]
     )
+
+
+@pytest.mark.slow
+def test_an_export_answers_as_the_files_say(swag_run, tmp_path):
+    _, output = swag_run
+    with open(output.parent / "test.csv", newline="") as file:
+        rows = [
+            {
+                "context": row["sent1"],
+                "endings": [
+                    f"{row['sent2']} {row[f'ending{i}']}" for i in range(2)
+                ],
+            }
+            for row in csv.DictReader(file)
+        ]
+    answers = served.answers(output, rows, tmp_path)
+    with open(output / "predictions/test.csv", newline="") as file:
+        expected = [int(row["pred"]) for row in csv.DictReader(file)]
+    assert [row["choice"] for row in answers] == expected
+    assert len(expected) == 5 and len(set(expected)) > 1
 
 
 def test_predictions_are_the_best_of_each_row(tmp_path):

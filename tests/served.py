@@ -1,0 +1,33 @@
+"""Folder of a run, rows -> what an export of its model answers to them."""
+
+import json
+
+
+def answers(model_dir, rows, folder, *words):
+    """Exports into `folder`, predicts each row by `predict` with `words`.
+
+    Rows are dicts of inputs; answers are too.
+    """
+    from run_scripts import export_savedmodel, predict
+
+    export_savedmodel.main(
+        [
+            "export_savedmodel",
+            f"--model_dir={model_dir}",
+            f"--export_dir={folder / 'export'}",
+        ]
+    )
+    lines = [json.dumps(row) + "\n" for row in rows]
+    (folder / "rows.jsonl").write_text("".join(lines), encoding="utf-8")
+    predict.main(
+        [
+            "predict",
+            f"--export_dir={folder / 'export'}",
+            f"--input_file={folder / 'rows.jsonl'}",
+            f"--output_file={folder / 'answers.jsonl'}",
+            "--batch_size=4",
+            *words,
+        ]
+    )
+    found = (folder / "answers.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in found.splitlines()]
