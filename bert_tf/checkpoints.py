@@ -20,8 +20,7 @@ from tfrecords import whole_files
 OPTIMIZER = "optimizer.safetensors"
 STATE = checksums.STATE
 _PREFIX = "step-"
-# Before the name of a checkpoint that `restore_latest` could not use.
-_DAMAGED = "damaged-"
+_DAMAGED = "damaged-"  # Before the name of one that nobody could restore.
 BEST = "best"
 
 
@@ -166,11 +165,11 @@ class RunCheckpoints:
         slots = self.optimizer.slots()
         return {name.replace(own, "/", 1): slots[name] for name in slots}
 
-    def save(self, step: int) -> None:
+    def save(self, step: int, is_regular=lambda step: True) -> None:
         """Writes one checkpoint, then removes the oldest over `keep`.
 
         One of the same step is replaced. Nothing is removed before the new one
-        is on the disk.
+        is on the disk; then first what is of no regular step: a stop left it.
 
         Raises:
           OSError: that names the checkpoint, as of a full disk.
@@ -185,7 +184,7 @@ class RunCheckpoints:
             path = os.path.join(folder, OPTIMIZER)
             model_folders.write_tensors(self._slots(), path)
             checksums.seal(folder, self._state(step))
-        self._remove_old(step)
+        self._remove_old(step, is_regular)
 
     def _state(self, step: int) -> dict:
         """Returns what state.json says besides the sums of files."""
@@ -197,14 +196,15 @@ class RunCheckpoints:
             state["extra"] = {n: x.numpy().item() for n, x in extra}
         return state
 
-    def _remove_old(self, step: int) -> None:
+    def _remove_old(self, step: int, is_regular) -> None:
         """Removes what the checkpoint of `step`, just written, makes needless.
 
-        Checkpoints of later steps, if any, are not of this run's past: they
-        neither count nor go. Damaged ones that the run has passed go.
+        Those of later steps, if any, are not of this run's past: they neither
+        count nor go. Damaged ones that the run has passed go.
         """
-        older = [old for old in steps(self.folder) if old <= step]
-        for old in older[: -self.keep]:
+        older = [old for old in steps(self.folder) if old < step]
+        older.sort(key=is_regular)
+        for old in older[: max(0, len(older) + 1 - self.keep)]:
             whole_files.remove_folder(self.path(old))
         for old in steps(self.folder, _DAMAGED):
             if old <= step:

@@ -28,7 +28,7 @@ class Saver:
         begin = time.monotonic()
         self.report.flush()  # No checkpoint of a loss that is not finite.
         if strategies.is_chief(self.strategy):
-            self.saved.save(step)
+            self.saved.save(step, self.is_regular)
             if not stops:
                 self.evaluate(step)
         strategies.wait_for_all(self.strategy)

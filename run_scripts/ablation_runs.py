@@ -2,7 +2,9 @@
 
 A command that is done leaves its flags, the sha256 of its model's config and
 its seconds in `done/`, under its name; one that stopped, those so far.
-So the same plan again does what is missing, and a larger one what is new.
+So the same plan again does what is missing, and a larger one what is new. One
+that diverged would do so again: its mark says so, and the plan goes on without
+what needs it.
 """
 
 import contextlib
@@ -16,11 +18,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from absl import logging
 
 from bert_tf import reporting, stopping
+from run_scripts import common_flags
 from run_scripts.ablation_jobs import Job
 from tfrecords import whole_files
 
 _LAST_LINES = 12  # Of the log of a command that failed.
 _POLL_SECONDS = 0.5
+_DIVERGED = "diverged"  # In a mark.
 
 
 def _mark(output_dir: str, job: Job) -> str:
@@ -64,6 +68,14 @@ def seconds_of(output_dir: str, job: Job) -> float | None:
     return found["seconds"]
 
 
+def has_diverged(output_dir: str, job: Job) -> bool:
+    """Returns whether a job came to its end by a loss that is no number."""
+    path = _mark(output_dir, job)
+    return os.path.exists(path) and whole_files.read_json(path).get(
+        _DIVERGED, False
+    )
+
+
 def words_of(job: Job) -> list[str]:
     """Returns the flags of a job as words of a command."""
     return [f"--{name}={value}" for name, value in job.flags.items()]
@@ -79,6 +91,14 @@ class Clock:
     def __init__(self, jobs: Sequence[Job], output_dir: str):
         self.jobs = jobs
         self.taken = {job.name: seconds_of(output_dir, job) for job in jobs}
+        self.diverged = {
+            job.name for job in jobs if has_diverged(output_dir, job)
+        }
+
+    def is_lost(self, job: Job) -> bool:
+        """Returns whether a job would begin with a model that diverged."""
+        begin = job.flags.get("init_checkpoint", "")
+        return any(f"/{name}/" in begin for name in self.diverged)
 
     def factor(self, script: str) -> float:
         """Returns by what to multiply estimates of a script's jobs."""
@@ -97,7 +117,7 @@ class Clock:
         return sum(
             job.seconds * self.factor(job.script)
             for job in self.jobs
-            if self.taken[job.name] is None
+            if self.taken[job.name] is None and not self.is_lost(job)
         )
 
     def line(self) -> str:
@@ -131,7 +151,8 @@ def _run(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> None:
     killed, leaves the sum so far in `stopped/`.
 
     Raises:
-      ValueError: with the last lines of its log, if it fails.
+      ValueError: with the last lines of its log, if it fails otherwise than by
+        divergence.
       stopping.Stopped: if it was told to stop.
     """
     attempts = os.path.join(output_dir, "stopped", f"{job.name}.json")
@@ -140,7 +161,7 @@ def _run(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> None:
         earlier = whole_files.read_json(attempts)["seconds"]
     begin = time.monotonic()
     try:
-        _attempt(job, output_dir, clock, log_every_seconds)
+        status = _attempt(job, output_dir, clock, log_every_seconds)
     except BaseException:
         _write(attempts, {"seconds": _since(begin, earlier)})
         raise
@@ -148,6 +169,15 @@ def _run(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> None:
     mark = {"seconds": seconds, "flags": job.flags}
     if job.config_sha256:
         mark["config_sha256"] = job.config_sha256
+    if status == common_flags.DIVERGED_EXIT_CODE:
+        mark[_DIVERGED] = True
+        clock.diverged.add(job.name)
+        logging.warning(
+            "%s diverged; the report has a dash for what needs it. Remove %s "
+            "to try it again.",
+            job.name,
+            _mark(output_dir, job),
+        )
     _write(_mark(output_dir, job), mark)
     if earlier:
         os.remove(attempts)
@@ -164,8 +194,8 @@ def _write(path: str, content: dict) -> None:
     whole_files.write_json(path, content)
 
 
-def _attempt(job: Job, output_dir: str, clock: Clock, log_every_seconds):
-    """Runs one job; raises as `_run` does."""
+def _attempt(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> int:
+    """Runs one job; returns its exit code, and raises as `_run` does."""
     log = os.path.join(output_dir, "logs", f"{job.name}.log")
     begin = said = time.monotonic()
     with _process(job, log) as process:
@@ -187,13 +217,14 @@ def _attempt(job: Job, output_dir: str, clock: Clock, log_every_seconds):
         raise stopping.Stopped(
             f"in {job.name}; the same command goes on from here"
         )
-    if process.returncode:
+    if process.returncode not in (0, common_flags.DIVERGED_EXIT_CODE):
         with open(log, encoding="utf-8", errors="replace") as file:
             last = "".join(file.readlines()[-_LAST_LINES:])
         raise ValueError(
             f"{job.name} ended with exit code {process.returncode}:\n{last}"
             f"All of it: {log}. The same command goes on from here."
         )
+    return process.returncode
 
 
 def run(
@@ -215,7 +246,7 @@ def run(
       stopping.Stopped: at a SIGTERM, after the job has saved what it has.
     """
     for job in jobs:
-        if clock.taken[job.name] is None:
+        if clock.taken[job.name] is None and not clock.is_lost(job):
             logging.info("%s; %s", job.name, clock.line())
             with stopping.at_once_on_sigterm():
                 _run(job, output_dir, clock, log_every_seconds)

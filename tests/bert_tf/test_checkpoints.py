@@ -70,6 +70,23 @@ def test_only_the_newest_are_kept_and_nothing_half_written(tmp_path, model):
     ]
 
 
+def test_what_a_stop_left_goes_before_a_regular_checkpoint(tmp_path, model):
+    saved, _ = make_run(tmp_path, model, keep=3)
+
+    def save(*steps):
+        for step in steps:
+            saved.save(step, lambda step: step % 10 == 0)
+        return checkpoints.steps(str(tmp_path))
+
+    assert save(10, 13) == [10, 13]
+    assert save(20) == [10, 13, 20]
+    assert save(30) == [10, 20, 30]
+    # A run that is stopped again and again keeps the newest, and no more.
+    assert save(31, 32) == [20, 30, 32]
+    assert save(40) == [20, 30, 40]
+    assert save(50) == [30, 40, 50]
+
+
 def test_a_checkpoint_cut_short_has_no_name_and_is_not_found(tmp_path, model):
     saved, _ = make_run(tmp_path, model)
     saved.save(10)

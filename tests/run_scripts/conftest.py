@@ -62,6 +62,14 @@ def save_model(model: keras.Model, task: str, folder: pathlib.Path, **papers):
         )
 
 
+@pytest.fixture(scope="session")
+def tiny_model_flags(tmp_path_factory, tiny_config, tiny_vocab_file):
+    """Flags of every runner that begins from scratch, with `tiny_config`."""
+    path = tmp_path_factory.mktemp("config") / "bert_config.json"
+    tiny_config.to_json_file(path)
+    return [f"--vocab_file={tiny_vocab_file}", f"--bert_config_file={path}"]
+
+
 class Export(NamedTuple):
     """A Keras model, the folder of its SavedModel, and what loads from it."""
 

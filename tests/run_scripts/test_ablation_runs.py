@@ -20,6 +20,7 @@ def scripts(tmp_path, monkeypatch):
     (folder / "__init__.py").write_text("")
     (folder / "good.py").write_text("import sys; print(sys.argv[1:])\n")
     (folder / "bad.py").write_text("raise SystemExit('the disk is full')\n")
+    (folder / "diverged.py").write_text("raise SystemExit(3)\n")
     (folder / "stopped.py").write_text("raise SystemExit(75)\n")
     monkeypatch.setenv("PYTHONPATH", str(folder.parent))
     monkeypatch.chdir(tmp_path)
@@ -65,6 +66,23 @@ def test_a_job_that_fails_shows_why_and_is_done_again(scripts):
     assert not os.path.exists(f"{scripts}/logs/part/good-2.log")
 
 
+def test_the_plan_goes_on_without_what_diverged(scripts, caplog):
+    begin = {"init_checkpoint": f"{scripts}/pretrained/x/checkpoints/step-5"}
+    jobs = [
+        Job("pretrained/x", "diverged", {}, 10.0),
+        Job("fine_tuned/x", "good", begin, 10.0),
+        Job("pretrained/xy", "good", {}, 10.0),
+    ]
+    done, clock = run(jobs, scripts)
+    assert done == ["pretrained/x", "pretrained/xy"]
+    assert clock.line() == "2 of 3 commands done, about 0:00 left"
+    assert "pretrained/x diverged; the report has a dash" in caplog.text
+    # It would diverge again; with its mark away, it is tried again.
+    assert run(jobs, scripts)[0] == []
+    os.remove(f"{scripts}/done/pretrained/x.json")
+    assert run(jobs, scripts)[0] == ["pretrained/x"]
+
+
 def test_a_job_that_was_stopped_stops_the_plan(scripts):
     with pytest.raises(ablation_runs.stopping.Stopped, match="stopped-0; the"):
         run(jobs_of("stopped"), scripts)
@@ -99,6 +117,7 @@ def test_seconds_are_those_of_all_attempts(scripts, monkeypatch):
             next(now)
             if error:
                 raise error
+            return 0
 
         monkeypatch.setattr(ablation_runs, "_attempt", run)
         ablation_runs._run(job, scripts, clock, 60.0)

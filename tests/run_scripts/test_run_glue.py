@@ -16,13 +16,10 @@ SAYING = ["was coming", "looked", "told them", "came near", "was lost"]
 
 
 @pytest.fixture(scope="module")
-def base_flags(tmp_path_factory, tiny_config, tiny_vocab_file):
+def base_flags(tiny_model_flags):
     """Flags that every run from scratch needs."""
-    path = tmp_path_factory.mktemp("config") / "bert_config.json"
-    tiny_config.to_json_file(path)
     return [
-        f"--vocab_file={tiny_vocab_file}",
-        f"--bert_config_file={path}",
+        *tiny_model_flags,
         "--max_seq_length=16",
         "--train_batch_size=8",
         "--eval_batch_size=4",

@@ -12,12 +12,9 @@ from tfrecords import ner_files, whole_files
 
 
 @pytest.fixture(scope="module")
-def base_flags(tmp_path_factory, tiny_config, tiny_vocab_file):
-    path = tmp_path_factory.mktemp("config") / "bert_config.json"
-    tiny_config.to_json_file(path)
+def base_flags(tiny_model_flags):
     return [
-        f"--vocab_file={tiny_vocab_file}",
-        f"--bert_config_file={path}",
+        *tiny_model_flags,
         "--max_seq_length=24",
         "--train_batch_size=8",
         "--eval_batch_size=4",

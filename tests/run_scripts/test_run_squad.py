@@ -15,12 +15,9 @@ WORDS = "the old captain sat near a ship . the crew was not there ,".split()
 
 
 @pytest.fixture(scope="module")
-def base_flags(tmp_path_factory, tiny_config, tiny_vocab_file):
-    path = tmp_path_factory.mktemp("config") / "bert_config.json"
-    tiny_config.to_json_file(path)
+def base_flags(tiny_model_flags):
     return [
-        f"--vocab_file={tiny_vocab_file}",
-        f"--bert_config_file={path}",
+        *tiny_model_flags,
         "--max_seq_length=24",
         "--doc_stride=7",
         "--max_query_length=5",
