@@ -17,8 +17,8 @@ from absl import logging
 
 from tfrecords import whole_files
 
-# What a file calls itself -> the script that scores it.
-VERSIONS = {"1.1": "1.1", "v1.1": "1.1", "2.0": "2.0", "v2.0": "2.0"}
+# First digit of what a file calls itself -> the script that scores it.
+_VERSIONS = {"1": "1.1", "2": "2.0"}
 # Ids named in a message; of thousands nobody reads more.
 _MOST_NAMED = 5
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -87,12 +87,12 @@ def read_answers(
 
 
 def _find_version(path: str, found: object, wanted: str | None) -> str:
-    known = VERSIONS.get(str(found))
-    if known is None and (found or not wanted):
+    known = _VERSIONS.get(str(found).strip().lower().removeprefix("v")[:1])
+    if known is None and not wanted:
         raise ValueError(
             f"{path} is of SQuAD version {found!r}; it should be "
-            f"{' or '.join(VERSIONS)}. Take the official file, or give the "
-            "version if it has none."
+            f"{' or '.join(_VERSIONS.values())}. Take the official file, or "
+            "say the version."
         )
     if known and wanted and known != wanted:
         raise ValueError(

@@ -29,6 +29,11 @@ def find(description: Mapping, config: BertConfig) -> tuple[str, ...]:
     return absent
 
 
+def has_pooler(absent: tuple[str, ...]) -> bool:
+    """Returns whether the pooler is trained, by what `find` returns."""
+    return not any(name.startswith(POOLER) for name in absent)
+
+
 def reads_pooler(task: str, config: BertConfig) -> bool:
     """Returns whether the head of a fine-tuned model reads the pooler."""
     tasks = ("classification", "regression", "multiple_choice")
@@ -53,7 +58,7 @@ def after_fine_tuning(
     if source:
         path = os.path.join(source, model_folders.CONFIG)
         description = model_folders.read_description(source)
-        absent = find(description, BertConfig.from_json_file(path))
-        if not any(name.startswith(POOLER) for name in absent):
+        config = BertConfig.from_json_file(path)
+        if has_pooler(find(description, config)):
             return {}
     return {_KEY: [POOLER]}

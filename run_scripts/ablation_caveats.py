@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from run_scripts import ablation_jobs, ablation_plan
+from run_scripts import ablation_jobs, ablation_plan, ablation_settings
 from run_scripts.ablation_plan import Model, Row
 from run_scripts.ablation_probes import Probe
 from run_scripts.ablation_settings import Settings
@@ -29,7 +29,7 @@ def scale(settings: Settings, base: Model) -> list[str]:
         f"{tokens / 1e6:.2g} million in all; the paper's read "
         f"{_PAPER_TOKENS / tokens:,.0f} times as many. The base model is "
         f"{base.size} with {settings.vocab_size:,} entries; the paper's is "
-        "L-12_H-768_A-12 with 30,522.",
+        f"{ablation_plan.PAPER_BASE.size} with 30,522.",
         "",
         f"Text: `{settings.corpus}`. Epochs of fine-tuning: "
         f"{settings.num_train_epochs:g}{cut}; a score is of the epoch that "
@@ -46,8 +46,38 @@ def scale(settings: Settings, base: Model) -> list[str]:
     ]
 
 
+def _training(settings: Settings, base: Model) -> list[str]:
+    """Returns what of training is not as in appendix A.2 and A.3."""
+    pretraining = settings.options["pretraining"]
+    warmup = pretraining["num_warmup_steps"] / settings.num_train_steps
+    lines = [
+        "Masks are drawn anew each time that a text is read, and all sequences "
+        f"are of {settings.max_seq_length} tokens; the paper's masks were "
+        "written once, ten of each text, and its last tenth of the steps had "
+        "512 tokens, 128 before.",
+        f"Peak learning rates: {pretraining['learning_rate']:g} after "
+        f"{100 * warmup:.0f} % of the steps, "
+        f"{settings.options['fine_tuning']['learning_rate']:g} in fine-tuning; "
+        "the paper's are 1e-4 after 1 %, and the best of 2e-5 to 5e-5.",
+    ]
+    if settings.hidden_dropout_prob != 0.1:
+        lines.append(
+            f"Dropout is {settings.hidden_dropout_prob:g}; the paper's is 0.1."
+        )
+    deviation = ablation_settings.config_of(base, settings).initializer_range
+    if deviation != 0.02:
+        lines.append(
+            "Narrow models begin with larger weights, the base model with a "
+            f"deviation of {deviation:g}; the paper's begin with 0.02."
+        )
+    return lines
+
+
 def unlike(
-    rows: Sequence[Row], probes: Sequence[Probe], base: Model
+    rows: Sequence[Row],
+    probes: Sequence[Probe],
+    settings: Settings,
+    base: Model,
 ) -> list[str]:
     """Returns what of the plan, besides its scale, is not as in the paper."""
     models = [row.model for row in rows if row.model]
@@ -55,7 +85,7 @@ def unlike(
     by_features = any(
         probe.kind == "ner_features" and probe.kind in kinds for probe in probes
     )
-    lines = []
+    lines = _training(settings, base)
     if any(model.is_causal for model in models):
         lines.append(
             "Left-to-right models classify by their last token, as their "
@@ -82,8 +112,6 @@ def unlike(
                 f"The BiLSTM of NER by features has {base.hidden_size} units "
                 "in each direction, the model's width; the paper's has 768."
             )
-    if not lines:
-        return []
     return ["Besides the scale, not as in the paper:", ""] + [
         f"- {text}" for text in lines
     ]

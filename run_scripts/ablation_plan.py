@@ -106,6 +106,9 @@ class Model:
         return f"{self.size}_{what}"
 
 
+PAPER_BASE = Model(12, 768, 12)
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     """A row of a table, or a point of the figure.

@@ -83,6 +83,11 @@ def _table(name: str, rows, scores, probes) -> list[str]:
         cells = [row.label, *(cell(found.get(key)) for key, _ in ours)]
         cells += [_of_paper(row, column) for column in paper]
         lines.append(cells)
+    if name == "6":
+        header.append("paper: size")
+        paper_sizes = ablation_plan.sizes(ablation_plan.PAPER_BASE)
+        for cells, model in zip(lines, paper_sizes, strict=True):
+            cells.insert(1 + len(ours), model.size)
     for column in paper:
         metric = _PAPER_METRICS.get(column, "accuracy")
         header.append(f"paper: {column}" + (f", {metric}" if metric else ""))
@@ -182,7 +187,7 @@ def text(
       command: that made it.
     """
     lines = ["# Ablations", "", *ablation_caveats.scale(settings, base), ""]
-    lines += [*ablation_caveats.unlike(rows, probes, base), ""]
+    lines += [*ablation_caveats.unlike(rows, probes, settings, base), ""]
     lines += ["## As in the paper?", "", *_verdict(checks), ""]
     lines += [f"![The tables as dots and curves]({PAGE})", ""]
     for name, title in TABLES.items():

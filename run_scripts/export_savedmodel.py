@@ -171,7 +171,7 @@ def export_folder(folder: str) -> None:
         FLAGS, description["task"], absent, model.config
     )
     export_flags.check_kind(FLAGS, kind)
-    has_pooler = not any(name.startswith(untrained.POOLER) for name in absent)
+    has_pooler = untrained.has_pooler(absent)
     if not has_pooler:
         logging.warning(
             "%s has no trained pooler: pooled_output is left out",

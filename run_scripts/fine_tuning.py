@@ -1,8 +1,8 @@
 """A task's records and scores, flags -> a fine-tuned model, its predictions.
 
-What every fine-tuning runner does: a runner defines its flags, makes a
-`work.Work` of them and calls `run`. One command trains, keeps the model that is
-best on dev in `best/`, evaluates and predicts; given again, it goes on.
+What every fine-tuning runner does: a runner defines its flags, says what
+`work.Work` they mean and calls `run`. One command trains, keeps the model that
+is best on dev in `best/`, evaluates and predicts; given again, it goes on.
 """
 
 import functools
@@ -31,17 +31,17 @@ from run_scripts import (
     training_flags,
     training_phases,
 )
-from run_scripts.work import Outputs, Predict, Run, Sets, Work
+from run_scripts.work import FindWork, Outputs, Predict, Run, Sets, Work
 from tfrecords import batches, records, whole_files
 
 
-def run(values: flags.FlagValues, script: str, work: Work) -> None:
+def run(values: flags.FlagValues, script: str, find_work: FindWork) -> None:
     """Does what --do_train, --do_eval and --do_predict ask for.
 
     Args:
       values: the script's flags, those of `define_fine_tuning` among them.
       script: its name, for run.flags.
-      work: what to do.
+      find_work: what to do, with which model.
 
     Raises:
       ValueError: for what is wrong with flags, files or models.
@@ -58,7 +58,7 @@ def run(values: flags.FlagValues, script: str, work: Work) -> None:
         run_lock.lock(values.output_dir, strategies.is_chief(strategy)),
     ):
         source = strategies.chief_first(strategy, lambda: find_source(values))
-        prepared = _prepare(values, work, strategy, source)
+        prepared = _prepare(values, find_work(source), strategy, source)
         _train_and_predict(values, script, prepared, strategy, source)
 
 
@@ -96,8 +96,8 @@ def _open_records(values, work: Work, tokenizer) -> Sets:
         if values[flag].value and not has_split:
             raise ValueError(
                 f"--{flag} needs a {' or '.join(kinds)} file of {work.name}; "
-                f"there is only {', '.join(splits)}. Add the file, or leave "
-                "the flag away."
+                f"there is only {', '.join(splits) or 'another'}. Add the "
+                "file, or leave the flag away."
             )
     return {split: records.Records.open(splits[split]) for split in splits}
 
@@ -280,9 +280,11 @@ def _train_and_predict(values, script, prepared: Run, strategy, source) -> None:
     # These weights stay: what is evaluated need not be predicted again.
     predict = functools.cache(predict)
     if values.do_eval:
+        # First: it may read a file that nothing else has read.
+        trivial_scores = work.trivial_scores(prepared.sets)
         dev_results.write(
             evaluate(),
-            work.trivial_scores(prepared.sets),
+            trivial_scores,
             checkpoints.step_of(source),
             folder,
             task_name=work.name,

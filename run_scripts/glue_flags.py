@@ -4,7 +4,7 @@ import os
 
 from absl import flags
 
-from tfrecords import glue_examples, glue_tables
+from tfrecords import glue_examples, glue_tables, split_records
 from tfrecords import tokenizer as tokenizer_lib
 
 # Not --seed: runs with several seeds must share the rows they are judged by.
@@ -81,9 +81,12 @@ def find_task(values: flags.FlagValues) -> glue_tables.GlueTask:
                     f"--{'_file, --'.join(files)}_file need --{name} too. "
                     "See --help."
                 )
-        for path in files.values():
-            if not os.path.isfile(os.path.join(values.data_dir or "", path)):
+        for split, path in files.items():
+            found = split_records.find_path(values.data_dir, path)
+            if not os.path.isfile(found):
                 raise ValueError(f"No file {path}; give a table of rows.")
+            # Whole, so that nobody looks for it in --data_dir again.
+            files[split] = os.path.abspath(found)
         return glue_tables.own_task(
             values.task_name or "own",
             files=files,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from absl import flags
 
 from bert_tf import model_folders
-from tfrecords import ner_examples, ner_files
+from tfrecords import ner_examples, ner_files, split_records
 from tfrecords import tokenizer as tokenizer_lib
 
 # Official names of the English part.
@@ -63,7 +63,9 @@ def find_files(values: flags.FlagValues) -> dict[str, str]:
     found = {}
     for split, official in FILES.items():
         name = values[f"{split}_file"].value
-        path = os.path.join(values.data_dir or "", name or official)
+        path = os.path.join(values.data_dir or "", official)
+        if name:
+            path = split_records.find_path(values.data_dir, name)
         if name and not os.path.isfile(path):
             raise ValueError(f"--{split}_file={name}: there is no file {path}.")
         # The official names are no files of the folder one happens to be in.

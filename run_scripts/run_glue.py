@@ -89,7 +89,7 @@ def main(argv: list[str]) -> None:
         trials.run(FLAGS, "run_glue")
     else:
         trials.check_single(FLAGS)
-        fine_tuning.run(FLAGS, "run_glue", work_to_do)
+        fine_tuning.run(FLAGS, "run_glue", lambda source: work_to_do)
 
 
 def run() -> None:

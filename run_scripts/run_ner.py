@@ -31,15 +31,20 @@ ner_flags.define_data(FLAGS)
 fine_tuning_flags.define_fine_tuning(FLAGS, train_batch_size=16)
 
 
-def find_work() -> work.Work:
-    """Returns the work on the files that the flags mean."""
+def find_work(source: str | None) -> work.Work:
+    """Returns the work on the files that the flags mean.
+
+    Args:
+      source: model folder; of a tagger, whose tags they are, unless to train.
+    """
     files = ner_flags.find_files(FLAGS)
     read_any = ner_flags.make_reader(FLAGS, files, None)
-    needed, model_dir = files, None
-    if not FLAGS.do_train and (FLAGS.do_eval or FLAGS.do_predict):
-        model_dir = fine_tuning.find_source(FLAGS)
+    needed = files
+    if not FLAGS.do_train:
         needed = {split: files[split] for split in files if split != "train"}
-    labels = ner_flags.find_labels(FLAGS, files, model_dir)
+    labels = ner_flags.find_labels(
+        FLAGS, files, None if FLAGS.do_train else source
+    )
     read = ner_flags.make_reader(FLAGS, files, ner_flags.types_of(labels))
 
     def write_predictions(sets, predict, folder):
@@ -77,7 +82,7 @@ def find_work() -> work.Work:
 def main(argv: list[str]) -> None:
     """Makes records, trains, evaluates and predicts, as the flags say."""
     common_flags.parse(FLAGS, argv, __doc__)
-    fine_tuning.run(FLAGS, "run_ner", find_work())
+    fine_tuning.run(FLAGS, "run_ner", find_work)
 
 
 def run() -> None:

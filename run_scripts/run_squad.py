@@ -51,16 +51,15 @@ class Questions:
     """The files that the flags mean, and answers to their questions.
 
     Attributes:
-      files: split to path; of those to train on, only where it is done.
+      files: split to path, once the records are made; of those to train on,
+        only where it is done.
       tokenizer: that of the records, once they are made.
       answers: of the annotators to the questions of dev, once they are read.
       threshold: of null odds; None until it is given or tuned on dev.
     """
 
     def __init__(self):
-        self.files = squad_flags.find_files(FLAGS)
-        if not FLAGS.do_train:
-            self.files.pop("train", None)
+        self.files = {}
         self.tokenizer = None
         self.answers = {}
         self.threshold = FLAGS.null_score_diff_threshold
@@ -68,6 +67,10 @@ class Questions:
 
     def make_records(self, tokenizer, folder: str) -> dict[str, str]:
         """Returns split to folder of records; makes those that are missing."""
+        # Not before: which version's files they are, the model may say.
+        self.files = squad_flags.find_files(FLAGS)
+        if not FLAGS.do_train:
+            self.files.pop("train", None)
         self.tokenizer = tokenizer
         return squad_examples.make_records(
             self.files, folder, tokenizer, squad_flags.settings(FLAGS)
@@ -129,9 +132,20 @@ def _threshold_of_model() -> float:
     return whole_files.read_json(path).get(_THRESHOLD, 0.0)
 
 
-def find_work() -> work.Work:
+def find_work(source: str | None) -> work.Work:
     """Returns the work on the files that the flags mean."""
+    del source  # What it says of windows, it says of the flags.
     questions = Questions()
+    description = {
+        "task": "spans",
+        "doc_stride": FLAGS.doc_stride,
+        "max_query_length": FLAGS.max_query_length,
+        "n_best_size": FLAGS.n_best_size,
+        "max_answer_length": FLAGS.max_answer_length,
+        "version_2_with_negative": FLAGS.version_2_with_negative,
+    }
+    if FLAGS.do_train and FLAGS.null_score_diff_threshold is not None:
+        description[_THRESHOLD] = FLAGS.null_score_diff_threshold
     return work.Work(
         name=NAME,
         bert_task=squad.span_task(NAME),
@@ -140,14 +154,7 @@ def find_work() -> work.Work:
         trivial_scores=questions.trivial_scores,
         best_metric="f1",
         write_predictions=questions.write,
-        description={
-            "task": "spans",
-            "doc_stride": FLAGS.doc_stride,
-            "max_query_length": FLAGS.max_query_length,
-            "n_best_size": FLAGS.n_best_size,
-            "max_answer_length": FLAGS.max_answer_length,
-            "version_2_with_negative": FLAGS.version_2_with_negative,
-        },
+        description=description,
         describe=lambda scores: {
             name: value
             for name, value in scores["dev"].items()
@@ -160,7 +167,7 @@ def find_work() -> work.Work:
 def main(argv: list[str]) -> None:
     """Makes records, trains, evaluates and predicts, as the flags say."""
     common_flags.parse(FLAGS, argv, __doc__)
-    fine_tuning.run(FLAGS, "run_squad", find_work())
+    fine_tuning.run(FLAGS, "run_squad", find_work)
 
 
 def run() -> None:

@@ -4,7 +4,7 @@ import os
 
 from absl import flags
 
-from tfrecords import squad_examples
+from tfrecords import split_records, squad_examples
 
 # Split to flag; the name in --data_dir, of each version.
 _FLAGS = {"train": "train_file", "dev": "dev_file", "test": "predict_file"}
@@ -104,13 +104,13 @@ def find_files(values: flags.FlagValues) -> dict[str, str]:
     files = {}
     version = "v2.0" if values.version_2_with_negative else "v1.1"
     for split, name in _FLAGS.items():
-        path = values[name].value
-        if path:
-            path = os.path.join(values.data_dir or "", path)
+        given = values[name].value
+        if given:
+            path = split_records.find_path(values.data_dir, given)
             if not os.path.isfile(path):
                 raise ValueError(
-                    f"--{name}={path} is no file. Give JSON in the layout of "
-                    f"SQuAD, such as train-{version}.json."
+                    f"--{name}={given}: there is no file {path}. Give JSON in "
+                    f"the layout of SQuAD, such as train-{version}.json."
                 )
             files[split] = path
         elif values.data_dir and split in _OFFICIAL:

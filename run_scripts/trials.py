@@ -167,6 +167,12 @@ def _check(values) -> None:
             f"--stop_at_step={values.stop_at_step} is for a single run. Stop "
             "several by a SIGTERM; the same command goes on."
         )
+    given = [name for name in GRIDS[values.grid] if values[name].present]
+    if given:
+        raise ValueError(
+            f"--grid={values.grid} tries values of its own for "
+            f"--{', --'.join(given)}. Leave them away, or the grid."
+        )
     if os.path.exists(os.path.join(values.output_dir, run_folders.FILE)):
         raise ValueError(
             f"{values.output_dir} holds a single run. Choose another "

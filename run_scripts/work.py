@@ -61,6 +61,10 @@ class Work:
     predicted: tuple[str, ...] = ("test",)
 
 
+# Model folder to begin with, or to answer with; None for none -> what to do.
+FindWork = Callable[[str | None], Work]
+
+
 @dataclasses.dataclass(frozen=True)
 class Run:
     """Work, and all that the stages of a run need for it."""

@@ -40,6 +40,16 @@ class Split:
     examples: Callable[[dict], Iterator[Example]]
 
 
+def find_path(data_dir: str | None, name: str) -> str:
+    """Returns the path of a file that a flag names, in a folder or elsewhere.
+
+    Where it is in neither, that in the folder.
+    """
+    path = os.path.join(data_dir or "", name)
+    is_elsewhere = not os.path.isfile(path) and os.path.isfile(name)
+    return name if is_elsewhere else path
+
+
 def vocabulary_of(tokenizer: tokenizer_lib.BertTokenizer) -> dict:
     """Returns what a manifest says of the tokenizer."""
     return {
@@ -96,8 +106,9 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
     if differences:
         raise ValueError(
             f"{folder} holds records of something else: "
-            f"{'; '.join(differences)}. Choose another --output_dir, or "
-            "delete that folder."
+            f"{'; '.join(differences)}. Choose another folder for records "
+            "(--records_dir of a runner, --output_dir of make_..._records), or "
+            "delete that one."
         )
     is_whole = manifest.is_whole(folder)
     logging.info("%s  %s", folder, "already made" if is_whole else "not whole")

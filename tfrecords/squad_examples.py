@@ -205,12 +205,19 @@ def _check(chunk: Chunk, settings: Settings) -> None:
     most = settings.max_seq_length - question_windows.SPECIAL_TOKENS - 1
     for number, question in enumerate(chunk.questions):
         length = chunk.query_lengths[number]
-        if min(length, settings.max_query_length) > most:
+        kept = min(length, settings.max_query_length)
+        if not length:
+            raise ValueError(
+                f"{question.source}: the question {question.text!r} has no "
+                "token, so it asks nothing. Give its text, or take it out."
+            )
+        if kept > most:
             raise ValueError(
                 f"{question.source}: the question has {length} tokens, of "
-                f"which --max_query_length={settings.max_query_length} stay; "
-                f"a window of {settings.max_seq_length} has no place for its "
-                "passage beside them. Raise --max_seq_length, or lower "
+                f"which {kept} stay (--max_query_length="
+                f"{settings.max_query_length}); a window of "
+                f"{settings.max_seq_length} has no place for its passage "
+                "beside them. Raise --max_seq_length, or lower "
                 "--max_query_length."
             )
         if not len(chunk.passages[number]):

@@ -37,7 +37,9 @@ def find_files(data_dir: str, names: Mapping[str, str]) -> dict[str, str]:
       ValueError: if there is none, or one of `names` is not there.
     """
     paths = {
-        split: os.path.join(data_dir, names.get(split) or name)
+        split: split_records.find_path(data_dir, names[split])
+        if names.get(split)
+        else os.path.join(data_dir, name)
         for split, name in FILES.items()
     }
     found = {s: path for s, path in paths.items() if os.path.isfile(path)}

@@ -286,12 +286,12 @@ def write_json(path: str, values: Mapping) -> None:
 
 
 def read_json(path: str) -> dict:
-    """Reads a JSON object.
+    """Returns what JSON holds: in all files of ours, an object.
 
     Raises:
-      ValueError: that names the file, if it holds none.
+      ValueError: that names the file, if it is no JSON.
     """
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8-sig") as file:
         try:
             return json.load(file)
         except (json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -289,5 +289,18 @@ def test_files_of_another_kind_are_refused(tmp_path, content, version, message):
 
 def test_a_file_may_leave_its_version_to_the_caller(tmp_path):
     path = tmp_path / "data.json"
-    path.write_text(json.dumps(make_data(None, ONE)))
-    assert squad_scores.read_answers(str(path), "2.0")[0] == "2.0"
+    for said in (None, "of mine"):
+        path.write_text(json.dumps(make_data(said, ONE)))
+        assert squad_scores.read_answers(str(path), "2.0")[0] == "2.0"
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [("1.0", "1.1"), ("v1.3", "1.1"), ("V2.0", "2.0"), (2.0, "2.0")],
+)
+def test_versions_are_told_by_their_first_digit(tmp_path, said, version):
+    path = tmp_path / "data.json"
+    # As an editor of Windows saves it.
+    content = json.dumps(make_data(said, ONE))
+    path.write_text(content, encoding="utf-8-sig")
+    assert squad_scores.read_answers(str(path))[0] == version

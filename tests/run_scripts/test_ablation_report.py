@@ -43,7 +43,7 @@ def test_our_numbers_stand_beside_the_paper_s(rows):
     assert "| no pre-training | 50.0 | 25.0 | - | - | - | - | - |" in text
     assert f"| paper: {PERPLEXITY} | paper: MNLI, accuracy |" in text
     assert "| paper: NER, F1 | paper: NER, feature-based, F1 |" in text
-    assert "| L-8_H-80_A-5 | 12.50 | 50.0 | 3.23 |" in text
+    assert "| L-8_H-80_A-5 | 12.50 | 50.0 | L-24_H-1024_A-16 | 3.23 |" in text
     assert "| 100 % [MASK], 0 % same, 0 % random | 50.0 | - | - |" in text
     assert "| 50 | 50.0 | 50.0 |" in text and "| 100 | 50.0 | 50.0 |" in text
 

@@ -89,6 +89,8 @@ class SquadRun(NamedTuple):
 @pytest.fixture(scope="module", params=["v1.1", "v2.0"])
 def squad_run(request, tmp_path_factory, base_flags):
     folder = tmp_path_factory.mktemp("squad")
+    # The other one's files beside change nothing.
+    write(folder, {"v1.1": "v2.0", "v2.0": "v1.1"}[request.param])
     rows = write(folder, request.param)
     flags = [
         f"--data_dir={folder}",
@@ -127,10 +129,10 @@ def test_squad_end_to_end(squad_run, tmp_path):
     threshold = results["dev"].get("null_score_diff_threshold")
     assert description.get("null_score_diff_threshold") == threshold
 
-    # Predicted alone, by the threshold of the model.
+    # Predicted alone, by what the model says of threshold and windows.
     files = {file: read_json(file) for file in folder.iterdir()}
     (folder / "predictions.json").unlink()
-    run(*(flag for flag in flags if flag != "--do_eval"))
+    run(*flags[:2], "--do_predict", "--eval_batch_size=4")
     assert {file: read_json(file) for file in folder.iterdir()} == files
     if is_version_2:
         run(
@@ -173,20 +175,28 @@ def test_an_export_answers_as_the_files_say(squad_run, tmp_path):
 
 @pytest.mark.slow
 def test_a_file_to_predict_needs_no_answers(tmp_path, base_flags):
-    write(tmp_path, "v1.1")
+    write(tmp_path, "v2.0")
     asked = tmp_path / "asked.json"
     question = {"id": "x", "question": "Who?"}
-    asked.write_text(json.dumps(planted.article((passage(0), [question]))))
+    content = planted.article((passage(0), [question]), version="v2.0")
+    asked.write_text(json.dumps(content))
     output = tmp_path / "run"
     run(
-        f"--train_file={tmp_path / 'train-v1.1.json'}",
+        f"--train_file={tmp_path / 'train-v2.0.json'}",
         f"--predict_file={asked}",
         f"--output_dir={output}",
         "--do_train",
         "--do_predict",
+        "--version_2_with_negative",
+        "--null_score_diff_threshold=-1e9",
         *base_flags,
     )
-    assert set(read_json(output / "predictions/predictions.json")) == {"x"}
+    # What nobody tunes is kept as it was given.
+    answers = read_json(output / "predictions/predictions.json")
+    assert answers == {"x": ""}
+    for step in (output / "checkpoints").iterdir():
+        description = read_json(step / "model.json")
+        assert description["null_score_diff_threshold"] == -1e9
 
 
 def test_mistakes_leave_no_records(tmp_path, base_flags):

@@ -70,7 +70,9 @@ def test_the_dev_file_is_not_predicted_twice(values, folder):
 
 
 def test_absent_files_are_named(values, tmp_path):
-    with pytest.raises(ValueError, match="--dev_file=none.json is no file"):
+    with pytest.raises(
+        ValueError, match="--dev_file=none.json: there is no file"
+    ):
         squad_flags.find_files(parse(values, "--dev_file=none.json"))
 
 

@@ -216,8 +216,10 @@ def test_when_none_ends_there_is_no_best(flags, outcomes, tmp_path):
 def test_other_plans_leave_the_folder_alone(flags, outcomes, tmp_path):
     outcomes |= {1: 0.2, 2: 0.3}
     run(*flags, "--seed=1", "--num_restarts=2")
+    by_grid = tuple(f"--{name}=" for name in trials.GRIDS["paper"])
+    others = [flag for flag in flags if not flag.startswith(by_grid)]
     with pytest.raises(ValueError, match="no --grid there, --grid=paper now"):
-        run(*flags, "--seed=1", "--grid=paper")
+        run(*others, "--seed=1", "--grid=paper")
     with pytest.raises(ValueError, match="holds several runs. Choose another"):
         run(*flags)
 
@@ -229,6 +231,12 @@ def test_mistakes_of_flags(flags, tmp_path):
         run(*flags, "--nodo_eval", "--num_restarts=2")
     with pytest.raises(ValueError, match="leave --distribution_strategy=mult"):
         run(*flags, "--grid=paper", "--distribution_strategy=multi_worker")
+    with pytest.raises(
+        ValueError,
+        match="--grid=paper tries values of its own for --train_batch_size, "
+        "--learning_rate, --num_train_epochs",
+    ):
+        run(*flags, "--grid=paper")
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.json").write_text("{}")
     with pytest.raises(ValueError, match="holds a single run. Choose another"):

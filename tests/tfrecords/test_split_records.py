@@ -33,6 +33,18 @@ def split(name, labels, **settings):
     )
 
 
+def test_a_file_is_in_the_folder_or_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    for name in ("data/both", "both", "here"):
+        (tmp_path / name).write_text("")
+    found = split_records.find_path
+    assert found("data", "both") == os.path.join("data", "both")
+    assert found("data", "here") == "here"
+    assert found(None, "here") == "here"
+    assert found("data", "nowhere") == os.path.join("data", "nowhere")
+
+
 def test_each_split_gets_its_folder(tmp_path):
     folders = split_records.make(
         [split("train", [1, 0, 1]), split("dev", [0])],
@@ -92,8 +104,9 @@ def test_records_of_something_else_are_not_taken(tmp_path):
         split_records.make(other, VOCABULARY, str(tmp_path))
     assert str(raised.value) == (
         f"{tmp_path / 'dev'} holds records of something else: source_sha256 "
-        "'f00' there, 'ba4' now. Choose another --output_dir, or delete that "
-        "folder."
+        "'f00' there, 'ba4' now. Choose another folder for records "
+        "(--records_dir of a runner, --output_dir of make_..._records), or "
+        "delete that one."
     )
 
 

@@ -135,8 +135,13 @@ def test_questions_are_cut(tmp_path, tokenizer):
         (
             "who ? " * 20,
             PASSAGE,
-            "question 'q': the question has 40 tokens, of which "
-            "--max_query_length=64 stay; a window of 16 has no place",
+            "question 'q': the question has 40 tokens, of which 40 stay "
+            r"\(--max_query_length=64\); a window of 16 has no place",
+        ),
+        (
+            "\u200b",
+            PASSAGE,
+            r"question 'q': the question '\\u200b' has no token",
         ),
         ("Who?", "\u200b", r"question 'q': the passage '\\u200b' has no token"),
     ],
