@@ -177,7 +177,8 @@ def read_objects(
 
     Raises:
       ValueError: if a line is no object, or an input is missing or is no text
-        or list of texts; it names file and line.
+        or list of texts, or a text has half a surrogate pair; it names file
+        and line.
     """
     for numbered in _numbered(lines):
         if numbered is None:
@@ -189,6 +190,12 @@ def read_objects(
         where = f"{lines.name}:{number}"
         try:
             values = json.loads(line)
+            # Half a surrogate pair is legal JSON, and no text.
+            json.dumps(values, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{where} holds no text: {error}. Take the half surrogate out."
+            ) from None
         except ValueError as error:
             raise ValueError(
                 f"{where} is no JSON: {error}. Expected an object such as "

@@ -85,6 +85,7 @@ def test_what_is_optional_may_be_left_out(tmp_path):
     [
         ("no", r"jsonl:2 is no JSON: .*such as \{\"context\": "),
         ([1], "jsonl:2 has no 'context' and no 'endings'; expected"),
+        ({"id": "\ud83d"}, "jsonl:2 holds no text: .*Take the half surrogate"),
         ({"context": "a"}, "jsonl:2 has no 'endings'; expected an object"),
         (
             {"context": 3, "endings": []},
