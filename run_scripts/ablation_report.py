@@ -34,6 +34,11 @@ _PAPER_METRICS = {
 }
 
 
+def _is_trivial(score: Score) -> bool:
+    """Returns whether one answer to all, or the like, is as good."""
+    return score.trivial is not None and score.mean <= score.trivial
+
+
 def cell(score: Score | None) -> str:
     """Returns a score as a table has it; a dash if it is missing."""
     if score is None:
@@ -42,7 +47,7 @@ def cell(score: Score | None) -> str:
     text = show(score.mean)
     if len(score.values) > 1:
         text += f" ± {show(score.error)}"
-    return text
+    return text + " †" * _is_trivial(score)
 
 
 def line(cells: Sequence[str]) -> str:
@@ -190,6 +195,13 @@ def text(
     lines += [*ablation_caveats.unlike(rows, probes, settings, base), ""]
     lines += ["## As in the paper?", "", *_verdict(checks), ""]
     lines += [f"![The tables as dots and curves]({PAGE})", ""]
+    if any(_is_trivial(score) for found in scores for score in found.values()):
+        lines += [
+            "† No better than one answer to all or, of NER, than the tag that "
+            "each word has most often in training: such a run has learnt "
+            "nothing, or less than a list.",
+            "",
+        ]
     for name, title in TABLES.items():
         places = [i for i, row in enumerate(rows) if row.table == name]
         if not places:

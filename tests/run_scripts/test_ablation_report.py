@@ -87,6 +87,16 @@ def test_restarts_have_their_error(rows):
     assert "their mean, and its standard error" in text
 
 
+def test_a_score_that_a_constant_reaches_is_marked(rows):
+    def scores(trivial):
+        return [{"SST-2": Score((0.5,), "accuracy", trivial)} for _ in rows]
+
+    text = report(rows, scores(0.5))
+    assert "| no pre-training | 50.0 † | - |" in text
+    assert "† No better than one answer to all" in text
+    assert "†" not in report(rows, scores(0.4))
+
+
 def test_a_plan_of_one_table_has_no_other():
     rows = ablation_plan.make(["6"], BASE, 2)
     text = report(rows, [{} for _ in rows])
