@@ -5,11 +5,12 @@ r"""Text, tasks -> tables 5, 6, 8 and figure 5 of the paper, as one report.
       --squad_train_file=squad/train-v1.1.json \
       --squad_dev_file=squad/dev-v1.1.json \
       --ner_train_file=conll2003/eng.train --ner_dev_file=conll2003/eng.testa \
-      --output_dir=runs/ablations --dry_run
+      --output_dir=runs/ablations
 
 Devlin et al. 2018, section 5 and appendix C: what next sentences, reading from
 both sides, size, the mix of masks and the steps are worth. Each run is a
-command of its own, which --dry_run prints, and what rows share is run once.
+command of its own, and what rows share is run once; --dry_run prints them all,
+and about how long they take, which sizes, steps and examples decide.
 report.md, report.png and results.json say after each run what there is so far.
 The same command does what is missing; one with more --tables, what is new.
 """
