@@ -53,8 +53,10 @@ def percent(value: float) -> str:
 def _judge(more: Score, less: Score) -> str:
     """Returns whether the first score is above the second."""
     difference = more.mean - less.mean
-    # Without restarts nan, which no difference is below.
-    if abs(difference) < _ERRORS * math.hypot(more.error, less.error):
+    # Without restarts nan, which no difference is below. Equal ones, as of two
+    # runs that give one answer to all, say nothing in any case.
+    error = math.hypot(more.error, less.error)
+    if difference == 0 or abs(difference) < _ERRORS * error:
         return TOO_NEAR
     return YES if difference > 0 else NO
 
@@ -84,7 +86,8 @@ def _compare(
     detail = f"{percent(more.mean)} and {percent(less.mean)}"
     answer = _judge(more, less)
     if answer == TOO_NEAR:
-        detail += "; so near that it may be chance"
+        is_equal = more.mean == less.mean
+        detail += "; equal" if is_equal else "; so near that it may be chance"
     detail += _chance(more, less)
     return Check(table, column, claim, answer, detail)
 

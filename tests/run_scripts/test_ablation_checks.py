@@ -97,6 +97,16 @@ def test_what_does_not_come_out_is_said_with_its_numbers():
     )
 
 
+def test_equal_scores_say_nothing_also_without_restarts():
+    rows, scores = of_paper("5")
+    for found in scores:
+        found["SST-2"] = Score((0.5,), "accuracy", 0.5)
+    checks = ablation_checks.make(rows, scores, KINDS)
+    found = [check for check in checks if "SST-2" in check.claim]
+    assert {check.answer for check in found} == {TOO_NEAR}
+    assert found[0].detail == f"50.0 and 50.0; equal{UNKNOWN}"
+
+
 def test_restarts_tell_what_may_be_chance():
     rows, scores = of_paper("5")
     scores[0]["SST-2"] = Score((0.92, 0.94, 0.93), "accuracy")

@@ -49,7 +49,10 @@ def test_our_numbers_stand_beside_the_paper_s(rows):
 
 
 def test_it_says_what_such_runs_are_good_for_and_what_did_not_come_out(rows):
-    scores = [{"SST-2": Score((0.5,), "accuracy")} for _ in rows]
+    scores = [
+        {"SST-2": Score((0.5 + i / 1000,), "accuracy")}
+        for i, _ in enumerate(rows)
+    ]
     text = report(rows, scores)
     assert "check the shape of the paper's tables" in text
     assert "and not their numbers" in text
@@ -60,11 +63,11 @@ def test_it_says_what_such_runs_are_good_for_and_what_did_not_come_out(rows):
     assert "- Left-to-right models classify by their last token" in text
     assert "Not as in the paper:" in text
     assert (
-        "- Without next sentences SST-2 is lower. Here: 50.0 and 50.0" in text
+        "- Without next sentences SST-2 is lower. Here: 50.0 and 50.1" in text
     )
     assert (
         "| Without next sentences SST-2 is lower. | the paper's | **no** | "
-        "50.0 and 50.0; how much is chance is not known |" in text
+        "50.0 and 50.1; how much is chance is not known |" in text
     )
     # The paper has no SST-2 by masks.
     assert (
@@ -111,7 +114,10 @@ def test_a_plan_of_one_table_has_no_other():
 
 def test_what_is_too_near_is_neither_yes_nor_no():
     rows = ablation_plan.make(["5"], BASE, 2)
-    scores = [{"SST-2": Score((0.5, 0.54), "accuracy")} for _ in rows]
+    scores = [
+        {"SST-2": Score((0.5, 0.54 + i / 10_000), "accuracy")}
+        for i, _ in enumerate(rows)
+    ]
     text = report(rows, scores, num_restarts=2)
     assert "Of 7 claims of the paper, 0 came out, 0 did not, 3 are too" in text
     assert "| the paper's | too near | 52.0 and 52.0; so near" in text
