@@ -91,10 +91,10 @@ def test_a_run_killed_at_any_step_ends_with_the_same_weights(
     for kill in (2, 6):
         folder = tmp_path / f"killed_{kill}"
 
-        def save(self, step, kill=kill):
+        def save(self, step, is_regular, kill=kill):
             if step >= kill:
                 raise Killed
-            write(self, step)
+            write(self, step, is_regular)
 
         with monkeypatch.context() as patch:
             patch.setattr(checkpoints.RunCheckpoints, "save", save)

@@ -157,10 +157,10 @@ def test_a_run_killed_after_a_checkpoint_ends_as_one_that_was_not(
 ):
     write = checkpoints.RunCheckpoints.save
 
-    def save(self, step):
+    def save(self, step, is_regular):
         if step == 6:
             raise Killed
-        write(self, step)
+        write(self, step, is_regular)
 
     more = f"--vocab_file={tiny_vocab_file}"
     with monkeypatch.context() as patch:
