@@ -73,7 +73,9 @@ def test_a_plan_becomes_runs_and_a_report(words, ran):
     results = json.loads((folder / "results.json").read_text())
     assert all(0 <= row["SST-2"][0] <= 1 for row in results["rows"])
     for check in results["checks"]:
-        assert check["answer"] in ("yes", "no") and not check["is_paper_s"]
+        # Scores of so little may well be equal.
+        assert check["answer"] in ("yes", "no", "too near")
+        assert not check["is_paper_s"]
     assert (folder / "report.png").stat().st_size > 10000
     path = folder / (
         "fine_tuned/L-1_H-16_A-2_left_to_right/step-2/sst_2/restart-0"
