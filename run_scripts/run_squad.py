@@ -132,9 +132,8 @@ def _threshold_of_model() -> float:
     return whole_files.read_json(path).get(_THRESHOLD, 0.0)
 
 
-def find_work(source: str | None) -> work.Work:
+def find_work() -> work.Work:
     """Returns the work on the files that the flags mean."""
-    del source  # What it says of windows, it says of the flags.
     questions = Questions()
     description = {
         "task": "spans",
@@ -167,7 +166,7 @@ def find_work(source: str | None) -> work.Work:
 def main(argv: list[str]) -> None:
     """Makes records, trains, evaluates and predicts, as the flags say."""
     common_flags.parse(FLAGS, argv, __doc__)
-    fine_tuning.run(FLAGS, "run_squad", find_work)
+    fine_tuning.run(FLAGS, "run_squad", lambda source: find_work())
 
 
 def run() -> None:

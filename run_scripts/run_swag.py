@@ -57,9 +57,8 @@ def write_predictions(outputs: work.Outputs, path: str) -> None:
     logging.info("%s  rows %d", path, len(predicted))
 
 
-def find_work(source: str | None) -> work.Work:
+def find_work() -> work.Work:
     """Returns the work on the files that the flags mean."""
-    del source  # The flags say it all.
     files = swag_flags.find_files(FLAGS)
     bert_task = swag.multiple_choice_task(NAME)
     return work.Work(
@@ -86,7 +85,7 @@ def find_work(source: str | None) -> work.Work:
 def main(argv: list[str]) -> None:
     """Makes records, trains, evaluates and predicts, as the flags say."""
     common_flags.parse(FLAGS, argv, __doc__)
-    fine_tuning.run(FLAGS, "run_swag", find_work)
+    fine_tuning.run(FLAGS, "run_swag", lambda source: find_work())
 
 
 def run() -> None:

@@ -190,8 +190,8 @@ def read_objects(
         where = f"{lines.name}:{number}"
         try:
             values = json.loads(line)
-            # Half a surrogate pair is legal JSON, and no text.
-            json.dumps(values, ensure_ascii=False).encode()
+            if "\\u" in line:  # Half a surrogate pair is JSON, and no text.
+                json.dumps(values, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             raise ValueError(
                 f"{where} holds no text: {error}. Take the half surrogate out."
