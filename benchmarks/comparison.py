@@ -10,7 +10,7 @@ from absl import flags, logging
 
 from benchmarks import peers, turns, work
 from benchmarks.peers import products
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 OURS = "ours"
 PRODUCTS = ("product_tensorflow", "product_torch")
@@ -247,5 +247,5 @@ def compare(
             }
         )
         if values.json:  # After each, so that a long run can be stopped.
-            whole_files.write_json(values.json, report)
+            atomic_files.write_json(values.json, report)
     return report["tables"]

@@ -23,7 +23,8 @@ import numpy as np
 from absl import flags, logging
 
 from run_scripts import common_flags
-from tfrecords import batches, record_lengths, records, schema, whole_files
+from tfrecords import batches, record_lengths, schema
+from tfrecords.io import atomic_files, records
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_integer(
@@ -255,7 +256,7 @@ def main(argv: list[str]) -> None:
     restarts, rates = time_restarts(), time_readings()
     show(restarts, rates)
     if FLAGS.json:
-        whole_files.write_json(
+        atomic_files.write_json(
             FLAGS.json, {"seconds": restarts, "examples_per_second": rates}
         )
 

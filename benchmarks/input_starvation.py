@@ -25,7 +25,7 @@ from bert_tf import config as bert_config
 from bert_tf import phases, strategies, training
 from bert_tf.tasks import pretraining
 from run_scripts import common_flags, training_phases
-from tfrecords import records, whole_files
+from tfrecords.io import atomic_files, records
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)
@@ -171,7 +171,7 @@ def main(argv: list[str]) -> None:
     print(f"{FLAGS.batch_size} rows, {FLAGS.precision}, {len(found)} records")
     print(format_table(report["rows"]))
     if FLAGS.json:
-        whole_files.write_json(FLAGS.json, report)
+        atomic_files.write_json(FLAGS.json, report)
 
 
 if __name__ == "__main__":

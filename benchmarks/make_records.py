@@ -29,7 +29,8 @@ from absl import flags, logging
 
 from benchmarks import turns
 from run_scripts import common_flags
-from tfrecords import documents, records, text_files, whole_files
+from tfrecords import documents, text_files
+from tfrecords.io import atomic_files, records
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)
@@ -255,7 +256,7 @@ def main(argv: list[str]) -> None:
                 for taken in rounds
             ],
         }
-        whole_files.write_json(FLAGS.json, report)
+        atomic_files.write_json(FLAGS.json, report)
         logging.info("%s", json.dumps(report["rounds"][-1]))
 
 

@@ -28,15 +28,9 @@ from absl import flags, logging
 from benchmarks import comparison, peers, settings, turns, work
 from bert_tf.tasks import glue
 from run_scripts import common_flags
-from tfrecords import (
-    batches,
-    glue_examples,
-    glue_tables,
-    record_lengths,
-    records,
-    whole_files,
-)
+from tfrecords import batches, glue_examples, glue_tables, record_lengths
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import atomic_files, records
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)
@@ -249,7 +243,7 @@ def main(argv: list[str]) -> None:
                     table = compare(task_name, mode, precision, folder)
                 report["tables"].append(table)
                 if FLAGS.json:
-                    whole_files.write_json(FLAGS.json, report)
+                    atomic_files.write_json(FLAGS.json, report)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from typing import NamedTuple
 from absl import flags, logging
 
 from run_scripts import common_flags
-from tfrecords import records, text_files, whole_files
+from tfrecords import text_files
+from tfrecords.io import atomic_files, records
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)
@@ -181,7 +182,7 @@ def draw(curves: list[Curve], path: str) -> None:
     axes.set_ylim(0)
     axes.set_title("Making pre-training records: memory of each process")
     axes.legend(loc="lower right", fontsize="small")
-    with whole_files.whole_file(path, "wb") as file:
+    with atomic_files.whole_file(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)
     pyplot.close(figure)
 
@@ -203,7 +204,7 @@ def main(argv: list[str]) -> None:
         )
         if FLAGS.json:
             content = [curve._asdict() for curve in curves]
-            whole_files.write_json(FLAGS.json, {"curves": content})
+            atomic_files.write_json(FLAGS.json, {"curves": content})
     if FLAGS.png:
         draw(curves, FLAGS.png)
         logging.info("drew %s", FLAGS.png)

@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import checksums, model_folders
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 OPTIMIZER = "optimizer.safetensors"
 STATE = checksums.STATE
@@ -148,8 +148,8 @@ class RunCheckpoints:
         self.is_chief = is_chief
         if is_chief:
             # Of this run when it was killed; a model each, so they add up.
-            whole_files.remove_leftovers(folder, _PREFIX)
-            whole_files.remove_leftovers(os.path.dirname(folder), BEST)
+            atomic_files.remove_leftovers(folder, _PREFIX)
+            atomic_files.remove_leftovers(os.path.dirname(folder), BEST)
 
     def path(self, step: int) -> str:
         """Returns the folder of the checkpoint after `step` updates."""
@@ -174,7 +174,7 @@ class RunCheckpoints:
         Raises:
           OSError: that names the checkpoint, as of a full disk.
         """
-        with whole_files.whole_folder(self.path(step)) as folder:
+        with atomic_files.whole_folder(self.path(step)) as folder:
             model_folders.save_model(
                 folder,
                 self.model,
@@ -205,10 +205,10 @@ class RunCheckpoints:
         older = [old for old in steps(self.folder) if old < step]
         older.sort(key=is_regular)
         for old in older[: max(0, len(older) + 1 - self.keep)]:
-            whole_files.remove_folder(self.path(old))
+            atomic_files.remove_folder(self.path(old))
         for old in steps(self.folder, _DAMAGED):
             if old <= step:
-                whole_files.remove_folder(self._damaged_path(old))
+                atomic_files.remove_folder(self._damaged_path(old))
 
     def restore_latest(self) -> int:
         """Loads the newest whole checkpoint; returns its step, 0 for none.
@@ -295,6 +295,6 @@ class RunCheckpoints:
     def _set_aside(self, step: int) -> None:
         path = self._damaged_path(step)
         if os.path.isdir(path):
-            whole_files.remove_folder(path)
-        whole_files.move(self.path(step), path)
+            atomic_files.remove_folder(path)
+        atomic_files.move(self.path(step), path)
         logging.warning("%s is now %s.", self.path(step), path)

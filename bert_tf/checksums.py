@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 STATE = "state.json"
 _FILES = "files"
@@ -50,10 +50,10 @@ def seal(folder: str, state: Mapping) -> None:
         files[name] = {
             "bytes": os.path.getsize(path),
             # Read back from the system's cache while it writes to the disk.
-            "sha256": whole_files.digest(path),
+            "sha256": atomic_files.digest(path),
         }
     values = dict(state) | {_FILES: files}
-    whole_files.write_json(
+    atomic_files.write_json(
         os.path.join(folder, STATE), values | {_OWN: _own_sum(values)}
     )
 
@@ -66,7 +66,7 @@ def read_state(folder: str) -> dict:
     """
     with _faults_named(folder, STATE):
         try:
-            state = whole_files.read_json(os.path.join(folder, STATE))
+            state = atomic_files.read_json(os.path.join(folder, STATE))
         except ValueError as error:
             raise damaged(folder, f"{STATE} is no JSON") from error
     if not isinstance(state, dict):
@@ -150,7 +150,7 @@ def _fault(path: str, expected: Mapping, *, is_quick: bool) -> str | None:
         return f"has {size} bytes, written were {expected['bytes']}"
     if is_quick and size > _QUICK_BYTES:
         return None
-    found = whole_files.digest(path)
+    found = atomic_files.digest(path)
     if found != expected["sha256"]:
         return (
             f"has been changed: its sha256 is {found}, written was "

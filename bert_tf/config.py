@@ -3,7 +3,7 @@
 import dataclasses
 import os
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 # Devlin et al. 2019, section 3, and Turc et al. 2019, table 1: L layers, H
 # hidden units, H / 64 heads, intermediate size 4 H.
@@ -158,7 +158,7 @@ class BertConfig:
           ValueError: that names the file, if it is no JSON object or has
             unknown keys or values out of range.
         """
-        values = whole_files.read_json(os.fspath(path))
+        values = atomic_files.read_json(os.fspath(path))
         if not isinstance(values, dict):
             raise ValueError(f"{path} should hold one JSON object.")
         try:
@@ -214,4 +214,4 @@ class BertConfig:
 
     def to_json_file(self, path: str | os.PathLike) -> None:
         """Writes a bert_config.json, whole or not at all."""
-        whole_files.write_json(os.fspath(path), self.to_dict())
+        atomic_files.write_json(os.fspath(path), self.to_dict())

@@ -17,7 +17,8 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from tfrecords import schema, whole_files
+from tfrecords import schema
+from tfrecords.io import atomic_files
 
 SAVED_MODEL = "saved_model.pb"
 # TensorFlow Serving passes over this folder: it is for people and clients.
@@ -127,7 +128,7 @@ def _new_export(path: str, overwrite: bool) -> Iterator[str]:
             f"{path} is there already; give a new folder, or {hint}."
         )
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    with whole_files.whole_folder(path) as folder:
+    with atomic_files.whole_folder(path) as folder:
         try:
             yield folder
         except tf.errors.ResourceExhaustedError as error:
@@ -161,7 +162,7 @@ def _save(root, folder: str, signatures: Mapping, description: Mapping) -> None:
     finally:
         logging.set_verbosity(verbosity)
     os.makedirs(os.path.join(folder, EXTRA), exist_ok=True)
-    whole_files.write_json(
+    atomic_files.write_json(
         os.path.join(folder, EXTRA, DESCRIPTION), description
     )
 

@@ -18,7 +18,7 @@ import safetensors
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checksums
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 WEIGHTS = "model.safetensors"
 CONFIG = "bert_config.json"
@@ -150,7 +150,7 @@ def save_model(
       vocab_file: vocabulary to copy, if any.
     """
     model.config.to_json_file(os.path.join(folder, CONFIG))
-    whole_files.write_json(os.path.join(folder, DESCRIPTION), description)
+    atomic_files.write_json(os.path.join(folder, DESCRIPTION), description)
     if vocab_file:
         shutil.copyfile(vocab_file, os.path.join(folder, VOCABULARY))
     write_tensors(weight_names(model), os.path.join(folder, WEIGHTS))
@@ -163,7 +163,7 @@ def read_description(folder: str) -> dict:
       ValueError: that names the file, if it is missing or says no task.
     """
     path = os.path.join(folder, DESCRIPTION)
-    values = whole_files.read_json(path) if os.path.isfile(path) else None
+    values = atomic_files.read_json(path) if os.path.isfile(path) else None
     if not isinstance(values, dict) or not isinstance(values.get("task"), str):
         raise ValueError(
             f"{path} says no task: it is missing, or lacks a line such as "
@@ -244,7 +244,7 @@ def load_weights(model: keras.Model, folder: str) -> None:
 def _not_in_source(folder: str) -> set[str]:
     """Returns the weights that were drawn when the folder was converted."""
     path = os.path.join(folder, DESCRIPTION)
-    papers = whole_files.read_json(path) if os.path.exists(path) else {}
+    papers = atomic_files.read_json(path) if os.path.exists(path) else {}
     return set(papers.get("not_in_source", ()))
 
 

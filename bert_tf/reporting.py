@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 LOG = "steps.jsonl"
 
@@ -79,7 +79,7 @@ class Writer:
         Raises:
           OSError: that names the folder, if the disk is full.
         """
-        with whole_files.naming(self.folder):
+        with atomic_files.naming(self.folder):
             try:
                 with self.tensorboard.as_default(step=step):
                     for name, value in values.items():
@@ -106,7 +106,7 @@ class Writer:
         if lines[0]["step"] <= self.last_step:
             _truncate(self.lines_path, lines[0]["step"] - 1)
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        whole_files.append(self.lines_path, text)
+        atomic_files.append(self.lines_path, text)
         self.last_step = lines[-1]["step"]
 
 

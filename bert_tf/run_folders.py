@@ -3,7 +3,7 @@
 import os
 
 from bert_tf import checkpoints
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 FILE = "run.json"
 
@@ -49,14 +49,14 @@ def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
     path = os.path.join(output_dir, FILE)
     if not has_begun:
         os.makedirs(output_dir, exist_ok=True)
-        whole_files.write_json(path, settings)
+        atomic_files.write_json(path, settings)
         return
     if not os.path.exists(path):
         raise ValueError(
             f"{output_dir} holds a run without a {FILE}. Choose another "
             "--output_dir."
         )
-    found = whole_files.read_json(path)
+    found = atomic_files.read_json(path)
     for name in set(_FORMERLY) & set(settings):
         found.setdefault(name, _FORMERLY[name])
     differences = [
@@ -80,4 +80,4 @@ def check_setting(output_dir: str, name: str, value) -> None:
     """
     path = os.path.join(output_dir, FILE)
     if checkpoints.newest_step(output_dir) and os.path.exists(path):
-        check(output_dir, whole_files.read_json(path) | {name: value})
+        check(output_dir, atomic_files.read_json(path) | {name: value})

@@ -4,7 +4,7 @@ import os
 import time
 
 from bert_tf import strategies
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 
 class Saver:
@@ -46,10 +46,10 @@ class Saver:
         if not (self.on_checkpoint and self.is_regular(step)):
             return
         if os.path.exists(self.evaluated):
-            if whole_files.read_json(self.evaluated)["step"] == step:
+            if atomic_files.read_json(self.evaluated)["step"] == step:
                 return
         self.on_checkpoint(step)
-        whole_files.write_json(self.evaluated, {"step": step})
+        atomic_files.write_json(self.evaluated, {"step": step})
 
     def way_back(self) -> str:
         """Returns words for somebody whose loss is not finite."""

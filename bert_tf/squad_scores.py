@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 # First digit of what a file calls itself -> the script that scores it.
 _VERSIONS = {"1": "1.1", "2": "2.0"}
@@ -45,7 +45,7 @@ def read_answers(
         no SQuAD file or of an unknown or another version, if an id occurs
         twice, or if a question of 1.1 has no answer.
     """
-    content = whole_files.read_json(path)
+    content = atomic_files.read_json(path)
     if not isinstance(content, dict) or not isinstance(
         content.get("data"), list
     ):

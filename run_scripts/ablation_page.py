@@ -25,7 +25,7 @@ from run_scripts.ablation_checks import (  # noqa: E402
 from run_scripts.ablation_plan import PERPLEXITY, Row  # noqa: E402
 from run_scripts.ablation_probes import Probe  # noqa: E402
 from run_scripts.ablation_results import Scores  # noqa: E402
-from tfrecords import whole_files  # noqa: E402
+from tfrecords.io import atomic_files  # noqa: E402
 
 _COLORS = ("#1f6fb4", "#d9730d", "#3a9a4c", "#8b5bb5", "#777777", "#c23b3b")
 _OF_ANSWERS = {
@@ -206,6 +206,6 @@ def draw(
     figure.suptitle("Ablations: the shape of the paper's tables", fontsize=14)
     figure.tight_layout()
     path = os.path.join(output_dir, ablation_report.PAGE)
-    with whole_files.whole_file(path, "wb") as file:
+    with atomic_files.whole_file(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)
     pyplot.close(figure)

@@ -16,7 +16,7 @@ from run_scripts.ablation_checks import (
 from run_scripts.ablation_plan import PERPLEXITY, TABLES, Row
 from run_scripts.ablation_probes import Probe
 from run_scripts.ablation_results import Score, Scores
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 REPORT, PAGE = "report.md", "report.png"
 _METRICS = {
@@ -233,5 +233,5 @@ def text(
 
 def write(output_dir: str, content: str) -> None:
     """Writes report.md, whole or not at all."""
-    with whole_files.whole_file(os.path.join(output_dir, REPORT)) as file:
+    with atomic_files.whole_file(os.path.join(output_dir, REPORT)) as file:
         file.write(content)

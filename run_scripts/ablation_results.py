@@ -10,7 +10,7 @@ import numpy as np
 from run_scripts import ablation_jobs, ablation_settings
 from run_scripts.ablation_plan import PERPLEXITY, Row
 from run_scripts.ablation_probes import Probe
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 RESULTS = "eval_results.json"
 # The official scores of SQuAD are in percent, all others shares.
@@ -64,7 +64,7 @@ def of_run(folder: str, kind: str) -> Score | None:
     path = os.path.join(folder, RESULTS)
     if not os.path.exists(path):
         return None
-    results = whole_files.read_json(path)
+    results = atomic_files.read_json(path)
     dev = next(name for name in results if name.startswith("dev"))
     metric = results["best_metric"]
     if kind == "glue" and "accuracy" in results[dev]:
@@ -101,7 +101,7 @@ def of_row(
         settings.output_dir, "pretrained", row.model.name, RESULTS
     )
     if path and row.table == "6" and os.path.exists(path):
-        results = whole_files.read_json(path)
+        results = atomic_files.read_json(path)
         # At every checkpoint there is one; the last is meant.
         if results["step"] == settings.num_train_steps:
             value = results["perplexity"]

@@ -20,7 +20,7 @@ from absl import logging
 from bert_tf import reporting, stopping
 from run_scripts import common_flags
 from run_scripts.ablation_jobs import Job
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 _LAST_LINES = 12  # Of the log of a command that failed.
 _POLL_SECONDS = 0.5
@@ -40,7 +40,7 @@ def seconds_of(output_dir: str, job: Job) -> float | None:
     path = _mark(output_dir, job)
     if not os.path.exists(path):
         return None
-    found = whole_files.read_json(path)
+    found = atomic_files.read_json(path)
     if found["flags"] != job.flags:
         names = [
             name
@@ -71,7 +71,7 @@ def seconds_of(output_dir: str, job: Job) -> float | None:
 def has_diverged(output_dir: str, job: Job) -> bool:
     """Returns whether a job came to its end by a loss that is no number."""
     path = _mark(output_dir, job)
-    return os.path.exists(path) and whole_files.read_json(path).get(
+    return os.path.exists(path) and atomic_files.read_json(path).get(
         _DIVERGED, False
     )
 
@@ -158,7 +158,7 @@ def _run(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> None:
     attempts = os.path.join(output_dir, "stopped", f"{job.name}.json")
     earlier = 0.0
     if os.path.exists(attempts):
-        earlier = whole_files.read_json(attempts)["seconds"]
+        earlier = atomic_files.read_json(attempts)["seconds"]
     begin = time.monotonic()
     try:
         status = _attempt(job, output_dir, clock, log_every_seconds)
@@ -191,7 +191,7 @@ def _since(begin: float, earlier: float) -> float:
 
 def _write(path: str, content: dict) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    whole_files.write_json(path, content)
+    atomic_files.write_json(path, content)
 
 
 def _attempt(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> int:

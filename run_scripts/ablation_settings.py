@@ -8,7 +8,7 @@ import os
 
 from bert_tf.config import BertConfig
 from run_scripts.ablation_plan import Model
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,7 @@ def check_config(model: Model, settings: Settings) -> None:
     path = config_file(model, settings)
     if not os.path.exists(path):
         return
-    found = whole_files.read_json(path)
+    found = atomic_files.read_json(path)
     meant = config_of(model, settings).to_dict()
     words = [
         f"{name}={found.get(name)} there, {meant.get(name)} now"

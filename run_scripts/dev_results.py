@@ -8,7 +8,7 @@ import keras
 from absl import logging
 
 from bert_tf import checkpoints, checksums, model_folders, reporting
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 Scores = dict[str, dict[str, float]]  # By dev split.
 
@@ -49,7 +49,7 @@ def make_keep_best(
         value = next(iter(results.values()))[best_metric]
         if value <= best_value(best_dir):
             return
-        with whole_files.whole_folder(best_dir) as folder:
+        with atomic_files.whole_folder(best_dir) as folder:
             model_folders.save_model(
                 folder,
                 model,
@@ -93,7 +93,7 @@ def write(
         "best_metric": best_metric,
     }
     os.makedirs(output_dir, exist_ok=True)
-    whole_files.write_json(
+    atomic_files.write_json(
         os.path.join(output_dir, "eval_results.json"),
         content | results | {"trivial": trivial},
     )

@@ -4,7 +4,8 @@ import os
 
 from absl import flags
 
-from tfrecords import job_progress, on_beam, on_processes, on_spark
+from tfrecords import on_beam, on_processes, on_spark
+from tfrecords.io import progress
 
 
 def define(values: flags.FlagValues) -> None:
@@ -50,7 +51,7 @@ def split(argv: list[str]) -> tuple[list[str], list[str]]:
 
 def engine(
     values: flags.FlagValues, beam_flags: list[str], output_dir: str
-) -> job_progress.Engine:
+) -> progress.Engine:
     """Returns the engine that flags ask for, not yet started.
 
     Args:

@@ -20,7 +20,8 @@ from absl import flags, logging
 from bert_tf import layer_outputs, model_folders
 from bert_tf.conversion import formats
 from run_scripts import common_flags, feature_formats, fine_tuning_flags
-from tfrecords import part_files, segments, text_files, whole_files
+from tfrecords import segments, text_files
+from tfrecords.io import atomic_files, part_files
 
 # Lines in a part, which is what a run that is killed loses.
 _LINES_AT_ONCE = 256
@@ -132,12 +133,12 @@ def extract(folder: str) -> None:
         return to_bytes(texts, layers, tokenizer.vocab)
 
     settings = {
-        "input": whole_files.digest(FLAGS.input_file),
-        "weights": whole_files.digest(
+        "input": atomic_files.digest(FLAGS.input_file),
+        "weights": atomic_files.digest(
             os.path.join(folder, model_folders.WEIGHTS)
         ),
         # The same weights give others with another activation.
-        "config": whole_files.digest(
+        "config": atomic_files.digest(
             os.path.join(folder, model_folders.CONFIG)
         ),
         "vocabulary": tokenizer.sha256,

@@ -20,14 +20,9 @@ from absl import logging
 
 from bert_tf import encoder as encoder_lib
 from bert_tf import layer_outputs
-from tfrecords import (
-    ner_examples,
-    ner_files,
-    part_files,
-    whole_files,
-    word_windows,
-)
+from tfrecords import ner_examples, ner_files, word_windows
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import atomic_files, part_files
 
 # Documents in a part, which is what a run that is killed loses.
 _DOCUMENTS_AT_ONCE = 32
@@ -77,7 +72,7 @@ def find_or_make(
       ValueError: if the encoder has no such layer.
     """
     settings = {
-        "source_sha256": whole_files.digest(corpus.path),
+        "source_sha256": atomic_files.digest(corpus.path),
         "weights_sha256": source.weights_sha256,
         "vocabulary_sha256": source.tokenizer.sha256,
         "do_lower_case": source.tokenizer.do_lower_case,
@@ -88,7 +83,7 @@ def find_or_make(
     digits = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
     pattern = os.path.join(glob.escape(folder), f"{split}-*-{digits}.npy.json")
     for settings_file in sorted(glob.glob(pattern)):
-        found = whole_files.read_json(settings_file)
+        found = atomic_files.read_json(settings_file)
         path = settings_file.removesuffix(".json")  # Of the .npy.
         made_layers = found.pop("layers", [])
         if found == settings and set(layers) <= set(made_layers):
@@ -101,7 +96,7 @@ def find_or_make(
     os.makedirs(folder, exist_ok=True)
     _make(source, corpus, layers, settings | {"layers": layers}, path)
     # Last, as the mark of a whole file of these settings.
-    whole_files.write_json(f"{path}.json", settings | {"layers": layers})
+    atomic_files.write_json(f"{path}.json", settings | {"layers": layers})
     return path, layers
 
 

@@ -19,7 +19,7 @@ from typing import IO, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfrecords import part_files, shards
+from tfrecords.io import part_files, shards
 
 # extract_features.py: main.
 _DIGITS = 6

@@ -32,7 +32,8 @@ from run_scripts import (
     training_phases,
 )
 from run_scripts.work import FindWork, Outputs, Predict, Run, Sets, Work
-from tfrecords import batches, records, whole_files
+from tfrecords import batches
+from tfrecords.io import atomic_files, records
 
 
 def run(values: flags.FlagValues, script: str, find_work: FindWork) -> None:
@@ -143,7 +144,7 @@ def _prepare(values, work: Work, strategy, source: str | None) -> Run:
 def _take_over(values, folder: str, names: tuple[str, ...]) -> None:
     """Sets flags that were not given to what the model was trained with."""
     path = os.path.join(folder, model_folders.DESCRIPTION)
-    found = whole_files.read_json(path)
+    found = atomic_files.read_json(path)
     for name in names:
         if name in values and name in found and not values[name].present:
             values[name].value = found[name]
@@ -152,7 +153,7 @@ def _take_over(values, folder: str, names: tuple[str, ...]) -> None:
 def _load_trained(prepared: Run, folder: str) -> None:
     """Loads encoder and head of a model that has the task's labels."""
     path = os.path.join(folder, model_folders.DESCRIPTION)
-    found = whole_files.read_json(path)
+    found = atomic_files.read_json(path)
     work, wanted = prepared.work, prepared.description
     for name in ("task", "labels"):
         if found.get(name) != wanted.get(name):

@@ -9,7 +9,8 @@ from absl import logging
 from bert_tf import metrics as metrics_lib
 from bert_tf.tasks import glue
 from bert_tf.tasks import task as task_lib
-from tfrecords import glue_tables, records, whole_files
+from tfrecords import glue_tables
+from tfrecords.io import atomic_files, records
 
 
 def make_score(
@@ -86,7 +87,7 @@ def write_predictions(
     else:
         values = [task.labels[label] for label in predicted]
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with whole_files.whole_file(path) as file:
+    with atomic_files.whole_file(path) as file:
         file.write("index\tprediction\n")
         file.writelines(f"{row}\t{value}\n" for row, value in enumerate(values))
     logging.info("%s  rows %d", path, len(values))

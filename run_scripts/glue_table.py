@@ -14,7 +14,8 @@ import statistics
 from absl import flags, logging
 
 from run_scripts import common_flags, trial_results, trials
-from tfrecords import glue_tables, records, whole_files
+from tfrecords import glue_tables
+from tfrecords.io import atomic_files, records
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list(
@@ -69,7 +70,7 @@ def read(run_dir: str) -> Rows:
             f"{run_dir} has no {trial_results.EVALUATION}. Give the "
             "--output_dir of a run_glue with --do_eval."
         )
-    found = whole_files.read_json(path)
+    found = atomic_files.read_json(path)
     names = [task.name for task in glue_tables.GLUE_TASKS]
     if found["task_name"] not in names:
         raise ValueError(
@@ -108,7 +109,7 @@ def _spread(run_dir: str, split: str) -> str:
     path = os.path.join(run_dir, trials.RESULTS)
     if not os.path.exists(path):
         return ""
-    found = whole_files.read_json(path)
+    found = atomic_files.read_json(path)
     setting = found["settings"][0]
     is_its = any(trial.get("split") == split for trial in found["trials"])
     if not is_its or setting["standard_deviation"] is None:
@@ -162,7 +163,7 @@ def main(argv: list[str]) -> None:
     if FLAGS.output_file == "-":
         print(table, end="")
         return
-    with whole_files.whole_file(FLAGS.output_file) as file:
+    with atomic_files.whole_file(FLAGS.output_file) as file:
         file.write(table)
     logging.info("%s  runs %d", FLAGS.output_file, len(FLAGS.run_dirs))
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from absl import flags, logging
 
 from run_scripts import common_flags
-from tfrecords import glue_tables, whole_files
+from tfrecords import glue_tables
+from tfrecords.io import atomic_files
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list(
@@ -154,7 +155,7 @@ def fill(name: str) -> str:
 def write(texts: dict[str, str], path: str) -> None:
     """Writes the zip, whole or not at all; the same texts are the same zip."""
     with (
-        whole_files.whole_file(path, "wb") as file,
+        atomic_files.whole_file(path, "wb") as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         for name, text in texts.items():
@@ -184,7 +185,7 @@ def main(argv: list[str]) -> None:
                 "%s  rows %d  no run: filled with %s", name, num_rows, answer
             )
     write(texts, path)
-    whole_files.write_json(f"{path.removesuffix('.zip')}.json", report)
+    atomic_files.write_json(f"{path.removesuffix('.zip')}.json", report)
     logging.info(
         "%s  files %d, of which filled %d",
         path,

@@ -26,11 +26,11 @@ from run_scripts import common_flags, engine_flags, example_flags
 from tfrecords import (
     corpus,
     duplicates,
-    file_systems,
     original_records,
     pretraining_records,
     text_files,
 )
+from tfrecords.io import storage
 
 FLAGS = flags.FlagValues()
 
@@ -169,7 +169,7 @@ def check_compat() -> None:
             "--compat=original, which draws all from one random stream, in "
             "one process. Leave one of the two flags away."
         )
-    if not file_systems.is_local(FLAGS.output_dir):
+    if not storage.is_local(FLAGS.output_dir):
         raise ValueError(
             f"--output_dir={FLAGS.output_dir} does not go with "
             "--compat=original, which writes to a folder of this machine. "

@@ -16,13 +16,8 @@ from absl import flags, logging
 from tqdm import tqdm
 
 from run_scripts import common_flags
-from tfrecords import (
-    documents,
-    file_systems,
-    text_files,
-    vocab,
-    vocab_learning,
-)
+from tfrecords import documents, text_files, vocab, vocab_learning
+from tfrecords.io import storage
 
 FLAGS = flags.FlagValues()
 common_flags.define_text(FLAGS)
@@ -63,7 +58,7 @@ _SECONDS_BETWEEN_LOGS = 30
 
 def with_progress(paths: list[str]) -> Iterator[str]:
     """Yields paths; shows bytes read and ETA when all of a path was read."""
-    sizes = [file_systems.version(path)[0] for path in paths]
+    sizes = [storage.version(path)[0] for path in paths]
     start = last = time.monotonic()
     done = 0
     with tqdm(total=sum(sizes), unit="B", unit_scale=True, disable=None) as bar:

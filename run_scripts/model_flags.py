@@ -6,7 +6,8 @@ from absl import flags, logging
 
 from bert_tf import checkpoints, config, model_folders, run_folders
 from bert_tf.conversion import checkpoint, formats
-from tfrecords import vocab, whole_files
+from tfrecords import vocab
+from tfrecords.io import atomic_files
 
 
 def define_model(values: flags.FlagValues) -> None:
@@ -82,7 +83,7 @@ def find_vocabulary(
             "the model's."
         )
     path = os.path.join(model_dir, model_folders.DESCRIPTION)
-    description = whole_files.read_json(path)
+    description = atomic_files.read_json(path)
     model_case = description.get("do_lower_case")
     if not values["do_lower_case"].present and model_case is not None:
         do_lower_case = model_case

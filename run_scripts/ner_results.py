@@ -9,7 +9,8 @@ from absl import logging
 from bert_tf import ner_scores
 from bert_tf.tasks import ner
 from run_scripts.ner_flags import Read
-from tfrecords import ner_files, records, schema, whole_files
+from tfrecords import ner_files, schema
+from tfrecords.io import atomic_files, records
 
 Tags = list[list[str]]  # Of each sentence.
 
@@ -109,7 +110,7 @@ def write_predictions(
     width = len(corpus.sentences[0].columns[0])
     has_tags = bool(corpus.scheme)
     answers, num_words = iter(predicted), 0
-    with whole_files.whole_file(path) as file:
+    with atomic_files.whole_file(path) as file:
 
         def write(row: tuple[str, ...]) -> None:
             file.write(" ".join(row) + "\n")

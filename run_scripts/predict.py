@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from run_scripts import answer_rows, common_flags, input_flags, text_rows
 from tfrecords import tokenizer as _registers_ops  # noqa: F401
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 # Outputs with numbers for each token, and one under a second name.
 _LEFT_OUT = ("sequence_output", "encoder_outputs", "input_mask", "default")
@@ -116,7 +116,7 @@ def open_output(path: str) -> Iterator[IO[str]]:
         sys.stdout.reconfigure(encoding="utf-8")
         yield sys.stdout
         return
-    with whole_files.whole_file(path) as file:
+    with atomic_files.whole_file(path) as file:
         yield file
 
 

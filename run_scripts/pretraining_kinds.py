@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
 from bert_tf.tasks.task import Task
-from tfrecords import records, schema
+from tfrecords import schema
+from tfrecords.io import records
 
 _NEXT_SENTENCE = "next_sentence"
 # Records that a left-to-right model can read: single segments, unmasked.

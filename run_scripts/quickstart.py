@@ -36,7 +36,8 @@ from run_scripts import (
     run_glue,
     run_pretraining,
 )
-from tfrecords import text_files, vocab, whole_files
+from tfrecords import text_files, vocab
+from tfrecords.io import atomic_files
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -255,10 +256,10 @@ def run_stages() -> dict[str, float]:
             begin = time.monotonic()
             stage()
             os.makedirs(os.path.dirname(mark), exist_ok=True)
-            whole_files.write_json(
+            atomic_files.write_json(
                 mark, {"seconds": round(time.monotonic() - begin, 1)}
             )
-        seconds[name] = whole_files.read_json(mark)["seconds"]
+        seconds[name] = atomic_files.read_json(mark)["seconds"]
     return seconds
 
 
@@ -279,7 +280,7 @@ def main(argv: list[str]) -> None:
         task, FLAGS.glue_dir, inside("predictions.jsonl")
     )
     summary = quickstart_summary.summarise(FLAGS.output_dir, seconds, served)
-    whole_files.write_json(inside("summary.json"), summary)
+    atomic_files.write_json(inside("summary.json"), summary)
     quickstart_page.draw(FLAGS.output_dir, summary)
     print(json.dumps(summary, indent=2))
     logging.info(

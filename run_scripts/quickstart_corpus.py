@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 LABELS = ("stdlib", "numpy", "scipy", "sklearn", "keras", "tensorflow")
 # Files of these folders hold tests, or generated copies of others' text.
@@ -120,7 +120,7 @@ def _labelled_rows(sources: list[Source], rng: random.Random):
 
 
 def _write_rows(path: str, rows) -> None:
-    with whole_files.whole_file(path) as file:
+    with atomic_files.whole_file(path) as file:
         writer = csv.writer(
             file,
             delimiter="\t",
@@ -145,7 +145,7 @@ def write_corpus(
     """
     rng = random.Random(seed)
     labelled, num_documents, num_characters = [], 0, 0
-    with whole_files.whole_file(corpus_file) as file:
+    with atomic_files.whole_file(corpus_file) as file:
         for source in read_sources():
             if not source.paragraphs:
                 continue

@@ -10,7 +10,7 @@ matplotlib.use("Agg")  # Before pyplot looks for a screen.
 import numpy as np  # noqa: E402
 from matplotlib import pyplot  # noqa: E402
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 _POINTS = 80  # Of a curve, at most.
 _BLUE, _ORANGE, _GREY = "#1f6fb4", "#d9730d", "#777777"
@@ -158,6 +158,6 @@ def draw(folder: str, summary: dict) -> None:
     figure.suptitle("From raw text to a served BERT: quickstart", fontsize=14)
     figure.tight_layout()
     path = os.path.join(folder, "page.png")
-    with whole_files.whole_file(path, "wb") as file:
+    with atomic_files.whole_file(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)
     pyplot.close(figure)

@@ -3,12 +3,12 @@
 import os
 
 from bert_tf import checkpoints
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 
 def best_state(run_dir: str) -> dict:
     """Returns `metric` and its best dev `value` of a fine-tuning run."""
-    return whole_files.read_json(
+    return atomic_files.read_json(
         os.path.join(run_dir, checkpoints.BEST, checkpoints.STATE)
     )
 
@@ -21,7 +21,7 @@ def summarise(folder: str, seconds: dict[str, float], served: float) -> dict:
       seconds: of each stage.
       served: score of the SavedModel's answers.
     """
-    results = whole_files.read_json(
+    results = atomic_files.read_json(
         os.path.join(folder, "pretrained", "eval_results.json")
     )
     names = ("masked_lm_accuracy", "unigram_accuracy", "next_sentence_accuracy")

@@ -7,7 +7,8 @@ import numpy as np
 
 from bert_tf import metrics
 from run_scripts import quickstart_corpus
-from tfrecords import glue_rows, glue_tables, whole_files
+from tfrecords import glue_rows, glue_tables
+from tfrecords.io import atomic_files
 
 # Sentences to fill, for people to look at.
 MASKED_SENTENCES = (
@@ -81,7 +82,7 @@ def write_texts(
     Not the dev file itself: some have no headers, and rows to be left out.
     """
     names = ("text_a", "text_b")[: len(task.text_columns)]
-    with whole_files.whole_file(path) as file:
+    with atomic_files.whole_file(path) as file:
         file.write("\t".join(names) + "\n")
         for row in _dev_rows(task, glue_dir):
             file.write("\t".join(row.texts) + "\n")
@@ -89,7 +90,7 @@ def write_texts(
 
 def write_masked(path: str) -> None:
     """Writes the sentences with a word to fill, one a line."""
-    with whole_files.whole_file(path) as file:
+    with atomic_files.whole_file(path) as file:
         file.writelines(f"{sentence}\n" for sentence in MASKED_SENTENCES)
 
 

@@ -7,7 +7,8 @@ matplotlib.use("Agg")  # Before pyplot looks for a screen.
 import numpy as np  # noqa: E402
 from matplotlib import pyplot  # noqa: E402
 
-from tfrecords import record_samples, whole_files  # noqa: E402
+from tfrecords import record_samples
+from tfrecords.io import atomic_files  # noqa: E402
 
 _BLUE, _GREY = "#1f6fb4", "#777777"
 _MOST_BINS = 60
@@ -74,6 +75,6 @@ def draw(
         panels[2].set_yscale("symlog", linthresh=1)
     figure.suptitle(title, fontsize=12)
     figure.tight_layout()
-    with whole_files.whole_file(path, "wb") as file:
+    with atomic_files.whole_file(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)
     pyplot.close(figure)

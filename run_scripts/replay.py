@@ -27,7 +27,7 @@ from absl import flags, logging
 
 from bert_tf import checkpoints, checksums, run_folders, stopping
 from run_scripts import common_flags, run_history
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -114,7 +114,7 @@ def script_flags(
     for step in run_history.kept_steps(run_dir)[-1:]:
         path = os.path.join(run_history.checkpoint(run_dir, step), "model.json")
         if os.path.isfile(path):
-            is_lower = whole_files.read_json(path).get("do_lower_case", True)
+            is_lower = atomic_files.read_json(path).get("do_lower_case", True)
             changes.append(f"--do_lower_case={is_lower}")
     path = os.path.join(run_dir, run_history.FLAGS_FILE)
     return [f"--flagfile={path}", *changes, *FLAGS.override]
@@ -144,9 +144,9 @@ def fresh_folder(run_dir: str, begin: int) -> Iterator[str]:
             checksums.check(source)
             _link_files(source, run_history.checkpoint(folder, begin))
             path = os.path.join(run_dir, run_folders.FILE)
-            settings = whole_files.read_json(path)
+            settings = atomic_files.read_json(path)
             path = os.path.join(folder, run_folders.FILE)
-            whole_files.write_json(path, settings)
+            atomic_files.write_json(path, settings)
         # Of run_glue, which makes them where they are missing.
         records = os.path.join(run_dir, "records")
         if os.path.isdir(records):
@@ -244,7 +244,7 @@ def main(argv: list[str]) -> None:
         path = os.path.join(folder, run_folders.FILE)
         # Other records would explain everything.
         if not FLAGS.override:
-            settings = whole_files.read_json(path)
+            settings = atomic_files.read_json(path)
             run_folders.write_or_check(run_dir, settings, has_begun=True)
         differs = compare_steps(log, run_history.read_log(folder), steps)
         weights, is_equal = compare_weights(run_dir, folder)

@@ -35,7 +35,7 @@ from run_scripts import (
 )
 from run_scripts.ablation_jobs import Job
 from run_scripts.ablation_plan import Row
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 FLAGS = flags.FlagValues()
 ablation_flags.define(FLAGS)
@@ -84,7 +84,7 @@ def write_report(rows, probes, settings, base, clock, command: str):
     scores = ablation_results.of_rows(rows, probes, settings)
     kinds = {probe.name: probe.kind for probe in probes}
     checks = ablation_checks.make(rows, scores, kinds)
-    whole_files.write_json(
+    atomic_files.write_json(
         os.path.join(settings.output_dir, "results.json"),
         {
             "rows": [

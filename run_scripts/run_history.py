@@ -11,7 +11,7 @@ from typing import NamedTuple
 from absl import flags, logging
 
 from bert_tf import checkpoints, reporting
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 FLAGS_FILE = "run.flags"
 # How it begins; the script's name follows.
@@ -40,7 +40,7 @@ def write_flags(values: flags.FlagValues, script: str, output_dir: str) -> None:
         f"{name} {importlib.metadata.version(name)}"
         for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
     )
-    with whole_files.whole_file(path) as file:
+    with atomic_files.whole_file(path) as file:
         file.write(f"{_SCRIPT_LINE}{script}\n")
         file.write(f"# python {sys.version.split()[0]}  {versions}\n")
         for name in sorted(values):

@@ -32,7 +32,8 @@ from run_scripts import (
     ner_flags,
     training_flags,
 )
-from tfrecords import ner_files, whole_files, word_features, word_windows
+from tfrecords import ner_files, word_features, word_windows
+from tfrecords.io import atomic_files
 
 FLAGS = flags.FlagValues()
 ner_flags.define_data(FLAGS)
@@ -117,7 +118,7 @@ def open_source(folder: str) -> feature_cache.Source:
     weights = os.path.join(folder, model_folders.WEIGHTS)
     return feature_cache.Source(
         encoder,
-        whole_files.digest(weights),
+        atomic_files.digest(weights),
         tokenizer,
         FLAGS.max_seq_length,
         stride,
@@ -217,7 +218,7 @@ def identity_of(source: feature_cache.Source, train) -> dict:
         "do_lower_case": source.tokenizer.do_lower_case,
         "max_seq_length": source.max_seq_length,
         "doc_stride": source.doc_stride,
-        "train_sha256": whole_files.digest(train.path),
+        "train_sha256": atomic_files.digest(train.path),
     }
 
 

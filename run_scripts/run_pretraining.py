@@ -35,7 +35,8 @@ from run_scripts import (
     training_flags,
     training_phases,
 )
-from tfrecords import batches, records, whole_files
+from tfrecords import batches
+from tfrecords.io import atomic_files, records
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)
@@ -86,7 +87,7 @@ def make_evaluate(model, held_out, sizes):
             "held out, step %d  %s", step, reporting.format_values(values)
         )
         writer().write(step, values)
-        whole_files.write_json(
+        atomic_files.write_json(
             os.path.join(FLAGS.output_dir, "eval_results.json"),
             evaluation_of(step, held_out) | values,
         )
@@ -109,7 +110,7 @@ def is_evaluated(step: int, held_out) -> bool:
     path = os.path.join(FLAGS.output_dir, "eval_results.json")
     if not os.path.exists(path):
         return False
-    found = whole_files.read_json(path)
+    found = atomic_files.read_json(path)
     wanted = evaluation_of(step, held_out)
     return all(found.get(name) == value for name, value in wanted.items())
 

@@ -29,7 +29,8 @@ from run_scripts import (
     squad_results,
     work,
 )
-from tfrecords import squad_examples, whole_files
+from tfrecords import squad_examples
+from tfrecords.io import atomic_files
 
 NAME = "SQuAD"
 _THRESHOLD = "null_score_diff_threshold"
@@ -129,7 +130,7 @@ def _threshold_of_model() -> float:
         return 0.0
     source = fine_tuning.find_source(FLAGS)
     path = os.path.join(source, model_folders.DESCRIPTION)
-    return whole_files.read_json(path).get(_THRESHOLD, 0.0)
+    return atomic_files.read_json(path).get(_THRESHOLD, 0.0)
 
 
 def find_work() -> work.Work:

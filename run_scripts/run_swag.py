@@ -25,7 +25,8 @@ from run_scripts import (
     swag_flags,
     work,
 )
-from tfrecords import schema, swag_examples, whole_files
+from tfrecords import schema, swag_examples
+from tfrecords.io import atomic_files
 
 NAME = "SWAG"
 
@@ -50,7 +51,7 @@ def write_predictions(outputs: work.Outputs, path: str) -> None:
     """
     predicted = np.argmax(outputs["logits"], axis=-1)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with whole_files.whole_file(path) as file:
+    with atomic_files.whole_file(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["", "pred"])
         writer.writerows(enumerate(predicted.tolist()))

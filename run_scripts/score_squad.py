@@ -19,7 +19,7 @@ from absl import flags, logging
 
 from bert_tf import squad_scores
 from run_scripts import common_flags
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -67,7 +67,7 @@ def read_by_question(flag: str) -> dict:
       ValueError: that names flag and file, if it holds none.
     """
     path = FLAGS[flag].value
-    content = whole_files.read_json(path)
+    content = atomic_files.read_json(path)
     if not isinstance(content, dict):
         raise ValueError(
             f"--{flag}={path} holds a {type(content).__name__}; it should be "
@@ -98,7 +98,7 @@ def main(argv: list[str]) -> None:
     if FLAGS.output_file == "-":
         print(json.dumps(scores, indent=2))
         return
-    whole_files.write_json(FLAGS.output_file, scores)
+    atomic_files.write_json(FLAGS.output_file, scores)
     logging.info("%s  questions %d", FLAGS.output_file, len(answers))
 
 

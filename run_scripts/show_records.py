@@ -17,7 +17,8 @@ import numpy as np
 from absl import flags, logging
 
 from run_scripts import common_flags, records_page, run_checks
-from tfrecords import record_samples, record_text, records, schema, vocab
+from tfrecords import record_samples, record_text, schema, vocab
+from tfrecords.io import records
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(

@@ -15,8 +15,9 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import squad_answers, squad_scores
-from tfrecords import squad_examples, squad_files, whole_files
+from tfrecords import squad_examples, squad_files
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import atomic_files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -225,7 +226,7 @@ def write(found: Answered, threshold: float, folder: str) -> None:
         contents["null_odds.json"] = found.null_odds
     for name, content in contents.items():
         path = os.path.join(folder, name)
-        with whole_files.whole_file(path) as file:
+        with atomic_files.whole_file(path) as file:
             json.dump(content, file, indent=4)
             file.write("\n")
         logging.info("%s  questions %d", path, len(content))

@@ -1,7 +1,8 @@
 """Records, their sizes and order -> a Phase, what the training loop reads."""
 
 from bert_tf import phases
-from tfrecords import batches, records, schema
+from tfrecords import batches, schema
+from tfrecords.io import records
 
 
 def make_phase(

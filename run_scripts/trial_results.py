@@ -5,7 +5,7 @@ import statistics
 
 from absl import logging
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 EVALUATION = "eval_results.json"
 # What runs of a grid differ in, in order.
@@ -33,7 +33,7 @@ def read(folder: str) -> dict:
       the best single answer to all; `is_degenerate`, whether it is no better
       than that (Mosbach et al. 2021, section 3); `step` of the best.
     """
-    found = whole_files.read_json(os.path.join(folder, EVALUATION))
+    found = atomic_files.read_json(os.path.join(folder, EVALUATION))
     metric = found["best_metric"]
     split = next(name for name in found if name.startswith("dev"))
     trivial = found["trivial"].get(split, {}).get(metric)

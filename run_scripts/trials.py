@@ -15,7 +15,7 @@ from absl import flags, logging
 
 from bert_tf import checkpoints, run_folders, run_lock, stopping
 from run_scripts import common_flags, trial_results
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 # Devlin et al. 2018, appendix A.3, and for the rate of 4e-5 section 4.1.
 GRIDS: dict[str, dict[str, tuple]] = {
@@ -145,7 +145,7 @@ def run(values: flags.FlagValues, script: str) -> None:
         source = os.path.join(folder, best["name"], checkpoints.BEST)
         logging.info("best  %s  %s", best["name"], trial_results.describe(best))
         target = os.path.join(values.output_dir, checkpoints.BEST)
-        with whole_files.whole_folder(target) as aside:
+        with atomic_files.whole_folder(target) as aside:
             shutil.copytree(source, aside, dirs_exist_ok=True)
         changes = {"do_train": False, "output_dir": values.output_dir}
         _require_end(_start(values, script, changes), values.output_dir)
@@ -200,7 +200,7 @@ def _check_flags(values) -> None:
     path = os.path.join(values.output_dir, RESULTS)
     if not os.path.exists(path):
         return
-    there, now = whole_files.read_json(path)["flags"], _shared(values)
+    there, now = atomic_files.read_json(path)["flags"], _shared(values)
     differences = [
         f"{there.get(name, f'no --{name}')} there, "
         f"{now.get(name, f'no --{name}')} now"
@@ -263,12 +263,12 @@ def _result(values, script: str, trial: Trial, do_predict: bool) -> dict:
     for name in ("checkpoints", "init_checkpoint"):  # `best/` is what counts.
         path = os.path.join(folder, name)
         if os.path.exists(path):
-            whole_files.remove_folder(path)
+            atomic_files.remove_folder(path)
     return result | trial_results.read(folder)
 
 
 def _write(values, results: list[dict]) -> None:
-    whole_files.write_json(
+    atomic_files.write_json(
         os.path.join(values.output_dir, RESULTS),
         {
             "flags": _shared(values),

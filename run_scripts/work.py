@@ -10,8 +10,9 @@ import keras
 import numpy as np
 
 from bert_tf.tasks import task as task_lib
-from tfrecords import records, schema
+from tfrecords import schema
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import records
 
 Outputs = Mapping[str, np.ndarray]
 Predict = Callable[[str], Outputs]  # Split -> outputs of each example.

@@ -4,7 +4,8 @@ import os
 
 import numpy as np
 
-from tfrecords import records, schema, serialization, vocab
+from tfrecords import schema, vocab
+from tfrecords.io import records, serialization
 
 SIZES = {"max_seq_length": 32, "max_predictions_per_seq": 5}
 FLAGS = {

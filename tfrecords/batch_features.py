@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfrecords import masks_when_read
-from tfrecords import records as records_lib
 from tfrecords import schema as schema_lib
+from tfrecords.io import records as records_lib
 
 # The dimension that batches are cut in, where static lengths are given.
 SEQUENCE = "max_seq_length"

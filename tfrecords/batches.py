@@ -15,8 +15,8 @@ from tfrecords import (
     masks_when_read,
     record_lengths,
 )
-from tfrecords import records as records_lib
 from tfrecords import schema as schema_lib
+from tfrecords.io import records as records_lib
 
 # Records of a batch that a message names.
 _NAMED = 3

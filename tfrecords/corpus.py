@@ -11,15 +11,10 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tfrecords import documents as documents_lib
-from tfrecords import (
-    duplicates,
-    file_systems,
-    job_progress,
-    text_files,
-    token_store,
-)
+from tfrecords import duplicates, text_files, token_store
 from tfrecords import tokenizer as tokenizer_lib
 from tfrecords import vocab as vocab_lib
+from tfrecords.io import progress, storage
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,7 +62,7 @@ class Corpus:
 
 
 def _file_version(path):
-    return [file_systems.whole_path(path), *file_systems.version(path)]
+    return [storage.whole_path(path), *storage.version(path)]
 
 
 def _digest(content) -> str:
@@ -81,9 +76,7 @@ class _FileJob(NamedTuple):
     piece: str
 
 
-def tokenize(
-    corpus: Corpus, work: str, workers: job_progress.Engine
-) -> list[str]:
+def tokenize(corpus: Corpus, work: str, workers: progress.Engine) -> list[str]:
     """Makes the piece of each input file, unless it is there.
 
     Returns:
@@ -95,7 +88,7 @@ def tokenize(
     basis = corpus.describe()
     del basis["input_files"]  # A piece depends on its own file alone.
     # Whole paths: other machines have another current folder.
-    work = file_systems.whole_path(work)
+    work = storage.whole_path(work)
     alone = dataclasses.replace(
         corpus, input_files=(), vocab_file=os.path.abspath(corpus.vocab_file)
     )
@@ -104,7 +97,7 @@ def tokenize(
         version = _file_version(path)
         piece = os.path.join(work, _digest([basis, version])[:20])
         pieces.append(piece)
-        if not file_systems.exists(f"{piece}.json"):
+        if not storage.exists(f"{piece}.json"):
             jobs.append(_FileJob(alone, version[0], version, piece))
     weights = [job.version[1] for job in jobs]
     for _ in workers.run(
@@ -182,6 +175,6 @@ def read_statistics(pieces: list[str]) -> dict:
     """Returns what was seen while reading the files of pieces."""
     total = text_files.ReadStatistics()
     for piece in pieces:
-        with file_systems.open_bytes(f"{piece}.json") as file:
+        with storage.open_bytes(f"{piece}.json") as file:
             total.add(text_files.ReadStatistics(**json.load(file)))
     return dataclasses.asdict(total)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from absl import logging
 
-from tfrecords import file_systems, text_files
+from tfrecords import text_files
+from tfrecords.io import storage
 
 _MAGIC = b"PAR1"  # The first bytes of each Parquet file.
 _ROWS = 256  # Rows of Parquet in memory.
@@ -26,7 +27,7 @@ def is_json(line: str) -> bool:
 def is_parquet(path: str) -> bool:
     """Returns whether a file begins as Parquet does; False if it is missing."""
     try:
-        with file_systems.open_bytes(path) as file:
+        with storage.open_bytes(path) as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except FileNotFoundError:
         return False
@@ -93,7 +94,7 @@ def read_parquet(
     """
     parquet = _parquet(path)
     number = 0
-    with _reading(path), file_systems.open_bytes(path) as opened:
+    with _reading(path), storage.open_bytes(path) as opened:
         file = parquet.ParquetFile(opened)
         names = file.schema_arrow.names
         if text_field not in names:

@@ -25,7 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tfrecords import documents as documents_lib
-from tfrecords import file_systems, job_progress, token_store
+from tfrecords import token_store
+from tfrecords.io import progress, storage
 
 KINDS = ("documents", "lines")
 
@@ -85,7 +86,7 @@ def drop(
     kinds: Sequence[str],
     work: str,
     vocab_size: int,
-    workers: job_progress.Engine,
+    workers: progress.Engine,
 ) -> list[str]:
     """Returns copies of pieces, without what is there before.
 
@@ -99,7 +100,7 @@ def drop(
     name = hashlib.sha256("\n".join([*kinds, *pieces]).encode()).hexdigest()
     begin = os.path.join(work, f"{name[:12]}-")
     copies = [f"{begin}piece-{number}" for number in range(len(pieces))]
-    if all(file_systems.exists(f"{copy}.json") for copy in copies):
+    if all(storage.exists(f"{copy}.json") for copy in copies):
         return copies
     is_kept = _first_documents(pieces, "documents" in kinds)
     found = []
@@ -108,7 +109,7 @@ def drop(
     jobs = [
         _CopyJob(piece, number, is_kept[number], found, copy, vocab_size)
         for number, (piece, copy) in enumerate(zip(pieces, copies, strict=True))
-        if not file_systems.exists(f"{copy}.json")
+        if not storage.exists(f"{copy}.json")
     ]
     weights = [_size(f"{job.piece}.tokens") for job in jobs]
     for _ in workers.run(
@@ -121,8 +122,7 @@ def drop(
 def _first_documents(pieces, is_wanted):
     """Returns [documents] bool for each piece: whether none before is equal."""
     digests = [
-        file_systems.read_array(f"{piece}.digests", _KEY_DTYPE)
-        for piece in pieces
+        storage.read_array(f"{piece}.digests", _KEY_DTYPE) for piece in pieces
     ]
     counts = [len(part) for part in digests]
     is_kept = np.ones(sum(counts), bool)
@@ -161,11 +161,11 @@ def _scatter(job: _ScatterJob) -> None:
     bounds = []
     total = _size(f"{job.piece}.keys") // 8
     with (
-        file_systems.whole_file(f"{job.scattered}.keys", "wb") as keys_file,
-        file_systems.whole_file(f"{job.scattered}.places", "wb") as places_file,
+        storage.whole_file(f"{job.scattered}.keys", "wb") as keys_file,
+        storage.whole_file(f"{job.scattered}.places", "wb") as places_file,
     ):
         for begin in range(0, total, _CHUNK):
-            keys = file_systems.read_array(
+            keys = storage.read_array(
                 f"{job.piece}.keys",
                 _KEY_DTYPE,
                 begin,
@@ -181,7 +181,7 @@ def _scatter(job: _ScatterJob) -> None:
             )
             bounds.append(begin + np.concatenate([[0], np.cumsum(counts)]))
         bounds = np.array(bounds, np.int64).reshape(-1, job.num_buckets + 1)
-        with file_systems.whole_file(f"{job.scattered}.npy", "wb") as file:
+        with storage.whole_file(f"{job.scattered}.npy", "wb") as file:
             np.save(file, bounds)
 
 
@@ -197,7 +197,7 @@ def _search(job: _BucketJob) -> None:
                 (places, "places", "<i8"),
             ):
                 found.append(
-                    file_systems.read_array(f"{path}.{name}", dtype, begin, end)
+                    storage.read_array(f"{path}.{name}", dtype, begin, end)
                 )
             count += end - begin
         counts.append(count)
@@ -207,9 +207,9 @@ def _search(job: _BucketJob) -> None:
     again = order[1:][keys[order[1:]] == keys[order[:-1]]]
     again.sort()  # By piece, and by place in it.
     ends = np.searchsorted(again, np.cumsum(counts))
-    with file_systems.whole_file(f"{job.found}.npy", "wb") as file:
+    with storage.whole_file(f"{job.found}.npy", "wb") as file:
         np.save(file, np.concatenate([[0], ends]))
-    with file_systems.whole_file(f"{job.found}.places", "wb") as file:
+    with storage.whole_file(f"{job.found}.places", "wb") as file:
         file.write(places[again].astype("<i8").data)
 
 
@@ -221,13 +221,13 @@ def _copy(job: _CopyJob) -> None:
     is_again = np.zeros(len(is_in_kept), bool)
     for path in job.found:
         begin, end = token_store.load(f"{path}.npy")[job.number :][:2]
-        places = file_systems.read_array(f"{path}.places", "<i8", begin, end)
+        places = storage.read_array(f"{path}.places", "<i8", begin, end)
         is_again[places] = True
     token_store.copy_piece(
         job.piece, job.copy, is_in_kept & ~is_again, job.vocab_size
     )
-    keys = file_systems.read_array(f"{job.piece}.keys", _KEY_DTYPE)
-    with file_systems.open_bytes(f"{job.piece}.json") as file:
+    keys = storage.read_array(f"{job.piece}.keys", _KEY_DTYPE)
+    with storage.open_bytes(f"{job.piece}.json") as file:
         statistics = json.load(file)
     statistics["duplicate_documents"] = int((~job.is_kept).sum())
     # The first sentence of each line counts it.
@@ -237,4 +237,4 @@ def _copy(job: _CopyJob) -> None:
 
 
 def _size(path: str) -> int:
-    return file_systems.version(path)[0]
+    return storage.version(path)[0]

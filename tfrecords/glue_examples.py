@@ -9,14 +9,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords import (
-    glue_rows,
-    glue_tables,
-    segments,
-    split_records,
-    whole_files,
-)
+from tfrecords import glue_rows, glue_tables, segments, split_records
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import atomic_files
 
 _ROWS_AT_ONCE = 1024
 
@@ -165,7 +160,7 @@ def _to_make(task, split, encode, max_seq_length) -> split_records.Split:
             "labels": list(task.labels),
             "held_out": split.held_out,
             "source": os.path.basename(split.path),
-            "source_sha256": whole_files.digest(split.path),
+            "source_sha256": atomic_files.digest(split.path),
         },
         count=lambda: _count_rows(task, split),
         examples=examples,

@@ -18,15 +18,14 @@ import numpy as np
 
 from tfrecords import (
     example_settings,
-    file_systems,
     masking,
     packed_rows,
     random_numbers,
     record_samples,
-    records,
     schema,
     vocab,
 )
+from tfrecords.io import records, storage
 
 # Beside the shards, as masking has to know special tokens and ## pieces.
 VOCABULARY_NAME = "vocab.txt"
@@ -48,7 +47,7 @@ def keep_vocabulary(vocab_file: str, folder: str) -> None:
     with open(vocab_file, "rb") as source:
         content = source.read()
     path = os.path.join(folder, VOCABULARY_NAME)
-    with file_systems.whole_file(path, "wb") as target:
+    with storage.whole_file(path, "wb") as target:
         target.write(content)
 
 

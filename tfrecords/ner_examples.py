@@ -7,13 +7,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords import (
-    ner_files,
-    split_records,
-    whole_files,
-    word_windows,
-)
+from tfrecords import ner_files, split_records, word_windows
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import atomic_files
 
 _DOCUMENTS_AT_ONCE = 64
 # Places that a log names; the manifest has all of them.
@@ -66,7 +62,7 @@ def make_records(
             | {
                 "doc_stride": doc_stride,
                 "labels": list(labels),
-                "source_sha256": whole_files.digest(path),
+                "source_sha256": atomic_files.digest(path),
             },
             count=lambda: _count(read(name), path, make_windows),
             examples=lambda counts: _examples(

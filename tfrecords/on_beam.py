@@ -19,14 +19,15 @@ import secrets
 import threading
 from collections.abc import Sequence
 
-from tfrecords import file_systems, job_progress, remote_jobs
+from tfrecords import remote_jobs
+from tfrecords.io import progress, storage
 
 _POLL_SECONDS = 0.5
 # The last line of a Python traceback, and what gRPC says of a lost peer.
 _TELLING = re.compile(r"[\w.]*(?:Error|Exception)\b|\s*details = ")
 
 
-class Pipelines(job_progress.Engine):
+class Pipelines(progress.Engine):
     """Runs jobs on Beam. A context manager.
 
     Workers need this package and the same paths as the driver, on a file
@@ -64,7 +65,7 @@ class Pipelines(job_progress.Engine):
         folder = os.path.join(
             os.path.dirname(self._marker.path), f"jobs-{secrets.token_hex(8)}"
         )
-        file_systems.make_folder(folder)
+        storage.make_folder(folder)
         do = functools.partial(_do, function, self._marker, folder)
         try:
             for place, job in enumerate(jobs):
@@ -85,7 +86,7 @@ class Pipelines(job_progress.Engine):
                         pipeline.fail(len(missing), len(jobs))
                 pipeline.join()
         finally:
-            file_systems.remove_folder(folder)
+            storage.remove_folder(folder)
 
 
 class _Pipeline:
@@ -200,7 +201,7 @@ def _do(function, marker, folder, place):
     python_logging.getLogger("apache_beam").setLevel(python_logging.WARNING)
     marker.check()
     path = _result_path(folder, place)
-    if not file_systems.exists(path):
+    if not storage.exists(path):
         job = _read(_job_path(folder, place))
         _write(path, remote_jobs.attempt(function, marker, job))
 
@@ -214,7 +215,7 @@ def _result_path(folder, place):
 
 
 def _places_done(folder):
-    names = file_systems.names_in(folder)
+    names = storage.names_in(folder)
     return {
         int(name.removesuffix(".result"))
         for name in names
@@ -223,10 +224,10 @@ def _places_done(folder):
 
 
 def _write(path, value):
-    with file_systems.whole_file(path, "wb") as file:
+    with storage.whole_file(path, "wb") as file:
         pickle.dump(value, file)
 
 
 def _read(path):
-    with file_systems.open_bytes(path) as file:
+    with storage.open_bytes(path) as file:
         return pickle.load(file)

@@ -9,7 +9,7 @@ import threading
 
 import tensorflow as tf
 
-from tfrecords import job_progress
+from tfrecords.io import progress
 
 _ADVICE = "Lower --num_processes; the same command goes on from here."
 
@@ -37,7 +37,7 @@ def _end_with_driver():
     os._exit(1)
 
 
-class Workers(job_progress.Engine):
+class Workers(progress.Engine):
     """Runs jobs in a number of processes; with 1, in this one.
 
     A context manager: however it is left, no worker stays.

@@ -13,7 +13,8 @@ import pathlib
 import re
 import sys
 
-from tfrecords import job_progress, remote_jobs
+from tfrecords import remote_jobs
+from tfrecords.io import progress
 
 # Jobs that wait in Spark: always more than it has cores, since they are the
 # queue that it takes from.
@@ -22,7 +23,7 @@ _JOBS_IN_SPARK = 256
 _PYTHON_ERROR = re.compile(r"(?!org\.)[\w.]*(?:Error|Exception)\b.*")
 
 
-class Cluster(job_progress.Engine):
+class Cluster(progress.Engine):
     """Runs jobs on Spark. A context manager: inside it the application runs.
 
     Executors need this package, Python of the same version, and the same paths

@@ -24,12 +24,12 @@ from tfrecords import (
     original_examples,
     pretraining_examples,
     pretraining_records,
-    progress,
-    records,
     text_files,
     token_store,
 )
 from tfrecords import vocab as vocab_lib
+from tfrecords.io import journal as progress
+from tfrecords.io import records
 
 _BLOCK_EXAMPLES = 2048  # Built and serialised at a time.
 

@@ -20,9 +20,9 @@ from tfrecords import (
     random_numbers,
     schema,
     sentence_pairs,
-    serialization,
     token_store,
 )
+from tfrecords.io import serialization
 
 # Places (N * S) that are worked on at a time: some 30 MB of arrays.
 _BLOCK_PLACES = 1 << 18

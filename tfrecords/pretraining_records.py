@@ -20,18 +20,17 @@ from absl import logging
 
 from tfrecords import corpus as corpus_lib
 from tfrecords import (
-    file_systems,
-    job_progress,
     masking,
     masks_when_read,
     on_processes,
     partitions,
-    progress,
-    records,
     token_store,
 )
 from tfrecords import pretraining_examples as examples_lib
 from tfrecords import vocab as vocab_lib
+from tfrecords.io import journal as progress
+from tfrecords.io import progress as job_progress
+from tfrecords.io import records, storage
 
 TRAIN, HELD_OUT = partitions.TRAIN, partitions.HELD_OUT
 
@@ -79,7 +78,7 @@ def make_records(
         return manifests
     folders = [os.path.join(output_dir, name) for name in [*names, "work"]]
     for folder in folders:
-        file_systems.make_folder(folder)
+        storage.make_folder(folder)
     try:
         with engine or on_processes.Workers(num_processes) as workers:
             pieces = corpus_lib.tokenize(corpus, folders[-1], workers)
@@ -103,7 +102,7 @@ def make_records(
     finally:
         # What a worker was writing when it was stopped.
         for folder in [output_dir, *folders]:
-            file_systems.remove_leftovers(folder)
+            storage.remove_leftovers(folder)
     read = corpus_lib.read_statistics(pieces)
     for name in names:
         manifests[name] = describe(
@@ -120,7 +119,7 @@ def make_records(
                 corpus.vocab_file, os.path.join(output_dir, name)
             )
         manifests[name].write(os.path.join(output_dir, name))
-    file_systems.remove_folder(folders[-1])
+    storage.remove_folder(folders[-1])
     return manifests
 
 
@@ -145,7 +144,7 @@ def _make_shards(name, tables, pieces, settings, vocabulary, journal, workers):
         file_name = records.shard_name(name, shard, len(tables))
         if not journal.has(name, file_name):
             # Whole: other machines have another current folder.
-            folder = file_systems.whole_path(journal.output_dir)
+            folder = storage.whole_path(journal.output_dir)
             path = os.path.join(folder, name, file_name)
             jobs.append(
                 _ShardJob(

@@ -10,9 +10,9 @@ import tensorflow as tf
 from absl import logging
 from tqdm import tqdm
 
-from tfrecords import records as records_lib
 from tfrecords import schema as schema_lib
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
+from tfrecords.io import records as records_lib
 
 _MASK = "input_mask"
 _RECORDS_AT_ONCE = 8192
@@ -111,7 +111,7 @@ def _load(records, shard):
 
 def _keep(path, lengths, digest):
     try:
-        with whole_files.whole_file(f"{path}.lengths", "wb") as file:
+        with atomic_files.whole_file(f"{path}.lengths", "wb") as file:
             np.savez(file, lengths=lengths, digest=digest)
     except OSError as error:
         # A folder of someone else's: they are read anew each time.

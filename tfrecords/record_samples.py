@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfrecords import records as records_lib
 from tfrecords import schema
+from tfrecords.io import records as records_lib
 
 # Neighbours that are read together: few seeks, and yet from everywhere.
 _NEIGHBOURS = 64

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfrecords import masking, records, schema
+from tfrecords import masking, schema
 from tfrecords import vocab as vocab_lib
+from tfrecords.io import records
 
 _READ_EXAMPLES = 4096
 _BINS = 20

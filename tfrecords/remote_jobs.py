@@ -14,7 +14,8 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from tfrecords import file_systems, on_processes
+from tfrecords import on_processes
+from tfrecords.io import storage
 
 
 class Marker(NamedTuple):
@@ -25,7 +26,7 @@ class Marker(NamedTuple):
 
     def check(self) -> None:
         """Raises ValueError on a machine that has another folder."""
-        if not file_systems.exists(self.path):
+        if not storage.exists(self.path):
             raise ValueError(
                 f"{socket.gethostname()} does not see {self.path!r}, which "
                 f"the driver on {self.driver} wrote. All machines need input "
@@ -44,15 +45,15 @@ class Failed(NamedTuple):
 @contextlib.contextmanager
 def marker_in(folder: str) -> Iterator[Marker]:
     """Yields a marker in a folder, which is made if need be."""
-    file_systems.make_folder(folder)
-    folder = file_systems.whole_path(folder)
+    storage.make_folder(folder)
+    folder = storage.whole_path(folder)
     path = os.path.join(folder, f"shared-{secrets.token_hex(8)}")
-    with file_systems.whole_file(path, "wb"):
+    with storage.whole_file(path, "wb"):
         pass
     try:
         yield Marker(path, socket.gethostname())
     finally:
-        file_systems.remove(path)
+        storage.remove(path)
 
 
 def attempt(function: Callable[[Any], Any], marker: Marker, job: Any) -> Any:

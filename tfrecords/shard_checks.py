@@ -4,9 +4,10 @@ import os
 
 import numpy as np
 
-from tfrecords import findings, shards, whole_files
-from tfrecords import records as records_lib
+from tfrecords import findings
 from tfrecords.findings import ERROR, NOTE, Finding
+from tfrecords.io import atomic_files, shards
+from tfrecords.io import records as records_lib
 
 _CHECK = "shards"
 
@@ -97,7 +98,7 @@ def check_digests(
             if num_bytes + shard.num_bytes > most_bytes:
                 break
         num_read, num_bytes = num_read + 1, num_bytes + shard.num_bytes
-        if whole_files.digest(path) != shard.sha256:
+        if atomic_files.digest(path) != shard.sha256:
             text = (
                 f"{path!r} is not the shard that the manifest lists: its "
                 f"sha256 is not {shard.sha256[:12]}.... Delete it and run the "

@@ -9,8 +9,9 @@ import numpy as np
 from absl import logging
 from tqdm import tqdm
 
-from tfrecords import records, schema, serialization, whole_files
+from tfrecords import schema
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import atomic_files, records, serialization
 
 Example = dict[str, np.ndarray]
 _EXAMPLES_AT_ONCE = 256
@@ -118,7 +119,7 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
 def _write(split: Split, vocabulary: dict, folder: str, number: int) -> None:
     """Writes one shard and, last, the manifest."""
     os.makedirs(folder, exist_ok=True)
-    whole_files.remove_leftovers(folder)
+    atomic_files.remove_leftovers(folder)
     statistics: dict = {}
     bar = tqdm(total=number, desc=split.name, disable=None)
     features = schema.SCHEMAS[split.schema_name]

@@ -14,14 +14,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords import (
-    answer_spans,
-    question_windows,
-    split_records,
-    squad_files,
-    whole_files,
-)
+from tfrecords import answer_spans, question_windows, split_records, squad_files
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import atomic_files
 
 _QUESTIONS_AT_ONCE = 256
 # Ids named in a line of the log; the manifest has all.
@@ -192,7 +187,7 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
         flags={
             "task_name": "SQuAD",
             "source": os.path.basename(path),
-            "source_sha256": whole_files.digest(path),
+            "source_sha256": atomic_files.digest(path),
         }
         | dataclasses.asdict(settings),
         count=count,

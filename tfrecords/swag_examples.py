@@ -12,14 +12,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords import (
-    glue_examples,
-    glue_rows,
-    split_records,
-    swag_files,
-    whole_files,
-)
+from tfrecords import glue_examples, glue_rows, split_records, swag_files
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import atomic_files
 
 # Split to the official name of its file.
 FILES = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}
@@ -123,7 +118,7 @@ def _to_make(split, path, encode, max_seq_length) -> split_records.Split:
         flags={
             "task_name": "SWAG",
             "source": os.path.basename(path),
-            "source_sha256": whole_files.digest(path),
+            "source_sha256": atomic_files.digest(path),
         }
         | sizes,
         count=count,

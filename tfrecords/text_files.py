@@ -10,7 +10,7 @@ from typing import IO
 
 from absl import logging
 
-from tfrecords import file_systems
+from tfrecords.io import storage
 
 # How files begin that are no text, and what to do with them.
 _NO_TEXT = {
@@ -86,9 +86,9 @@ def expand_inputs(patterns: str | list[str]) -> list[str]:
         patterns = patterns.split(",")
     files = set()
     for pattern in filter(None, map(str.strip, patterns)):
-        found = file_systems.find(pattern)
+        found = storage.find(pattern)
         if not found:
-            is_folder = file_systems.is_folder(pattern)
+            is_folder = storage.is_folder(pattern)
             hint = f" It is a folder: give {pattern}/*." if is_folder else ""
             raise ValueError(
                 f"Input pattern {pattern!r} matches no file.{hint} Check the "
@@ -157,7 +157,7 @@ def _read_bytes(path: str) -> Iterator[bytes]:
 @contextlib.contextmanager
 def _open(path: str) -> Iterator[IO[bytes]]:
     """Yields a file that reads as what it holds, unpacked."""
-    with file_systems.open_bytes(path) as file:
+    with storage.open_bytes(path) as file:
         if path.endswith(".gz"):
             with gzip.GzipFile(fileobj=file) as unpacked:
                 yield unpacked

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import file_systems
+from tfrecords.io import storage
 
 # Sentences that are tokenised in one call, and kept as text at a time.
 _SENTENCES = 4096
@@ -92,7 +92,7 @@ def write_piece(
         names += ["keys", "digests"]
     with contextlib.ExitStack() as stack:
         files = [
-            stack.enter_context(file_systems.whole_file(f"{path}.{name}", "wb"))
+            stack.enter_context(storage.whole_file(f"{path}.{name}", "wb"))
             for name in names
         ]
         both = ((document, None) for document in documents)
@@ -140,11 +140,9 @@ def copy_piece(
     dtype = token_dtype(vocab_size)
     ends = [np.zeros((1, 2), np.int64)]
     with (
-        file_systems.whole_file(f"{copy}.tokens", "wb") as tokens_file,
-        file_systems.whole_file(f"{copy}.sentences", "wb") as sentences_file,
-        file_systems.whole_file(
-            f"{copy}.documents.npy", "wb"
-        ) as documents_file,
+        storage.whole_file(f"{copy}.tokens", "wb") as tokens_file,
+        storage.whole_file(f"{copy}.sentences", "wb") as sentences_file,
+        storage.whole_file(f"{copy}.documents.npy", "wb") as documents_file,
     ):
         begin = 0
         while begin + 1 < len(bounds):
@@ -154,10 +152,10 @@ def copy_piece(
             block = bounds[begin : max(int(end), begin + 1) + 1]
             begin += len(block) - 1
             (first_token, first), (last_token, last) = block[0], block[-1]
-            lengths = file_systems.read_array(
+            lengths = storage.read_array(
                 f"{path}.sentences", _LENGTH_DTYPE, first, last
             )
-            tokens = file_systems.read_array(
+            tokens = storage.read_array(
                 f"{path}.tokens", dtype, first_token, last_token
             )
             kept = is_kept[first:last]
@@ -175,7 +173,7 @@ def copy_piece(
 
 def write_json(path: str, content: dict) -> None:
     """Writes a small file that marks a piece as whole."""
-    with file_systems.whole_file(path, "wb") as file:
+    with storage.whole_file(path, "wb") as file:
         file.write(json.dumps(content).encode())
 
 
@@ -186,7 +184,7 @@ def read_bounds(path: str) -> np.ndarray:
 
 def load(path: str) -> np.ndarray:
     """Returns the array of a .npy file, of this machine or of a store."""
-    with file_systems.open_bytes(path) as file:
+    with storage.open_bytes(path) as file:
         return np.load(file)
 
 
@@ -233,9 +231,7 @@ def read(
                 row.last_sentence,
             ),
         ):
-            found.append(
-                file_systems.read_array(f"{path}.{name}", kind, begin, end)
-            )
+            found.append(storage.read_array(f"{path}.{name}", kind, begin, end))
     return Documents(
         tokens=np.concatenate(tokens),
         sentence_bounds=_bounds(np.concatenate(lengths)),
@@ -251,4 +247,4 @@ def _bounds(lengths) -> np.ndarray:
 def remove_piece(path: str) -> None:
     """Removes the files of a piece, so far as they are there."""
     for name in ("tokens", "sentences", "documents.npy", "keys", "digests"):
-        file_systems.remove(f"{path}.{name}")
+        storage.remove(f"{path}.{name}")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 # What the models and the tokenizer look up by name.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -29,7 +29,7 @@ def write(entries: list[str], path: str) -> None:
     """
     _check(entries, path)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with whole_files.whole_file(path, "wb") as file:
+    with atomic_files.whole_file(path, "wb") as file:
         file.write(to_bytes(entries))
 
 
@@ -78,7 +78,7 @@ def read(path: str) -> list[str]:
 
 def digest(path: str) -> str:
     """Returns the sha256 of a vocabulary file, as manifests of records say."""
-    return whole_files.digest(path)
+    return atomic_files.digest(path)
 
 
 def _check(entries: list[str], path: str) -> None:

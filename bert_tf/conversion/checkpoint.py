@@ -17,7 +17,7 @@ from absl import logging
 from bert_tf import checkpoints, checksums, model_folders, task_models
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 WRITES = (
     model_folders.WEIGHTS,
@@ -257,7 +257,7 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
             checkpoint.slots, os.path.join(folder, checkpoints.OPTIMIZER)
         )
     if checkpoint.step:
-        whole_files.write_json(
+        atomic_files.write_json(
             os.path.join(folder, checkpoints.STATE),
             {
                 "step": checkpoint.step,

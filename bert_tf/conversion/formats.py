@@ -31,7 +31,7 @@ from bert_tf.conversion import (
     parity,
     source_files,
 )
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 OURS = "bert_tf"
 # By name, as typed; a path is of the first that knows it.
@@ -214,7 +214,7 @@ def convert(
     _check_free(path, output_dir, overwrite)
     given = read(path, hidden_act)
     _check_known(given, to)
-    with whole_files.whole_folder(os.path.normpath(output_dir)) as folder:
+    with atomic_files.whole_folder(os.path.normpath(output_dir)) as folder:
         FORMATS[to].write(given, folder)
         found = FORMATS[to].read(folder)
         report = [
@@ -241,7 +241,7 @@ def _was_converted(path: str, folder: str, *, again: bool) -> bool:
     papers = os.path.join(folder, model_folders.DESCRIPTION)
     if not os.path.isfile(papers):
         return False
-    before = whole_files.read_json(papers)
+    before = atomic_files.read_json(papers)
     if before.get("source", "").partition(" ")[2] != os.path.abspath(path):
         return False
     now = source_files.digest(path)

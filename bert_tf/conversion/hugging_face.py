@@ -19,7 +19,7 @@ from bert_tf.conversion import hugging_face_tasks as tasks
 from bert_tf.conversion import hugging_face_tokenizer as tokenizers
 from bert_tf.conversion import hugging_face_weights as weights
 from bert_tf.conversion import renaming
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 PEER = peer.PEER
 WRITES = (configs.CONFIG, *weights.WRITES, *tokenizers.WRITES)
@@ -37,7 +37,7 @@ def is_there(path: str) -> bool:
     config = os.path.join(path, configs.CONFIG)
     if os.path.isfile(config):
         try:
-            values = whole_files.read_json(config)
+            values = atomic_files.read_json(config)
         except ValueError:
             return weights.are_there(path)
         # KerasHub's config.json names a Keras class.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import hugging_face_tasks as tasks
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 CONFIG = "config.json"
 
@@ -94,7 +94,7 @@ def read_values(folder: str) -> dict:
             f"{path} is missing; a Hugging Face folder has its sizes there. "
             "Copy it from where the weights are from."
         )
-    values = whole_files.read_json(path)
+    values = atomic_files.read_json(path)
     if not isinstance(values, dict):
         raise ValueError(f"{path} should hold one JSON object.")
     kind = values.get("model_type")
@@ -200,4 +200,4 @@ def write(
         "pad_token_id": 0,
         "torch_dtype": "float32",
     }
-    whole_files.write_json(os.path.join(folder, CONFIG), values)
+    atomic_files.write_json(os.path.join(folder, CONFIG), values)

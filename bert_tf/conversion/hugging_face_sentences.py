@@ -6,7 +6,7 @@ in a folder of its own or, the first, beside it.
 
 import os
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 MODULES = "modules.json"
 _POOLING_PREFIX = "pooling_mode_"
@@ -20,7 +20,7 @@ def is_there(path: str) -> bool:
 def _modules(path: str) -> list[tuple[str, str]]:
     """Returns the kind and the folder of each module, in order."""
     file = os.path.join(path, MODULES)
-    listed = whole_files.read_json(file)
+    listed = atomic_files.read_json(file)
     if not isinstance(listed, list) or not all(
         isinstance(x, dict)
         and isinstance(x.get("type"), str)
@@ -46,7 +46,7 @@ def _modules(path: str) -> list[tuple[str, str]]:
 def _pooling(folder: str) -> str:
     """Returns which pooling a Pooling module does, in a word or two."""
     file = os.path.join(folder, "config.json")
-    values = whole_files.read_json(file) if os.path.isfile(file) else {}
+    values = atomic_files.read_json(file) if os.path.isfile(file) else {}
     if not isinstance(values, dict):
         raise ValueError(f"{file} should hold one JSON object.")
     modes = [

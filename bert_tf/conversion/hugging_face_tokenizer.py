@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 VOCABULARY = "vocab.txt"
 TOKENIZER = "tokenizer.json"
@@ -40,7 +40,7 @@ def _read_json(folder: str, name: str) -> dict:
     path = os.path.join(folder, name)
     if not os.path.isfile(path):
         return {}
-    values = whole_files.read_json(path)
+    values = atomic_files.read_json(path)
     if not isinstance(values, dict):
         raise ValueError(f"{path} should hold one JSON object.")
     return values
@@ -202,4 +202,4 @@ def write(
     }
     if do_lower_case is not None:
         settings["do_lower_case"] = do_lower_case
-    whole_files.write_json(os.path.join(folder, SETTINGS), settings)
+    atomic_files.write_json(os.path.join(folder, SETTINGS), settings)

@@ -15,7 +15,7 @@ from safetensors import numpy as safetensors_numpy
 
 from bert_tf import model_folders
 from bert_tf.conversion import hugging_face_pickles as pickles
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 SAFETENSORS = "model.safetensors"
 TORCH = "pytorch_model.bin"
@@ -66,7 +66,7 @@ def _find(folder: str) -> str:
 
 def _shards(index: str) -> dict[str, list[str]]:
     """Returns shard -> names of its tensors, if all shards are there."""
-    content = whole_files.read_json(index)
+    content = atomic_files.read_json(index)
     places = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(places, dict) or not places:
         raise ValueError(
@@ -177,7 +177,7 @@ def write_beside(
       folder: in which model.safetensors is already.
     """
     model = os.path.join(folder, SAFETENSORS)
-    metadata = {"model_sha256": whole_files.digest(model), "step": str(step)}
+    metadata = {"model_sha256": atomic_files.digest(model), "step": str(step)}
     with open(os.path.join(folder, BESIDE), "wb") as file:
         file.write(safetensors_numpy.save(tensors, metadata))
 
@@ -198,6 +198,6 @@ def read_beside(folder: str) -> tuple[dict[str, np.ndarray], int, list[str]]:
     model = os.path.join(folder, SAFETENSORS)
     if os.path.isfile(model) and metadata.get(
         "model_sha256"
-    ) == whole_files.digest(model):
+    ) == atomic_files.digest(model):
         return tensors, int(metadata.get("step", 0)), []
     return {}, 0, [f"{BESIDE} was written beside other weights; it is not read"]

@@ -20,7 +20,7 @@ from bert_tf.conversion import keras_hub_files as files
 from bert_tf.conversion import keras_hub_names as names
 from bert_tf.conversion import keras_hub_papers as papers
 from bert_tf.conversion import renaming, vocabularies
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 PEER = "keras_hub (pip install keras-hub)"
 EXTRA_JSON = "bert_tf.json"
@@ -49,7 +49,7 @@ def _sha256(folder: str) -> dict[str, str]:
     """Returns weight file -> sha256, of those that are there."""
     paths = {x: os.path.join(folder, x) for x in (files.MODEL, files.TASK)}
     return {
-        name: whole_files.digest(path)
+        name: atomic_files.digest(path)
         for name, path in paths.items()
         if os.path.isfile(path)
     }
@@ -60,7 +60,7 @@ def _read_extra(folder: str) -> tuple[dict[str, np.ndarray], dict, list[str]]:
     path = os.path.join(folder, EXTRA_JSON)
     if not os.path.isfile(path):
         return {}, {}, []
-    values = whole_files.read_json(path)
+    values = atomic_files.read_json(path)
     given = values.get("weights_sha256") if isinstance(values, dict) else None
     found = _sha256(folder)
     if given != found:
@@ -216,7 +216,7 @@ def _write_extra(
     """Writes what KerasHub has no place for, if there is any."""
     if not tensors and not values:
         return
-    whole_files.write_json(
+    atomic_files.write_json(
         os.path.join(folder, EXTRA_JSON),
         {"weights_sha256": _sha256(folder)} | values,
     )

@@ -8,7 +8,7 @@ import os
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 CONFIG = "config.json"
 TASK = "task.json"
@@ -56,7 +56,7 @@ def is_there(folder: str) -> bool:
     if not os.path.isfile(path):
         return False
     try:
-        values = whole_files.read_json(path)
+        values = atomic_files.read_json(path)
     except ValueError:
         return False
     return isinstance(values, dict) and "registered_name" in values
@@ -67,7 +67,7 @@ def _read(folder: str, file: str) -> dict | None:
     path = os.path.join(folder, file)
     if not os.path.isfile(path):
         return None
-    values = whole_files.read_json(path)
+    values = atomic_files.read_json(path)
     if not isinstance(values, dict) or not isinstance(
         values.get("config"), dict
     ):
@@ -250,4 +250,4 @@ def write(
             parts | head | {"dropout": rate},
         )
     for file, values in files.items():
-        whole_files.write_json(os.path.join(folder, file), values)
+        atomic_files.write_json(os.path.join(folder, file), values)

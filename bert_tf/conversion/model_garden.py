@@ -26,7 +26,7 @@ from bert_tf.conversion import (
     tf2_files,
     vocabularies,
 )
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 PEER = "tf-models-official (pip install tf-models-official)"
 WRITES = ("checkpoint", "bert_model.ckpt.*", "bert_config.json", "vocab.txt")
@@ -50,7 +50,7 @@ def _config(
     """Returns the config beside a checkpoint, or that of its shapes; notes."""
     path = os.path.join(os.path.dirname(prefix), model_folders.CONFIG)
     if os.path.isfile(path):
-        values = whole_files.read_json(path)
+        values = atomic_files.read_json(path)
         if not isinstance(values, dict):
             raise ValueError(f"{path} should hold one JSON object.")
         kept = {n: x for n, x in values.items() if n not in _IGNORED_KEYS}

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 NAME = "bert_model.ckpt"  # As released.
 
@@ -128,6 +128,6 @@ def writing(folder: str) -> Iterator[str]:
         raise OSError(
             errno.ENOSPC, os.strerror(errno.ENOSPC), prefix
         ) from error
-    with whole_files.whole_file(os.path.join(folder, _STATE)) as file:
+    with atomic_files.whole_file(os.path.join(folder, _STATE)) as file:
         for key in ("model_checkpoint_path", "all_model_checkpoint_paths"):
             file.write(f'{key}: "{NAME}"\n')

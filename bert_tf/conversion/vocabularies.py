@@ -8,7 +8,7 @@ import os
 import re
 import unicodedata
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 
 def _with_end(content: bytes) -> bytes:
@@ -30,7 +30,7 @@ def write(vocabulary: bytes | None, path: str) -> None:
     if vocabulary is None:
         return
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with whole_files.whole_file(path, "wb") as file:
+    with atomic_files.whole_file(path, "wb") as file:
         file.write(_with_end(vocabulary))
 
 

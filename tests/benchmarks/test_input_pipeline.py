@@ -3,7 +3,8 @@
 import pytest
 
 from benchmarks import input_pipeline
-from tfrecords import records, schema
+from tfrecords import schema
+from tfrecords.io import records
 
 
 @pytest.mark.parametrize("name", ["pretraining", "classification"])

@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from benchmarks import make_records
-from tfrecords import documents, records, text_files
+from tfrecords import documents, text_files
+from tfrecords.io import records
 
 
 @pytest.fixture

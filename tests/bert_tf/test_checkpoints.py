@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import checkpoints, checksums, model_folders, optimization
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_checkpoint_cut_short_has_no_name_and_is_not_found(tmp_path, model):
     saved, _ = make_run(tmp_path, model)
     saved.save(10)
     with pytest.raises(KeyboardInterrupt):
-        with whole_files.whole_folder(str(tmp_path / "step-00000020")) as f:
+        with atomic_files.whole_folder(str(tmp_path / "step-00000020")) as f:
             assert os.path.isdir(f)
             raise KeyboardInterrupt
     assert os.listdir(tmp_path) == ["step-00000010"]
@@ -341,7 +341,7 @@ def test_checkpoints_from_before_there_were_sums_are_loaded(
     saved, optimizer, digests = two
     for step in (10, 20):
         path = os.path.join(saved.path(step), checkpoints.STATE)
-        whole_files.write_json(
+        atomic_files.write_json(
             path, {"step": step, "weights_sha256": digests[step]}
         )
     assert checkpoints.step_of(saved.path(10)) == 10
@@ -384,7 +384,7 @@ def test_nothing_goes_before_the_new_one_is_there(two, monkeypatch):
         gone.append(os.path.basename(path))
 
     gone = []
-    monkeypatch.setattr(whole_files, "remove_folder", remove)
+    monkeypatch.setattr(atomic_files, "remove_folder", remove)
     saved.save(30)
     assert gone == ["step-00000010"]
 
@@ -430,7 +430,7 @@ def test_find_takes_a_model_a_run_and_prefers_its_best(tmp_path, model):
     newest = str(tmp_path / "checkpoints" / "step-00000002")
     assert checkpoints.find(str(tmp_path)) == newest
     assert checkpoints.find(newest) == newest
-    with whole_files.whole_folder(str(tmp_path / "best")) as folder:
+    with atomic_files.whole_folder(str(tmp_path / "best")) as folder:
         model_folders.save_model(folder, model, description={})
     assert checkpoints.find(str(tmp_path)) == str(tmp_path / "best")
 
@@ -443,7 +443,7 @@ def test_a_model_asked_for_by_its_name_is_not_swapped_for_another(
     damage(path, "truncated")
     with pytest.raises(checksums.DamagedError, match="20 is damaged.*config"):
         checkpoints.find(saved.path(20))
-    with whole_files.whole_folder(str(tmp_path / "run/best")) as folder:
+    with atomic_files.whole_folder(str(tmp_path / "run/best")) as folder:
         model_folders.save_model(folder, model, description={})
         checksums.seal(folder, {"step": 10})
     assert checkpoints.step_of(checkpoints.find(str(tmp_path / "run"))) == 10
@@ -490,7 +490,7 @@ def numbers_run(folder):
     """A run of which every number is its step."""
     weights = [Numbers(f"a/{i}") for i in range(3)]
     config = types.SimpleNamespace(
-        to_json_file=lambda path: whole_files.write_json(path, {})
+        to_json_file=lambda path: atomic_files.write_json(path, {})
     )
     model = types.SimpleNamespace(name="a", config=config, weights=weights)
     slots = {f"m/a/{i}": Numbers("") for i in range(3)}

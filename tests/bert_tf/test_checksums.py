@@ -4,7 +4,7 @@ import json
 import pytest
 
 from bert_tf import checksums
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_only_a_disk_that_fails_is_damage(folder, monkeypatch):
     def digest(path):
         raise OSError(numbers.pop(0), "what the system says")
 
-    monkeypatch.setattr(whole_files, "digest", digest)
+    monkeypatch.setattr(atomic_files, "digest", digest)
     match = "cannot be read .what the system says"
     with pytest.raises(checksums.DamagedError, match=match):
         checksums.check(str(folder))

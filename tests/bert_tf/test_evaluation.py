@@ -5,7 +5,8 @@ import tensorflow as tf
 import bert_tf
 from bert_tf import evaluation
 from bert_tf.tasks import pretraining
-from tfrecords import batches, records, schema
+from tfrecords import batches, schema
+from tfrecords.io import records
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import layer_outputs, model_folders, models
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 
@@ -53,7 +53,7 @@ def test_rows_cut_to_similar_lengths_are_those_of_whole_batches(
 def test_an_encoder_is_loaded_from_a_folder_of_any_task(
     model, make_batch, tmp_path
 ):
-    with whole_files.whole_folder(str(tmp_path / "model")) as folder:
+    with atomic_files.whole_folder(str(tmp_path / "model")) as folder:
         model_folders.save_model(
             folder, model, description={"task": "regression"}
         )

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from bert_tf import model_folders, untrained
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 POOLER = (untrained.POOLER,)
 PAPER = {"untrained": list(POOLER)}
@@ -33,7 +33,7 @@ def folder_of(tmp_path, tiny_config):
     def write(**description):
         path = tmp_path / "bert_config.json"
         tiny_config.to_json_file(path)
-        whole_files.write_json(
+        atomic_files.write_json(
             str(tmp_path / model_folders.DESCRIPTION), description
         )
         return str(tmp_path)

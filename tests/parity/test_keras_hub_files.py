@@ -6,7 +6,7 @@ import pytest
 from bert_tf.conversion import keras_hub as presets
 from bert_tf.conversion import parity
 from tfrecords import tokenizer as our_tokenizer
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 TOLERANCE = 2e-5
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat cafe ##s , . ! a".split()
@@ -27,7 +27,7 @@ CASES = {
 
 
 def write(given, folder):
-    with whole_files.whole_folder(str(folder)) as aside:
+    with atomic_files.whole_folder(str(folder)) as aside:
         presets.write(given, aside)
     return str(folder)
 

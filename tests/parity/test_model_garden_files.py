@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_tf.conversion import model_garden, parity
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 TOLERANCE = 2e-5
 
@@ -86,7 +86,7 @@ def written(need, make_checkpoint, tmp_path):
     """A checkpoint with slots, and the folder that it was written to."""
     need("official")
     given = make_checkpoint("pretraining", step=7)
-    with whole_files.whole_folder(str(tmp_path / "ours")) as folder:
+    with atomic_files.whole_folder(str(tmp_path / "ours")) as folder:
         model_garden.write(given, folder)
     return given, tmp_path / "ours"
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 from . import c_loader
 
@@ -56,7 +56,7 @@ def save_model(model: keras.Model, task: str, folder: pathlib.Path, **papers):
         "max_seq_length": MAX_SEQ_LENGTH,
         "labels": LABELS,
     } | papers
-    with whole_files.whole_folder(str(folder)) as aside:
+    with atomic_files.whole_folder(str(folder)) as aside:
         model_folders.save_model(
             aside, model, description=description, vocab_file=VOCAB_FILE
         )

@@ -9,7 +9,7 @@ import pytest
 
 from run_scripts import ablation_runs
 from run_scripts.ablation_jobs import Job
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_jobs_run_once_and_leave_flags_seconds_and_a_log(scripts):
     assert clock.line().startswith("2 of 2 commands done, about 0:00 left")
     with open(f"{scripts}/logs/part/good-0.log", encoding="utf-8") as file:
         assert file.read() == "['--steps=5', '--name=a b']\n"
-    mark = whole_files.read_json(f"{scripts}/done/part/good-0.json")
+    mark = atomic_files.read_json(f"{scripts}/done/part/good-0.json")
     assert mark["flags"] == jobs[0].flags and mark["seconds"] > 0
     assert run(jobs, scripts)[0] == []
     more = [*jobs, Job("part/new", "good", {}, 1.0)]
@@ -137,7 +137,7 @@ def test_what_was_done_corrects_the_estimates(scripts):
     jobs = jobs_of("good", "good", "bad")
     path = f"{scripts}/done/part/good-0.json"
     os.makedirs(os.path.dirname(path))
-    whole_files.write_json(path, {"seconds": 30.0, "flags": jobs[0].flags})
+    atomic_files.write_json(path, {"seconds": 30.0, "flags": jobs[0].flags})
     clock = ablation_runs.Clock(jobs, scripts)
     assert clock.factor("good") == 3.0
     assert clock.factor("bad") == 1.0
@@ -184,5 +184,5 @@ def test_a_sigterm_reaches_the_job_and_the_plan_stops(tmp_path):
     assert process.wait(timeout=30) == 75
     assert log.read_text() == "begun\nsaved\n"
     assert not (tmp_path / "out" / "done").exists()
-    left = whole_files.read_json(str(tmp_path / "out/stopped/slow.json"))
+    left = atomic_files.read_json(str(tmp_path / "out/stopped/slow.json"))
     assert left["seconds"] > 0

@@ -17,7 +17,7 @@ from run_scripts import (
     run_glue,
     run_pretraining,
 )
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
 
@@ -48,7 +48,7 @@ def write_google(model, task, folder, labels=(), **settings):
         vocabulary=(DATA / "vocab.txt").read_bytes(),
         **settings,
     )
-    with whole_files.whole_folder(str(folder)) as aside:
+    with atomic_files.whole_folder(str(folder)) as aside:
         google.write(given, aside)
     return given
 

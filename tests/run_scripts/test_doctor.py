@@ -12,13 +12,8 @@ from absl import flags
 from bert_tf import config, estimates, model_folders
 from bert_tf.conversion import checkpoint
 from run_scripts import doctor, make_glue_records
-from tfrecords import (
-    packed_rows,
-    record_samples,
-    records,
-    vocab,
-    whole_files,
-)
+from tfrecords import packed_rows, record_samples, vocab
+from tfrecords.io import atomic_files, records
 
 
 def model(**changes):
@@ -269,7 +264,7 @@ def save(tmp_path):
         sizes.to_json_file(folder / model_folders.CONFIG)
         description = {"task": "pretraining", "do_lower_case": True}
         path = str(folder / model_folders.DESCRIPTION)
-        whole_files.write_json(path, description)
+        atomic_files.write_json(path, description)
         if vocabulary:
             (folder / model_folders.VOCABULARY).write_bytes(vocabulary)
         return f"--init_checkpoint={folder}"

@@ -12,7 +12,8 @@ from absl import flags
 
 from bert_tf import training
 from run_scripts import export_savedmodel
-from tfrecords import segments, tokenizer, whole_files
+from tfrecords import segments, tokenizer
+from tfrecords.io import atomic_files
 
 from . import c_loader
 from .conftest import (
@@ -290,7 +291,7 @@ def model_dir(tmp_path):
 
 
 def describe(folder, **papers):
-    whole_files.write_json(str(folder / "model.json"), papers)
+    atomic_files.write_json(str(folder / "model.json"), papers)
 
 
 def test_flags_that_are_needed():
@@ -386,13 +387,13 @@ def test_answers_are_of_the_precision_of_the_run(tmp_path, flag, precision):
         types = {x.dtype for x in signature.structured_outputs.values()}
         assert types <= {tf.float32, tf.string}
     papers = tmp_path / "out" / "assets.extra" / "model.json"
-    assert whole_files.read_json(str(papers))["precision"] == precision
+    assert atomic_files.read_json(str(papers))["precision"] == precision
 
 
 def test_an_unknown_precision_is_refused(model_dir, tmp_path):
     path = str(model_dir / "model.json")
-    papers = whole_files.read_json(path)
-    whole_files.write_json(path, papers | {"precision": "int8"})
+    papers = atomic_files.read_json(path)
+    atomic_files.write_json(path, papers | {"precision": "int8"})
     with pytest.raises(ValueError, match="model.json has precision 'int8'; ex"):
         export(model_dir, tmp_path / "out")
 
@@ -419,9 +420,9 @@ def test_a_pooler_that_nobody_trained_is_not_served(tmp_path, kind, lacking):
 
 def test_a_head_that_nobody_trained_is_not_served(model_dir, tmp_path):
     path = str(model_dir / "model.json")
-    papers = whole_files.read_json(path)
+    papers = atomic_files.read_json(path)
     heads = {"not_in_source": [f"{papers['task']}/dense/kernel"]}
-    whole_files.write_json(path, papers | heads)
+    atomic_files.write_json(path, papers | heads)
     with pytest.raises(
         ValueError, match=f"without {papers['task']}/dense.* as encoder"
     ):

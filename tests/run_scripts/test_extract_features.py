@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_tf import model_folders, models
 from run_scripts import extract_features
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "data" / "extract_features.jsonl"
 TEXTS = """All work and no play ||| makes Jack a dull boy
@@ -37,7 +37,7 @@ def lines_of(path):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory, tiny_config, tiny_vocab_file):
     folder = tmp_path_factory.mktemp("model") / "model"
-    with whole_files.whole_folder(str(folder)) as aside:
+    with atomic_files.whole_folder(str(folder)) as aside:
         model_folders.save_model(
             aside,
             models.BertRegressor(tiny_config),
@@ -160,10 +160,10 @@ def test_parts_of_another_config_are_not_taken(
 ):
     other = tmp_path / "other"
     shutil.copytree(model, other)
-    config = whole_files.read_json(str(other / "bert_config.json"))
+    config = atomic_files.read_json(str(other / "bert_config.json"))
     assert config["hidden_act"] == "gelu"
     config["hidden_act"] = "relu"
-    whole_files.write_json(str(other / "bert_config.json"), config)
+    atomic_files.write_json(str(other / "bert_config.json"), config)
     expected, found = tmp_path / "expected", tmp_path / "found"
     extract(other, texts, expected, "--layers=-1")
 

@@ -5,7 +5,8 @@ import pytest
 from absl import flags
 
 from run_scripts import common_flags, fine_tuning_flags, training_flags
-from tfrecords import records, schema
+from tfrecords import schema
+from tfrecords.io import records
 
 MOST = 16
 

@@ -5,7 +5,8 @@ import pytest
 
 from bert_tf.tasks import glue
 from run_scripts import glue_results
-from tfrecords import records, schema
+from tfrecords import schema
+from tfrecords.io import records
 
 SIZES = {"max_seq_length": 8}
 

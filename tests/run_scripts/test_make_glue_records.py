@@ -5,7 +5,7 @@ import json
 import pytest
 
 from run_scripts import make_glue_records
-from tfrecords import records
+from tfrecords.io import records
 
 
 @pytest.fixture

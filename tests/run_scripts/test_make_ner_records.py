@@ -6,7 +6,7 @@ import planted_ner as planted
 import pytest
 
 from run_scripts import make_ner_records
-from tfrecords import records
+from tfrecords.io import records
 
 
 def run(*flags):

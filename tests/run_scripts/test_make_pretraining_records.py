@@ -12,7 +12,8 @@ import pytest
 from absl import flags
 
 from run_scripts import make_pretraining_records
-from tfrecords import batches, records, schema
+from tfrecords import batches, schema
+from tfrecords.io import records
 
 TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
 SIZES = {"max_seq_length": 32, "max_predictions_per_seq": 5}

@@ -7,7 +7,7 @@ import planted_squad as planted
 import pytest
 
 from run_scripts import make_squad_records
-from tfrecords import records
+from tfrecords.io import records
 
 PASSAGE = "The captain sat on the warm stone."
 

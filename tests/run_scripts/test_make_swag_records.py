@@ -13,8 +13,9 @@ from run_scripts import (
     make_swag_records,
     show_records,
 )
-from tfrecords import record_samples, records, schema, swag_files
+from tfrecords import record_samples, schema, swag_files
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import records
 
 
 @pytest.fixture

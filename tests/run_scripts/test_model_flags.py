@@ -10,7 +10,7 @@ from absl import flags
 from bert_tf import config, model_folders, models
 from bert_tf.conversion import checkpoint, google
 from run_scripts import common_flags, model_flags
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def write_google(folder, sizes, vocabulary=b"[PAD]\n[UNK]\nthe\nof\n"):
         },
         vocabulary=vocabulary,
     )
-    with whole_files.whole_folder(str(folder)) as aside:
+    with atomic_files.whole_folder(str(folder)) as aside:
         google.write(given, aside)
     return given
 

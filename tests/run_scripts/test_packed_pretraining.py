@@ -11,7 +11,7 @@ from run_scripts import (
     run_pretraining,
     training_phases,
 )
-from tfrecords import records
+from tfrecords.io import records
 
 TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
 

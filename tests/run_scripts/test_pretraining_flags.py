@@ -7,7 +7,8 @@ import pytest
 from absl import flags
 
 from run_scripts import pretraining_flags
-from tfrecords import records, schema
+from tfrecords import schema
+from tfrecords.io import records
 
 CONFIG = types.SimpleNamespace(vocab_size=100, max_position_embeddings=64)
 SHA256 = "aa"

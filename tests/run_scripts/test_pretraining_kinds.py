@@ -7,7 +7,8 @@ import pytest
 
 from bert_tf.tasks import pretraining
 from run_scripts import pretraining_kinds
-from tfrecords import records, schema
+from tfrecords import schema
+from tfrecords.io import records
 
 SIZES = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 

@@ -8,7 +8,8 @@ import served
 
 from bert_tf import model_folders, models, ner_scores
 from run_scripts import run_ner
-from tfrecords import ner_files, whole_files
+from tfrecords import ner_files
+from tfrecords.io import atomic_files
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +222,7 @@ def test_data_of_other_labels_than_the_head_has(ner_run, tmp_path, tiny_config):
     data.mkdir()
     planted.write(data / "eng.testa", planted.sentences(3))
     classifier = tmp_path / "classifier"
-    with whole_files.whole_folder(str(classifier)) as folder:
+    with atomic_files.whole_folder(str(classifier)) as folder:
         model_folders.save_model(
             folder,
             models.BertClassifier(tiny_config, 2),

@@ -12,7 +12,7 @@ from absl import flags
 
 from bert_tf import feature_tagger, model_folders, models, run_lock
 from run_scripts import feature_cache, run_ner_features
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 
 def run(*flags):
@@ -30,7 +30,7 @@ def names_in(folder):
 
 def save(folder, config, vocab_file):
     keras.utils.set_random_seed(1)
-    with whole_files.whole_folder(str(folder)) as aside:
+    with atomic_files.whole_folder(str(folder)) as aside:
         model_folders.save_model(
             aside,
             models.BertRegressor(config),

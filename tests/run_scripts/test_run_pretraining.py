@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, stopping
 from run_scripts import make_pretraining_records, run_pretraining
-from tfrecords import records, schema
+from tfrecords import schema
+from tfrecords.io import records
 
 TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
 SIZES = ["--max_seq_length=32", "--max_predictions_per_seq=5"]

@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from run_scripts import make_glue_records, show_records
-from tfrecords import packed_rows, record_samples, records
+from tfrecords import packed_rows, record_samples
+from tfrecords.io import records
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfrecords import batches, records, schema
+from tfrecords import batches, schema
+from tfrecords.io import records
 
 SIZES = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 

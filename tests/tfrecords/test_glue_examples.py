@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfrecords import batches, glue_examples, glue_tables, records, schema
+from tfrecords import batches, glue_examples, glue_tables, schema
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import records
 
 SIZES = {"max_seq_length": 16}
 TRAIN = [

@@ -15,11 +15,10 @@ from tfrecords import (
     packed_rows,
     packing,
     record_samples,
-    records,
     schema,
-    serialization,
     vocab,
 )
+from tfrecords.io import records, serialization
 
 SETTINGS = example_settings.Settings(
     max_seq_length=32,

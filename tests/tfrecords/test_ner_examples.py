@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfrecords import ner_examples, ner_files, records, schema
+from tfrecords import ner_examples, ner_files, schema
+from tfrecords.io import records
 from tfrecords.tokenizer import BertTokenizer
 
 TEXT = """-DOCSTART- -X- O

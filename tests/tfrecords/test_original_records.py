@@ -12,10 +12,10 @@ from tfrecords import (
     original_records,
     pretraining_examples,
     pretraining_records,
-    records,
     schema,
     text_files,
 )
+from tfrecords.io import records
 
 # What the original wrote, from text with all that it has rules for.
 GOLDEN = json.loads(

@@ -13,10 +13,10 @@ from tfrecords import (
     pretraining_examples,
     schema,
     sentence_pairs,
-    serialization,
     token_store,
     tokenizer,
 )
+from tfrecords.io import serialization
 
 CLS, SEP, MASK = 1, 2, 3
 VOCABULARY = masking.Vocabulary(200, CLS, SEP, MASK, np.zeros(200, bool))

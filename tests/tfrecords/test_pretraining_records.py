@@ -6,15 +6,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from tfrecords import (
-    corpus,
-    file_systems,
-    pretraining_examples,
-    pretraining_records,
-    records,
-    schema,
-    whole_files,
-)
+from tfrecords import corpus, pretraining_examples, pretraining_records, schema
+from tfrecords.io import atomic_files, records, storage
 
 SETTINGS = pretraining_examples.Settings(
     max_seq_length=32, max_predictions_per_seq=5, dupe_factor=2
@@ -113,14 +106,14 @@ def test_a_store_holds_the_same_records(text, tmp_path, monkeypatch):
     whole = make(text, tmp_path / "whole")
     out = "ram://test_pretraining_records/out"
     stored = make(text, out)
-    names = file_systems.names_in(out)
+    names = storage.names_in(out)
     assert sorted(names) == ["held_out", "progress.jsonl", "train"]
     for name in stored:
         assert stored[name].shards == whole[name].shards
-        found = file_systems.names_in(f"{out}/{name}")
+        found = storage.names_in(f"{out}/{name}")
         assert sorted(found) == sorted(os.listdir(tmp_path / "whole" / name))
     lost = "train-00002-of-00004.tfrecord"
-    file_systems.remove(f"{out}/train/{lost}")
+    storage.remove(f"{out}/train/{lost}")
     made = shards_made(monkeypatch)
     assert make(text, out)["train"].digest == whole["train"].digest
     assert made == [lost]
@@ -196,7 +189,7 @@ def test_what_a_killed_worker_left_is_removed(text, tmp_path):
 
 
 def test_a_full_disk_says_so_and_the_rest_stays(text, tmp_path, monkeypatch):
-    real = whole_files.whole_file
+    real = atomic_files.whole_file
 
     def full(path, mode="w"):
         if "00003-of" in path:
@@ -204,7 +197,7 @@ def test_a_full_disk_says_so_and_the_rest_stays(text, tmp_path, monkeypatch):
         return real(path, mode)
 
     with monkeypatch.context() as patch:
-        patch.setattr(whole_files, "whole_file", full)
+        patch.setattr(atomic_files, "whole_file", full)
         with pytest.raises(OSError, match="No space left on device"):
             make(text, tmp_path / "out")
     found = os.listdir(tmp_path / "out" / "train")

@@ -6,12 +6,8 @@ import numpy as np
 import planted_records as planted
 import pytest
 
-from tfrecords import (
-    record_checks,
-    record_samples,
-    record_tallies,
-    records,
-)
+from tfrecords import record_checks, record_samples, record_tallies
+from tfrecords.io import records
 
 UNCASED = record_tallies.Entries.of(planted.UNCASED)
 CASED = record_tallies.Entries.of(planted.CASED)

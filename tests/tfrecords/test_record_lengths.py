@@ -6,7 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from tfrecords import record_lengths, records, schema, whole_files
+from tfrecords import record_lengths, schema
+from tfrecords.io import atomic_files, records
 
 SIZES = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 
@@ -108,7 +109,7 @@ def test_a_folder_that_cannot_be_written_to_does_no_harm(shards, monkeypatch):
     def refuse(path, mode):
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr(whole_files, "whole_file", refuse)
+    monkeypatch.setattr(atomic_files, "whole_file", refuse)
     found = records.Records(shards)
     assert record_lengths.read(found, 8).tolist() == [3, 8, 1, 0, 5]
     assert not os.path.exists(f"{shards[0]}.lengths")

@@ -5,7 +5,8 @@ import planted_records as planted
 import pytest
 import tensorflow as tf
 
-from tfrecords import packed_rows, record_samples, records, schema
+from tfrecords import packed_rows, record_samples, schema
+from tfrecords.io import records
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from tfrecords import (
-    masking,
-    record_statistics,
-    records,
-    schema,
-    vocab,
-    whole_files,
-)
+from tfrecords import masking, record_statistics, schema, vocab
+from tfrecords.io import atomic_files, records
 
 ENTRIES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ENTRIES += [f"w{n}" for n in range(5, 30)] + [f"##x{n}" for n in range(30, 40)]
@@ -221,7 +215,7 @@ def test_what_cannot_be_compared_is_named(tmp_path, vocab_file):
         record_statistics.open_sets(" ,")
     with pytest.raises(ValueError, match="No records at .*nowhere"):
         compare("nowhere")
-    with whole_files.whole_file(vocab_file) as file:
+    with atomic_files.whole_file(vocab_file) as file:
         file.write("\n".join([*ENTRIES[:-1], "other", ""]))
     with pytest.raises(ValueError, match="made with a vocabulary of sha256"):
         compare("one")

@@ -9,8 +9,8 @@ from tfrecords import (
     record_samples,
     record_statistics,
     record_tallies,
-    records,
 )
+from tfrecords.io import records
 
 ENTRIES = record_tallies.Entries.of(planted.UNCASED)
 

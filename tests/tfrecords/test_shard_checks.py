@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from tfrecords import records, shard_checks
+from tfrecords import shard_checks
+from tfrecords.io import records
 
 
 @pytest.fixture

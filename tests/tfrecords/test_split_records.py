@@ -6,7 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from tfrecords import records, schema, split_records
+from tfrecords import schema, split_records
+from tfrecords.io import records
 
 VOCABULARY = {"sha256": "abc", "size": 9, "do_lower_case": True}
 S = 4

@@ -8,8 +8,9 @@ import planted_squad as planted
 import pytest
 import tensorflow as tf
 
-from tfrecords import records, schema, squad_examples
+from tfrecords import schema, squad_examples
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import records
 
 CASES = planted.golden()["cases"]
 PASSAGE = "The painter lived in ZÜRICH. " + "She painted pictures. " * 8

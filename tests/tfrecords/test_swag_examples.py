@@ -10,11 +10,11 @@ from tfrecords import (
     batches,
     record_lengths,
     record_samples,
-    records,
     schema,
     swag_examples,
 )
 from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.io import records
 
 
 @pytest.fixture

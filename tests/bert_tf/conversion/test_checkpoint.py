@@ -6,7 +6,7 @@ import pytest
 
 from bert_tf import checksums, model_folders, models, task_models
 from bert_tf.conversion import checkpoint, formats
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 
 def labels_of(task):
@@ -30,7 +30,7 @@ def random_checkpoint(config, task, seed=3, **settings):
 
 
 def write(found, folder):
-    with whole_files.whole_folder(str(folder)) as aside:
+    with atomic_files.whole_folder(str(folder)) as aside:
         checkpoint.write(found, aside)
     return checkpoint.read(str(folder))
 

@@ -9,13 +9,13 @@ import pytest
 
 from bert_tf import task_models
 from bert_tf.conversion import checkpoint, formats, google
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"
 
 
 def write(given, folder, name="bert_tf"):
-    with whole_files.whole_folder(str(folder)) as aside:
+    with atomic_files.whole_folder(str(folder)) as aside:
         formats.FORMATS[name].write(given, aside)
     return str(folder)
 

@@ -9,14 +9,14 @@ import reference_bert
 import tensorflow as tf
 
 from bert_tf.conversion import checkpoint, google, parity, tf1_files
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 TASKS = ("pretraining", "classification", "regression", "spans")
 VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n<S>\nder\nthe\n##s\n"
 
 
 def write(given, folder):
-    with whole_files.whole_folder(str(folder)) as aside:
+    with atomic_files.whole_folder(str(folder)) as aside:
         google.write(given, aside)
     return str(folder)
 
@@ -107,7 +107,7 @@ def test_a_real_checkpoint_comes_back_byte_for_byte(tiny, tmp_path):
     assert (len(found.tensors), len(found.slots), found.step) == (46, 92, 20)
     assert not found.unused and not found.missing()
     assert found.do_lower_case is True
-    with whole_files.whole_folder(str(tmp_path / "ours")) as aside:
+    with atomic_files.whole_folder(str(tmp_path / "ours")) as aside:
         checkpoint.write(found, aside)
     ours = checkpoint.read(str(tmp_path / "ours"))
     back = write(ours, tmp_path / "google")
@@ -375,7 +375,7 @@ def test_a_flipped_bit_is_refused(written):
 
 def test_other_shapes_are_listed_on_both_sides(written, tiny_config):
     sizes = tiny_config.to_dict() | {"vocab_size": 99, "type_vocab_size": 3}
-    whole_files.write_json(f"{written}/bert_config.json", sizes)
+    atomic_files.write_json(f"{written}/bert_config.json", sizes)
     more = {"bert/pooler/dense/scale": np.zeros(1, np.float32)}
     change(written, remove=["bert/pooler/dense/bias"], **more)
     with pytest.raises(ValueError) as raised:
@@ -393,7 +393,7 @@ def test_other_shapes_are_listed_on_both_sides(written, tiny_config):
 
 def test_layers_that_the_config_does_not_know_are_refused(written, tiny_config):
     sizes = tiny_config.to_dict() | {"num_hidden_layers": 1}
-    whole_files.write_json(f"{written}/bert_config.json", sizes)
+    atomic_files.write_json(f"{written}/bert_config.json", sizes)
     refused(
         written,
         r"16 tensors of the encoder have no place in a BERT of these sizes, so "

@@ -7,7 +7,7 @@ import pytest
 from bert_tf import task_models
 from bert_tf.conversion import hugging_face, parity
 from tfrecords import tokenizer as our_tokenizer
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -47,7 +47,7 @@ def save_bin(model, folder):
 
 
 def write(given, folder):
-    with whole_files.whole_folder(str(folder)) as aside:
+    with atomic_files.whole_folder(str(folder)) as aside:
         hugging_face.write(given, aside)
     return str(folder)
 

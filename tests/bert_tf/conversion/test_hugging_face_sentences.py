@@ -4,7 +4,7 @@ import pytest
 
 from bert_tf.conversion import hugging_face
 from bert_tf.conversion import hugging_face_sentences as sentences
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 MEAN = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
 
@@ -31,7 +31,7 @@ def test_the_bert_inside_is_read(tmp_path, make_checkpoint, place):
     # A masked LM by its config, but only the encoder is used and saved.
     lacking = ("masked_lm", "next_sentence")
     given = make_checkpoint("pretraining", lacking)
-    with whole_files.whole_folder(str(tmp_path / "model" / place)) as aside:
+    with atomic_files.whole_folder(str(tmp_path / "model" / place)) as aside:
         hugging_face.write(given, aside)
     config = tmp_path / "model" / place / "config.json"
     config.write_text(

@@ -14,14 +14,14 @@ from bert_tf.conversion import (
     keras_hub_files,
     parity,
 )
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"
 TASKS = ("pretraining", "classification", "regression")
 
 
 def written(given, folder):
-    with whole_files.whole_folder(str(folder)) as aside:
+    with atomic_files.whole_folder(str(folder)) as aside:
         keras_hub.write(given, aside)
     return str(folder)
 

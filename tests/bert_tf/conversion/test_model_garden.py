@@ -15,11 +15,11 @@ from bert_tf.conversion import (
     renaming,
     tf2_files,
 )
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 
 def written(given, folder):
-    with whole_files.whole_folder(str(folder)) as aside:
+    with atomic_files.whole_folder(str(folder)) as aside:
         model_garden.write(given, aside)
     return str(folder)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfrecords import file_systems, shards
 from tfrecords import schema as schema_lib
+from tfrecords.io import shards, storage
 
 MANIFEST_NAME = "manifest.json"
 # Ends of names of files beside a shard: see shards.py and record_lengths.py.
@@ -68,7 +68,7 @@ class Manifest:
             **dataclasses.asdict(self),
         }
         path = os.path.join(folder, MANIFEST_NAME)
-        with file_systems.whole_file(path) as file:
+        with storage.whole_file(path) as file:
             json.dump(content, file, indent=2)
             file.write("\n")
 
@@ -81,7 +81,7 @@ class Manifest:
         """
         path = os.path.join(folder, MANIFEST_NAME)
         try:
-            with file_systems.open_bytes(path) as file:
+            with storage.open_bytes(path) as file:
                 content = json.load(file)
             names = [field.name for field in dataclasses.fields(cls)]
             fields = {name: content[name] for name in names}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfrecords import shards
+from tfrecords.io import shards
 
 RECORDS = [b"first", b"", b"third " * 100, b"last"]
 

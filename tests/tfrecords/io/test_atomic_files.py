@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 
 def fill_disk(file):
@@ -20,12 +20,12 @@ def fill_disk(file):
 @pytest.mark.parametrize("mode", ["w", "wb"])
 def test_a_file_that_a_full_disk_cuts_leaves_the_old_one(tmp_path, mode):
     path = tmp_path / "results.json"
-    whole_files.write_json(str(path), {"step": 1})
+    atomic_files.write_json(str(path), {"step": 1})
     with pytest.raises(OSError, match="No space left.*Make room") as raised:
-        with whole_files.whole_file(str(path), mode) as file:
+        with atomic_files.whole_file(str(path), mode) as file:
             fill_disk(file)
     assert raised.value.filename == str(path)
-    assert whole_files.read_json(str(path)) == {"step": 1}
+    assert atomic_files.read_json(str(path)) == {"step": 1}
     assert os.listdir(tmp_path) == ["results.json"]
 
 
@@ -37,13 +37,13 @@ def test_a_disk_that_is_full_in_earnest(tmp_path, monkeypatch):
         lambda path, mode, encoding: real_open("/dev/full", "wb"),
     )
     with pytest.raises(OSError, match="Make room"):
-        with whole_files.whole_file(str(tmp_path / "a"), "wb") as file:
+        with atomic_files.whole_file(str(tmp_path / "a"), "wb") as file:
             file.write(b"x" * 100_000)
 
 
 def test_a_stopped_writer_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        with whole_files.whole_file(str(tmp_path / "a")) as file:
+        with atomic_files.whole_file(str(tmp_path / "a")) as file:
             file.write("half")
             raise KeyboardInterrupt
     assert not os.listdir(tmp_path)
@@ -51,8 +51,8 @@ def test_a_stopped_writer_leaves_nothing(tmp_path):
 
 def test_what_is_added_to_a_file_is_there_whole_or_not_at_all(tmp_path):
     path = str(tmp_path / "log")
-    whole_files.append(path, "first\n")
-    whole_files.append(path, "größer\n")
+    atomic_files.append(path, "first\n")
+    atomic_files.append(path, "größer\n")
 
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -60,12 +60,12 @@ def test_what_is_added_to_a_file_is_there_whole_or_not_at_all(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space left.*Make room") as raised:
-            whole_files.append(path, "third\n")
+            atomic_files.append(path, "third\n")
     assert raised.value.filename == path
     with open(path, encoding="utf-8") as file:
         assert file.read() == "first\ngrößer\n"
     with pytest.raises(FileNotFoundError) as raised:
-        whole_files.append(str(tmp_path / "none" / "log"), "first\n")
+        atomic_files.append(str(tmp_path / "none" / "log"), "first\n")
     assert raised.value.filename == str(tmp_path / "none" / "log")
 
 
@@ -73,13 +73,13 @@ def test_what_is_added_to_a_file_is_there_whole_or_not_at_all(tmp_path):
 def test_a_log_on_a_disk_that_is_full_in_earnest(tmp_path):
     os.symlink("/dev/full", tmp_path / "log")
     with pytest.raises(OSError, match="Make room") as raised:
-        whole_files.append(str(tmp_path / "log"), "line\n")
+        atomic_files.append(str(tmp_path / "log"), "line\n")
     assert raised.value.filename == str(tmp_path / "log")
 
 
 def test_an_error_of_an_input_keeps_its_name(tmp_path):
     with pytest.raises(FileNotFoundError) as raised:
-        with whole_files.whole_file(str(tmp_path / "a")):
+        with atomic_files.whole_file(str(tmp_path / "a")):
             open(tmp_path / "missing")
     assert raised.value.filename == str(tmp_path / "missing")
     assert not os.listdir(tmp_path)
@@ -88,7 +88,7 @@ def test_an_error_of_an_input_keeps_its_name(tmp_path):
 def test_a_folder_that_is_not_there_is_named_without_advice(tmp_path):
     path = str(tmp_path / "nowhere" / "a.txt")
     with pytest.raises(OSError, match="No such file") as raised:
-        with whole_files.whole_file(path):
+        with atomic_files.whole_file(path):
             pass
     assert raised.value.filename == path
     assert "Make room" not in str(raised.value)
@@ -96,7 +96,7 @@ def test_a_folder_that_is_not_there_is_named_without_advice(tmp_path):
 
 def test_a_folder_is_replaced_as_a_whole(tmp_path):
     for name in ("old", "new"):
-        with whole_files.whole_folder(str(tmp_path / "model")) as folder:
+        with atomic_files.whole_folder(str(tmp_path / "model")) as folder:
             with open(os.path.join(folder, name), "w") as file:
                 file.write(name)
     assert os.listdir(tmp_path) == ["model"]
@@ -105,10 +105,10 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path):
 
 def test_a_folder_that_a_full_disk_cuts_leaves_the_old_one(tmp_path):
     path = str(tmp_path / "model")
-    with whole_files.whole_folder(path):
+    with atomic_files.whole_folder(path):
         pass
     with pytest.raises(OSError, match="No space left.*Make room") as raised:
-        with whole_files.whole_folder(path) as folder:
+        with atomic_files.whole_folder(path) as folder:
             with open(os.path.join(folder, "weights"), "w") as file:
                 fill_disk(file)
     assert raised.value.filename == path
@@ -121,13 +121,13 @@ def test_neighbours_of_like_names_are_left_alone(tmp_path):
         (tmp_path / name / "precious").write_text("years of work")
     (tmp_path / "text.tmp").write_text("mine")
     for _ in range(2):
-        with whole_files.whole_folder(str(tmp_path / "base")):
+        with atomic_files.whole_folder(str(tmp_path / "base")):
             pass
         for name in ("file", "text"):
-            with whole_files.whole_file(str(tmp_path / name)):
+            with atomic_files.whole_file(str(tmp_path / name)):
                 pass
     with pytest.raises(KeyboardInterrupt):
-        with whole_files.whole_folder(str(tmp_path / "base")):
+        with atomic_files.whole_folder(str(tmp_path / "base")):
             raise KeyboardInterrupt
     assert sorted(os.listdir(tmp_path)) == [
         "base",
@@ -145,16 +145,16 @@ def test_neighbours_of_like_names_are_left_alone(tmp_path):
 
 def test_two_writers_of_a_name_do_not_mix(tmp_path):
     path = str(tmp_path / "a")
-    with whole_files.whole_file(path) as first:
+    with atomic_files.whole_file(path) as first:
         first.write("first")
-        with whole_files.whole_file(path) as second:
+        with atomic_files.whole_file(path) as second:
             second.write("second")
         assert (tmp_path / "a").read_text() == "second"
     assert (tmp_path / "a").read_text() == "first"
     path = str(tmp_path / "b")
-    with whole_files.whole_folder(path) as first:
+    with atomic_files.whole_folder(path) as first:
         (pathlib.Path(first) / "first").touch()
-        with whole_files.whole_folder(path) as second:
+        with atomic_files.whole_folder(path) as second:
             (pathlib.Path(second) / "second").touch()
         assert os.listdir(path) == ["second"]
     assert os.listdir(path) == ["first"]
@@ -164,8 +164,8 @@ def test_two_writers_of_a_name_do_not_mix(tmp_path):
 def test_permissions_are_those_of_the_umask(tmp_path):
     umask = os.umask(0o027)
     try:
-        whole_files.write_json(str(tmp_path / "a"), {})
-        with whole_files.whole_folder(str(tmp_path / "b")):
+        atomic_files.write_json(str(tmp_path / "a"), {})
+        with atomic_files.whole_folder(str(tmp_path / "b")):
             pass
     finally:
         os.umask(umask)
@@ -175,7 +175,7 @@ def test_permissions_are_those_of_the_umask(tmp_path):
 
 def cannot_exchange(monkeypatch):
     """As on a file system that has only plain renames."""
-    monkeypatch.setattr(whole_files, "_exchange", lambda *_: False)
+    monkeypatch.setattr(atomic_files, "_exchange", lambda *_: False)
 
 
 def test_a_folder_comes_back_if_the_new_one_gets_no_name(tmp_path, monkeypatch):
@@ -191,7 +191,7 @@ def test_a_folder_comes_back_if_the_new_one_gets_no_name(tmp_path, monkeypatch):
     cannot_exchange(monkeypatch)
     monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(OSError, match="Input/output error") as raised:
-        with whole_files.whole_folder(str(path)):
+        with atomic_files.whole_folder(str(path)):
             pass
     assert raised.value.filename == str(path)
     assert os.listdir(tmp_path) == ["model"] and os.listdir(path) == ["weights"]
@@ -202,12 +202,12 @@ def test_names_are_exchanged_or_an_error_says_why_not(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name / f"was {name}").mkdir(parents=True)
     names = str(tmp_path / "a"), str(tmp_path / "b")
-    if not whole_files._exchange(*names):
+    if not atomic_files._exchange(*names):
         pytest.skip("this file system cannot exchange names")
     assert os.listdir(names[0]) == ["was b"]
     assert os.listdir(names[1]) == ["was a"]
     with pytest.raises(FileNotFoundError) as raised:
-        whole_files._exchange(names[0], str(tmp_path / "none"))
+        atomic_files._exchange(names[0], str(tmp_path / "none"))
     assert raised.value.filename == names[0]
 
 
@@ -222,9 +222,9 @@ def test_a_system_without_exchange_replaces_by_two_renames(
         return -1
 
     for function in (refuse, None):
-        monkeypatch.setattr(whole_files, "_renameat2", lambda f=function: f)
+        monkeypatch.setattr(atomic_files, "_renameat2", lambda f=function: f)
         for name in ("old", "new"):
-            with whole_files.whole_folder(str(tmp_path / "model")) as folder:
+            with atomic_files.whole_folder(str(tmp_path / "model")) as folder:
                 (pathlib.Path(folder) / name).touch()
         assert os.listdir(tmp_path) == ["model"]
         assert os.listdir(tmp_path / "model") == ["new"]
@@ -346,7 +346,7 @@ def events(monkeypatch):
     monkeypatch.setattr(os, "fsync", fsync)
     note(os, "rename", "rename")
     note(os, "replace", "rename")
-    note(whole_files, "_exchange", "exchange")
+    note(atomic_files, "_exchange", "exchange")
     note(shutil, "rmtree", "remove")
     return found
 
@@ -357,7 +357,7 @@ def test_what_gets_a_name_is_on_the_disk_first(tmp_path, events):
 
     def write():
         events.clear()
-        with whole_files.whole_folder(str(path)) as folder:
+        with atomic_files.whole_folder(str(path)) as folder:
             for name in ("a", "b/c"):
                 file = pathlib.Path(folder) / name
                 file.parent.mkdir(exist_ok=True)
@@ -385,7 +385,7 @@ def test_what_gets_a_name_is_on_the_disk_first(tmp_path, events):
 
 
 def test_a_file_and_its_name_are_synced(tmp_path, events):
-    whole_files.write_json(str(tmp_path / "a"), {})
+    atomic_files.write_json(str(tmp_path / "a"), {})
     assert [event[0] for event in events] == ["sync", "rename", "sync"]
     assert events[0][1] == (tmp_path / "a").stat().st_ino
     assert events[2][1] == tmp_path.stat().st_ino
@@ -393,18 +393,18 @@ def test_a_file_and_its_name_are_synced(tmp_path, events):
 
 def test_a_folder_is_hidden_before_it_is_removed(tmp_path, events):
     (tmp_path / "step-1" / "weights").mkdir(parents=True)
-    whole_files.remove_folder(str(tmp_path / "step-1"))
+    atomic_files.remove_folder(str(tmp_path / "step-1"))
     assert [event[0] for event in events] == ["rename", "sync", "remove"]
     hidden = events[0][2]
     assert events[2][1] == hidden and not os.listdir(tmp_path)
     # Killed within, a restart removes it.
     (tmp_path / hidden / "weights").mkdir(parents=True)
-    whole_files.remove_leftovers(str(tmp_path), "step-")
+    atomic_files.remove_leftovers(str(tmp_path), "step-")
     assert not os.listdir(tmp_path)
 
 
 def test_folders_above_are_made_and_synced(tmp_path, events):
-    with whole_files.whole_folder(str(tmp_path / "run" / "best")):
+    with atomic_files.whole_folder(str(tmp_path / "run" / "best")):
         synced = {event[1] for event in events if event[0] == "sync"}
         assert {x.stat().st_ino for x in (tmp_path, tmp_path / "run")} <= synced
     assert os.listdir(tmp_path / "run") == ["best"]
@@ -416,22 +416,22 @@ def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fsync)
-        whole_files._sync(str(tmp_path))
+        atomic_files._sync(str(tmp_path))
 
     def broken(handle):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", broken)
     with pytest.raises(OSError, match="Input/output error"):
-        with whole_files.whole_folder(str(tmp_path / "a")):
+        with atomic_files.whole_folder(str(tmp_path / "a")):
             pass
     assert not os.listdir(tmp_path)
 
 
 def test_a_full_disk_gives_its_advice_once(tmp_path):
     with pytest.raises(OSError) as raised:
-        with whole_files.whole_folder(str(tmp_path / "model")) as folder:
-            with whole_files.whole_file(f"{folder}/state.json") as file:
+        with atomic_files.whole_folder(str(tmp_path / "model")) as folder:
+            with atomic_files.whole_file(f"{folder}/state.json") as file:
                 fill_disk(file)
     assert str(raised.value).count("Make room") == 1
     assert raised.value.filename == str(tmp_path / "model")
@@ -443,14 +443,14 @@ def test_a_link_stays_and_its_folder_is_replaced(tmp_path):
     (disk / "model" / "old").touch()
     link = tmp_path / "model"
     link.symlink_to(disk / "model")
-    with whole_files.whole_folder(str(link)) as folder:
+    with atomic_files.whole_folder(str(link)) as folder:
         assert os.path.dirname(folder) == str(disk)
     assert link.is_symlink() and not os.listdir(link)
     assert os.listdir(disk) == ["model"]
 
 
 @pytest.mark.parametrize(
-    "whole", [whole_files.whole_file, whole_files.whole_folder]
+    "whole", [atomic_files.whole_file, atomic_files.whole_folder]
 )
 def test_the_cause_of_an_error_is_kept(tmp_path, whole):
     with pytest.raises(ValueError, match="bad") as raised:
@@ -472,27 +472,27 @@ def test_the_cause_of_an_error_is_kept(tmp_path, whole):
 
 
 def test_leftovers_are_removed_by_their_own_pattern(tmp_path):
-    whole_files.remove_leftovers(str(tmp_path / "nowhere"))
+    atomic_files.remove_leftovers(str(tmp_path / "nowhere"))
     digits = "0123456789abcdef"
     gone = [f".a.txt.{digits}.tmp", f".a.{digits}.tmp", f".a.{digits}.old"]
     stay = ["a", "a.tmp", ".a.tmp", f".b.{digits}.tmp", f".b.{digits}.old"]
     for name in gone + stay:
         (tmp_path / name).touch()
-    whole_files.remove_leftovers(str(tmp_path), "a")
+    atomic_files.remove_leftovers(str(tmp_path), "a")
     assert sorted(os.listdir(tmp_path)) == sorted(stay)
     # What stands under no name any more comes back.
-    whole_files.remove_leftovers(str(tmp_path), "b")
+    atomic_files.remove_leftovers(str(tmp_path), "b")
     assert sorted(os.listdir(tmp_path)) == [".a.tmp", "a", "a.tmp", "b"]
     for name in ("a", "b", "a.tmp", ".a.tmp"):
         (tmp_path / name).unlink()
     # The names that writers really use are of the pattern.
     killed = tmp_path / "killed"
-    with whole_files.whole_file(str(tmp_path / "file")) as file:
+    with atomic_files.whole_file(str(tmp_path / "file")) as file:
         (killed / os.path.basename(file.name)).mkdir(parents=True)
-    with whole_files.whole_folder(str(tmp_path / "folder")) as folder:
+    with atomic_files.whole_folder(str(tmp_path / "folder")) as folder:
         (killed / os.path.basename(folder) / "inside").mkdir(parents=True)
     assert len(os.listdir(killed)) == 2
-    whole_files.remove_leftovers(str(killed), "f")
+    atomic_files.remove_leftovers(str(killed), "f")
     assert not os.listdir(killed)
 
 
@@ -501,7 +501,7 @@ def test_json_that_is_none_is_named(tmp_path):
     for content in (b"{", b'{"a": "\xff"}', b"\x00"):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="state.json is no JSON"):
-            whole_files.read_json(str(path))
+            atomic_files.read_json(str(path))
 
 
 def test_the_digest_is_that_of_the_bytes(tmp_path):
@@ -510,4 +510,4 @@ def test_the_digest_is_that_of_the_bytes(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(content)
     expected = hashlib.sha256(content).hexdigest()
-    assert whole_files.digest(str(path)) == expected
+    assert atomic_files.digest(str(path)) == expected

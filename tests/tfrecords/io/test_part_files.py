@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tfrecords import part_files
+from tfrecords.io import part_files
 
 
 def write(path, made, num_parts=3, settings=None, fails_at=None):

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from tfrecords import progress, records
+from tfrecords.io import journal as progress
+from tfrecords.io import records
 
 RUN = {"dupe_factor": 5, "sizes": (1, 2), "num_shards": None}
 

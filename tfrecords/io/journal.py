@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 
-from tfrecords import file_systems, records, whole_files
+from tfrecords.io import atomic_files, records, storage
 
 JOURNAL_NAME = "progress.jsonl"
 
@@ -26,7 +26,7 @@ class Journal:
     """
 
     def __init__(self, output_dir: str, run: dict, names: Sequence[str]):
-        file_systems.check_writable(output_dir)
+        storage.check_writable(output_dir)
         self.output_dir = output_dir
         self.run = json.loads(json.dumps(run))
         self._names = list(names)
@@ -37,7 +37,7 @@ class Journal:
             self._compare(lines[0])
         else:
             self._check_no_records()
-            file_systems.make_folder(output_dir)
+            storage.make_folder(output_dir)
             lines = [self.run]
         self._rows = {
             (row["set"], row["shard"]["name"]): row for row in lines[1:]
@@ -45,13 +45,13 @@ class Journal:
         self._write()  # Without the last line if a crash cut it.
 
     def _write(self):
-        with file_systems.whole_file(self._path) as file:
+        with storage.whole_file(self._path) as file:
             for line in [self.run, *self._rows.values()]:
                 file.write(json.dumps(line) + "\n")
 
     def _read_lines(self):
         try:
-            with file_systems.open_bytes(self._path) as file:
+            with storage.open_bytes(self._path) as file:
                 lines = file.read().decode().split("\n")
         except FileNotFoundError:
             return []
@@ -76,7 +76,7 @@ class Journal:
     def _check_no_records(self):
         for name in self._names:
             folder = os.path.join(self.output_dir, name)
-            if file_systems.names_in(folder):
+            if storage.names_in(folder):
                 raise ValueError(
                     f"{folder!r} is not empty, and {self._path!r} is not "
                     "there to say what it holds. Choose another --output_dir, "
@@ -89,9 +89,9 @@ class Journal:
         path = os.path.join(self.output_dir, set_name, shard_name)
         return (
             row is not None
-            and file_systems.exists(f"{path}.index")
-            and file_systems.exists(path)
-            and file_systems.version(path)[0] == row["shard"]["num_bytes"]
+            and storage.exists(f"{path}.index")
+            and storage.exists(path)
+            and storage.version(path)[0] == row["shard"]["num_bytes"]
         )
 
     def add(
@@ -108,8 +108,8 @@ class Journal:
             "statistics": statistics,
         }
         self._rows[set_name, shard.name] = row
-        if file_systems.is_local(self._path):
-            whole_files.append(self._path, json.dumps(row) + "\n")
+        if storage.is_local(self._path):
+            atomic_files.append(self._path, json.dumps(row) + "\n")
         else:
             self._write()  # A store adds nothing to a file.
 
@@ -130,7 +130,7 @@ class Journal:
         for name in self._names:
             folder = os.path.join(self.output_dir, name)
             path = os.path.join(folder, records.MANIFEST_NAME)
-            if not file_systems.exists(path):
+            if not storage.exists(path):
                 return {}
             manifests[name] = records.Manifest.read(folder)
             for shard in manifests[name].shards:

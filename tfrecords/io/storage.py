@@ -18,7 +18,7 @@ from typing import IO
 
 import numpy as np
 
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 _BUFFER_BYTES = 1 << 20
 # Stores in which a name is given at once: an object of gs and s3 is there when
@@ -195,7 +195,7 @@ def remove_folder(path: str) -> None:
 def remove_leftovers(folder: str) -> None:
     """Removes what writers that were killed left in a folder."""
     if is_local(folder):
-        whole_files.remove_leftovers(folder)
+        atomic_files.remove_leftovers(folder)
         return
     for name in names_in(folder):
         if _LEFTOVER.fullmatch(name):
@@ -226,7 +226,7 @@ def whole_file(path: str, mode: str = "w") -> Iterator[IO]:
       OSError: if it cannot be written; what was written is removed again.
     """
     if is_local(path):
-        with whole_files.whole_file(path, mode) as file:
+        with atomic_files.whole_file(path, mode) as file:
             yield file
         return
     folder, _, name = path.rpartition("/")

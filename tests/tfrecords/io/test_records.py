@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfrecords import records, schema
+from tfrecords import schema
+from tfrecords.io import records
 
 SIZES = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from tfrecords import schema, serialization
+from tfrecords import schema
+from tfrecords.io import serialization
 
 SIZES = {"max_seq_length": 40, "max_predictions_per_seq": 3}
 

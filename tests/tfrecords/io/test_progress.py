@@ -4,7 +4,7 @@ import logging as python_logging
 
 from absl import logging
 
-from tfrecords import job_progress
+from tfrecords.io import progress
 
 
 def results(closed):
@@ -20,7 +20,7 @@ def test_results_come_with_their_jobs_in_the_order_of_their_ends(caplog):
     logging.set_verbosity(logging.INFO)
     with caplog.at_level(python_logging.INFO, logger="absl"):
         found = list(
-            job_progress.show(
+            progress.show(
                 results(closed), ["x", "y"], [3, 4], name="write", unit="tokens"
             )
         )
@@ -30,7 +30,7 @@ def test_results_come_with_their_jobs_in_the_order_of_their_ends(caplog):
 
 def test_who_leaves_early_ends_the_work():
     closed = []
-    shown = job_progress.show(
+    shown = progress.show(
         results(closed), ["x", "y"], [1, 1], name="n", unit="u"
     )
     next(shown)

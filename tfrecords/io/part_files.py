@@ -13,7 +13,7 @@ from typing import IO
 import numpy as np
 from absl import logging
 
-from tfrecords import job_progress, whole_files
+from tfrecords.io import atomic_files, progress
 
 _SETTINGS = "settings.json"
 
@@ -59,11 +59,11 @@ def write(
 
     def results():
         for place, number in enumerate(missing):
-            with whole_files.whole_file(parts[number], "wb") as file:
+            with atomic_files.whole_file(parts[number], "wb") as file:
                 file.write(make_part(number))
             yield place, None
 
-    for _ in job_progress.show(
+    for _ in progress.show(
         results(),
         missing,
         [weights[number] for number in missing],
@@ -77,7 +77,7 @@ def write(
             with open(part, "rb") as file:
                 yield file.read()
 
-    with whole_files.whole_file(path, "wb") as file:
+    with atomic_files.whole_file(path, "wb") as file:
         join(file, contents)
     shutil.rmtree(aside)
 
@@ -103,11 +103,11 @@ def begin_array(
 def _begin(aside: str, settings: dict) -> None:
     """Makes the folder of the parts, or keeps that of the same settings."""
     path = os.path.join(aside, _SETTINGS)
-    if os.path.isfile(path) and whole_files.read_json(path) == settings:
-        whole_files.remove_leftovers(aside)
+    if os.path.isfile(path) and atomic_files.read_json(path) == settings:
+        atomic_files.remove_leftovers(aside)
         return
     if os.path.isdir(aside):
         logging.warning("%s  is of other settings, and begins again", aside)
         shutil.rmtree(aside)
     os.makedirs(aside)
-    whole_files.write_json(path, settings)
+    atomic_files.write_json(path, settings)

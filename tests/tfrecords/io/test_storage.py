@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfrecords import documents, file_systems, text_files
+from tfrecords import documents, text_files
+from tfrecords.io import storage
 
 LINES = ["A cat sat.\n", "It purred.\n", "\n", "A sail.\n"]
 
@@ -43,7 +44,7 @@ def test_text_of_a_store_is_read(store, name):
 
 
 def test_any_place_of_a_stored_file_is_read(store):
-    with file_systems.open_bytes(f"{store}/a.txt") as file:
+    with storage.open_bytes(f"{store}/a.txt") as file:
         assert file.read(5) == b"A cat"
         assert file.seek(-8, os.SEEK_END) == len("".join(LINES)) - 8
         assert file.read() == b"A sail.\n"
@@ -55,7 +56,7 @@ def test_a_version_tells_of_changes(store, tmp_path):
     for path in (stored, local):
         with tf.io.gfile.GFile(path, "w") as file:
             file.write("one")
-        size, _ = file_systems.version(path)
+        size, _ = storage.version(path)
         assert size == 3
 
 
@@ -63,68 +64,68 @@ def test_a_missing_file_of_a_store_is_named(store):
     with pytest.raises(ValueError, match="No input file at ram://.*none.txt"):
         list(documents.read_documents([f"{store}/none.txt"]))
     with pytest.raises(FileNotFoundError):
-        file_systems.version(f"{store}/none.txt")
+        storage.version(f"{store}/none.txt")
 
 
 def test_a_store_that_is_not_known_or_reached_is_named():
     with pytest.raises(OSError, match="cannot be reached .*nowhere.*'nowhere:"):
         text_files.expand_inputs("nowhere://bucket/*.txt")
     with pytest.raises(OSError, match="cannot be reached"):
-        file_systems.open_bytes("nowhere://bucket/a.txt")
+        storage.open_bytes("nowhere://bucket/a.txt")
 
 
 def test_whole_paths_of_a_store_stay_as_they_are():
-    assert file_systems.whole_path("gs://b/a.txt") == "gs://b/a.txt"
-    assert file_systems.whole_path("a.txt") == os.path.abspath("a.txt")
+    assert storage.whole_path("gs://b/a.txt") == "gs://b/a.txt"
+    assert storage.whole_path("a.txt") == os.path.abspath("a.txt")
 
 
 def test_a_file_of_a_store_is_whole_or_absent(store):
     path = f"{store}/new/c.txt"
-    file_systems.make_folder(f"{store}/new")
+    storage.make_folder(f"{store}/new")
     for text in ("one é", "two"):
-        with file_systems.whole_file(path) as file:
+        with storage.whole_file(path) as file:
             file.write(text)
-            assert file_systems.exists(path) == (text == "two")
-        with file_systems.open_bytes(path) as file:
+            assert storage.exists(path) == (text == "two")
+        with storage.open_bytes(path) as file:
             assert file.read().decode() == text
     with pytest.raises(RuntimeError):
-        with file_systems.whole_file(path, "wb") as file:
+        with storage.whole_file(path, "wb") as file:
             file.write(b"x" * 3_000_000)
             raise RuntimeError
-    assert file_systems.names_in(f"{store}/new") == ["c.txt"]
-    with file_systems.whole_file(f"{store}/new/empty", "wb"):
+    assert storage.names_in(f"{store}/new") == ["c.txt"]
+    with storage.whole_file(f"{store}/new/empty", "wb"):
         pass
-    assert file_systems.version(f"{store}/new/empty")[0] == 0
+    assert storage.version(f"{store}/new/empty")[0] == 0
 
 
 def test_numbers_are_read_from_any_place(store, tmp_path):
     numbers = np.arange(1000, dtype="<i4")
     for path in (f"{store}/numbers", str(tmp_path / "numbers")):
-        with file_systems.whole_file(path, "wb") as file:
+        with storage.whole_file(path, "wb") as file:
             file.write(numbers.data)
-        found = file_systems.read_array(path, numbers.dtype, 10, 20)
+        found = storage.read_array(path, numbers.dtype, 10, 20)
         assert found.tolist() == list(range(10, 20))
-        assert file_systems.read_array(path, numbers.dtype, 5, 5).tolist() == []
-        assert len(file_systems.read_array(path, numbers.dtype)) == 1000
+        assert storage.read_array(path, numbers.dtype, 5, 5).tolist() == []
+        assert len(storage.read_array(path, numbers.dtype)) == 1000
 
 
 def test_leftovers_and_folders_go(store):
     folder = f"{store}/left"
-    file_systems.make_folder(f"{folder}/work")
+    storage.make_folder(f"{folder}/work")
     for name in (".a.0123456789abcdef.tmp", "a.tmp", "work/b"):
-        with file_systems.whole_file(f"{folder}/{name}", "wb") as file:
+        with storage.whole_file(f"{folder}/{name}", "wb") as file:
             file.write(b"1")
-    file_systems.remove_leftovers(folder)
-    assert sorted(file_systems.names_in(folder)) == ["a.tmp", "work"]
-    file_systems.remove_folder(f"{folder}/work")
-    assert file_systems.names_in(folder) == ["a.tmp"]
-    file_systems.remove_folder(f"{folder}/work")
-    file_systems.remove(f"{folder}/work")
-    assert file_systems.names_in(f"{folder}/work") == []
+    storage.remove_leftovers(folder)
+    assert sorted(storage.names_in(folder)) == ["a.tmp", "work"]
+    storage.remove_folder(f"{folder}/work")
+    assert storage.names_in(folder) == ["a.tmp"]
+    storage.remove_folder(f"{folder}/work")
+    storage.remove(f"{folder}/work")
+    assert storage.names_in(f"{folder}/work") == []
 
 
 def test_a_store_where_files_are_seen_half_written_is_refused():
     for path in ("gs://b/out", "hdfs://host/out", "out", "/out"):
-        file_systems.check_writable(path)
+        storage.check_writable(path)
     with pytest.raises(ValueError, match="http://b/out cannot be written to"):
-        file_systems.check_writable("http://b/out")
+        storage.check_writable("http://b/out")

@@ -1,0 +1,1 @@
+"""Content -> files that are whole or absent; examples <-> records."""
