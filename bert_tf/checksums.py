@@ -39,7 +39,7 @@ def seal(folder: str, state: Mapping) -> None:
     """Writes `state.json`: a state, and what the files beside it are.
 
     Args:
-      folder: a folder from `whole_files.whole_folder`, otherwise complete.
+      folder: a folder from `atomic_files.whole_folder`, otherwise complete.
       state: what JSON can say.
     """
     files = {}

@@ -4,7 +4,7 @@ Each format is a module with the same names:
 
     is_there(path)            whether a file or folder is of the format; cheap
     read(path)                -> Checkpoint; ValueErrors that name the path
-    write(checkpoint, folder) fills a folder of `whole_files.whole_folder`
+    write(checkpoint, folder) fills a folder of `atomic_files.whole_folder`
     WRITES                    paths in a folder that `write` fills; "*" is any
     table(config, task, num_labels)  its rename table
     PEER                      the source implementation, by name

@@ -2,7 +2,7 @@
 
 Stores are those that TensorFlow knows: gs://, and with tensorflow-io s3:// and
 hdfs://. Paths of this machine do not go through TensorFlow; their files are
-those of whole_files.py.
+those of atomic_files.py.
 """
 
 import contextlib

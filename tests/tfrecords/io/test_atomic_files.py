@@ -232,18 +232,18 @@ def test_a_system_without_exchange_replaces_by_two_renames(
 
 
 # Replaces a folder in forked children, each of which ends before another line
-# of whole_files.py, or shutil.py: the first before line 1, and so on.
+# of atomic_files.py, or shutil.py: the first before line 1, and so on.
 _KILLER = """
 import os, shutil, sys, traceback
-from tfrecords import whole_files
+from tfrecords.io import atomic_files
 
 place, how, exchanges = sys.argv[1], sys.argv[2], sys.argv[3] == "exchanges"
 name, above = os.path.basename(place), os.path.dirname(place)
 if not exchanges:
-    whole_files._exchange = lambda *_: False
+    atomic_files._exchange = lambda *_: False
 
 def replace(content):
-    with whole_files.whole_folder(place) as folder:
+    with atomic_files.whole_folder(place) as folder:
         for file in ("one", "two"):
             with open(os.path.join(folder, file), "w") as out:
                 out.write(content)
@@ -259,7 +259,7 @@ def tracer(last):
     def trace(frame, event, _):
         nonlocal left
         # An error between two lines of rmtree would be a fault of the test.
-        files = ("whole_files.py", "shutil.py")[: 1 + (how == "exit")]
+        files = ("atomic_files.py", "shutil.py")[: 1 + (how == "exit")]
         if not frame.f_code.co_filename.endswith(files):
             return None
         if event == "line":
@@ -295,7 +295,7 @@ while code == 1:
     code = run_until(lines)
     if how == "raise" or exchanges:
         seen.add(tuple(content()))
-    whole_files.remove_leftovers(above)
+    atomic_files.remove_leftovers(above)
     found = content()
     seen.add(tuple(found))
     assert os.listdir(above) == [name], (lines, os.listdir(above))

@@ -1,4 +1,4 @@
-"""file_systems.py: files of this machine and of a store read the same."""
+"""storage.py: files of this machine and of a store read the same."""
 
 import gzip
 import os
@@ -16,7 +16,7 @@ LINES = ["A cat sat.\n", "It purred.\n", "\n", "A sail.\n"]
 @pytest.fixture(scope="module")
 def store():
     """A folder of TensorFlow's file system in memory."""
-    folder = "ram://test_file_systems"
+    folder = "ram://test_storage"
     tf.io.gfile.makedirs(f"{folder}/inside")
     with tf.io.gfile.GFile(f"{folder}/a.txt", "wb") as file:
         file.write("".join(LINES).encode())
