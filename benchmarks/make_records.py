@@ -29,8 +29,8 @@ from absl import flags, logging
 
 from benchmarks import turns
 from run_scripts import common_flags
-from tfrecords import documents, text_files
 from tfrecords.io import atomic_files, records
+from tfrecords.text import documents, text_files
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)

@@ -29,8 +29,8 @@ from benchmarks import comparison, peers, settings, turns, work
 from bert_tf.tasks import glue
 from run_scripts import common_flags
 from tfrecords import batches, glue_examples, glue_tables, record_lengths
-from tfrecords import tokenizer as tokenizer_lib
 from tfrecords.io import atomic_files, records
+from tfrecords.text import tokenizer as tokenizer_lib
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)

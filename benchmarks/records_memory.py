@@ -20,8 +20,8 @@ from typing import NamedTuple
 from absl import flags, logging
 
 from run_scripts import common_flags
-from tfrecords import text_files
 from tfrecords.io import atomic_files, records
+from tfrecords.text import text_files
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)

@@ -172,7 +172,7 @@ def main(argv: list[str]) -> None:
     import tensorflow as tf
 
     from tfrecords import squad_examples, squad_files
-    from tfrecords import tokenizer as tokenizer_lib
+    from tfrecords.text import tokenizer as tokenizer_lib
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

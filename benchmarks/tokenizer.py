@@ -7,7 +7,7 @@ Each peer is a process of its own, all of them bound to the same core with one
 thread. In each round every peer tokenizes the same lines, one after another; a
 ratio is taken within a round, and the median over rounds is printed.
 
-    ours             tfrecords/tokenizer.py in the graph, batches of lines
+    ours             tfrecords/text/tokenizer.py in the graph, batches of lines
     ours, offsets    the same with tokenize_with_offsets
     tokenizers       the Rust library of Hugging Face, encode_batch
     tokenizers, fast the same, encode_batch_fast: without offsets
@@ -31,7 +31,7 @@ from typing import NamedTuple
 from absl import flags, logging
 
 from run_scripts import common_flags
-from tfrecords import text_files, vocab
+from tfrecords.text import text_files, vocab
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)
@@ -92,7 +92,7 @@ def make_ours(settings: Settings, with_offsets: bool = False) -> Peer:
     """Returns our tokenizer, as a graph."""
     import tensorflow as tf
 
-    from tfrecords import tokenizer
+    from tfrecords.text import tokenizer
 
     ours = tokenizer.BertTokenizer(settings.vocab_file, settings.do_lower_case)
     graph = tf.function(

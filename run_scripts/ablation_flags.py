@@ -9,7 +9,7 @@ from run_scripts import ablation_plan, ablation_probes, ablation_settings
 from run_scripts.ablation_plan import Model, Row
 from run_scripts.ablation_probes import Probe
 from run_scripts.ablation_settings import Settings
-from tfrecords import text_files, vocab
+from tfrecords.text import text_files, vocab
 
 
 def define(values: flags.FlagValues) -> None:

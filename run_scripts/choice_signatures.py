@@ -10,7 +10,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from run_scripts import text_signatures
-from tfrecords import segments
+from tfrecords.text import segments
 
 
 class Choices(tf.Module):

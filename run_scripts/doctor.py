@@ -25,7 +25,8 @@ from run_scripts import (
     run_checks,
     training_flags,
 )
-from tfrecords import findings, record_samples, shard_checks, vocab
+from tfrecords import findings, record_samples, shard_checks
+from tfrecords.text import vocab
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(

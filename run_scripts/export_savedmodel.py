@@ -47,7 +47,7 @@ from run_scripts import (
     export_kinds,
     mask_signatures,
 )
-from tfrecords import tokenizer
+from tfrecords.text import tokenizer
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(

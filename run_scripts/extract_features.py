@@ -20,8 +20,8 @@ from absl import flags, logging
 from bert_tf import layer_outputs, model_folders
 from bert_tf.conversion import formats
 from run_scripts import common_flags, feature_formats, fine_tuning_flags
-from tfrecords import segments, text_files
 from tfrecords.io import atomic_files, part_files
+from tfrecords.text import segments, text_files
 
 # Lines in a part, which is what a run that is killed loses.
 _LINES_AT_ONCE = 256

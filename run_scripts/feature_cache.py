@@ -20,9 +20,10 @@ from absl import logging
 
 from bert_tf import encoder as encoder_lib
 from bert_tf import layer_outputs
-from tfrecords import ner_examples, ner_files, word_windows
-from tfrecords import tokenizer as tokenizer_lib
+from tfrecords import ner_examples, ner_files
 from tfrecords.io import atomic_files, part_files
+from tfrecords.text import tokenizer as tokenizer_lib
+from tfrecords.text import word_windows
 
 # Documents in a part, which is what a run that is killed loses.
 _DOCUMENTS_AT_ONCE = 32

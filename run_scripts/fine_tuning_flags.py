@@ -10,8 +10,8 @@ from absl import flags
 from bert_tf.config import BertConfig
 from run_scripts import common_flags, model_flags, run_checks, training_flags
 from tfrecords import record_lengths
-from tfrecords import tokenizer as tokenizer_lib
 from tfrecords.io import records
+from tfrecords.text import tokenizer as tokenizer_lib
 
 
 def define_fine_tuning(

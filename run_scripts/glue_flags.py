@@ -5,7 +5,7 @@ import os
 from absl import flags
 
 from tfrecords import glue_examples, glue_tables, split_records
-from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.text import tokenizer as tokenizer_lib
 
 # Not --seed: runs with several seeds must share the rows they are judged by.
 DEV_SEED = 12345

@@ -16,8 +16,8 @@ from absl import flags, logging
 from tqdm import tqdm
 
 from run_scripts import common_flags
-from tfrecords import documents, text_files, vocab, vocab_learning
 from tfrecords.io import storage
+from tfrecords.text import documents, text_files, vocab, vocab_learning
 
 FLAGS = flags.FlagValues()
 common_flags.define_text(FLAGS)

@@ -7,7 +7,7 @@ text, k candidates. All of it runs in the graph, as in text_signatures.py.
 import tensorflow as tf
 
 from run_scripts import text_signatures
-from tfrecords import segments
+from tfrecords.text import segments
 
 MASK = "[MASK]"
 

@@ -6,8 +6,8 @@ from absl import flags, logging
 
 from bert_tf import checkpoints, config, model_folders, run_folders
 from bert_tf.conversion import checkpoint, formats
-from tfrecords import vocab
 from tfrecords.io import atomic_files
+from tfrecords.text import vocab
 
 
 def define_model(values: flags.FlagValues) -> None:

@@ -8,7 +8,7 @@ from absl import flags
 
 from bert_tf import model_folders
 from tfrecords import ner_examples, ner_files, split_records
-from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.text import tokenizer as tokenizer_lib
 
 # Official names of the English part.
 FILES = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}

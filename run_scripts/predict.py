@@ -28,8 +28,8 @@ from absl import flags, logging
 from tqdm import tqdm
 
 from run_scripts import answer_rows, common_flags, input_flags, text_rows
-from tfrecords import tokenizer as _registers_ops  # noqa: F401
 from tfrecords.io import atomic_files
+from tfrecords.text import tokenizer as _registers_ops  # noqa: F401
 
 # Outputs with numbers for each token, and one under a second name.
 _LEFT_OUT = ("sequence_output", "encoder_outputs", "input_mask", "default")

@@ -8,8 +8,8 @@ from absl import flags
 
 from bert_tf.config import BertConfig
 from run_scripts import pretraining_kinds
-from tfrecords import vocab
 from tfrecords.io import records
+from tfrecords.text import vocab
 
 
 def define_records(values: flags.FlagValues) -> None:

@@ -36,8 +36,8 @@ from run_scripts import (
     run_glue,
     run_pretraining,
 )
-from tfrecords import text_files, vocab
 from tfrecords.io import atomic_files
+from tfrecords.text import text_files, vocab
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(

@@ -13,9 +13,9 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import vocabularies
 from tfrecords import findings, record_checks, record_samples, record_tallies
 from tfrecords import schema as schema_lib
-from tfrecords import vocab as vocab_lib
 from tfrecords.findings import ERROR, WARNING, Finding
 from tfrecords.io import records as records_lib
+from tfrecords.text import vocab as vocab_lib
 
 # Examples that a runner looks at, and that `doctor` does: 0.2 and 1 s.
 QUICK_EXAMPLES = 1024

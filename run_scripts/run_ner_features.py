@@ -32,8 +32,9 @@ from run_scripts import (
     ner_flags,
     training_flags,
 )
-from tfrecords import ner_files, word_features, word_windows
+from tfrecords import ner_files, word_features
 from tfrecords.io import atomic_files
+from tfrecords.text import word_windows
 
 FLAGS = flags.FlagValues()
 ner_flags.define_data(FLAGS)

@@ -17,8 +17,9 @@ import numpy as np
 from absl import flags, logging
 
 from run_scripts import common_flags, records_page, run_checks
-from tfrecords import record_samples, record_text, schema, vocab
+from tfrecords import record_samples, record_text, schema
 from tfrecords.io import records
+from tfrecords.text import vocab
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(

@@ -16,8 +16,8 @@ from absl import logging
 
 from bert_tf import squad_answers, squad_scores
 from tfrecords import squad_examples, squad_files
-from tfrecords import tokenizer as tokenizer_lib
 from tfrecords.io import atomic_files
+from tfrecords.text import tokenizer as tokenizer_lib
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from run_scripts import text_signatures
-from tfrecords import raw_words, word_windows
+from tfrecords.text import raw_words, word_windows
 
 # Ragged rows -> (tags, their probabilities), both as ragged.
 TagWords = Callable[[tf.RaggedTensor], tuple[tf.RaggedTensor, tf.RaggedTensor]]

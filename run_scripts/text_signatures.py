@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import tensorflow as tf
 
 from bert_tf import export
-from tfrecords import segments
+from tfrecords.text import segments
 
 # Windows that the model reads at once.
 ROWS_AT_ONCE = 32

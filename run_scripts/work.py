@@ -11,8 +11,8 @@ import numpy as np
 
 from bert_tf.tasks import task as task_lib
 from tfrecords import schema
-from tfrecords import tokenizer as tokenizer_lib
 from tfrecords.io import records
+from tfrecords.text import tokenizer as tokenizer_lib
 
 Outputs = Mapping[str, np.ndarray]
 Predict = Callable[[str], Outputs]  # Split -> outputs of each example.

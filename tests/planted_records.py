@@ -4,8 +4,9 @@ import os
 
 import numpy as np
 
-from tfrecords import schema, vocab
+from tfrecords import schema
 from tfrecords.io import records, serialization
+from tfrecords.text import vocab
 
 SIZES = {"max_seq_length": 32, "max_predictions_per_seq": 5}
 FLAGS = {

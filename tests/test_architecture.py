@@ -30,9 +30,9 @@ FORBIDDEN = {
     "tfrecords": ("keras", "absl.flags"),
 }
 READ_STRINGS = (
-    "tfrecords/words.py",
-    "tfrecords/word_pieces.py",
-    "tfrecords/segments.py",
+    "tfrecords/text/words.py",
+    "tfrecords/text/word_pieces.py",
+    "tfrecords/text/segments.py",
 )
 # These work for any keras.Model.
 KNOW_NO_BERT = (

@@ -7,7 +7,7 @@ import unicodedata
 
 from hypothesis import strategies
 
-from tfrecords import vocab
+from tfrecords.text import vocab
 
 
 def _load_reference():

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfrecords import documents as documents_lib
-from tfrecords import duplicates, text_files, token_store
-from tfrecords import tokenizer as tokenizer_lib
-from tfrecords import vocab as vocab_lib
+from tfrecords import duplicates, token_store
 from tfrecords.io import progress, storage
+from tfrecords.text import documents as documents_lib
+from tfrecords.text import text_files
+from tfrecords.text import tokenizer as tokenizer_lib
+from tfrecords.text import vocab as vocab_lib
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import documents as documents_lib
 from tfrecords import token_store
 from tfrecords.io import progress, storage
+from tfrecords.text import documents as documents_lib
 
 KINDS = ("documents", "lines")
 

@@ -9,9 +9,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords import glue_rows, glue_tables, segments, split_records
-from tfrecords import tokenizer as tokenizer_lib
+from tfrecords import glue_rows, glue_tables, split_records
 from tfrecords.io import atomic_files
+from tfrecords.text import segments
+from tfrecords.text import tokenizer as tokenizer_lib
 
 _ROWS_AT_ONCE = 1024
 

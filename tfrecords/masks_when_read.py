@@ -23,9 +23,9 @@ from tfrecords import (
     random_numbers,
     record_samples,
     schema,
-    vocab,
 )
 from tfrecords.io import records, storage
+from tfrecords.text import vocab
 
 # Beside the shards, as masking has to know special tokens and ## pieces.
 VOCABULARY_NAME = "vocab.txt"

@@ -7,9 +7,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords import ner_files, split_records, word_windows
-from tfrecords import tokenizer as tokenizer_lib
+from tfrecords import ner_files, split_records
 from tfrecords.io import atomic_files
+from tfrecords.text import tokenizer as tokenizer_lib
+from tfrecords.text import word_windows
 
 _DOCUMENTS_AT_ONCE = 64
 # Places that a log names; the manifest has all of them.

@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from tfrecords import text_files
+from tfrecords.text import text_files
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"

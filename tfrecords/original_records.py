@@ -24,12 +24,12 @@ from tfrecords import (
     original_examples,
     pretraining_examples,
     pretraining_records,
-    text_files,
     token_store,
 )
-from tfrecords import vocab as vocab_lib
 from tfrecords.io import journal as progress
 from tfrecords.io import records
+from tfrecords.text import text_files
+from tfrecords.text import vocab as vocab_lib
 
 _BLOCK_EXAMPLES = 2048  # Built and serialised at a time.
 

@@ -27,10 +27,10 @@ from tfrecords import (
     token_store,
 )
 from tfrecords import pretraining_examples as examples_lib
-from tfrecords import vocab as vocab_lib
 from tfrecords.io import journal as progress
 from tfrecords.io import progress as job_progress
 from tfrecords.io import records, storage
+from tfrecords.text import vocab as vocab_lib
 
 TRAIN, HELD_OUT = partitions.TRAIN, partitions.HELD_OUT
 

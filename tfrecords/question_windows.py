@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfrecords import tokenizer as tokenizer_lib
-from tfrecords import word_pieces
+from tfrecords.text import tokenizer as tokenizer_lib
+from tfrecords.text import word_pieces
 
 # [CLS], [SEP] behind the question, [SEP] behind the piece of the passage.
 SPECIAL_TOKENS = 3

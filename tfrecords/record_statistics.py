@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfrecords import masking, schema
-from tfrecords import vocab as vocab_lib
 from tfrecords.io import records
+from tfrecords.text import vocab as vocab_lib
 
 _READ_EXAMPLES = 4096
 _BINS = 20

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tfrecords import masking, record_samples, record_statistics, schema
-from tfrecords import vocab as vocab_lib
 from tfrecords.io import records as records_lib
+from tfrecords.text import vocab as vocab_lib
 
 # Small parts, as of one that is damaged nothing is counted.
 _READ_EXAMPLES = 512

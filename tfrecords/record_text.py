@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import vocab
+from tfrecords.text import vocab
 
 # What stands at a place: as in the text; [CLS] and the like; [UNK]; masked, and
 # shown as [MASK], as a random token, or as it was.

@@ -10,8 +10,8 @@ from absl import logging
 from tqdm import tqdm
 
 from tfrecords import schema
-from tfrecords import tokenizer as tokenizer_lib
 from tfrecords.io import atomic_files, records, serialization
+from tfrecords.text import tokenizer as tokenizer_lib
 
 Example = dict[str, np.ndarray]
 _EXAMPLES_AT_ONCE = 256

@@ -15,8 +15,8 @@ import tensorflow as tf
 from absl import logging
 
 from tfrecords import answer_spans, question_windows, split_records, squad_files
-from tfrecords import tokenizer as tokenizer_lib
 from tfrecords.io import atomic_files
+from tfrecords.text import tokenizer as tokenizer_lib
 
 _QUESTIONS_AT_ONCE = 256
 # Ids named in a line of the log; the manifest has all.

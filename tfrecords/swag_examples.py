@@ -13,8 +13,8 @@ import tensorflow as tf
 from absl import logging
 
 from tfrecords import glue_examples, glue_rows, split_records, swag_files
-from tfrecords import tokenizer as tokenizer_lib
 from tfrecords.io import atomic_files
+from tfrecords.text import tokenizer as tokenizer_lib
 
 # Split to the official name of its file.
 FILES = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from benchmarks import make_records
-from tfrecords import documents, text_files
 from tfrecords.io import records
+from tfrecords.text import documents, text_files
 
 
 @pytest.fixture

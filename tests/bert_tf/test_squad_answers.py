@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf import squad_answers
 from tfrecords import question_windows, squad_files
-from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.text import tokenizer as tokenizer_lib
 
 CASES = planted.golden()["cases"]
 PASSAGE = "The painter lived in ZÜRICH and the painter did not live in the town"

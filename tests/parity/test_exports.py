@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from run_scripts import export_savedmodel
-from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.text import tokenizer as tokenizer_lib
 
 TAGS = ["O", "B-PER", "I-PER"]
 CONTEXTS = ["The cat sat.", "It rained."]

@@ -5,8 +5,8 @@ import pytest
 
 from bert_tf.conversion import keras_hub as presets
 from bert_tf.conversion import parity
-from tfrecords import tokenizer as our_tokenizer
 from tfrecords.io import atomic_files
+from tfrecords.text import tokenizer as our_tokenizer
 
 TOLERANCE = 2e-5
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat cafe ##s , . ! a".split()

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from run_scripts import choice_signatures
-from tfrecords import segments, tokenizer
+from tfrecords.text import segments, tokenizer
 
 from . import c_loader
 from .conftest import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings

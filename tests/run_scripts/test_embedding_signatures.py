@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfrecords import segments, tokenizer
+from tfrecords.text import segments, tokenizer
 
 from . import c_loader
 from .conftest import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE

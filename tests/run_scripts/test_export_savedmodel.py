@@ -12,8 +12,8 @@ from absl import flags
 
 from bert_tf import training
 from run_scripts import export_savedmodel
-from tfrecords import segments, tokenizer
 from tfrecords.io import atomic_files
+from tfrecords.text import segments, tokenizer
 
 from . import c_loader
 from .conftest import (

@@ -11,7 +11,7 @@ import pytest
 from bert_tf import models
 from run_scripts import feature_cache
 from tfrecords import ner_files
-from tfrecords.tokenizer import BertTokenizer
+from tfrecords.text.tokenizer import BertTokenizer
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from run_scripts import (
     show_records,
 )
 from tfrecords import record_samples, schema, swag_files
-from tfrecords import tokenizer as tokenizer_lib
 from tfrecords.io import records
+from tfrecords.text import tokenizer as tokenizer_lib
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from absl import flags
 
 from run_scripts import make_vocab
-from tfrecords import vocab
+from tfrecords.text import vocab
 
 TEXT = """The captain sailed north.
 The ship sails north again.

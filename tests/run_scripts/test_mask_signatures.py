@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from run_scripts import mask_signatures
-from tfrecords import tokenizer
+from tfrecords.text import tokenizer
 
 from . import c_loader
 from .conftest import ROUNDING, strings

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from run_scripts import question_signatures
-from tfrecords import question_windows, tokenizer
+from tfrecords import question_windows
+from tfrecords.text import tokenizer
 
 from . import c_loader
 from .conftest import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings

@@ -9,7 +9,7 @@ from run_scripts import (
     quickstart_page,
     quickstart_task,
 )
-from tfrecords import documents
+from tfrecords.text import documents
 
 
 def test_paragraphs_of_prose_stay_and_code_goes():

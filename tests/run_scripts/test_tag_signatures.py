@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfrecords import raw_words, tokenizer
+from tfrecords.text import raw_words, tokenizer
 
 from . import c_loader
 from .conftest import LABELS, MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings

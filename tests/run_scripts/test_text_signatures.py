@@ -4,7 +4,8 @@ import pytest
 import tensorflow as tf
 
 from run_scripts import text_signatures
-from tfrecords import schema, tokenizer
+from tfrecords import schema
+from tfrecords.text import tokenizer
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import planted_squad as planted
 import pytest
 
 from tfrecords import answer_spans, squad_examples, squad_files
-from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.text import tokenizer as tokenizer_lib
 
 PASSAGE = "The painter (1895-1943) lived;\n not\u202fher\u00a0and she."
 

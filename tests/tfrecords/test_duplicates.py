@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tfrecords import documents, duplicates, on_processes, token_store
+from tfrecords import duplicates, on_processes, token_store
+from tfrecords.text import documents
 
 VOCAB_SIZE = 1000
 

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tfrecords import batches, glue_examples, glue_tables, schema
-from tfrecords import tokenizer as tokenizer_lib
 from tfrecords.io import records
+from tfrecords.text import tokenizer as tokenizer_lib
 
 SIZES = {"max_seq_length": 16}
 TRAIN = [

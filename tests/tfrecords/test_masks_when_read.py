@@ -16,9 +16,9 @@ from tfrecords import (
     packing,
     record_samples,
     schema,
-    vocab,
 )
 from tfrecords.io import records, serialization
+from tfrecords.text import vocab
 
 SETTINGS = example_settings.Settings(
     max_seq_length=32,

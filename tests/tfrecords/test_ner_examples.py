@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfrecords import ner_examples, ner_files, schema
 from tfrecords.io import records
-from tfrecords.tokenizer import BertTokenizer
+from tfrecords.text.tokenizer import BertTokenizer
 
 TEXT = """-DOCSTART- -X- O
 

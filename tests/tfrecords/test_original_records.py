@@ -13,9 +13,9 @@ from tfrecords import (
     pretraining_examples,
     pretraining_records,
     schema,
-    text_files,
 )
 from tfrecords.io import records
+from tfrecords.text import text_files
 
 # What the original wrote, from text with all that it has rules for.
 GOLDEN = json.loads(

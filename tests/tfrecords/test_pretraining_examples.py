@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from tfrecords import (
-    documents,
     masking,
     pretraining_examples,
     schema,
     sentence_pairs,
     token_store,
-    tokenizer,
 )
 from tfrecords.io import serialization
+from tfrecords.text import documents, tokenizer
 
 CLS, SEP, MASK = 1, 2, 3
 VOCABULARY = masking.Vocabulary(200, CLS, SEP, MASK, np.zeros(200, bool))

@@ -7,8 +7,9 @@ import planted_squad as planted
 import pytest
 import tensorflow as tf
 
-from tfrecords import question_windows, segments, squad_files
-from tfrecords import tokenizer as tokenizer_lib
+from tfrecords import question_windows, squad_files
+from tfrecords.text import segments
+from tfrecords.text import tokenizer as tokenizer_lib
 
 CASES = planted.golden()["cases"]
 

@@ -6,8 +6,9 @@ import os
 import numpy as np
 import pytest
 
-from tfrecords import masking, record_statistics, schema, vocab
+from tfrecords import masking, record_statistics, schema
 from tfrecords.io import atomic_files, records
+from tfrecords.text import vocab
 
 ENTRIES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ENTRIES += [f"w{n}" for n in range(5, 30)] + [f"##x{n}" for n in range(30, 40)]

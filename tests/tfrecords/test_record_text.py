@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tfrecords import record_text, vocab
+from tfrecords import record_text
+from tfrecords.text import vocab
 
 ENTRIES = [*vocab.SPECIAL_TOKENS, "the", "look", "##ed", "sea", "gull"]
 # [CLS] the look ##ed [SEP] sea [UNK] gull [SEP] and padding.

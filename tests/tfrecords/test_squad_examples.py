@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tfrecords import schema, squad_examples
-from tfrecords import tokenizer as tokenizer_lib
 from tfrecords.io import records
+from tfrecords.text import tokenizer as tokenizer_lib
 
 CASES = planted.golden()["cases"]
 PASSAGE = "The painter lived in ZÜRICH. " + "She painted pictures. " * 8

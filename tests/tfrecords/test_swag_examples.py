@@ -13,8 +13,8 @@ from tfrecords import (
     schema,
     swag_examples,
 )
-from tfrecords import tokenizer as tokenizer_lib
 from tfrecords.io import records
+from tfrecords.text import tokenizer as tokenizer_lib
 
 
 @pytest.fixture

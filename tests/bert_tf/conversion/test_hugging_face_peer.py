@@ -6,8 +6,8 @@ import pytest
 
 from bert_tf import task_models
 from bert_tf.conversion import hugging_face, parity
-from tfrecords import tokenizer as our_tokenizer
 from tfrecords.io import atomic_files
+from tfrecords.text import tokenizer as our_tokenizer
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

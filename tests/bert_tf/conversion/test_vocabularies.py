@@ -8,8 +8,8 @@ from bert_tf.conversion import (
     model_garden,
     vocabularies,
 )
-from tfrecords import vocab
 from tfrecords.io import atomic_files
+from tfrecords.text import vocab
 
 SPECIAL = "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
 CONTENT = vocab.to_bytes([*SPECIAL, "the", "##s"])

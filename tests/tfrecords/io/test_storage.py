@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfrecords import documents, text_files
 from tfrecords.io import storage
+from tfrecords.text import documents, text_files
 
 LINES = ["A cat sat.\n", "It purred.\n", "\n", "A sail.\n"]
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tokenizer_cases
 
-from tfrecords import words
+from tfrecords.text import words
 
 reference = tokenizer_cases.reference
 

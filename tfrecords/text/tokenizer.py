@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
-from tfrecords import token_offsets, word_pieces, words
-from tfrecords import vocab as vocab_lib
+from tfrecords.text import token_offsets, word_pieces, words
+from tfrecords.text import vocab as vocab_lib
 
 # ASCII of which nothing is dropped: a character is a byte, cleaned or not.
 _ASCII = r"[\t\n\r -~]*"

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tfrecords import documents, dumps, text_files
+from tfrecords.text import documents, dumps, text_files
 
 
 @pytest.fixture

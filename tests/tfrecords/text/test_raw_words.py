@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfrecords import raw_words
+from tfrecords.text import raw_words
 
 
 def split(*texts):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from tfrecords import vocab, words
+from tfrecords.text import vocab, words
 
 
 class Pieces(NamedTuple):

@@ -10,7 +10,7 @@ import tokenizer_cases
 from hypothesis import strategies
 from tokenizer_cases import ENTRIES, INVALID, MARKS, TRICKY, reference
 
-from tfrecords import tokenizer, vocab
+from tfrecords.text import tokenizer, vocab
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])

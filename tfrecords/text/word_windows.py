@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfrecords import segments
-from tfrecords import tokenizer as tokenizer_lib
+from tfrecords.text import segments
+from tfrecords.text import tokenizer as tokenizer_lib
 
 # [CLS] and [SEP].
 _SPECIAL_TOKENS = 2

@@ -5,8 +5,9 @@ import tensorflow as tf
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from tfrecords import schema, word_windows
-from tfrecords.tokenizer import BertTokenizer
+from tfrecords import schema
+from tfrecords.text import word_windows
+from tfrecords.text.tokenizer import BertTokenizer
 
 # Of one to four pieces each in the tiny vocabulary, and one of none.
 WORDS = [

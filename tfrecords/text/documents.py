@@ -19,7 +19,7 @@ from typing import NamedTuple
 import sentencex
 from absl import logging
 
-from tfrecords import dumps, text_files
+from tfrecords.text import dumps, text_files
 
 INPUT_FORMATS = (
     "auto",

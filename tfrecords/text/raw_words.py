@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfrecords import words as words_lib
+from tfrecords.text import words as words_lib
 
 
 class RawWords(NamedTuple):

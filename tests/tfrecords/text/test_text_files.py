@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from tfrecords import text_files
+from tfrecords.text import text_files
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from tfrecords import documents, text_files
+from tfrecords.text import documents, text_files
 
 SENTENCES = """The sea was calm.
 The ship lay still.

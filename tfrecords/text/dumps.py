@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from absl import logging
 
-from tfrecords import text_files
 from tfrecords.io import storage
+from tfrecords.text import text_files
 
 _MAGIC = b"PAR1"  # The first bytes of each Parquet file.
 _ROWS = 256  # Rows of Parquet in memory.

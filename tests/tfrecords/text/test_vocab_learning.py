@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tfrecords import documents, tokenizer, vocab, vocab_learning
+from tfrecords.text import documents, tokenizer, vocab, vocab_learning
 
 TEXT = [
     "The captain's ship, the Été, sailed north in 1901.",

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tokenizer_cases
 from hypothesis import strategies
 
-from tfrecords import tokenizer, vocab
+from tfrecords.text import tokenizer, vocab
 
 reference = tokenizer_cases.reference
 RANDOM = hypothesis.settings(

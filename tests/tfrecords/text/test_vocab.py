@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from tfrecords import vocab
+from tfrecords.text import vocab
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfrecords import schema, segments
+from tfrecords import schema
+from tfrecords.text import segments
 
 CLS, SEP = 2, 3
 

@@ -3,7 +3,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from tfrecords import vocab, word_pieces, words
+from tfrecords.text import vocab, word_pieces, words
 
 ENTRIES = [*vocab.SPECIAL_TOKENS, "in", "##to", "the", "é", "##é", ",", "漢"]
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import tokenizers
 from absl import logging
 
-from tfrecords import documents as documents_lib
-from tfrecords import vocab
+from tfrecords.text import documents as documents_lib
+from tfrecords.text import vocab
 
 # The first entries of the released vocabularies: ids 0, 1 to 99, 100 to 103.
 FIRST_ENTRIES = (
@@ -66,7 +66,7 @@ def count_words(
     # Here, because learning from counted words should not cost these imports.
     import tensorflow as tf
 
-    from tfrecords import words as words_lib
+    from tfrecords.text import words as words_lib
 
     @tf.function(
         input_signature=[tf.TensorSpec([None], tf.string)], autograph=False

@@ -1,0 +1,1 @@
+"""Text -> tokens: documents, vocabulary, WordPiece, encoder inputs."""
