@@ -4,7 +4,7 @@ import os
 
 from absl import flags
 
-from tfrecords import on_beam, on_processes, on_spark
+from tfrecords.engines import beam, processes, spark
 from tfrecords.io import progress
 
 
@@ -75,15 +75,15 @@ def engine(
                 f"--runner={runner}. Leave one of the two away."
             )
     if runner == "spark":
-        return on_spark.Cluster(
+        return spark.Cluster(
             values.spark_master or "local[*]",
             shared_dir,
             dict(map(_setting, values.spark_conf)),
         )
     if runner == "beam":
-        return on_beam.Pipelines(beam_flags, shared_dir)
+        return beam.Pipelines(beam_flags, shared_dir)
     cores = len(os.sched_getaffinity(0))
-    return on_processes.Workers(values.num_processes or cores)
+    return processes.Workers(values.num_processes or cores)
 
 
 def _setting(text):

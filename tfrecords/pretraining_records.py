@@ -19,14 +19,9 @@ import numpy as np
 from absl import logging
 
 from tfrecords import corpus as corpus_lib
-from tfrecords import (
-    masking,
-    masks_when_read,
-    on_processes,
-    partitions,
-    token_store,
-)
+from tfrecords import masking, masks_when_read, partitions, token_store
 from tfrecords import pretraining_examples as examples_lib
+from tfrecords.engines import processes
 from tfrecords.io import journal as progress
 from tfrecords.io import progress as job_progress
 from tfrecords.io import records, storage
@@ -80,7 +75,7 @@ def make_records(
     for folder in folders:
         storage.make_folder(folder)
     try:
-        with engine or on_processes.Workers(num_processes) as workers:
+        with engine or processes.Workers(num_processes) as workers:
             pieces = corpus_lib.tokenize(corpus, folders[-1], workers)
             tables = partitions.deal(
                 token_store.places(pieces),

@@ -4,7 +4,7 @@ import pytest
 from absl import flags
 
 from run_scripts import engine_flags
-from tfrecords import on_processes, on_spark
+from tfrecords.engines import processes, spark
 
 
 def engine(*words, beam_flags=()):
@@ -15,13 +15,13 @@ def engine(*words, beam_flags=()):
 
 
 def test_processes_are_the_default():
-    assert isinstance(engine("--num_processes=1"), on_processes.Workers)
-    assert isinstance(engine(), on_processes.Workers)
+    assert isinstance(engine("--num_processes=1"), processes.Workers)
+    assert isinstance(engine(), processes.Workers)
 
 
 def test_spark_does_not_start_before_it_is_needed():
     found = engine("--runner=spark", "--spark_conf=spark.executor.cores=1")
-    assert isinstance(found, on_spark.Cluster)
+    assert isinstance(found, spark.Cluster)
 
 
 def test_what_follows_two_dashes_is_of_beam():

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from tfrecords import corpus, on_processes, token_store
+from tfrecords import corpus, token_store
+from tfrecords.engines import processes
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def text(tmp_path, tiny_vocab_file):
 
 def tokenize(text, folder):
     os.makedirs(folder, exist_ok=True)
-    with on_processes.Workers(1) as workers:
+    with processes.Workers(1) as workers:
         return corpus.tokenize(text, str(folder), workers)
 
 

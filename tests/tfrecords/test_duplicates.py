@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tfrecords import duplicates, on_processes, token_store
+from tfrecords import duplicates, token_store
+from tfrecords.engines import processes
 from tfrecords.text import documents
 
 VOCAB_SIZE = 1000
@@ -44,7 +45,7 @@ def drop(tmp_path):
                 map(duplicates.fingerprint, found),
             )
             token_store.write_json(f"{pieces[-1]}.json", {"files": 1})
-        with on_processes.Workers(1) as workers:
+        with processes.Workers(1) as workers:
             copies = duplicates.drop(
                 pieces, kinds, str(tmp_path), VOCAB_SIZE, workers
             )

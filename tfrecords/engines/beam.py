@@ -19,7 +19,7 @@ import secrets
 import threading
 from collections.abc import Sequence
 
-from tfrecords import remote_jobs
+from tfrecords.engines import remote_jobs
 from tfrecords.io import progress, storage
 
 _POLL_SECONDS = 0.5

@@ -1,4 +1,4 @@
-"""on_processes.py: the same results from workers, and errors that arrive."""
+"""processes.py: the same results from workers, and errors that arrive."""
 
 import math
 import multiprocessing
@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from tfrecords import on_processes
+from tfrecords.engines import processes
 
 
 def run(num_processes, function, jobs):
-    with on_processes.Workers(num_processes) as workers:
+    with processes.Workers(num_processes) as workers:
         return dict(
             workers.run(function, jobs, [1] * len(jobs), name="n", unit="u")
         )
@@ -40,13 +40,13 @@ def test_a_worker_without_memory_is_reported():
 
 def test_no_processes_are_named():
     with pytest.raises(ValueError, match="num_processes=0 should be 1 or"):
-        on_processes.Workers(0)
+        processes.Workers(0)
 
 
 @pytest.mark.slow
 def test_workers_give_the_same_results_and_errors():
     with pytest.raises(ValueError, match="math domain error"):
-        with on_processes.Workers(2) as workers:
+        with processes.Workers(2) as workers:
             for jobs in ([1, 4, 9], [4, -1, 9]):
                 found = dict(
                     workers.run(math.sqrt, jobs, [1, 1, 1], name="n", unit="u")

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from tfrecords import on_processes
+from tfrecords.engines import processes
 from tfrecords.io import storage
 
 
@@ -77,4 +77,4 @@ def attempt(function: Callable[[Any], Any], marker: Marker, job: Any) -> Any:
         raise
 
 
-_prepare = functools.cache(on_processes.use_one_core)
+_prepare = functools.cache(processes.use_one_core)

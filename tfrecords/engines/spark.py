@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 
-from tfrecords import remote_jobs
+from tfrecords.engines import remote_jobs
 from tfrecords.io import progress
 
 # Jobs that wait in Spark: always more than it has cores, since they are the

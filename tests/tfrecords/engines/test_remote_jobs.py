@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from tfrecords import remote_jobs
+from tfrecords.engines import remote_jobs
 
 
 def double(job):

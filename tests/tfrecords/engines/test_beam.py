@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from tfrecords import on_beam
+from tfrecords.engines import beam as on_beam
 
 
 class FakePipeline:

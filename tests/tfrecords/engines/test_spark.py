@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tfrecords import on_spark
+from tfrecords.engines import spark as on_spark
 
 
 class FakeContext:

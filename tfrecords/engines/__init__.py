@@ -1,0 +1,1 @@
+"""Jobs -> results: on processes, Apache Spark or Apache Beam."""
