@@ -5,7 +5,11 @@ import dataclasses
 from absl import flags
 
 from run_scripts import common_flags
-from tfrecords import example_settings, masking, pretraining_examples
+from tfrecords.pretraining import (
+    example_settings,
+    masking,
+    pretraining_examples,
+)
 
 # Words of --mask_mix, in the order of its default.
 _KINDS = tuple(field.name for field in dataclasses.fields(masking.Mix))

@@ -23,8 +23,13 @@ import os
 from absl import flags, logging
 
 from run_scripts import common_flags, engine_flags, example_flags
-from tfrecords import corpus, duplicates, original_records, pretraining_records
 from tfrecords.io import storage
+from tfrecords.pretraining import (
+    corpus,
+    duplicates,
+    original_records,
+    pretraining_records,
+)
 from tfrecords.text import text_files
 
 FLAGS = flags.FlagValues()

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfrecords import masks_when_read
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
+from tfrecords.pretraining import dynamic_masking
 
 # The dimension that batches are cut in, where static lengths are given.
 SEQUENCE = "max_seq_length"
@@ -73,7 +73,7 @@ class Source(NamedTuple):
     sizes: schema_lib.Sizes
     vocab_size: int | None
     is_cut: bool
-    masker: masks_when_read.Masker | None = None
+    masker: dynamic_masking.Masker | None = None
 
 
 def read(
@@ -84,7 +84,7 @@ def read(
     Args:
       source: where from.
       indices: [B] int64, of the records; B is static.
-      places: [B] int64, what masks depend on, see `masks_when_read`.
+      places: [B] int64, what masks depend on, see `dynamic_masking`.
       length: [] int64, what sequences are cut to.
 
     Returns:
@@ -129,7 +129,7 @@ def _masked(source, features, places):
     def mask(places, *arrays):
         with _reads:
             rows = dict(zip(given, arrays, strict=True))
-            found = masks_when_read.mask(source.masker, rows, places)
+            found = dynamic_masking.mask(source.masker, rows, places)
             return [found[name] for name in names]
 
     masked = tf.numpy_function(

@@ -9,14 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfrecords import (
-    batch_features,
-    batch_order,
-    masks_when_read,
-    record_lengths,
-)
+from tfrecords import batch_features, batch_order, record_lengths
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
+from tfrecords.pretraining import dynamic_masking
 
 # Records of a batch that a message names.
 _NAMED = 3
@@ -46,7 +42,7 @@ def training_batches(
     Args:
       records: where the examples lie.
       schema: the features of a batch. If the records lack masks, they are
-        masked anew in each epoch, see `masks_when_read`.
+        masked anew in each epoch, see `dynamic_masking`.
       sizes: number for each dimension name.
       batch_size: examples in a global batch (B), over all replicas. A batch
         may straddle two epochs.
@@ -186,8 +182,8 @@ def evaluation_batches(
 
 def _source(records, schema, sizes, vocab_size, bucket_lengths, seed):
     masker = None
-    if masks_when_read.is_needed(records, schema):
-        masker = masks_when_read.masker(records, sizes, seed)
+    if dynamic_masking.is_needed(records, schema):
+        masker = dynamic_masking.masker(records, sizes, seed)
     return batch_features.Source(
         records, schema, sizes, vocab_size, bool(bucket_lengths), masker
     )

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfrecords import masking
 from tfrecords.findings import ERROR, WARNING, Finding
+from tfrecords.pretraining import masking
 from tfrecords.record_tallies import Tally
 
 # Shares of random next sentences. Books and Wikipedia have 0.54 to 0.58: a

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfrecords import masking, schema
+from tfrecords import schema
 from tfrecords.io import records
+from tfrecords.pretraining import masking
 from tfrecords.text import vocab as vocab_lib
 
 _READ_EXAMPLES = 4096

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import masking, record_samples, record_statistics, schema
+from tfrecords import record_samples, record_statistics, schema
 from tfrecords.io import records as records_lib
+from tfrecords.pretraining import masking
 from tfrecords.text import vocab as vocab_lib
 
 # Small parts, as of one that is damaged nothing is counted.

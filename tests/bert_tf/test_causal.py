@@ -10,7 +10,8 @@ import bert_tf
 from bert_tf import dropout, layers, model_folders, models
 from bert_tf.encoder import last_positions
 from bert_tf.tasks import pretraining
-from tfrecords import packed_rows, packing, schema
+from tfrecords import schema
+from tfrecords.pretraining import packed_rows, packing
 
 PLACE = dropout.place(7, 3, 0)
 

@@ -14,7 +14,7 @@ from bert_tf import (
     training,
 )
 from bert_tf.tasks import pretraining
-from tfrecords import packed_rows, packing
+from tfrecords.pretraining import packed_rows, packing
 
 SIZES = {
     "max_seq_length": 36,

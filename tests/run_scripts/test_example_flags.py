@@ -4,7 +4,7 @@ import pytest
 from absl import flags
 
 from run_scripts import example_flags
-from tfrecords import masking, pretraining_examples
+from tfrecords.pretraining import masking, pretraining_examples
 
 
 def settings(*words):

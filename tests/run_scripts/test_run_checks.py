@@ -9,8 +9,8 @@ from absl import flags
 
 from bert_tf import checkpoints, config, estimates
 from run_scripts import run_checks, run_glue, run_pretraining, training_flags
-from tfrecords import packed_rows
 from tfrecords.io import records
+from tfrecords.pretraining import packed_rows
 from tfrecords.text import vocab
 
 SIZES = config.BertConfig(

@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 
 from run_scripts import make_glue_records, show_records
-from tfrecords import packed_rows, record_samples
+from tfrecords import record_samples
 from tfrecords.io import records
+from tfrecords.pretraining import packed_rows
 
 
 @pytest.fixture

@@ -6,12 +6,8 @@ import numpy as np
 import planted_records as planted
 import pytest
 
-from tfrecords import (
-    masking,
-    pretraining_checks,
-    record_samples,
-    record_tallies,
-)
+from tfrecords import pretraining_checks, record_samples, record_tallies
+from tfrecords.pretraining import masking
 
 ENTRIES = record_tallies.Entries.of(planted.UNCASED)
 

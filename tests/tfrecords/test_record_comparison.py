@@ -6,12 +6,11 @@ import random
 import numpy as np
 import pytest
 
-from tfrecords import (
+from tfrecords import record_comparison, record_statistics
+from tfrecords.pretraining import (
     masking,
     original_examples,
     pretraining_examples,
-    record_comparison,
-    record_statistics,
     token_store,
 )
 from tfrecords.record_comparison import DIFFERS, SAME, UNCLEAR

@@ -5,8 +5,9 @@ import planted_records as planted
 import pytest
 import tensorflow as tf
 
-from tfrecords import packed_rows, record_samples, schema
+from tfrecords import record_samples, schema
 from tfrecords.io import records
+from tfrecords.pretraining import packed_rows
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,9 @@ import os
 import numpy as np
 import pytest
 
-from tfrecords import masking, record_statistics, schema
+from tfrecords import record_statistics, schema
 from tfrecords.io import atomic_files, records
+from tfrecords.pretraining import masking
 from tfrecords.text import vocab
 
 ENTRIES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -4,13 +4,9 @@ import numpy as np
 import planted_records as planted
 import pytest
 
-from tfrecords import (
-    packed_rows,
-    record_samples,
-    record_statistics,
-    record_tallies,
-)
+from tfrecords import record_samples, record_statistics, record_tallies
 from tfrecords.io import records
+from tfrecords.pretraining import packed_rows
 
 ENTRIES = record_tallies.Entries.of(planted.UNCASED)
 

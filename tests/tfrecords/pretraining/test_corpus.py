@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from tfrecords import corpus, token_store
 from tfrecords.engines import processes
+from tfrecords.pretraining import corpus, token_store
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from tfrecords import masking
+from tfrecords.pretraining import masking
 
 CLS, SEP, MASK = 1, 2, 3
 VOCAB_SIZE = 500

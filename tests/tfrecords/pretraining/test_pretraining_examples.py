@@ -7,14 +7,14 @@ import json
 import numpy as np
 import pytest
 
-from tfrecords import (
+from tfrecords import schema
+from tfrecords.io import serialization
+from tfrecords.pretraining import (
     masking,
     pretraining_examples,
-    schema,
     sentence_pairs,
     token_store,
 )
-from tfrecords.io import serialization
 from tfrecords.text import documents, tokenizer
 
 CLS, SEP, MASK = 1, 2, 3

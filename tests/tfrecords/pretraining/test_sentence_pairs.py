@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from tfrecords import sentence_pairs, token_store
+from tfrecords.pretraining import sentence_pairs, token_store
 
 MAX_NUM_TOKENS = 29
 

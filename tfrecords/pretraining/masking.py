@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import random_numbers, span_masking
+from tfrecords import random_numbers
+from tfrecords.pretraining import span_masking
 
 _POSITION_BITS = np.uint64(16)
 

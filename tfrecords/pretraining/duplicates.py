@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import token_store
 from tfrecords.io import progress, storage
+from tfrecords.pretraining import token_store
 from tfrecords.text import documents as documents_lib
 
 KINDS = ("documents", "lines")

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfrecords import duplicates, token_store
 from tfrecords.io import progress, storage
+from tfrecords.pretraining import duplicates, token_store
 from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files
 from tfrecords.text import tokenizer as tokenizer_lib

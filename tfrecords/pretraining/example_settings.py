@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Mapping
 
-from tfrecords import masking as masking_lib
-from tfrecords import packing
+from tfrecords.pretraining import masking as masking_lib
+from tfrecords.pretraining import packing
 
 # What a model learns of segments besides masked tokens: whether B follows A
 # or comes from elsewhere (Devlin et al. 2019); nothing, of single segments

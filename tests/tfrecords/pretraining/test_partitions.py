@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfrecords import partitions
+from tfrecords.pretraining import partitions
 
 
 def table_of(count, tokens=10):

@@ -7,11 +7,11 @@ import random
 
 import numpy as np
 
-from tfrecords import (
+from tfrecords import schema
+from tfrecords.pretraining import (
     masking,
     original_examples,
     pretraining_examples,
-    schema,
     token_store,
 )
 

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from tfrecords import token_store
+from tfrecords.pretraining import token_store
 
 
 def tokenize(sentences):

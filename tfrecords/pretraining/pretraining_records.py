@@ -18,13 +18,18 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from tfrecords import corpus as corpus_lib
-from tfrecords import masking, masks_when_read, partitions, token_store
-from tfrecords import pretraining_examples as examples_lib
 from tfrecords.engines import processes
 from tfrecords.io import journal as progress
 from tfrecords.io import progress as job_progress
 from tfrecords.io import records, storage
+from tfrecords.pretraining import corpus as corpus_lib
+from tfrecords.pretraining import (
+    dynamic_masking,
+    masking,
+    partitions,
+    token_store,
+)
+from tfrecords.pretraining import pretraining_examples as examples_lib
 from tfrecords.text import vocab as vocab_lib
 
 TRAIN, HELD_OUT = partitions.TRAIN, partitions.HELD_OUT
@@ -110,7 +115,7 @@ def make_records(
             read,
         )
         if settings.masking_time == "dynamic":
-            masks_when_read.keep_vocabulary(
+            dynamic_masking.keep_vocabulary(
                 corpus.vocab_file, os.path.join(output_dir, name)
             )
         manifests[name].write(os.path.join(output_dir, name))

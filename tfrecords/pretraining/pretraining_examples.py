@@ -12,17 +12,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfrecords import (
+from tfrecords import random_numbers, schema
+from tfrecords.io import serialization
+from tfrecords.pretraining import (
     example_settings,
     masking,
     packed_rows,
     packing,
-    random_numbers,
-    schema,
     sentence_pairs,
     token_store,
 )
-from tfrecords.io import serialization
 
 # Places (N * S) that are worked on at a time: some 30 MB of arrays.
 _BLOCK_PLACES = 1 << 18

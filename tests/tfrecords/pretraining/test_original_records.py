@@ -7,14 +7,14 @@ import pathlib
 import numpy as np
 import pytest
 
-from tfrecords import (
+from tfrecords import schema
+from tfrecords.io import records
+from tfrecords.pretraining import (
     corpus,
     original_records,
     pretraining_examples,
     pretraining_records,
-    schema,
 )
-from tfrecords.io import records
 from tfrecords.text import text_files
 
 # What the original wrote, from text with all that it has rules for.

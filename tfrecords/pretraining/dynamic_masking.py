@@ -16,15 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import (
-    example_settings,
-    masking,
-    packed_rows,
-    random_numbers,
-    record_samples,
-    schema,
-)
+from tfrecords import random_numbers, record_samples, schema
 from tfrecords.io import records, storage
+from tfrecords.pretraining import example_settings, masking, packed_rows
 from tfrecords.text import vocab
 
 # Beside the shards, as masking has to know special tokens and ## pieces.

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import (
+from tfrecords.pretraining import (
     masking,
     pretraining_examples,
     sentence_pairs,

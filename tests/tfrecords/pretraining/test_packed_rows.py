@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tfrecords import packed_rows, packing, schema
+from tfrecords import schema
+from tfrecords.pretraining import packed_rows, packing
 
 SIZES = {
     "max_seq_length": 24,

@@ -18,16 +18,16 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from absl import logging
 
-from tfrecords import corpus as corpus_lib
-from tfrecords import (
+from tfrecords.io import journal as progress
+from tfrecords.io import records
+from tfrecords.pretraining import corpus as corpus_lib
+from tfrecords.pretraining import (
     masking,
     original_examples,
     pretraining_examples,
     pretraining_records,
     token_store,
 )
-from tfrecords.io import journal as progress
-from tfrecords.io import records
 from tfrecords.text import text_files
 from tfrecords.text import vocab as vocab_lib
 

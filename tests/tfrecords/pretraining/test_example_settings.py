@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tfrecords import example_settings, masking
+from tfrecords.pretraining import example_settings, masking
 
 
 @pytest.mark.parametrize(

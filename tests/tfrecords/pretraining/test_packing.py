@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from tfrecords import masking, packing
+from tfrecords.pretraining import masking, packing
 
 
 def rows_of(found):

@@ -6,8 +6,13 @@ import pathlib
 import numpy as np
 import pytest
 
-from tfrecords import corpus, pretraining_examples, pretraining_records, schema
+from tfrecords import schema
 from tfrecords.io import atomic_files, records, storage
+from tfrecords.pretraining import (
+    corpus,
+    pretraining_examples,
+    pretraining_records,
+)
 
 SETTINGS = pretraining_examples.Settings(
     max_seq_length=32, max_predictions_per_seq=5, dupe_factor=2

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tfrecords import duplicates, token_store
 from tfrecords.engines import processes
+from tfrecords.pretraining import duplicates, token_store
 from tfrecords.text import documents
 
 VOCAB_SIZE = 1000

@@ -1,4 +1,4 @@
-"""masks_when_read.py: static rates, other masks each epoch, the same again."""
+"""dynamic_masking.py: static rates, other masks each epoch, the same again."""
 
 import dataclasses
 import itertools
@@ -7,17 +7,15 @@ import shutil
 import numpy as np
 import pytest
 
-from tfrecords import (
-    batches,
+from tfrecords import batches, record_samples, schema
+from tfrecords.io import records, serialization
+from tfrecords.pretraining import (
+    dynamic_masking,
     example_settings,
     masking,
-    masks_when_read,
     packed_rows,
     packing,
-    record_samples,
-    schema,
 )
-from tfrecords.io import records, serialization
 from tfrecords.text import vocab
 
 SETTINGS = example_settings.Settings(
@@ -60,7 +58,7 @@ def write(folder, rows, settings, vocab_file):
     )
     name = records.shard_name("train", 0, 1)
     shard = records.write_shard(str(folder / name), serialized)
-    masks_when_read.keep_vocabulary(vocab_file, str(folder))
+    dynamic_masking.keep_vocabulary(vocab_file, str(folder))
     records.Manifest(
         schema_name=settings.schema_name,
         sizes=settings.sizes,
@@ -84,24 +82,24 @@ def found(tmp_path_factory, tiny_vocab_file, vocabulary):
 
 
 def test_masks_are_wanted_of_records_without_them_alone(found):
-    assert masks_when_read.is_needed(found, schema.PRETRAINING)
-    assert not masks_when_read.is_needed(found, schema.UNMASKED_PAIRS)
+    assert dynamic_masking.is_needed(found, schema.PRETRAINING)
+    assert not dynamic_masking.is_needed(found, schema.UNMASKED_PAIRS)
     bare = records.Records(found.paths)
-    assert not masks_when_read.is_needed(bare, schema.PRETRAINING)
+    assert not dynamic_masking.is_needed(bare, schema.PRETRAINING)
 
 
 def test_rates_are_those_of_the_manifest(found):
-    how = masks_when_read.masker(found, SETTINGS.sizes, seed=1)
+    how = dynamic_masking.masker(found, SETTINGS.sizes, seed=1)
     assert how.rules == SETTINGS.rules
 
 
 @pytest.mark.parametrize("unit", masking.UNITS)
 def test_rates_are_those_of_static_masks(found, vocabulary, unit):
-    how = masks_when_read.masker(found, SETTINGS.sizes, seed=1)
+    how = dynamic_masking.masker(found, SETTINGS.sizes, seed=1)
     rules = masking.Rules(**(vars(SETTINGS.rules) | {"unit": unit}))
     rows = make_rows(vocabulary, count=4000)
     ids, mask = rows["input_word_ids"], rows["input_mask"]
-    dynamic = masks_when_read.mask(
+    dynamic = dynamic_masking.mask(
         how._replace(rules=rules), rows, np.arange(4000)
     )
     seeds = np.random.default_rng(2).integers(1 << 64, size=4000, dtype="u8")
@@ -322,7 +320,7 @@ def test_examples_that_share_rows_are_masked_each_for_itself(
 def test_other_sizes_are_named(found):
     sizes = SETTINGS.sizes | {"max_predictions_per_seq": 9}
     with pytest.raises(ValueError, match="max_predictions_per_seq=9, but .* 6"):
-        masks_when_read.masker(found, sizes, seed=1)
+        dynamic_masking.masker(found, sizes, seed=1)
 
 
 def test_a_lost_or_foreign_vocabulary_is_named(found, tmp_path):
@@ -330,7 +328,7 @@ def test_a_lost_or_foreign_vocabulary_is_named(found, tmp_path):
     shutil.copytree(found.paths[0].rpartition("/")[0], folder)
     copy = records.Records.open(str(folder))
     for is_there in (True, False):
-        path = folder / masks_when_read.VOCABULARY_NAME
+        path = folder / dynamic_masking.VOCABULARY_NAME
         path.write_text("[PAD]\n") if is_there else path.unlink()
         with pytest.raises(ValueError, match=r"vocab\.txt should be the voc"):
-            masks_when_read.masker(copy, SETTINGS.sizes, seed=1)
+            dynamic_masking.masker(copy, SETTINGS.sizes, seed=1)

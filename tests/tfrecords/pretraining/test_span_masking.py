@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfrecords import span_masking
+from tfrecords.pretraining import span_masking
 
 S = 40
 

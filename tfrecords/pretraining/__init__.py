@@ -1,0 +1,1 @@
+"""Documents -> masked-LM and next-sentence records."""
