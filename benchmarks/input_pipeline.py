@@ -23,8 +23,9 @@ import numpy as np
 from absl import flags, logging
 
 from run_scripts import common_flags
-from tfrecords import batches, record_lengths, schema
+from tfrecords import schema
 from tfrecords.io import atomic_files, records
+from tfrecords.reading import batches, static_lengths
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_integer(
@@ -168,8 +169,8 @@ def reading_steps(opened: records.Records, batch_size: int) -> dict:
     arguments = {"batch_size": batch_size, "seed": 1}
     arguments["vocab_size"] = _VOCAB_SIZE
     plain = iter(batches.training_batches(opened, features, sizes, **arguments))
-    lengths = record_lengths.read(opened, sizes["max_seq_length"])
-    chosen = record_lengths.choose(lengths, sizes["max_seq_length"])
+    lengths = static_lengths.read(opened, sizes["max_seq_length"])
+    chosen = static_lengths.choose(lengths, sizes["max_seq_length"])
     buckets = iter(
         batches.training_batches(
             opened, features, sizes, bucket_lengths=chosen, **arguments

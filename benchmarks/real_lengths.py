@@ -7,8 +7,8 @@ r"""GLUE rows as they are -> rows/s, ours in buckets beside padded peers.
 spread, is made into records; every implementation gets the same rows in batches
 of --batch_size:
 
-    ours             tfrecords.batches with the few static lengths that
-                     record_lengths.choose finds: sorted by length within a
+    ours             tfrecords.reading.batches with the few static lengths that
+                     static_lengths.choose finds: sorted by length within a
                      window when training, over all rows for inference
     hugging_face     each batch padded to its longest row
     the others       padded to --max_seq_length, where all batches take the
@@ -28,8 +28,9 @@ from absl import flags, logging
 from benchmarks import comparison, peers, settings, turns, work
 from bert_tf.tasks import glue
 from run_scripts import common_flags
-from tfrecords import batches, glue_examples, glue_tables, record_lengths
 from tfrecords.io import atomic_files, records
+from tfrecords.reading import batches, static_lengths
+from tfrecords.tasks import glue_examples, glue_tables
 from tfrecords.text import tokenizer as tokenizer_lib
 
 FLAGS = flags.FlagValues()
@@ -113,8 +114,8 @@ def cut(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def make_batches(found: records.Records, is_training: bool, schema) -> dict:
     """Returns the batches of all rows: ours, each cut, and padded ones."""
     sizes = {"max_seq_length": FLAGS.max_seq_length}
-    lengths = record_lengths.read(found, FLAGS.max_seq_length)
-    buckets = record_lengths.choose(lengths, FLAGS.max_seq_length)
+    lengths = static_lengths.read(found, FLAGS.max_seq_length)
+    buckets = static_lengths.choose(lengths, FLAGS.max_seq_length)
     logging.info("%.1f tokens a row; lengths %s", lengths.mean(), buckets)
     num_batches = len(found) // FLAGS.batch_size
     keywords = {"batch_size": FLAGS.batch_size}

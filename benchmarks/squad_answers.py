@@ -65,7 +65,7 @@ def time_ours(questions, tokenizer, settings) -> tuple[int, float, float]:
     import tensorflow as tf
 
     from bert_tf import squad_answers
-    from tfrecords import squad_examples
+    from tfrecords.tasks import squad_examples
 
     choose = tf.function(
         lambda *arguments: squad_answers.choose(
@@ -171,7 +171,7 @@ def main(argv: list[str]) -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import tensorflow as tf
 
-    from tfrecords import squad_examples, squad_files
+    from tfrecords.tasks import squad_examples, squad_files
     from tfrecords.text import tokenizer as tokenizer_lib
 
     tf.config.threading.set_intra_op_parallelism_threads(1)

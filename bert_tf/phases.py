@@ -45,7 +45,7 @@ def distribute(
     """
     replicas = strategy.num_replicas_in_sync
     options = tf.data.Options()
-    # See `tfrecords.batches`: the end of an iterator may wait for a minute.
+    # See `reading.batches`: the end of an iterator may wait for a minute.
     options.autotune.enabled = False
 
     def batches(context):

@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Sequence
 
-from tfrecords import glue_rows, glue_tables, ner_files, squad_files
+from tfrecords.tasks import glue_rows, glue_tables, ner_files, squad_files
 
 # Pieces of a word, about; [CLS] and [SEP].
 _PIECES, _SPECIAL = 1.3, 2

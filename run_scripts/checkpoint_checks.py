@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bert_tf.config import BertConfig
 from bert_tf.conversion import checkpoint as checkpoint_lib
 from bert_tf.conversion import coverage
-from tfrecords.findings import ERROR, NOTE, WARNING, Finding
+from tfrecords.inspection.diagnostics import ERROR, NOTE, WARNING, Finding
 
 _NAMED = 3
 

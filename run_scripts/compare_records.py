@@ -18,7 +18,8 @@ leaves it unclear.
 from absl import flags
 
 from run_scripts import common_flags
-from tfrecords import record_comparison, record_statistics
+from tfrecords import record_comparison
+from tfrecords.inspection import record_statistics
 
 FLAGS = flags.FlagValues()
 

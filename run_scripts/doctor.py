@@ -25,7 +25,7 @@ from run_scripts import (
     run_checks,
     training_flags,
 )
-from tfrecords import findings, record_samples, shard_checks
+from tfrecords.inspection import diagnostics, record_samples, shard_checks
 from tfrecords.text import vocab
 
 FLAGS = flags.FlagValues()
@@ -92,17 +92,17 @@ def find_config(checkpoint, found, vocab_file) -> config.BertConfig | None:
     return checkpoint.config if checkpoint else None
 
 
-def examine() -> tuple[list[findings.Finding], list[str]]:
+def examine() -> tuple[list[diagnostics.Finding], list[str]]:
     """Returns all findings, and lines on what was looked at."""
     found, faults = shard_checks.open_whole(FLAGS.records)
     checkpoint = None
     if FLAGS.init_checkpoint:
-        checkpoint, more = findings.attempt(
+        checkpoint, more = diagnostics.attempt(
             "checkpoint", formats.read, FLAGS.init_checkpoint
         )
         faults += more
     vocab_file = FLAGS.vocab_file or beside_checkpoint(model_folders.VOCABULARY)
-    sizes, more = findings.attempt(
+    sizes, more = diagnostics.attempt(
         "config", find_config, checkpoint, found, vocab_file
     )
     faults += more
@@ -220,7 +220,7 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     faults, lines = examine()
     print(FLAGS.records)
-    order = (findings.ERROR, findings.WARNING, findings.NOTE)
+    order = (diagnostics.ERROR, diagnostics.WARNING, diagnostics.NOTE)
     for fault in sorted(faults, key=lambda x: order.index(x.severity)):
         print(shortened(str(fault)))
     print("\n".join(lines))

@@ -17,7 +17,7 @@ from run_scripts import (
     tag_signatures,
     text_signatures,
 )
-from tfrecords import question_windows
+from tfrecords.tasks import question_windows
 
 # By task of the model; the first is the default.
 KINDS = {

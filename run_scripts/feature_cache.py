@@ -20,8 +20,8 @@ from absl import logging
 
 from bert_tf import encoder as encoder_lib
 from bert_tf import layer_outputs
-from tfrecords import ner_examples, ner_files
 from tfrecords.io import atomic_files, part_files
+from tfrecords.tasks import ner_examples, ner_files
 from tfrecords.text import tokenizer as tokenizer_lib
 from tfrecords.text import word_windows
 

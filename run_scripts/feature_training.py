@@ -33,7 +33,8 @@ from run_scripts import (
     training_flags,
 )
 from run_scripts.ner_flags import Read
-from tfrecords import ner_files, word_features
+from tfrecords.reading import word_features
+from tfrecords.tasks import ner_files
 
 Sets = dict[str, word_features.Sentences]  # By split.
 _BEST_METRIC = "entity_f1"

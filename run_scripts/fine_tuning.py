@@ -32,8 +32,8 @@ from run_scripts import (
     training_phases,
 )
 from run_scripts.work import FindWork, Outputs, Predict, Run, Sets, Work
-from tfrecords import batches
 from tfrecords.io import atomic_files, records
+from tfrecords.reading import batches
 
 
 def run(values: flags.FlagValues, script: str, find_work: FindWork) -> None:

@@ -9,8 +9,8 @@ from absl import flags
 
 from bert_tf.config import BertConfig
 from run_scripts import common_flags, model_flags, run_checks, training_flags
-from tfrecords import record_lengths
 from tfrecords.io import records
+from tfrecords.reading import static_lengths
 from tfrecords.text import tokenizer as tokenizer_lib
 
 
@@ -213,4 +213,4 @@ def find_bucket_lengths(
             )
         return tuple(lengths)
     found = sets.get("train") or next(iter(sets.values()))
-    return record_lengths.choose(record_lengths.read(found, most), most)
+    return static_lengths.choose(static_lengths.read(found, most), most)

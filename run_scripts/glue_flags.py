@@ -4,7 +4,7 @@ import os
 
 from absl import flags
 
-from tfrecords import glue_examples, glue_tables, split_records
+from tfrecords.tasks import glue_examples, glue_tables, split_records
 from tfrecords.text import tokenizer as tokenizer_lib
 
 # Not --seed: runs with several seeds must share the rows they are judged by.

@@ -9,8 +9,8 @@ from absl import logging
 from bert_tf import metrics as metrics_lib
 from bert_tf.tasks import glue
 from bert_tf.tasks import task as task_lib
-from tfrecords import glue_tables
 from tfrecords.io import atomic_files, records
+from tfrecords.tasks import glue_tables
 
 
 def make_score(

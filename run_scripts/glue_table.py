@@ -14,8 +14,8 @@ import statistics
 from absl import flags, logging
 
 from run_scripts import common_flags, trial_results, trials
-from tfrecords import glue_tables
 from tfrecords.io import atomic_files, records
+from tfrecords.tasks import glue_tables
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list(

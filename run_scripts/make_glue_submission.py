@@ -16,8 +16,8 @@ from typing import NamedTuple
 from absl import flags, logging
 
 from run_scripts import common_flags
-from tfrecords import glue_tables
 from tfrecords.io import atomic_files
+from tfrecords.tasks import glue_tables
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list(

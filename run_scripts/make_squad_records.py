@@ -13,7 +13,7 @@ Makes a folder for each split. The same command does only what is missing.
 from absl import flags, logging
 
 from run_scripts import common_flags, fine_tuning_flags, squad_flags
-from tfrecords import squad_examples
+from tfrecords.tasks import squad_examples
 
 FLAGS = flags.FlagValues()
 fine_tuning_flags.define_records(FLAGS, max_seq_length=384)

@@ -9,8 +9,9 @@ from absl import logging
 from bert_tf import ner_scores
 from bert_tf.tasks import ner
 from run_scripts.ner_flags import Read
-from tfrecords import ner_files, schema
+from tfrecords import schema
 from tfrecords.io import atomic_files, records
+from tfrecords.tasks import ner_files
 
 Tags = list[list[str]]  # Of each sentence.
 

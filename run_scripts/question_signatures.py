@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf import squad_answers
 from run_scripts import text_signatures
-from tfrecords import question_windows
+from tfrecords.tasks import question_windows
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ import numpy as np
 
 from bert_tf import metrics
 from run_scripts import quickstart_corpus
-from tfrecords import glue_rows, glue_tables
 from tfrecords.io import atomic_files
+from tfrecords.tasks import glue_rows, glue_tables
 
 # Sentences to fill, for people to look at.
 MASKED_SENTENCES = (

@@ -7,7 +7,7 @@ matplotlib.use("Agg")  # Before pyplot looks for a screen.
 import numpy as np  # noqa: E402
 from matplotlib import pyplot  # noqa: E402
 
-from tfrecords import record_samples
+from tfrecords.inspection import record_samples
 from tfrecords.io import atomic_files  # noqa: E402
 
 _BLUE, _GREY = "#1f6fb4", "#777777"

@@ -11,9 +11,14 @@ from absl import flags, logging
 from bert_tf import checkpoints, estimates
 from bert_tf.config import BertConfig
 from bert_tf.conversion import vocabularies
-from tfrecords import findings, record_checks, record_samples, record_tallies
 from tfrecords import schema as schema_lib
-from tfrecords.findings import ERROR, WARNING, Finding
+from tfrecords.inspection import (
+    diagnostics,
+    record_checks,
+    record_samples,
+    sample_statistics,
+)
+from tfrecords.inspection.diagnostics import ERROR, WARNING, Finding
 from tfrecords.io import records as records_lib
 from tfrecords.text import vocab as vocab_lib
 
@@ -49,7 +54,7 @@ def check_examples(
     config: BertConfig | None,
     vocab_file: str | None,
     num_wanted: int | None,
-) -> tuple[list[Finding], record_tallies.Tally | None]:
+) -> tuple[list[Finding], sample_statistics.Tally | None]:
     """Looks at a sample of records.
 
     Args:
@@ -61,7 +66,7 @@ def check_examples(
     Returns:
       What is wrong with them, and what was counted.
     """
-    name, faults = findings.attempt(
+    name, faults = diagnostics.attempt(
         "records", record_samples.schema_name, found
     )
     if name is None:
@@ -69,10 +74,10 @@ def check_examples(
     sizes = record_samples.sizes_of(found, name)
     entries = None
     if vocab_file:
-        names, faults = findings.attempt(
+        names, faults = diagnostics.attempt(
             "vocabulary", vocab_lib.read, vocab_file
         )
-        entries = record_tallies.Entries.of(names) if names else None
+        entries = sample_statistics.Entries.of(names) if names else None
     limits = [config.vocab_size] if config else []
     limits += [len(entries.names)] if entries else []
     manifest = found.manifest
@@ -84,7 +89,7 @@ def check_examples(
         None,
         vocab_lib.digest(vocab_file),
     )
-    tally, damaged = record_tallies.tally(
+    tally, damaged = sample_statistics.tally(
         found,
         name,
         sizes,
@@ -135,11 +140,11 @@ def check_sizes(
       vocab_file: None if it is not known.
       wanted: sizes that flags say, by dimension.
     """
-    name, _ = findings.attempt("records", record_samples.schema_name, found)
+    name, _ = diagnostics.attempt("records", record_samples.schema_name, found)
     if name is None:
         return []  # Said by `check_examples`.
     sizes = record_samples.sizes_of(found, name)
-    _, faults = findings.attempt(
+    _, faults = diagnostics.attempt(
         "lengths", found.check, schema_lib.SCHEMAS[name], sizes
     )
     for dimension, size in wanted.items():
@@ -159,11 +164,11 @@ def check_sizes(
         )
         faults.append(Finding(ERROR, "lengths", text))
     if vocab_file:
-        sha256, unread = findings.attempt(
+        sha256, unread = diagnostics.attempt(
             "vocabulary", vocab_lib.digest, vocab_file
         )
         faults += unread
-        _, others = findings.attempt(
+        _, others = diagnostics.attempt(
             "vocabulary", found.check, {}, {}, vocab_sha256=sha256
         )
         faults += others
@@ -225,7 +230,7 @@ def refuse_bad(
         if tally and values.distribution_strategy == "one_device":
             faults += check_memory(step_of(values, config, found))
         where = os.path.dirname(found.paths[0])
-        spoiling = findings.errors(faults)
+        spoiling = diagnostics.errors(faults)
         lines += [f"{where}: {f.check}: {f.text}" for f in spoiling]
         for fault in faults:
             if fault not in spoiling:

@@ -32,8 +32,9 @@ from run_scripts import (
     ner_flags,
     training_flags,
 )
-from tfrecords import ner_files, word_features
 from tfrecords.io import atomic_files
+from tfrecords.reading import word_features
+from tfrecords.tasks import ner_files
 from tfrecords.text import word_windows
 
 FLAGS = flags.FlagValues()

@@ -35,8 +35,8 @@ from run_scripts import (
     training_flags,
     training_phases,
 )
-from tfrecords import batches
 from tfrecords.io import atomic_files, records
+from tfrecords.reading import batches
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)

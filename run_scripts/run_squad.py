@@ -29,8 +29,8 @@ from run_scripts import (
     squad_results,
     work,
 )
-from tfrecords import squad_examples
 from tfrecords.io import atomic_files
+from tfrecords.tasks import squad_examples
 
 NAME = "SQuAD"
 _THRESHOLD = "null_score_diff_threshold"

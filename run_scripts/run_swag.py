@@ -25,8 +25,9 @@ from run_scripts import (
     swag_flags,
     work,
 )
-from tfrecords import schema, swag_examples
+from tfrecords import schema
 from tfrecords.io import atomic_files
+from tfrecords.tasks import swag_examples
 
 NAME = "SWAG"
 

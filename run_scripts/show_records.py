@@ -17,7 +17,8 @@ import numpy as np
 from absl import flags, logging
 
 from run_scripts import common_flags, records_page, run_checks
-from tfrecords import record_samples, record_text, schema
+from tfrecords import schema
+from tfrecords.inspection import record_samples, record_text
 from tfrecords.io import records
 from tfrecords.text import vocab
 

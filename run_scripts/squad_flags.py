@@ -4,7 +4,7 @@ import os
 
 from absl import flags
 
-from tfrecords import split_records, squad_examples
+from tfrecords.tasks import split_records, squad_examples
 
 # Split to flag; the name in --data_dir, of each version.
 _FLAGS = {"train": "train_file", "dev": "dev_file", "test": "predict_file"}

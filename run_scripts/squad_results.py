@@ -15,8 +15,8 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import squad_answers, squad_scores
-from tfrecords import squad_examples, squad_files
 from tfrecords.io import atomic_files
+from tfrecords.tasks import squad_examples, squad_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
 

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from tfrecords import swag_examples
+from tfrecords.tasks import swag_examples
 
 
 def define_data(values: flags.FlagValues) -> None:

@@ -1,8 +1,9 @@
 """Records, their sizes and order -> a Phase, what the training loop reads."""
 
 from bert_tf import phases
-from tfrecords import batches, schema
+from tfrecords import schema
 from tfrecords.io import records
+from tfrecords.reading import batches
 
 
 def make_phase(

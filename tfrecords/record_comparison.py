@@ -28,8 +28,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from tfrecords import record_statistics, two_samples
-from tfrecords.record_statistics import Counts
+from tfrecords import two_samples
+from tfrecords.inspection import record_statistics
+from tfrecords.inspection.record_statistics import Counts
 
 SAME, DIFFERS, UNCLEAR = "same", "differs", "unclear"
 

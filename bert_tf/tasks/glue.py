@@ -1,7 +1,7 @@
 """Batches of sentences -> classification or regression losses, scores.
 
-The tasks themselves, their columns, labels and metrics, are rows of a table
-in tfrecords/glue_tables.py: to a model they differ by the number of classes.
+The tasks themselves, their columns, labels and metrics, are rows of a table in
+tfrecords/tasks/glue_tables.py: to a model they differ by the number of classes.
 """
 
 import functools

@@ -5,8 +5,9 @@ import tensorflow as tf
 import bert_tf
 from bert_tf import evaluation
 from bert_tf.tasks import pretraining
-from tfrecords import batches, schema
+from tfrecords import schema
 from tfrecords.io import records
+from tfrecords.reading import batches
 
 
 @pytest.fixture

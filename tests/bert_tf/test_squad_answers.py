@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import squad_answers
-from tfrecords import question_windows, squad_files
+from tfrecords.tasks import question_windows, squad_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
 CASES = planted.golden()["cases"]

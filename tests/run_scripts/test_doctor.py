@@ -12,7 +12,7 @@ from absl import flags
 from bert_tf import config, estimates, model_folders
 from bert_tf.conversion import checkpoint
 from run_scripts import doctor, make_glue_records
-from tfrecords import record_samples
+from tfrecords.inspection import record_samples
 from tfrecords.io import atomic_files, records
 from tfrecords.pretraining import packed_rows
 from tfrecords.text import vocab

@@ -10,7 +10,7 @@ import pytest
 
 from bert_tf import models
 from run_scripts import feature_cache
-from tfrecords import ner_files
+from tfrecords.tasks import ner_files
 from tfrecords.text.tokenizer import BertTokenizer
 
 

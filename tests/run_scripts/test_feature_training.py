@@ -9,7 +9,8 @@ from absl import flags
 
 from bert_tf import ner_scores, strategies
 from run_scripts import feature_training, fine_tuning_flags, training_flags
-from tfrecords import ner_files, word_features
+from tfrecords.reading import word_features
+from tfrecords.tasks import ner_files
 
 LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 

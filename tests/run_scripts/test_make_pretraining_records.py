@@ -12,8 +12,9 @@ import pytest
 from absl import flags
 
 from run_scripts import make_pretraining_records
-from tfrecords import batches, schema
+from tfrecords import schema
 from tfrecords.io import records
+from tfrecords.reading import batches
 
 TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
 SIZES = {"max_seq_length": 32, "max_predictions_per_seq": 5}

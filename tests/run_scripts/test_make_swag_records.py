@@ -13,8 +13,10 @@ from run_scripts import (
     make_swag_records,
     show_records,
 )
-from tfrecords import record_samples, schema, swag_files
+from tfrecords import schema
+from tfrecords.inspection import record_samples
 from tfrecords.io import records
+from tfrecords.tasks import swag_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
 

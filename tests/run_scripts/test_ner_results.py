@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from run_scripts import ner_results
-from tfrecords import ner_files
+from tfrecords.tasks import ner_files
 
 TEXT = """-DOCSTART- -X- O
 

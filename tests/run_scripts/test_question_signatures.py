@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from run_scripts import question_signatures
-from tfrecords import question_windows
+from tfrecords.tasks import question_windows
 from tfrecords.text import tokenizer
 
 from . import c_loader

@@ -8,8 +8,8 @@ import served
 
 from bert_tf import model_folders, models, ner_scores
 from run_scripts import run_ner
-from tfrecords import ner_files
 from tfrecords.io import atomic_files
+from tfrecords.tasks import ner_files
 
 
 @pytest.fixture(scope="module")

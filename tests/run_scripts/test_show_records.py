@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from run_scripts import make_glue_records, show_records
-from tfrecords import record_samples
+from tfrecords.inspection import record_samples
 from tfrecords.io import records
 from tfrecords.pretraining import packed_rows
 

@@ -4,7 +4,7 @@ import pytest
 from absl import flags
 
 from run_scripts import common_flags, squad_flags
-from tfrecords import squad_examples
+from tfrecords.tasks import squad_examples
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from bert_tf import squad_scores
 from run_scripts import squad_results
-from tfrecords import squad_examples
+from tfrecords.tasks import squad_examples
 from tfrecords.text import tokenizer as tokenizer_lib
 
 PASSAGE = "The painter lived in ZÜRICH and her brother did not."

@@ -6,7 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from tfrecords import record_comparison, record_statistics
+from tfrecords import record_comparison
+from tfrecords.inspection import record_statistics
 from tfrecords.pretraining import (
     masking,
     original_examples,

@@ -96,7 +96,7 @@ def _start(master, conf):
     # On every machine the same Python, and these packages from where the
     # driver has them; installed ones are there anyway.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    folders = [str(pathlib.Path(__file__).resolve().parents[1])]
+    folders = [str(pathlib.Path(__file__).resolve().parents[2])]
     folders += filter(None, [os.environ.get("PYTHONPATH")])
     settings = pyspark.SparkConf().setMaster(master).setAppName("bert_tf")
     # Its bar would write over ours.

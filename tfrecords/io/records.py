@@ -14,7 +14,7 @@ from tfrecords import schema as schema_lib
 from tfrecords.io import shards, storage
 
 MANIFEST_NAME = "manifest.json"
-# Ends of names of files beside a shard: see shards.py and record_lengths.py.
+# Ends of names of files beside a shard: see shards.py and static_lengths.py.
 _BESIDE = (".index", ".lengths")
 _RECORDS_AT_ONCE = 8192
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import random_numbers, record_samples, schema
+from tfrecords import random_numbers, schema
+from tfrecords.inspection import record_samples
 from tfrecords.io import records, storage
 from tfrecords.pretraining import example_settings, masking, packed_rows
 from tfrecords.text import vocab

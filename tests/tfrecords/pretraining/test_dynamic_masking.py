@@ -7,7 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from tfrecords import batches, record_samples, schema
+from tfrecords import schema
+from tfrecords.inspection import record_samples
 from tfrecords.io import records, serialization
 from tfrecords.pretraining import (
     dynamic_masking,
@@ -16,6 +17,7 @@ from tfrecords.pretraining import (
     packed_rows,
     packing,
 )
+from tfrecords.reading import batches
 from tfrecords.text import vocab
 
 SETTINGS = example_settings.Settings(

@@ -20,7 +20,7 @@ from tfrecords.text import text_files
 # What the original wrote, from text with all that it has rules for.
 GOLDEN = json.loads(
     (
-        pathlib.Path(__file__).parents[1]
+        pathlib.Path(__file__).parents[2]
         / "data"
         / "google_create_pretraining_data.json"
     ).read_text(encoding="utf-8")

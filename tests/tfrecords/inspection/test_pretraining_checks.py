@@ -1,0 +1,125 @@
+"""pretraining_checks.py: pairs and masks that are off, and sound ones."""
+
+import dataclasses
+
+import numpy as np
+import planted_records as planted
+import pytest
+
+from tfrecords.inspection import (
+    pretraining_checks,
+    record_samples,
+    sample_statistics,
+)
+from tfrecords.pretraining import masking
+
+ENTRIES = sample_statistics.Entries.of(planted.UNCASED)
+
+
+def tally_of(batch):
+    class Found:
+        def describe(self, index):
+            return f"record {index}"
+
+    return sample_statistics._count(
+        Found(), batch, np.arange(len(batch["input_mask"])), ENTRIES, None
+    )
+
+
+def pairs_of(share, num_examples=800, **flags):
+    batch = planted.make_batch(num_examples, random_next_share=share)
+    return pretraining_checks.check_pairs(tally_of(batch), flags)
+
+
+@pytest.mark.parametrize(
+    "share,severities",
+    [
+        (0.5, []),
+        (0.62, []),
+        (0.82, ["warning"]),
+        (0.95, ["error"]),
+        (0.25, ["warning"]),
+        (0.02, ["error"]),
+    ],
+)
+def test_random_next_sentences_should_be_about_half(share, severities):
+    found = pairs_of(share)
+    assert [fault.severity for fault in found] == severities
+    for fault in found:
+        assert "of 800 examples have random next sentences" in fault.text
+        assert ("blank lines" in fault.text) == (share > 0.5)
+
+
+def test_few_examples_may_be_far_from_half_by_chance():
+    assert pairs_of(0.8, 12) == []
+
+
+def test_swapped_sentences_are_called_so():
+    (fault,) = pairs_of(0.0, pairs="sentence_order")
+    assert "swapped sentences" in fault.text
+
+
+def test_examples_without_pairs_have_none_to_judge():
+    batch = planted.make_batch(50)
+    del batch["next_sentence_labels"]
+    assert pretraining_checks.check_pairs(tally_of(batch), {}) == []
+
+
+def masks_of(flags=planted.FLAGS, **changes):
+    batch = planted.make_batch(**changes)
+    return pretraining_checks.check_masks(tally_of(batch), flags)
+
+
+def test_masks_as_asked_for():
+    assert masks_of() == []
+    assert masks_of({}) == []
+    mix = {"mask": 1.0, "random": 0.0, "same": 0.0}
+    assert masks_of(planted.FLAGS | {"mask_mix": mix}, mask_share=1.0) == []
+
+
+@pytest.mark.parametrize("mask_share", [0.7, 0.87, 1.0])
+def test_another_mix_than_asked_for(mask_share):
+    (fault,) = masks_of(mask_share=mask_share)
+    assert fault.severity == "error"
+    assert f"themselves are {mask_share:.1f}"[:-2] in fault.text
+    assert "0.800 / 0.100 / 0.100 was asked for" in fault.text
+
+
+def test_the_mix_of_a_manifest_is_that_of_the_settings():
+    mix = masking.Mix(mask=0.2, random=0.5, same=0.3)
+    flags = {"mask_mix": dataclasses.asdict(mix)}
+    assert pretraining_checks.mask_mix(flags) == flags["mask_mix"]
+    assert pretraining_checks.mask_mix({}) == dataclasses.asdict(masking.Mix())
+
+
+def test_fewer_or_more_masks_than_asked_for():
+    (fault,) = masks_of(masked_lm_prob=0.05)
+    assert fault.severity == "error"
+    assert "masked_lm_prob=0.15 with 5 places at most gives 0.1" in fault.text
+    flags = planted.FLAGS | {"masked_lm_prob": 0.08}
+    (fault,) = masks_of(flags)
+    assert "masked_lm_prob=0.08" in fault.text
+    # Nobody says what was asked for.
+    (fault,) = masks_of({}, masked_lm_prob=0.05)
+    assert fault.severity == "warning"
+
+
+def test_too_few_places_for_masks():
+    batch = planted.make_batch()
+    for name in ("positions", "ids", "weights"):
+        batch[f"masked_lm_{name}"] = batch[f"masked_lm_{name}"][:, :2]
+    batch["input_word_ids"] = np.where(
+        batch["input_word_ids"] == planted.MASK,
+        record_samples.unmask(batch),
+        batch["input_word_ids"],
+    )
+    flags = planted.FLAGS | {"max_predictions_per_seq": 2}
+    found = pretraining_checks.check_masks(tally_of(batch), flags)
+    text = " ".join(fault.text for fault in found)
+    assert "--max_predictions_per_seq=5" in text
+
+
+def test_records_that_are_masked_when_they_are_read_have_none():
+    batch = planted.make_batch(50)
+    batch = {n: x for n, x in batch.items() if not n.startswith("masked_lm")}
+    assert pretraining_checks.check_masks(tally_of(batch), {}) == []

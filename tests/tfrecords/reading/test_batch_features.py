@@ -1,0 +1,66 @@
+"""batch_features.py: a process that ends while batches are made ends."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tfrecords.reading import batch_features
+
+# Fails with batches on the way, which the traceback keeps alive.
+FAILS = """
+import sys
+from tfrecords import batches, records, schema
+found = records.Records.open(sys.argv[1])
+sizes = {"max_seq_length": 8, "max_predictions_per_seq": 2}
+def train():
+    made = iter(batches.training_batches(
+        found, schema.PRETRAINING, sizes, batch_size=200, seed=1))
+    for _ in range(3):
+        next(made)
+    raise FloatingPointError("the loss is nan")
+train()
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_fails_ends(tmp_path, samples):
+    samples.write_folder(str(tmp_path))
+    ended = subprocess.run(
+        [sys.executable, "-c", FAILS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 1
+    assert "FloatingPointError: the loss is nan" in ended.stderr
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    monkeypatch.setattr(batch_features, "_QUIET_SECONDS", 0.01)
+
+
+def test_the_end_waits_for_reads_that_are_under_way(quiet):
+    reads, ended = batch_features._Reads(), []
+
+    def read():
+        with reads:
+            time.sleep(0.1)
+            ended.append(True)
+
+    reader = threading.Thread(target=read)
+    with reads:
+        reader.start()
+    reads.wait()
+    assert ended == [True]
+    reader.join()
+
+
+def test_the_end_does_not_wait_for_ever(quiet, monkeypatch):
+    monkeypatch.setattr(batch_features, "_MOST_SECONDS", 0.05)
+    reads = batch_features._Reads()
+    with reads:
+        reads.wait()

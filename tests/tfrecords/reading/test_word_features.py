@@ -1,0 +1,99 @@
+"""Facts of sentences of words with features: each in its batches once."""
+
+import numpy as np
+import pytest
+
+from tfrecords.reading import word_features
+
+LENGTHS = [3, 1, 9, 4, 2]
+
+
+@pytest.fixture
+def sentences():
+    """Word t of layer n has the features (t, n); its tag is t % 5."""
+    words = np.arange(sum(LENGTHS), dtype=np.float16)
+    features = np.stack(
+        [np.stack([words, np.full_like(words, n)], -1) for n in range(3)], 1
+    )
+    return word_features.Sentences(
+        features, [2, 0], LENGTHS, (words % 5).astype(np.int32)
+    )
+
+
+def check(batch, indices):
+    """The features of each row are those of its sentence."""
+    ends = np.cumsum(LENGTHS)
+    for row, index in enumerate(indices):
+        length = LENGTHS[index]
+        words = np.arange(ends[index] - length, ends[index])
+        values = batch["word_features"][row]
+        assert (values[:length, 0, 0] == words).all()
+        assert (values[:length, 0, 1] == 2).all()
+        assert (values[:length, 1, 1] == 0).all()
+        assert not values[length:].any()
+        assert (batch["tag_ids"][row][:length] == words % 5).all()
+        mask = batch["input_mask"][row]
+        assert mask.sum() == length and mask[:length].all()
+        assert (batch["tag_weights"][row] == mask).all()
+
+
+def as_arrays(batch):
+    return {name: tensor.numpy() for name, tensor in batch.items()}
+
+
+def test_an_evaluation_gives_each_sentence_once(sentences):
+    batches = [as_arrays(b) for b in sentences.evaluation_batches(2)]
+    seen = []
+    for batch in batches:
+        check(batch, batch["example_index"])
+        real = batch["is_real_example"] > 0
+        seen += batch["example_index"][real].tolist()
+    assert seen == [2, 3, 0, 4, 1]  # The longest first.
+    assert batches[0]["word_features"].shape[1] in sentences.static_lengths
+    assert sentences.mask.sum(axis=1).tolist() == LENGTHS
+
+
+def test_epochs_of_training_give_each_sentence_as_often(sentences):
+    dataset = sentences.training_batches(0, batch_size=5, seed=1, num_batches=3)
+    for name, spec in dataset.element_spec.items():
+        assert spec.shape[0] == 5, name
+    seen = []
+    for batch in dataset.take(3):
+        batch = as_arrays(batch)
+        lengths = batch["input_mask"].sum(axis=1)
+        check(batch, [LENGTHS.index(length) for length in lengths])
+        seen += lengths.tolist()
+    assert sorted(seen) == sorted(3 * LENGTHS)
+
+
+def test_batches_are_known_from_their_number(sentences):
+    def batches(start, count):
+        dataset = sentences.training_batches(
+            start, batch_size=2, seed=7, num_batches=6
+        )
+        return [as_arrays(batch) for batch in dataset.take(count)]
+
+    for whole, later in zip(batches(0, 6)[4:], batches(4, 2), strict=True):
+        for name in whole:
+            assert (whole[name] == later[name]).all(), name
+
+
+def test_replicas_share_a_batch(sentences):
+    def read(**replicas):
+        dataset = sentences.training_batches(
+            0, batch_size=4, seed=7, num_batches=2, **replicas
+        )
+        return [as_arrays(batch) for batch in dataset.take(2)]
+
+    whole = read()[0]
+    parts = read(replicas=2, local_replicas=2)
+    for name in whole:
+        joined = np.concatenate([part[name] for part in parts])
+        assert (joined == whole[name]).all(), name
+
+
+def test_features_of_other_words_are_refused(sentences):
+    with pytest.raises(ValueError, match="18 words have features and 19 tags"):
+        word_features.Sentences(
+            np.zeros((18, 1, 2), np.float16), [0], LENGTHS, np.zeros(19)
+        )

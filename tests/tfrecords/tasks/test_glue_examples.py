@@ -1,0 +1,223 @@
+"""Facts of GLUE records: what is written is what was read and packed."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfrecords import schema
+from tfrecords.io import records
+from tfrecords.reading import batches
+from tfrecords.tasks import glue_examples, glue_tables
+from tfrecords.text import tokenizer as tokenizer_lib
+
+SIZES = {"max_seq_length": 16}
+TRAIN = [
+    ("The old captain looked at the sea.", "1"),
+    ("The sea looked at the old captain .", "0"),
+    ("He called the crew", "1"),
+]
+
+
+@pytest.fixture
+def tokenizer(tiny_vocab_file):
+    return tokenizer_lib.BertTokenizer(tiny_vocab_file)
+
+
+@pytest.fixture
+def data_dir(tmp_path):
+    folder = tmp_path / "SST-2"
+    folder.mkdir()
+    lines = "".join(f"{text}\t{label}\n" for text, label in TRAIN)
+    (folder / "train.tsv").write_text("sentence\tlabel\n" + lines)
+    (folder / "dev.tsv").write_text("sentence\tlabel\nA white sail\t1\n")
+    (folder / "test.tsv").write_text("index\tsentence\n0\tthe ship\n")
+    return str(folder)
+
+
+def make(name, data_dir, output_dir, tokenizer, **settings):
+    return glue_examples.make_records(
+        glue_tables.find(name),
+        str(data_dir),
+        str(output_dir),
+        tokenizer,
+        **({"max_seq_length": 16} | settings),
+    )
+
+
+def read_all(folder):
+    found = records.Records.open(folder)
+    name = found.manifest.schema_name
+    dataset = batches.evaluation_batches(
+        found, schema.SCHEMAS[name], SIZES, batch_size=len(found)
+    )
+    return {key: value.numpy() for key, value in next(iter(dataset)).items()}
+
+
+def test_records_hold_the_packed_rows_and_labels(data_dir, tmp_path, tokenizer):
+    folders = make("sst-2", data_dir, tmp_path / "records", tokenizer)
+    assert list(folders) == ["train", "dev", "test"]
+    train = read_all(folders["train"])
+    np.testing.assert_array_equal(train["label_ids"], [1, 0, 1])
+    ids = tokenizer([TRAIN[2][0]])[0].numpy().tolist()
+    expected = [tokenizer.cls_id, *ids, tokenizer.sep_id]
+    row = train["input_word_ids"][2]
+    assert row[: len(expected)].tolist() == expected
+    assert not row[len(expected) :].any()
+    assert not train["input_type_ids"].any()
+    assert "label_ids" not in read_all(folders["test"])
+
+
+def test_the_manifest_counts(data_dir, tmp_path, tokenizer):
+    folders = make(
+        "SST-2", data_dir, tmp_path / "records", tokenizer, max_seq_length=8
+    )
+    manifest = records.Manifest.read(folders["train"])
+    lengths = tokenizer([text for text, _ in TRAIN]).row_lengths().numpy() + 2
+    assert manifest.statistics["rows"] == 3
+    assert manifest.statistics["truncated_rows"] == (lengths > 8).sum()
+    assert manifest.statistics["tokens"] == np.minimum(lengths, 8).sum()
+    assert manifest.vocabulary["sha256"] == tokenizer.sha256
+
+
+def test_pairs_and_scores(tmp_path, tokenizer):
+    folder = tmp_path / "STS-B"
+    folder.mkdir()
+    rows = "the sea\tthe ship\t2.5\nthe crew\ta sail\t0.0\n"
+    (folder / "train.tsv").write_text("sentence1\tsentence2\tscore\n" + rows)
+    folders = make(
+        "STS-B", folder, tmp_path / "records", tokenizer, dev_share=0.0
+    )
+    assert list(folders) == ["train"]
+    train = read_all(folders["train"])
+    np.testing.assert_array_equal(train["label_scores"], [2.5, 0.0])
+    lengths = tokenizer(["the sea", "the ship"]).row_lengths().numpy()
+    assert train["input_type_ids"][0].sum() == lengths[1] + 1
+    assert train["input_mask"][0].sum() == lengths.sum() + 3
+
+
+def test_finished_records_are_left_alone(data_dir, tmp_path, tokenizer):
+    first = make("SST-2", data_dir, tmp_path / "records", tokenizer)
+    manifest = os.path.join(first["train"], "manifest.json")
+    before = os.stat(manifest).st_mtime_ns
+    assert make("SST-2", data_dir, tmp_path / "records", tokenizer) == first
+    assert os.stat(manifest).st_mtime_ns == before
+
+
+def test_an_unfinished_split_is_made_again(data_dir, tmp_path, tokenizer):
+    first = make("SST-2", data_dir, tmp_path / "records", tokenizer)
+    os.remove(os.path.join(first["dev"], "manifest.json"))
+    make("SST-2", data_dir, tmp_path / "records", tokenizer)
+    assert len(records.Records.open(first["dev"])) == 1
+
+
+@pytest.mark.parametrize("damage", ["lost", "cut"])
+def test_a_lost_or_cut_shard_is_made_again(
+    data_dir, tmp_path, tokenizer, damage
+):
+    first = make("SST-2", data_dir, tmp_path / "records", tokenizer)
+    manifest = records.Manifest.read(first["train"])
+    shard = os.path.join(first["train"], manifest.shards[0].name)
+    if damage == "lost":
+        os.remove(shard)
+    else:
+        os.truncate(shard, 10)
+    make("SST-2", data_dir, tmp_path / "records", tokenizer)
+    assert records.Manifest.read(first["train"]) == manifest
+    assert len(records.Records.open(first["train"])) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("length", "max_seq_length 16 there, 12 now"),
+        ("file", "source_sha256 .* there, .* now"),
+    ],
+)
+def test_records_of_something_else_are_refused(
+    data_dir, tmp_path, tokenizer, change, message
+):
+    make("SST-2", data_dir, tmp_path / "records", tokenizer)
+    settings = {}
+    if change == "length":
+        settings = {"max_seq_length": 12}
+    else:
+        with open(os.path.join(data_dir, "train.tsv"), "a") as file:
+            file.write("one more\t0\n")
+    with pytest.raises(ValueError, match=f"{message}.*Choose another"):
+        make("SST-2", data_dir, tmp_path / "records", tokenizer, **settings)
+
+
+def test_a_bad_row_anywhere_leaves_nothing_written(
+    data_dir, tmp_path, tokenizer
+):
+    with open(os.path.join(data_dir, "test.tsv"), "a") as file:
+        file.write("a row with one column\n")
+    with pytest.raises(ValueError, match=r"test.tsv:3: 1 columns"):
+        make("SST-2", data_dir, tmp_path / "records", tokenizer)
+    assert not (tmp_path / "records").exists()
+
+
+def test_without_dev_a_seeded_share_of_train_is_held_out(tmp_path, tokenizer):
+    folder = tmp_path / "RTE"
+    folder.mkdir()
+    labels = ["entailment", "not_entailment"]
+    rows = [f"{n}\tthe sea\t{n}\t{labels[n % 2]}\n" for n in range(100)]
+    (folder / "train.tsv").write_text(
+        "index\tsentence1\tsentence2\tlabel\n" + "".join(rows)
+    )
+    sizes = []
+    for seed in (1, 1, 2):
+        output = tmp_path / f"records{len(sizes)}"
+        folders = make("RTE", folder, output, tokenizer, seed=seed)
+        parts = {n: read_all(folders[n])["input_word_ids"] for n in folders}
+        assert list(parts) == ["train", "dev"]
+        assert len(parts["train"]) + len(parts["dev"]) == 100
+        assert 2 <= len(parts["dev"]) <= 22  # 10 expected; 4 deviations.
+        sizes.append(parts["dev"].tolist())
+    assert sizes[0] == sizes[1] != sizes[2]
+
+
+def test_too_few_rows_to_hold_out_are_refused(tmp_path, tokenizer):
+    folder = tmp_path / "WNLI"
+    folder.mkdir()
+    (folder / "train.tsv").write_text(
+        "index\tsentence1\tsentence2\tlabel\n0\ta\tb\t1\n"
+    )
+    with pytest.raises(ValueError, match="too few rows to hold some out: dev"):
+        make("WNLI", folder, tmp_path / "records", tokenizer)
+
+
+def test_a_folder_without_the_files_is_refused(tmp_path, tokenizer):
+    with pytest.raises(ValueError, match="No file of CoLA .*train.tsv.*data_d"):
+        make("CoLA", tmp_path, tmp_path / "records", tokenizer)
+
+
+@pytest.mark.parametrize("dev_share", [-0.1, 1.0])
+def test_dev_share_is_a_share(data_dir, tmp_path, tokenizer, dev_share):
+    with pytest.raises(ValueError, match=r"should be in \[0, 1\)"):
+        make("SST-2", data_dir, tmp_path, tokenizer, dev_share=dev_share)
+
+
+def test_files_of_ones_own(tmp_path, tokenizer):
+    path = tmp_path / "reviews.csv"
+    path.write_text('stars,review\ngood,"the ship, the sea"\nbad,the crew\n')
+    task = glue_tables.own_task(
+        "reviews",
+        files={"train": str(path)},
+        text_columns=("review",),
+        label_column="stars",
+        labels=("bad", "good"),
+    )
+    folders = glue_examples.make_records(
+        task,
+        "",
+        str(tmp_path / "records"),
+        tokenizer,
+        max_seq_length=16,
+        dev_share=0.0,
+    )
+    train = read_all(folders["train"])
+    np.testing.assert_array_equal(train["label_ids"], [1, 0])
+    assert train["input_word_ids"].dtype == tf.int32

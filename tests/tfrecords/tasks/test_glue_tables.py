@@ -1,0 +1,65 @@
+"""Facts of the table of GLUE tasks."""
+
+import pytest
+
+from tfrecords.tasks import glue_tables
+
+
+def test_names_are_found_in_any_case_as_in_the_original():
+    for name in ("cola", "CoLA", "COLA"):
+        assert glue_tables.find(name).name == "CoLA"
+    assert glue_tables.find("sst2").name == "SST-2"
+    assert glue_tables.find("sts-b").is_regression
+    assert len(glue_tables.GLUE_TASKS) == 10
+
+
+def test_unknown_names_are_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match="No task named 'squad'.*CoLA, SST-2"):
+        glue_tables.find("squad")
+
+
+def test_mnli_labels_stand_in_the_order_of_the_original():
+    mnli, diagnostic = glue_tables.find("mnli"), glue_tables.find("ax")
+    assert mnli.labels == ("contradiction", "entailment", "neutral")
+    assert diagnostic.labels == mnli.labels
+
+
+@pytest.mark.parametrize(
+    "task", glue_tables.GLUE_TASKS, ids=lambda task: task.name
+)
+def test_every_row_of_the_table_is_whole(task):
+    from bert_tf import metrics
+
+    assert set(task.metrics) <= set(metrics.METRICS)
+    assert task.best_metric in task.metrics
+    assert set(task.predictions) <= set(task.files)
+    assert len(task.text_columns) in (1, 2)
+    assert len(task.labels) in (0, 2, 3)
+
+
+def own(**changes):
+    settings = dict(
+        files={"train": "a.csv"},
+        text_columns=("text",),
+        label_column="label",
+        labels=("no", "yes"),
+    )
+    return glue_tables.own_task("mine", **(settings | changes))
+
+
+def test_labels_of_ones_own_decide_the_metrics():
+    assert own().metrics == ("accuracy", "f1", "matthews_correlation")
+    assert "f1" not in own(labels=("a", "b", "c")).metrics
+    assert own(labels=("score",)).is_regression
+    assert own(labels=("score",)).best_metric == "spearman"
+
+
+def test_three_text_columns_are_refused():
+    with pytest.raises(ValueError, match="text_column='a,b,c' should name one"):
+        own(text_columns=("a", "b", "c"))
+
+
+@pytest.mark.parametrize("labels", [("only",), ("same", "same"), ()])
+def test_labels_must_be_two_or_more_different_ones(labels):
+    with pytest.raises(ValueError, match="two or more different"):
+        own(labels=labels)

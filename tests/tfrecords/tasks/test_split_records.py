@@ -1,0 +1,122 @@
+"""Splits -> folders of records, made once, whole or not at all."""
+
+import dataclasses
+import os
+
+import numpy as np
+import pytest
+
+from tfrecords import schema
+from tfrecords.io import records
+from tfrecords.tasks import split_records
+
+VOCABULARY = {"sha256": "abc", "size": 9, "do_lower_case": True}
+S = 4
+
+
+def example(label):
+    row = np.array([1, 2, 0, 0])
+    inputs = dict.fromkeys(schema.ENCODER_INPUTS, row)
+    return inputs | {"label_ids": np.int32(label)}
+
+
+def split(name, labels, **settings):
+    def examples(statistics):
+        yield from map(example, labels)
+        statistics |= {"rows": len(labels), "cut": ["one", "two"]}
+
+    return split_records.Split(
+        name=name,
+        schema_name="classification",
+        sizes={"max_seq_length": S},
+        flags={"source_sha256": "f00"} | settings,
+        count=lambda: len(labels),
+        examples=examples,
+    )
+
+
+def test_a_file_is_in_the_folder_or_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    for name in ("data/both", "both", "here"):
+        (tmp_path / name).write_text("")
+    found = split_records.find_path
+    assert found("data", "both") == os.path.join("data", "both")
+    assert found("data", "here") == "here"
+    assert found(None, "here") == "here"
+    assert found("data", "nowhere") == os.path.join("data", "nowhere")
+
+
+def test_each_split_gets_its_folder(tmp_path):
+    folders = split_records.make(
+        [split("train", [1, 0, 1]), split("dev", [0])],
+        VOCABULARY,
+        str(tmp_path),
+    )
+    assert folders == {n: str(tmp_path / n) for n in ("train", "dev")}
+    found = records.Records.open(folders["train"])
+    labels = schema.parse(
+        found.get(np.arange(3)), schema.CLASSIFICATION, {"max_seq_length": S}
+    )["label_ids"]
+    assert labels.numpy().tolist() == [1, 0, 1]
+    assert found.manifest.vocabulary == VOCABULARY
+    assert found.manifest.statistics == {"rows": 3, "cut": ["one", "two"]}
+
+
+def test_what_is_whole_is_not_made_again(tmp_path):
+    (folder,) = split_records.make(
+        [split("dev", [0, 1])], VOCABULARY, str(tmp_path)
+    ).values()
+    times = {f.name: f.stat().st_mtime_ns for f in os.scandir(folder)}
+
+    def fail(*_):
+        raise AssertionError("made again")
+
+    again = dataclasses.replace(split("dev", []), count=fail, examples=fail)
+    split_records.make([again], VOCABULARY, str(tmp_path))
+    assert {f.name: f.stat().st_mtime_ns for f in os.scandir(folder)} == times
+
+    (shard,) = records.Records.open(folder).paths
+    with open(shard, "ab") as file:
+        file.write(b"more")
+    split_records.make([split("dev", [0, 1])], VOCABULARY, str(tmp_path))
+    assert len(records.Records.open(folder)) == 2
+
+
+def test_a_file_may_be_renamed(tmp_path):
+    for name in ("train.tsv", "all.tsv"):
+        made = [split("dev", [0], source=name)]
+        (folder,) = split_records.make(made, VOCABULARY, tmp_path).values()
+    assert records.Records.open(folder).manifest.flags["source"] == "train.tsv"
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path):
+    leftover = tmp_path / "dev" / f".train-00000.{'ab' * 8}.tmp"
+    leftover.parent.mkdir()
+    leftover.touch()
+    split_records.make([split("dev", [0])], VOCABULARY, str(tmp_path))
+    assert not leftover.exists()
+
+
+def test_records_of_something_else_are_not_taken(tmp_path):
+    made = [split("dev", [0], source_sha256="f00")]
+    split_records.make(made, VOCABULARY, str(tmp_path))
+    other = [split("dev", [0], source_sha256="ba4")]
+    with pytest.raises(ValueError) as raised:
+        split_records.make(other, VOCABULARY, str(tmp_path))
+    assert str(raised.value) == (
+        f"{tmp_path / 'dev'} holds records of something else: source_sha256 "
+        "'f00' there, 'ba4' now. Choose another folder for records "
+        "(--records_dir of a runner, --output_dir of make_..._records), or "
+        "delete that one."
+    )
+
+
+def test_a_mistake_in_one_split_leaves_nothing_of_the_others(tmp_path):
+    def count():
+        raise ValueError("dev.tsv, line 3: no label")
+
+    bad = dataclasses.replace(split("dev", []), count=count)
+    with pytest.raises(ValueError, match="line 3"):
+        split_records.make([split("train", [1]), bad], VOCABULARY, tmp_path)
+    assert not os.listdir(tmp_path)

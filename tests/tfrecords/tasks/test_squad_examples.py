@@ -1,0 +1,168 @@
+"""Records of SQuAD files: the original's features, and what is not lost."""
+
+import json
+import os
+
+import numpy as np
+import planted_squad as planted
+import pytest
+import tensorflow as tf
+
+from tfrecords import schema
+from tfrecords.io import records
+from tfrecords.tasks import squad_examples
+from tfrecords.text import tokenizer as tokenizer_lib
+
+CASES = planted.golden()["cases"]
+PASSAGE = "The painter lived in ZÜRICH. " + "She painted pictures. " * 8
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vocab")
+    return tokenizer_lib.BertTokenizer(planted.write_vocab(folder))
+
+
+def write(tmp_path, *questions, passage=PASSAGE):
+    path = tmp_path / "train.json"
+    content = planted.article((passage, questions))
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return str(path)
+
+
+def make(tmp_path, tokenizer, path, split="train", **settings):
+    settings = {"max_seq_length": 16, "doc_stride": 4} | settings
+    folders = squad_examples.make_records(
+        {split: path},
+        str(tmp_path / "records"),
+        tokenizer,
+        squad_examples.Settings(**settings),
+    )
+    return records.Records.open(folders[split])
+
+
+def parse(found, features):
+    return {
+        name: values.numpy().tolist()
+        for name, values in schema.parse(
+            tf.constant(found.get(np.arange(len(found)))),
+            features,
+            found.manifest.sizes,
+        ).items()
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=["v1.1", "v2.0"])
+def test_training_records_are_the_originals(tmp_path, tokenizer, case):
+    names = ("max_seq_length", "doc_stride", "max_query_length")
+    found = make(
+        tmp_path,
+        tokenizer,
+        planted.write(tmp_path, case),
+        version_2_with_negative=case["version_2_with_negative"],
+        **{name: case[name] for name in names},
+    )
+    rows = parse(found, schema.SPANS)
+    spans = list(
+        zip(rows["start_positions"], rows["end_positions"], strict=True)
+    )
+    assert spans == [(start, end) for _, start, end in case["training"]]
+    # Of the questions that are left out, windows are left out too.
+    every = [
+        question["id"]
+        for article in planted.golden()[
+            "v2.0" if case["version_2_with_negative"] else "v1.1"
+        ]["data"]
+        for paragraph in article["paragraphs"]
+        for question in paragraph["qas"]
+    ]
+    expected = [
+        window["ids"]
+        for window in case["windows"]
+        if every[window["question"]] in case["training_ids"]
+    ]
+    assert [
+        ids[: sum(mask)]
+        for ids, mask in zip(
+            rows["input_word_ids"], rows["input_mask"], strict=True
+        )
+    ] == expected
+    assert found.manifest.statistics["answers_not_found"] == [
+        name for name in every if name not in case["training_ids"]
+    ]
+
+
+def test_lost_answers_are_counted_and_named(tmp_path, tokenizer, caplog):
+    passage = PASSAGE + "Tea\u00a0and coffee"
+    path = write(
+        tmp_path,
+        planted.question("found", "Who?", passage, "painter"),
+        planted.question("hard space", "What?", passage, "Tea\u00a0and"),
+        planted.question("long", "What?", passage, PASSAGE[:150].strip()),
+        passage=passage,
+    )
+    found = make(tmp_path, tokenizer, path)
+    statistics = found.manifest.statistics
+    assert statistics["questions"] == 3
+    assert statistics["answers_not_found"] == ["hard space"]
+    assert statistics["answers_in_no_window"] == ["long"]
+    assert statistics["windows"] == len(found)
+    for name, count in (("hard space", 1), ("long", 1)):
+        assert any(
+            f"{path}: {count} answers are" in record.getMessage()
+            and name in record.getMessage()
+            for record in caplog.records
+        )
+
+
+def test_questions_to_ask_have_no_labels(tmp_path, tokenizer):
+    path = write(tmp_path, {"id": "q", "question": "Who?"})
+    found = make(tmp_path, tokenizer, path, "dev")
+    assert found.manifest.schema_name == "encoder_inputs"
+    assert set(parse(found, schema.ENCODER_INPUTS)) == set(
+        schema.ENCODER_INPUTS
+    )
+
+
+def test_questions_are_cut(tmp_path, tokenizer):
+    question = planted.question("q", "who ? " * 20, PASSAGE, "painter")
+    path = write(tmp_path, question)
+    found = make(tmp_path, tokenizer, path, max_query_length=6)
+    assert found.manifest.statistics["truncated_questions"] == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "passage", "message"),
+    [
+        (
+            "who ? " * 20,
+            PASSAGE,
+            "question 'q': the question has 40 tokens, of which 40 stay "
+            r"\(--max_query_length=64\); a window of 16 has no place",
+        ),
+        (
+            "\u200b",
+            PASSAGE,
+            r"question 'q': the question '\\u200b' has no token",
+        ),
+        ("Who?", "\u200b", r"question 'q': the passage '\\u200b' has no token"),
+    ],
+)
+def test_what_no_window_can_hold_is_refused(
+    tmp_path, tokenizer, question, passage, message
+):
+    path = write(
+        tmp_path,
+        planted.question("q", question, passage, passage[:3]),
+        passage=passage,
+    )
+    with pytest.raises(ValueError, match=message):
+        make(tmp_path, tokenizer, path)
+    assert not os.path.exists(tmp_path / "records" / "train")
+
+
+def test_records_of_other_settings_are_refused(tmp_path, tokenizer):
+    path = write(tmp_path, planted.question("q", "Who?", PASSAGE, "painter"))
+    make(tmp_path, tokenizer, path)
+    with pytest.raises(ValueError, match="doc_stride 4 there, 5 now"):
+        make(tmp_path, tokenizer, path, doc_stride=5)

@@ -1,0 +1,188 @@
+"""Facts of reading SQuAD files, and the messages of what is wrong with one."""
+
+import json
+import re
+
+import planted_squad as planted
+import pytest
+
+from tfrecords.tasks import squad_files
+
+PASSAGE = "The tower stands in Zürich."
+OFFICIAL = [("train-v1.1", 6842), ("dev-v1.1", 1169)]
+OFFICIAL += [("train-v2.0", 5681), ("dev-v2.0", 2466)]
+
+
+def write(tmp_path, content):
+    path = tmp_path / "file.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return str(path)
+
+
+def read(tmp_path, content, is_version_2=False, is_training=True):
+    return squad_files.read_questions(
+        write(tmp_path, content),
+        version_2_with_negative=is_version_2,
+        is_training=is_training,
+    )
+
+
+def one(*answers, version="1.1", passage=PASSAGE, **members):
+    qas = planted.question("q1", "Where?", PASSAGE, *answers, **members)
+    return planted.article((passage, [qas]), version=version)
+
+
+def check_message(tmp_path, content, message, **settings):
+    with pytest.raises(ValueError) as raised:
+        read(tmp_path, content, **settings)
+    path = re.escape(str(tmp_path / "file.json"))
+    assert re.search(path, str(raised.value))
+    assert re.search(message, str(raised.value))
+
+
+@pytest.mark.parametrize(("name", "count"), OFFICIAL)
+def test_real_files_have_their_questions(shared_data, name, count):
+    questions = squad_files.read_questions(
+        str(shared_data / f"squad/{name}.json"),
+        version_2_with_negative="v2" in name,
+        is_training="train" in name,
+    )
+    assert len(questions) == count
+    assert all(q.is_impossible or q.answers for q in questions)
+
+
+def test_a_question_has_passage_answers_and_place(tmp_path):
+    (found,) = read(tmp_path, one("Zürich"))
+    assert found == squad_files.Question(
+        "q1",
+        "Where?",
+        PASSAGE,
+        (squad_files.Answer("Zürich", 20),),
+        False,
+        f"{tmp_path / 'file.json'}: article 1 ('Invented'), paragraph 1, "
+        "question 'q1'",
+    )
+
+
+def test_questions_without_answers_can_be_asked(tmp_path):
+    qas = {"id": "q1", "question": "Where?"}
+    content = planted.article((PASSAGE, [qas]))
+    for is_version_2 in (False, True):
+        content["version"] = None
+        (found,) = read(tmp_path, content, is_version_2, is_training=False)
+        assert found.answers == ()
+    check_message(tmp_path, content, "'answers' is missing")
+
+
+def test_impossible_questions_have_no_answer(tmp_path):
+    content = one(version="v2.0", is_impossible=True)
+    assert read(tmp_path, content, is_version_2=True)[0].is_impossible
+
+
+@pytest.mark.parametrize(
+    ("version", "is_version_2", "message"),
+    [
+        ("v2.0", False, r"says version 'v2.0'.* Add --version_2_with_negative"),
+        ("1.1", True, r"says version '1.1'; .* should be v2.0"),
+    ],
+)
+def test_the_other_version_is_refused(tmp_path, version, is_version_2, message):
+    content = one("Zürich", version=version)
+    check_message(tmp_path, content, message, is_version_2=is_version_2)
+
+
+@pytest.mark.parametrize("value", [None, "no", 0])
+def test_version_2_says_of_each_whether_it_is_impossible(tmp_path, value):
+    content = one("Zürich", version="v2.0", is_impossible=value)
+    check_message(
+        tmp_path,
+        content,
+        rf"question 'q1': 'is_impossible' is {value!r}",
+        is_version_2=True,
+    )
+
+
+def test_an_impossible_question_with_an_answer_is_refused(tmp_path):
+    content = one("Zürich", version="v2.0", is_impossible=True)
+    message = "'q1': is_impossible is true, but there is the answer 'Zürich'"
+    check_message(tmp_path, content, message, is_version_2=True)
+
+
+@pytest.mark.parametrize(
+    ("start", "found"), [(21, "ürich."), (-1, ""), (99, ""), (0, "The to")]
+)
+def test_an_answer_that_is_elsewhere_is_refused(tmp_path, start, found):
+    content = one("Zürich")
+    paragraph = content["data"][0]["paragraphs"][0]
+    paragraph["qas"][0]["answers"][0]["answer_start"] = start
+    check_message(
+        tmp_path,
+        content,
+        rf"article 1 \('Invented'\), paragraph 1, question 'q1': at "
+        rf"answer_start {start} the passage has '{found}', not the answer "
+        "'Zürich'",
+    )
+    # Who only asks does not need to know.
+    assert read(tmp_path, content, is_training=False)
+
+
+@pytest.mark.parametrize("passage", ["", " \n\u00a0"])
+def test_an_empty_passage_is_refused(tmp_path, passage):
+    message = f"paragraph 1: the passage {passage!r} is empty"
+    check_message(
+        tmp_path, one(passage=passage), re.escape(message), is_training=False
+    )
+
+
+def test_an_empty_question_is_refused(tmp_path):
+    content = one("Zürich")
+    content["data"][0]["paragraphs"][0]["qas"][0]["question"] = " "
+    message = "question 'q1': the question ' ' is empty. Give its text"
+    check_message(tmp_path, content, message, is_training=False)
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ((), "'q1': 0 answers; a question to train on has exactly one"),
+        (("Zürich", "in"), "'q1': 2 answers"),
+        ((" ",), "'q1': the answer ' ' is empty"),
+    ],
+)
+def test_training_needs_one_answer(tmp_path, answers, message):
+    check_message(tmp_path, one(*answers), message)
+
+
+def test_an_answer_without_a_place_is_refused_in_training(tmp_path):
+    content = one("Zürich")
+    del content["data"][0]["paragraphs"][0]["qas"][0]["answers"][0][
+        "answer_start"
+    ]
+    check_message(tmp_path, content, "'Zürich' has no 'answer_start'")
+    (found,) = read(tmp_path, content, is_training=False)
+    assert found.answers[0].start is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], "'data' is missing; it should be a list"),
+        ({"data": []}, "has no questions"),
+        ({"data": [{}]}, "article 1: 'paragraphs' is missing"),
+        ({"data": [{"paragraphs": [{}]}]}, "paragraph 1: 'context' is missing"),
+        (planted.article((PASSAGE, [{}])), "a question: 'id' is missing"),
+        (planted.article((7, [])), "'context' is 7; it should be a string"),
+        (planted.article(("\ud800", [])), "'context' is no text"),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path, content, message):
+    check_message(tmp_path, content, message)
+
+
+def test_a_file_that_is_cut_off_is_refused(tmp_path):
+    path = tmp_path / "file.json"
+    path.write_text('{"data": [')
+    with pytest.raises(ValueError, match="file.json is no JSON"):
+        squad_files.read_questions(
+            str(path), version_2_with_negative=False, is_training=True
+        )

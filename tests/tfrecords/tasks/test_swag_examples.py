@@ -1,0 +1,166 @@
+"""Facts of SWAG records: each ending is packed as a pair of its own."""
+
+import os
+
+import numpy as np
+import planted_swag as planted
+import pytest
+
+from tfrecords import schema
+from tfrecords.inspection import record_samples
+from tfrecords.io import records
+from tfrecords.reading import batches, static_lengths
+from tfrecords.tasks import swag_examples
+from tfrecords.text import tokenizer as tokenizer_lib
+
+
+@pytest.fixture
+def tokenizer(tiny_vocab_file):
+    return tokenizer_lib.BertTokenizer(tiny_vocab_file)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    planted.write(tmp_path / "train.csv", planted.rows(7))
+    planted.write(tmp_path / "val.csv", planted.rows(3, 2), planted.header(2))
+    planted.write(
+        tmp_path / "test.csv",
+        planted.rows(2, is_labelled=False),
+        planted.header(is_labelled=False),
+    )
+    return str(tmp_path)
+
+
+def make(folder, tokenizer, names=(), max_seq_length=32):
+    return swag_examples.make_records(
+        swag_examples.find_files(folder, dict(names)),
+        os.path.join(folder, "records"),
+        tokenizer,
+        max_seq_length=max_seq_length,
+    )
+
+
+def open_splits(folder, tokenizer, **keywords):
+    folders = make(folder, tokenizer, **keywords)
+    return {s: records.Records.open(path) for s, path in folders.items()}
+
+
+def words_of(tokenizer, text):
+    return tokenizer([text])[0].numpy().tolist()
+
+
+def test_a_record_has_a_row_for_each_ending(folder, tokenizer):
+    sets = open_splits(folder, tokenizer)
+    assert {split: len(found) for split, found in sets.items()} == {
+        "train": 7,
+        "dev": 3,
+        "test": 2,
+    }
+    for split, choices in (("train", 4), ("dev", 2), ("test", 4)):
+        sizes = {"num_choices": choices, "max_seq_length": 32}
+        assert sets[split].manifest.sizes == sizes
+    assert sets["test"].manifest.schema_name == "choice_inputs"
+    found = record_samples.read(
+        sets["train"], "multiple_choice", sets["train"].manifest.sizes, range(7)
+    )
+    assert found["label_ids"].tolist() == [0, 1, 2, 3, 0, 1, 2]
+    for row, cells in enumerate(planted.rows(7)):
+        first = [
+            tokenizer.cls_id,
+            *words_of(tokenizer, cells[4]),
+            tokenizer.sep_id,
+        ]
+        for choice in range(4):
+            second = words_of(tokenizer, f"{cells[5]} {cells[7 + choice]}")
+            wanted = [*first, *second, tokenizer.sep_id][:32]
+            ids, mask, types = (
+                found[name][row, choice]
+                for name in ("input_word_ids", "input_mask", "input_type_ids")
+            )
+            assert ids[mask > 0].tolist() == wanted
+            assert types.sum() == len(second) + 1
+            assert mask.sum() == len(wanted)
+
+
+def test_endings_that_are_cut_are_counted(folder, tokenizer):
+    sets = open_splits(folder, tokenizer, max_seq_length=12)
+    statistics = sets["train"].manifest.statistics
+    assert statistics["rows"] == 7
+    assert statistics["truncated_endings"] == 28
+    assert statistics["tokens"] == 28 * 12
+
+
+def test_whole_records_stay_and_others_are_refused(folder, tokenizer):
+    manifest = os.path.join(make(folder, tokenizer)["train"], "manifest.json")
+    before = os.stat(manifest).st_mtime_ns
+    make(folder, tokenizer)
+    assert os.stat(manifest).st_mtime_ns == before
+    with pytest.raises(ValueError, match="max_seq_length 32 there, 16 now"):
+        make(folder, tokenizer, max_seq_length=16)
+
+
+def test_a_bad_row_of_any_file_leaves_nothing_behind(folder, tokenizer):
+    row = planted.rows(1, is_labelled=False)[0]
+    row[10] = ""
+    planted.write(
+        os.path.join(folder, "test.csv"),
+        [row],
+        planted.header(is_labelled=False),
+    )
+    with pytest.raises(ValueError, match="test.csv:2: 3 endings"):
+        make(folder, tokenizer)
+    assert not os.path.exists(os.path.join(folder, "records"))
+
+
+def test_files_may_have_other_names(folder, tmp_path):
+    other = planted.write(tmp_path / "other.csv", planted.rows(1))
+    found = swag_examples.find_files(folder, {"test": other})
+    assert found["test"] == other
+    with pytest.raises(ValueError, match="No file .*absent.csv. Give"):
+        swag_examples.find_files(folder, {"dev": "absent.csv"})
+    with pytest.raises(ValueError, match="No file .*train.csv, .*val.csv"):
+        swag_examples.find_files(str(tmp_path / "none"), {})
+
+
+def test_batches_are_cut_to_their_longest_ending(folder, tokenizer):
+    found = open_splits(folder, tokenizer)["train"]
+    sizes = found.manifest.sizes
+    lengths = static_lengths.read(found, 32)
+    whole = record_samples.read(found, "multiple_choice", sizes, range(7))
+    longest = whole["input_mask"].sum(axis=-1).max(axis=-1)
+    assert lengths.tolist() == longest.tolist()
+    buckets = static_lengths.choose(lengths, 32)
+    rows = {}
+    for batch in batches.evaluation_batches(
+        found,
+        schema.MULTIPLE_CHOICE,
+        sizes,
+        batch_size=2,
+        vocab_size=tokenizer.vocab_size,
+        bucket_lengths=buckets,
+    ):
+        assert batch["input_word_ids"].shape[:2] == (2, 4)
+        assert batch["input_word_ids"].shape[2] in buckets
+        for place, is_real in enumerate(batch["is_real_example"]):
+            if is_real:
+                rows[int(batch["example_index"][place])] = batch[
+                    "input_word_ids"
+                ][place].numpy()
+    for number, ids in sorted(rows.items()):
+        wanted = whole["input_word_ids"][number]
+        np.testing.assert_array_equal(ids, wanted[:, : ids.shape[1]])
+        assert not wanted[:, ids.shape[1] :].any()
+    assert len(rows) == 7
+
+
+def test_ids_out_of_range_are_named(folder, tokenizer):
+    found = open_splits(folder, tokenizer)["train"]
+    dataset = batches.evaluation_batches(
+        found,
+        schema.MULTIPLE_CHOICE,
+        found.manifest.sizes,
+        batch_size=7,
+        vocab_size=50,
+    )
+    with pytest.raises(Exception, match="in 'input_word_ids' of .*record 0"):
+        next(iter(dataset))

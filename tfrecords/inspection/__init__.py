@@ -1,0 +1,1 @@
+"""Records -> diagnostics, statistics, and text for people."""

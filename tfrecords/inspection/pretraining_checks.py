@@ -1,0 +1,140 @@
+"""Counts of a sample, how it was made -> findings on its pairs and its masks.
+
+A share counts as off only beyond what chance explains in a sample of that size.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from tfrecords.inspection.diagnostics import ERROR, WARNING, Finding
+from tfrecords.inspection.sample_statistics import Tally
+from tfrecords.pretraining import masking
+
+# Shares of random next sentences. Books and Wikipedia have 0.54 to 0.58: a
+# chunk of one sentence always gets a random one.
+_USUAL_RANDOM = (0.35, 0.70)
+_BEARABLE_RANDOM = (0.2, 0.8)
+# Masked tokens, as a part of what the flags ask for; whole words and spans
+# that do not fit leave some out.
+_LEAST_MASKED, _MOST_MASKED = 0.75, 1.05
+_MIX_SLACK = 0.02
+_SIGMAS = 4.0
+# Tokens of a span, which are all shown alike, so that fewer draws are made.
+_TOKENS_A_DRAW = {True: 8, False: 1}
+
+
+def check_pairs(tally: Tally, flags: Mapping) -> list[Finding]:
+    """Returns a finding if random next sentences are far from half."""
+    labels = tally.pair_labels
+    kind = flags.get("pairs", "next_sentence")
+    if not labels.sum():
+        return []
+    share = labels[1] / max(labels.sum(), 1)
+    slack = _SIGMAS * (0.25 / max(labels.sum(), 1)) ** 0.5
+    if _USUAL_RANDOM[0] - slack <= share <= _USUAL_RANDOM[1] + slack:
+        return []
+    is_bearable = (
+        _BEARABLE_RANDOM[0] - slack <= share <= _BEARABLE_RANDOM[1] + slack
+    )
+    what = "swapped" if kind == "sentence_order" else "random next"
+    return [
+        Finding(
+            WARNING if is_bearable else ERROR,
+            "pairs",
+            f"{labels[1]} of {labels.sum()} examples have {what} sentences "
+            f"(next_sentence_labels 1), a share of {share:.2f}; about half is "
+            "right, and 0.54 to 0.58 usual. "
+            + (
+                "Documents of one sentence always get a random one: check "
+                "--input_format, that blank lines stand between documents "
+                "alone, and that --max_seq_length has room for two sentences. "
+                if share > 0.5
+                else "Are these records of this project or of the original? "
+            )
+            + "Make the records again.",
+        )
+    ]
+
+
+def mask_mix(flags: Mapping) -> dict[str, float]:
+    """Returns the shares of [MASK], random and unchanged tokens of a manifest.
+
+    Args:
+      flags: `mask_mix` by name; without, that of the paper.
+    """
+    mix = flags.get("mask_mix") or dataclasses.asdict(masking.Mix())
+    return {name: float(mix[name]) for name in ("mask", "random", "same")}
+
+
+def check_masks(tally: Tally, flags: Mapping) -> list[Finding]:
+    """Returns findings if masks are not what the flags ask for.
+
+    Records that are masked when they are read have none to check.
+    """
+    if tally.counts is None:
+        return []
+    found = _check_number_of_masks(tally, flags)
+    shown = tally.counts.shown
+    expected = list(mask_mix(flags).values())
+    total = max(shown.sum(), 1)
+    shares = shown / total
+    is_span = flags.get("masking") == "spans"
+    draws = total / _TOKENS_A_DRAW[is_span]
+    off = [
+        abs(share - wanted)
+        > _MIX_SLACK + _SIGMAS * (wanted * (1 - wanted) / draws) ** 0.5
+        for share, wanted in zip(shares, expected, strict=True)
+    ]
+    if any(off):
+        words = " / ".join(f"{share:.3f}" for share in shares)
+        wanted = " / ".join(f"{share:.3f}" for share in expected)
+        found.append(
+            Finding(
+                ERROR,
+                "masks",
+                f"of {total} masked tokens the shares shown as [MASK] / a "
+                f"random token / themselves are {words}; {wanted} was asked "
+                "for. Make the records again.",
+            )
+        )
+    return found
+
+
+def _check_number_of_masks(tally: Tally, flags: Mapping) -> list[Finding]:
+    masked = tally.counts.masked  # [S + 1, P + 1]
+    prob = float(flags.get("masked_lm_prob", 0.15))
+    num_tokens = np.arange(masked.shape[0])
+    num_slots = int(flags.get("max_predictions_per_seq", masked.shape[1] - 1))
+    wanted = np.rint(num_tokens * prob).clip(1, num_slots)
+    expected = (masked.sum(axis=1) * wanted).sum()
+    number = (masked.sum(axis=0) * np.arange(masked.shape[1])).sum()
+    tokens = (masked.sum(axis=1) * num_tokens).sum()
+    part = number / max(expected, 1)
+    counted = (
+        f"{number} of {tokens} tokens are masked, a share of "
+        f"{number / max(tokens, 1):.3f}"
+    )
+    if not _LEAST_MASKED <= part <= _MOST_MASKED:
+        return [
+            Finding(
+                ERROR if "masked_lm_prob" in flags else WARNING,
+                "masks",
+                f"{counted}; masked_lm_prob={prob:g} with {num_slots} places "
+                f"at most gives {expected / max(tokens, 1):.3f}. Make the "
+                "records again.",
+            )
+        ]
+    if number < _LEAST_MASKED * prob * tokens:
+        fix = int(np.ceil(prob * (masked.shape[0] - 1)))
+        return [
+            Finding(
+                WARNING,
+                "masks",
+                f"{counted}, where masked_lm_prob={prob:g}: "
+                f"max_predictions_per_seq={num_slots} cuts them. Make the "
+                f"records again with --max_predictions_per_seq={fix}.",
+            )
+        ]
+    return []

@@ -1,0 +1,262 @@
+"""Counts of a sample, how it was made -> findings: what would spoil a training.
+
+A share counts as off only beyond what chance explains in a sample of that size.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tfrecords.inspection import pretraining_checks
+from tfrecords.inspection.diagnostics import ERROR, WARNING, Finding
+from tfrecords.inspection.sample_statistics import Entries, Tally
+
+# A share of [UNK] above this says that the vocabulary is not the text's. In
+# fine-tuning it is the model's and cannot be chosen, so more is borne.
+MOST_UNKNOWN = 0.01
+MOST_UNKNOWN_FINE_TUNING = 0.1
+# Copies of examples beyond what --dupe_factor can explain: a few are of a
+# licence or a menu, many spoil a pre-training.
+MOST_SURPLUS = 0.01
+SPOILING_SURPLUS = 0.05
+# Copies of each example in other shards, on average.
+MOST_COPIES = 0.1
+SPOILING_COPIES = 1.0
+_LEAST_SPREAD = 10  # Fewer texts tell nothing of all.
+_SIGMAS = 4.0
+# Capitals begin about one token in ten of English; none in so many is none.
+_WORDS_TO_SEE_CAPITALS = 2000
+
+
+def check_sample(
+    tally: Tally,
+    flags: Mapping,
+    entries: Entries | None,
+    *,
+    first: np.ndarray,
+    is_pretraining: bool,
+) -> list[Finding]:
+    """Returns what is wrong with the examples themselves.
+
+    Args:
+      tally: counts of a sample.
+      flags: what the manifest says the records were made with; may be empty.
+      entries: of the vocabulary; None if it is not known.
+      first: [shards + 1], `Records.first`.
+      is_pretraining: whether the examples are of pre-training.
+    """
+    found = check_ids(tally)
+    if entries:
+        found += check_unknown(tally, is_pretraining)
+    found += check_duplicates(tally, flags, first, is_pretraining)
+    if is_pretraining:
+        found += pretraining_checks.check_pairs(tally, flags)
+        found += pretraining_checks.check_masks(tally, flags)
+    return found + check_labels(tally, flags)
+
+
+def check_ids(tally: Tally) -> list[Finding]:
+    """Returns a finding if ids are out of range, or masks where no token is."""
+    found = []
+    if tally.num_wrong_ids:
+        found.append(
+            Finding(
+                ERROR,
+                "ids",
+                f"{tally.num_wrong_ids} of {tally.num_examples} examples have "
+                f"ids that are not below vocab_size, such as "
+                f"{'; '.join(tally.wrong_ids)}. Use the vocabulary and the "
+                "bert_config.json that the records were made for, or make the "
+                "records again.",
+            )
+        )
+    if tally.wrong_places:
+        found.append(
+            Finding(
+                ERROR,
+                "masks",
+                f"{tally.wrong_places} of {tally.num_examples} examples have "
+                "masked_lm_positions where no token is. Make the records "
+                "again.",
+            )
+        )
+    return found
+
+
+def check_unknown(tally: Tally, is_pretraining: bool) -> list[Finding]:
+    """Returns a finding if too many words are [UNK]."""
+    share = tally.num_unknown / max(tally.num_words, 1)
+    least = tally.num_unknown - _SIGMAS * tally.num_unknown**0.5
+    if least <= MOST_UNKNOWN * tally.num_words:
+        return []
+    most = MOST_UNKNOWN if is_pretraining else MOST_UNKNOWN_FINE_TUNING
+    return [
+        Finding(
+            ERROR if least > most * tally.num_words else WARNING,
+            "[UNK]",
+            f"{100 * share:.1f} % of the tokens are [UNK] ({tally.num_unknown} "
+            f"of {tally.num_words}); up to {100 * MOST_UNKNOWN:g} % is usual. "
+            "The vocabulary does not know this text: check --do_lower_case "
+            "and the text's language, take another --vocab_file or make one "
+            "of this text with run_scripts.make_vocab, and make the records "
+            "again.",
+        )
+    ]
+
+
+def check_case(
+    tally: Tally | None,
+    entries: Entries,
+    *,
+    made_with: bool | None,
+    is_uncased: bool,
+) -> list[Finding]:
+    """Returns a finding if text and vocabulary are not of the same case.
+
+    Args:
+      tally: counts of a sample; None if its ids are not of this vocabulary.
+      entries: of the vocabulary.
+      made_with: `do_lower_case` of the manifest; None if it does not say.
+      is_uncased: whether the vocabulary is of lower-cased text.
+    """
+    capitals = int(entries.has_capital.sum())
+    size = len(entries.names)
+    words = tally.num_words if tally else 0
+    # Of a script without capitals, case says nothing.
+    has_case = any(name != name.upper() for name in entries.names[5:])
+    if made_with is False and is_uncased and has_case:
+        is_harmless = words and tally.num_unknown <= MOST_UNKNOWN * words
+        seen = f", {tally.num_unknown} of {words} tokens" if words else ""
+        return [
+            Finding(
+                WARNING if is_harmless else ERROR,
+                "case",
+                "the records are of cased text (do_lower_case false), and the "
+                f"vocabulary of {size} entries is of lower-cased text: "
+                f"{capitals} have capitals. So words with capitals are [UNK]"
+                f"{seen}. Make the records again with --do_lower_case, or "
+                "with a cased --vocab_file.",
+            )
+        ]
+    lower = made_with
+    if made_with is None and words >= _WORDS_TO_SEE_CAPITALS:
+        lower = tally.num_capital == 0
+    if lower and not is_uncased:
+        return [
+            Finding(
+                ERROR if made_with else WARNING,
+                "case",
+                "the records are of lower-cased text"
+                + (" (do_lower_case true)" if made_with else "")
+                + f", and {capitals} of the vocabulary's {size} entries have "
+                "capitals, so text never meets them"
+                + (f" ({tally.num_capital} of {words} tokens)" * bool(tally))
+                + ". Make the records again with --do_lower_case=false, or "
+                "with an uncased --vocab_file.",
+            )
+        ]
+    return []
+
+
+def check_duplicates(
+    tally: Tally, flags: Mapping, first: np.ndarray, is_pretraining: bool
+) -> list[Finding]:
+    """Returns a finding if examples stand there again and again.
+
+    Examples are the same if all tokens are, before masking. `dupe_factor` = D
+    pairs and masks each document D times, which may give the same example up
+    to D times, all in one shard. What counts is more than that: copies of one
+    example over D, and examples that stand in several shards. The latter show
+    in a small part of many records, too: with r copies of each, r n^2 / 2 N of
+    n examples of N have another in the sample.
+
+    Args:
+      tally: counts of a sample.
+      flags: as for `check_sample`.
+      first: [shards + 1], `Records.first`.
+      is_pretraining: whether it is pre-training.
+    """
+    factor = int(flags.get("dupe_factor", 1)) if is_pretraining else 1
+    num_examples = tally.num_examples
+    texts, copies = np.unique(
+        tally.digests, return_inverse=True, return_counts=True
+    )[1:]
+    surplus = int((copies - factor).clip(0).sum())
+    # As the original deals examples, a document's are in any file.
+    is_dealt = bool(flags) and "compat" not in flags
+    spread = _num_spread(texts, tally.numbers, first) if is_dealt else 0
+    each = num_examples / max(len(np.unique(tally.numbers)), 1)
+    more = 2.0 * spread * first[-1] * each / max(num_examples, 1) ** 2
+    if spread < _LEAST_SPREAD:
+        more = 0.0
+    if surplus <= max(MOST_SURPLUS * num_examples, 1) and more < MOST_COPIES:
+        return []
+    is_spoilt = (
+        surplus > SPOILING_SURPLUS * num_examples or more > SPOILING_COPIES
+    )
+    text = (
+        f"{copies[copies > 1].sum()} of {num_examples} examples of the sample "
+        "have the same tokens as another, before masking; one stands there "
+        f"{copies.max()} times"
+    )
+    if is_pretraining:
+        text += f", and dupe_factor={factor} explains {factor} at most"
+    if more:
+        text += (
+            f". {spread} of them stand in several shards, which it does not "
+            f"explain at all: some {more:.1f} copies of each example in the "
+            "whole set"
+        )
+    text += (
+        ". The model learns these by heart. Drop duplicate documents and lines "
+        "from the text, and make the records again."
+    )
+    severity = ERROR if is_pretraining and is_spoilt else WARNING
+    return [Finding(severity, "duplicates", text)]
+
+
+def _num_spread(
+    texts: np.ndarray, numbers: np.ndarray, first: np.ndarray
+) -> int:
+    """Returns how many texts stand in more than one shard.
+
+    Args:
+      texts: [N], number of each example's text.
+      numbers: [N], of the records.
+      first: [shards + 1], `Records.first`.
+    """
+    shards = np.searchsorted(first, numbers, side="right") - 1
+    pairs = np.unique(np.stack([texts.ravel(), shards]), axis=1)
+    return int((np.bincount(pairs[0]) > 1).sum())
+
+
+def check_labels(tally: Tally, flags: Mapping) -> list[Finding]:
+    """Returns a finding if a class has no example, or nearly all of them."""
+    labels, names = tally.labels, list(flags.get("labels") or ())
+    if not labels.sum():
+        return []
+    if names and len(labels) > len(names):
+        return [
+            Finding(
+                ERROR,
+                "labels",
+                f"label_ids go up to {len(labels) - 1}; there are only "
+                f"{len(names)} labels, {', '.join(names)}. Make the records "
+                "again.",
+            )
+        ]
+    counts = np.pad(labels, (0, max(0, len(names) - len(labels))))
+    if counts.max() < 0.95 * counts.sum() and counts.min() > 0:
+        return []
+    shares = ", ".join(
+        f"{names[i] if names else i} {count}" for i, count in enumerate(counts)
+    )
+    return [
+        Finding(
+            WARNING,
+            "labels",
+            f"the classes of {counts.sum()} examples are far from even: "
+            f"{shares}. Always saying one of them scores high; check the "
+            "label column.",
+        )
+    ]

@@ -1,0 +1,253 @@
+"""Records, a vocabulary -> counts of what a sample of the examples holds.
+
+N examples, S places in one, P masked slots, V entries in the vocabulary.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+
+from tfrecords import schema
+from tfrecords.inspection import record_samples, record_statistics
+from tfrecords.io import records as records_lib
+from tfrecords.pretraining import masking
+from tfrecords.text import vocab as vocab_lib
+
+# Small parts, as of one that is damaged nothing is counted.
+_READ_EXAMPLES = 512
+_NAMED = 3  # Records that a message names.
+_DIGEST_BYTES = 8
+_ID_FEATURES = ("input_word_ids", "masked_lm_ids")
+
+
+class Entries(NamedTuple):
+    """What a sample is judged by, of a vocabulary."""
+
+    names: list[str]
+    masking: masking.Vocabulary
+    unk_id: int
+    is_special: np.ndarray  # [V] bool: [CLS] and the like.
+    has_capital: np.ndarray  # [V] bool: lower-cased text never has it.
+
+    @classmethod
+    def of(cls, names: list[str]) -> "Entries":
+        """Returns that of the lines of vocab.txt."""
+        special = np.array([n in vocab_lib.SPECIAL_TOKENS for n in names])
+        capital = np.array([name != name.lower() for name in names])
+        return cls(
+            names=names,
+            masking=masking.Vocabulary.of(names),
+            unk_id=names.index("[UNK]"),
+            is_special=special,
+            has_capital=capital & ~special,
+        )
+
+
+class Tally(NamedTuple):
+    """Counts over a sample; those of parts add up.
+
+    Attributes:
+      num_examples: in the sample (N); each choice of a record is one.
+      num_tokens: places that hold tokens.
+      num_words: tokens that are not special; [UNK] is counted.
+      num_unknown: [UNK] among them.
+      num_capital: those of entries with a capital.
+      highest_id: of all token ids, those below masks too.
+      num_wrong_ids: examples with an id out of range.
+      wrong_ids: the first of them, each as "record: id".
+      highest_type: of `input_type_ids`.
+      wrong_places: examples with a masked place where no token is.
+      labels: [classes] examples by `label_ids`, empty without.
+      pair_labels: [2] examples by `next_sentence_labels`, empty without.
+      numbers: [N] int64, of the records that the examples are in.
+      digests: [N] uint64, of the tokens before masking.
+      counts: of masked examples; None of others. Its `labels`, `places` and
+        `originals` are not to be read.
+    """
+
+    num_examples: int
+    num_tokens: int
+    num_words: int
+    num_unknown: int
+    num_capital: int
+    highest_id: int
+    num_wrong_ids: int
+    wrong_ids: list[str]
+    highest_type: int
+    wrong_places: int
+    labels: np.ndarray
+    pair_labels: np.ndarray
+    numbers: np.ndarray
+    digests: np.ndarray
+    counts: record_statistics.Counts | None
+
+
+def tally(
+    found: records_lib.Records,
+    name: str,
+    sizes: schema.Sizes,
+    entries: Entries | None,
+    vocab_size: int | None,
+    num_wanted: int | None,
+) -> tuple[Tally | None, list[str]]:
+    """Counts what a sample of records holds.
+
+    Args:
+      found: the records.
+      name: of their schema.
+      sizes: of its dimensions.
+      entries: of their vocabulary; None if it is not known.
+      vocab_size: ids at or above it are wrong; None if it is not known.
+      num_wanted: examples; None for all.
+
+    Returns:
+      The counts, None if nothing could be read; and what could not be read.
+    """
+    total, faults = None, []
+    indices = record_samples.spread(len(found), num_wanted)
+    for begin in range(0, len(indices), _READ_EXAMPLES):
+        part = indices[begin : begin + _READ_EXAMPLES]
+        try:
+            read = record_samples.read(found, name, sizes, part)
+            batch, rows = record_samples.unpack(read)
+        except ValueError as error:
+            faults.append(str(error))
+            continue
+        counted = _count(found, batch, part[rows], entries, vocab_size)
+        # One for all choices of a record.
+        counted = counted._replace(labels=_by_label(read, "label_ids"))
+        total = counted if total is None else _add(total, counted)
+    return total, faults
+
+
+def _count(found, batch, indices, entries, vocab_size) -> Tally:
+    is_token = batch["input_mask"] != 0
+    ids = record_samples.unmask(batch)
+    highest = max(batch[n].max(initial=0) for n in _ID_FEATURES if n in batch)
+    size = len(entries.names) if entries else highest + 1
+    plain = ids.clip(0, size - 1)[is_token]
+    words = plain
+    if entries:
+        words = plain[~entries.is_special[plain] | (plain == entries.unk_id)]
+    wrong_places, counts = 0, None
+    if "masked_lm_positions" in batch:
+        wrong_places = _wrong_places(batch)
+        counts = _count_masks(batch, ids, entries, size)
+    limit = highest + 1 if vocab_size is None else vocab_size
+    wrong_ids = _wrong_ids(found, batch, indices, limit)
+    return Tally(
+        num_examples=len(indices),
+        num_tokens=int(is_token.sum()),
+        num_words=len(words),
+        num_unknown=int((words == entries.unk_id).sum()) if entries else 0,
+        num_capital=int(entries.has_capital[words].sum()) if entries else 0,
+        highest_id=int(highest),
+        num_wrong_ids=len(wrong_ids),
+        wrong_ids=wrong_ids[:_NAMED],
+        highest_type=int(batch["input_type_ids"].max(initial=0)),
+        wrong_places=wrong_places,
+        labels=np.zeros(0, np.int64),  # By `tally`.
+        pair_labels=_by_label(batch, "next_sentence_labels", 2),
+        numbers=np.asarray(indices),
+        digests=_digests(ids * is_token),
+        counts=counts,
+    )
+
+
+def _by_label(batch, name, num_classes=0):
+    """Returns [classes] how many examples have each label; empty without."""
+    if name not in batch:
+        return np.zeros(0, np.int64)
+    return np.bincount(batch[name].clip(0), minlength=num_classes)
+
+
+def _wrong_ids(found, batch, indices, limit) -> list[str]:
+    """Returns where ids are out of range, an example a line."""
+    lines = {}
+    for name in _ID_FEATURES:
+        ids = batch.get(name, np.zeros((0, 0), int))
+        is_wrong = (ids < 0) | (ids >= limit)
+        for row in np.flatnonzero(is_wrong.any(axis=1)).tolist():
+            wrong = ids[row, is_wrong[row].argmax()]
+            where = found.describe(int(indices[row]))
+            lines.setdefault(row, f"{where}: id {wrong} in {name}")
+    return [lines[row] for row in sorted(lines)]
+
+
+def _wrong_places(batch) -> int:
+    """Returns how many examples have a mask where no token is."""
+    is_used = batch["masked_lm_weights"] > 0
+    is_wrong = is_used & ~record_samples.is_masked(batch)
+    rows, slots = np.nonzero(record_samples.is_masked(batch))
+    places = batch["masked_lm_positions"][rows, slots]
+    is_wrong[rows, slots] |= batch["input_mask"][rows, places] == 0
+    return int(is_wrong.any(axis=1).sum())
+
+
+def _count_masks(batch, ids, entries, size):
+    """Returns record_statistics.Counts, of ids and places that are in range."""
+    is_used = record_samples.is_masked(batch)
+    if not is_used.any():
+        return None
+    vocabulary = entries.masking if entries else _guess(batch, ids, size)
+    batch = batch | {
+        name: batch[name].clip(0, size - 1) for name in _ID_FEATURES
+    }
+    batch["masked_lm_positions"] = np.where(
+        is_used, batch["masked_lm_positions"], 0
+    )
+    batch["masked_lm_weights"] = is_used.astype(np.float32)
+    batch["next_sentence_labels"] = np.zeros(len(ids), np.int64)
+    rng = np.random.default_rng(0)  # For the places, which nobody reads.
+    with np.errstate(all="ignore"):  # A single token has no place of its own.
+        counts = record_statistics.count(batch, vocabulary, rng)
+    # Of a guessed vocabulary each part has its own size.
+    return counts._replace(originals=np.zeros(0, np.int64))
+
+
+def _guess(batch, ids, size) -> masking.Vocabulary:
+    """Returns a vocabulary of which what most masks show is [MASK]."""
+    shown = batch["input_word_ids"][ids != batch["input_word_ids"]]
+    shown = shown.clip(0, size - 1)
+    mask_id = int(np.bincount(shown).argmax()) if len(shown) else -1
+    return masking.Vocabulary(size, -1, -1, mask_id, np.zeros(size, bool))
+
+
+def _digests(ids: np.ndarray) -> np.ndarray:
+    """Returns a digest of each row, [N] uint64."""
+    rows = np.ascontiguousarray(ids, np.int32)
+    digests = b"".join(
+        hashlib.blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest()
+        for row in rows
+    )
+    return np.frombuffer(digests, np.uint64)
+
+
+def _add(one: Tally, other: Tally) -> Tally:
+    counts = [t.counts for t in (one, other) if t.counts is not None]
+    return Tally(
+        num_examples=one.num_examples + other.num_examples,
+        num_tokens=one.num_tokens + other.num_tokens,
+        num_words=one.num_words + other.num_words,
+        num_unknown=one.num_unknown + other.num_unknown,
+        num_capital=one.num_capital + other.num_capital,
+        highest_id=max(one.highest_id, other.highest_id),
+        num_wrong_ids=one.num_wrong_ids + other.num_wrong_ids,
+        wrong_ids=(one.wrong_ids + other.wrong_ids)[:_NAMED],
+        highest_type=max(one.highest_type, other.highest_type),
+        wrong_places=one.wrong_places + other.wrong_places,
+        labels=_sum(one.labels, other.labels),
+        pair_labels=_sum(one.pair_labels, other.pair_labels),
+        numbers=np.concatenate([one.numbers, other.numbers]),
+        digests=np.concatenate([one.digests, other.digests]),
+        counts=record_statistics.add(counts) if counts else None,
+    )
+
+
+def _sum(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Returns the sum of counts, of which one may have more classes."""
+    total = np.zeros(max(len(one), len(other)), np.int64)
+    total[: len(one)] += one
+    total[: len(other)] += other
+    return total

@@ -1,0 +1,127 @@
+"""Path of records -> the shards that are whole, and findings on the others."""
+
+import os
+
+import numpy as np
+
+from tfrecords.inspection import diagnostics
+from tfrecords.inspection.diagnostics import ERROR, NOTE, Finding
+from tfrecords.io import atomic_files, shards
+from tfrecords.io import records as records_lib
+
+_CHECK = "shards"
+
+
+def open_whole(
+    path: str,
+) -> tuple[records_lib.Records | None, list[Finding]]:
+    """Opens records as `Records.open` does, but goes on past bad shards.
+
+    Args:
+      path: as for `Records.open`.
+
+    Returns:
+      The records of the shards that are whole; None if there are none. And a
+      finding for each shard that is missing, cut, or of another size than the
+      manifest says.
+    """
+    manifest, found = None, []
+    if os.path.isdir(path):
+        manifest, found = diagnostics.attempt(
+            _CHECK, records_lib.Manifest.read, path
+        )
+        if manifest is None:
+            return None, found
+        listed = [
+            (os.path.join(path, shard.name), shard.num_bytes)
+            for shard in manifest.shards
+        ]
+    else:
+        listed = [(name, None) for name in records_lib.find_shards(path)]
+    whole = []
+    for shard_path, num_bytes in listed:
+        faults = _check_shard(shard_path, num_bytes)
+        found += faults
+        if not faults:
+            whole.append(shard_path)
+    if not whole:
+        if not found:
+            _, found = diagnostics.attempt(
+                _CHECK, records_lib.Records.open, path
+            )
+        return None, found
+    opened, faults = diagnostics.attempt(
+        _CHECK, records_lib.Records, whole, manifest
+    )
+    return opened, found + faults
+
+
+def _check_shard(path: str, num_bytes: int | None) -> list[Finding]:
+    if not os.path.exists(path):
+        text = (
+            f"{path!r} is in the manifest but not in the folder. Run the "
+            "command that makes it again."
+        )
+        return [Finding(ERROR, _CHECK, text)]
+    # Says which record is cut.
+    _, found = diagnostics.attempt(_CHECK, shards.Shard, path)
+    size = os.path.getsize(path)
+    if not found and num_bytes not in (None, size):
+        text = (
+            f"{path!r} has {size} bytes; the manifest lists {num_bytes}. "
+            "Delete it and run the command that makes it again."
+        )
+        found = [Finding(ERROR, _CHECK, text)]
+    return found
+
+
+def check_digests(
+    records: records_lib.Records, most_bytes: int | None
+) -> list[Finding]:
+    """Compares shards with the sha256 that the manifest has of them.
+
+    Args:
+      records: from `open_whole`.
+      most_bytes: to read, but one shard at least; None for all. The shards
+        are then spread over the set.
+
+    Returns:
+      A finding for each shard that is another one, and a note of how many
+      were read if not all; nothing without a manifest.
+    """
+    if records.manifest is None:
+        return []
+    listed = {shard.name: shard for shard in records.manifest.shards}
+    found, num_read, num_bytes = [], 0, 0
+    for place in _spread_order(len(records.paths)):
+        path = records.paths[place]
+        shard = listed[os.path.basename(path)]
+        if most_bytes is not None and num_read:
+            if num_bytes + shard.num_bytes > most_bytes:
+                break
+        num_read, num_bytes = num_read + 1, num_bytes + shard.num_bytes
+        if atomic_files.digest(path) != shard.sha256:
+            text = (
+                f"{path!r} is not the shard that the manifest lists: its "
+                f"sha256 is not {shard.sha256[:12]}.... Delete it and run the "
+                "command that makes it again."
+            )
+            found.append(Finding(ERROR, _CHECK, text))
+    if num_read < len(records.paths):
+        text = (
+            f"the sha256 of {num_read} of {len(records.paths)} shards was "
+            "compared with the manifest; --all compares all."
+        )
+        found.append(Finding(NOTE, _CHECK, text))
+    return found
+
+
+def _spread_order(count: int) -> np.ndarray:
+    """Returns 0 to count - 1 such that each beginning is spread widely."""
+    # Van der Corput's sequence in base 2: halves, quarters, eighths.
+    bits = max(1, int(count - 1).bit_length())
+    places = np.arange(count)
+    flipped = sum(
+        ((places >> bit) & 1) << (bits - 1 - bit) for bit in range(bits)
+    )
+    return np.argsort(flipped, kind="stable")

@@ -1,0 +1,1 @@
+"""Records -> batches, in an order that is a function of the step."""

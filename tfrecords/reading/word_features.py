@@ -1,0 +1,171 @@
+"""Hidden states of words, kept in a file -> batches of whole sentences.
+
+Letters: T words of all sentences, N layers, H hidden, B batch, W words of the
+longest sentence of a batch, as a static length.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfrecords import schema
+from tfrecords.reading import batch_order, static_lengths
+
+_WORDS = ("num_words",)
+BATCH: schema.Schema = {
+    "word_features": schema.Feature(
+        (*_WORDS, "num_layers", "hidden_size"),
+        tf.float32,
+        "Hidden states of each word's first piece.",
+    ),
+    "input_mask": schema.Feature(_WORDS, tf.int32, "1 word, 0 padding."),
+    "tag_ids": schema.Feature(_WORDS, tf.int32, "Tags."),
+    "tag_weights": schema.Feature(_WORDS, tf.float32, "1 word, 0 padding."),
+}
+
+
+class Sentences:
+    """Sentences of words with features and tags.
+
+    Args:
+      features: [T, N', H] float, as from `np.load(..., mmap_mode="r")`: only
+        what a batch needs is read.
+      layers: places in N' of the N layers to give.
+      lengths: words of each sentence, in the order of the words.
+      tag_ids: [T] int32.
+
+    Attributes:
+      lengths: [sentences] int64.
+      static_lengths: that batches are cut to, up to four: each is compiled.
+
+    Raises:
+      ValueError: if features, lengths and tags are not of the same words.
+    """
+
+    def __init__(
+        self,
+        features: np.ndarray,
+        layers: Sequence[int],
+        lengths: Sequence[int],
+        tag_ids: np.ndarray,
+    ):
+        self.lengths = np.asarray(lengths, np.int64)
+        self._ends = np.cumsum(self.lengths)
+        self._features = features
+        self._layers = list(layers)
+        self._tag_ids = tag_ids
+        if not len(features) == len(tag_ids) == self._ends[-1]:
+            raise ValueError(
+                f"{len(features)} words have features and {len(tag_ids)} tags, "
+                f"and the sentences have {self._ends[-1]} words. Delete the "
+                "file of features, to have it made again."
+            )
+        self.static_lengths = static_lengths.choose(
+            self.lengths, int(-(-self.lengths.max() // 4) * 4), count=4
+        )
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def mask(self) -> np.ndarray:
+        """[sentences, longest] float32: 1 where a word is."""
+        places = np.arange(self.static_lengths[-1])
+        return (places < self.lengths[:, None]).astype(np.float32)
+
+    def read(self, indices: np.ndarray, length: int) -> tuple[np.ndarray, ...]:
+        """Returns the features of `BATCH` for some sentences, in its order."""
+        _, width = self._features.shape[1:]
+        shape = (len(indices), int(length))
+        values = np.zeros((*shape, len(self._layers), width), np.float32)
+        mask = np.zeros(shape, np.int32)
+        tag_ids = np.zeros(shape, np.int32)
+        for row, index in enumerate(indices):
+            end, words = self._ends[index], self.lengths[index]
+            place = slice(end - words, end)
+            values[row, :words] = self._features[place][:, self._layers]
+            tag_ids[row, :words] = self._tag_ids[place]
+            mask[row, :words] = 1
+        return values, mask, tag_ids, mask.astype(np.float32)
+
+    def training_batches(
+        self,
+        start_batch: int,
+        *,
+        batch_size: int,
+        seed: int,
+        num_batches: int,
+        replicas: int = 1,
+        first_replica: int = 0,
+        local_replicas: int = 1,
+    ) -> tf.data.Dataset:
+        """Returns endless batches; as `batches.training_batches`."""
+        order = batch_order.TrainingOrder(
+            len(self),
+            batch_size=batch_size,
+            seed=seed,
+            max_seq_length=self.static_lengths[-1],
+            lengths=self.lengths,
+            bucket_lengths=self.static_lengths,
+            num_batches=num_batches,
+        )
+        end = first_replica + local_replicas
+
+        def parts(batch):
+            shape = [replicas, batch_size // replicas]
+            indices = tf.reshape(batch.indices, shape)[first_replica:end]
+            return indices, tf.fill([local_replicas], batch.length)
+
+        numbers = order.dataset(start_batch).map(parts).unbatch()
+        return self._pipeline(numbers, batch_size // replicas)
+
+    def evaluation_batches(
+        self, batch_size: int
+    ) -> Iterator[dict[str, tf.Tensor]]:
+        """Yields every sentence once, the longest first, with its number.
+
+        The last batch is filled with sentences whose `is_real_example` is 0.
+        """
+        by_length = np.argsort(-self.lengths, kind="stable")
+        allowed = np.array(self.static_lengths)
+        for begin in range(0, len(self), batch_size):
+            indices = by_length[begin : begin + batch_size]
+            filled = np.resize(indices, batch_size)
+            length = batch_order.round_up(self.lengths[indices[:1]], allowed)
+            values = self.read(filled, int(length[0]))
+            is_real = np.arange(batch_size) < len(indices)
+            yield {
+                name: tf.constant(value)
+                for name, value in zip(BATCH, values, strict=True)
+            } | {
+                "is_real_example": tf.constant(is_real, tf.float32),
+                "example_index": tf.constant(filled, tf.int32),
+            }
+
+    def _pipeline(self, numbers, rows: int) -> tf.data.Dataset:
+        types = [feature.dtype for feature in BATCH.values()]
+        width = self._features.shape[2]
+
+        def batch(indices, length):
+            values = tf.numpy_function(self.read, [indices, length], types)
+            found = dict(zip(BATCH, values, strict=True))
+            for name, value in found.items():
+                value.set_shape([rows] + [None] * (len(BATCH[name].shape)))
+            found["word_features"].set_shape(
+                [rows, None, len(self._layers), width]
+            )
+            return found | {"is_real_example": tf.ones([rows])}
+
+        options = tf.data.Options()
+        # See `batches._pipeline`.
+        options.autotune.enabled = False
+        return (
+            numbers.map(
+                tf.autograph.experimental.do_not_convert(batch),
+                num_parallel_calls=tf.data.AUTOTUNE,
+                deterministic=True,
+            )
+            .prefetch(tf.data.AUTOTUNE)
+            .with_options(options)
+        )

@@ -1,0 +1,1 @@
+"""Files of GLUE, SQuAD, SWAG and CoNLL -> fine-tuning records."""

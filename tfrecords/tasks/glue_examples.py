@@ -1,0 +1,244 @@
+"""GLUE rows -> classification, regression or unlabelled records."""
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from tfrecords.io import atomic_files
+from tfrecords.tasks import glue_rows, glue_tables, split_records
+from tfrecords.text import segments
+from tfrecords.text import tokenizer as tokenizer_lib
+
+_ROWS_AT_ONCE = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """A part of the data.
+
+    Attributes:
+      name: train, dev... or test..., as in `GlueTask.files`.
+      path: its file.
+      takes_row: number of a row -> whether it belongs to this split.
+      held_out: how a dev split is taken out of train, if it is.
+    """
+
+    name: str
+    path: str
+    takes_row: Callable[[int], bool] = lambda number: True
+    held_out: dict | None = None
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the file must have labels."""
+        return not self.name.startswith("test")
+
+
+def find_splits(
+    task: glue_tables.GlueTask, data_dir: str, *, dev_share: float, seed: int
+) -> list[Split]:
+    """Returns the splits whose files are there.
+
+    Args:
+      task: names the files.
+      data_dir: their folder.
+      dev_share: share of train to hold out where there is no dev file; 0 for
+        none.
+      seed: of which rows.
+
+    Raises:
+      ValueError: if there is none of the files, or `dev_share` is no share.
+    """
+    if not 0.0 <= dev_share < 1.0:
+        raise ValueError(f"dev_share={dev_share} should be in [0, 1).")
+    paths = {
+        name: os.path.join(data_dir, file) for name, file in task.files.items()
+    }
+    there = [n for n, path in paths.items() if os.path.isfile(path)]
+    absent = [path for n, path in paths.items() if n not in there]
+    if not there:
+        raise ValueError(
+            f"No file of {task.name} is there; looked for "
+            f"{', '.join(absent)}. Give the task's own folder as --data_dir."
+        )
+    if absent:
+        logging.info("%s  absent: %s", task.name, ", ".join(absent))
+    splits = [Split(name, paths[name]) for name in there]
+    has_dev = any(name.startswith("dev") for name in there)
+    if "train" not in there or has_dev or not dev_share:
+        return splits
+    logging.info(
+        "%s has no dev file: a share of %g of train is held out (seed %d)",
+        task.name,
+        dev_share,
+        seed,
+    )
+    return _held_out(paths["train"], dev_share, seed) + splits[1:]
+
+
+def _held_out(path: str, dev_share: float, seed: int) -> list[Split]:
+    """Returns train and dev, drawn row by row from one file."""
+
+    def is_dev(number: int) -> bool:
+        # Each row draws from its own number, so no list of rows is needed.
+        return np.random.default_rng([seed, number]).random() < dev_share
+
+    how = {"dev_share": dev_share, "seed": seed}
+    return [
+        Split("train", path, lambda number: not is_dev(number), how),
+        Split("dev", path, is_dev, how),
+    ]
+
+
+def schema_name(task: glue_tables.GlueTask, split: str) -> str:
+    """Returns the key in `schema.SCHEMAS` of a split's records."""
+    if split.startswith("test"):
+        return "encoder_inputs"
+    return "regression" if task.is_regression else "classification"
+
+
+def make_records(
+    task: glue_tables.GlueTask,
+    data_dir: str,
+    output_dir: str,
+    tokenizer: tokenizer_lib.BertTokenizer,
+    *,
+    max_seq_length: int = 128,
+    dev_share: float = 0.1,
+    seed: int = 12345,
+) -> dict[str, str]:
+    """Writes a folder of records for each split; whole ones stay as they are.
+
+    Args:
+      task: whose files.
+      data_dir: where they lie.
+      output_dir: gets a folder for each split, such as `train`.
+      tokenizer: text to ids.
+      max_seq_length: tokens in an example, [CLS], [SEP] and padding included.
+      dev_share: see `find_splits`.
+      seed: see `find_splits`.
+
+    Returns:
+      Split to its folder.
+
+    Raises:
+      ValueError: by `glue_rows.read_rows`; or if `output_dir` holds records
+        that were made of something else.
+    """
+    encode = make_encoder(tokenizer, len(task.text_columns), max_seq_length)
+    splits = find_splits(task, data_dir, dev_share=dev_share, seed=seed)
+    return split_records.make(
+        [_to_make(task, split, encode, max_seq_length) for split in splits],
+        split_records.vocabulary_of(tokenizer),
+        output_dir,
+    )
+
+
+def _to_make(task, split, encode, max_seq_length) -> split_records.Split:
+    """Returns what is to be written of a split."""
+
+    def examples(statistics):
+        reading = glue_rows.ReadStatistics()
+        counts = {"tokens": 0, "truncated_rows": 0}
+        rows = _rows(task, split, reading)
+        yield from _examples(rows, task, encode, counts)
+        statistics |= dataclasses.asdict(reading) | counts
+
+    return split_records.Split(
+        name=split.name,
+        schema_name=schema_name(task, split.name),
+        sizes={"max_seq_length": max_seq_length},
+        flags={
+            "task_name": task.name,
+            "max_seq_length": max_seq_length,
+            "text_columns": list(task.text_columns),
+            "label_column": task.label_column,
+            "labels": list(task.labels),
+            "held_out": split.held_out,
+            "source": os.path.basename(split.path),
+            "source_sha256": atomic_files.digest(split.path),
+        },
+        count=lambda: _count_rows(task, split),
+        examples=examples,
+    )
+
+
+def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:
+    rows = glue_rows.read_rows(
+        task, split.path, is_labelled=split.is_labelled, statistics=statistics
+    )
+    return (row for number, row in enumerate(rows) if split.takes_row(number))
+
+
+def _count_rows(task, split) -> int:
+    """Returns how many rows a split has, all of them checked.
+
+    Raises:
+      ValueError: by `glue_rows.read_rows`, or if there are none.
+    """
+    num_rows = sum(1 for _ in _rows(task, split))
+    if not num_rows:
+        raise ValueError(
+            f"{split.path} has too few rows to hold some out: {split.name} "
+            "would have none. Give a dev file, or another --dev_share."
+        )
+    return num_rows
+
+
+def make_encoder(
+    tokenizer: tokenizer_lib.BertTokenizer, num_texts: int, max_seq_length: int
+):
+    """Returns a graph: texts -> encoder inputs [N, S], bool [N], who was cut.
+
+    It takes one or two tensors [N] string, by `num_texts`.
+    """
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string)] * num_texts,
+        autograph=False,  # Nothing to convert, and that takes seconds.
+    )
+    def encode(*texts):
+        tokens = [tokenizer(text) for text in texts]
+        packed = segments.pack(
+            tokens[0],
+            tokens[1] if num_texts == 2 else None,
+            max_seq_length,
+            tokenizer.cls_id,
+            tokenizer.sep_id,
+        )
+        lengths = [part.row_lengths() for part in tokens]
+        needed = 2 + tf.add_n(lengths)  # With [CLS] and [SEP].
+        for length in lengths[1:]:
+            needed += tf.cast(length > 0, length.dtype)  # Another [SEP].
+        return packed, needed > max_seq_length
+
+    return encode
+
+
+def _examples(
+    rows: Iterable[glue_rows.Row], task, encode, counts: dict
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields one example for each row, packed many rows at once."""
+    rows = iter(rows)
+    while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
+        texts = zip(*[row.texts for row in chunk], strict=True)
+        packed, is_cut = encode(*[tf.constant(column) for column in texts])
+        arrays = {name: values.numpy() for name, values in packed.items()}
+        counts["tokens"] += int(arrays["input_mask"].sum())
+        counts["truncated_rows"] += int(is_cut.numpy().sum())
+        for place, row in enumerate(chunk):
+            inputs = {name: values[place] for name, values in arrays.items()}
+            yield inputs | _label(task, row.label)
+
+
+def _label(task, label) -> dict[str, np.ndarray]:
+    if label is None:
+        return {}
+    if task.is_regression:
+        return {"label_scores": np.float32(label)}
+    return {"label_ids": np.int32(label)}

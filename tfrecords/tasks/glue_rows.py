@@ -1,0 +1,163 @@
+"""TSV or CSV files of a GLUE task -> rows of text and label."""
+
+import csv
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tfrecords.tasks import glue_tables
+
+
+class Row(NamedTuple):
+    """One labelled text or pair.
+
+    Attributes:
+      texts: one or two.
+      label: class id, or score; None in test sets.
+      source: "file:line".
+    """
+
+    texts: tuple[str, ...]
+    label: int | float | None
+    source: str
+
+
+@dataclasses.dataclass
+class ReadStatistics:
+    """What was met while rows were read."""
+
+    rows: int = 0
+    skipped_rows: int = 0
+    lines_with_invalid_utf8: int = 0
+
+
+def read_rows(
+    task: glue_tables.GlueTask,
+    path: str,
+    *,
+    is_labelled: bool,
+    statistics: ReadStatistics | None = None,
+) -> Iterator[Row]:
+    """Yields the rows of a file, one at a time.
+
+    Args:
+      task: whose columns and labels they are.
+      path: *.csv with commas and quotes; else tabs, where quotes are text.
+      is_labelled: whether to read labels; test sets have none.
+      statistics: counts, if wanted.
+
+    Raises:
+      ValueError: naming file and line, if the file is empty or has no such
+        column, a row has too few or too many columns or an open quote, or
+        a label is none of the task's.
+    """
+    statistics = statistics or ReadStatistics()
+    with open(path, "rb") as file:
+        lines = decoded(file, statistics)
+        cells = csv_cells if path.lower().endswith(".csv") else _tsv_cells
+        table = cells(lines, path)
+        header = task.header if is_labelled else None
+        if header is None:
+            _, header = next(table, (0, ()))
+        wanted = task.text_columns + (task.label_column,) * is_labelled
+        places = _find_columns(wanted, header, path)
+        for line, row in table:
+            if len(row) != len(header):
+                # A skipped test row would shift the predictions after it.
+                if task.skips_bad_rows and is_labelled:
+                    statistics.skipped_rows += 1
+                    continue
+                raise ValueError(
+                    f"{path}:{line}: {len(row)} columns where the header has "
+                    f"{len(header)}: {', '.join(header)}. A separator is "
+                    "missing or too many, or a stray quote or line break "
+                    "joined or split rows. Correct this line."
+                )
+            values = [row[place] for place in places]
+            label = None
+            if is_labelled:
+                label = _parse_label(task, values.pop(), f"{path}:{line}")
+            statistics.rows += 1
+            yield Row(tuple(values), label, f"{path}:{line}")
+    if not statistics.rows:
+        raise ValueError(f"{path} has no rows; copy or make it again.")
+
+
+def decoded(
+    lines: Iterable[bytes], statistics: ReadStatistics
+) -> Iterator[str]:
+    """Yields lines of UTF-8 as text; bytes that are none are counted."""
+    for number, line in enumerate(lines):
+        if not number:
+            line = line.removeprefix(b"\xef\xbb\xbf")  # MRPC's has this mark.
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            statistics.lines_with_invalid_utf8 += 1
+            yield line.decode("utf-8", errors="replace")
+
+
+def _tsv_cells(lines, path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(lines, 1):
+        if line := line.removesuffix("\n").removesuffix("\r"):
+            yield number, line.split("\t")
+
+
+def csv_cells(
+    lines: Iterable[str], path: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields rows of a CSV that are not empty, each with its first line.
+
+    Raises:
+      ValueError: naming file and line, where quotes do not match.
+    """
+    reader = csv.reader(lines, strict=True)
+    while True:
+        first_line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise ValueError(
+                f"{path}:{first_line}: {error}. Is a quote open, or not "
+                'doubled inside a quoted text? Write it as "".'
+            ) from error
+        if row is None:
+            return
+        if row:
+            yield first_line, row
+
+
+def _find_columns(wanted, header, path) -> list[int]:
+    if not header:
+        raise ValueError(f"{path} is empty; copy or make it again.")
+    missing = [name for name in wanted if name not in header]
+    if missing:
+        raise ValueError(
+            f"{path}:1: no column {', '.join(map(repr, missing))}; there are "
+            f"{', '.join(map(repr, header))}. Name others by --text_column "
+            "and --label_column, or take the task's official file."
+        )
+    return [list(header).index(name) for name in wanted]
+
+
+def _parse_label(
+    task: glue_tables.GlueTask, label: str, where: str
+) -> int | float:
+    if not task.is_regression:
+        if label not in task.labels:
+            raise ValueError(
+                f"{where}: label {label!r} is none of {task.name}'s: "
+                f"{', '.join(task.labels)}. Correct the line or the labels."
+            )
+        return task.labels.index(label)
+    low, high = task.score_range or (-3e38, 3e38)  # What a float32 holds.
+    try:
+        score = float(label)
+    except ValueError:
+        score = float("nan")
+    if not low <= score <= high:
+        raise ValueError(
+            f"{where}: label {label!r} is no score of {task.name}, a number "
+            f"from {low:g} to {high:g}. Correct the line."
+        )
+    return score

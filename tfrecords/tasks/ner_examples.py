@@ -1,0 +1,201 @@
+"""Documents of words and tags -> tagging records, a window of words in each."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from tfrecords.io import atomic_files
+from tfrecords.tasks import ner_files, split_records
+from tfrecords.text import tokenizer as tokenizer_lib
+from tfrecords.text import word_windows
+
+_DOCUMENTS_AT_ONCE = 64
+# Places that a log names; the manifest has all of them.
+_NAMED = 5
+
+
+def make_records(
+    files: Mapping[str, str],
+    output_dir: str,
+    tokenizer: tokenizer_lib.BertTokenizer,
+    *,
+    read: Callable[[str], ner_files.Corpus],
+    labels: Sequence[str],
+    max_seq_length: int = 128,
+    doc_stride: int | None = None,
+) -> dict[str, str]:
+    """Writes a folder of records for each split; whole ones stay as they are.
+
+    A document is read in windows, see `word_windows`, and each of its words
+    has its tag in one of them: in the order of records and places, words are
+    in the order of the file. Words of files without tags have tag 0.
+
+    Args:
+      files: split, such as train, dev or test, to its file.
+      output_dir: gets a folder for each split.
+      tokenizer: words to pieces.
+      read: split -> what its file holds.
+      labels: tags in the order of their ids, from `ner_files.labels_of`.
+      max_seq_length: tokens in a window, [CLS], [SEP] and padding included.
+      doc_stride: see `word_windows.make`.
+
+    Returns:
+      Split to its folder.
+
+    Raises:
+      ValueError: by `read`; or if `output_dir` holds records that were made of
+        something else.
+    """
+    doc_stride = doc_stride or word_windows.default_stride(max_seq_length)
+    word_windows.check_stride(max_seq_length, doc_stride)
+    make_windows = _make_windows(tokenizer, max_seq_length, doc_stride)
+    sizes = {"max_seq_length": max_seq_length}
+
+    def split_of(name: str, path: str) -> split_records.Split:
+        return split_records.Split(
+            name=name,
+            schema_name="tagging",
+            sizes=sizes,
+            flags=sizes
+            | {
+                "doc_stride": doc_stride,
+                "labels": list(labels),
+                "source_sha256": atomic_files.digest(path),
+            },
+            count=lambda: _count(read(name), path, make_windows),
+            examples=lambda counts: _examples(
+                read(name), make_windows, labels, max_seq_length, counts
+            ),
+        )
+
+    return split_records.make(
+        [split_of(*file) for file in files.items()],
+        split_records.vocabulary_of(tokenizer),
+        output_dir,
+    )
+
+
+def _make_windows(tokenizer, max_seq_length: int, doc_stride: int):
+    """Returns words [N, (words)] -> word_windows.Windows, compiled."""
+    return tf.function(
+        lambda words: word_windows.make(
+            words, tokenizer, max_seq_length, doc_stride
+        ),
+        input_signature=[tf.RaggedTensorSpec([None, None], tf.string, 1)],
+        autograph=False,  # Nothing to convert, and that takes seconds.
+    )
+
+
+def as_ragged(documents: Sequence[ner_files.Document]) -> tf.RaggedTensor:
+    """Returns the words of each document, [N, (words)] string."""
+    return tf.RaggedTensor.from_row_lengths(
+        tf.constant([w for d in documents for w in d.words], tf.string),
+        [len(d.words) for d in documents],
+    )
+
+
+def _in_windows(
+    corpus: ner_files.Corpus, make_windows
+) -> Iterator[tuple[list[ner_files.Document], word_windows.Windows]]:
+    """Yields some documents and their windows, as NumPy arrays."""
+    documents = iter(corpus.documents)
+    while some := list(itertools.islice(documents, _DOCUMENTS_AT_ONCE)):
+        found = make_windows(as_ragged(some))
+        yield some, tf.nest.map_structure(lambda tensor: tensor.numpy(), found)
+
+
+def _count(corpus, path: str, make_windows) -> int:
+    """Returns how many windows a file has."""
+    logging.info(
+        "%s  scheme %s  documents %d  sentences %d",
+        path,
+        corpus.scheme or "none: no tags",
+        len(corpus.documents),
+        len(corpus.sentences),
+    )
+    return sum(len(w.rows) for _, w in _in_windows(corpus, make_windows))
+
+
+def _examples(
+    corpus, make_windows, labels, max_seq_length: int, counts: dict
+) -> Iterator[dict[str, np.ndarray]]:
+    counts |= dict.fromkeys(
+        ("documents", "sentences", "words", "pieces", "windows"), 0
+    )
+    counts |= {"words_without_pieces": 0, "tokens": 0}
+    cut_words: list[str] = []
+    long_sentences: list[str] = []
+    for documents, windows in _in_windows(corpus, make_windows):
+        sentences = [s for d in documents for s in d.sentences]
+        tags = ner_files.tag_ids(sentences, labels)
+        tag_ids = np.zeros((len(windows.rows), max_seq_length), np.int32)
+        weights = np.zeros(tag_ids.shape, np.float32)
+        if tags:
+            places = tuple(windows.places.T)
+            tag_ids[places] = tags
+            weights[places] = 1
+        counts["documents"] += len(documents)
+        counts["words"] += len(tags)
+        counts["windows"] += len(tag_ids)
+        counts["pieces"] += int(windows.num_pieces.sum())
+        counts["words_without_pieces"] += int((windows.num_pieces == 0).sum())
+        counts["tokens"] += int(windows.inputs["input_mask"].sum())
+        counts["sentences"] += len(sentences)
+        _list_long(
+            corpus.path,
+            sentences,
+            windows.num_pieces,
+            max_seq_length - 2,
+            cut_words,
+            long_sentences,
+        )
+        for row in range(len(tag_ids)):
+            inputs = {n: values[row] for n, values in windows.inputs.items()}
+            yield inputs | {
+                "tag_ids": tag_ids[row],
+                "tag_weights": weights[row],
+            }
+    _report(counts, "long_sentences", "read in several windows", long_sentences)
+    _report(counts, "cut_words", "read by their first pieces alone", cut_words)
+
+
+def _list_long(
+    path: str,
+    sentences: Iterable[ner_files.Sentence],
+    num_pieces: np.ndarray,
+    most: int,
+    cut_words: list[str],
+    long_sentences: list[str],
+) -> None:
+    """Adds what is longer than a window, by file and line."""
+    first = 0
+    for sentence in sentences:
+        pieces = num_pieces[first : first + len(sentence.columns)]
+        first += len(pieces)
+        if pieces.sum() > most:
+            long_sentences.append(
+                f"{path}:{sentence.line}: {len(pieces)} words, "
+                f"{pieces.sum()} pieces"
+            )
+        for place in np.flatnonzero(pieces > most):
+            line = sentence.line + place
+            cut_words.append(f"{path}:{line}: {pieces[place]} pieces")
+
+
+def _report(counts: dict, name: str, what: str, lines: list[str]) -> None:
+    """Adds a list and its length to the counts; logs it if it is not empty."""
+    counts[name] = len(lines)
+    counts[f"{name}_at"] = lines
+    if lines:
+        more = f"; {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
+        logging.warning(
+            "%s: %d, %s: %s%s",
+            name.replace("_", " "),
+            len(lines),
+            what,
+            "; ".join(lines[:_NAMED]),
+            more,
+        )

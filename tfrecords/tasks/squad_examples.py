@@ -1,0 +1,292 @@
+"""SQuAD questions -> records of windows, with the span of the answer to learn.
+
+run_squad.py: read_squad_examples and convert_examples_to_features. Letters: N
+questions, W windows of all of them, S max_seq_length.
+"""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from tfrecords.io import atomic_files
+from tfrecords.tasks import (
+    answer_spans,
+    question_windows,
+    split_records,
+    squad_files,
+)
+from tfrecords.text import tokenizer as tokenizer_lib
+
+_QUESTIONS_AT_ONCE = 256
+# Ids named in a line of the log; the manifest has all.
+_MOST_NAMED = 10
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How windows are laid; the defaults are the original's.
+
+    Attributes:
+      max_seq_length: tokens of a window, special ones and padding included.
+      doc_stride: tokens from one window to the next.
+      max_query_length: tokens at which questions are cut.
+      version_2_with_negative: whether questions may have no answer.
+    """
+
+    max_seq_length: int = 384
+    doc_stride: int = 128
+    max_query_length: int = 64
+    version_2_with_negative: bool = False
+
+
+class Chunk(NamedTuple):
+    """Some questions, and what became of them.
+
+    Attributes:
+      questions: N of them.
+      windows: of all N.
+      query_lengths: [N] int32, tokens of each question before it is cut.
+      passages: token ids of each passage, N arrays.
+      starts: N arrays of the same lengths, first characters.
+    """
+
+    questions: Sequence[squad_files.Question]
+    windows: question_windows.Windows
+    query_lengths: np.ndarray
+    passages: list[np.ndarray]
+    starts: list[np.ndarray]
+
+
+def make_records(
+    files: Mapping[str, str],
+    output_dir: str,
+    tokenizer: tokenizer_lib.BertTokenizer,
+    settings: Settings,
+) -> dict[str, str]:
+    """Writes a folder of records for each split; whole ones stay as they are.
+
+    The manifest's statistics list the questions whose answer is no part of the
+    passage's words (`answers_not_found`, which are left out, as in the
+    original) and those whose answer is whole in no window
+    (`answers_in_no_window`, which learn that none of theirs holds it).
+
+    Args:
+      files: split to path; that of train has answers to learn.
+      output_dir: gets a folder for each split, such as `train`.
+      tokenizer: text to ids.
+      settings: of windows.
+
+    Returns:
+      Split to its folder.
+
+    Raises:
+      ValueError: by `squad_files.read_questions`; if a question leaves no
+        place for its passage, or a passage has no token; or if `output_dir`
+        holds records that were made of something else.
+    """
+    make_chunks = chunk_maker(tokenizer, settings)
+    return split_records.make(
+        [
+            _to_make(split, path, tokenizer, settings, make_chunks)
+            for split, path in files.items()
+        ],
+        split_records.vocabulary_of(tokenizer),
+        output_dir,
+    )
+
+
+def chunk_maker(
+    tokenizer: tokenizer_lib.BertTokenizer, settings: Settings
+) -> Callable[[Sequence[squad_files.Question]], Iterator[Chunk]]:
+    """Returns questions -> chunks of them, in order, with their windows."""
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string)] * 2,
+        autograph=False,  # Nothing to convert, and that takes seconds.
+    )
+    def make(questions, passages):
+        tokens, pieces = question_windows.tokenize(
+            tokenizer, questions, passages
+        )
+        windows = question_windows.make_windows(
+            tokens,
+            pieces,
+            max_seq_length=settings.max_seq_length,
+            doc_stride=settings.doc_stride,
+            max_query_length=settings.max_query_length,
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+        )
+        return windows, tokens.row_lengths(), pieces.ids, pieces.starts
+
+    def make_chunks(questions):
+        for begin in range(0, len(questions), _QUESTIONS_AT_ONCE):
+            chunk = questions[begin : begin + _QUESTIONS_AT_ONCE]
+            windows, lengths, ids, starts = make(
+                tf.constant([question.text for question in chunk]),
+                tf.constant([question.passage for question in chunk]),
+            )
+            ends = ids.row_splits.numpy()[1:-1]
+            yield Chunk(
+                chunk,
+                tf.nest.map_structure(lambda rows: rows.numpy(), windows),
+                lengths.numpy(),
+                np.split(ids.values.numpy(), ends),
+                np.split(starts.values.numpy(), ends),
+            )
+
+    return make_chunks
+
+
+def _to_make(split, path, tokenizer, settings, make_chunks):
+    """Returns what is to be written of a split."""
+    is_training = split.startswith("train")
+
+    @functools.cache
+    def questions():
+        return squad_files.read_questions(
+            path,
+            version_2_with_negative=settings.version_2_with_negative,
+            is_training=is_training,
+        )
+
+    def count():
+        found = 0
+        for chunk in make_chunks(questions()):
+            _check(chunk, settings)
+            found += len(chunk.windows.question)
+        return found
+
+    def examples(statistics):
+        counts = {
+            "questions": len(questions()),
+            "questions_without_answer": sum(
+                question.is_impossible for question in questions()
+            ),
+            "truncated_questions": 0,
+            "windows": 0,
+            "tokens": 0,
+            "answers_not_found": [],
+            "answers_in_no_window": [],
+        }
+        for chunk in make_chunks(questions()):
+            too_long = chunk.query_lengths > settings.max_query_length
+            counts["truncated_questions"] += int(too_long.sum())
+            for example in _examples(chunk, tokenizer, is_training, counts):
+                counts["windows"] += 1
+                counts["tokens"] += int(example["input_mask"].sum())
+                yield example
+        _warn_of_lost(path, counts)
+        statistics |= counts
+
+    return split_records.Split(
+        name=split,
+        schema_name="spans" if is_training else "encoder_inputs",
+        sizes={"max_seq_length": settings.max_seq_length},
+        flags={
+            "task_name": "SQuAD",
+            "source": os.path.basename(path),
+            "source_sha256": atomic_files.digest(path),
+        }
+        | dataclasses.asdict(settings),
+        count=count,
+        examples=examples,
+    )
+
+
+def _check(chunk: Chunk, settings: Settings) -> None:
+    """Raises ValueError for what no window can hold."""
+    most = settings.max_seq_length - question_windows.SPECIAL_TOKENS - 1
+    for number, question in enumerate(chunk.questions):
+        length = chunk.query_lengths[number]
+        kept = min(length, settings.max_query_length)
+        if not length:
+            raise ValueError(
+                f"{question.source}: the question {question.text!r} has no "
+                "token, so it asks nothing. Give its text, or take it out."
+            )
+        if kept > most:
+            raise ValueError(
+                f"{question.source}: the question has {length} tokens, of "
+                f"which {kept} stay (--max_query_length="
+                f"{settings.max_query_length}); a window of "
+                f"{settings.max_seq_length} has no place for its passage "
+                "beside them. Raise --max_seq_length, or lower "
+                "--max_query_length."
+            )
+        if not len(chunk.passages[number]):
+            raise ValueError(
+                f"{question.source}: the passage {question.passage!r} has no "
+                "token, so it holds no answer. Give its text, or take the "
+                "paragraph out."
+            )
+
+
+def _examples(chunk, tokenizer, is_training, counts):
+    """Yields the example of each window, and its labels in training."""
+    windows = chunk.windows
+    labels = [{}] * len(windows.question)
+    if is_training:
+        labels = _labels(chunk, tokenizer, counts)
+    for window, label in enumerate(labels):
+        if label is not None:
+            inputs = {n: rows[window] for n, rows in windows.inputs.items()}
+            yield inputs | label
+
+
+def _labels(chunk, tokenizer, counts) -> list[dict[str, np.int32] | None]:
+    """Returns of each window what it is to learn; None if it is left out."""
+    texts = [q.answers[0].text if q.answers else "" for q in chunk.questions]
+    answers = tokenizer(tf.constant(texts)).to_list()
+    labels = []
+    for number, question in enumerate(chunk.questions):
+        (rows,) = np.nonzero(chunk.windows.question == number)
+        if question.is_impossible:
+            places = [(0, 0)] * len(rows)
+        else:
+            span = answer_spans.find_span(
+                question,
+                chunk.passages[number],
+                chunk.starts[number],
+                answers[number],
+            )
+            if span is None:
+                counts["answers_not_found"].append(question.id)
+                labels += [None] * len(rows)
+                continue
+            places = [
+                answer_spans.find_place(span, chunk.windows, window)
+                for window in rows
+            ]
+            if not any(map(any, places)):
+                counts["answers_in_no_window"].append(question.id)
+        labels += [
+            {"start_positions": np.int32(s), "end_positions": np.int32(e)}
+            for s, e in places
+        ]
+    return labels
+
+
+def _warn_of_lost(path: str, counts: dict) -> None:
+    for name, what in (
+        ("answers_not_found", "answers are not among the passage's words"),
+        ("answers_in_no_window", "answers are whole in no window"),
+    ):
+        ids = counts[name]
+        if ids:
+            more = ", ..." if len(ids) > _MOST_NAMED else ""
+            logging.warning(
+                "%s: %d %s: %s%s. All are in the manifest, as %s.",
+                path,
+                len(ids),
+                what,
+                ", ".join(ids[:_MOST_NAMED]),
+                more,
+                name,
+            )

@@ -1,0 +1,145 @@
+"""CSV files in the layout of SWAG -> checked contexts with their endings."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tfrecords.tasks import glue_rows
+
+# Zellers et al. 2018; the columns that are read of those that there are.
+CONTEXT, BEGINNING, LABEL = "sent1", "sent2", "label"
+_ENDING = re.compile(r"ending(\d+)")
+
+
+class Row(NamedTuple):
+    """A sentence, and ways to go on.
+
+    Attributes:
+      context: the sentence, A of every pair.
+      endings: what may follow, each with the beginning that all of them
+        share: B of one pair each.
+      label: number of the right ending, from 0; None in test sets.
+      source: "file:line".
+    """
+
+    context: str
+    endings: tuple[str, ...]
+    label: int | None
+    source: str
+
+
+class _Columns(NamedTuple):
+    """Places in a row of cells."""
+
+    context: int
+    beginning: int
+    endings: list[int]
+    label: int | None
+
+
+def read_rows(
+    path: str,
+    *,
+    is_labelled: bool,
+    statistics: glue_rows.ReadStatistics | None = None,
+) -> Iterator[Row]:
+    """Yields the rows of a file, one at a time.
+
+    Args:
+      path: CSV with a line of headers: sent1, sent2, ending0, ending1 and so
+        on, label, in any order and among others. Any number of endings from
+        two on, the same in each row.
+      is_labelled: whether to read labels; test sets have none.
+      statistics: counts, if wanted.
+
+    Raises:
+      ValueError: naming file and line, if the file is empty or lacks a
+        column, a row has fewer or more cells or endings than the header, a
+        quote is open, or a label is no number of an ending.
+    """
+    statistics = statistics or glue_rows.ReadStatistics()
+    with open(path, "rb") as file:
+        table = glue_rows.csv_cells(glue_rows.decoded(file, statistics), path)
+        _, header = next(table, (0, []))
+        columns = _find_columns(header, is_labelled, path)
+        for line, cells in table:
+            row = _parse(cells, header, columns, f"{path}:{line}")
+            statistics.rows += 1
+            yield row
+    if not statistics.rows:
+        raise ValueError(f"{path} has no rows; copy or make it again.")
+
+
+def count_endings(path: str) -> int:
+    """Returns how many endings each row of a file has, by its header.
+
+    Raises:
+      ValueError: that names the file, if it has no such header.
+    """
+    with open(path, "rb") as file:
+        lines = glue_rows.decoded(file, glue_rows.ReadStatistics())
+        _, header = next(glue_rows.csv_cells(lines, path), (0, []))
+    return len(_find_columns(header, False, path).endings)
+
+
+def _find_columns(header: list[str], is_labelled: bool, path: str) -> _Columns:
+    if not header:
+        raise ValueError(f"{path} is empty; copy or make it again.")
+    numbers = sorted(
+        int(match[1]) for name in header if (match := _ENDING.fullmatch(name))
+    )
+    wanted = [CONTEXT, BEGINNING] + [LABEL] * is_labelled
+    # Two at least, and none left out before the last.
+    last = max([1, *numbers])
+    wanted += [f"ending{number}" for number in range(last + 1)]
+    missing = [name for name in wanted if name not in header]
+    if missing:
+        raise ValueError(
+            f"{path}:1: no column {', '.join(map(repr, missing))}; there are "
+            f"{', '.join(map(repr, header))}. Take the official file, or name "
+            "the columns of your own as SWAG does: sent1, sent2, ending0, "
+            "ending1 and so on, label."
+        )
+    return _Columns(
+        header.index(CONTEXT),
+        header.index(BEGINNING),
+        [header.index(f"ending{number}") for number in range(last + 1)],
+        header.index(LABEL) if is_labelled else None,
+    )
+
+
+def _parse(cells, header, columns: _Columns, where: str) -> Row:
+    if len(cells) != len(header):
+        raise ValueError(
+            f"{where}: {len(cells)} columns where the header has "
+            f"{len(header)}: {', '.join(map(repr, header))}. An ending or a "
+            "comma is missing or too many, or a stray quote joined or split "
+            "rows. Correct this line."
+        )
+    endings = [cells[place].strip() for place in columns.endings]
+    if not all(endings):
+        empty = [
+            header[columns.endings[i]] for i, e in enumerate(endings) if not e
+        ]
+        raise ValueError(
+            f"{where}: {len(endings) - len(empty)} endings where the file has "
+            f"{len(endings)}: {', '.join(empty)} is empty. All rows of a file "
+            "need the same number; give this one another ending, or put it "
+            "into a file of its own."
+        )
+    beginning = cells[columns.beginning].strip()
+    label = None
+    if columns.label is not None:
+        word = cells[columns.label].strip()
+        if not word.isdecimal() or int(word) >= len(endings):
+            raise ValueError(
+                f"{where}: label {word!r} is no number of an ending, 0 to "
+                f"{len(endings) - 1}. Correct the line."
+            )
+        label = int(word)
+    return Row(
+        cells[columns.context].strip(),
+        tuple(f"{beginning} {ending}".strip() for ending in endings),
+        label,
+        where,
+    )
