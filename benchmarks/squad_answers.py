@@ -64,7 +64,7 @@ def time_ours(questions, tokenizer, settings) -> tuple[int, float, float]:
     """Returns windows, and seconds to make them and to choose answers."""
     import tensorflow as tf
 
-    from bert_tf import squad_answers
+    from bert_tf.tasks import squad_answers
     from tfrecords.tasks import squad_examples
 
     choose = tf.function(

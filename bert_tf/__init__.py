@@ -1,15 +1,15 @@
 """Batches -> a served model: BERT in Keras 3, its training and its export."""
 
 from bert_tf.config import BertConfig
-from bert_tf.encoder import BertEncoder, EncoderOutputs
-from bert_tf.heads import (
+from bert_tf.model.encoder import BertEncoder, EncoderOutputs
+from bert_tf.model.heads import (
     ClassificationHead,
     MaskedLMHead,
     NextSentenceHead,
     SpanHead,
     TaggingHead,
 )
-from bert_tf.models import (
+from bert_tf.model.models import (
     BertClassifier,
     BertMultipleChoice,
     BertPretrainer,

@@ -10,8 +10,10 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from bert_tf import dropout, gradients, losses, optimization
+from bert_tf import gradients, optimization
 from bert_tf.loss_scale import LossScale
+from bert_tf.model import dropout
+from bert_tf.tasks import losses
 from bert_tf.tasks import task as task_lib
 
 

@@ -7,8 +7,9 @@ import keras
 import tensorflow as tf
 from absl import flags
 
-from bert_tf import export, layer_outputs, untrained
+from bert_tf import export, untrained
 from bert_tf.config import BertConfig
+from bert_tf.model import layer_outputs
 from run_scripts import (
     choice_signatures,
     embedding_signatures,

@@ -32,15 +32,9 @@ from collections.abc import Mapping
 import keras
 from absl import flags, logging
 
-from bert_tf import (
-    config,
-    export,
-    model_folders,
-    task_models,
-    training,
-    untrained,
-)
+from bert_tf import config, export, model_folders, training, untrained
 from bert_tf.conversion import formats
+from bert_tf.model import task_models
 from run_scripts import (
     common_flags,
     export_flags,

@@ -18,8 +18,8 @@ from typing import IO, NamedTuple
 import numpy as np
 from absl import logging
 
-from bert_tf import encoder as encoder_lib
-from bert_tf import layer_outputs
+from bert_tf.model import encoder as encoder_lib
+from bert_tf.model import layer_outputs
 from tfrecords.io import atomic_files, part_files
 from tfrecords.tasks import ner_examples, ner_files
 from tfrecords.text import tokenizer as tokenizer_lib

@@ -16,14 +16,13 @@ from bert_tf import (
     checkpoints,
     evaluation,
     model_folders,
-    ner_scores,
     phases,
     run_folders,
     strategies,
     training,
 )
 from bert_tf.config import BertConfig
-from bert_tf.tasks import ner
+from bert_tf.tasks import ner, ner_scores
 from bert_tf.tasks import task as task_lib
 from run_scripts import (
     dev_results,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from bert_tf import metrics as metrics_lib
 from bert_tf.tasks import glue
+from bert_tf.tasks import metrics as metrics_lib
 from bert_tf.tasks import task as task_lib
 from tfrecords.io import atomic_files, records
 from tfrecords.tasks import glue_tables

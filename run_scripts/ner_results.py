@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from bert_tf import ner_scores
-from bert_tf.tasks import ner
+from bert_tf.tasks import ner, ner_scores
 from run_scripts.ner_flags import Read
 from tfrecords import schema
 from tfrecords.io import atomic_files, records

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from bert_tf import squad_answers
+from bert_tf.tasks import squad_answers
 from run_scripts import text_signatures
 from tfrecords.tasks import question_windows
 

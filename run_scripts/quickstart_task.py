@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from bert_tf import metrics
+from bert_tf.tasks import metrics
 from run_scripts import quickstart_corpus
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_rows, glue_tables

@@ -17,7 +17,7 @@ import json
 
 from absl import flags, logging
 
-from bert_tf import squad_scores
+from bert_tf.tasks import squad_scores
 from run_scripts import common_flags
 from tfrecords.io import atomic_files
 

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import squad_answers, squad_scores
+from bert_tf.tasks import squad_answers, squad_scores
 from tfrecords.io import atomic_files
 from tfrecords.tasks import squad_examples, squad_files
 from tfrecords.text import tokenizer as tokenizer_lib

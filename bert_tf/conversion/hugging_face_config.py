@@ -31,7 +31,7 @@ _THEIR_ACTIVATIONS = {
     "relu": "relu",
     "tanh": "tanh",
 }
-_LAYER_NORM_EPSILON = 1e-12  # bert_tf/layers.py: the only one.
+_LAYER_NORM_EPSILON = 1e-12  # bert_tf/model/layers.py: the only one.
 _DEFAULT_VOCAB_SIZE = 30522  # transformers', where the file is silent.
 # What changes the numbers, and the only value of it that we compute.
 _COMPUTED = {

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import losses, metrics, models
-from bert_tf.tasks import task
+from bert_tf.model import models
+from bert_tf.tasks import losses, metrics, task
 from tfrecords import schema
 
 

@@ -8,8 +8,8 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import feature_tagger, losses, models
-from bert_tf.tasks import task
+from bert_tf.model import feature_tagger, models
+from bert_tf.tasks import losses, task
 from tfrecords import schema
 
 

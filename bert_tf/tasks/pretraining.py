@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import losses, models
-from bert_tf.tasks import task
+from bert_tf.model import models
+from bert_tf.tasks import losses, task
 from tfrecords import schema
 
 _MOST_LOSS = 700.0  # Of more, e to it is no float.

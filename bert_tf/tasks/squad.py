@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from bert_tf import losses, models
-from bert_tf.tasks import task
+from bert_tf.model import models
+from bert_tf.tasks import losses, task
 from tfrecords import schema
 
 _EDGES = ("start", "end")

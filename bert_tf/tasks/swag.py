@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from bert_tf import models
+from bert_tf.model import models
 from bert_tf.tasks import glue, task
 from tfrecords import schema
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 import keras
 import tensorflow as tf
 
-from bert_tf import config, losses
+from bert_tf import config
+from bert_tf.tasks import losses
 from tfrecords import schema
 
 Batch = Mapping[str, tf.Tensor]

@@ -7,8 +7,9 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import dropout, layers, model_folders, models
-from bert_tf.encoder import last_positions
+from bert_tf import model_folders
+from bert_tf.model import dropout, layers, models
+from bert_tf.model.encoder import last_positions
 from bert_tf.tasks import pretraining
 from tfrecords import schema
 from tfrecords.pretraining import packed_rows, packing

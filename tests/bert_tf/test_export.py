@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import encoder as encoder_lib
 from bert_tf import export
+from bert_tf.model import encoder as encoder_lib
 from tfrecords import schema
 
 

@@ -6,13 +6,8 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import (
-    dropout,
-    optimization,
-    strategies,
-    train_step,
-    training,
-)
+from bert_tf import optimization, strategies, train_step, training
+from bert_tf.model import dropout
 from bert_tf.tasks import pretraining
 from tfrecords.pretraining import packed_rows, packing
 

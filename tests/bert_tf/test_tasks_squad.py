@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import models
+from bert_tf.model import models
 from bert_tf.tasks import squad
 from tfrecords import schema
 

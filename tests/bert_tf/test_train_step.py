@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import (
-    dropout,
-    loss_scale,
-    optimization,
-    strategies,
-    train_step,
-    training,
-)
+from bert_tf import loss_scale, optimization, strategies, train_step, training
+from bert_tf.model import dropout
 from bert_tf.tasks import glue, pretraining
 
 

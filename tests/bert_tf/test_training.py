@@ -12,7 +12,6 @@ import pytest
 
 from bert_tf import (
     checkpoints,
-    fused,
     loss_scale,
     model_folders,
     phases,
@@ -21,6 +20,7 @@ from bert_tf import (
     train_step,
     training,
 )
+from bert_tf.model import fused
 from bert_tf.tasks import pretraining
 
 

@@ -148,7 +148,8 @@ def our_side(batch, precision):
     """Returns what our model computes with the weights of a Checkpoint."""
     import tensorflow as tf
 
-    from bert_tf import model_folders, models
+    from bert_tf import model_folders
+    from bert_tf.model import models
 
     def side(
         found,

@@ -5,9 +5,9 @@ import functools
 import numpy as np
 import pytest
 
-from bert_tf import layers, models
-from bert_tf import losses as our_losses
 from bert_tf.conversion import keras_hub as presets
+from bert_tf.model import layers, models
+from bert_tf.tasks import losses as our_losses
 
 PEER = "KerasHub"
 

@@ -28,7 +28,8 @@ def make_model(
     task: str, num_hidden_layers: int = 1, dtype: str | None = None
 ) -> keras.Model:
     """A model whose weights are large enough for answers to differ."""
-    from bert_tf import config, task_models
+    from bert_tf import config
+    from bert_tf.model import task_models
 
     with open(VOCAB_FILE, encoding="utf-8") as file:
         vocab_size = sum(1 for _ in file)

@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from bert_tf import checkpoints, model_folders, models
+from bert_tf import checkpoints, model_folders
 from bert_tf.conversion import checkpoint, formats, google, tf1_files
+from bert_tf.model import models
 from run_scripts import (
     convert_checkpoint,
     export_savedmodel,

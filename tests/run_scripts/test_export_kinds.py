@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 from absl import flags
 
-from bert_tf import config, task_models, untrained
+from bert_tf import config, untrained
+from bert_tf.model import task_models
 from run_scripts import export_flags, export_kinds
 
 CONFIG = config.BertConfig(vocab_size=100)

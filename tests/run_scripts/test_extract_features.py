@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import model_folders, models
+from bert_tf import model_folders
+from bert_tf.model import models
 from run_scripts import extract_features
 from tfrecords.io import atomic_files
 

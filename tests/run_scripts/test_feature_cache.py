@@ -8,7 +8,7 @@ import numpy as np
 import planted_ner as planted
 import pytest
 
-from bert_tf import models
+from bert_tf.model import models
 from run_scripts import feature_cache
 from tfrecords.tasks import ner_files
 from tfrecords.text.tokenizer import BertTokenizer

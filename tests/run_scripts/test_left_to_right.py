@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, config, model_folders, models, stopping
+from bert_tf import checkpoints, config, model_folders, stopping
+from bert_tf.model import models
 from run_scripts import (
     export_savedmodel,
     make_pretraining_records,

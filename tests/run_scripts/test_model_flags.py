@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from absl import flags
 
-from bert_tf import config, model_folders, models
+from bert_tf import config, model_folders
 from bert_tf.conversion import checkpoint, google
+from bert_tf.model import models
 from run_scripts import common_flags, model_flags
 from tfrecords.io import atomic_files
 

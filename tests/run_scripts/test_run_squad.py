@@ -8,7 +8,7 @@ import planted_squad as planted
 import pytest
 import served
 
-from bert_tf import squad_scores
+from bert_tf.tasks import squad_scores
 from run_scripts import run_squad
 
 WORDS = "the old captain sat near a ship . the crew was not there ,".split()

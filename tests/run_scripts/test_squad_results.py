@@ -6,7 +6,7 @@ import numpy as np
 import planted_squad as planted
 import pytest
 
-from bert_tf import squad_scores
+from bert_tf.tasks import squad_scores
 from run_scripts import squad_results
 from tfrecords.tasks import squad_examples
 from tfrecords.text import tokenizer as tokenizer_lib

@@ -19,7 +19,7 @@ class GlueTask:
       labels: names of the classes, in the order of their ids; empty where the
         label is a score.
       score_range: lowest and highest score, if they are known.
-      metrics: names in bert_tf/metrics.py.
+      metrics: names in bert_tf/tasks/metrics.py.
       best_metric: the one of them that picks a checkpoint.
       predictions: test split to what the GLUE site calls its predictions.
       header: columns of labelled files that have no line of headers.

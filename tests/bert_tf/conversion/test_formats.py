@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_tf import task_models
 from bert_tf.conversion import checkpoint, formats, google
+from bert_tf.model import task_models
 from tfrecords.io import atomic_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"

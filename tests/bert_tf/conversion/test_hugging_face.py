@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf import task_models
 from bert_tf.conversion import checkpoint, formats, hugging_face
+from bert_tf.model import task_models
 from tfrecords.io import atomic_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"

@@ -4,8 +4,8 @@ import os
 import numpy as np
 import pytest
 
-from bert_tf import task_models
 from bert_tf.conversion import hugging_face, parity
+from bert_tf.model import task_models
 from tfrecords.io import atomic_files
 from tfrecords.text import tokenizer as our_tokenizer
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import task_models
 from bert_tf.conversion import (
     checkpoint,
     formats,
@@ -15,6 +14,7 @@ from bert_tf.conversion import (
     renaming,
     tf2_files,
 )
+from bert_tf.model import task_models
 from tfrecords.io import atomic_files
 
 

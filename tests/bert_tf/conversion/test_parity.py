@@ -4,8 +4,8 @@ import types
 import numpy as np
 import pytest
 
-from bert_tf import task_models
 from bert_tf.conversion import parity
+from bert_tf.model import task_models
 
 
 def changed(given, **changes):

@@ -28,7 +28,7 @@ def test_mnli_labels_stand_in_the_order_of_the_original():
     "task", glue_tables.GLUE_TASKS, ids=lambda task: task.name
 )
 def test_every_row_of_the_table_is_whole(task):
-    from bert_tf import metrics
+    from bert_tf.tasks import metrics
 
     assert set(task.metrics) <= set(metrics.METRICS)
     assert task.best_metric in task.metrics

@@ -15,7 +15,7 @@ import math
 
 import tensorflow as tf
 
-from bert_tf import dropout
+from bert_tf.model import dropout
 
 MASKED_SCORE = -10000.0  # modeling.py: attention_layer.
 _SLOPE = math.sqrt(2.0 / math.pi)

@@ -5,7 +5,8 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import dropout, layers, model_folders
+from bert_tf import model_folders
+from bert_tf.model import dropout, layers
 from tfrecords import schema
 
 

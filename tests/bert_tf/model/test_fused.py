@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import dropout, fused, layers
+from bert_tf.model import dropout, fused, layers
 
 PLACE = dropout.place(7, 3, 2)
 BOUNDS = {tf.float64: 1e-12, tf.float32: 3e-6, tf.bfloat16: 0.02}

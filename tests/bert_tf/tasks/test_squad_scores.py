@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from absl import logging
 
-from bert_tf import squad_scores
+from bert_tf.tasks import squad_scores
 
 # Question id: its answers, what is predicted, how likely there is no answer.
 QUESTIONS = {

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import squad_spans
-from bert_tf.squad_spans import Span
+from bert_tf.tasks import squad_spans
+from bert_tf.tasks.squad_spans import Span
 
 
 class Answers(NamedTuple):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from bert_tf import bilstm, encoder, heads
+from bert_tf.model import bilstm, encoder, heads
 
 # "A randomly initialized two-layer 768-dimensional BiLSTM".
 _NUM_BILSTMS = 2

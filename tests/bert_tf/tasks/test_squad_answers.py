@@ -7,7 +7,7 @@ import planted_squad as planted
 import pytest
 import tensorflow as tf
 
-from bert_tf import squad_answers
+from bert_tf.tasks import squad_answers
 from tfrecords.tasks import question_windows, squad_files
 from tfrecords.text import tokenizer as tokenizer_lib
 

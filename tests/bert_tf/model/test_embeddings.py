@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference_bert
 
-from bert_tf import embeddings
+from bert_tf.model import embeddings
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from bert_tf import ner_scores
+from bert_tf.tasks import ner_scores
 
 # Phrases, found, correct of the first twelve random files.
 FIRST = [

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import squad_spans
+from bert_tf.tasks import squad_spans
 
 
 class Windows(NamedTuple):

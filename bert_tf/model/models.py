@@ -6,7 +6,7 @@ Letters: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
 import keras
 import tensorflow as tf
 
-from bert_tf import bilstm, encoder, heads
+from bert_tf.model import bilstm, encoder, heads
 
 
 class _ModelWithEncoder(encoder.ConfiguredModel):

@@ -6,7 +6,7 @@ Letters: B batch, S sequence, H hidden, V vocabulary, T segment types.
 import keras
 import tensorflow as tf
 
-from bert_tf import dropout, layers
+from bert_tf.model import dropout, layers
 
 
 class Embeddings(keras.layers.Layer):

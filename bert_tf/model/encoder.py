@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf import config as bert_config
-from bert_tf import embeddings, layers
+from bert_tf.model import embeddings, layers
 
 
 class EncoderOutputs(NamedTuple):

@@ -2,7 +2,7 @@
 
 import keras
 
-from bert_tf import models
+from bert_tf.model import models
 
 TASK_MODELS = {
     "pretraining": models.BertPretrainer,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_tf import metrics
+from bert_tf.tasks import metrics
 
 LABELS = np.array([1, 1, 1, 0, 0, 1, 0, 0])
 GUESSES = np.array([1, 0, 1, 0, 1, 1, 0, 0])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import dropout
+from bert_tf.model import dropout
 
 
 def mask(rows, first, step=3, site=5, seed=1, shape=(6, 7), rate=0.1):

@@ -6,7 +6,7 @@ Letters: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
 import keras
 import tensorflow as tf
 
-from bert_tf import dropout, layers
+from bert_tf.model import dropout, layers
 
 # Above every site of an encoder, whatever its number of layers.
 DROPOUT_SITE = 4000

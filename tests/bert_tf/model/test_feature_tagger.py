@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import feature_tagger, optimization
+from bert_tf import optimization
+from bert_tf.model import feature_tagger
 
 
 @pytest.fixture(scope="module")

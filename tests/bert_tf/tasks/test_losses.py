@@ -4,8 +4,7 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import losses
-from bert_tf.tasks import pretraining
+from bert_tf.tasks import losses, pretraining
 
 
 def test_pretraining_losses_equal_the_oracle(tiny_config, make_batch):

@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf import config as bert_config
-from bert_tf import dropout, fused
+from bert_tf.model import dropout, fused
 
 DROPOUT_SITES_PER_LAYER = 3
 

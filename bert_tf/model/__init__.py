@@ -1,0 +1,1 @@
+"""Batch -> logits: BERT's layers, encoder, heads and models."""
