@@ -22,8 +22,8 @@ from absl import flags, logging
 from benchmarks import comparison, settings, turns, work
 from benchmarks.peers import ours
 from bert_tf import config as bert_config
-from bert_tf import phases, strategies, training
 from bert_tf.tasks import pretraining
+from bert_tf.training import loop, phases, strategies
 from run_scripts import common_flags, training_phases
 from tfrecords.io import atomic_files, records
 
@@ -103,7 +103,7 @@ def measure(size: str, found: records.Records) -> dict:
     )
     strategy = strategies.make_strategy("one_device")
     task = pretraining.TASK
-    model = training.build_model(
+    model = loop.build_model(
         task, config, strategy, seed=1, precision=FLAGS.precision
     )
     setting = work.Setting(

@@ -4,7 +4,8 @@ import os
 
 from absl import flags
 
-from bert_tf import estimates, training
+from bert_tf import estimates
+from bert_tf.training import loop
 from run_scripts import ablation_plan, ablation_probes, ablation_settings
 from run_scripts.ablation_plan import Model, Row
 from run_scripts.ablation_probes import Probe
@@ -104,7 +105,7 @@ def _define_pretraining(values: flags.FlagValues) -> None:
     flags.DEFINE_enum(
         "precision",
         "float32",
-        list(training.POLICIES),
+        list(loop.POLICIES),
         "Type of matrix products.",
         flag_values=values,
     )

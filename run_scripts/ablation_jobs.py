@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from bert_tf import checkpoints, estimates
+from bert_tf import estimates
+from bert_tf.training import checkpoints
 from run_scripts import ablation_settings
 from run_scripts.ablation_plan import COLUMNS, Model, Row
 from run_scripts.ablation_probes import Probe

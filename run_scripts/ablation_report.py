@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from bert_tf import reporting
+from bert_tf.training import reporting
 from run_scripts import ablation_caveats, ablation_plan, ablation_settings
 from run_scripts.ablation_checks import (
     NO,

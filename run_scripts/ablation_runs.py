@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from absl import logging
 
-from bert_tf import reporting, stopping
+from bert_tf.training import reporting, stopping
 from run_scripts import common_flags
 from run_scripts.ablation_jobs import Job
 from tfrecords.io import atomic_files

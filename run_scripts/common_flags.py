@@ -12,7 +12,7 @@ import traceback
 import tensorflow as tf
 from absl import flags, logging
 
-from bert_tf import stopping
+from bert_tf.training import stopping
 
 # Exit status of a training whose loss or weights are no numbers any more.
 DIVERGED_EXIT_CODE = 3

@@ -7,7 +7,12 @@ from collections.abc import Callable, Mapping
 import keras
 from absl import logging
 
-from bert_tf import checkpoints, checksums, model_folders, reporting
+from bert_tf.training import (
+    checkpoints,
+    checksums,
+    model_folders,
+    reporting,
+)
 from tfrecords.io import atomic_files
 
 Scores = dict[str, dict[str, float]]  # By dev split.

@@ -16,8 +16,9 @@ import os
 
 from absl import flags
 
-from bert_tf import checkpoints, config, estimates, model_folders
+from bert_tf import config, estimates
 from bert_tf.conversion import formats
+from bert_tf.training import checkpoints, model_folders
 from run_scripts import (
     checkpoint_checks,
     common_flags,

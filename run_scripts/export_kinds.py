@@ -7,9 +7,10 @@ import keras
 import tensorflow as tf
 from absl import flags
 
-from bert_tf import export, untrained
+from bert_tf import export
 from bert_tf.config import BertConfig
 from bert_tf.model import layer_outputs
+from bert_tf.training import newly_initialized
 from run_scripts import (
     choice_signatures,
     embedding_signatures,
@@ -34,11 +35,11 @@ NEED_LABELS = ("classification", "tagging")
 
 # By kind: the starts of the weights that it answers with.
 NEEDED = {
-    "classification": ("classification/", untrained.POOLER),
-    "regression": ("regression/", untrained.POOLER),
+    "classification": ("classification/", newly_initialized.POOLER),
+    "regression": ("regression/", newly_initialized.POOLER),
     "question_answering": ("spans/",),
     "tagging": ("tagging/",),
-    "multiple_choice": ("multiple_choice/", untrained.POOLER),
+    "multiple_choice": ("multiple_choice/", newly_initialized.POOLER),
     "fill_mask": ("masked_lm/",),
     "encoder": ("encoder/layer",),
     "sentence_embedding": ("encoder/layer",),
@@ -79,8 +80,8 @@ def find_kind(
 
     def is_trained(kind: str) -> bool:
         needed = NEEDED[kind]
-        if not untrained.reads_pooler(task, config):
-            needed = tuple(n for n in needed if n != untrained.POOLER)
+        if not newly_initialized.reads_pooler(task, config):
+            needed = tuple(n for n in needed if n != newly_initialized.POOLER)
         return not any(name.startswith(needed) for name in absent)
 
     kinds = [

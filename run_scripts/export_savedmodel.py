@@ -32,9 +32,10 @@ from collections.abc import Mapping
 import keras
 from absl import flags, logging
 
-from bert_tf import config, export, model_folders, training, untrained
+from bert_tf import config, export
 from bert_tf.conversion import formats
 from bert_tf.model import task_models
+from bert_tf.training import loop, model_folders, newly_initialized
 from run_scripts import (
     common_flags,
     export_flags,
@@ -73,7 +74,7 @@ flags.DEFINE_bool(
 flags.DEFINE_enum(
     "precision",
     None,
-    list(training.POLICIES),
+    list(loop.POLICIES),
     "Type of the matrix products; weights and answers are float32. Default: "
     "as in training, so that answers are those of the run.",
     flag_values=FLAGS,
@@ -85,10 +86,10 @@ common_flags.require(FLAGS, "model_dir", "export_dir")
 def find_precision(folder: str, description: Mapping) -> str:
     """Returns the precision, from the flag or else as in training."""
     found = FLAGS.precision or description.get("precision", "float32")
-    if found not in training.POLICIES:
+    if found not in loop.POLICIES:
         raise ValueError(
             f"{os.path.join(folder, model_folders.DESCRIPTION)} has precision "
-            f"{found!r}; expected one of {', '.join(training.POLICIES)}."
+            f"{found!r}; expected one of {', '.join(loop.POLICIES)}."
         )
     return found
 
@@ -113,7 +114,7 @@ def load_model(
             "order of classes."
         )
     model = task_models.for_task(
-        task, sizes, len(labels), dtype=training.POLICIES[precision]
+        task, sizes, len(labels), dtype=loop.POLICIES[precision]
     )
     model_folders.load_weights(model, folder)
     return model
@@ -160,12 +161,12 @@ def export_folder(folder: str) -> None:
     description = model_folders.read_description(folder)
     precision = find_precision(folder, description)
     model = load_model(folder, description, precision)
-    absent = untrained.find(description, model.config)
+    absent = newly_initialized.find(description, model.config)
     kind = export_kinds.find_kind(
         FLAGS, description["task"], absent, model.config
     )
     export_flags.check_kind(FLAGS, kind)
-    has_pooler = untrained.has_pooler(absent)
+    has_pooler = newly_initialized.has_pooler(absent)
     if not has_pooler:
         logging.warning(
             "%s has no trained pooler: pooled_output is left out",

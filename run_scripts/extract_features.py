@@ -17,9 +17,9 @@ import tempfile
 import tensorflow as tf
 from absl import flags, logging
 
-from bert_tf import model_folders
 from bert_tf.conversion import formats
 from bert_tf.model import layer_outputs
+from bert_tf.training import model_folders
 from run_scripts import common_flags, feature_formats, fine_tuning_flags
 from tfrecords.io import atomic_files, part_files
 from tfrecords.text import segments, text_files

@@ -12,18 +12,18 @@ import keras
 import numpy as np
 from absl import flags, logging
 
-from bert_tf import (
+from bert_tf.config import BertConfig
+from bert_tf.tasks import ner, ner_scores
+from bert_tf.tasks import task as task_lib
+from bert_tf.training import (
     checkpoints,
     evaluation,
+    loop,
     model_folders,
     phases,
     run_folders,
     strategies,
-    training,
 )
-from bert_tf.config import BertConfig
-from bert_tf.tasks import ner, ner_scores
-from bert_tf.tasks import task as task_lib
 from run_scripts import (
     dev_results,
     fine_tuning_flags,
@@ -226,7 +226,7 @@ def _train(
             **replicas,
         )
 
-    training.train(
+    loop.train(
         task,
         model,
         [phases.Phase(num_steps=steps.to_train, batches=batches)],

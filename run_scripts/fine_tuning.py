@@ -10,17 +10,17 @@ import os
 
 from absl import flags, logging
 
-from bert_tf import (
+from bert_tf.training import (
     checkpoints,
     checksums,
     evaluation,
+    loop,
     model_folders,
+    newly_initialized,
     run_folders,
     run_lock,
     stopping,
     strategies,
-    training,
-    untrained,
 )
 from run_scripts import (
     dev_results,
@@ -117,7 +117,7 @@ def _prepare(values, work: Work, strategy, source: str | None) -> Run:
     )
     if values.do_train:
         run_checks.refuse_bad(values, [sets["train"]], config, vocab_file)
-    model = training.build_model(
+    model = loop.build_model(
         work.bert_task,
         config,
         strategy,
@@ -130,7 +130,9 @@ def _prepare(values, work: Work, strategy, source: str | None) -> Run:
         "do_lower_case": tokenizer.do_lower_case,
         "max_seq_length": values.max_seq_length,
         "precision": values.precision,  # Exports answer in it, too.
-    } | untrained.after_fine_tuning(work.description["task"], config, source)
+    } | newly_initialized.after_fine_tuning(
+        work.description["task"], config, source
+    )
     return Run(
         work,
         model,
@@ -230,7 +232,7 @@ def _train(values, script: str, prepared: Run, strategy, on_checkpoint) -> str:
         seed=values.seed,
         bucket_lengths=bucket_lengths,
     )
-    return training.train(
+    return loop.train(
         work.bert_task,
         prepared.model,
         [phase],

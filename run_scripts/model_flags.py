@@ -4,8 +4,9 @@ import os
 
 from absl import flags, logging
 
-from bert_tf import checkpoints, config, model_folders, run_folders
+from bert_tf import config
 from bert_tf.conversion import checkpoint, formats
+from bert_tf.training import checkpoints, model_folders, run_folders
 from tfrecords.io import atomic_files
 from tfrecords.text import vocab
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from absl import flags
 
-from bert_tf import model_folders
+from bert_tf.training import model_folders
 from tfrecords.tasks import ner_examples, ner_files, split_records
 from tfrecords.text import tokenizer as tokenizer_lib
 

@@ -23,7 +23,8 @@ from collections.abc import Callable
 
 from absl import flags, logging
 
-from bert_tf import config, reporting, run_folders
+from bert_tf import config
+from bert_tf.training import reporting, run_folders
 from run_scripts import (
     common_flags,
     export_savedmodel,

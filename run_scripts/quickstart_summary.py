@@ -2,7 +2,7 @@
 
 import os
 
-from bert_tf import checkpoints
+from bert_tf.training import checkpoints
 from tfrecords.io import atomic_files
 
 

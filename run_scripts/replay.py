@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 
 from absl import flags, logging
 
-from bert_tf import checkpoints, checksums, run_folders, stopping
+from bert_tf.training import checkpoints, checksums, run_folders, stopping
 from run_scripts import common_flags, run_history
 from tfrecords.io import atomic_files
 

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from absl import flags, logging
 
-from bert_tf import reporting, run_lock
+from bert_tf.training import reporting, run_lock
 from run_scripts import (
     ablation_checks,
     ablation_flags,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from absl import flags, logging
 
-from bert_tf import checkpoints, reporting
+from bert_tf.training import checkpoints, reporting
 from tfrecords.io import atomic_files
 
 FLAGS_FILE = "run.flags"

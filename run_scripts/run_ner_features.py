@@ -15,9 +15,9 @@ import os
 import numpy as np
 from absl import flags, logging
 
-from bert_tf import model_folders, run_lock, stopping, strategies
 from bert_tf.conversion import formats
 from bert_tf.model import feature_tagger, layer_outputs
+from bert_tf.training import model_folders, run_lock, stopping, strategies
 from run_scripts import (
     common_flags,
     feature_cache,

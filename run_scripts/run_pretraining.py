@@ -13,18 +13,18 @@ import os
 
 from absl import flags, logging
 
-from bert_tf import (
+from bert_tf.tasks import pretraining
+from bert_tf.training import (
     checkpoints,
     evaluation,
+    loop,
     model_folders,
     reporting,
     run_folders,
     run_lock,
     stopping,
     strategies,
-    training,
 )
-from bert_tf.tasks import pretraining
 from run_scripts import (
     common_flags,
     model_flags,
@@ -163,7 +163,7 @@ def train(model, strategy, phases, settings, vocabulary, evaluate) -> None:
     """Trains to --num_train_steps; `vocabulary` is a file, and its case."""
     vocab_file, do_lower_case = vocabulary
     lengths = [phase.sizes["max_seq_length"] for phase in phases]
-    training.train(
+    loop.train(
         pretraining_kinds.task_of(phases[0].records, model.config),
         model,
         [
@@ -237,7 +237,7 @@ def train_and_evaluate(
         run_folders.check(FLAGS.output_dir, settings, is_chief=is_chief)
         if is_chief:
             run_history.write_flags(FLAGS, "run_pretraining", FLAGS.output_dir)
-    model = training.build_model(
+    model = loop.build_model(
         pretraining.TASK,
         config,
         strategy,

@@ -19,8 +19,8 @@ import os
 
 from absl import flags
 
-from bert_tf import model_folders
 from bert_tf.tasks import squad, squad_scores
+from bert_tf.training import model_folders
 from run_scripts import (
     common_flags,
     fine_tuning,

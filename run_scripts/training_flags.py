@@ -5,7 +5,7 @@ import functools
 import tensorflow as tf
 from absl import flags
 
-from bert_tf import optimization, strategies, train_step, training
+from bert_tf.training import loop, optimizers, strategies, train_step
 
 
 def define_training(
@@ -88,7 +88,7 @@ def _define_optimizer(values: flags.FlagValues, learning_rate: float) -> None:
     flags.DEFINE_enum(
         "optimizer",
         "adamw",
-        list(optimization.OPTIMIZERS),
+        list(optimizers.OPTIMIZERS),
         "adamw as in the original, or lamb for very large batches.",
         flag_values=values,
     )
@@ -139,7 +139,7 @@ def _define_step(values: flags.FlagValues) -> None:
     flags.DEFINE_enum(
         "precision",
         "float32",
-        list(training.POLICIES),
+        list(loop.POLICIES),
         "Type of matrix products; weights and scores stay float32. float16 "
         "scales the loss, and skips steps whose gradients overflow.",
         flag_values=values,
@@ -227,12 +227,12 @@ def make_strategy(
         values.distribution_strategy, values.virtual_devices, values.tpu
     )
     if do_train:
-        training.check_batch(
+        loop.check_batch(
             strategy,
             values.train_batch_size,
             values.gradient_accumulation_steps,
         )
-        training.check_calls(
+        loop.check_calls(
             strategy,
             values.steps_per_loop,
             # Unless given, as many as suit both.
@@ -270,7 +270,7 @@ def make_optimizer(values: flags.FlagValues):
         for name in _OF_OPTIMIZER[1:]
         if values[name].value is not None
     }
-    optimizer = optimization.OPTIMIZERS[values.optimizer]
+    optimizer = optimizers.OPTIMIZERS[values.optimizer]
     return functools.partial(optimizer, **settings)
 
 
@@ -279,7 +279,7 @@ def run_settings(values: flags.FlagValues) -> dict:
     names = (*_OF_BATCH, *_OF_LOOP, *_OF_UPDATE, *_OF_OPTIMIZER, "precision")
     settings = {name: values[name].value for name in names}
     if values.correct_bias is None:  # As the optimizer has it by itself.
-        optimizer = optimization.OPTIMIZERS[values.optimizer]
+        optimizer = optimizers.OPTIMIZERS[values.optimizer]
         by_itself = optimizer.__init__.__kwdefaults__["correct_bias"]
         settings["correct_bias"] = by_itself
     return settings

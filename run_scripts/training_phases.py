@@ -1,6 +1,6 @@
 """Records, their sizes and order -> a Phase, what the training loop reads."""
 
-from bert_tf import phases
+from bert_tf.training import phases
 from tfrecords import schema
 from tfrecords.io import records
 from tfrecords.reading import batches

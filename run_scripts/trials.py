@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from absl import flags, logging
 
-from bert_tf import checkpoints, run_folders, run_lock, stopping
+from bert_tf.training import checkpoints, run_folders, run_lock, stopping
 from run_scripts import common_flags, trial_results
 from tfrecords.io import atomic_files
 

@@ -16,11 +16,11 @@ def make(
       gradient_accumulation_steps: parts that a batch is split into.
     """
     from bert_tf import config as bert_config
-    from bert_tf import evaluation, strategies, training
+    from bert_tf.training import evaluation, loop, strategies
 
     task = task_of(setting)
     strategy = strategies.make_strategy("one_device")
-    model = training.build_model(
+    model = loop.build_model(
         task,
         bert_config.BertConfig.from_dict(setting.config),
         strategy,
@@ -66,12 +66,12 @@ def make_train_steps(
     """Returns batch -> values of one update, as `training.train` makes it."""
     import tensorflow as tf
 
-    from bert_tf import optimization, train_step
+    from bert_tf.training import optimizers, train_step
 
     # So long a run that the rate stays what it is.
-    schedule = optimization.WarmupLinearDecay(setting.learning_rate, 10**9)
+    schedule = optimizers.WarmupLinearDecay(setting.learning_rate, 10**9)
     with strategy.scope():
-        optimizer = optimization.AdamW(model.trainable_weights, schedule)
+        optimizer = optimizers.AdamW(model.trainable_weights, schedule)
     update = train_step.make_update(
         task,
         model,

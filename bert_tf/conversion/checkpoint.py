@@ -14,10 +14,10 @@ import keras
 import numpy as np
 from absl import logging
 
-from bert_tf import checkpoints, checksums, model_folders
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
 from bert_tf.model import task_models
+from bert_tf.training import checkpoints, checksums, model_folders
 from tfrecords.io import atomic_files
 
 WRITES = (

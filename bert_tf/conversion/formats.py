@@ -21,16 +21,12 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from bert_tf import checkpoints, model_folders
-from bert_tf.conversion import (
-    checkpoint,
-    google,
-    hugging_face,
-    keras_hub,
-    model_garden,
-    parity,
-    source_files,
-)
+from bert_tf.conversion import checkpoint, parity, source_files
+from bert_tf.conversion.google import convert as google
+from bert_tf.conversion.hugging_face import convert as hugging_face
+from bert_tf.conversion.keras_hub import convert as keras_hub
+from bert_tf.conversion.model_garden import convert as model_garden
+from bert_tf.training import checkpoints, model_folders
 from tfrecords.io import atomic_files
 
 OURS = "bert_tf"

@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import config as bert_config
-from bert_tf import model_folders
 from bert_tf.model import encoder as encoder_lib
+from bert_tf.training import model_folders
 
 
 def load_encoder(

@@ -7,10 +7,10 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import model_folders
 from bert_tf.model import dropout, layers, models
 from bert_tf.model.encoder import last_positions
 from bert_tf.tasks import pretraining
+from bert_tf.training import model_folders
 from tfrecords import schema
 from tfrecords.pretraining import packed_rows, packing
 

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import optimization, strategies, train_step, training
 from bert_tf.model import dropout
 from bert_tf.tasks import pretraining
+from bert_tf.training import loop, optimizers, strategies, train_step
 from tfrecords.pretraining import packed_rows, packing
 
 SIZES = {
@@ -150,8 +150,8 @@ def test_bfloat16_reads_packed_rows(config, both):
 
 def steps_of(config, **keywords):
     strategy = strategies.make_strategy("one_device")
-    model = training.build_model(pretraining.TASK, config, strategy, seed=1)
-    optimizer = optimization.AdamW(
+    model = loop.build_model(pretraining.TASK, config, strategy, seed=1)
+    optimizer = optimizers.AdamW(
         model.trainable_weights, lambda step: tf.constant(1e-2)
     )
     update = train_step.make_update(
@@ -201,9 +201,7 @@ def test_dropout_of_packed_rows_is_the_same_on_any_replica(tiny_config, both):
 def test_packed_rows_lower_to_static_shapes(tiny_config, both):
     """What a TPU needs: no bounded dynamic dimension, which is `<=3` in HLO."""
     strategy = strategies.make_strategy("one_device")
-    model = training.build_model(
-        pretraining.TASK, tiny_config, strategy, seed=1
-    )
+    model = loop.build_model(pretraining.TASK, tiny_config, strategy, seed=1)
 
     @tf.function(jit_compile=True, autograph=False)
     def losses(batch):

@@ -148,8 +148,8 @@ def our_side(batch, precision):
     """Returns what our model computes with the weights of a Checkpoint."""
     import tensorflow as tf
 
-    from bert_tf import model_folders
     from bert_tf.model import models
+    from bert_tf.training import model_folders
 
     def side(
         found,

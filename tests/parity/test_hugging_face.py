@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_tf.conversion import hugging_face
+from bert_tf.conversion.hugging_face import convert as hugging_face
 
 PEER = "Hugging Face"
 

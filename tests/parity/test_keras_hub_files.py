@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bert_tf.conversion import keras_hub as presets
 from bert_tf.conversion import parity
+from bert_tf.conversion.keras_hub import convert as presets
 from tfrecords.io import atomic_files
 from tfrecords.text import tokenizer as our_tokenizer
 

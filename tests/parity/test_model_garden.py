@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bert_tf.conversion import model_garden, tf2_files
+from bert_tf.conversion.model_garden import convert as model_garden
+from bert_tf.conversion.model_garden import tf2_files
 
 PEER = "Model Garden"
 

@@ -5,7 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_tf.conversion import model_garden, parity
+from bert_tf.conversion import parity
+from bert_tf.conversion.model_garden import convert as model_garden
 from tfrecords.io import atomic_files
 
 TOLERANCE = 2e-5

@@ -49,7 +49,7 @@ def make_model(
 
 def save_model(model: keras.Model, task: str, folder: pathlib.Path, **papers):
     """A model folder, as training leaves it."""
-    from bert_tf import model_folders
+    from bert_tf.training import model_folders
 
     description = {
         "task": task,

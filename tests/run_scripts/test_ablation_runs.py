@@ -164,7 +164,7 @@ def test_a_sigterm_reaches_the_job_and_the_plan_stops(tmp_path):
         "import os, sys\n"
         "from run_scripts import ablation_runs\n"
         "from run_scripts.ablation_jobs import Job\n"
-        "from bert_tf import stopping\n"
+        "from bert_tf.training import stopping\n"
         f"os.environ['PYTHONPATH'] = {str(tmp_path / 'python')!r}\n"
         f"os.chdir({str(tmp_path)!r})\n"
         "jobs = [Job('slow', 'slow', {}, 60.0)]\n"

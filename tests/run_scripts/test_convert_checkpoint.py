@@ -8,9 +8,11 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from bert_tf import checkpoints, model_folders
-from bert_tf.conversion import checkpoint, formats, google, tf1_files
+from bert_tf.conversion import checkpoint, formats
+from bert_tf.conversion.google import convert as google
+from bert_tf.conversion.google import tf1_files
 from bert_tf.model import models
+from bert_tf.training import checkpoints, model_folders
 from run_scripts import (
     convert_checkpoint,
     export_savedmodel,

@@ -3,7 +3,7 @@
 import json
 import math
 
-from bert_tf import checksums
+from bert_tf.training import checksums
 from run_scripts import dev_results
 
 

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 from absl import flags
 
-from bert_tf import config, untrained
+from bert_tf import config
 from bert_tf.model import task_models
+from bert_tf.training import newly_initialized
 from run_scripts import export_flags, export_kinds
 
 CONFIG = config.BertConfig(vocab_size=100)
@@ -48,7 +49,7 @@ def test_a_kind_is_told_by_the_task(task, kind):
 
 
 def test_without_a_pooler_only_what_reads_it_is_missing():
-    pooler = (untrained.POOLER + "kernel",)
+    pooler = (newly_initialized.POOLER + "kernel",)
     for task, kind in (
         ("classification", "encoder"),
         ("multiple_choice", "encoder"),

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, config, model_folders, stopping
+from bert_tf import config
 from bert_tf.model import models
+from bert_tf.training import checkpoints, model_folders, stopping
 from run_scripts import (
     export_savedmodel,
     make_pretraining_records,

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from absl import flags
 
-from bert_tf import config, model_folders
-from bert_tf.conversion import checkpoint, google
+from bert_tf import config
+from bert_tf.conversion import checkpoint
+from bert_tf.conversion.google import convert as google
 from bert_tf.model import models
+from bert_tf.training import model_folders
 from run_scripts import common_flags, model_flags
 from tfrecords.io import atomic_files
 

@@ -9,7 +9,7 @@ import shutil
 import pytest
 import run_processes
 
-from bert_tf import stopping
+from bert_tf.training import stopping
 from run_scripts import (
     make_pretraining_records,
     replay,

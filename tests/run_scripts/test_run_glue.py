@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 import served
 
-from bert_tf import reporting
+from bert_tf.training import reporting
 from run_scripts import run_glue
 
 SAILING = ["The ship", "A white sail", "The captain", "The crew", "The sea"]

@@ -10,8 +10,8 @@ import planted_ner as planted
 import pytest
 from absl import flags
 
-from bert_tf import model_folders, run_lock
 from bert_tf.model import feature_tagger, models
+from bert_tf.training import model_folders, run_lock
 from run_scripts import feature_cache, run_ner_features
 from tfrecords.io import atomic_files
 

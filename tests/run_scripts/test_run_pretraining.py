@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, stopping
+from bert_tf.training import checkpoints, stopping
 from run_scripts import make_pretraining_records, run_pretraining
 from tfrecords import schema
 from tfrecords.io import records

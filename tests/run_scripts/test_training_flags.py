@@ -3,7 +3,7 @@
 import pytest
 from absl import flags
 
-from bert_tf import optimization, training
+from bert_tf.training import loop, optimizers
 from run_scripts import common_flags, training_flags
 
 
@@ -23,7 +23,7 @@ def parse(values, *words):
 def test_defaults_are_those_of_the_training_loop(values):
     parse(values)
     keywords = training_flags.training_keywords(values)
-    defaults = training.train.__kwdefaults__
+    defaults = loop.train.__kwdefaults__
     made = keywords.pop("make_optimizer")
     assert made.func is defaults["make_optimizer"]
     of_optimizer = made.func.__init__.__kwdefaults__
@@ -60,7 +60,7 @@ def test_the_default_and_what_it_means_are_the_same_run(values):
 def test_the_optimizer_is_the_one_that_the_flags_mean(values):
     parse(values, "--optimizer=lamb", "--layerwise_lr_decay=0.9")
     made = training_flags.make_optimizer(values)
-    assert made.func is optimization.Lamb
+    assert made.func is optimizers.Lamb
     # Whether to correct the bias is left to the optimizer.
     assert made.keywords == {
         "weight_decay_rate": 0.01,

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bert_tf import stopping
+from bert_tf.training import stopping
 from run_scripts import run_glue, trials
 from run_scripts.common_flags import DIVERGED_EXIT_CODE as DIVERGED
 

@@ -4,9 +4,9 @@ import json
 import numpy as np
 import pytest
 
-from bert_tf import checksums, model_folders
 from bert_tf.conversion import checkpoint, formats
 from bert_tf.model import models, task_models
+from bert_tf.training import checksums, model_folders
 from tfrecords.io import atomic_files
 
 

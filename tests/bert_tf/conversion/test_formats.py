@@ -7,7 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_tf.conversion import checkpoint, formats, google
+from bert_tf.conversion import checkpoint, formats
+from bert_tf.conversion.google import convert as google
 from bert_tf.model import task_models
 from tfrecords.io import atomic_files
 

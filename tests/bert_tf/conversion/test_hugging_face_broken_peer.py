@@ -5,7 +5,8 @@ import types
 
 import pytest
 
-from bert_tf.conversion import hugging_face_peer, parity
+from bert_tf.conversion import parity
+from bert_tf.conversion.hugging_face import peer as hugging_face_peer
 
 FILE = "torch/lib/libtorch.so: undefined symbol"
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.conversion import tf1_files, tf2_files, tf_files
+from bert_tf.conversion import tf_files
+from bert_tf.conversion.google import tf1_files
+from bert_tf.conversion.model_garden import tf2_files
 
 DATA = "bert_model.ckpt.data-00000-of-00001"
 

@@ -1,13 +1,10 @@
 import pytest
 
-from bert_tf.conversion import (
-    checkpoint,
-    google,
-    hugging_face,
-    keras_hub,
-    model_garden,
-    vocabularies,
-)
+from bert_tf.conversion import checkpoint, vocabularies
+from bert_tf.conversion.google import convert as google
+from bert_tf.conversion.hugging_face import convert as hugging_face
+from bert_tf.conversion.keras_hub import convert as keras_hub
+from bert_tf.conversion.model_garden import convert as model_garden
 from tfrecords.io import atomic_files
 from tfrecords.text import vocab
 

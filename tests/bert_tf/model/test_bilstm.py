@@ -4,8 +4,8 @@ import pytest
 import reference_bert
 import tensorflow as tf
 
-from bert_tf import model_folders
 from bert_tf.model import bilstm
+from bert_tf.training import model_folders
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import model_folders
 from bert_tf.model import dropout, layers
+from bert_tf.training import model_folders
 from tfrecords import schema
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import optimization
 from bert_tf.model import feature_tagger
+from bert_tf.training import optimizers
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_a_weighted_sum_does_not_decay():
     layer = feature_tagger.WeightedSum(3)
     layer.build()
     assert len(layer.weights) == 2
-    assert not any(map(optimization.decays, layer.weights))
+    assert not any(map(optimizers.decays, layer.weights))
 
 
 def test_padding_does_not_change_the_words(config):

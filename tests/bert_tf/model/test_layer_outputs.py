@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import model_folders
 from bert_tf.model import layer_outputs, models
+from bert_tf.training import model_folders
 from tfrecords.io import atomic_files
 
 NAMES = ("input_word_ids", "input_mask", "input_type_ids")

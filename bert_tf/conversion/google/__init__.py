@@ -1,0 +1,1 @@
+"""TF1 checkpoints of google-research/bert <-> model folders."""

@@ -1,0 +1,238 @@
+"""TF1 checkpoints of google-research/bert <-> Checkpoint.
+
+`bert_config.json` and `vocab.txt` lie beside. A released checkpoint's prefix is
+`bert_model.ckpt`, that of a run `model.ckpt-1000`; of the latter's folder the
+two files have to be copied from the model that it began with.
+"""
+
+import os
+import re
+
+import numpy as np
+
+from bert_tf import config as bert_config
+from bert_tf.conversion import checkpoint as checkpoint_lib
+from bert_tf.conversion import renaming, vocabularies
+from bert_tf.conversion.google import tf1_files
+from bert_tf.training import model_folders
+
+PEER = "google-research/bert, which needs TensorFlow 1 and cannot run here"
+WRITES = ("checkpoint", "bert_model.ckpt.*", "bert_config.json", "vocab.txt")
+STEP = "global_step"
+# optimization.py: AdamWeightDecayOptimizer.apply_gradients.
+SLOTS = {"m": "adam_m", "v": "adam_v"}
+
+_OF_ENCODER = re.compile("bert/.*(kernel|bias|gamma|beta|embeddings)$")
+
+
+def _output(ours: str, theirs: str) -> list[renaming.Rename]:
+    """A head's own variables: weights are [C, H], one row a class."""
+    return [
+        renaming.Rename(
+            f"{ours}/dense/kernel",
+            f"{theirs}output_weights",
+            is_transposed=True,
+        ),
+        renaming.Rename(f"{ours}/dense/bias", f"{theirs}output_bias"),
+    ]
+
+
+def _encoder_table(config: bert_config.BertConfig) -> list[renaming.Rename]:
+    """modeling.py: BertModel."""
+    rows = [
+        renaming.Rename(
+            f"encoder/embeddings/{ours}", f"bert/embeddings/{theirs}"
+        )
+        for ours, theirs in (
+            ("word_embeddings", "word_embeddings"),
+            ("position_embeddings", "position_embeddings"),
+            ("type_embeddings", "token_type_embeddings"),
+        )
+    ]
+    rows += renaming.norm(
+        "encoder/embeddings/norm", "bert/embeddings/LayerNorm"
+    )
+    for i in range(config.num_hidden_layers):
+        ours, theirs = f"encoder/layer_{i}", f"bert/encoder/layer_{i}"
+        for part in ("query", "key", "value"):
+            rows += renaming.dense(
+                f"{ours}/attention/{part}", f"{theirs}/attention/self/{part}"
+            )
+        rows += renaming.dense(
+            f"{ours}/attention/output_dense", f"{theirs}/attention/output/dense"
+        )
+        rows += renaming.norm(
+            f"{ours}/attention_norm", f"{theirs}/attention/output/LayerNorm"
+        )
+        rows += renaming.dense(
+            f"{ours}/intermediate", f"{theirs}/intermediate/dense"
+        )
+        rows += renaming.dense(f"{ours}/output_dense", f"{theirs}/output/dense")
+        rows += renaming.norm(
+            f"{ours}/output_norm", f"{theirs}/output/LayerNorm"
+        )
+    return rows + renaming.dense("encoder/pooler", "bert/pooler/dense")
+
+
+def table(
+    config: bert_config.BertConfig, task: str, num_labels: int = 0
+) -> list[renaming.Rename]:
+    """Returns our names and the original's, a row for each weight.
+
+    run_pretraining.py: get_masked_lm_output, get_next_sentence_output;
+    run_classifier.py and run_squad.py: create_model.
+
+    Raises:
+      ValueError: if the original has no such head.
+    """
+    rows = _encoder_table(config)
+    if task == "pretraining":
+        head = "cls/predictions"
+        rows += [renaming.Rename("masked_lm/bias", f"{head}/output_bias")]
+        rows += renaming.dense("masked_lm/transform", f"{head}/transform/dense")
+        rows += renaming.norm("masked_lm/norm", f"{head}/transform/LayerNorm")
+        return rows + _output("next_sentence", "cls/seq_relationship/")
+    heads = {"classification": "", "regression": "", "spans": "cls/squad/"}
+    if task not in heads:
+        raise ValueError(
+            f"google-research/bert has no head for {task}; it has those of "
+            f"pretraining, {', '.join(heads)}. Choose another format."
+        )
+    return rows + _output(task, heads[task])
+
+
+def _with_slots(rows: list[renaming.Rename]) -> list[renaming.Rename]:
+    """Returns the rows, and those of each weight's slots."""
+    return rows + [
+        row._replace(ours=f"{kind}/{row.ours}", theirs=f"{row.theirs}/{slot}")
+        for kind, slot in SLOTS.items()
+        for row in rows
+    ]
+
+
+def is_there(path: str) -> bool:
+    """Returns whether `path` is a TF1 checkpoint: folder, prefix or file."""
+    return bool(tf1_files.prefixes(path))
+
+
+def _find_task(tensors: dict[str, np.ndarray]) -> tuple[str, tuple[str, ...]]:
+    """Returns the task and its labels, by the head that is there."""
+    if "cls/squad/output_weights" in tensors:
+        return "spans", ()
+    if "output_weights" not in tensors:
+        return "pretraining", ()
+    classes = tensors["output_weights"].shape[0]
+    if classes == 1:
+        return "regression", ()
+    return "classification", tuple(str(label) for label in range(classes))
+
+
+def _notes(task: str, labels: tuple[str, ...], lower: bool | None) -> list[str]:
+    notes = []
+    if task == "regression":
+        notes += ["output_weights has one row: read as a regression"]
+    if labels:
+        notes += [
+            "a TF1 checkpoint does not name its classes: they are called "
+            f"{labels[0]} to {labels[-1]}"
+        ]
+    return [*notes, vocabularies.case_note(lower)]
+
+
+def read(path: str) -> checkpoint_lib.Checkpoint:
+    """Reads a TF1 checkpoint, with Adam's slots and the step if it has them.
+
+    Args:
+      path: a folder, or a prefix such as `folder/model.ckpt-1000`.
+
+    Raises:
+      ValueError: if files are missing or damaged, or if variables and config
+        do not fit; then it lists both sides in full.
+    """
+    prefix = tf1_files.find(path)
+    tensors = tf1_files.read(prefix)
+    folder = os.path.dirname(prefix)
+    config_path = os.path.join(folder, model_folders.CONFIG)
+    if not os.path.isfile(config_path):
+        raise ValueError(
+            f"{config_path} is missing, which has the sizes of {prefix}. Copy "
+            "it there: from the release, or for a fine-tuned checkpoint from "
+            "the model that it began with."
+        )
+    config = bert_config.BertConfig.from_json_file(config_path)
+    task, labels = _find_task(tensors)
+    step = int(tensors.pop(STEP, 0))
+    shapes = checkpoint_lib.shapes(config, task, len(labels))
+    weight_rows = table(config, task, len(labels))
+    rows = _with_slots(weight_rows)
+    found, unused = renaming.to_ours(
+        rows,
+        tensors,
+        {row.ours: shapes[re.sub("^[mv]/", "", row.ours)] for row in rows},
+        source=f"google {prefix}",
+        may_miss=renaming.absent_parts(weight_rows, tensors)
+        + [row.ours for row in rows[len(weight_rows) :]],
+    )
+    renaming.refuse_more(
+        {name: tensors[name] for name in unused if _OF_ENCODER.match(name)},
+        source=f"google {prefix}",
+        config=config_path,
+    )
+    vocabulary = vocabularies.read(
+        os.path.join(folder, model_folders.VOCABULARY)
+    )
+    do_lower_case = vocabularies.infer_lower_case(vocabulary)
+    return checkpoint_lib.Checkpoint(
+        source=f"google {prefix}",
+        config=config,
+        task=task,
+        tensors={name: found[name] for name in shapes if name in found},
+        labels=labels,
+        slots={n: t for n, t in found.items() if n not in shapes},
+        step=step,
+        vocabulary=vocabulary,
+        do_lower_case=do_lower_case,
+        is_case_inferred=do_lower_case is not None,
+        unused=tuple(unused),
+        notes=tuple(_notes(task, labels, do_lower_case)),
+    )
+
+
+def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
+    """Fills a folder with a TF1 checkpoint, its config and vocabulary.
+
+    Adam's slots and the step are written if the checkpoint has them. Weights
+    are float32, as the original's code expects them.
+
+    Args:
+      checkpoint: of a task that the original has.
+      folder: a folder from `atomic_files.whole_folder`.
+
+    Raises:
+      ValueError: if the original has no such head, or not this hidden_act.
+    """
+    config = checkpoint.config
+    if config.hidden_act == "gelu_erf":
+        raise ValueError(
+            f"{checkpoint.source} has hidden_act=gelu_erf, which the original "
+            "does not know: its gelu is by tanh. To write it as that, with "
+            "outputs that differ a little, give --hidden_act=gelu."
+        )
+    named = renaming.to_theirs(
+        _with_slots(table(config, checkpoint.task, len(checkpoint.labels))),
+        checkpoint.tensors | checkpoint.slots,
+        source=checkpoint.source,
+    )
+    values = {name: tensor.astype(np.float32) for name, tensor in named.items()}
+    if checkpoint.step or checkpoint.slots:
+        values[STEP] = np.int64(checkpoint.step)
+    tf1_files.write(values, folder)
+    config.to_json_file(os.path.join(folder, model_folders.CONFIG))
+    vocabularies.write(
+        checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
+    )
+
+
+def reference_outputs(path: str, batch: dict) -> None:
+    """Returns None: the original runs on TensorFlow 1 alone."""
+    del path, batch

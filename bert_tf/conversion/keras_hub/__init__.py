@@ -1,0 +1,1 @@
+"""KerasHub presets <-> model folders."""

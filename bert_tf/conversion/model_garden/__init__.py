@@ -1,0 +1,1 @@
+"""TF2 checkpoints of the Model Garden <-> model folders."""

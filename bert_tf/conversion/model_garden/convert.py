@@ -1,0 +1,260 @@
+"""TF2 checkpoints of the TensorFlow Model Garden <-> Checkpoint.
+
+Those of tf-models-official: its BertEncoder and BertEncoderV2 (once
+TransformerEncoder), alone or within BertPretrainer and BertPretrainerV2, saved
+by `tf.train.Checkpoint` under any name. `bert_config.json` and `vocab.txt` lie
+beside; without the former the sizes are those of the weights.
+
+A head of BertPretrainerV2 for next sentences has a pooler of its own, which is
+the one that was trained; the encoder's is then left over.
+"""
+
+import importlib.util
+import os
+import re
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import config as bert_config
+from bert_tf.conversion import checkpoint as checkpoint_lib
+from bert_tf.conversion import renaming, vocabularies
+from bert_tf.conversion.model_garden import names as model_garden_names
+from bert_tf.conversion.model_garden import (
+    objects as model_garden_objects,
+)
+from bert_tf.conversion.model_garden import tf2_files
+from bert_tf.training import model_folders
+from tfrecords.io import atomic_files
+
+PEER = "tf-models-official (pip install tf-models-official)"
+WRITES = ("checkpoint", "bert_model.ckpt.*", "bert_config.json", "vocab.txt")
+
+table = model_garden_names.table
+
+_DENSE = ("kernel", "bias")
+_BOOKKEEPING = re.compile("(save_counter|global_step)/")
+# legacy/bert/configs.py: BertConfig.to_dict writes these besides.
+_IGNORED_KEYS = ("embedding_size", "backward_compatible")
+
+
+def is_there(path: str) -> bool:
+    """Returns whether `path` is a TF2 checkpoint: folder, prefix or file."""
+    return bool(tf2_files.prefixes(path))
+
+
+def _config(
+    objects: tf2_files.Objects, encoder: int, prefix: str
+) -> tuple[bert_config.BertConfig, list[str]]:
+    """Returns the config beside a checkpoint, or that of its shapes; notes."""
+    path = os.path.join(os.path.dirname(prefix), model_folders.CONFIG)
+    if os.path.isfile(path):
+        values = atomic_files.read_json(path)
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} should hold one JSON object.")
+        kept = {n: x for n, x in values.items() if n not in _IGNORED_KEYS}
+        try:
+            return bert_config.BertConfig.from_dict(kept), []
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+    config = model_garden_objects.config_of(objects, encoder, prefix)
+    return config, [
+        "no bert_config.json: the sizes are those of the weights; hidden_act="
+        f"{config.hidden_act} and dropout {config.hidden_dropout_prob} are "
+        "taken for granted"
+    ]
+
+
+def _numbers(
+    objects: tf2_files.Objects,
+    encoder: int,
+    heads: dict[str, dict[str, int]],
+    rows: list[renaming.Rename],
+) -> dict[str, int]:
+    """Returns the object of each of their names that is there."""
+    starts = {"encoder": objects.children[encoder]} | heads
+    found = {}
+    for row in rows:
+        root, first, *rest = row.theirs.split("/")
+        number = objects.follow(starts[root].get(first), *rest)
+        if number in objects.keys:
+            found[row.theirs] = number
+    for part in _DENSE:
+        # The one that was trained, if there are two.
+        number = objects.follow(heads["next_sentence"].get("dense"), part)
+        if number is not None:
+            found[f"{model_garden_names.POOLER}/{part}"] = number
+    return found
+
+
+def _other_pooler(
+    objects: tf2_files.Objects, encoder: int, numbers: dict[str, int]
+) -> list[int]:
+    """Returns the encoder's own pooler, if it is not the one in `numbers`."""
+    own = [objects.follow(encoder, "_pooler_layer", part) for part in _DENSE]
+    return [n for n in own if n is not None and n not in numbers.values()]
+
+
+def _same(objects: tf2_files.Objects, numbers: dict, others: list[int]) -> bool:
+    """Returns whether another pooler is a copy of the one in `numbers`."""
+    return all(
+        np.array_equal(
+            objects.tensor(numbers[f"{model_garden_names.POOLER}/{part}"]),
+            objects.tensor(other),
+        )
+        for part, other in zip(_DENSE, others, strict=False)
+    )
+
+
+def _slots(
+    objects: tf2_files.Objects,
+    numbers: dict[str, int],
+    rows: list[renaming.Rename],
+) -> dict[str, int]:
+    """Returns `m/` or `v/` and our name -> the object of Adam's moment."""
+    names = {numbers[r.theirs]: r.ours for r in rows if r.theirs in numbers}
+    return {
+        f"{slot.name}/{names[slot.weight]}": slot.moment
+        for slot in objects.slots
+        if slot.weight in names and slot.name in model_garden_objects.SLOTS
+    }
+
+
+def read(path: str) -> checkpoint_lib.Checkpoint:
+    """Reads a TF2 checkpoint, with Adam's slots and the step if it has them.
+
+    Args:
+      path: a folder, or a prefix such as `folder/ckpt-1000`.
+
+    Raises:
+      ValueError: if files are missing or damaged, if there is no BERT encoder,
+        or if weights and config do not fit; then it lists both sides in full.
+    """
+    prefix = tf2_files.find(path)
+    source = f"model_garden {prefix}"
+    objects = tf2_files.read(prefix)
+    encoder = model_garden_objects.find_encoder(objects, source)
+    config, notes = _config(objects, encoder, prefix)
+    rows = table(config, "pretraining")
+    heads = model_garden_objects.find_heads(objects)
+    numbers = _numbers(objects, encoder, heads, rows)
+    slots = _slots(objects, numbers, rows)
+    known = {*numbers.values(), *slots.values()}
+    others = _other_pooler(objects, encoder, numbers)
+    if _same(objects, numbers, others):
+        known.update(others)
+    else:
+        notes += [
+            "the pooler is that of the next-sentence head; the encoder's own "
+            "was not trained with it and is left out"
+        ]
+    more = {
+        objects.keys[number]: objects.tensor(number)
+        for number, _ in objects.walk(encoder)
+        if number in objects.keys and number not in known | set(others)
+    }
+    folder = os.path.dirname(prefix)
+    renaming.refuse_more(
+        more, source=source, config=os.path.join(folder, model_folders.CONFIG)
+    )
+    used = {objects.keys[number] for number in known}
+    used |= {key for key in objects.tensors if _BOOKKEEPING.match(key)}
+    tensors = {name: objects.tensor(n) for name, n in numbers.items()} | {
+        key: x for key, x in objects.tensors.items() if key not in used
+    }
+    shapes = checkpoint_lib.shapes(config, "pretraining")
+    found, unused = renaming.to_ours(
+        rows,
+        tensors,
+        shapes,
+        source=source,
+        may_miss=renaming.absent_parts(rows, numbers),
+    )
+    by_name = {row.ours: row for row in rows}
+    moments = {}
+    for name, number in slots.items():
+        _, _, weight = name.partition("/")
+        moments[name] = by_name[weight].to_ours(
+            objects.tensor(number), shapes[weight]
+        )
+    vocabulary = vocabularies.read(
+        os.path.join(folder, model_folders.VOCABULARY)
+    )
+    do_lower_case = vocabularies.infer_lower_case(vocabulary)
+    return checkpoint_lib.Checkpoint(
+        source=source,
+        config=config,
+        task="pretraining",
+        tensors={name: found[name] for name in shapes if name in found},
+        slots=moments,
+        step=model_garden_objects.find_step(objects),
+        vocabulary=vocabulary,
+        do_lower_case=do_lower_case,
+        is_case_inferred=do_lower_case is not None,
+        unused=tuple(unused),
+        notes=(*notes, vocabularies.case_note(do_lower_case)),
+    )
+
+
+def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
+    """Fills a folder with a TF2 checkpoint, its config and vocabulary.
+
+    Adam's slots and the step are written if the checkpoint has them. Weights
+    are float32, as the Model Garden's variables are.
+
+    Args:
+      checkpoint: of the task "pretraining", with or without its heads.
+      folder: a folder from `atomic_files.whole_folder`.
+
+    Raises:
+      ValueError: if it has another head, or a hidden_act that the Model Garden
+        has no name for.
+    """
+    config = checkpoint.config
+    if config.hidden_act == "gelu_erf":
+        raise ValueError(
+            f"{checkpoint.source} has hidden_act=gelu_erf, which a config of "
+            "the Model Garden cannot say: its gelu is by tanh. To write it as "
+            "that, with outputs that differ a little, give --hidden_act=gelu."
+        )
+    rows = table(config, checkpoint.task, len(checkpoint.labels))
+    named = renaming.to_theirs(
+        rows, checkpoint.tensors, source=checkpoint.source
+    )
+    by_name = {row.ours: row for row in rows}
+    moments = {}
+    for name, tensor in checkpoint.slots.items():
+        kind, _, weight = name.partition("/")
+        row = by_name[weight]
+        moments[row.theirs, kind] = row.to_theirs(tensor.astype(np.float32))
+    roots = model_garden_objects.to_save(
+        {name: tensor.astype(np.float32) for name, tensor in named.items()},
+        moments,
+    )
+    if checkpoint.step:
+        roots["global_step"] = tf.Variable(checkpoint.step, dtype=tf.int64)
+    tf2_files.write(roots, folder)
+    config.to_json_file(os.path.join(folder, model_folders.CONFIG))
+    vocabularies.write(
+        checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
+    )
+
+
+def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
+    """Returns what tf-models-official computes from a checkpoint.
+
+    Args:
+      path: as for `read`.
+      batch: from `parity.batch`.
+
+    Returns:
+      As `parity.outputs`; None if tf-models-official is not installed.
+    """
+    if importlib.util.find_spec("official") is None:
+        return None
+    from bert_tf.conversion.model_garden import (
+        peer as model_garden_peer,
+    )
+
+    config = read(path).config
+    return model_garden_peer.outputs(tf2_files.find(path), config, batch)

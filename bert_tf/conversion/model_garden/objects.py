@@ -1,0 +1,256 @@
+"""Objects of a TF2 checkpoint <-> the Model Garden's encoder and heads.
+
+The attributes are those of nlp/modeling of tf-models-official 2.20, in
+networks/bert_encoder.py, models/bert_pretrainer.py, layers/masked_lm.py and
+layers/cls_head.py.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import config as bert_config
+from bert_tf.conversion.model_garden import names as model_garden_names
+from bert_tf.conversion.model_garden import tf2_files
+
+SLOTS = ("m", "v")  # Of Adam, in tf_keras's optimizers.
+
+# Of a functional encoder, in order of use; then its layers, then the pooler.
+_EMBEDDINGS = (
+    "_embedding_layer",
+    "_position_embedding_layer",
+    "_type_embedding_layer",
+    "_embedding_norm_layer",
+)
+_NUMBERED = "layer_with_weights-"
+
+
+def _numbered(objects: tf2_files.Objects, number: int) -> list[int]:
+    """Returns the layers with weights of a functional Keras model, in order.
+
+    None of them if one is missing, since the others are known by their place.
+    """
+    children = objects.children[number]
+    count = sum(name.startswith(_NUMBERED) for name in children)
+    layers = [children.get(f"{_NUMBERED}{i}") for i in range(count)]
+    return [] if None in layers else layers
+
+
+def _word_embeddings(objects: tf2_files.Objects, number: int) -> int | None:
+    """Returns the layer of word embeddings, if an object is an encoder."""
+    children = objects.children[number]
+    if "_transformer_layers" in children:
+        return children.get("_embedding_layer")
+    # Those of early releases had not all of the attributes.
+    layers = _numbered(objects, number)
+    if len(layers) > 5 and "_attention_layer" in objects.children[layers[4]]:
+        return layers[0]
+    return None
+
+
+def _name_layers(objects: tf2_files.Objects, encoder: int) -> None:
+    """Gives the layers of a functional encoder the names of its attributes."""
+    children, layers = objects.children[encoder], _numbered(objects, encoder)
+    if len(layers) < 6:
+        return
+    for name, number in zip(_EMBEDDINGS, layers, strict=False):
+        children.setdefault(name, number)
+    children.setdefault("_pooler_layer", layers[-1])
+    if "_transformer_layers" not in children:
+        children["_transformer_layers"] = len(objects.children)
+        objects.children.append(
+            {str(i): number for i, number in enumerate(layers[4:-1])}
+        )
+
+
+def find_encoder(objects: tf2_files.Objects, source: str) -> int:
+    """Returns the number of the object that is a BERT encoder.
+
+    Args:
+      objects: of a checkpoint; the attributes that a functional encoder lacks
+        are added.
+      source: format and path, for messages.
+
+    Raises:
+      ValueError: if there is none, or more than one.
+    """
+    found = {}
+    for number, path in objects.walk():
+        words = _word_embeddings(objects, number)
+        if words is not None:
+            found.setdefault(words, (number, path))
+    if len(found) > 1:
+        names = ", ".join("/".join(path) for _, path in found.values())
+        raise ValueError(
+            f"{source} holds {len(found)} encoders: {names}. A BERT has one."
+        )
+    if not found:
+        raise ValueError(
+            f"{source} matches nothing: there is no BERT encoder of the Model "
+            "Garden, an object with _embedding_layer and _transformer_layers. "
+            "There are:\n"
+            + "\n".join(f"  + {name}" for name in objects.tensors)
+        )
+    ((encoder, _),) = found.values()
+    _name_layers(objects, encoder)
+    return encoder
+
+
+def _next_sentence(objects: tf2_files.Objects, number: int) -> dict[str, int]:
+    """Returns the parts of a head that an object holds, if it does."""
+    children = objects.children[number]
+    # BertPretrainerV2: a list of heads, of which one has two classes.
+    listed = objects.children[children.get("classification_heads", number)]
+    two = [
+        objects.children[head]
+        for head in listed.values()
+        if (bias := objects.follow(head, "out_proj", "bias")) is not None
+        and objects.tensor(bias).shape == (2,)
+    ]
+    if len(two) == 1:
+        return two[0]
+    # BertPretrainer: a functional network of one layer.
+    classification = children.get("classification")
+    out = objects.follow(classification, f"{_NUMBERED}0")
+    if objects.follow(out, "kernel") is not None:
+        return {"out_proj": out}
+    # BertPretrainerV2.checkpoint_items leaves out what comes after the pooler.
+    pooler = children.get("next_sentence.pooler_dense")
+    return {} if pooler is None else {"dense": pooler}
+
+
+def find_heads(objects: tf2_files.Objects) -> dict[str, dict[str, int]]:
+    """Returns the objects of `masked_lm` and `next_sentence`, if any.
+
+    Returns:
+      Name of the head -> attribute -> number. Of `next_sentence`, `dense` is a
+      pooler of its own and `out_proj` the last layer.
+    """
+    heads = {"masked_lm": {}, "next_sentence": {}}
+    for number, _ in objects.walk():
+        masked_lm = objects.children[number].get("masked_lm")
+        if objects.follow(masked_lm, "dense", "kernel") is not None:
+            heads["masked_lm"] = objects.children[masked_lm]
+        # A whole head rather than its pooler alone.
+        parts = _next_sentence(objects, number)
+        if len(parts) > len(heads["next_sentence"]):
+            heads["next_sentence"] = parts
+    return heads
+
+
+def find_step(objects: tf2_files.Objects) -> int:
+    """Returns the updates behind the weights, 0 if unknown."""
+    # Of tf_keras's optimizers, the older ones and those since 2.11.
+    counters = (("optimizer", "iter"), ("optimizer", "_iterations"))
+    for path in (("global_step",), *counters):
+        step = objects.tensor(objects.follow(tf2_files.ROOT, *path))
+        if step is not None and not step.shape:
+            return int(step)
+    return 0
+
+
+def config_of(
+    objects: tf2_files.Objects, encoder: int, source: str
+) -> bert_config.BertConfig:
+    """Returns the sizes that the shapes of an encoder's weights show.
+
+    Raises:
+      ValueError: if a weight that would show one is missing.
+    """
+
+    def shape(*names):
+        tensor = objects.tensor(objects.follow(encoder, *names))
+        if tensor is None:
+            raise ValueError(
+                f"{source} has no bert_config.json beside it, and does not "
+                f"show its sizes: there is no {'/'.join(names)}. Copy the "
+                "bert_config.json of the model there."
+            )
+        return tensor.shape
+
+    layer = ("_transformer_layers", "0")
+    # [H, A, D]
+    query = shape(*layer, "_attention_layer", "_query_dense", "kernel")
+    layers = objects.follow(encoder, "_transformer_layers")
+    words, positions, types, _ = _EMBEDDINGS
+    return bert_config.BertConfig(
+        vocab_size=shape(words, "embeddings")[0],
+        hidden_size=query[0],
+        num_hidden_layers=len(objects.children[layers]),
+        num_attention_heads=query[1],
+        intermediate_size=shape(*layer, "_intermediate_dense", "kernel")[1],
+        max_position_embeddings=shape(positions, "embeddings")[0],
+        type_vocab_size=shape(types, "embeddings")[0],
+    )
+
+
+def _adam(slots: Mapping) -> tf.Module:
+    """Returns what is saved as an optimizer with moments.
+
+    Args:
+      slots: (reference of a weight, "m" or "v") -> variable.
+    """
+    adam = tf2_files.node()
+    # What tf.train.Checkpoint asks of an optimizer.
+    adam.get_slot_names = lambda: list(SLOTS)
+    adam.get_slot = lambda weight, name: slots.get((weight.ref(), name))
+    return adam
+
+
+def _add_head(
+    roots: dict[str, tf.Module], head: tf.Module, encoder: tf.Module
+) -> None:
+    """Adds the next-sentence head; its pooler is a second one there."""
+    pooler = getattr(encoder, "_pooler_layer", None)
+    if pooler is not None:
+        head.dense = tf2_files.node(
+            kernel=tf.Variable(pooler.kernel), bias=tf.Variable(pooler.bias)
+        )
+        roots["next_sentence.pooler_dense"] = head.dense
+    model = roots["model"]
+    model.classification_heads = tf2_files.node(**{"0": head})
+    model.classification = tf2_files.node(**{f"{_NUMBERED}0": head.out_proj})
+
+
+def to_save(
+    tensors: Mapping[str, np.ndarray],
+    moments: Mapping[tuple[str, str], np.ndarray],
+) -> dict[str, tf.Module]:
+    """Returns an encoder and heads under every name that theirs may have.
+
+    One checkpoint so restores `Checkpoint(encoder=encoder)`, `(model=encoder)`,
+    `(model=pretrainer)` of either pre-trainer and
+    `(**pretrainer.checkpoint_items)`.
+
+    Args:
+      tensors: by names of `model_garden_names.table`.
+      moments: (name, "m" or "v") -> Adam's moment.
+
+    Returns:
+      The attributes of the checkpoint's root.
+    """
+    tree = tf2_files.tree(tensors)
+    encoder = tree.encoder
+    model = tf2_files.node(encoder_network=encoder, encoder=encoder)
+    for name, part in vars(encoder).items():
+        if isinstance(part, tf.Module):
+            setattr(model, name, part)
+    roots = {"encoder": encoder, "model": model}
+    trained = {}
+    if hasattr(tree, "masked_lm"):
+        tree.masked_lm.embedding_table = encoder._embedding_layer.embeddings
+        model.masked_lm = roots["masked_lm"] = tree.masked_lm
+    if hasattr(tree, "next_sentence"):
+        _add_head(roots, tree.next_sentence, encoder)
+        trained = {model_garden_names.POOLER: "next_sentence/dense"}
+    slots = {}
+    for (name, kind), moment in moments.items():
+        layer, _, part = name.rpartition("/")
+        owner = tree
+        for attribute in trained.get(layer, layer).split("/"):
+            owner = getattr(owner, attribute)
+        slots[getattr(owner, part).ref(), kind] = tf.Variable(moment)
+    if slots:
+        roots["optimizer"] = _adam(slots)
+    return roots

@@ -1,0 +1,1 @@
+"""Batches -> trained weights: the train step, the loop, the checkpoints."""

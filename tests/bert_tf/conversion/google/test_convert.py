@@ -1,0 +1,467 @@
+"""TF1 checkpoints: real ones, ours, and everything that can be wrong."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+import reference_bert
+import tensorflow as tf
+
+from bert_tf.conversion import checkpoint, parity
+from bert_tf.conversion.google import convert as google
+from bert_tf.conversion.google import tf1_files
+from tfrecords.io import atomic_files
+
+TASKS = ("pretraining", "classification", "regression", "spans")
+VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n<S>\nder\nthe\n##s\n"
+
+
+def write(given, folder):
+    with atomic_files.whole_folder(str(folder)) as aside:
+        google.write(given, aside)
+    return str(folder)
+
+
+def assert_same_bits(found, expected):
+    assert list(found) == list(expected)
+    for name, tensor in expected.items():
+        assert (found[name].dtype, found[name].shape) == (
+            tensor.dtype,
+            tensor.shape,
+        )
+        assert found[name].tobytes() == tensor.tobytes(), name
+
+
+def moments(given):
+    return {
+        f"{kind}/{name}": tensor + number
+        for number, kind in enumerate("mv")
+        for name, tensor in given.tensors.items()
+    }
+
+
+@pytest.fixture
+def tiny(shared_data):
+    """A real one, of the original's code, with Adam's slots."""
+    return str(shared_data / "golden" / "tiny_tf1_checkpoint")
+
+
+@pytest.fixture
+def written(tmp_path, make_checkpoint):
+    """A whole pre-trainer in a folder, to break."""
+    given = make_checkpoint("pretraining", vocabulary=VOCABULARY.encode())
+    return write(given, tmp_path / "written")
+
+
+def change(folder, remove=(), **tensors):
+    """Writes the checkpoint of a folder anew, with other variables."""
+    found = tf1_files.read(tf1_files.find(folder))
+    kept = {n: t for n, t in found.items() if not n.startswith(tuple(remove))}
+    tf1_files.write(kept | tensors, folder)
+
+
+# The table.
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_table_has_each_weight_once_on_both_sides(tiny_config, task):
+    labels = 3 * (task == "classification")
+    rows = google.table(tiny_config, task, labels)
+    shapes = checkpoint.shapes(tiny_config, task, labels)
+    assert sorted(row.ours for row in rows) == sorted(shapes)
+    assert len({row.theirs for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("task", ["tagging", "multiple_choice"])
+def test_a_head_that_the_original_lacks_is_refused(
+    tmp_path, make_checkpoint, task
+):
+    with pytest.raises(ValueError, match=f"has no head for {task}; it has"):
+        write(make_checkpoint(task), tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+# There and back.
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_round_trip_loses_no_bit(tmp_path, make_checkpoint, task):
+    given = make_checkpoint(task)
+    given = make_checkpoint(
+        task,
+        slots=moments(given),
+        step=12345678901,
+        vocabulary=VOCABULARY.encode(),
+        do_lower_case=True,
+    )
+    found = google.read(write(given, tmp_path / "out"))
+    assert_same_bits(found.tensors, given.tensors)
+    assert_same_bits(found.slots, given.slots)
+    for name in ("config", "task", "step", "vocabulary", "do_lower_case"):
+        assert getattr(found, name) == getattr(given, name), name
+    assert len(found.labels) == len(given.labels)
+    assert not found.unused and not found.missing()
+
+
+def test_a_real_checkpoint_comes_back_byte_for_byte(tiny, tmp_path):
+    found = google.read(tiny)
+    assert (len(found.tensors), len(found.slots), found.step) == (46, 92, 20)
+    assert not found.unused and not found.missing()
+    assert found.do_lower_case is True
+    with atomic_files.whole_folder(str(tmp_path / "ours")) as aside:
+        checkpoint.write(found, aside)
+    ours = checkpoint.read(str(tmp_path / "ours"))
+    back = write(ours, tmp_path / "google")
+    for ending in ("index", "data-00000-of-00001"):
+        name = f"bert_model.ckpt.{ending}"
+        with open(os.path.join(tiny, name), "rb") as file:
+            expected = file.read()
+        with open(os.path.join(back, name), "rb") as file:
+            assert file.read() == expected, name
+    with open(os.path.join(tiny, "vocab.txt"), "rb") as file:
+        # Its last line does not end.
+        assert ours.vocabulary == file.read() + b"\n"
+
+
+def test_tensorflow_1_loads_what_was_written(tmp_path, make_checkpoint):
+    given = make_checkpoint("spans", step=7)
+    folder = write(given, tmp_path / "out")
+    assert tf.train.latest_checkpoint(folder) == f"{folder}/bert_model.ckpt"
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        step = tf.compat.v1.get_variable("global_step", (), tf.int64)
+        head = tf.compat.v1.get_variable("cls/squad/output_weights", (2, 16))
+        tf.compat.v1.train.Saver().restore(session, f"{folder}/bert_model.ckpt")
+        assert session.run(step) == 7
+        np.testing.assert_array_equal(
+            session.run(head), given.tensors["spans/dense/kernel"].T
+        )
+
+
+def test_what_the_release_has_is_read_from_every_path(written):
+    for path in (
+        written,
+        f"{written}/bert_model.ckpt",
+        f"{written}/bert_model.ckpt.index",
+        f"{written}/bert_model.ckpt.data-00000-of-00001",
+    ):
+        assert google.is_there(path)
+        assert google.read(path).step == 0
+    assert not google.is_there(f"{written}/vocab.txt")
+    assert not google.is_there(f"{written}/none")
+
+
+def test_slots_may_be_there_for_some_weights_only(tmp_path, make_checkpoint):
+    given = make_checkpoint("spans")
+    slots = {n: t for n, t in moments(given).items() if "pooler" not in n}
+    given = make_checkpoint("spans", slots=slots, step=2)
+    found = google.read(write(given, tmp_path / "out"))
+    assert_same_bits(found.slots, slots)
+
+
+def test_a_bare_encoder_is_a_pretrainer_without_heads(written):
+    change(written, remove=["cls/"])
+    found = google.read(written)
+    assert found.task == "pretraining"
+    assert {name.split("/")[0] for name in found.missing()} == {
+        "masked_lm",
+        "next_sentence",
+    }
+
+
+def test_variables_that_nobody_reads_are_named(written):
+    more = {
+        "beta1_power": np.float32(0.9),
+        "bert/pooler/dense/bias/Adam": np.zeros(16, np.float32),
+    }
+    change(written, **more)
+    found = google.read(written)
+    assert found.unused == tuple(sorted(more)) and not found.missing()
+
+
+def test_one_row_of_a_classifier_is_a_regression(tmp_path, make_checkpoint):
+    found = google.read(write(make_checkpoint("regression"), tmp_path / "out"))
+    assert found.task == "regression"
+    assert "output_weights has one row: read as a regression" in found.notes
+    found = google.read(
+        write(make_checkpoint("classification"), tmp_path / "c")
+    )
+    assert found.labels == ("0", "1", "2")
+    assert any("does not name its classes" in note for note in found.notes)
+
+
+def test_of_several_checkpoints_the_newest_is_read(written):
+    for path in os.listdir(written):
+        if path.startswith("bert_model.ckpt"):
+            for step in (3, 20):
+                other = path.replace("bert_model.ckpt", f"model.ckpt-{step}")
+                shutil.copy(f"{written}/{path}", f"{written}/{other}")
+    change(written, global_step=np.int64(4))
+    state = os.path.join(written, "checkpoint")
+    with open(state, "w") as file:
+        file.write('model_checkpoint_path: "/elsewhere/model.ckpt-20"\n')
+    assert tf1_files.find(written) == f"{written}/model.ckpt-20"
+    assert google.read(f"{written}/bert_model.ckpt").step == 4
+    os.remove(state)
+    with pytest.raises(ValueError) as raised:
+        google.read(written)
+    assert (
+        "holds several checkpoints: bert_model.ckpt, model.ckpt-20, "
+        f"model.ckpt-3. Give one of them, such as {written}/bert_model.ckpt."
+    ) in str(raised.value)
+
+
+# Case.
+
+
+def test_without_a_vocabulary_the_case_is_not_known(written):
+    os.remove(f"{written}/vocab.txt")
+    found = google.read(written)
+    assert found.vocabulary is None and found.do_lower_case is None
+    assert any("no vocab.txt" in note for note in found.notes)
+
+
+# The numbers, from the original's names to the oracle's without our table.
+
+
+def oracle_names(tensors):
+    """The original's variables by the names that reference_bert.py reads."""
+    parts = {
+        "word_embeddings": "bert/embeddings/word_embeddings",
+        "position_embeddings": "bert/embeddings/position_embeddings",
+        "type_embeddings": "bert/embeddings/token_type_embeddings",
+    }
+    names = {f"embeddings/{ours}": theirs for ours, theirs in parts.items()}
+    modules = {
+        "embeddings/norm": "bert/embeddings/LayerNorm",
+        "pooler": "bert/pooler/dense",
+    }
+    for i in (0, 1):
+        of_layer = {
+            "attention/query": "attention/self/query",
+            "attention/key": "attention/self/key",
+            "attention/value": "attention/self/value",
+            "attention/output_dense": "attention/output/dense",
+            "attention_norm": "attention/output/LayerNorm",
+            "intermediate": "intermediate/dense",
+            "output_dense": "output/dense",
+            "output_norm": "output/LayerNorm",
+        }
+        modules |= {
+            f"layer_{i}/{ours}": f"bert/encoder/layer_{i}/{theirs}"
+            for ours, theirs in of_layer.items()
+        }
+    for ours, theirs in modules.items():
+        is_norm = theirs.endswith("LayerNorm")
+        for part in ("gamma", "beta") if is_norm else ("kernel", "bias"):
+            names[f"{ours}/{part}"] = f"{theirs}/{part}"
+    return {ours: tensors[theirs] for ours, theirs in names.items()}
+
+
+def assert_agrees_with_the_oracle(path):
+    found = google.read(path)
+    inputs = parity.batch(found.config, found.task)
+    ours = parity.outputs(found, inputs)
+    tensors = {
+        name: tensor.astype(np.float64)
+        for name, tensor in tf1_files.read(tf1_files.find(path)).items()
+    }
+    layers, pooled = reference_bert.encode(
+        inputs, oracle_names(tensors), found.config
+    )
+    for i, layer in enumerate(layers):
+        np.testing.assert_allclose(
+            ours[f"encoder_outputs_{i}"], layer, atol=1e-5
+        )
+    np.testing.assert_allclose(ours["pooled_output"], pooled, atol=1e-5)
+    if found.task == "pretraining":
+        head = "cls/predictions/transform"
+        logits = reference_bert.masked_lm_logits(
+            layers[-1],
+            inputs["masked_lm_positions"],
+            {
+                "masked_lm/transform/kernel": tensors[f"{head}/dense/kernel"],
+                "masked_lm/transform/bias": tensors[f"{head}/dense/bias"],
+                "masked_lm/norm/gamma": tensors[f"{head}/LayerNorm/gamma"],
+                "masked_lm/norm/beta": tensors[f"{head}/LayerNorm/beta"],
+                "masked_lm/bias": tensors["cls/predictions/output_bias"],
+                "encoder/embeddings/word_embeddings": tensors[
+                    "bert/embeddings/word_embeddings"
+                ],
+            },
+        )
+        np.testing.assert_allclose(ours["masked_lm_logits"], logits, atol=1e-5)
+        # run_pretraining.py: get_next_sentence_output, with transpose_b.
+        logits = (
+            pooled @ tensors["cls/seq_relationship/output_weights"].T
+            + tensors["cls/seq_relationship/output_bias"]
+        )
+        np.testing.assert_allclose(
+            ours["next_sentence_logits"], logits, atol=1e-5
+        )
+    return ours, tensors, layers, pooled
+
+
+def test_a_real_pretrainer_computes_what_the_oracle_does(tiny):
+    assert_agrees_with_the_oracle(tiny)
+
+
+def test_a_pretrainer_computes_what_the_oracle_does(written):
+    assert_agrees_with_the_oracle(written)
+
+
+def test_fine_tuned_heads_compute_what_the_oracle_does(
+    tmp_path, make_checkpoint
+):
+    path = write(make_checkpoint("classification"), tmp_path / "classes")
+    ours, tensors, _, pooled = assert_agrees_with_the_oracle(path)
+    expected = pooled @ tensors["output_weights"].T + tensors["output_bias"]
+    np.testing.assert_allclose(ours["logits"], expected, atol=1e-5)
+    path = write(make_checkpoint("spans"), tmp_path / "spans")
+    ours, tensors, layers, _ = assert_agrees_with_the_oracle(path)
+    expected = (
+        layers[-1] @ tensors["cls/squad/output_weights"].T
+        + tensors["cls/squad/output_bias"]
+    )
+    np.testing.assert_allclose(
+        ours["start_logits"], expected[..., 0], atol=1e-5
+    )
+    np.testing.assert_allclose(ours["end_logits"], expected[..., 1], atol=1e-5)
+
+
+# Mistakes.
+
+
+def refused(path, message):
+    with pytest.raises(ValueError, match=message):
+        google.read(str(path))
+
+
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
+    refused(tmp_path, "holds no TF1 checkpoint: expected bert_model.ckpt.index")
+
+
+def test_a_missing_config_is_refused(written):
+    os.remove(f"{written}/bert_config.json")
+    refused(written, r"bert_config.json is missing.*Copy it there: from the re")
+
+
+def test_missing_data_files_are_named(written):
+    data = f"{written}/bert_model.ckpt.data-00000-of-00001"
+    os.rename(data, f"{written}/bert_model.ckpt.data-00001-of-00003")
+    refused(
+        written,
+        "not all of its data: .*data-00000-of-00003, .*data-00002-of-00003 mis",
+    )
+    os.remove(f"{written}/bert_model.ckpt.data-00001-of-00003")
+    refused(written, "data-00000-of-00001 missing. Copy every file of the")
+
+
+@pytest.mark.parametrize("ending", ["index", "data-00000-of-00001"])
+def test_a_truncated_file_is_refused(written, ending):
+    path = f"{written}/bert_model.ckpt.{ending}"
+    os.truncate(path, os.path.getsize(path) - 100)
+    assert google.is_there(written)
+    refused(written, "bert_model.ckpt is damaged .*Copy or download it again")
+
+
+def test_a_flipped_bit_is_refused(written):
+    path = f"{written}/bert_model.ckpt.data-00000-of-00001"
+    with open(path, "r+b") as file:
+        file.seek(1000)
+        byte = file.read(1)[0]
+        file.seek(1000)
+        file.write(bytes([byte ^ 1]))
+    refused(written, "is damaged .*Checksum does not match")
+
+
+def test_other_shapes_are_listed_on_both_sides(written, tiny_config):
+    sizes = tiny_config.to_dict() | {"vocab_size": 99, "type_vocab_size": 3}
+    atomic_files.write_json(f"{written}/bert_config.json", sizes)
+    more = {"bert/pooler/dense/scale": np.zeros(1, np.float32)}
+    change(written, remove=["bert/pooler/dense/bias"], **more)
+    with pytest.raises(ValueError) as raised:
+        google.read(written)
+    for line in (
+        "5 tensors do not fit",
+        "word_embeddings (203, 16) there, (99, 16) by the config",
+        "cls/predictions/output_bias (203,) there, (99,) by the config",
+        "token_type_embeddings (2, 16) there, (3, 16) by the config",
+        "wanted, not there:  bert/pooler/dense/bias (16,), for enc",
+        "there, not wanted:  bert/pooler/dense/scale (1,)",
+    ):
+        assert line in str(raised.value)
+
+
+def test_layers_that_the_config_does_not_know_are_refused(written, tiny_config):
+    sizes = tiny_config.to_dict() | {"num_hidden_layers": 1}
+    atomic_files.write_json(f"{written}/bert_config.json", sizes)
+    refused(
+        written,
+        r"16 tensors of the encoder have no place in a BERT of these sizes, so "
+        r"its .*\n  \+ there, not wanted:  bert/encoder/layer_1/[^$]*"
+        r"Give the .*/bert_config.json that belongs to these weights",
+    )
+
+
+def test_a_checkpoint_that_matches_nothing_is_refused(written):
+    change(written, remove=["bert/", "cls/"], weights=np.zeros(3, np.float32))
+    with pytest.raises(ValueError) as raised:
+        google.read(written)
+    assert "wanted, not there:  bert/embeddings/word_emb" in str(raised.value)
+    assert "there, not wanted:  weights (3,)" in str(raised.value)
+
+
+def test_half_a_head_is_refused(written):
+    change(written, remove=["cls/predictions/output_bias"])
+    refused(written, r"1 tensors do not fit[^$]*cls/predictions/output_bias")
+
+
+def test_a_slot_of_another_shape_is_refused(written):
+    name = "bert/pooler/dense/bias/adam_m"
+    change(written, **{name: np.zeros(3, np.float32)})
+    refused(written, r"adam_m \(3,\) there, \(16,\) by the config")
+
+
+@pytest.mark.parametrize(
+    "name, model",
+    [
+        ("electra/embeddings/word_embeddings", "ELECTRA"),
+        ("bert/encoder/transformer/group_0/inner_group_0/x", "ALBERT"),
+    ],
+)
+def test_other_models_are_named(written, name, model):
+    change(written, **{name: np.zeros(3, np.float32)})
+    refused(written, f"is of {model}, whose layers are not BERT's")
+
+
+def test_gelu_by_erf_cannot_be_written(tmp_path, make_checkpoint, tiny_config):
+    config = type(tiny_config).from_dict(
+        tiny_config.to_dict() | {"hidden_act": "gelu_erf"}
+    )
+    given = make_checkpoint("pretraining", config=config)
+    with pytest.raises(ValueError, match="gelu is by tanh.*--hidden_act=gelu"):
+        write(given, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_tensorflow_2_checkpoint_is_not_taken_for_one(tmp_path):
+    tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "ckpt-1"))
+    assert (tmp_path / "ckpt-1.index").is_file()
+    assert not google.is_there(str(tmp_path))
+
+
+def test_an_index_of_records_is_not_taken_for_one(tmp_path):
+    (tmp_path / "train.index").write_bytes(bytes(80))
+    assert not google.is_there(str(tmp_path))
+
+
+def test_a_full_disk_is_named(tmp_path, make_checkpoint, monkeypatch):
+    def save(**_):
+        raise tf.errors.ResourceExhaustedError(None, None, "no space")
+
+    monkeypatch.setattr(tf.raw_ops, "SaveV2", save)
+    with pytest.raises(OSError, match="nothing half-written is left") as raised:
+        write(make_checkpoint("pretraining"), tmp_path / "out")
+    assert raised.value.filename == str(tmp_path / "out")
+    assert not list(tmp_path.iterdir())

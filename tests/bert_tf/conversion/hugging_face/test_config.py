@@ -1,0 +1,227 @@
+import json
+
+import pytest
+
+from bert_tf.conversion.hugging_face import config as configs
+from bert_tf.conversion.hugging_face import tasks as tasks
+
+SIZES = {
+    "model_type": "bert",
+    "vocab_size": 30,
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+}
+
+
+def parse(names=(), **values):
+    return configs.parse(SIZES | values, names, "bert/config.json")
+
+
+def of(architecture, **values):
+    return parse(architectures=[architecture], **values)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "name"),
+    [
+        ("roberta", "RoBERTa"),
+        ("distilbert", "DistilBERT"),
+        ("albert", "ALBERT"),
+        ("electra", "ELECTRA"),
+        ("xlm-roberta", "XLM-RoBERTa"),
+        ("modernbert", "ModernBERT"),
+        ("deberta-v2", "DeBERTa v2"),
+        ("gpt2", "gpt2"),
+    ],
+)
+def test_another_model_is_named(tmp_path, model_type, name):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(SIZES | {"model_type": model_type}))
+    with pytest.raises(ValueError, match=f"{tmp_path} is a {name} folder"):
+        configs.read_values(str(tmp_path))
+
+
+def test_an_old_file_is_known_by_its_class(tmp_path):
+    path = tmp_path / "config.json"
+    old = {k: v for k, v in SIZES.items() if k != "model_type"}
+    path.write_text(json.dumps(old))
+    assert configs.read_values(str(tmp_path)) == old
+    path.write_text(json.dumps(old | {"architectures": ["BertModel"]}))
+    configs.read_values(str(tmp_path))
+    path.write_text(json.dumps(old | {"architectures": ["RobertaModel"]}))
+    with pytest.raises(ValueError, match="is a RobertaModel folder"):
+        configs.read_values(str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["{", "[1]"])
+def test_what_is_no_object_is_refused(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=r"config\.json (is no JSON|should)"):
+        configs.read_values(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("is_decoder", True, "is_decoder=True; bert_tf computes False only"),
+        ("add_cross_attention", True, "add_cross_attention=True"),
+        ("position_embedding_type", "relative_key", "computes 'absolute' only"),
+        (
+            "layer_norm_eps",
+            1e-5,
+            "layer_norm_eps=1e-05; bert_tf computes 1e-12",
+        ),
+        ("pruned_heads", {"0": [1]}, "pruned_heads="),
+        ("quantization_config", {"bits": 8}, "quantization_config="),
+        (
+            "hidden_act",
+            "silu",
+            "hidden_act='silu' is none of gelu, gelu_python",
+        ),
+        ("hidden_size", 9, "hidden_size=9 is not a multiple of"),
+        ("vocab_size", "30", "vocab_size='30' should be a whole number"),
+        ("hidden_dropout_prob", "0.1", "'<=' not supported"),
+        (
+            "architectures",
+            ["BertCrf"],
+            r"architectures=\['BertCrf'\]; what can",
+        ),
+    ],
+)
+def test_what_would_give_other_numbers_is_refused(key, value, message):
+    with pytest.raises(ValueError, match=f"^bert/config.json: .*{message}"):
+        parse(**{key: value})
+
+
+@pytest.mark.parametrize(("theirs", "ours"), configs.ACTIVATIONS.items())
+def test_activations(theirs, ours):
+    found = parse(hidden_act=theirs)
+    assert found.config.hidden_act == ours
+    if "gelu" in ours:
+        form = "erf" if ours == "gelu_erf" else "tanh"
+        assert found.notes == (
+            f"hidden_act '{theirs}' is GELU by {form} there, which is "
+            f"'{ours}' here",
+        )
+
+
+def test_what_the_file_leaves_out_is_as_in_transformers():
+    found = configs.parse({"model_type": "bert"}, (), "config.json").config
+    assert (found.vocab_size, found.hidden_size) == (30522, 768)
+    assert (found.hidden_act, found.type_vocab_size) == ("gelu_erf", 2)
+
+
+def test_nulls_are_as_good_as_nothing():
+    parse(is_decoder=None, position_embedding_type=None, pruned_heads=None)
+
+
+def test_tasks_and_labels():
+    assert of("BertModel").task == "pretraining"
+    assert of("BertModel").parts == ()
+    assert of("BertForPreTraining").parts == tasks.PARTS
+    assert of("BertForMaskedLM").parts == (tasks.MASKED_LM,)
+    assert of("BertForQuestionAnswering").task == "spans"
+    assert of("BertForMultipleChoice").task == "multiple_choice"
+    found = of(
+        "BertForTokenClassification", id2label={"1": "B", "0": "O", "2": 3}
+    )
+    assert (found.task, found.labels) == ("tagging", ("O", "B", "3"))
+    found = of("BertForSequenceClassification")
+    assert (found.task, found.labels) == (
+        "classification",
+        ("LABEL_0", "LABEL_1"),
+    )
+    assert len(of("BertForSequenceClassification", num_labels=4).labels) == 4
+
+
+def test_one_label_is_a_score():
+    one = {"id2label": {"0": "LABEL_0"}}
+    found = of("BertForSequenceClassification", **one)
+    assert (found.task, found.labels) == ("regression", ())
+    found = of(
+        "BertForSequenceClassification", problem_type="regression", **one
+    )
+    assert found.task == "regression"
+    found = of(
+        "BertForSequenceClassification",
+        problem_type="multi_label_classification",
+        **one,
+    )
+    assert "one logit, of problem_type 'multi_label" in found.notes[-1]
+
+
+def test_classes_that_do_not_exclude_each_other_are_noted():
+    found = of(
+        "BertForSequenceClassification",
+        problem_type="multi_label_classification",
+    )
+    assert "take the sigmoid" in found.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "values", "message"),
+    [
+        (
+            "BertForSequenceClassification",
+            {"problem_type": "regression"},
+            "problem_type='regression' with 2 labels",
+        ),
+        (
+            "BertForTokenClassification",
+            {"num_labels": 1},
+            "one class, 'LABEL_0'",
+        ),
+        (
+            "BertForTokenClassification",
+            {"id2label": {}},
+            "should name the class",
+        ),
+        (
+            "BertForTokenClassification",
+            {"id2label": {"0": "a", "2": "b"}},
+            "from 0 on, each once",
+        ),
+    ],
+)
+def test_labels_that_no_task_has_are_refused(architecture, values, message):
+    with pytest.raises(ValueError, match=f"^bert/config.json: .*{message}"):
+        of(architecture, **values)
+
+
+def test_without_a_class_the_tensors_tell():
+    assert parse(["cls.predictions.bias"]).task == "pretraining"
+    assert parse(["qa_outputs.weight"]).task == "spans"
+    with pytest.raises(ValueError, match='Add "architectures"'):
+        parse(["classifier.weight"])
+
+
+def test_choices_that_do_not_carry_over_are_noted():
+    found = of("BertForSequenceClassification", classifier_dropout=0.5)
+    assert "classifier_dropout=0.5 is not kept" in found.notes[1]
+    assert len(of("BertModel", classifier_dropout=0.5).notes) == 1
+    found = of("BertModel", auto_map={"AutoModel": "own.Model"})
+    assert "which is not run" in found.notes[1]
+
+
+def test_a_class_may_stand_alone(tmp_path):
+    assert parse(architectures="BertForQuestionAnswering").task == "spans"
+    with pytest.raises(ValueError, match=r"architectures=\['BertForX'\]; what"):
+        parse(architectures="BertForX")
+    old = {k: v for k, v in SIZES.items() if k != "model_type"}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(old | {"architectures": "RobertaModel"}))
+    with pytest.raises(ValueError, match="is a RobertaModel folder"):
+        configs.read_values(str(tmp_path))
+
+
+@pytest.mark.parametrize("given", [{"BertModel": 1}, 3, [["BertModel"]]])
+def test_what_is_no_class_is_refused(given):
+    with pytest.raises(ValueError, match="config.json: architectures=.*should"):
+        parse(architectures=given)
+
+
+def test_labels_that_are_no_object_are_refused():
+    with pytest.raises(ValueError, match="id2label=3 should name the classes"):
+        of("BertForTokenClassification", id2label=3)

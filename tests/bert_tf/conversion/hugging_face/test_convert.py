@@ -1,0 +1,424 @@
+import dataclasses
+import json
+import os
+
+import numpy as np
+import pytest
+from safetensors import numpy as safetensors_numpy
+
+from bert_tf.conversion import checkpoint, formats
+from bert_tf.conversion.hugging_face import convert as hugging_face
+from bert_tf.model import task_models
+from tfrecords.io import atomic_files
+
+VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"
+LAYER = "bert.encoder.layer.{}."
+DENSE = (
+    "attention.self.query attention.self.key attention.self.value "
+    "attention.output.dense intermediate.dense output.dense"
+).split()
+NORMS = ("attention.output.LayerNorm", "output.LayerNorm")
+# As transformers' state_dict() lists them, but for the two that are tied.
+HEADS = {
+    "pretraining": (
+        "cls.predictions.transform.dense",
+        "cls.predictions.transform.LayerNorm",
+        "cls.seq_relationship",
+    ),
+    "spans": ("qa_outputs",),
+}
+
+
+def their_names(task, layers=2):
+    modules = [
+        f"{LAYER.format(i)}{part}" for i in range(layers) for part in DENSE
+    ]
+    modules += [
+        f"{LAYER.format(i)}{part}" for i in range(layers) for part in NORMS
+    ]
+    modules += ["bert.embeddings.LayerNorm", "bert.pooler.dense"]
+    modules += HEADS.get(task, ("classifier",))
+    names = {f"{x}.{part}" for x in modules for part in ("weight", "bias")}
+    names |= {
+        f"bert.embeddings.{kind}_embeddings.weight"
+        for kind in ("word", "position", "token_type")
+    }
+    return names | (
+        {"cls.predictions.bias"} if task == "pretraining" else set()
+    )
+
+
+def write(given, folder):
+    with atomic_files.whole_folder(str(folder)) as aside:
+        hugging_face.write(given, aside)
+    return str(folder)
+
+
+def assert_same_tensors(found, expected):
+    assert set(found) == set(expected)
+    for name, tensor in expected.items():
+        assert found[name].dtype == tensor.dtype
+        assert found[name].tobytes() == tensor.tobytes(), name
+
+
+@pytest.fixture
+def folder(tmp_path, make_checkpoint):
+    """A pre-trainer as transformers saves one."""
+    return write(make_checkpoint("pretraining"), tmp_path / "model")
+
+
+def change_tensors(folder, change):
+    """Applies `change`, dict -> dict, to the weights of a folder."""
+    path = os.path.join(folder, "model.safetensors")
+    tensors = change(safetensors_numpy.load_file(path))
+    safetensors_numpy.save_file(tensors, path, {"format": "pt"})
+
+
+def change_config(folder, **values):
+    path = os.path.join(folder, "config.json")
+    with open(path) as file:
+        content = json.load(file) | values
+    with open(path, "w") as file:
+        json.dump({k: v for k, v in content.items() if v != "away"}, file)
+
+
+def refusal(folder):
+    with pytest.raises(ValueError) as raised:
+        hugging_face.read(folder)
+    assert folder in str(raised.value)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+def test_the_table_is_complete_in_both_directions(tiny_config, task):
+    table = hugging_face.table(tiny_config, task, 3)
+    ours = [row.ours for row in table]
+    assert sorted(ours) == sorted(checkpoint.shapes(tiny_config, task, 3))
+    theirs = [row.theirs for row in table]
+    assert len(theirs) == len(set(theirs))
+    assert set(theirs) == their_names(task)
+
+
+@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+def test_a_round_trip_is_the_same_bit_for_bit(tmp_path, make_checkpoint, task):
+    given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=False)
+    found = hugging_face.read(write(given, tmp_path / "model"))
+    assert_same_tensors(found.tensors, given.tensors)
+    for name in ("config", "task", "labels", "vocabulary", "do_lower_case"):
+        assert getattr(found, name) == getattr(given, name)
+    assert not found.unused
+    assert not found.missing()
+
+
+@pytest.mark.parametrize("hidden_act", ["gelu", "gelu_erf", "relu", "tanh"])
+def test_the_activation_comes_back(
+    tmp_path, make_checkpoint, tiny_config, hidden_act
+):
+    config = dataclasses.replace(tiny_config, hidden_act=hidden_act)
+    folder = write(
+        make_checkpoint("regression", config=config), tmp_path / "model"
+    )
+    found = hugging_face.read(folder)
+    assert found.config == config
+    with open(os.path.join(folder, "config.json")) as file:
+        theirs = json.load(file)["hidden_act"]
+    names = {"gelu": "gelu_new", "gelu_erf": "gelu"}
+    assert theirs == names.get(hidden_act, hidden_act)
+    form = {"gelu": "is GELU by tanh there", "gelu_erf": "is GELU by erf there"}
+    assert form.get(hidden_act, "") in " ".join(found.notes)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "architecture"),
+    [
+        ((), "BertForPreTraining"),
+        (("encoder/pooler", "next_sentence"), "BertForMaskedLM"),
+        (("masked_lm",), "BertForNextSentencePrediction"),
+        (("masked_lm", "next_sentence"), "BertModel"),
+        (("encoder/pooler", "masked_lm", "next_sentence"), "BertModel"),
+        # Their class for masked LM has no pooler: that lies beside.
+        (("next_sentence",), "BertForMaskedLM"),
+    ],
+)
+def test_what_is_missing_decides_the_class_and_stays_missing(
+    tmp_path, make_checkpoint, lacking, architecture
+):
+    given = make_checkpoint("pretraining", lacking)
+    folder = write(given, tmp_path / "model")
+    with open(os.path.join(folder, "config.json")) as file:
+        assert json.load(file)["architectures"] == [architecture]
+    found = hugging_face.read(folder)
+    assert_same_tensors(found.tensors, given.tensors)
+    assert found.missing() == given.missing()
+    names = safetensors_numpy.load_file(f"{folder}/model.safetensors")
+    has_prefix = architecture != "BertModel"
+    assert has_prefix == ("bert.embeddings.LayerNorm.bias" in names)
+
+
+def test_what_lies_beside_other_weights_is_left_aside(
+    tmp_path, make_checkpoint
+):
+    slots = {"m/spans/dense/bias": np.ones(2, np.float32)}
+    given = make_checkpoint("spans", slots=slots, step=3)
+    folder = write(given, tmp_path / "model")
+    change_tensors(
+        folder,
+        lambda tensors: tensors | {"qa_outputs.bias": np.zeros(2, np.float32)},
+    )
+    found = hugging_face.read(folder)
+    assert set(given.tensors) - set(found.tensors) == {
+        "encoder/pooler/kernel",
+        "encoder/pooler/bias",
+    }
+    assert "was written beside other weights" in found.notes[-1]
+    assert (found.slots, found.step) == ({}, 0)
+
+
+def old_names(tensors):
+    return {
+        name.removeprefix("bert.")
+        .replace("LayerNorm.weight", "LayerNorm.gamma")
+        .replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in tensors.items()
+    }
+
+
+@pytest.mark.parametrize("task", ["pretraining", "classification"])
+def test_old_names_and_names_without_a_prefix_are_known(
+    tmp_path, make_checkpoint, task
+):
+    given = make_checkpoint(task)
+    folder = write(given, tmp_path / "model")
+    change_tensors(folder, old_names)
+    found = hugging_face.read(folder)
+    assert_same_tensors(found.tensors, given.tensors)
+    assert not found.unused
+
+
+def test_tied_weights_and_buffers_are_not_worth_a_word(folder):
+    before = hugging_face.read(folder)
+
+    def change(tensors):
+        return tensors | {
+            "cls.predictions.decoder.weight": tensors[
+                "bert.embeddings.word_embeddings.weight"
+            ],
+            "cls.predictions.decoder.bias": tensors["cls.predictions.bias"],
+            "bert.embeddings.position_ids": np.arange(64)[None],
+        }
+
+    change_tensors(folder, change)
+    found = hugging_face.read(folder)
+    assert_same_tensors(found.tensors, before.tensors)
+    assert not found.unused
+
+
+def test_a_bias_by_its_other_name_alone_is_found(folder):
+    before = hugging_face.read(folder)
+
+    def change(tensors):
+        bias = tensors.pop("cls.predictions.bias")
+        return tensors | {"cls.predictions.decoder.bias": bias}
+
+    change_tensors(folder, change)
+    assert_same_tensors(hugging_face.read(folder).tensors, before.tensors)
+
+
+def test_an_output_matrix_of_its_own_is_refused(folder):
+    def change(tensors):
+        words = tensors["bert.embeddings.word_embeddings.weight"].copy()
+        words[-1, -1] = np.nextafter(words[-1, -1], np.float32(9))
+        return tensors | {"cls.predictions.decoder.weight": words}
+
+    change_tensors(folder, change)
+    assert (
+        "cls.predictions.decoder.weight (203, 16) is not the same, bit for "
+        "bit, as encoder/embeddings/word_embeddings (203, 16)"
+    ) in refusal(folder)
+
+
+def test_more_than_the_class_says_is_read_too(folder):
+    # As bert-base-uncased is on the hub: a masked LM with pooler and both
+    # heads in its file.
+    before = hugging_face.read(folder)
+    change_config(folder, architectures=["BertForMaskedLM"])
+    assert_same_tensors(hugging_face.read(folder).tensors, before.tensors)
+
+
+def test_less_than_the_class_says_is_refused(folder):
+    change_config(folder, architectures=["BertForMaskedLM"])
+    change_tensors(
+        folder,
+        lambda tensors: {n: t for n, t in tensors.items() if "cls." not in n},
+    )
+    message = refusal(folder)
+    assert (
+        "5 tensors do not fit" in message
+        and "wanted, not there:  cls.predictions.bias (203,)" in message
+    )
+
+
+def test_half_a_part_is_refused(folder):
+    def change(tensors):
+        del tensors["bert.pooler.dense.bias"]
+        return tensors
+
+    change_tensors(folder, change)
+    change_config(folder, architectures=["BertModel"])
+    assert "wanted, not there:  bert.pooler.dense.bias (16,)" in refusal(folder)
+
+
+def test_a_checkpoint_that_matches_nothing_lists_both_sides(folder):
+    change_tensors(
+        folder, lambda tensors: {f"module.{n}": t for n, t in tensors.items()}
+    )
+    message = refusal(folder)
+    for name in their_names("pretraining"):
+        assert f"  - wanted, not there:  {name} " in message
+        assert f"  + there, not wanted:  module.{name} " in message
+
+
+def test_shapes_that_do_not_fit_the_config_are_listed(folder):
+    change_config(folder, vocab_size=204, intermediate_size=64)
+    message = refusal(folder)
+    assert "8 tensors do not fit" in message
+    assert (
+        "of another shape:   bert.embeddings.word_embeddings.weight (203, 16) "
+        "there, (204, 16) by the config"
+    ) in message
+
+
+def test_layers_beyond_the_config_are_not_dropped_silently(folder):
+    change_config(folder, num_hidden_layers=1)
+    message = refusal(folder)
+    assert "16 tensors of the encoder have no place in a BERT" in message
+    assert "bert.encoder.layer.1.attention.self.key.weight (16, 16)" in message
+
+
+def test_a_head_of_another_task_is_unused(folder):
+    change_tensors(
+        folder,
+        lambda tensors: (
+            tensors | {"classifier.weight": np.zeros((2, 16), np.float32)}
+        ),
+    )
+    assert hugging_face.read(folder).unused == ("classifier.weight",)
+
+
+def test_quantised_weights_are_refused(folder):
+    def change(tensors):
+        name = "bert.pooler.dense.weight"
+        return tensors | {name: tensors[name].astype(np.int8)}
+
+    change_tensors(folder, change)
+    assert "these are not: encoder/pooler/kernel int8" in refusal(folder)
+
+
+def test_halves_keep_their_values_and_doubles_are_rounded(folder):
+    before = hugging_face.read(folder)
+    change_tensors(
+        folder,
+        lambda tensors: {
+            name: tensor.astype(np.float16 if "cls" in name else np.float64)
+            for name, tensor in tensors.items()
+        },
+    )
+    found = hugging_face.read(folder)
+    assert (
+        "7 tensors were float16; they are float32 now, with the same values"
+        in found.notes
+    )
+    assert (
+        "39 tensors were float64; they are float32 now, rounded" in found.notes
+    )
+    for name, tensor in before.tensors.items():
+        if not name.startswith("encoder"):
+            tensor = tensor.astype(np.float16).astype(np.float32)
+        np.testing.assert_array_equal(found.tensors[name], tensor)
+
+
+def test_what_is_not_whole_is_not_written(tmp_path, make_checkpoint):
+    for task, lacking, missing in (
+        ("spans", "spans", "spans/dense/kernel"),
+        ("pretraining", "encoder/layer_1", "encoder/layer_1/attention/query"),
+        ("classification", "encoder/pooler", "encoder/pooler/kernel"),
+    ):
+        with pytest.raises(ValueError, match=f"test has no {missing}"):
+            write(make_checkpoint(task, [lacking]), tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_has_no_place_is_beside_and_said(
+    tmp_path, make_checkpoint, caplog
+):
+    lacking = ("encoder/pooler", "masked_lm")
+    given = make_checkpoint("pretraining", lacking, step=7)
+    slots = {
+        f"{kind}/{name}": tensor + number
+        for number, kind in enumerate("mv")
+        for name, tensor in given.tensors.items()
+    }
+    given = dataclasses.replace(given, slots=slots)
+    folder = write(given, tmp_path / "model")
+    assert (
+        "BertModel has no place for next_sentence/dense/kernel, "
+        "next_sentence/dense/bias, 78 optimizer slots, step 7: these are in "
+        "bert_tf.safetensors, which transformers does not read"
+    ) in caplog.text
+    assert "add_pooling_layer=False" in caplog.text
+    assert "no tokenizer is written" in caplog.text
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {
+        "bert_tf.safetensors",
+        "config.json",
+        "model.safetensors",
+    }
+    found = hugging_face.read(folder)
+    assert_same_tensors(found.tensors, given.tensors)
+    assert_same_tensors(found.slots, slots)
+    assert found.step == 7
+
+
+def test_an_unknown_case_is_said(tmp_path, make_checkpoint, caplog):
+    given = make_checkpoint("regression", vocabulary=VOCABULARY)
+    folder = write(given, tmp_path / "model")
+    assert "does not say whether text is lower-cased" in caplog.text
+    assert hugging_face.read(folder).do_lower_case is None
+    assert not os.path.exists(f"{folder}/bert_tf.safetensors")
+
+
+def test_a_folder_is_told_from_those_of_others(tmp_path, make_checkpoint):
+    given = make_checkpoint("regression")
+    ours, theirs = (str(tmp_path / name) for name in ("ours", "theirs"))
+    with atomic_files.whole_folder(ours) as aside:
+        checkpoint.write(given, aside)
+    write(given, theirs)
+    assert formats.detect(ours) == "bert_tf"
+    assert formats.detect(theirs) == "hugging_face"
+    assert not hugging_face.is_there(str(tmp_path))
+    assert not hugging_face.is_there(str(tmp_path / "nothing"))
+    change_config(theirs, registered_name="keras_hub>BertBackbone")
+    assert not hugging_face.is_there(theirs)
+    os.remove(f"{theirs}/config.json")
+    assert hugging_face.is_there(theirs)
+    assert "config.json is missing" in refusal(theirs)
+
+
+@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+def test_conversion_there_and_back_loses_nothing(
+    tmp_path, make_checkpoint, task
+):
+    given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=True)
+    names = [str(tmp_path / name) for name in ("ours", "theirs", "back")]
+    with atomic_files.whole_folder(names[0]) as aside:
+        checkpoint.write(given, aside)
+    formats.convert(names[0], "hugging_face", names[1], compare=False)
+    report = formats.convert(names[1], "bert_tf", names[2], compare=False)
+    assert_same_tensors(checkpoint.read(names[2]).tensors, given.tensors)
+    assert f"read back: {len(given.tensors)} tensors equal" in " ".join(report)
+
+
+def test_safetensors_need_neither_torch_nor_transformers(folder, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    assert not hugging_face.read(folder).missing()
+    assert hugging_face.reference_outputs(folder, {}) is None

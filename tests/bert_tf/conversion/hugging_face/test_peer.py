@@ -1,0 +1,288 @@
+import json
+import os
+
+import numpy as np
+import pytest
+
+from bert_tf.conversion import parity
+from bert_tf.conversion.hugging_face import convert as hugging_face
+from bert_tf.model import task_models
+from tfrecords.io import atomic_files
+from tfrecords.text import tokenizer as our_tokenizer
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+# Ours and theirs are float32, summed in another order.
+TOLERANCE = 2e-5
+# Class -> (our task, what the class does not have).
+CLASSES = {
+    "BertModel": ("pretraining", ("masked_lm", "next_sentence")),
+    "BertForPreTraining": ("pretraining", ()),
+    "BertForMaskedLM": ("pretraining", ("encoder/pooler", "next_sentence")),
+    "BertLMHeadModel": ("pretraining", ("encoder/pooler", "next_sentence")),
+    "BertForNextSentencePrediction": ("pretraining", ("masked_lm",)),
+    "BertForSequenceClassification": ("classification", ()),
+    "BertForTokenClassification": ("tagging", ("encoder/pooler",)),
+    "BertForQuestionAnswering": ("spans", ("encoder/pooler",)),
+    "BertForMultipleChoice": ("multiple_choice", ()),
+}
+
+
+def peer(name, config, seed=0, **settings):
+    """A model of transformers whose every number is random, biases too."""
+    torch.manual_seed(seed)
+    values = config.to_dict() | {"hidden_act": "gelu"} | settings
+    model = getattr(transformers, name)(transformers.BertConfig(**values))
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) * 0.1)
+    return model.eval()
+
+
+def save_bin(model, folder):
+    """As transformers did before it saved safetensors."""
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(folder)
+    torch.save(model.state_dict(), os.path.join(folder, "pytorch_model.bin"))
+
+
+def write(given, folder):
+    with atomic_files.whole_folder(str(folder)) as aside:
+        hugging_face.write(given, aside)
+    return str(folder)
+
+
+def load(folder, **settings):
+    """Returns the model of the class that config.json names, and the report."""
+    with open(os.path.join(folder, "config.json")) as file:
+        name = json.load(file)["architectures"][0]
+    return getattr(transformers, name).from_pretrained(
+        folder, output_loading_info=True, **settings
+    )
+
+
+def assert_same_outputs(folder, wanted):
+    """Our Keras model gives what transformers does, for every output."""
+    found = hugging_face.read(folder)
+    batch = parity.batch(found.config, found.task)
+    ours = parity.outputs(found, batch)
+    theirs = hugging_face.reference_outputs(folder, batch)
+    assert set(theirs) == set(ours)
+    assert set(wanted) <= set(theirs)
+    for name, difference in parity.differences(ours, theirs).items():
+        assert difference < TOLERANCE, name
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_their_random_model_gives_the_same_numbers_here(
+    tmp_path, tiny_config, name
+):
+    task, lacking = CLASSES[name]
+    settings = (
+        {"num_labels": 3} if task in ("classification", "tagging") else {}
+    )
+    peer(name, tiny_config, **settings).save_pretrained(tmp_path)
+    found = hugging_face.read(str(tmp_path))
+    assert found.task == task
+    assert not found.unused
+    assert found.missing() == [
+        weight for weight in found.shapes() if weight.startswith(lacking)
+    ]
+    heads = {
+        "pretraining": (),
+        "spans": ("start_logits", "end_logits"),
+    }.get(task, ("logits",))
+    if name in ("BertForPreTraining", "BertForMaskedLM", "BertLMHeadModel"):
+        heads += ("masked_lm_logits",)
+    if name in ("BertForPreTraining", "BertForNextSentencePrediction"):
+        heads += ("next_sentence_logits",)
+    assert_same_outputs(str(tmp_path), heads)
+
+
+@pytest.mark.parametrize("act", ["gelu_new", "gelu_pytorch_tanh", "relu"])
+def test_each_activation_is_the_same_function(tmp_path, tiny_config, act):
+    peer("BertForMaskedLM", tiny_config, hidden_act=act).save_pretrained(
+        tmp_path
+    )
+    assert_same_outputs(str(tmp_path), ["masked_lm_logits"])
+
+
+def test_a_score_is_a_regression(tmp_path, tiny_config):
+    peer(
+        "BertForSequenceClassification", tiny_config, num_labels=1
+    ).save_pretrained(tmp_path)
+    assert hugging_face.read(str(tmp_path)).task == "regression"
+    assert_same_outputs(str(tmp_path), ["predictions"])
+
+
+def test_a_bare_encoder_may_have_no_pooler(tmp_path, tiny_config):
+    values = transformers.BertConfig(
+        **tiny_config.to_dict() | {"hidden_act": "gelu"}
+    )
+    transformers.BertModel(values, add_pooling_layer=False).save_pretrained(
+        tmp_path
+    )
+    assert_same_outputs(str(tmp_path), ["sequence_output"])
+
+
+@pytest.mark.parametrize("name", ["BertModel", "BertForPreTraining"])
+def test_a_bin_file_is_read_as_the_same_model(tmp_path, tiny_config, name):
+    model = peer(name, tiny_config)
+    model.save_pretrained(tmp_path / "safetensors")
+    (tmp_path / "bin").mkdir()
+    save_bin(model, tmp_path / "bin")
+    one, other = (
+        hugging_face.read(str(tmp_path / kind))
+        for kind in ("safetensors", "bin")
+    )
+    assert set(one.tensors) == set(other.tensors)
+    for weight, tensor in one.tensors.items():
+        np.testing.assert_array_equal(other.tensors[weight], tensor)
+    assert_same_outputs(str(tmp_path / "bin"), ["sequence_output"])
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+@pytest.mark.parametrize("is_bin", [False, True])
+def test_halves_become_float32_with_the_same_values(
+    tmp_path, tiny_config, kind, is_bin
+):
+    model = peer("BertModel", tiny_config).to(getattr(torch, kind))
+    if is_bin:
+        save_bin(model, tmp_path)
+    else:
+        model.save_pretrained(tmp_path)
+    found = hugging_face.read(str(tmp_path))
+    assert any(f"39 tensors were {kind}" in note for note in found.notes)
+    expected = model.state_dict()["pooler.dense.weight"].float().numpy().T
+    kernel = found.tensors["encoder/pooler/kernel"]
+    assert kernel.dtype == np.float32
+    np.testing.assert_array_equal(kernel, expected)
+    assert_same_outputs(str(tmp_path), ["pooled_output"])
+
+
+def test_shards_of_a_bin_file_are_read(tmp_path, tiny_config):
+    model = peer("BertModel", tiny_config)
+    save_bin(model, tmp_path)
+    whole = hugging_face.read(str(tmp_path))
+    content = list(model.state_dict().items())
+    places = {}
+    for i, part in enumerate((content[:9], content[9:]), 1):
+        shard = f"pytorch_model-{i:05}-of-00002.bin"
+        torch.save(dict(part), tmp_path / shard)
+        places |= dict.fromkeys(dict(part), shard)
+    (tmp_path / "pytorch_model.bin").unlink()
+    index = tmp_path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    shards = hugging_face.read(str(tmp_path))
+    for weight, tensor in whole.tensors.items():
+        np.testing.assert_array_equal(shards.tensors[weight], tensor)
+    assert_same_outputs(str(tmp_path), ["sequence_output"])
+
+
+def test_shards_are_read(tmp_path, tiny_config):
+    model = peer("BertForPreTraining", tiny_config)
+    model.save_pretrained(tmp_path / "whole")
+    model.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
+    whole, shards = (
+        hugging_face.read(str(tmp_path / kind)) for kind in ("whole", "shards")
+    )
+    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 2
+    for weight, tensor in whole.tensors.items():
+        np.testing.assert_array_equal(shards.tensors[weight], tensor)
+    assert_same_outputs(str(tmp_path / "shards"), ["masked_lm_logits"])
+
+
+@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+def test_ours_loads_there_with_no_key_missing_or_unexpected(
+    tmp_path, make_checkpoint, tiny_vocab_file, task
+):
+    with open(tiny_vocab_file, "rb") as file:
+        vocabulary = file.read()
+    folder = write(
+        make_checkpoint(task, vocabulary=vocabulary, do_lower_case=True),
+        tmp_path / "model",
+    )
+    model, report = load(folder)
+    assert not any(report.values()), report
+    # The table names every weight of theirs but the two that are tied.
+    tied = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
+    rows = {row.theirs for row in hugging_face.table(model.config, task)}
+    pooler = {x for x in rows if x.startswith("bert.pooler")}
+    assert rows - set(model.state_dict()) <= pooler
+    assert set(model.state_dict()) - rows <= tied
+    head = {
+        "pretraining": "masked_lm_logits",
+        "regression": "predictions",
+        "spans": "start_logits",
+    }
+    found = hugging_face.read(folder)
+    batch = parity.batch(found.config, task)
+    theirs = hugging_face.reference_outputs(folder, batch)
+    assert head.get(task, "logits") in theirs
+    differences = parity.differences(parity.outputs(found, batch), theirs)
+    assert np.max(list(differences.values())) < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        ("masked_lm", "next_sentence"),
+        ("encoder/pooler", "next_sentence"),
+        ("next_sentence",),
+        ("masked_lm",),
+    ],
+)
+def test_ours_without_some_parts_loads_there_too(
+    tmp_path, make_checkpoint, lacking
+):
+    given = make_checkpoint("pretraining", lacking)
+    folder = write(given, tmp_path / "model")
+    _, report = load(folder)
+    assert not any(report.values()), report
+    assert set(hugging_face.read(folder).tensors) == set(given.tensors)
+
+
+def test_ours_without_a_pooler_loads_there_when_told_so(
+    tmp_path, make_checkpoint
+):
+    lacking = ("encoder/pooler", "masked_lm", "next_sentence")
+    folder = write(make_checkpoint("pretraining", lacking), tmp_path / "model")
+    _, report = load(folder, add_pooling_layer=False)
+    assert not any(report.values()), report
+
+
+def test_the_tokenizer_that_is_written_gives_our_ids(
+    tmp_path, make_checkpoint, tiny_vocab_file
+):
+    with open(tiny_vocab_file, "rb") as file:
+        vocabulary = file.read()
+    for do_lower_case in (True, False):
+        folder = write(
+            make_checkpoint(
+                "pretraining",
+                vocabulary=vocabulary,
+                do_lower_case=do_lower_case,
+            ),
+            tmp_path / f"{do_lower_case}",
+        )
+        theirs = transformers.AutoTokenizer.from_pretrained(folder)
+        ours = our_tokenizer.BertTokenizer(tiny_vocab_file, do_lower_case)
+        text = "The Cat sat on the stone, and there was a river."
+        assert theirs.model_max_length == 64
+        assert theirs(text)["input_ids"][1:-1] == ours([text]).to_list()[0]
+
+
+def test_their_own_tokenizer_folder_is_read(
+    tmp_path, tiny_config, tiny_vocab_file
+):
+    peer("BertModel", tiny_config).save_pretrained(tmp_path)
+    transformers.BertTokenizerFast.from_pretrained(
+        os.path.dirname(tiny_vocab_file), do_lower_case=False
+    ).save_pretrained(tmp_path)
+    # transformers 4 writes both, 5 tokenizer.json alone.
+    (tmp_path / "vocab.txt").unlink(missing_ok=True)
+    found = hugging_face.read(str(tmp_path))
+    with open(tiny_vocab_file, "rb") as file:
+        assert found.vocabulary == file.read()
+    assert found.do_lower_case is False

@@ -1,0 +1,106 @@
+import json
+
+import pytest
+
+from bert_tf.conversion.hugging_face import convert as hugging_face
+from bert_tf.conversion.hugging_face import (
+    sentence_transformers as sentences,
+)
+from tfrecords.io import atomic_files
+
+MEAN = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
+
+
+def module(kind, path):
+    return {
+        "idx": 0,
+        "name": "0",
+        "path": path,
+        "type": f"sentence_transformers.models.{kind}",
+    }
+
+
+def put(folder, *modules, pooling=MEAN):
+    folder.mkdir(exist_ok=True)
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return str(folder)
+
+
+@pytest.mark.parametrize("place", ["", "0_Transformer"])
+def test_the_bert_inside_is_read(tmp_path, make_checkpoint, place):
+    # A masked LM by its config, but only the encoder is used and saved.
+    lacking = ("masked_lm", "next_sentence")
+    given = make_checkpoint("pretraining", lacking)
+    with atomic_files.whole_folder(str(tmp_path / "model" / place)) as aside:
+        hugging_face.write(given, aside)
+    config = tmp_path / "model" / place / "config.json"
+    config.write_text(
+        config.read_text().replace("BertModel", "BertForMaskedLM")
+    )
+    folder = put(
+        tmp_path / "model",
+        module("Transformer", place),
+        module("Pooling", "1_Pooling"),
+        module("Normalize", "2_Normalize"),
+    )
+    assert hugging_face.is_there(folder)
+    found = hugging_face.read(folder)
+    assert set(found.tensors) == set(given.tensors)
+    assert found.notes[0] == (
+        "sentence-transformers makes its vectors from sequence_output by "
+        "pooling mean_tokens, then Normalize; only the BERT is read, and "
+        "pooled_output is something else"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pooling", "name"),
+    [
+        ({"pooling_mode": "cls"}, "pooling cls;"),
+        ({}, "pooling of an unknown mode;"),
+        (
+            {"pooling_mode_max_tokens": True} | MEAN,
+            "pooling max_tokens and mean_tokens;",
+        ),
+    ],
+)
+def test_pooling_is_named(tmp_path, pooling, name):
+    folder = put(
+        tmp_path / "model",
+        module("Transformer", ""),
+        module("Pooling", "1_Pooling"),
+        pooling=pooling,
+    )
+    inside, (note,) = sentences.find(folder)
+    assert inside == folder
+    assert name in note
+
+
+@pytest.mark.parametrize(
+    ("modules", "message"),
+    [
+        ([module("WordEmbeddings", "0_W")], "lists WordEmbeddings; the first"),
+        ([module("Transformer", "../other")], "'../other' leaves the folder"),
+        ([module("Transformer", "/other")], "'/other' leaves the folder"),
+        ([{"idx": 0}], "should list modules"),
+        ([], "should be a Transformer"),
+    ],
+)
+def test_other_folders_are_refused(tmp_path, modules, message):
+    with pytest.raises(ValueError, match=message):
+        sentences.find(put(tmp_path / "model", *modules))
+
+
+def test_a_pooling_that_is_no_object_is_named(tmp_path):
+    modules = module("Transformer", ""), module("Pooling", "1_Pooling")
+    folder = put(tmp_path, *modules, pooling=["mean"])
+    with pytest.raises(ValueError, match="1_Pooling/config.json should hold o"):
+        sentences.find(folder)
+
+
+def test_a_path_that_is_no_name_is_refused(tmp_path):
+    folder = put(tmp_path, module("Transformer", 0))
+    with pytest.raises(ValueError, match="each with its type and path"):
+        sentences.find(folder)

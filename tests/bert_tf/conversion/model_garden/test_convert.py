@@ -1,0 +1,328 @@
+import dataclasses
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.conversion import checkpoint, formats, parity, renaming
+from bert_tf.conversion.model_garden import convert as model_garden
+from bert_tf.conversion.model_garden import tf2_files
+from bert_tf.model import task_models
+from tfrecords.io import atomic_files
+
+
+def written(given, folder):
+    with atomic_files.whole_folder(str(folder)) as aside:
+        model_garden.write(given, aside)
+    return str(folder)
+
+
+def assert_same(found, expected):
+    assert set(found) == set(expected)
+    for name, tensor in expected.items():
+        assert found[name].dtype == tensor.dtype
+        np.testing.assert_array_equal(found[name], tensor, err_msg=name)
+
+
+def moments(given):
+    return {
+        f"{kind}/{name}": tensor + number
+        for number, kind in enumerate("mv")
+        for name, tensor in given.tensors.items()
+    }
+
+
+@pytest.fixture
+def pretrainer(make_checkpoint):
+    return make_checkpoint("pretraining")
+
+
+def their_objects(given):
+    """Attributes -> what Model Garden's own objects would be."""
+    tensors = renaming.to_theirs(
+        model_garden.table(given.config, "pretraining"),
+        given.tensors,
+        source="test",
+    )
+    return tf2_files.tree(tensors)
+
+
+def save(folder, **roots):
+    tf2_files.write(roots, str(folder))
+    return str(folder)
+
+
+def test_every_weight_has_one_row_and_one_name_there(tiny_config):
+    rows = model_garden.table(tiny_config, "pretraining")
+    shapes = checkpoint.shapes(tiny_config, "pretraining")
+    assert sorted(row.ours for row in rows) == sorted(shapes)
+    assert len({row.theirs for row in rows}) == len(rows)
+    for row in rows:
+        theirs = row.their_shape(shapes[row.ours])
+        assert np.prod(theirs) == np.prod(shapes[row.ours])
+
+
+def test_heads_are_an_axis_there(tiny_config):
+    shapes = {
+        row.theirs: row.shape
+        for row in model_garden.table(tiny_config, "pretraining")
+    }
+    attention = "encoder/_transformer_layers/1/_attention_layer"
+    assert shapes[f"{attention}/_query_dense/kernel"] == (16, 2, 8)
+    assert shapes[f"{attention}/_query_dense/bias"] == (2, 8)
+    assert shapes[f"{attention}/_output_dense/kernel"] == (2, 8, 16)
+    assert shapes[f"{attention}/_output_dense/bias"] is None
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [(), ("next_sentence",), ("masked_lm", "next_sentence"), ("encoder/pool",)],
+)
+def test_there_and_back_is_the_same(tmp_path, make_checkpoint, lacking):
+    given = make_checkpoint(
+        "pretraining", lacking, vocabulary=b"[PAD]\nthe\nThe\n", step=7
+    )
+    folder = written(given, tmp_path / "garden")
+    assert formats.detect(folder) == "model_garden"
+    found = model_garden.read(folder)
+    assert_same(found.tensors, given.tensors)
+    assert found.missing() == given.missing()
+    assert (found.config, found.vocabulary) == (given.config, given.vocabulary)
+    assert (found.step, found.do_lower_case) == (7, False)
+    assert not found.unused and not found.slots
+    assert len(found.notes) == 1 and "is guessed" in found.notes[0]
+
+
+def test_slots_come_back(tmp_path, make_checkpoint, pretrainer):
+    slots = moments(pretrainer)
+    given = make_checkpoint("pretraining", slots=slots, step=3)
+    found = model_garden.read(written(given, tmp_path / "garden"))
+    assert_same(found.slots, slots)
+    lines = parity.check_lossless(given, found)
+    assert lines[0] == "read back: 138 tensors equal bit for bit"
+
+
+def test_slots_of_a_pooler_without_a_head_come_back(tmp_path, make_checkpoint):
+    given = make_checkpoint("pretraining", ("next_sentence",))
+    given = make_checkpoint(
+        "pretraining", ("next_sentence",), slots=moments(given)
+    )
+    found = model_garden.read(written(given, tmp_path / "garden"))
+    assert_same(found.slots, given.slots)
+
+
+def test_half_precision_is_written_as_float32(tmp_path, pretrainer):
+    for name, tensor in pretrainer.tensors.items():
+        pretrainer.tensors[name] = tensor.astype(np.float16)
+    found = model_garden.read(written(pretrainer, tmp_path / "garden"))
+    assert {tensor.dtype for tensor in found.tensors.values()} == {
+        np.dtype(np.float32)
+    }
+    parity.check_lossless(pretrainer, found)
+
+
+@pytest.mark.parametrize("root", ["encoder", "model", "anything"])
+def test_an_encoder_may_have_any_name(tmp_path, pretrainer, root):
+    encoder = their_objects(pretrainer).encoder
+    found = model_garden.read(save(tmp_path, **{root: encoder}))
+    assert len(found.tensors) == 39
+    assert all(name.startswith("encoder/") for name in found.tensors)
+    assert_same(
+        found.tensors,
+        {n: pretrainer.tensors[n] for n in found.tensors},
+    )
+
+
+def test_without_a_config_the_sizes_are_those_of_the_weights(
+    tmp_path, pretrainer, tiny_config
+):
+    encoder = their_objects(pretrainer).encoder
+    found = model_garden.read(save(tmp_path, encoder=encoder))
+    assert found.config == tiny_config
+    assert "no bert_config.json" in found.notes[0]
+    assert found.do_lower_case is None
+
+
+def test_layers_that_are_only_numbered_are_found(tmp_path, pretrainer):
+    encoder = their_objects(pretrainer).encoder
+    parts = [
+        encoder._embedding_layer,
+        encoder._position_embedding_layer,
+        encoder._type_embedding_layer,
+        encoder._embedding_norm_layer,
+        *(getattr(encoder._transformer_layers, str(i)) for i in range(2)),
+        encoder._pooler_layer,
+    ]
+    numbered = tf2_files.node(
+        **{f"layer_with_weights-{i}": part for i, part in enumerate(parts)}
+    )
+    found = model_garden.read(save(tmp_path, model=numbered))
+    assert len(found.tensors) == 39
+    assert_same(
+        found.tensors,
+        {n: pretrainer.tensors[n] for n in found.tensors},
+    )
+
+
+def test_a_numbered_layer_that_is_missing_is_no_encoder(tmp_path, pretrainer):
+    encoder = their_objects(pretrainer).encoder
+    layer = getattr(encoder._transformer_layers, "0")
+    numbers = (0, 1, 2, 3, 4, 5, 7)
+    numbered = tf2_files.node(
+        **{f"layer_with_weights-{i}": layer for i in numbers}
+    )
+    with pytest.raises(ValueError, match="matches nothing: there is no BERT"):
+        model_garden.read(save(tmp_path, model=numbered))
+
+
+@pytest.mark.parametrize("name", ["iter", "_iterations"])
+def test_the_step_is_that_of_any_keras_optimizer(tmp_path, pretrainer, name):
+    counter = tf2_files.node(**{name: tf.Variable(7, dtype=tf.int64)})
+    encoder = their_objects(pretrainer).encoder
+    folder = save(tmp_path, encoder=encoder, optimizer=counter)
+    assert model_garden.read(folder).step == 7
+
+
+def test_the_head_has_a_pooler_of_its_own(tmp_path, pretrainer):
+    tree = their_objects(pretrainer)
+    pooler = tree.encoder._pooler_layer
+    tree.next_sentence.dense = tf2_files.node(
+        kernel=tf.Variable(pooler.kernel + 1), bias=tf.Variable(pooler.bias)
+    )
+    model = tf2_files.node(
+        encoder_network=tree.encoder,
+        masked_lm=tree.masked_lm,
+        classification_heads=tf2_files.node(**{"0": tree.next_sentence}),
+    )
+    found = model_garden.read(save(tmp_path, model=model))
+    kernel = found.tensors.pop("encoder/pooler/kernel")
+    np.testing.assert_array_equal(
+        kernel, pretrainer.tensors.pop("encoder/pooler/kernel") + 1
+    )
+    assert_same(found.tensors, pretrainer.tensors)
+    assert found.unused == (
+        "model/encoder_network/_pooler_layer/bias/.ATTRIBUTES/VARIABLE_VALUE",
+        "model/encoder_network/_pooler_layer/kernel/.ATTRIBUTES/VARIABLE_VALUE",
+    )
+    assert "pooler is that of the next-sentence head" in found.notes[1]
+
+
+def test_what_no_table_knows_is_named(tmp_path, pretrainer):
+    tree = their_objects(pretrainer)
+    extra = tf2_files.node(kernel=tf.Variable([1.0]))
+    found = model_garden.read(
+        save(tmp_path, encoder=tree.encoder, head=extra, step=tf.Variable(1))
+    )
+    assert found.unused == (
+        "head/kernel/.ATTRIBUTES/VARIABLE_VALUE",
+        "step/.ATTRIBUTES/VARIABLE_VALUE",
+    )
+
+
+def test_a_misfit_lists_both_sides(tmp_path, pretrainer):
+    folder = written(pretrainer, tmp_path / "garden")
+    path = os.path.join(folder, "bert_config.json")
+    with open(path) as file:
+        values = json.load(file)
+    with open(path, "w") as file:
+        json.dump(values | {"num_attention_heads": 4, "vocab_size": 5}, file)
+    with pytest.raises(ValueError) as raised:
+        model_garden.read(folder)
+    message = str(raised.value)
+    assert f"model_garden {folder}" in message
+    assert "_embedding_layer/embeddings (" in message
+    query = "encoder/_transformer_layers/0/_attention_layer/_query_dense/kernel"
+    assert f"{query} (16, 2, 8) there, (16, 4, 4) by the config" in message
+
+
+def test_an_encoder_with_more_in_it_is_refused(tmp_path, pretrainer):
+    folder = written(pretrainer, tmp_path / "garden")
+    path = os.path.join(folder, "bert_config.json")
+    with open(path) as file:
+        values = json.load(file)
+    with open(path, "w") as file:
+        json.dump(values | {"num_hidden_layers": 1}, file)
+    with pytest.raises(ValueError) as raised:
+        model_garden.read(folder)
+    message = str(raised.value)
+    assert "16 tensors of the encoder have no place" in message
+    assert "_transformer_layers/1/_output_dense/bias" in message
+    assert "_transformer_layers/0" not in message
+
+
+def test_what_their_config_says_besides_is_ignored(tmp_path, pretrainer):
+    folder = written(pretrainer, tmp_path / "garden")
+    path = os.path.join(folder, "bert_config.json")
+    with open(path) as file:
+        values = json.load(file)
+    more = {"embedding_size": None, "backward_compatible": True}
+    with open(path, "w") as file:
+        json.dump(values | more, file)
+    assert model_garden.read(folder).config == pretrainer.config
+    with open(path, "w") as file:
+        json.dump(values | {"norm_first": True}, file)
+    with pytest.raises(ValueError, match="bert_config.json: .*norm_first"):
+        model_garden.read(folder)
+    with open(path, "w") as file:
+        json.dump([values], file)
+    with pytest.raises(ValueError, match="config.json should hold one JSON o"):
+        model_garden.read(folder)
+
+
+def test_what_is_no_bert_is_refused(tmp_path, pretrainer):
+    other = tf2_files.node(kernel=tf.Variable([1.0]))
+    folder = save(tmp_path, model=other)
+    with pytest.raises(ValueError, match=r"(?s)matches nothing.*model/kernel"):
+        model_garden.read(folder)
+    both = {
+        name: their_objects(pretrainer).encoder
+        for name in ("generator", "discriminator")
+    }
+    folder = save(tmp_path, **both)
+    with pytest.raises(ValueError, match="2 encoders: .*generator"):
+        model_garden.read(folder)
+
+
+def test_files_that_are_missing_or_damaged_are_named(tmp_path, pretrainer):
+    folder = written(pretrainer, tmp_path / "garden")
+    data = os.path.join(folder, "bert_model.ckpt.data-00000-of-00001")
+    with open(data, "rb") as file:
+        content = file.read()
+    os.remove(data)
+    with pytest.raises(ValueError, match=f"{data} missing"):
+        model_garden.read(folder)
+    with open(data, "wb") as file:
+        file.write(content[:-1000])
+    with pytest.raises(ValueError, match="bert_model.ckpt is damaged"):
+        model_garden.read(folder)
+
+
+def test_one_of_several_has_to_be_named(tmp_path, pretrainer):
+    encoder = their_objects(pretrainer).encoder
+    for number in (1, 2):
+        tf.train.Checkpoint(encoder=encoder).write(
+            str(tmp_path / f"c-{number}")
+        )
+    with pytest.raises(ValueError, match=r"several checkpoints: c-1, c-2\."):
+        model_garden.read(str(tmp_path))
+    assert model_garden.read(str(tmp_path / "c-1")).tensors
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/x/c-2"\n')
+    assert model_garden.read(str(tmp_path)).source.endswith("c-2")
+    assert not model_garden.is_there(str(tmp_path / "c-3"))
+    with pytest.raises(ValueError, match="holds no TF2 checkpoint"):
+        model_garden.read(str(tmp_path / "c-3"))
+
+
+@pytest.mark.parametrize("task", [*task_models.TASK_MODELS][1:])
+def test_other_heads_are_refused(tmp_path, make_checkpoint, task):
+    with pytest.raises(ValueError, match=f"without a head for {task}"):
+        model_garden.write(make_checkpoint(task), str(tmp_path))
+
+
+def test_gelu_by_erf_is_refused(tmp_path, make_checkpoint, tiny_config):
+    config = dataclasses.replace(tiny_config, hidden_act="gelu_erf")
+    given = make_checkpoint("pretraining", config=config)
+    with pytest.raises(ValueError, match="give --hidden_act=gelu"):
+        model_garden.write(given, str(tmp_path))

@@ -1,0 +1,275 @@
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import reference_bert
+import tensorflow as tf
+
+import bert_tf
+from bert_tf.training import model_folders, optimizers
+
+
+@pytest.mark.parametrize("scale", [None, 0.3])
+@pytest.mark.parametrize("correct_bias", [False, True])
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+def test_a_hundred_steps_equal_the_numpy_step(correct_bias, decay, scale):
+    rng = np.random.default_rng(1)
+    start = rng.normal(size=(5, 3)).astype(np.float32)
+    variable = keras.Variable(start, name="kernel")
+    optimizer = optimizers.AdamW(
+        [variable],
+        lambda step: tf.constant(1e-2),
+        weight_decay_rate=decay,
+        correct_bias=correct_bias,
+    )
+    weight = start.astype(np.float64)
+    m, v = np.zeros((2, 5, 3))
+    for step in range(1, 101):
+        gradient = rng.normal(size=(5, 3)).astype(np.float32)
+        optimizer.apply([tf.constant(gradient)], scale and tf.constant(scale))
+        gradient = gradient.astype(np.float64) * (scale or 1.0)
+        weight, m, v = reference_bert.adamw_step(
+            weight, gradient, m, v, 1e-2, decay, step, correct_bias
+        )
+    assert int(optimizer.step.numpy()) == 100
+    np.testing.assert_allclose(variable.numpy(), weight, rtol=1e-6, atol=1e-6)
+    slots = optimizer.slots()
+    np.testing.assert_allclose(slots["m/kernel"], m, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(slots["v/kernel"], v, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+def test_a_hundred_steps_of_lamb_equal_the_numpy_step(decay):
+    rng = np.random.default_rng(1)
+    start = rng.normal(size=(5, 3)).astype(np.float32)
+    variable = keras.Variable(start, name="kernel")
+    optimizer = optimizers.Lamb(
+        [variable], lambda step: tf.constant(1e-2), weight_decay_rate=decay
+    )
+    weight = start.astype(np.float64)
+    m, v = np.zeros((2, 5, 3))
+    for step in range(1, 101):
+        gradient = rng.normal(size=(5, 3)).astype(np.float32)
+        optimizer.apply([tf.constant(gradient)])
+        weight, m, v = reference_bert.lamb_step(
+            weight, gradient, m, v, 1e-2, decay, step
+        )
+    np.testing.assert_allclose(variable.numpy(), weight, rtol=1e-6, atol=1e-6)
+
+
+def test_lamb_scales_matrices_and_neither_biases_nor_zeros():
+    weights = {
+        "kernel": np.full((2, 2), 3.0),
+        "zeros/kernel": np.zeros((2, 2)),
+        "bias": np.full(4, 3.0),
+    }
+    variables = [
+        keras.Variable(value, name=name.replace("/", "_"), dtype="float32")
+        for name, value in weights.items()
+    ]
+    optimizer = optimizers.Lamb(
+        variables, lambda step: tf.constant(0.5), weight_decay_rate=0.0
+    )
+    optimizer.apply([tf.fill(v.shape, 7.0) for v in variables])
+    # The corrected update of a first step is 1 in every place; the norm of
+    # the kernel is 6, that of its update 2.
+    for variable, expected in zip(variables, (1.5, -0.5, 2.5), strict=True):
+        np.testing.assert_allclose(variable, expected, rtol=1e-5)
+    # With no gradient and no decay there is nothing to scale.
+    optimizer = optimizers.Lamb(
+        variables[:1], lambda step: tf.constant(0.5), weight_decay_rate=0.0
+    )
+    optimizer.apply([tf.zeros((2, 2))])
+    np.testing.assert_allclose(variables[0], 1.5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", optimizers.OPTIMIZERS.values())
+def test_layers_further_down_learn_more_slowly(tiny_config, make):
+    model = bert_tf.BertPretrainer(tiny_config)
+    weights = model.trainable_weights
+
+    def changes(decay):
+        for weight in weights:
+            weight.assign(np.ones(weight.shape))
+        optimizer = make(
+            weights,
+            lambda step: tf.constant(0.5),
+            weight_decay_rate=0.0,
+            layerwise_lr_decay=decay,
+        )
+        optimizer.apply([tf.ones(w.shape) for w in weights])
+        return {
+            name: 1.0 - weight.numpy()
+            for name, weight in model_folders.weight_names(model).items()
+        }
+
+    whole, decayed = changes(1.0), changes(0.5)
+    for name, change in whole.items():
+        factor = 1.0
+        for part, expected in (
+            ("/embeddings/", 0.125),
+            ("/layer_0/", 0.25),
+            ("/layer_1/", 0.5),
+        ):
+            factor = expected if part in name else factor
+        np.testing.assert_allclose(
+            decayed[name], factor * change, rtol=1e-5, err_msg=name
+        )
+
+
+@pytest.mark.parametrize("decay", [0.0, -1.0, 1.1])
+def test_a_layerwise_decay_out_of_range_is_refused(decay):
+    with pytest.raises(ValueError, match=f"layerwise_lr_decay={decay} should"):
+        optimizers.layerwise_factors(["a"], decay)
+
+
+@pytest.mark.parametrize("make", optimizers.OPTIMIZERS.values())
+def test_decay_spares_biases_and_layer_norm_and_nothing_else(tiny_config, make):
+    model = bert_tf.BertPretrainer(tiny_config)
+    for weight in model.weights:
+        weight.assign(np.ones(weight.shape))
+    optimizer = make(model.trainable_weights, lambda step: tf.constant(0.5))
+    optimizer.apply([tf.zeros(w.shape) for w in model.trainable_weights])
+    for name, weight in model_folders.weight_names(model).items():
+        value = np.unique(weight.numpy())
+        spared = name.endswith(("bias", "gamma", "beta"))
+        # LAMB makes the update, all of it decay here, as long as the weight.
+        change = 0.5 * (0.01 if make is optimizers.AdamW else 1.0)
+        expected = 1.0 if spared else 1.0 - change
+        np.testing.assert_allclose(value, [expected], rtol=1e-6, err_msg=name)
+
+
+def test_decay_is_not_lost_in_the_last_digit_of_a_weight():
+    # A step takes 2e-8 of a weight, a float32 has steps of 6e-8 of it; with
+    # the rest of its update it shows, by itself it never would.
+    rng = np.random.default_rng(4)
+    start = rng.normal(0, 0.05, 2000).astype(np.float32)
+    variable = keras.Variable(start, name="kernel")
+    optimizer = optimizers.AdamW([variable], lambda step: tf.constant(2e-6))
+    apply = tf.function(lambda g: optimizer.apply([g]), autograph=False)
+    weight, m, v = start.astype(np.float64), 0.0, 0.0
+    for step in range(1, 501):
+        gradient = rng.normal(0, 1e-3, 2000).astype(np.float32)
+        apply(tf.constant(gradient))
+        weight, m, v = reference_bert.adamw_step(
+            weight, gradient.astype(np.float64), m, v, 2e-6, 0.01, step
+        )
+    error = variable.numpy() - weight
+    assert np.sqrt(np.mean(np.square(error))) < 1e-7
+
+
+@pytest.mark.parametrize("beta_2", [0.98, 0.999, 0.9999])
+def test_any_beta_equals_float64(beta_2):
+    rng = np.random.default_rng(2)
+    variable = keras.Variable(np.zeros(50, np.float32), name="kernel")
+    optimizer = optimizers.AdamW(
+        [variable], lambda step: tf.constant(1e-2), beta_2=beta_2
+    )
+    weight, m, v = np.zeros((3, 50))
+    for _ in range(100):
+        gradient = rng.normal(size=50).astype(np.float32)
+        optimizer.apply([tf.constant(gradient)])
+        m = 0.9 * m + 0.1 * gradient
+        v = beta_2 * v + (1 - beta_2) * np.square(gradient, dtype=np.float64)
+        update = m / (np.sqrt(v) + 1e-6) + 0.01 * weight
+        weight = weight - 1e-2 * update
+    np.testing.assert_allclose(variable, weight, rtol=1e-5, atol=2e-6)
+
+
+def run_steps(make, values, gradients, scales, rate=1e-2, **kwargs):
+    """Weights after some updates in a tf.function, as the training step is."""
+    variables = [
+        keras.Variable(value, name=f"kernel_{i}")
+        for i, value in enumerate(values)
+    ]
+    optimizer = make(variables, lambda step: tf.constant(rate))
+
+    def skip():
+        optimizer.step.assign_add(1)
+
+    @tf.function(autograph=False, **kwargs)
+    def step(scale):
+        tf.cond(
+            tf.math.is_finite(scale),
+            lambda: optimizer.apply(gradients, scale),
+            skip,
+        )
+
+    for scale in scales:
+        step(tf.constant(scale))
+    assert int(optimizer.step.numpy()) == len(scales)
+    return [variable.numpy() for variable in variables]
+
+
+@pytest.mark.parametrize("make", optimizers.OPTIMIZERS.values())
+def test_an_update_may_be_skipped_repeats_and_compiles(make):
+    rng = np.random.default_rng(3)
+    values = [rng.normal(size=s).astype("float32") for s in ((7, 300), (40,))]
+    gradients = [tf.constant(2.0 * value + 1.0) for value in values]
+    scales = 0.5, np.inf, 0.25
+    found = run_steps(make, values, gradients, scales)
+    for a, b in zip(
+        found, run_steps(make, values, gradients, scales), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+    compiled = run_steps(make, values, gradients, scales, jit_compile=True)
+    for a, b in zip(found, compiled, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+    if make is optimizers.AdamW:  # LAMB's bias correction counts steps.
+        without = run_steps(make, values, gradients, (0.5, 0.25))
+        for a, b in zip(found, without, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+ON_REPLICAS = """
+import keras
+import numpy as np
+import tensorflow as tf
+from bert_tf import optimization, strategies
+
+strategy = strategies.make_strategy("mirrored", virtual_devices=2)
+for make in optimization.OPTIMIZERS.values():
+    with strategy.scope():
+        variable = keras.Variable(np.full(12, 0.5, "float32"), name="kernel")
+        optimizer = make([variable], lambda step: tf.constant(0.1))
+
+    def update(scale):
+        replica = tf.distribute.get_replica_context()
+        mine = tf.cast(replica.replica_id_in_sync_group + 1, tf.float32)
+        gradient = replica.all_reduce("sum", tf.range(12.0) * mine)
+        tf.cond(
+            tf.math.is_finite(scale),
+            lambda: optimizer.apply([gradient], scale),
+            lambda: None,
+        )
+
+    @tf.function(autograph=False)
+    def step(scale):
+        strategy.run(update, args=(scale,))
+
+    for scale in (0.5, float("inf"), 0.25):
+        step(tf.constant(scale))
+    for copy in strategy.experimental_local_results(variable.value):
+        print(optimizer.step.numpy(), *copy.numpy())
+"""
+
+
+def test_replicas_update_alike_and_as_one_device_does():
+    printed = subprocess.run(
+        [sys.executable, "-c", ON_REPLICAS],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    assert len(printed) == 4
+    for i, make in enumerate(optimizers.OPTIMIZERS.values()):
+        assert printed[2 * i] == printed[2 * i + 1]
+        steps, *found = printed[2 * i].split()
+        assert steps == "2"
+        # Gradients of the two replicas are one and two times the range.
+        start = [np.full(12, 0.5, np.float32)]
+        gradients = [3.0 * tf.range(12.0)]
+        expected = run_steps(make, start, gradients, (0.5, 0.25), rate=0.1)
+        np.testing.assert_allclose(np.float32(found), expected[0], rtol=1e-6)

@@ -1,0 +1,196 @@
+import errno
+import json
+import os
+
+import pytest
+import tensorflow as tf
+
+from bert_tf.training import reporting
+
+
+def lines(folder):
+    text = (folder / "steps.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def make_report(folder, **changes):
+    settings = dict(
+        num_train_steps=5,
+        log_every_steps=2,
+    )
+    writer = reporting.Writer(str(folder))
+    return reporting.Report(writer, **(settings | changes))
+
+
+@pytest.mark.parametrize(
+    "seconds, text",
+    [(0, "0:00"), (59.6, "1:00"), (3599, "59:59"), (3723.4, "1:02:03")],
+)
+def test_durations_are_shown_as_on_a_clock(seconds, text):
+    assert reporting.format_seconds(seconds) == text
+
+
+def test_values_are_shown_with_four_digits():
+    values = {"loss": 1.234567, "learning_rate": 1e-4}
+    assert reporting.format_values(values) == "loss 1.235  learning_rate 0.0001"
+
+
+def add(report, step, *losses, **others):
+    """Gives a report the values of one call, up to `step`."""
+    values = {"loss": losses} | others
+    values = {name: tf.constant(v, tf.float32) for name, v in values.items()}
+    count = len(losses)
+    report.add(step, values, examples=8 * count, tokens=128 * count)
+
+
+def test_a_line_shows_means_since_the_last_one(tmp_path, caplog):
+    caplog.set_level("INFO", logger="absl")
+    report = make_report(tmp_path)
+    for step in range(1, 6):
+        add(report, step, float(step))
+    # Every two steps, and at the end.
+    starts = [text.partition("  examples")[0] for text in caplog.messages]
+    assert starts == [
+        "step 2/5  loss 1.5",
+        "step 4/5  loss 3.5",
+        "step 5/5  loss 5",
+    ]
+    assert caplog.messages[-1].endswith("ETA 0:00")
+
+
+def test_every_step_is_logged_as_it_was(tmp_path):
+    report = make_report(tmp_path)
+    add(report, 1, 0.1)
+    add(report, 4, 0.2, 0.3, 0.4)
+    add(report, 5, 0.7)
+    assert lines(tmp_path) == [
+        {"step": step, "loss": float(tf.constant(loss))}
+        for step, loss in enumerate((0.1, 0.2, 0.3, 0.4, 0.7), 1)
+    ]
+
+
+def test_before_a_checkpoint_the_log_is_brought_up_to_date(tmp_path):
+    report = make_report(tmp_path, log_every_steps=100)
+    add(report, 1, 1.0)
+    report.flush()
+    assert [line["step"] for line in lines(tmp_path)] == [1]
+
+
+def test_calls_of_many_steps_print_at_the_next_chance(tmp_path, caplog):
+    caplog.set_level("INFO", logger="absl")
+    report = make_report(tmp_path, num_train_steps=100, log_every_steps=4)
+    for step in (3, 6, 9):
+        add(report, step, 1.0, 1.0, 1.0)
+    shown = [text.partition("  ")[0] for text in caplog.messages]
+    assert shown == ["step 6/100", "step 9/100"]
+
+
+def test_time_spent_elsewhere_is_left_out_of_the_rates(
+    tmp_path, monkeypatch, caplog
+):
+    caplog.set_level("INFO", logger="absl")
+    now = [0.0]
+    monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
+    report = make_report(tmp_path)
+    for step in (1, 2):
+        now[0] += 1.0
+        add(report, step, 0.0)
+    now[0] += 100.0
+    report.pause(100.0)
+    for step in (3, 4):
+        now[0] += 1.0
+        add(report, step, 0.0)
+    assert len(caplog.messages) == 2
+    for text in caplog.messages:
+        assert "examples/s 8  tokens/s 128" in text
+
+
+def test_a_restart_drops_the_lines_it_does_again(tmp_path):
+    first = reporting.Writer(str(tmp_path))
+    for step in (2, 4, 6):
+        first.write(step, {"loss": float(step)})
+    with open(tmp_path / "steps.jsonl", "a") as file:
+        file.write('{"step": 8, "lo')  # As a kill leaves it.
+    again = reporting.Writer(str(tmp_path), start_step=4)
+    again.write(6, {"loss": 7.0})
+    assert lines(tmp_path) == [
+        {"step": 2, "loss": 2.0},
+        {"step": 4, "loss": 4.0},
+        {"step": 6, "loss": 7.0},
+    ]
+
+
+def test_a_step_evaluated_once_more_has_one_line(tmp_path):
+    first = reporting.Writer(str(tmp_path))
+    for step in (3, 6):
+        first.write(step, {"loss": 1.0})
+    first.write(6, {"loss": 2.0})
+    # As a run that only evaluates, with the newest checkpoint's step.
+    reporting.Writer(str(tmp_path), start_step=6).write(6, {"loss": 3.0})
+    reporting.Writer(str(tmp_path), start_step=9).write(9, {"loss": 4.0})
+    assert lines(tmp_path) == [
+        {"step": 3, "loss": 1.0},
+        {"step": 6, "loss": 3.0},
+        {"step": 9, "loss": 4.0},
+    ]
+
+
+def test_a_full_disk_names_the_log_and_leaves_no_half_line(
+    tmp_path, monkeypatch
+):
+    writer = reporting.Writer(str(tmp_path))
+    writer.note([{"step": 1, "loss": 1.0}])
+
+    def fill_disk(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fill_disk)
+        with pytest.raises(OSError, match="No space left.*Make room") as raised:
+            writer.note([{"step": 2, "loss": 2.0}])
+    assert raised.value.filename == str(tmp_path / "steps.jsonl")
+    assert lines(tmp_path) == [{"step": 1, "loss": 1.0}]
+
+    def fill_tensorboard():
+        raise tf.errors.ResourceExhaustedError(None, None, "no space")
+
+    monkeypatch.setattr(writer.tensorboard, "flush", fill_tensorboard)
+    with pytest.raises(OSError, match="No space left.*Make room") as raised:
+        writer.write(2, {"loss": 2.0})
+    assert raised.value.filename == str(tmp_path)
+
+
+def test_tensorboard_has_the_same_values(tmp_path):
+    reporting.Writer(str(tmp_path)).write(3, {"loss": 0.5})
+    (path,) = tmp_path.glob("events.out*")
+    found = [
+        (event.step, value.tag, tf.make_ndarray(value.tensor))
+        for data in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+        for event in [tf.compat.v1.Event.FromString(data)]
+        for value in event.summary.value
+    ]
+    assert found == [(3, "loss", 0.5)]
+
+
+def test_a_value_that_is_not_finite_is_named_and_written(tmp_path):
+    report = make_report(tmp_path, where="step {} of shard 3".format)
+    nan = float("nan")
+    add(report, 1, nan, gradient_norm=[1.0])
+    with pytest.raises(
+        FloatingPointError, match="^loss not finite at step 1 of shard 3$"
+    ):
+        add(report, 2, nan, gradient_norm=[1.0])
+    assert lines(tmp_path)[0]["gradient_norm"] == 1.0
+
+
+def test_an_overflow_of_float16_is_counted(tmp_path, caplog):
+    caplog.set_level("INFO", logger="absl")
+    report = make_report(tmp_path)
+    inf = float("inf")
+    add(report, 1, 1.0, gradient_norm=[inf], loss_scale=[8.0])
+    add(report, 2, 1.0, gradient_norm=[3.0], loss_scale=[4.0])
+    assert "gradient_norm 3  loss_scale 6  skipped 1  ex" in caplog.messages[0]
+    # A scale that is 1 already does not help.
+    add(report, 3, 1.0, gradient_norm=[inf], loss_scale=[1.0])
+    with pytest.raises(FloatingPointError, match="gradient_norm not finite"):
+        report.flush()

@@ -1,0 +1,41 @@
+import os
+import signal
+
+import pytest
+
+from bert_tf.training import stopping
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_makes_the_request(number):
+    with stopping.on_signals() as request:
+        assert not request.is_made
+        os.kill(os.getpid(), number)
+        assert request.is_made
+
+
+def test_a_second_interrupt_stops_at_once_and_a_second_term_does_not():
+    with pytest.raises(KeyboardInterrupt):
+        with stopping.on_signals() as request:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert request.is_made
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_handlers_from_before_come_back():
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    with stopping.on_signals():
+        assert signal.getsignal(signal.SIGTERM) != before[0]
+    now = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    assert now == before
+
+
+def test_outside_of_training_a_sigterm_stops_at_once():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(stopping.Stopped, match="by a SIGTERM") as info:
+        with stopping.at_once_on_sigterm():
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise AssertionError("nothing stopped this")
+    assert info.value.exit_code == 75
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -1,0 +1,223 @@
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.model import dropout
+from bert_tf.tasks import glue, pretraining
+from bert_tf.training import (
+    loop,
+    loss_scale,
+    optimizers,
+    strategies,
+    train_step,
+)
+
+
+def make(config, *, precision="float32", rate=1e-2, **keywords):
+    """Returns model, optimizer, loss scale and (batches, n) -> values."""
+    strategy = strategies.make_strategy("one_device")
+    model = loop.build_model(
+        pretraining.TASK, config, strategy, seed=1, precision=precision
+    )
+    optimizer = optimizers.AdamW(
+        model.trainable_weights, lambda step: tf.constant(rate)
+    )
+    scale = loss_scale.LossScale() if precision == "float16" else None
+    update = train_step.make_update(
+        pretraining.TASK,
+        model,
+        optimizer,
+        loss_scale=scale,
+        **(dict(clip_norm=1.0, seed=1) | keywords),
+    )
+    steps = functools.partial(train_step.make_train_steps, update, strategy)
+    return model, optimizer, scale, steps
+
+
+def without_dropout(config):
+    rates = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return type(config).from_dict(config.to_dict() | rates)
+
+
+def as_tensors(batch):
+    return {name: tf.constant(value) for name, value in batch.items()}
+
+
+STOP = tf.constant(0.0)
+
+
+@pytest.fixture(scope="module")
+def tiny_config(tiny_config):
+    """One layer is as good as two here, and traced in half the time."""
+    return type(tiny_config).from_dict(
+        tiny_config.to_dict() | {"num_hidden_layers": 1}
+    )
+
+
+@pytest.mark.parametrize("clip_before_reduce", [False, True])
+def test_one_step_is_the_clipped_update_of_the_paper(
+    tiny_config, make_batch, clip_before_reduce
+):
+    """The norm of gradients is measured over everything, and cut."""
+    config = without_dropout(tiny_config)
+    model, optimizer, _, steps = make(
+        config, clip_norm=0.5, clip_before_reduce=clip_before_reduce
+    )
+    batch = as_tensors(make_batch(config))
+    with tf.GradientTape() as tape:
+        outputs = model(batch, training=False)
+        losses = pretraining.TASK.losses(outputs, batch)
+        total = tf.add_n([mean.value() for mean in losses.values()])
+    wanted = tape.gradient(total, [w.value for w in model.trainable_weights])
+    wanted = [tf.convert_to_tensor(g).numpy() for g in wanted]
+    norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in wanted))
+    values = steps()(batch, STOP)
+    np.testing.assert_allclose(values["loss"], [total], rtol=1e-5)
+    if not clip_before_reduce:
+        np.testing.assert_allclose(values["gradient_norm"], [norm], rtol=1e-5)
+    # The first moment after one update is a tenth of the clipped gradient.
+    for moment, want in zip(optimizer.first_moments, wanted, strict=True):
+        np.testing.assert_allclose(moment, 0.1 * want * 0.5 / norm, atol=1e-7)
+
+
+@pytest.mark.parametrize("drops, k", [(False, 4), (True, 2)])
+def test_micro_batches_give_the_update_of_the_whole_batch(
+    tiny_config, make_batch, drops, k
+):
+    config = tiny_config if drops else without_dropout(tiny_config)
+    batch = as_tensors(make_batch(config, rows=8))
+    found = []
+    for parts in (1, k):
+        _, optimizer, _, steps = make(config, accumulation_steps=parts)
+        values = steps()(batch, STOP)
+        found.append((values, optimizer.first_moments))
+    (whole, gradients), (in_parts, others) = found
+    assert list(whole) == list(in_parts)
+    for name in whole:
+        np.testing.assert_allclose(
+            whole[name], in_parts[name], rtol=1e-5, err_msg=name
+        )
+    for one, other in zip(gradients, others, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-7)
+
+
+def test_losses_divide_by_what_loss_weights_says(tiny_config, make_batch):
+    model, *_ = make(tiny_config)
+    batch = as_tensors(make_batch(tiny_config))
+    cases = (
+        (pretraining.TASK, model(batch)),
+        (glue.classification_task("x", 2), {"logits": tf.zeros((4, 2))}),
+        (glue.regression_task("y"), {"predictions": tf.zeros(4)}),
+    )
+    batch |= {
+        "label_ids": tf.zeros(4, tf.int32),
+        "label_scores": tf.zeros(4),
+        "is_real_example": tf.constant([1.0, 1.0, 1.0, 0.0]),
+    }
+    for task, outputs in cases:
+        found = {n: m.weight for n, m in task.losses(outputs, batch).items()}
+        assert found == task.loss_weights(batch), task.name
+
+
+def test_a_gradient_that_is_not_finite_changes_no_weight(
+    tiny_config, make_batch
+):
+    batch = make_batch(tiny_config)
+    batch["masked_lm_weights"][0, 0] = np.inf
+    model, optimizer, _, steps = make(tiny_config)
+    before = [weight.numpy() for weight in model.trainable_weights]
+    values = steps()(as_tensors(batch), STOP)
+    assert not np.isfinite(values["gradient_norm"]).any()
+    assert int(optimizer.step.numpy()) == 1  # The next batch is another.
+    for weight, old in zip(model.trainable_weights, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), old)
+    assert not any(np.any(m.numpy()) for m in optimizer.first_moments)
+
+
+def test_an_overflow_of_float16_halves_the_scale_and_is_counted(
+    tiny_config, make_batch
+):
+    _, optimizer, scale, steps = make(tiny_config, precision="float16")
+    step, batch = steps(), as_tensors(make_batch(tiny_config))
+    scale.value.assign(2.0**24)  # Too much for gradients of this size.
+    values = step(batch, STOP)
+    assert np.isinf(values["gradient_norm"]) | np.isnan(values["gradient_norm"])
+    assert np.isfinite(values["loss"])
+    assert values["loss_scale"] == 2.0**24
+    assert float(scale.value) == 2.0**23
+    assert int(scale.skipped) == 1
+    while not np.isfinite(step(batch, STOP)["gradient_norm"]):
+        pass
+    assert int(scale.good_steps) == 1
+    assert int(optimizer.step) == int(scale.skipped) + 1
+
+
+def test_float16_takes_the_gradients_that_float32_does(tiny_config, make_batch):
+    batch = as_tensors(make_batch(tiny_config))
+    norms = [
+        make(tiny_config, precision=precision)[3]()(batch, STOP)
+        for precision in ("float32", "float16", "bfloat16")
+    ]
+    norms = [float(values["gradient_norm"][0]) for values in norms]
+    np.testing.assert_allclose(norms[1], norms[0], rtol=5e-3)
+    np.testing.assert_allclose(norms[2], norms[0], rtol=3e-2)
+
+
+def test_xla_takes_the_same_steps(tiny_config, make_batch):
+    batch = make_batch(tiny_config, rows=8)
+    stacked = {n: tf.stack([v, v]) for n, v in batch.items()}
+    found = []
+    for jit_compile in (False, True):
+        model, _, _, steps = make(tiny_config, accumulation_steps=2)
+        values = steps(steps_per_loop=2, jit_compile=jit_compile)(stacked, STOP)
+        found.append((values, [w.numpy() for w in model.trainable_weights]))
+    (plain, weights), (compiled, others) = found
+    for name in plain:
+        np.testing.assert_allclose(
+            plain[name], compiled[name], rtol=1e-4, err_msg=name
+        )
+    for one, other in zip(weights, others, strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-4)
+
+
+def test_many_steps_lower_to_static_shapes_without_a_host_call(
+    tiny_config, make_batch
+):
+    """What a TPU needs: the loop is one program, all of whose sizes are known.
+
+    A bounded dynamic dimension is written `<=3` in HLO, a call of the host as
+    a custom call, an infeed, a send or a receive.
+    """
+    batch = make_batch(tiny_config, rows=8)
+    stacked = as_tensors({n: np.stack([v, v]) for n, v in batch.items()})
+    _, _, _, steps = make(tiny_config, accumulation_steps=2)
+    function = steps(steps_per_loop=2, jit_compile=True)
+    hlo = function.experimental_get_compiler_ir(stacked, STOP)(stage="hlo")
+    assert "while(" in hlo
+    assert "<=" not in hlo
+    for call in ("custom-call", "infeed", "outfeed", " send(", " recv("):
+        assert call not in hlo, call
+
+
+def test_the_stop_of_this_process_is_among_the_values(tiny_config, make_batch):
+    step = make(tiny_config)[3]()
+    batch = as_tensors(make_batch(tiny_config))
+    assert step(batch, STOP)["stop"] == 0
+    assert step(batch, tf.constant(1.0))["stop"] == 1
+
+
+def test_a_step_counts_the_place_of_its_rows(
+    tiny_config, make_batch, monkeypatch
+):
+    places = []
+    real = dropout.place
+
+    def place(seed, step, first):
+        places.append(first)
+        return real(seed, step, first)
+
+    monkeypatch.setattr(dropout, "place", place)
+    make(tiny_config)[3]()(as_tensors(make_batch(tiny_config)), STOP)
+    assert len(places) == 1
