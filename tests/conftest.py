@@ -1,5 +1,6 @@
 """Small configs, vocabularies, folders -> fixtures for every test."""
 
+import functools
 import os
 import pathlib
 
@@ -91,3 +92,67 @@ def batches_of(examples, batch_size):
 def make_batches():
     """`batches_of`, for tests that cannot import this file."""
     return batches_of
+
+
+@pytest.fixture(scope="session")
+def tiny_model_flags(tmp_path_factory, tiny_config, tiny_vocab_file):
+    """Flags of every runner that begins from scratch, with `tiny_config`."""
+    path = tmp_path_factory.mktemp("config") / "bert_config.json"
+    tiny_config.to_json_file(path)
+    return [f"--vocab_file={tiny_vocab_file}", f"--bert_config_file={path}"]
+
+
+@pytest.fixture(scope="session")
+def c_program(tmp_path_factory):
+    """The C program of c_loader, compiled once."""
+    import c_loader
+
+    return c_loader.compile_program(tmp_path_factory.mktemp("c"))
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory):
+    """Kind of export, further flags -> Export."""
+    root = tmp_path_factory.mktemp("exports")
+    tasks = {
+        "fill_mask": "pretraining",
+        "encoder": "regression",
+        "sentence_embedding": "pretraining",
+        "question_answering": "spans",
+    }
+    # Nothing of these is said in model.json.
+    settings = {
+        "fill_mask": ("--top_k=3",),
+        "question_answering": ("--max_query_length=12",),
+    }
+
+    @functools.cache
+    def export(kind: str, *words: str):
+        import exports
+        import tensorflow as tf
+
+        from run_scripts import export_savedmodel
+
+        task = tasks.get(kind, kind)
+        two_layers = kind in ("encoder", "sentence_embedding")
+        model = exports.make_model(task, num_hidden_layers=1 + two_layers)
+        # Biases that are not zero, as after training.
+        rng = np.random.default_rng(2)
+        for weight in model.trainable_variables:
+            weight.assign_add(rng.normal(0.0, 0.1, weight.shape))
+        name = "".join([kind, *words])
+        exports.save_model(model, task, root / f"model_{name}")
+        export_savedmodel.main(
+            [
+                "export_savedmodel",
+                f"--model_dir={root / f'model_{name}'}",
+                f"--export_dir={root / name}",
+                f"--kind={kind if two_layers else 'auto'}",
+                *settings.get(kind, ()),
+                *words,
+            ]
+        )
+        path = str(root / name)
+        return exports.Export(model, path, tf.saved_model.load(path))
+
+    return export

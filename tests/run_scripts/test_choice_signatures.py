@@ -1,14 +1,13 @@
 """Facts of contexts with endings: which rows they become, which is chosen."""
 
+import c_loader
 import numpy as np
 import pytest
 import tensorflow as tf
+from exports import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings
 
 from run_scripts import choice_signatures
 from tfrecords.text import segments, tokenizer
-
-from . import c_loader
-from .conftest import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings
 
 CONTEXTS = ["The cat sat.", "old bread " * 40, "It rained."]
 ENDINGS = [

@@ -1,13 +1,12 @@
 """Facts of vectors for texts: pooling, layers, padding."""
 
+import c_loader
 import numpy as np
 import pytest
 import tensorflow as tf
+from exports import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE
 
 from tfrecords.text import segments, tokenizer
-
-from . import c_loader
-from .conftest import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE
 
 TEXTS = ["The cat sat on the warm stone.", "", "old bread " * 40]
 

@@ -5,18 +5,12 @@ import os
 import subprocess
 import sys
 
+import c_loader
 import numpy as np
 import pytest
 import tensorflow as tf
 from absl import flags
-
-from bert_tf.training import loop
-from run_scripts import export_savedmodel
-from tfrecords.io import atomic_files
-from tfrecords.text import segments, tokenizer
-
-from . import c_loader
-from .conftest import (
+from exports import (
     LABELS,
     MAX_SEQ_LENGTH,
     ROUNDING,
@@ -25,6 +19,11 @@ from .conftest import (
     save_model,
     strings,
 )
+
+from bert_tf.training import loop
+from run_scripts import export_savedmodel
+from tfrecords.io import atomic_files
+from tfrecords.text import segments, tokenizer
 
 TEXTS = ["The cat sat on the warm stone.", "", "old bread " * 40]
 PAIRS = ["It was told.", "a ship", ""]

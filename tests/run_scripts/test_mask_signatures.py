@@ -1,14 +1,13 @@
 """Facts of texts with [MASK] in them, and of what may have stood there."""
 
+import c_loader
 import numpy as np
 import pytest
 import tensorflow as tf
+from exports import ROUNDING, strings
 
 from run_scripts import mask_signatures
 from tfrecords.text import tokenizer
-
-from . import c_loader
-from .conftest import ROUNDING, strings
 
 MASKED = ["the [MASK] sat on the [MASK].", "no mask", "[MASK]", ""]
 

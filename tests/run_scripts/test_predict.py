@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from absl import flags
+from exports import LABELS
 
 from run_scripts import predict
-
-from .conftest import LABELS
 
 TEXTS = ["The cat sat on the warm stone.", "", "old bread"]
 

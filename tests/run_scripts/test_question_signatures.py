@@ -1,15 +1,14 @@
 """Facts of answers to questions: windows, places, no answer, settings."""
 
+import c_loader
 import numpy as np
 import pytest
 import tensorflow as tf
+from exports import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings
 
 from run_scripts import question_signatures
 from tfrecords.tasks import question_windows
 from tfrecords.text import tokenizer
-
-from . import c_loader
-from .conftest import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings
 
 # The second passage is longer than several windows.
 QUESTIONS = ["Who sat?", "Where was the captain?", "What is old?"]

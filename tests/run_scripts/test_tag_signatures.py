@@ -1,13 +1,12 @@
 """Facts of tags for words: windows, padding, places, both signatures."""
 
+import c_loader
 import numpy as np
 import pytest
 import tensorflow as tf
+from exports import LABELS, MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings
 
 from tfrecords.text import raw_words, tokenizer
-
-from . import c_loader
-from .conftest import LABELS, MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings
 
 # The second is longer than several windows.
 TEXTS = ["The cat (old) sat.", "the old captain sat on a stone, " * 9, ""]

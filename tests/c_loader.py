@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-SOURCE = pathlib.Path(__file__).parents[1] / "bert_tf" / "load_saved_model.c"
+SOURCE = pathlib.Path(__file__).parent / "load_saved_model.c"
 
 
 def compile_program(folder: pathlib.Path) -> pathlib.Path:

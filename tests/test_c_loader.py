@@ -2,10 +2,9 @@
 
 import subprocess
 
+import c_loader
 import pytest
 import tensorflow as tf
-
-from . import c_loader
 
 
 class Echo(tf.Module):

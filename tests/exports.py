@@ -1,0 +1,67 @@
+"""Task -> a tiny model folder, for tests of exports."""
+
+import pathlib
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from tfrecords.io import atomic_files
+
+VOCAB_FILE = str(pathlib.Path(__file__).parent / "data" / "vocab.txt")
+MAX_SEQ_LENGTH = 16
+LABELS = ["bad", "good", "so so"]
+# A graph may add in another order than one operation after the other does.
+ROUNDING = dict(atol=1e-5, rtol=1e-5)
+
+
+def strings(values) -> list[str]:
+    """Bytes of any shape -> a list of text."""
+    return [value.decode() for value in np.ravel(values)]
+
+
+def make_model(
+    task: str, num_hidden_layers: int = 1, dtype: str | None = None
+) -> keras.Model:
+    """A model whose weights are large enough for answers to differ."""
+    from bert_tf import config
+    from bert_tf.model import task_models
+
+    with open(VOCAB_FILE, encoding="utf-8") as file:
+        vocab_size = sum(1 for _ in file)
+    sizes = config.BertConfig(
+        vocab_size=vocab_size,
+        hidden_size=16,
+        num_hidden_layers=num_hidden_layers,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        hidden_dropout_prob=0.0,
+        initializer_range=0.5,
+    )
+    keras.utils.set_random_seed(1)
+    return task_models.for_task(task, sizes, len(LABELS), dtype=dtype)
+
+
+def save_model(model: keras.Model, task: str, folder: pathlib.Path, **papers):
+    """A model folder, as training leaves it."""
+    from bert_tf.training import model_folders
+
+    description = {
+        "task": task,
+        "do_lower_case": True,
+        "max_seq_length": MAX_SEQ_LENGTH,
+        "labels": LABELS,
+    } | papers
+    with atomic_files.whole_folder(str(folder)) as aside:
+        model_folders.save_model(
+            aside, model, description=description, vocab_file=VOCAB_FILE
+        )
+
+
+class Export(NamedTuple):
+    """A Keras model, the folder of its SavedModel, and what loads from it."""
+
+    model: keras.Model
+    path: str
+    loaded: Any
