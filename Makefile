@@ -45,8 +45,8 @@ benchmark: $(PARITY_VENV)/.installed
 
 # Runs killed at random moments, and one run on more and more replicas.
 kill-test: $(VENV)/.installed
-	$(BIN)/python -m tests.kill_report $(ARGS)
-	$(BIN)/python -m tests.replica_report
+	$(BIN)/python -m tools.kill_report $(ARGS)
+	$(BIN)/python -m tools.replica_report
 
 $(VENV)/.installed: EXTRAS := test
 $(PARITY_VENV)/.installed: EXTRAS := test,parity

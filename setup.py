@@ -1,6 +1,6 @@
 """Metadata, dependencies, console commands -> an installable bert_tf."""
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 # tensorflow-text, Keras and protobuf must fit TensorFlow: move them together.
 REQUIRES = [
@@ -56,7 +56,6 @@ SCRIPTS = [
     "make_squad_records",
     "make_swag_records",
     "make_ner_records",
-    "compare_records",
     "doctor",
     "show_records",
     "run_pretraining",
@@ -69,12 +68,9 @@ SCRIPTS = [
     "run_ner_features",
     "extract_features",
     "score_squad",
-    "run_ablations",
-    "replay",
     "convert_checkpoint",
     "export_savedmodel",
     "predict",
-    "quickstart",
 ]
 
 setup(
@@ -82,13 +78,13 @@ setup(
     version="0.1.0",
     description="The reference reimplementation of BERT in TensorFlow.",
     license="Apache-2.0",
-    packages=[
-        "bert_tf",
-        "bert_tf.conversion",
-        "bert_tf.tasks",
-        "tfrecords",
-        "run_scripts",
-    ],
+    packages=find_packages(
+        include=[
+            f"{package}{inner}"
+            for package in ("bert_tf", "tfrecords", "run_scripts")
+            for inner in ("", ".*")
+        ]
+    ),
     python_requires=">=3.10,<3.13",
     install_requires=REQUIRES,
     extras_require=EXTRAS,
@@ -97,5 +93,6 @@ setup(
             f"bert-{script.replace('_', '-')} = run_scripts.{script}:run"
             for script in SCRIPTS
         ]
+        + ["bert-quickstart = run_scripts.quickstart.tour:run"]
     },
 )

@@ -11,7 +11,7 @@ where the products are. For all else see benchmarks/train_step.py.
 from absl import flags
 
 from benchmarks import comparison, settings, work
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 
 FLAGS = flags.FlagValues()
 settings.define_flags(FLAGS)

@@ -22,7 +22,7 @@ import time
 import numpy as np
 from absl import flags, logging
 
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 from tfrecords import schema
 from tfrecords.io import atomic_files, records
 from tfrecords.reading import batches, static_lengths

@@ -24,7 +24,8 @@ from benchmarks.peers import ours
 from bert_tf import config as bert_config
 from bert_tf.tasks import pretraining
 from bert_tf.training import loop, phases, strategies
-from run_scripts import common_flags, training_phases
+from bert_tf.workflows import training_phases
+from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
 
 FLAGS = flags.FlagValues()

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from absl import flags, logging
 
 from benchmarks import turns
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
 from tfrecords.text import documents, text_files
 
@@ -80,7 +80,7 @@ _AS_TENSORFLOW_1 = (
 _WRITE = """
 import resource, sys, time
 import tensorflow as tf
-from tfrecords import records
+from tfrecords.io import records
 found = records.Records.open(sys.argv[1])
 serialized = found.get(range(len(found)))
 begin = time.perf_counter()

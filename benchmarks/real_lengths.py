@@ -27,7 +27,7 @@ from absl import flags, logging
 
 from benchmarks import comparison, peers, settings, turns, work
 from bert_tf.tasks import glue
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
 from tfrecords.reading import batches, static_lengths
 from tfrecords.tasks import glue_examples, glue_tables

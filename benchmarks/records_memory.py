@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from absl import flags, logging
 
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
 from tfrecords.text import text_files
 

@@ -17,7 +17,7 @@ from absl import flags, logging
 
 from benchmarks import comparison, settings, turns, work
 from benchmarks.peers import products
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files
 
 FLAGS = flags.FlagValues()

@@ -22,7 +22,7 @@ import types
 import numpy as np
 from absl import flags, logging
 
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 
 FLAGS = flags.FlagValues()
 common_flags.define_vocabulary(FLAGS)

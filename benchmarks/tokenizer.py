@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from absl import flags, logging
 
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 from tfrecords.text import text_files, vocab
 
 FLAGS = flags.FlagValues()

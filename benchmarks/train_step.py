@@ -21,7 +21,7 @@ are those of the first and the last step, on one batch that comes over and over.
 from absl import flags
 
 from benchmarks import comparison, settings, work
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 
 FLAGS = flags.FlagValues()
 settings.define_flags(FLAGS)

@@ -24,7 +24,7 @@ nothing stays. Adam's slots and the step go along where both formats have them.
 from absl import flags
 
 from bert_tf.conversion import formats
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(

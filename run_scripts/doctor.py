@@ -16,16 +16,12 @@ import os
 
 from absl import flags
 
-from bert_tf import config, estimates
+from bert_tf import config
 from bert_tf.conversion import formats
 from bert_tf.training import checkpoints, model_folders
-from run_scripts import (
-    checkpoint_checks,
-    common_flags,
-    model_flags,
-    run_checks,
-    training_flags,
-)
+from bert_tf.workflows import estimates
+from run_scripts import checkpoint_checks, run_checks
+from run_scripts.flags import common_flags, model_flags, training_flags
 from tfrecords.inspection import diagnostics, record_samples, shard_checks
 from tfrecords.text import vocab
 

@@ -32,16 +32,12 @@ from collections.abc import Mapping
 import keras
 from absl import flags, logging
 
-from bert_tf import config, export
+from bert_tf import config
 from bert_tf.conversion import formats
+from bert_tf.export import kinds, mask_signatures, saved_model
 from bert_tf.model import task_models
 from bert_tf.training import loop, model_folders, newly_initialized
-from run_scripts import (
-    common_flags,
-    export_flags,
-    export_kinds,
-    mask_signatures,
-)
+from run_scripts.flags import common_flags, export_flags
 from tfrecords.text import tokenizer
 
 FLAGS = flags.FlagValues()
@@ -79,7 +75,7 @@ flags.DEFINE_enum(
     "as in training, so that answers are those of the run.",
     flag_values=FLAGS,
 )
-export_flags.define(FLAGS, export_kinds.NEEDED)
+export_flags.define(FLAGS, kinds.NEEDED)
 common_flags.require(FLAGS, "model_dir", "export_dir")
 
 
@@ -103,12 +99,12 @@ def load_model(
     )
     path = os.path.join(folder, model_folders.DESCRIPTION)
     task, labels = description.get("task"), description.get("labels") or ()
-    if task not in export_kinds.KINDS:
+    if task not in kinds.KINDS:
         raise ValueError(
             f"{path} has task {task!r}; expected one of "
-            f"{', '.join(export_kinds.KINDS)}."
+            f"{', '.join(kinds.KINDS)}."
         )
-    if task in export_kinds.NEED_LABELS and not labels:
+    if task in kinds.NEED_LABELS and not labels:
         raise ValueError(
             f'{path} names no labels; add "labels": a list of them in the '
             "order of classes."
@@ -162,9 +158,7 @@ def export_folder(folder: str) -> None:
     precision = find_precision(folder, description)
     model = load_model(folder, description, precision)
     absent = newly_initialized.find(description, model.config)
-    kind = export_kinds.find_kind(
-        FLAGS, description["task"], absent, model.config
-    )
+    kind = kinds.find_kind(FLAGS, description["task"], absent, model.config)
     export_flags.check_kind(FLAGS, kind)
     has_pooler = newly_initialized.has_pooler(absent)
     if not has_pooler:
@@ -174,18 +168,18 @@ def export_folder(folder: str) -> None:
         )
     words = load_tokenizer(folder, description, model.config.vocab_size, kind)
     length = find_length(description, model.config)
-    texts = export_kinds.make(
+    texts = kinds.make(
         FLAGS, kind, model, words, length, description, has_pooler
     )
     by_kind = {"encoder": model.encoder, "sentence_embedding": model.encoder}
-    export.export_text(
+    saved_model.export_text(
         [by_kind.get(kind, model)],
         FLAGS.export_dir,
         signatures=texts.signatures,
         parts=texts.parts,
         encoder=model.encoder,
         has_pooler=has_pooler,
-        default=export.ENCODER if kind == "encoder" else export.TEXT,
+        default=saved_model.ENCODER if kind == "encoder" else saved_model.TEXT,
         description=description
         | {
             "kind": kind,

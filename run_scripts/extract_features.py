@@ -20,7 +20,8 @@ from absl import flags, logging
 from bert_tf.conversion import formats
 from bert_tf.model import layer_outputs
 from bert_tf.training import model_folders
-from run_scripts import common_flags, feature_formats, fine_tuning_flags
+from bert_tf.workflows import feature_formats
+from run_scripts.flags import common_flags, fine_tuning_flags
 from tfrecords.io import atomic_files, part_files
 from tfrecords.text import segments, text_files
 

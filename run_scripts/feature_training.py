@@ -24,14 +24,10 @@ from bert_tf.training import (
     run_folders,
     strategies,
 )
-from run_scripts import (
-    dev_results,
-    fine_tuning_flags,
-    ner_results,
-    run_history,
-    training_flags,
-)
-from run_scripts.ner_flags import Read
+from bert_tf.workflows import dev_results, run_history
+from run_scripts import ner_results
+from run_scripts.flags import fine_tuning_flags, training_flags
+from run_scripts.flags.ner_flags import Read
 from tfrecords.reading import word_features
 from tfrecords.tasks import ner_files
 

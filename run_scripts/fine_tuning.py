@@ -22,15 +22,9 @@ from bert_tf.training import (
     stopping,
     strategies,
 )
-from run_scripts import (
-    dev_results,
-    fine_tuning_flags,
-    model_flags,
-    run_checks,
-    run_history,
-    training_flags,
-    training_phases,
-)
+from bert_tf.workflows import dev_results, run_history, training_phases
+from run_scripts import run_checks
+from run_scripts.flags import fine_tuning_flags, model_flags, training_flags
 from run_scripts.work import FindWork, Outputs, Predict, Run, Sets, Work
 from tfrecords.io import atomic_files, records
 from tfrecords.reading import batches

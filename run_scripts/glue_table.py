@@ -13,7 +13,9 @@ import statistics
 
 from absl import flags, logging
 
-from run_scripts import common_flags, trial_results, trials
+from bert_tf.workflows import trial_results
+from run_scripts import trials
+from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
 from tfrecords.tasks import glue_tables
 

@@ -13,7 +13,7 @@ Makes a folder for each split. The same command does only what is missing.
 
 from absl import flags, logging
 
-from run_scripts import common_flags, fine_tuning_flags, glue_flags
+from run_scripts.flags import common_flags, fine_tuning_flags, glue_flags
 
 FLAGS = flags.FlagValues()
 fine_tuning_flags.define_records(FLAGS)

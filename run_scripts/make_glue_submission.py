@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from absl import flags, logging
 
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_tables
 

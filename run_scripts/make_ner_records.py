@@ -11,7 +11,7 @@ with as much of its document around it as they hold.
 
 from absl import flags, logging
 
-from run_scripts import common_flags, fine_tuning_flags, ner_flags
+from run_scripts.flags import common_flags, fine_tuning_flags, ner_flags
 
 FLAGS = flags.FlagValues()
 fine_tuning_flags.define_records(FLAGS)

@@ -22,7 +22,7 @@ import os
 
 from absl import flags, logging
 
-from run_scripts import common_flags, engine_flags, example_flags
+from run_scripts.flags import common_flags, engine_flags, example_flags
 from tfrecords.io import storage
 from tfrecords.pretraining import (
     corpus,

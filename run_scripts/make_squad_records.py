@@ -12,7 +12,7 @@ Makes a folder for each split. The same command does only what is missing.
 
 from absl import flags, logging
 
-from run_scripts import common_flags, fine_tuning_flags, squad_flags
+from run_scripts.flags import common_flags, fine_tuning_flags, squad_flags
 from tfrecords.tasks import squad_examples
 
 FLAGS = flags.FlagValues()

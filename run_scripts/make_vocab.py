@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from absl import flags, logging
 from tqdm import tqdm
 
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 from tfrecords.io import storage
 from tfrecords.text import documents, text_files, vocab, vocab_learning
 

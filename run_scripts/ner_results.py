@@ -7,7 +7,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf.tasks import ner, ner_scores
-from run_scripts.ner_flags import Read
+from run_scripts.flags.ner_flags import Read
 from tfrecords import schema
 from tfrecords.io import atomic_files, records
 from tfrecords.tasks import ner_files

@@ -27,7 +27,8 @@ import tensorflow as tf
 from absl import flags, logging
 from tqdm import tqdm
 
-from run_scripts import answer_rows, common_flags, input_flags, text_rows
+from bert_tf.workflows import answer_rows, text_rows
+from run_scripts.flags import common_flags, input_flags
 from tfrecords.io import atomic_files
 from tfrecords.text import tokenizer as _registers_ops  # noqa: F401
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from absl import flags, logging
 
-from bert_tf import estimates
 from bert_tf.config import BertConfig
 from bert_tf.conversion import vocabularies
 from bert_tf.training import checkpoints
+from bert_tf.workflows import estimates
 from tfrecords import schema as schema_lib
 from tfrecords.inspection import (
     diagnostics,

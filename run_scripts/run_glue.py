@@ -28,15 +28,9 @@ import os
 from absl import flags
 
 from bert_tf.tasks import glue
-from run_scripts import (
-    common_flags,
-    fine_tuning,
-    fine_tuning_flags,
-    glue_flags,
-    glue_results,
-    trials,
-    work,
-)
+from bert_tf.workflows import glue_results
+from run_scripts import fine_tuning, trials, work
+from run_scripts.flags import common_flags, fine_tuning_flags, glue_flags
 
 FLAGS = flags.FlagValues()
 glue_flags.define_data(FLAGS)

@@ -15,14 +15,8 @@ import os
 from absl import flags
 
 from bert_tf.tasks import ner
-from run_scripts import (
-    common_flags,
-    fine_tuning,
-    fine_tuning_flags,
-    ner_flags,
-    ner_results,
-    work,
-)
+from run_scripts import fine_tuning, ner_results, work
+from run_scripts.flags import common_flags, fine_tuning_flags, ner_flags
 
 NAME = "NER"
 

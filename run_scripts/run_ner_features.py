@@ -18,10 +18,9 @@ from absl import flags, logging
 from bert_tf.conversion import formats
 from bert_tf.model import feature_tagger, layer_outputs
 from bert_tf.training import model_folders, run_lock, stopping, strategies
-from run_scripts import (
+from run_scripts import feature_cache, feature_training
+from run_scripts.flags import (
     common_flags,
-    feature_cache,
-    feature_training,
     fine_tuning_flags,
     ner_flags,
     training_flags,

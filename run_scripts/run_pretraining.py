@@ -25,15 +25,13 @@ from bert_tf.training import (
     stopping,
     strategies,
 )
-from run_scripts import (
+from bert_tf.workflows import pretraining_kinds, run_history, training_phases
+from run_scripts import run_checks
+from run_scripts.flags import (
     common_flags,
     model_flags,
     pretraining_flags,
-    pretraining_kinds,
-    run_checks,
-    run_history,
     training_flags,
-    training_phases,
 )
 from tfrecords.io import atomic_files, records
 from tfrecords.reading import batches

@@ -21,14 +21,9 @@ from absl import flags
 
 from bert_tf.tasks import squad, squad_scores
 from bert_tf.training import model_folders
-from run_scripts import (
-    common_flags,
-    fine_tuning,
-    fine_tuning_flags,
-    squad_flags,
-    squad_results,
-    work,
-)
+from bert_tf.workflows import squad_results
+from run_scripts import fine_tuning, work
+from run_scripts.flags import common_flags, fine_tuning_flags, squad_flags
 from tfrecords.io import atomic_files
 from tfrecords.tasks import squad_examples
 

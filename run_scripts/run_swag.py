@@ -17,14 +17,9 @@ import numpy as np
 from absl import flags, logging
 
 from bert_tf.tasks import swag
-from run_scripts import (
-    common_flags,
-    fine_tuning,
-    fine_tuning_flags,
-    glue_results,
-    swag_flags,
-    work,
-)
+from bert_tf.workflows import glue_results
+from run_scripts import fine_tuning, work
+from run_scripts.flags import common_flags, fine_tuning_flags, swag_flags
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import swag_examples

@@ -18,7 +18,7 @@ import json
 from absl import flags, logging
 
 from bert_tf.tasks import squad_scores
-from run_scripts import common_flags
+from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files
 
 FLAGS = flags.FlagValues()

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 from absl import flags, logging
 
-from run_scripts import common_flags, records_page, run_checks
+from run_scripts import records_page, run_checks
+from run_scripts.flags import common_flags
 from tfrecords import schema
 from tfrecords.inspection import record_samples, record_text
 from tfrecords.io import records

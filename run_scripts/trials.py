@@ -14,7 +14,8 @@ from typing import NamedTuple
 from absl import flags, logging
 
 from bert_tf.training import checkpoints, run_folders, run_lock, stopping
-from run_scripts import common_flags, trial_results
+from bert_tf.workflows import trial_results
+from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files
 
 # Devlin et al. 2018, appendix A.3, and for the rate of 4e-5 section 4.1.

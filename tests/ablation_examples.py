@@ -3,9 +3,10 @@
 import json
 import os
 
-from run_scripts import ablation_jobs, ablation_settings
-from run_scripts.ablation_probes import Probe
-from run_scripts.ablation_settings import Settings
+from experiments.ablations import jobs
+from experiments.ablations import settings as ablation_settings
+from experiments.ablations.evaluation_tasks import Probe
+from experiments.ablations.settings import Settings
 
 PROBES = [
     Probe("SST-2", "glue", "run_glue", {"task_name": "SST-2"}, 1000, 100, 20.0),
@@ -61,7 +62,7 @@ def make_settings(output_dir, **changes):
 def write_result(settings, row, probe, value, restart=0):
     """Writes what a fine-tuning leaves that has reached a value."""
     step = ablation_settings.step_of(row.share, settings)
-    name = ablation_jobs.result_folder(row, probe, step, restart)
+    name = jobs.result_folder(row, probe, step, restart)
     folder = os.path.join(settings.output_dir, name)
     os.makedirs(folder, exist_ok=True)
     metric = "accuracy" if probe.kind == "glue" else "f1"

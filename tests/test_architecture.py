@@ -37,7 +37,7 @@ READ_STRINGS = (
 # These work for any keras.Model.
 KNOW_NO_BERT = ("training", "export")
 # A script is no library; only the script that runs all of them imports them.
-RUNS_SCRIPTS = "run_scripts/quickstart.py"
+RUNS_SCRIPTS = "run_scripts/quickstart/tour.py"
 
 
 @functools.cache

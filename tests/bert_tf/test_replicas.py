@@ -1,6 +1,6 @@
 """The same training on one device, two devices and two worker processes.
 
-`python -m tests.replica_report` prints a table of more of them.
+`python -m tools.replica_report` prints a table of more of them.
 """
 
 import pytest

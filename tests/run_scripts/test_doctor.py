@@ -9,9 +9,10 @@ import planted_records as planted
 import pytest
 from absl import flags
 
-from bert_tf import config, estimates
+from bert_tf import config
 from bert_tf.conversion import checkpoint
 from bert_tf.training import model_folders
+from bert_tf.workflows import estimates
 from run_scripts import doctor, make_glue_records
 from tfrecords.inspection import record_samples
 from tfrecords.io import atomic_files, records

@@ -9,7 +9,8 @@ from absl import flags
 
 from bert_tf.tasks import ner_scores
 from bert_tf.training import strategies
-from run_scripts import feature_training, fine_tuning_flags, training_flags
+from run_scripts import feature_training
+from run_scripts.flags import fine_tuning_flags, training_flags
 from tfrecords.reading import word_features
 from tfrecords.tasks import ner_files
 

@@ -1,6 +1,6 @@
 """Real processes that train, killed and stopped -> the run never killed.
 
-Few kills, aimed; `python -m tests.kill_report` does many at any moment.
+Few kills, aimed; `python -m tools.kill_report` does many at any moment.
 """
 
 import signal

@@ -7,12 +7,8 @@ import planted_swag as planted
 import pytest
 import tensorflow as tf
 
-from run_scripts import (
-    choice_signatures,
-    doctor,
-    make_swag_records,
-    show_records,
-)
+from bert_tf.export import choice_signatures
+from run_scripts import doctor, make_swag_records, show_records
 from tfrecords import schema
 from tfrecords.inspection import record_samples
 from tfrecords.io import records

@@ -6,11 +6,8 @@ import pathlib
 import pytest
 import run_processes
 
-from run_scripts import (
-    make_pretraining_records,
-    run_pretraining,
-    training_phases,
-)
+from bert_tf.workflows import training_phases
+from run_scripts import make_pretraining_records, run_pretraining
 from tfrecords.io import records
 
 TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"

@@ -7,9 +7,11 @@ import planted_records as planted
 import pytest
 from absl import flags
 
-from bert_tf import config, estimates
+from bert_tf import config
 from bert_tf.training import checkpoints
-from run_scripts import run_checks, run_glue, run_pretraining, training_flags
+from bert_tf.workflows import estimates
+from run_scripts import run_checks, run_glue, run_pretraining
+from run_scripts.flags import training_flags
 from tfrecords.io import records
 from tfrecords.pretraining import packed_rows
 from tfrecords.text import vocab

@@ -8,7 +8,7 @@ import pytest
 
 from bert_tf.training import stopping
 from run_scripts import run_glue, trials
-from run_scripts.common_flags import DIVERGED_EXIT_CODE as DIVERGED
+from run_scripts.flags.common_flags import DIVERGED_EXIT_CODE as DIVERGED
 
 SEA = ["The sea", "A ship", "The captain", "The crew", "A white sail"]
 

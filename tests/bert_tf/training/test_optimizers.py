@@ -227,7 +227,7 @@ ON_REPLICAS = """
 import keras
 import numpy as np
 import tensorflow as tf
-from bert_tf import optimization, strategies
+from bert_tf.training import optimizers as optimization, strategies
 
 strategy = strategies.make_strategy("mirrored", virtual_devices=2)
 for make in optimization.OPTIMIZERS.values():

@@ -21,7 +21,7 @@ def test_a_strategy_has_the_first_or_all_devices_of_this_host(name):
 
 
 _SPLIT = """
-from bert_tf import stopping, strategies
+from bert_tf.training import stopping, strategies
 strategy = strategies.make_strategy("mirrored", virtual_devices=3)
 print(strategy.num_replicas_in_sync, *strategies.local_devices())
 """

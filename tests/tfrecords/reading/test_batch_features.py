@@ -12,7 +12,9 @@ from tfrecords.reading import batch_features
 # Fails with batches on the way, which the traceback keeps alive.
 FAILS = """
 import sys
-from tfrecords import batches, records, schema
+from tfrecords import schema
+from tfrecords.io import records
+from tfrecords.reading import batches
 found = records.Records.open(sys.argv[1])
 sizes = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 def train():

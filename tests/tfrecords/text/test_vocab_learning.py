@@ -91,7 +91,7 @@ def test_batch_size_does_not_change_the_counts():
 
 PRINT = """
 import sys
-from tfrecords import vocab, vocab_learning
+from tfrecords.text import vocab, vocab_learning
 words = {word: int(n) for word, n in (w.split() for w in open(sys.argv[1]))}
 if len(sys.argv) > 2:
     words = dict(reversed(words.items()))

@@ -1,0 +1,1 @@
+"""Model folder -> SavedModel, one module for each signature."""

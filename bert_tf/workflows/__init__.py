@@ -1,0 +1,1 @@
+"""Configuration -> what a command does, without flags."""

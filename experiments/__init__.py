@@ -1,0 +1,1 @@
+"""Experiments -> reports: research that is not part of the package."""

@@ -1,0 +1,272 @@
+"""Scores of rows -> whether what the paper found came out here too.
+
+Each claim is one of Devlin et al. 2018, section 5 and appendix C.2, said for
+one column, and the answer is computed. Said for a column that the paper's table
+has not, and of a control, it is a claim of ours.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from experiments.ablations import plan
+from experiments.ablations.plan import PERPLEXITY, Row
+from experiments.ablations.results import Score, Scores
+
+# A difference below so many of its standard errors may be chance.
+_ERRORS = 2.0
+YES, NO, TOO_NEAR, NOT_RUN = "yes", "no", "too near", "not run"
+_OPPOSITE = {YES: NO, NO: YES, TOO_NEAR: TOO_NEAR, NOT_RUN: NOT_RUN}
+
+
+class Check(NamedTuple):
+    """A claim and what came of it.
+
+    Attributes:
+      table: a key of `plan.TABLES`.
+      column: a probe or `PERPLEXITY`; of a control, that is not the paper's,
+        None.
+      claim: what the paper found, as a sentence.
+      answer: `YES`, `NO`, `TOO_NEAR` or `NOT_RUN`.
+      detail: the numbers.
+    """
+
+    table: str
+    column: str | None
+    claim: str
+    answer: str
+    detail: str
+
+    @property
+    def is_paper_s(self) -> bool:
+        """Whether the paper says so of this column; else the claim is ours."""
+        return self.column in plan.PAPER_COLUMNS[self.table]
+
+
+def percent(value: float) -> str:
+    """Returns a share as the paper writes it."""
+    return f"{100 * value:.1f}"
+
+
+def _judge(more: Score, less: Score) -> str:
+    """Returns whether the first score is above the second."""
+    difference = more.mean - less.mean
+    # Without restarts nan, which no difference is below. Equal ones, as of two
+    # runs that give one answer to all, say nothing in any case.
+    error = math.hypot(more.error, less.error)
+    if difference == 0 or abs(difference) < _ERRORS * error:
+        return TOO_NEAR
+    return YES if difference > 0 else NO
+
+
+def _judge_all(pairs: Iterable[tuple[Score, Score]]) -> str:
+    """Returns whether the first score of every pair is above the second."""
+    answers = {_judge(more, less) for more, less in pairs}
+    return next((x for x in (NO, TOO_NEAR) if x in answers), YES)
+
+
+def _chance(*scores: Score) -> str:
+    """Returns what is to be added where nothing tells how large chance is."""
+    is_known = not any(math.isnan(score.error) for score in scores)
+    return "" if is_known else "; how much is chance is not known"
+
+
+def _compare(
+    table: str,
+    column: str | None,
+    claim: str,
+    more: Score | None,
+    less: Score | None,
+) -> Check:
+    """Returns the check that the first score is above the second."""
+    if more is None or less is None:
+        return _not_run(table, column, claim)
+    detail = f"{percent(more.mean)} and {percent(less.mean)}"
+    answer = _judge(more, less)
+    if answer == TOO_NEAR:
+        is_equal = more.mean == less.mean
+        detail += "; equal" if is_equal else "; so near that it may be chance"
+    detail += _chance(more, less)
+    return Check(table, column, claim, answer, detail)
+
+
+def _not_run(table: str, column: str | None, claim: str) -> Check:
+    return Check(table, column, claim, NOT_RUN, "not run")
+
+
+def _of(table: str, rows, scores) -> dict[str, Scores]:
+    """Returns the scores of a table's rows by their labels."""
+    return {
+        row.label: found
+        for row, found in zip(rows, scores, strict=True)
+        if row.table == table
+    }
+
+
+def _tasks(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
+    """Table 5: what each of two steps away from BERT costs."""
+
+    def of(label, name):
+        return by_label[label].get(name)
+
+    for name in names:
+        bert, alone, ltr, lstm, scratch = (
+            of(label, name)
+            for label in (
+                plan.BERT,
+                plan.NO_PAIRS,
+                plan.LTR,
+                plan.LTR_BILSTM,
+                plan.FROM_SCRATCH,
+            )
+        )
+        compare = functools.partial(_compare, "5", name)
+        yield compare(f"Without next sentences {name} is lower.", bert, alone)
+        yield compare(
+            f"Left-to-right is below masked LM on {name}.", alone, ltr
+        )
+        if kinds[name] == "squad":
+            yield compare(f"A BiLSTM lifts left-to-right on {name}.", lstm, ltr)
+            yield compare(
+                f"With it, masked LM stays above on {name}.", alone, lstm
+            )
+        else:
+            lifts = compare("", lstm, ltr)
+            yield lifts._replace(
+                claim=f"A BiLSTM does not lift left-to-right on {name}.",
+                answer=_OPPOSITE[lifts.answer],
+            )
+        claim = f"Pre-training helps on {name} (a control)."
+        yield _compare("5", None, claim, bert, scratch)
+        if bert is not None and bert.trivial is not None:
+            trivial = Score((bert.trivial,), bert.metric, is_constant=True)
+            claim = f"BERT beats one answer to all on {name} (a control)."
+            yield _compare("5", None, claim, bert, trivial)
+
+
+def _sizes(by_label: dict[str, Scores], names) -> Iterator[Check]:
+    """Table 6: larger is better, everywhere."""
+    for name in (PERPLEXITY, *names):
+        found = [scores.get(name) for scores in by_label.values()]
+        if name == PERPLEXITY:
+            claim = "Each larger model has a lower perplexity."
+        else:
+            claim = f"Each larger model is better on {name}."
+        if None in found:
+            yield _not_run("6", name, claim)
+            continue
+        pairs = list(itertools.pairwise(found))
+        if name != PERPLEXITY:
+            pairs = [(after, before) for before, after in pairs]
+        rises = [more.mean > less.mean for more, less in pairs]
+        show = "{:.2f}".format if name == PERPLEXITY else percent
+        detail = ", ".join(show(score.mean) for score in found)
+        detail += f"; {sum(rises)} of {len(rises)} steps" + _chance(*found)
+        yield Check("6", name, claim, _judge_all(pairs), detail)
+
+
+def _mixes(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
+    """Table 8: fine-tuning hardly minds the mix, features do."""
+    labels = list(by_label)
+    ours, masks_alone, random_alone = labels[0], labels[1], labels[-1]
+    spreads: dict[str, float] = {}
+    for name in names:
+        found = {label: by_label[label].get(name) for label in labels}
+        yield _compare(
+            "8",
+            name,
+            f"Random tokens alone are worse than 80/10/10 on {name}.",
+            found[ours],
+            found[random_alone],
+        )
+        claim = f"[MASK] alone is the worst mix on {name}."
+        if None in found.values():
+            if kinds[name] == "ner_features":
+                yield _not_run("8", name, claim)
+            continue
+        means = {label: score.mean for label, score in found.items()}
+        spreads[kinds[name]] = max(means.values()) - min(means.values())
+        if kinds[name] == "ner_features":
+            worst = min(means, key=means.get)
+            detail = f"the worst is {worst}, {percent(means[worst])}"
+            detail += _chance(*found.values())
+            last = found.pop(masks_alone)
+            answer = _judge_all((other, last) for other in found.values())
+            yield Check("8", name, claim, answer, detail)
+    claim = "The mix matters less in fine-tuning than for features."
+    if {"ner", "ner_features"} <= set(spreads):
+        tuned, features = spreads["ner"], spreads["ner_features"]
+        detail = f"NER spreads over {percent(tuned)} and {percent(features)}"
+        # Of a range of six means no error is known, with restarts or without.
+        detail += "; how much is chance is not known"
+        answer = YES if tuned < features else NO
+        yield Check("8", "NER", claim, answer, detail)
+    elif "ner_features" in kinds.values():
+        yield _not_run("8", "NER", claim)
+
+
+def _steps(rows: Sequence[Row], scores, names) -> Iterator[Check]:
+    """Figure 5: more steps help, and masked LM is ahead from early on."""
+    for name in names:
+        points = {
+            label: [
+                found.get(name)
+                for row, found in zip(rows, scores, strict=True)
+                if row.table == "figure5" and row.label == label
+            ]
+            for label in (plan.MASKED_LM, plan.LEFT_TO_RIGHT)
+        }
+        masked, causal = points.values()
+        if len(masked) > 1:
+            # 500,000 and 1,000,000 steps in the paper.
+            half = len(masked) // 2
+            share = 100 * half / len(masked)
+            yield _compare(
+                "figure5",
+                name if share == 50 else None,
+                f"All steps are better than {share:.0f} % of them on {name}.",
+                masked[-1],
+                masked[half - 1],
+            )
+        claim = f"Masked LM ends above left-to-right on {name}."
+        yield _compare("figure5", name, claim, masked[-1], causal[-1])
+        claim = f"Masked LM is ahead at most checkpoints on {name}."
+        if None in masked + causal:
+            yield _not_run("figure5", name, claim)
+            continue
+        answers = list(map(_judge, masked, causal))
+        ahead, near = answers.count(YES), answers.count(TOO_NEAR)
+        answer = NO
+        if 2 * (ahead + near) > len(answers):
+            answer = YES if 2 * ahead > len(answers) else TOO_NEAR
+        detail = f"at {ahead} of {len(answers)}"
+        detail += f", too near at {near}" if near else ""
+        detail += _chance(*masked, *causal)
+        yield Check("figure5", name, claim, answer, detail)
+
+
+def make(
+    rows: Sequence[Row], scores: Sequence[Scores], kinds: dict[str, str]
+) -> list[Check]:
+    """Returns the checks of all tables that the rows are of.
+
+    Args:
+      rows: of the plan.
+      scores: of each row.
+      kinds: name of each probe to its kind.
+    """
+
+    def names(table: str) -> list[str]:
+        wanted = plan.COLUMNS[table]
+        return [name for name, kind in kinds.items() if kind in wanted]
+
+    found: dict[str, Iterable[Check]] = {
+        "5": _tasks(_of("5", rows, scores), names("5"), kinds),
+        "6": _sizes(_of("6", rows, scores), names("6")),
+        "8": _mixes(_of("8", rows, scores), names("8"), kinds),
+        "figure5": _steps(rows, scores, names("figure5")),
+    }
+    tables = {row.table for row in rows}
+    return [check for name in found if name in tables for check in found[name]]

@@ -1,0 +1,1 @@
+"""Text of this machine -> every stage of BERT, in one tour."""

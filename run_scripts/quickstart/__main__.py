@@ -1,0 +1,5 @@
+"""Flags -> the tour, by `python -m run_scripts.quickstart`."""
+
+from run_scripts.quickstart import tour
+
+tour.run()

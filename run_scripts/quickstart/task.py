@@ -1,0 +1,115 @@
+"""A labelled task -> texts to serve, and the score of the served answers."""
+
+import json
+import os
+
+import numpy as np
+
+from bert_tf.tasks import metrics
+from run_scripts.quickstart import corpus
+from tfrecords.io import atomic_files
+from tfrecords.tasks import glue_rows, glue_tables
+
+# Sentences to fill, for people to look at.
+MASKED_SENTENCES = (
+    "Returns the [MASK] of the array.",
+    "If the file does not exist, an error is [MASK].",
+    "The function returns a [MASK] of strings.",
+    "Computes the mean and [MASK] deviation of the input.",
+)
+
+
+def find(folder: str, glue_dir: str | None, task_name: str | None):
+    """Returns the task to fine-tune on, with paths for its files.
+
+    Args:
+      folder: of the quickstart, with the rows that its corpus stage wrote.
+      glue_dir: of one's own GLUE files, if any.
+      task_name: of that task.
+
+    Raises:
+      ValueError: if only one of the two is given, or a file is not there.
+    """
+    if bool(glue_dir) != bool(task_name):
+        raise ValueError(
+            f"--glue_dir={glue_dir} and --task_name={task_name}: give both for "
+            "a task of GLUE, or neither."
+        )
+    if glue_dir:
+        task = glue_tables.find(task_name)
+        for kind in ("train", "dev"):
+            check_split(task, kind, glue_dir)
+        return task
+    return glue_tables.own_task(
+        "library",
+        files={
+            split: os.path.join(folder, f"{split}.tsv")
+            for split in ("train", "dev")
+        },
+        text_columns=("text",),
+        label_column="label",
+        labels=corpus.LABELS,
+    )
+
+
+def check_split(task: glue_tables.GlueTask, kind: str, glue_dir: str) -> None:
+    """Raises ValueError unless the task has such a file, and it is there."""
+    names = [f for split, f in task.files.items() if split.startswith(kind)]
+    if not names:
+        raise ValueError(
+            f"{task.name} has no {kind} set; take another --task_name."
+        )
+    path = os.path.join(glue_dir, names[0])
+    if not os.path.isfile(path):
+        raise ValueError(
+            f"No file {path}; --glue_dir should hold the official files of "
+            f"{task.name}."
+        )
+
+
+def _dev_rows(task: glue_tables.GlueTask, glue_dir: str | None):
+    # MNLI has two dev sets; the first one picks the best model.
+    name = next(f for split, f in task.files.items() if split.startswith("dev"))
+    path = os.path.join(glue_dir or "", name)
+    return glue_rows.read_rows(task, path, is_labelled=True)
+
+
+def write_texts(
+    task: glue_tables.GlueTask, glue_dir: str | None, path: str
+) -> None:
+    """Writes the dev texts alone, a TSV with columns text_a and text_b.
+
+    Not the dev file itself: some have no headers, and rows to be left out.
+    """
+    names = ("text_a", "text_b")[: len(task.text_columns)]
+    with atomic_files.whole_file(path) as file:
+        file.write("\t".join(names) + "\n")
+        for row in _dev_rows(task, glue_dir):
+            file.write("\t".join(row.texts) + "\n")
+
+
+def write_masked(path: str) -> None:
+    """Writes the sentences with a word to fill, one a line."""
+    with atomic_files.whole_file(path) as file:
+        file.writelines(f"{sentence}\n" for sentence in MASKED_SENTENCES)
+
+
+def served_score(
+    task: glue_tables.GlueTask, glue_dir: str | None, predictions_file: str
+) -> float:
+    """Returns the task's metric of the answers of a SavedModel.
+
+    Args:
+      task: from `find`.
+      glue_dir: as for `find`.
+      predictions_file: what `predict` wrote for the texts of `write_texts`.
+    """
+    labels = [row.label for row in _dev_rows(task, glue_dir)]
+    with open(predictions_file, encoding="utf-8") as file:
+        answers = [json.loads(line) for line in file]
+    if task.is_regression:
+        predicted = [answer["score"] for answer in answers]
+    else:
+        predicted = [task.labels.index(answer["label"]) for answer in answers]
+    name = task.best_metric
+    return metrics.compute([name], np.array(predicted), np.array(labels))[name]

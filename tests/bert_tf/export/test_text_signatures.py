@@ -1,0 +1,68 @@
+"""Facts of what texts become before the model reads them."""
+
+import pytest
+import tensorflow as tf
+
+from bert_tf.export import text_signatures
+from tfrecords import schema
+from tfrecords.text import tokenizer
+
+
+@pytest.fixture
+def words(tiny_vocab_file):
+    return tokenizer.BertTokenizer(tiny_vocab_file)
+
+
+def test_padding_that_no_row_needs_is_left_out(words):
+    batch = text_signatures.Pairs(words, 64)(
+        tf.constant(["the cat", "the"]), tf.constant(["", "sat"])
+    )
+    assert batch["input_word_ids"].shape == (2, 5)
+    assert list(batch) == list(schema.ENCODER_INPUTS)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "parts"),
+    [
+        ([], [(0, 1)]),
+        ([3], [(1, 3)]),
+        ([3, 6, 1, 2], [(2, 6), (2, 2)]),
+        ([3, 6, 1, 2, 2], [(2, 6), (2, 2), (1, 2)]),
+    ],
+)
+def test_parts_give_what_all_rows_at_once_do(lengths, parts):
+    num_rows = len(lengths)
+    lengths = tf.constant(lengths, tf.int32)
+    inputs = {
+        "input_word_ids": tf.random.stateless_uniform(
+            [num_rows, 6], [1, 2], 0, 9, tf.int32
+        ),
+        "input_mask": tf.sequence_mask(lengths, 6, tf.int32),
+    }
+    seen = []
+
+    def model(batch, training):
+        assert not training
+        ids = tf.cast(batch["input_word_ids"], tf.float32)
+        tf.py_function(lambda x: seen.append(x.shape), [ids], [])
+        return {"one": ids, "two": tf.stack([ids, -ids], axis=-1)}
+
+    shapes = {"one": [6], "two": [6, 2]}
+    outputs = tf.function(
+        lambda: text_signatures.in_parts(model, inputs, shapes, most_rows=2)
+    )()
+    assert outputs["one"].shape == (num_rows, 6)
+    is_token = inputs["input_mask"].numpy() == 1
+    for name, values in model(inputs, training=False).items():
+        assert (outputs[name].numpy() == values.numpy())[is_token].all()
+    assert seen[:-1] == parts  # Without padding that no row of one has.
+
+
+def test_scores_keep_to_the_range_of_their_task():
+    outputs = {"predictions": tf.constant([-0.5, 2.5, 5.25])}
+    for score_range, expected in (
+        (None, [-0.5, 2.5, 5.25]),
+        ([0.0, 5.0], [0.0, 2.5, 5.0]),
+    ):
+        found = text_signatures.make_score(score_range)(outputs, {})
+        assert found["score"].numpy().tolist() == expected

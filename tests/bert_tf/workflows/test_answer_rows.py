@@ -1,0 +1,105 @@
+"""Facts of answers as JSON has them."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.workflows import answer_rows, text_rows
+
+
+def test_each_candidate_stands_in_the_text():
+    tokens = np.array([[b"cat", b"##s"], [b"mat", b"sea"]], object)
+    probabilities = np.array([[0.5, 0.25], [0.1, 0.05]], np.float32)
+    values = answer_rows.fill_masks(
+        "The [MASK] on the [MASK]. [MASK]", tokens, probabilities
+    )
+    assert values == {
+        # The last is beyond the model's length and stays.
+        "filled": "The cat on the mat. [MASK]",
+        "masks": [
+            [
+                {
+                    "token": "cat",
+                    "probability": 0.5,
+                    "filled": "The cat on the mat. [MASK]",
+                },
+                {
+                    "token": "##s",
+                    "probability": 0.25,
+                    "filled": "Thes on the mat. [MASK]",
+                },
+            ],
+            [
+                {
+                    "token": "mat",
+                    "probability": 0.1,
+                    "filled": "The cat on the mat. [MASK]",
+                },
+                {
+                    "token": "sea",
+                    "probability": 0.05,
+                    "filled": "The cat on the sea. [MASK]",
+                },
+            ],
+        ],
+    }
+
+
+# Of two rows, the first shorter: all outputs, some of them, and what the first
+# has of these.
+FILLED = {
+    "masks": (
+        {
+            "tokens": np.array([[[b"a"], [b""]], [[b"b"], [b"c"]]], object),
+            "probabilities": np.array([[[0.5], [0]], [[1], [1]]], np.float32),
+        },
+        {"tokens": [["a"]]},
+    ),
+    "words": (
+        {
+            "words": np.array([[b"a", b""], [b"b", b"c"]], object),
+            "tags": np.array([[b"O", b""], [b"O", b"O"]], object),
+            "starts": np.array([[0, -1], [0, 2]], np.int32),
+        },
+        {"tags": ["O"], "starts": [0]},
+    ),
+    "answers": (
+        {
+            "answer": np.array([b"a", b"b"], object),
+            "num_answers": np.array([1, 2], np.int32),
+            "nbest_answers": np.array([[b"a", b""], [b"b", b"c"]], object),
+        },
+        {"answer": "a", "nbest_answers": ["a"]},
+    ),
+    "tokens": (
+        {
+            "input_mask": np.array([[1, 0], [1, 1]], np.int32),
+            "sequence_output": np.ones([2, 2, 3], np.float32),
+            "pooled_output": np.ones([2, 3], np.float32),
+        },
+        {"sequence_output": [[1.0] * 3], "pooled_output": [1.0] * 3},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"), FILLED.values(), ids=FILLED.keys()
+)
+def test_some_outputs_too_do_not_depend_on_other_rows(answers, expected):
+    def signature(text):
+        return {
+            name: tf.constant(x[: len(text)]) for name, x in answers.items()
+        }
+
+    rows = [text_rows.Row(1, {"text": "x"}), text_rows.Row(2, {"text": "y"})]
+    found, _ = answer_rows.answer(signature, rows, {"text": 1}, list(expected))
+    assert found == {"line": 1, "text": "x"} | expected
+
+
+def test_numbers_have_the_digits_of_their_type():
+    values = np.array([0.1, 1 / 3, 1e-30], np.float32)
+    assert json.dumps(answer_rows.plain(values)) == "[0.1, 0.33333334, 1e-30]"
+    assert answer_rows.plain(np.array([[b"caf\xc3\xa9"]], object)) == [["café"]]
+    assert answer_rows.plain(np.array([-1, 2], np.int32)) == [-1, 2]

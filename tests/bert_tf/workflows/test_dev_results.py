@@ -1,0 +1,60 @@
+"""Scores step by step -> the model that is kept, and what is written."""
+
+import json
+import math
+
+from bert_tf.training import checksums
+from bert_tf.workflows import dev_results
+
+
+def test_the_first_of_the_best_steps_is_kept(tmp_path, monkeypatch):
+    def save_model(folder, model, *, description, vocab_file):
+        with open(f"{folder}/model.json", "w") as file:
+            json.dump(description, file)
+
+    monkeypatch.setattr(dev_results.model_folders, "save_model", save_model)
+    scores = {1: 0.5, 2: 0.75, 3: 0.75, 4: 0.25}
+    step = 0
+    keep_best = dev_results.make_keep_best(
+        None,
+        lambda: {
+            "dev_matched": {"accuracy": scores[step]},
+            # The first dev set decides.
+            "dev_mismatched": {"accuracy": step / 4},
+        },
+        str(tmp_path),
+        best_metric="accuracy",
+        describe=lambda found: {"seen": found["dev_matched"]["accuracy"]},
+        vocab_file=None,
+    )
+    for step in scores:
+        keep_best(step)
+    state = json.loads((tmp_path / "best/state.json").read_text())
+    assert (state["step"], state["metric"]) == (2, "accuracy")
+    assert state["value"] == 0.75
+    assert json.loads((tmp_path / "best/model.json").read_text()) == {
+        "seen": 0.75
+    }
+    lines = (tmp_path / "logs/dev_mismatched/steps.jsonl").read_text()
+    values = [json.loads(line)["accuracy"] for line in lines.splitlines()]
+    assert values == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_a_best_model_that_is_damaged_gives_its_place_away(tmp_path, caplog):
+    best = tmp_path / "best"
+    assert dev_results.best_value(str(best)) == -math.inf
+    best.mkdir()
+    (best / "model.safetensors").write_bytes(b"weights")
+    checksums.seal(str(best), {"step": 3, "value": 0.5})
+    with caplog.at_level("WARNING", logger="absl"):
+        assert dev_results.best_value(str(best)) == 0.5
+        assert not caplog.messages
+        (best / "model.safetensors").write_bytes(b"weight")
+        assert dev_results.best_value(str(best)) == -math.inf
+    assert caplog.messages == [
+        f"{best} is damaged: model.safetensors has 6 bytes, written were 7. "
+        "This step's model takes its place."
+    ]
+    # From before there were sums.
+    (best / "state.json").write_text(json.dumps({"step": 3, "value": 0.25}))
+    assert dev_results.best_value(str(best)) == 0.25

@@ -1,0 +1,59 @@
+"""Facts of features as files; extract_features tests them whole."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.workflows import feature_formats
+
+VOCAB = ["[PAD]", "the", "caf\u00e9"]
+
+
+def texts():
+    values = np.arange(12, dtype=np.float32).reshape(3, 2, 2) / 7
+    return [
+        feature_formats.Text(4, np.array([2, 1], np.int32), values[:2]),
+        feature_formats.Text(5, np.array([1], np.int32), values[2:]),
+    ]
+
+
+def test_json_is_rounded_and_escaped_as_by_the_original():
+    first, second = feature_formats.to_json(texts(), [-1, 0], VOCAB).split(
+        b"\n"
+    )[:2]
+    assert first.startswith(
+        b'{"linex_index": 4, "features": [{"token": "caf\\u00e9", "layers": '
+        b'[{"index": -1, "values": [0.0, 0.142857]}, {"index": 0, "values": '
+    )
+    assert json.loads(second)["features"][0]["layers"][1]["values"] == [
+        *[1.428571, 1.571429]
+    ]
+
+
+def test_npz_of_parts_is_one(tmp_path):
+    parts = [feature_formats.to_npz([text], [-1, 0], VOCAB) for text in texts()]
+    file = io.BytesIO()
+    feature_formats.join_npz(file, lambda: iter(parts))
+    file.seek(0)
+    found = np.load(file)
+    assert found["row_splits"].tolist() == [0, 2, 3]
+    assert found["token_ids"].tolist() == [2, 1, 1]
+    assert found["layers"].tolist() == [-1, 0]
+    expected = np.concatenate([text.values for text in texts()])
+    assert (found["values"] == expected).all()
+
+
+def test_tfrecords_are_what_tensorflow_reads(tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes(feature_formats.to_tfrecord(texts(), [-1, 0], VOCAB))
+    rows = [
+        tf.train.Example.FromString(data.numpy()).features.feature
+        for data in tf.data.TFRecordDataset(str(path))
+    ]
+    assert [row["linex_index"].int64_list.value[0] for row in rows] == [4, 5]
+    assert rows[1]["values"].float_list.value[:] == pytest.approx(
+        [8 / 7, 9 / 7, 10 / 7, 11 / 7]
+    )

@@ -1,0 +1,104 @@
+"""pretraining_kinds.py: what manifests say of records, and of what mixes."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from bert_tf.tasks import pretraining
+from bert_tf.workflows import pretraining_kinds
+from tfrecords import schema
+from tfrecords.io import records
+
+SIZES = {"max_seq_length": 8, "max_predictions_per_seq": 2}
+
+
+def made_with(folder, schema_name="pretraining", **made):
+    """Returns one record with a manifest of these flags."""
+    folder.mkdir()
+    example = {
+        name: np.zeros(
+            schema.shape_of(feature, SIZES), feature.dtype.as_numpy_dtype
+        )
+        for name, feature in schema.PRETRAINING.items()
+    }
+    name = records.shard_name("train", 0, 1)
+    serialized = schema.serialize(example, schema.PRETRAINING, SIZES)
+    shard = records.write_shard(str(folder / name), [serialized])
+    records.Manifest(
+        schema_name=schema_name,
+        sizes=SIZES,
+        flags=made,
+        vocabulary={"size": 100, "sha256": "aa", "do_lower_case": True},
+        statistics={},
+        shards=[shard],
+    ).write(str(folder))
+    return records.Records.open(str(folder))
+
+
+def test_the_manifest_says_what_kind_of_records_they_are(tmp_path):
+    old = made_with(tmp_path / "old")
+    assert pretraining_kinds.pairs_of(old) == "next_sentence"
+    assert pretraining_kinds.schema_of(old) == schema.PRETRAINING
+    alone = made_with(tmp_path / "alone", "masked_lm", pairs="none")
+    assert pretraining_kinds.pairs_of(alone) == "none"
+    assert pretraining_kinds.schema_of(alone) == schema.MASKED_LM
+    unmasked = made_with(tmp_path / "unmasked", "unmasked_segments")
+    assert pretraining_kinds.schema_of(unmasked) == schema.MASKED_LM
+    on_disk = pretraining_kinds.schema_of(unmasked, on_disk=True)
+    assert on_disk == schema.ENCODER_INPUTS
+    foreign = made_with(tmp_path / "foreign", "classification")
+    assert pretraining_kinds.schema_of(foreign) == schema.PRETRAINING
+    bare = records.Records(old.paths)
+    assert pretraining_kinds.pairs_of(bare) == "next_sentence"
+    assert pretraining_kinds.schema_of(bare) == schema.PRETRAINING
+
+
+def test_records_of_other_pairs_are_named(tmp_path):
+    one = made_with(tmp_path / "one", pairs="sentence_order")
+    two = made_with(tmp_path / "two", pairs="sentence_order")
+    pretraining_kinds.check_pairs([one, two])
+    other = made_with(tmp_path / "other")
+    message = "two with --pairs=sentence_order and .*other with --pairs=next_s"
+    with pytest.raises(ValueError, match=message):
+        pretraining_kinds.check_pairs([one, two, other])
+
+
+def test_a_model_is_evaluated_on_labels_that_it_has_learnt(tmp_path):
+    next_sentence = made_with(tmp_path / "next_sentence")
+    order = made_with(tmp_path / "order", pairs="sentence_order")
+    alone = made_with(tmp_path / "alone", pairs="none")
+    assert pretraining_kinds.papers_of(next_sentence) == {}
+    for trained in (next_sentence, order):
+        papers = pretraining_kinds.papers_of(trained)
+        pretraining_kinds.check_labels(papers, "model", trained)
+        pretraining_kinds.check_labels(papers, "model", alone)
+    for trained, asked in (
+        (next_sentence, order),
+        (order, next_sentence),
+        (alone, order),
+    ):
+        papers = pretraining_kinds.papers_of(trained)
+        kinds = [pretraining_kinds.pairs_of(x) for x in (trained, asked)]
+        message = "--pairs={}, and .* the labels of --pairs={}".format(*kinds)
+        with pytest.raises(ValueError, match=message):
+            pretraining_kinds.check_labels(papers, "model", asked)
+
+
+def test_a_left_to_right_model_reads_rows_as_they_are(tmp_path, tiny_config):
+    causal = dataclasses.replace(tiny_config, is_causal=True)
+    alone = made_with(tmp_path / "alone", "unmasked_segments", pairs="none")
+    features = pretraining_kinds.features_of(alone, causal)
+    assert features == schema.ENCODER_INPUTS
+    features = pretraining_kinds.features_of(alone, tiny_config)
+    assert features == schema.MASKED_LM
+    task = pretraining_kinds.task_of(alone, causal)
+    assert task is pretraining.LEFT_TO_RIGHT
+    task = pretraining_kinds.task_of(alone, tiny_config)
+    assert task is pretraining.TASKS["none"]
+    for name in ("masked_lm", "unmasked_pairs"):
+        other = made_with(tmp_path / name, name, pairs="none")
+        with pytest.raises(ValueError, match=f"holds {name}; a left-to-right"):
+            pretraining_kinds.features_of(other, causal)
+    with pytest.raises(ValueError, match="holds no manifest; a left-to-right"):
+        pretraining_kinds.features_of(records.Records(alone.paths), causal)

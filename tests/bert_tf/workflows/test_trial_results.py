@@ -1,0 +1,116 @@
+"""Facts of the spread over runs: mean, deviation, degenerate ones."""
+
+import json
+import statistics
+
+import pytest
+
+from bert_tf.workflows import trial_results
+
+
+def write(folder, score, trivial_score=0.5, **more):
+    folder.mkdir(parents=True)
+    content = {
+        "task_name": "MNLI",
+        "step": 7,
+        "best_metric": "accuracy",
+        "dev_matched": {"loss": 1.0, "accuracy": score},
+        "dev_mismatched": {"loss": 1.0, "accuracy": 0.99},
+        "trivial": {"dev_matched": {"accuracy": trivial_score}},
+    }
+    (folder / "eval_results.json").write_text(json.dumps(content | more))
+    return str(folder)
+
+
+def test_the_first_dev_set_decides(tmp_path):
+    assert not trial_results.is_done(str(tmp_path))
+    folder = write(tmp_path / "a", 0.75)
+    assert trial_results.is_done(folder)
+    assert trial_results.read(folder) == {
+        "has_failed": False,
+        "split": "dev_matched",
+        "metric": "accuracy",
+        "score": 0.75,
+        "trivial_score": 0.5,
+        "is_degenerate": False,
+        "step": 7,
+    }
+
+
+@pytest.mark.parametrize(
+    ("score", "trivial", "is_degenerate"),
+    [(0.5, 0.5, True), (0.4, 0.5, True), (0.51, 0.5, False), (0.0, 0.0, True)],
+)
+def test_no_better_than_one_answer_is_degenerate(
+    tmp_path, score, trivial, is_degenerate
+):
+    result = trial_results.read(write(tmp_path / "a", score, trivial))
+    assert result["is_degenerate"] is is_degenerate
+
+
+def test_without_a_trivial_score_no_run_is_degenerate(tmp_path):
+    result = trial_results.read(write(tmp_path / "a", 0.0, trivial={}))
+    assert result["trivial_score"] is None
+    assert not result["is_degenerate"]
+
+
+def make_result(score, **setting):
+    return {
+        "name": f"run {score}",
+        "has_failed": False,
+        "split": "dev",
+        "metric": "accuracy",
+        "score": score,
+        "trivial_score": 0.5,
+        "is_degenerate": score <= 0.5,
+    } | setting
+
+
+def test_mean_and_deviation_are_those_of_each_setting():
+    results = [
+        make_result(score, learning_rate=rate, seed=seed)
+        for rate, scores in ((1e-5, (0.5, 0.6, 0.7)), (2e-5, (0.9,)))
+        for seed, score in enumerate(scores)
+    ]
+    failed = {"name": "x", "learning_rate": 1e-5} | trial_results.failed()
+    assert trial_results.summarize([*results, failed]) == [
+        {
+            "learning_rate": 2e-5,
+            "num_runs": 1,
+            "mean": 0.9,
+            "standard_deviation": None,
+            "best": 0.9,
+        },
+        {
+            "learning_rate": 1e-5,
+            "num_runs": 3,
+            "mean": pytest.approx(0.6),
+            "standard_deviation": statistics.stdev([0.5, 0.6, 0.7]),
+            "best": 0.7,
+        },
+    ]
+
+
+def test_degenerate_runs_are_warned_of(caplog):
+    with caplog.at_level("INFO", logger="absl"):
+        trial_results.report([make_result(0.5), make_result(0.75)])
+    first, second = caplog.records
+    assert first.getMessage() == (
+        "num_runs 2  mean 0.625  standard_deviation 0.1768  best 0.75"
+    )
+    assert second.levelname == "WARNING"
+    assert second.getMessage().startswith(
+        "1 of 2 runs are degenerate, no better than one answer to all "
+        "(accuracy 0.5000): run 0.5. Raise --num_restarts"
+    )
+    caplog.clear()
+    trial_results.report([make_result(0.75)])
+    assert "degenerate" not in caplog.text
+
+
+def test_results_in_words():
+    assert trial_results.describe(make_result(0.75)) == "dev accuracy 0.7500"
+    assert trial_results.describe(make_result(0.25)) == (
+        "dev accuracy 0.2500, degenerate"
+    )
+    assert trial_results.describe(trial_results.failed()) == "failed"

@@ -1,0 +1,210 @@
+import pytest
+from ablation_examples import PROBES
+
+from experiments.ablations import checks as ablation_checks
+from experiments.ablations import plan
+from experiments.ablations.checks import NO, NOT_RUN, TOO_NEAR, YES
+from experiments.ablations.plan import PERPLEXITY, Model
+from experiments.ablations.results import Score
+
+BASE = Model(12, 768, 12)
+UNKNOWN = "; how much is chance is not known"
+KINDS = {probe.name: probe.kind for probe in PROBES}
+
+
+def share(percent):
+    return Score((percent / 100,), "accuracy")
+
+
+def answers(rows, scores):
+    return {
+        check.claim: check.answer
+        for check in ablation_checks.make(rows, scores, KINDS)
+    }
+
+
+def of_paper(table):
+    """The rows of a table with the paper's own numbers as scores."""
+    rows = plan.make([table], BASE, 4)
+    scores = []
+    for row in rows:
+        found = {name: share(x) for name, x in row.paper.items()}
+        if PERPLEXITY in row.paper:
+            value = row.paper[PERPLEXITY]
+            found[PERPLEXITY] = Score((value,), "perplexity")
+        scores.append(found)
+    return rows, scores
+
+
+@pytest.mark.parametrize(("table", "num_claims"), [("5", 9), ("6", 2)])
+def test_the_paper_s_own_numbers_pass_every_check(table, num_claims):
+    rows, scores = of_paper(table)
+    if table == "5":
+        scores[-1] = {"SST-2": share(80.0), "SQuAD": share(60.0)}
+    found = answers(rows, scores)
+    assert len(found) == num_claims
+    assert set(found.values()) == {YES}, found
+
+
+def test_the_paper_s_own_mixes_pass_every_check_on_names():
+    rows, scores = of_paper("8")
+    found = answers(rows, scores)
+    on_names = {claim: x for claim, x in found.items() if "SST" not in claim}
+    assert len(on_names) == 4
+    assert set(on_names.values()) == {YES}, on_names
+    # The paper's column is MNLI; no other stands for it.
+    assert [x for claim, x in found.items() if "SST" in claim] == [NOT_RUN]
+
+
+def points(masked, causal):
+    rows = plan.make(["figure5"], BASE, len(masked))
+    values = [*masked, *causal]
+    return rows, [{"SST-2": share(value)} for value in values]
+
+
+def test_steps_help_and_masked_lm_ends_ahead():
+    assert list(
+        answers(*points([80, 83, 84, 85], [81, 82, 82, 82])).values()
+    ) == [
+        YES,
+        YES,
+        YES,
+    ]
+    assert list(
+        answers(*points([80, 85, 84, 84], [83, 86, 85, 85])).values()
+    ) == [
+        NO,
+        NO,
+        NO,
+    ]
+
+
+def test_what_does_not_come_out_is_said_with_its_numbers():
+    rows, scores = of_paper("5")
+    scores[1]["SST-2"] = share(93.0)
+    (check,) = [
+        check
+        for check in ablation_checks.make(rows, scores, KINDS)
+        if check.claim == "Without next sentences SST-2 is lower."
+    ]
+    assert check.answer == NO
+    assert check.detail == f"92.7 and 93.0{UNKNOWN}"
+    rows, scores = of_paper("6")
+    scores[2]["SST-2"] = share(80.0)
+    check = ablation_checks.make(rows, scores, KINDS)[1]
+    assert check.answer == NO
+    assert check.detail == (
+        f"88.4, 90.7, 80.0, 92.9, 93.3, 93.7; 4 of 5 steps{UNKNOWN}"
+    )
+
+
+def test_equal_scores_say_nothing_also_without_restarts():
+    rows, scores = of_paper("5")
+    for found in scores:
+        found["SST-2"] = Score((0.5,), "accuracy", 0.5)
+    checks = ablation_checks.make(rows, scores, KINDS)
+    found = [check for check in checks if "SST-2" in check.claim]
+    assert {check.answer for check in found} == {TOO_NEAR}
+    assert found[0].detail == f"50.0 and 50.0; equal{UNKNOWN}"
+
+
+def test_restarts_tell_what_may_be_chance():
+    rows, scores = of_paper("5")
+    scores[0]["SST-2"] = Score((0.92, 0.94, 0.93), "accuracy")
+    scores[1]["SST-2"] = Score((0.91, 0.94, 0.92), "accuracy")
+    check = ablation_checks.make(rows, scores, KINDS)[0]
+    assert check.answer == TOO_NEAR
+    assert check.detail == "93.0 and 92.3; so near that it may be chance"
+    # Neither is that the BiLSTM does not lift.
+    scores[2]["SST-2"], scores[3]["SST-2"] = (
+        scores[i]["SST-2"] for i in (0, 1)
+    )
+    found = answers(rows, scores)
+    claim = "A BiLSTM does not lift left-to-right on SST-2."
+    assert found[claim] == TOO_NEAR
+
+
+def test_a_constant_has_no_error_of_its_own():
+    rows, scores = of_paper("5")
+    claim = "BERT beats one answer to all on SST-2 (a control)."
+    for values, trivial, answer in (
+        ((0.92, 0.94, 0.93), 0.925, TOO_NEAR),
+        ((0.92, 0.94, 0.93), 0.9, YES),
+        ((0.92, 0.94, 0.93), 0.95, NO),
+        ((0.93,), 0.925, YES),
+    ):
+        scores[0]["SST-2"] = Score(values, "accuracy", trivial)
+        (check,) = [
+            check
+            for check in ablation_checks.make(rows, scores, KINDS)
+            if check.claim == claim
+        ]
+        assert check.answer == answer
+        assert (UNKNOWN in check.detail) == (len(values) == 1)
+
+
+def spread(percent, half):
+    shares = (percent + half) / 100, (percent - half) / 100
+    return Score(shares, "accuracy")
+
+
+def test_one_step_down_is_no_and_steps_within_chance_are_too_near():
+    for half, last, answer in (
+        (0.1, 90.0, YES),
+        (3.0, 90.0, TOO_NEAR),
+        (0.1, 80.0, NO),
+    ):
+        rows = plan.make(["6"], BASE, 1)
+        means = [70.0, 75.0, 78.0, 82.0, 85.0, last]
+        scores = [{"SST-2": spread(mean, half)} for mean in means]
+        claim = "Each larger model is better on SST-2."
+        assert answers(rows, scores)[claim] == answer
+        rows = plan.make(["8"], BASE, 1)
+        name = "NER, feature-based"
+        means = [94.0, last, 95.0, 95.0, 95.0, 95.0]
+        if answer != NO:
+            means[1] = 90.0
+        else:
+            means[1], means[2] = 95.0, 90.0
+        scores = [{name: spread(mean, half)} for mean in means]
+        claim = f"[MASK] alone is the worst mix on {name}."
+        assert answers(rows, scores)[claim] == answer
+
+
+def test_most_checkpoints_are_more_than_half_whatever_the_near_ones_say():
+    for masked, answer in (
+        ([90.0, 90.0, 90.0, 80.0], YES),
+        ([90.0, 90.0, 80.1, 70.0], TOO_NEAR),
+        ([90.0, 80.1, 70.0, 70.0], NO),
+    ):
+        rows = plan.make(["figure5"], BASE, 4)
+        values = [*masked, *[80.0] * 4]
+        scores = [{"SST-2": spread(value, 0.5)} for value in values]
+        claim = "Masked LM is ahead at most checkpoints on SST-2."
+        assert answers(rows, scores)[claim] == answer
+
+
+def test_claims_of_columns_that_the_paper_has_not_are_ours():
+    kinds = {name: "glue" for name in ("MNLI", "SST-2", "CoLA")} | KINDS
+    rows = plan.make(list(plan.TABLES), BASE, 4)
+    checks = ablation_checks.make(rows, [{} for _ in rows], kinds)
+    found = {(c.table, c.column) for c in checks if c.is_paper_s}
+    assert found == {
+        *(("5", name) for name in ("MNLI", "SST-2", "SQuAD")),
+        *(("6", name) for name in (PERPLEXITY, "MNLI", "SST-2")),
+        *(("8", name) for name in ("MNLI", "NER", "NER, feature-based")),
+        ("figure5", "MNLI"),
+    }
+    for check in checks:
+        if "CoLA" in check.claim or "control" in check.claim:
+            assert not check.is_paper_s
+
+
+def test_what_was_not_run_has_no_answer():
+    rows = plan.make(list(plan.TABLES), BASE, 4)
+    found = ablation_checks.make(rows, [{} for _ in rows], KINDS)
+    assert found
+    assert {check.answer for check in found} == {NOT_RUN}
+    alone = plan.make(["6"], BASE, 4)
+    checks = ablation_checks.make(alone, [{} for _ in alone], KINDS)
+    assert {check.table for check in checks} == {"6"}

@@ -1,0 +1,188 @@
+import copy
+import dataclasses
+
+import pytest
+from ablation_examples import PROBES, make_settings
+
+from experiments.ablations import jobs as ablation_jobs
+from experiments.ablations import plan as ablation_plan
+from experiments.ablations import runs
+from experiments.ablations.plan import Model, Row
+from run_scripts import (
+    make_pretraining_records,
+    make_vocab,
+    run_glue,
+    run_ner,
+    run_ner_features,
+    run_pretraining,
+    run_squad,
+)
+
+BASE = Model(4, 64, 4)
+SCRIPTS = {
+    "make_vocab": make_vocab,
+    "make_pretraining_records": make_pretraining_records,
+    "run_pretraining": run_pretraining,
+    "run_glue": run_glue,
+    "run_squad": run_squad,
+    "run_ner": run_ner,
+    "run_ner_features": run_ner_features,
+}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    return make_settings(str(tmp_path_factory.mktemp("ablations")))
+
+
+def plan(settings, *tables, **changes):
+    settings = dataclasses.replace(settings, **changes)
+    rows = ablation_plan.make(
+        tables or list(ablation_plan.TABLES), BASE, settings.num_checkpoints
+    )
+    return ablation_jobs.make(rows, PROBES, settings, BASE)
+
+
+def names_of(jobs, script):
+    return [job.name for job in jobs if job.script == script]
+
+
+def test_what_rows_share_is_run_once(settings):
+    jobs = plan(settings)
+    names = [job.name for job in jobs]
+    assert len(names) == len(set(names))
+    # Pairs in six mixes, and single segments for two models.
+    assert len(names_of(jobs, "make_pretraining_records")) == 7
+    assert len(names_of(jobs, "run_pretraining")) == 13
+    # Five rows of table 5; five other sizes and mixes; other checkpoints.
+    assert len(names_of(jobs, "run_glue")) == 5 + 5 + 5 + 2 * 3
+    # Questions in table 5, names twice in table 8: as in the paper.
+    assert len(names_of(jobs, "run_squad")) == 5
+    assert len(names_of(jobs, "run_ner")) == 6
+    assert len(names_of(jobs, "run_ner_features")) == 6
+    alone = {
+        job.name
+        for table in ablation_plan.TABLES
+        for job in plan(settings, table)
+    }
+    assert alone == set(names)
+
+
+def test_a_job_comes_after_what_it_needs(settings):
+    made = set()
+    for job in plan(settings):
+        for flag in ("input_file", "init_checkpoint"):
+            path = job.flags.get(flag, "")
+            if path.startswith(f"{settings.output_dir}/"):
+                assert any(path.startswith(f"{x}/") for x in made), path
+        made.add(job.flags.get("output_dir", ""))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_scripts_take_the_flags_that_they_are_given(settings, precision):
+    scripts = set()
+    for job in plan(settings, precision=precision):
+        # Unknown names and values that it refuses are errors.
+        values = copy.deepcopy(SCRIPTS[job.script].FLAGS)
+        values([job.script, *runs.words_of(job)])
+        scripts.add(job.script)
+    assert scripts == set(SCRIPTS)
+
+
+def test_checkpoints_of_the_figure_are_kept_and_begun_with(settings):
+    jobs = {job.name: job for job in plan(settings)}
+    base = jobs["pretrained/L-4_H-64_A-4_next_sentence_80-10-10"].flags
+    ltr = jobs["pretrained/L-4_H-64_A-4_left_to_right"].flags
+    other = jobs["pretrained/L-4_H-64_A-4_none_80-10-10"].flags
+    assert base["save_checkpoints_steps"] == 25
+    kept = [x["keep_checkpoint_max"] for x in (base, ltr, other)]
+    assert kept == [4, 4, 1]
+    steps = [
+        name.split("/")[2]
+        for name in jobs
+        if "left_to_right" in name and "/sst_2/" in name
+    ]
+    assert steps == ["step-100", "step-25", "step-50", "step-75"]
+    name = "fine_tuned/L-4_H-64_A-4_left_to_right/step-25/sst_2/restart-0"
+    assert (
+        jobs[name]
+        .flags["init_checkpoint"]
+        .endswith("/L-4_H-64_A-4_left_to_right/checkpoints/step-00000025")
+    )
+    # One plan of table 5 alone keeps them too, for a figure later.
+    first = {job.name: job for job in plan(settings, "5")}
+    assert all(first[name].flags == jobs[name].flags for name in first)
+
+
+def test_steps_that_checkpoints_do_not_divide_end_at_the_last(settings):
+    settings = dataclasses.replace(settings, num_train_steps=102)
+    rows = ablation_plan.make(["figure5"], BASE, 4)
+    steps = [
+        ablation_jobs.settings.step_of(row.share, settings) for row in rows[:4]
+    ]
+    assert steps == [26, 52, 78, 102]
+
+
+def test_a_row_with_an_lstm_or_without_pre_training_says_so(settings):
+    jobs = {job.name: job for job in plan(settings, "5")}
+    lstm = "fine_tuned/L-4_H-64_A-4_left_to_right/step-100/sst_2_bilstm"
+    assert jobs[f"{lstm}/restart-0"].flags["bilstm_units"] == 64
+    scratch = jobs["fine_tuned/from_scratch/sst_2/restart-0"].flags
+    assert "init_checkpoint" not in scratch
+    assert scratch["bert_config_file"].endswith("/configs/L-4_H-64_A-4.json")
+    assert scratch["vocab_file"] == settings.vocab_file
+
+
+def test_jobs_with_a_config_know_its_sha256(settings):
+    jobs = {job.name: job for job in plan(settings)}
+    for job in jobs.values():
+        has_config = "bert_config_file" in job.flags
+        assert has_config == (job.config_sha256 is not None), job.name
+    dropped = {j.name: j for j in plan(settings, hidden_dropout_prob=0.0)}
+    changed = {
+        name.partition("/")[0]
+        for name, job in jobs.items()
+        if job.config_sha256 != dropped[name].config_sha256
+    }
+    assert changed == {"pretrained", "fine_tuned"}
+    # No flag says it.
+    assert all(job.flags == dropped[name].flags for name, job in jobs.items())
+
+
+def test_restarts_have_seeds_of_their_own(settings):
+    jobs = plan(settings, "6", num_restarts=2)
+    seeds = [j.flags["seed"] for j in jobs if j.script == "run_glue"]
+    assert sorted(set(seeds)) == [7, 8]
+    assert len(seeds) == 12
+
+
+def test_epochs_are_cut_to_the_examples_asked_for(settings):
+    probe = PROBES[0]
+    assert ablation_jobs.epochs_of(probe, settings) == 3.0
+    cut = dataclasses.replace(settings, max_train_examples=150)
+    assert ablation_jobs.epochs_of(probe, cut) == 0.15
+
+
+def test_larger_models_and_left_to_right_ones_take_longer(settings):
+    jobs = {j.name: j for j in plan(settings, num_train_steps=10000)}
+    base, ltr, large = (
+        jobs[f"pretrained/{name}"].seconds
+        for name in (
+            "L-4_H-64_A-4_next_sentence_80-10-10",
+            "L-4_H-64_A-4_left_to_right",
+            "L-8_H-80_A-5_next_sentence_80-10-10",
+        )
+    )
+    assert base < ltr and base < large
+
+
+def test_a_vocabulary_that_is_given_is_not_learnt(settings):
+    assert plan(settings)[0].script == "make_vocab"
+    jobs = plan(settings, is_vocab_given=True)
+    assert not names_of(jobs, "make_vocab")
+
+
+def test_the_row_of_another_table_has_other_probes():
+    row = Row("6", "", BASE)
+    found = ablation_jobs.probes_of(row, PROBES)
+    assert [probe.name for probe in found] == ["SST-2"]

@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+from ablation_examples import PROBES, make_settings
+from matplotlib import image
+
+from experiments.ablations import checks as ablation_checks
+from experiments.ablations import page, plan
+from experiments.ablations.plan import PERPLEXITY, Model
+from experiments.ablations.results import Score
+
+KINDS = {probe.name: probe.kind for probe in PROBES}
+
+
+def scores_of(row, place):
+    found = {
+        name: Score((0.5 + 0.01 * place, 0.52 + 0.01 * place), "accuracy")
+        for name in KINDS
+    }
+    if row.table == "6":
+        found[PERPLEXITY] = Score((20.0 - place,), "perplexity")
+    return found
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        pytest.param(list(plan.TABLES), marks=pytest.mark.slow),
+        ["6"],
+    ],
+)
+def test_a_page_is_drawn_of_what_there_is(tmp_path, tables):
+    rows = plan.make(tables, Model(4, 64, 4), 4)
+    settings = make_settings(str(tmp_path))
+    colored = []
+    for scores in (
+        [{} for _ in rows],
+        [scores_of(row, place) for place, row in enumerate(rows)],
+    ):
+        checks = ablation_checks.make(rows, scores, KINDS)
+        page.draw(str(tmp_path), rows, scores, checks, PROBES, settings)
+        assert [path.name for path in tmp_path.iterdir()] == ["report.png"]
+        pixels = image.imread(tmp_path / "report.png")
+        assert pixels.shape[0] > 1000 and pixels.shape[1] > 1000
+        colored.append((np.ptp(pixels[..., :3], axis=-1) > 0.2).sum())
+    assert colored[1] > colored[0] + 1000

@@ -1,0 +1,116 @@
+import dataclasses
+
+import pytest
+
+from experiments.ablations import plan
+from experiments.ablations.plan import Model
+
+BASE = Model(12, 768, 12)
+
+
+def test_at_the_paper_s_size_the_sizes_are_the_paper_s():
+    found = [
+        (m.num_hidden_layers, m.hidden_size, m.num_attention_heads)
+        for m in plan.sizes(BASE)
+    ]
+    assert found == [
+        (3, 768, 12),
+        (6, 768, 3),
+        (6, 768, 12),
+        (12, 768, 12),
+        (12, 1024, 16),
+        (24, 1024, 16),
+    ]
+
+
+@pytest.mark.parametrize("sizes", [(3, 10, 5), (3, 64, 2), (4, 128, 4)])
+def test_heads_divide_every_size(sizes):
+    for model in plan.sizes(Model(*sizes)):
+        assert model.hidden_size % model.num_attention_heads == 0
+        assert model.num_hidden_layers >= 1
+
+
+def test_small_sizes_stay_apart():
+    found = [m.size for m in plan.sizes(Model(4, 128, 4))]
+    assert found == [
+        "L-1_H-128_A-4",
+        "L-2_H-128_A-1",
+        "L-2_H-128_A-4",
+        "L-4_H-128_A-4",
+        "L-4_H-160_A-5",
+        "L-8_H-160_A-5",
+    ]
+
+
+@pytest.mark.parametrize(("layers", "heads"), [(2, 2), (1, 4), (4, 1)])
+def test_bases_too_small_for_six_sizes_are_refused(layers, heads):
+    base = Model(layers, 64, heads)
+    with pytest.raises(
+        ValueError,
+        match=f"--num_hidden_layers={layers} --num_attention_heads={heads}: "
+        "table 6 .*3 layers and 2 heads are enough",
+    ):
+        plan.make(["5", "6"], base, 2)
+    assert plan.make(["5", "8", "figure5"], base, 2)
+
+
+def test_from_three_layers_and_two_heads_on_no_size_is_there_twice():
+    for layers in range(3, 26):
+        for heads in range(2, 26):
+            for head_size in (1, 3, 64):
+                base = Model(layers, heads * head_size, heads)
+                names = {model.size for model in plan.sizes(base)}
+                assert len(names) == 6
+
+
+def test_tables_share_their_models():
+    rows = plan.make(list(plan.TABLES), BASE, 5)
+    models = {row.model for row in rows if row.model}
+    # base, no pairs, left-to-right; five other sizes; five other mixes.
+    assert len(models) == len({model.name for model in models}) == 13
+    of_base = {row.table for row in rows if row.model == BASE}
+    assert of_base == {"5", "6", "8", "figure5"}
+    assert {m.records for m in models if m.pairs == "none"} == {"none_80-10-10"}
+
+
+def test_rows_have_the_paper_s_numbers():
+    rows = plan.make(list(plan.TABLES), BASE, 2)
+    by_label = {(row.table, row.label): row for row in rows}
+    ltr = by_label["5", plan.LTR]
+    assert (ltr.paper["MRPC"], ltr.paper["SQuAD"]) == (77.5, 77.8)
+    with_lstm = by_label["5", plan.LTR_BILSTM]
+    assert with_lstm.has_bilstm and with_lstm.model == ltr.model
+    assert ltr.model.is_causal and not ltr.has_bilstm
+    large = by_label["6", "L-24_H-1024_A-16"]
+    assert large.paper[plan.PERPLEXITY] == 3.23
+    masks_alone = by_label["8", "100 % [MASK], 0 % same, 0 % random"]
+    assert masks_alone.paper["NER, feature-based"] == 94.0
+    points = [row for row in rows if row.table == "figure5"]
+    assert [row.share for row in points] == [0.5, 1.0, 0.5, 1.0]
+    assert by_label["5", plan.FROM_SCRATCH].model is None
+
+
+def test_every_mix_is_whole():
+    rows = plan.make(["8"], BASE, 1)
+    assert len(rows) == 6
+    assert all(sum(row.model.mask_mix) == 100 for row in rows)
+
+
+def test_names_say_what_differs():
+    names = [
+        BASE.name,
+        dataclasses.replace(BASE, pairs="none").name,
+        dataclasses.replace(BASE, pairs="none", is_causal=True).name,
+        dataclasses.replace(BASE, mask_mix=(0, 0, 100)).name,
+    ]
+    assert names == [
+        "L-12_H-768_A-12_next_sentence_80-10-10",
+        "L-12_H-768_A-12_none_80-10-10",
+        "L-12_H-768_A-12_left_to_right",
+        "L-12_H-768_A-12_next_sentence_0-0-100",
+    ]
+
+
+def test_unknown_tables_are_named():
+    with pytest.raises(ValueError, match="--tables=5,9 should name some of 5"):
+        plan.make(["5", "9"], BASE, 1)

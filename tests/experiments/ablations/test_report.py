@@ -1,0 +1,131 @@
+import pytest
+from ablation_examples import PROBES, make_settings
+
+from experiments.ablations import checks as ablation_checks
+from experiments.ablations import plan
+from experiments.ablations import report as ablation_report
+from experiments.ablations.plan import PERPLEXITY, Model
+from experiments.ablations.results import Score
+
+BASE = Model(4, 64, 4)
+KINDS = {probe.name: probe.kind for probe in PROBES}
+
+
+def report(rows, scores, **changes):
+    settings = make_settings("runs", **changes)
+    checks = ablation_checks.make(rows, scores, KINDS)
+    return ablation_report.text(
+        rows, scores, checks, PROBES, settings, BASE, 3725.0, "python -m x"
+    )
+
+
+@pytest.fixture
+def rows():
+    return plan.make(list(plan.TABLES), BASE, 2)
+
+
+def test_our_numbers_stand_beside_the_paper_s(rows):
+    scores = [
+        {"SST-2": Score((0.5,), "accuracy"), "SQuAD": Score((0.25,), "f1")}
+        for _ in rows
+    ]
+    for row, found in zip(rows, scores, strict=True):
+        if row.table == "6":
+            found[PERPLEXITY] = Score((12.5,), "perplexity")
+    text = report(rows, scores)
+    assert (
+        "|  | SST-2, accuracy | SQuAD, F1 | paper: MNLI, accuracy | "
+        "paper: QNLI, accuracy | paper: MRPC, accuracy | "
+        "paper: SST-2, accuracy | paper: SQuAD, F1 |" in text
+    )
+    assert (
+        "| left-to-right, with BiLSTM | 50.0 | 25.0 | 82.1 | 84.1 | 75.7 | "
+        "91.6 | 84.9 |" in text
+    )
+    assert "| no pre-training | 50.0 | 25.0 | - | - | - | - | - |" in text
+    assert f"| paper: {PERPLEXITY} | paper: MNLI, accuracy |" in text
+    assert "| paper: NER, F1 | paper: NER, feature-based, F1 |" in text
+    assert "| L-8_H-80_A-5 | 12.50 | 50.0 | L-24_H-1024_A-16 | 3.23 |" in text
+    assert "| 100 % [MASK], 0 % same, 0 % random | 50.0 | - | - |" in text
+    assert "| 50 | 50.0 | 50.0 |" in text and "| 100 | 50.0 | 50.0 |" in text
+
+
+def test_it_says_what_such_runs_are_good_for_and_what_did_not_come_out(rows):
+    scores = [
+        {"SST-2": Score((0.5 + i / 1000,), "accuracy")}
+        for i, _ in enumerate(rows)
+    ]
+    text = report(rows, scores)
+    assert "check the shape of the paper's tables" in text
+    assert "and not their numbers" in text
+    # 100 steps of 16 x 32 tokens; 42.6 thousand million of the paper.
+    assert (
+        "0.051 million in all; the paper's read 832,000 times as many" in text
+    )
+    assert "- Left-to-right models classify by their last token" in text
+    assert "Not as in the paper:" in text
+    assert (
+        "- Without next sentences SST-2 is lower. Here: 50.0 and 50.1" in text
+    )
+    assert (
+        "| Without next sentences SST-2 is lower. | the paper's | **no** | "
+        "50.0 and 50.1; how much is chance is not known |" in text
+    )
+    # The paper has no SST-2 by masks.
+    assert (
+        "Random tokens alone are worse than 80/10/10 on SST-2. | ours | **no**"
+        in text
+    )
+    paper, ours = text.split("Of ")[1:3]
+    assert paper.startswith("13 claims of the paper, 1 came out, 3 did not, 0 ")
+    assert ours.startswith("6 claims of ours (the same said of columns that ")
+    assert "Ours that did not come out:" in ours
+    assert "how much is chance is not known" in text
+    assert "The commands took 1:02:05 in all." in text
+    assert text.endswith("```sh\npython -m x\n```\n")
+
+
+def test_restarts_have_their_error(rows):
+    scores = [{"SST-2": Score((0.5, 0.54), "accuracy")} for _ in rows]
+    text = report(rows, scores, num_restarts=2)
+    assert "| 52.0 ± 2.0 |" in text
+    assert "their mean, and its standard error" in text
+
+
+def test_a_score_that_a_constant_reaches_is_marked(rows):
+    def scores(trivial):
+        return [{"SST-2": Score((0.5,), "accuracy", trivial)} for _ in rows]
+
+    text = report(rows, scores(0.5))
+    assert "| no pre-training | 50.0 † | - |" in text
+    assert "† No better than one answer to all" in text
+    assert "†" not in report(rows, scores(0.4))
+
+
+def test_a_plan_of_one_table_has_no_other():
+    rows = plan.make(["6"], BASE, 2)
+    text = report(rows, [{} for _ in rows])
+    titles = [line for line in text.splitlines() if line.startswith("## ")]
+    assert titles == ["## As in the paper?", "## Model size (table 6)"]
+    assert (
+        "Of 2 claims of the paper, 0 came out, 0 did not, 0 are too near to "
+        "tell, and 2 were not run" in text
+    )
+    assert "of ours" not in text
+
+
+def test_what_is_too_near_is_neither_yes_nor_no():
+    rows = plan.make(["5"], BASE, 2)
+    scores = [
+        {"SST-2": Score((0.5, 0.54 + i / 10_000), "accuracy")}
+        for i, _ in enumerate(rows)
+    ]
+    text = report(rows, scores, num_restarts=2)
+    assert "Of 7 claims of the paper, 0 came out, 0 did not, 3 are too" in text
+    assert "| the paper's | too near | 52.0 and 52.0; so near" in text
+    assert "Not as in the paper:" not in text
+
+
+def test_it_is_written_whole(tmp_path):
+    ablation_report.write(str(tmp_path), "# Ablations\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.md"]

@@ -1,0 +1,110 @@
+import json
+import math
+
+import pytest
+from ablation_examples import (
+    PROBES,
+    make_settings,
+    write_perplexity,
+    write_result,
+)
+
+from experiments.ablations import plan, results
+from experiments.ablations.plan import PERPLEXITY, Model
+from experiments.ablations.results import Score
+
+BASE = Model(4, 64, 4)
+
+
+def test_scores_are_means_over_the_restarts_that_are_done(tmp_path):
+    settings = make_settings(str(tmp_path), num_restarts=3)
+    row = plan.make(["5"], BASE, 4)[0]
+    write_result(settings, row, PROBES[0], 0.5, restart=0)
+    write_result(settings, row, PROBES[0], 0.7, restart=2)
+    found = results.of_row(row, PROBES, settings)
+    assert set(found) == {"SST-2"}
+    assert found["SST-2"].values == (0.5, 0.7)
+    assert found["SST-2"].metric == "accuracy"
+    assert found["SST-2"].mean == pytest.approx(0.6)
+    # A deviation of 0.1414, of two.
+    assert found["SST-2"].error == pytest.approx(0.1)
+
+
+def test_of_one_run_the_error_is_not_known(tmp_path):
+    settings = make_settings(str(tmp_path))
+    row = plan.make(["5"], BASE, 4)[0]
+    write_result(settings, row, PROBES[1], 40.0)
+    found = results.of_row(row, PROBES, settings)
+    assert found["SQuAD"].metric == "f1"
+    # The official score is in percent.
+    assert found["SQuAD"].values == (0.4,)
+    assert found["SQuAD"].trivial == 0.005
+    assert math.isnan(found["SQuAD"].error)
+
+
+def test_taggers_by_features_leave_scores_in_a_folder_of_their_layers(
+    tmp_path,
+):
+    settings = make_settings(str(tmp_path))
+    row = plan.make(["8"], BASE, 4)[0]
+    write_result(settings, row, PROBES[3], 0.3)
+    assert list(
+        tmp_path.glob("**/restart-0/concat_last_four/eval_results.json")
+    )
+    found = results.of_row(row, PROBES, settings)
+    assert found["NER, feature-based"].values == (0.3,)
+
+
+def test_what_one_answer_to_all_scores_is_kept(tmp_path):
+    settings = make_settings(str(tmp_path))
+    row = plan.make(["5"], BASE, 4)[0]
+    write_result(settings, row, PROBES[0], 0.7)
+    assert results.of_row(row, PROBES, settings)["SST-2"].trivial == 0.5
+
+
+def write_scores(folder, best_metric, **scores):
+    content = {"best_metric": best_metric, "dev": {"loss": 1.0} | scores}
+    content |= {"trivial": {"dev": {name: x / 2 for name, x in scores.items()}}}
+    (folder / "eval_results.json").write_text(json.dumps(content))
+
+
+def test_tasks_with_an_accuracy_show_it_as_the_paper_s_tables_do(tmp_path):
+    """MRPC and QQP, whose best model is picked by F1."""
+    write_scores(tmp_path, "f1", accuracy=0.7, f1=0.8)
+    found = results.of_run(str(tmp_path), "glue")
+    assert found == Score((0.7,), "accuracy", trivial=0.35)
+    write_scores(tmp_path, "matthews_correlation", matthews_correlation=0.4)
+    found = results.of_run(str(tmp_path), "glue")
+    assert found == Score((0.4,), "matthews_correlation", trivial=0.2)
+    # The accuracy of tags counts the words outside of names.
+    write_scores(tmp_path, "entity_f1", accuracy=0.9, entity_f1=0.6)
+    found = results.of_run(str(tmp_path), "ner")
+    assert found == Score((0.6,), "entity_f1", trivial=0.3)
+
+
+def test_tables_share_a_run_and_points_of_the_figure_do_not(tmp_path):
+    settings = make_settings(str(tmp_path))
+    rows = plan.make(["5", "8", "figure5"], BASE, 4)
+    write_result(settings, rows[0], PROBES[0], 0.5)
+    scores = results.of_rows(rows, PROBES, settings)
+    having = [
+        (row.table, row.share)
+        for row, found in zip(rows, scores, strict=True)
+        if found
+    ]
+    assert having == [("5", 1.0), ("8", 1.0), ("figure5", 1.0)]
+
+
+def test_perplexities_are_of_the_last_step_and_table_6(tmp_path):
+    settings = make_settings(str(tmp_path))
+    rows = plan.make(["5", "6"], BASE, 4)
+    write_perplexity(settings, BASE, 12.5)
+    scores = results.of_rows(rows, PROBES, settings)
+    having = [
+        (row.label, found[PERPLEXITY].mean)
+        for row, found in zip(rows, scores, strict=True)
+        if PERPLEXITY in found
+    ]
+    assert having == [("L-4_H-64_A-4", 12.5)]
+    later = make_settings(str(tmp_path), num_train_steps=200)
+    assert not any(results.of_rows(rows, PROBES, later))

@@ -1,0 +1,151 @@
+"""run_ablations end to end, its commands in this process for speed."""
+
+import importlib
+import json
+import pathlib
+
+import pytest
+from ablation_examples import make_settings
+
+from bert_tf import config
+from experiments.ablations import plan, run_ablations, runs
+from experiments.ablations.plan import Model
+
+TEXT = pathlib.Path(__file__).parents[2] / "data" / "sentences.txt"
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory, tiny_vocab_file):
+    """Flags of a plan, without its tables."""
+    folder = tmp_path_factory.mktemp("ablations")
+    task = folder / "SST-2"
+    task.mkdir()
+    rows = [f"the {'cat' if i % 2 else 'moon'}\t{i % 2}\n" for i in range(16)]
+    for name in ("train", "dev"):
+        content = "sentence\tlabel\n" + "".join(rows)
+        (task / f"{name}.tsv").write_text(content)
+    return [
+        "run_ablations",
+        f"--corpus={TEXT}",
+        f"--vocab_file={tiny_vocab_file}",
+        f"--glue_dir={task}",
+        f"--output_dir={folder}/out",
+        "--num_hidden_layers=1",
+        "--hidden_size=16",
+        "--num_attention_heads=2",
+        "--max_seq_length=32",
+        "--num_train_steps=2",
+        "--num_checkpoints=1",
+        "--train_batch_size=4",
+        "--max_eval_steps=1",
+        "--held_out_prob=0.2",
+        "--fine_tuning_batch_size=8",
+        "--num_train_epochs=1",
+    ]
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """The names of jobs that ran, which they do in this process."""
+    names = []
+
+    def run(job, output_dir, clock, log_every_seconds):
+        script = importlib.import_module(f"run_scripts.{job.script}")
+        script.main([job.script, *runs.words_of(job)])
+        clock.taken[job.name] = 1.0
+        names.append(job.name)
+
+    monkeypatch.setattr(runs, "_run", run)
+    return names
+
+
+@pytest.mark.slow
+def test_a_plan_becomes_runs_and_a_report(words, ran):
+    folder = pathlib.Path(words[4].partition("=")[2])
+    run_ablations.main([*words, "--tables=figure5"])
+    assert len(ran) == 2 + 2 + 2
+    text = (folder / "report.md").read_text()
+    assert "## Pre-training steps (figure 5)" in text
+    assert "--tables=figure5" in text
+    # The paper's curves are of MNLI.
+    assert "Of 2 claims of ours" in text and "and 0 were not run." in text
+    assert "claims of the paper" not in text
+    results = json.loads((folder / "results.json").read_text())
+    assert all(0 <= row["SST-2"][0] <= 1 for row in results["rows"])
+    for check in results["checks"]:
+        # Scores of so little may well be equal.
+        assert check["answer"] in ("yes", "no", "too near")
+        assert not check["is_paper_s"]
+    assert (folder / "report.png").stat().st_size > 10000
+    path = folder / (
+        "fine_tuned/L-1_H-16_A-2_left_to_right/step-2/sst_2/restart-0"
+    )
+    found = config.BertConfig.from_json_file(path / "best/bert_config.json")
+    assert found.is_causal
+
+
+def test_the_report_is_written_after_each_run(words, monkeypatch, tmp_path):
+    seen = []
+
+    def run(job, output_dir, clock, log_every_seconds):
+        clock.taken[job.name] = 1.0
+        seen.append(job.name.partition("/")[0])
+
+    def write_report(*things):
+        seen.append("report")
+        return []
+
+    monkeypatch.setattr(runs, "_run", run)
+    monkeypatch.setattr(run_ablations, "write_report", write_report)
+    folder = f"--output_dir={tmp_path}/runs"
+    run_ablations.main([*words, folder, "--tables=figure5"])
+    of_model = ["pretrained", "report", "fine_tuned", "report"]
+    # Records by themselves change nothing in it.
+    assert seen == ["records", *of_model, "records", *of_model, "report"]
+
+
+def test_another_dropout_does_not_pass_for_the_one_of_then(
+    words, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(runs, "_run", lambda *things: None)
+    monkeypatch.setattr(run_ablations, "write_report", lambda *things: [])
+    words = [*words, f"--output_dir={tmp_path}/runs", "--tables=5"]
+    run_ablations.main(words)
+    (path, *_) = (tmp_path / "runs" / "configs").iterdir()
+    before = path.read_bytes()
+    for more in ([], ["--dry_run"]):
+        with pytest.raises(
+            ValueError, match="hidden_dropout_prob=0.1 there, 0.0 now"
+        ):
+            run_ablations.main([*words, "--hidden_dropout_prob=0", *more])
+    assert path.read_bytes() == before
+
+
+def test_configs_of_then_are_not_overwritten(tmp_path):
+    base = Model(2, 16, 2)
+    rows = plan.make(["figure5"], base, 1)
+    settings = make_settings(str(tmp_path))
+    run_ablations.write_configs(rows[:1], settings, base)
+    (path,) = (tmp_path / "configs").iterdir()
+    before = path.read_bytes()
+    other = make_settings(str(tmp_path), hidden_dropout_prob=0.0)
+    with pytest.raises(ValueError, match="=0.1 there, 0.0 now"):
+        run_ablations.write_configs(rows, other, base)
+    # Nor is the one written that was not there.
+    assert list((tmp_path / "configs").iterdir()) == [path]
+    assert path.read_bytes() == before
+    run_ablations.write_configs(rows, settings, base)
+    assert len(list((tmp_path / "configs").iterdir())) == 2
+
+
+def test_a_dry_run_prints_commands_and_makes_nothing(words, tmp_path, capsys):
+    sizes = "--num_hidden_layers=3"  # Enough for those of table 6.
+    output_dir = f"--output_dir={tmp_path}/dry"
+    run_ablations.main([*words, sizes, output_dir, "--dry_run"])
+    lines = capsys.readouterr().out.splitlines()
+    commands = [line for line in lines if line.startswith("python -m run_")]
+    assert len(commands) == len(set(commands))
+    assert any("_causal.json" in command for command in commands)
+    assert f"# {len(commands)} commands: " in lines[-1]
+    assert f"0 of {len(commands)} commands done, about " in lines[-1]
+    assert not list(tmp_path.iterdir())

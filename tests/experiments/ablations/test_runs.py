@@ -1,0 +1,188 @@
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from experiments.ablations import runs
+from experiments.ablations.jobs import Job
+from tfrecords.io import atomic_files
+
+
+@pytest.fixture
+def scripts(tmp_path, monkeypatch):
+    """A package of scripts that are quick, in place of run_scripts."""
+    folder = tmp_path / "python" / "run_scripts"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    (folder / "good.py").write_text("import sys; print(sys.argv[1:])\n")
+    (folder / "bad.py").write_text("raise SystemExit('the disk is full')\n")
+    (folder / "diverged.py").write_text("raise SystemExit(3)\n")
+    (folder / "stopped.py").write_text("raise SystemExit(75)\n")
+    monkeypatch.setenv("PYTHONPATH", str(folder.parent))
+    monkeypatch.chdir(tmp_path)
+    return str(tmp_path / "out")
+
+
+def jobs_of(*scripts):
+    return [
+        Job(f"part/{name}-{i}", name, {"steps": 5, "name": "a b"}, 10.0)
+        for i, name in enumerate(scripts)
+    ]
+
+
+def run(jobs, folder):
+    clock = runs.Clock(jobs, folder)
+    return [job.name for job in runs.run(jobs, folder, clock)], clock
+
+
+def test_jobs_run_once_and_leave_flags_seconds_and_a_log(scripts):
+    jobs = jobs_of("good", "good")
+    done, clock = run(jobs, scripts)
+    assert done == ["part/good-0", "part/good-1"]
+    assert clock.line().startswith("2 of 2 commands done, about 0:00 left")
+    with open(f"{scripts}/logs/part/good-0.log", encoding="utf-8") as file:
+        assert file.read() == "['--steps=5', '--name=a b']\n"
+    mark = atomic_files.read_json(f"{scripts}/done/part/good-0.json")
+    assert mark["flags"] == jobs[0].flags and mark["seconds"] > 0
+    assert run(jobs, scripts)[0] == []
+    more = [*jobs, Job("part/new", "good", {}, 1.0)]
+    assert run(more, scripts)[0] == ["part/new"]
+
+
+def test_a_job_that_fails_shows_why_and_is_done_again(scripts):
+    jobs = jobs_of("good", "bad", "good")
+    with pytest.raises(
+        ValueError,
+        match="part/bad-1 ended with exit code 1:\n"
+        "the disk is full\n.*bad-1.log",
+    ):
+        run(jobs, scripts)
+    assert runs.seconds_of(scripts, jobs[0])
+    assert runs.seconds_of(scripts, jobs[1]) is None
+    assert not os.path.exists(f"{scripts}/logs/part/good-2.log")
+
+
+def test_the_plan_goes_on_without_what_diverged(scripts, caplog):
+    begin = {"init_checkpoint": f"{scripts}/pretrained/x/checkpoints/step-5"}
+    jobs = [
+        Job("pretrained/x", "diverged", {}, 10.0),
+        Job("fine_tuned/x", "good", begin, 10.0),
+        Job("pretrained/xy", "good", {}, 10.0),
+    ]
+    done, clock = run(jobs, scripts)
+    assert done == ["pretrained/x", "pretrained/xy"]
+    assert clock.line() == "2 of 3 commands done, about 0:00 left"
+    assert "pretrained/x diverged; the report has a dash" in caplog.text
+    # It would diverge again; with its mark away, it is tried again.
+    assert run(jobs, scripts)[0] == []
+    os.remove(f"{scripts}/done/pretrained/x.json")
+    assert run(jobs, scripts)[0] == ["pretrained/x"]
+
+
+def test_a_job_that_was_stopped_stops_the_plan(scripts):
+    with pytest.raises(runs.stopping.Stopped, match="stopped-0; the"):
+        run(jobs_of("stopped"), scripts)
+
+
+def test_a_job_done_with_other_flags_is_named(scripts):
+    job = jobs_of("good")[0]
+    run([job], scripts)
+    other = job._replace(flags={"steps": 6, "name": "a b"})
+    with pytest.raises(ValueError, match="other flags: --steps=5 then, 6 now"):
+        run([other], scripts)
+
+
+def test_a_job_done_with_another_config_is_named(scripts):
+    flags = {"bert_config_file": "configs/small.json"}
+    job = Job("part/good", "good", flags, 1.0, config_sha256="aa")
+    run([job], scripts)
+    assert run([job], scripts)[0] == []
+    with pytest.raises(
+        ValueError, match="another configs/small.json: .*aa then, bb now"
+    ):
+        run([job._replace(config_sha256="bb")], scripts)
+
+
+def test_seconds_are_those_of_all_attempts(scripts, monkeypatch):
+    now = itertools.count(0.0, 7.0)
+    (job,) = jobs_of("stopped")
+    clock = runs.Clock([job], scripts)
+
+    def attempt(error):
+        def run(*things):
+            next(now)
+            if error:
+                raise error
+            return 0
+
+        monkeypatch.setattr(runs, "_attempt", run)
+        runs._run(job, scripts, clock, 60.0)
+
+    monkeypatch.setattr(runs.time, "monotonic", lambda: next(now))
+    for error in (runs.stopping.Stopped("SIGTERM"), ValueError("no")):
+        with pytest.raises(type(error)):
+            attempt(error)
+        assert runs.seconds_of(scripts, job) is None
+    attempt(None)
+    assert clock.taken[job.name] == 3 * 14.0
+    assert runs.seconds_of(scripts, job) == 3 * 14.0
+    assert not os.path.exists(f"{scripts}/stopped/{job.name}.json")
+
+
+def test_what_was_done_corrects_the_estimates(scripts):
+    jobs = jobs_of("good", "good", "bad")
+    path = f"{scripts}/done/part/good-0.json"
+    os.makedirs(os.path.dirname(path))
+    atomic_files.write_json(path, {"seconds": 30.0, "flags": jobs[0].flags})
+    clock = runs.Clock(jobs, scripts)
+    assert clock.factor("good") == 3.0
+    assert clock.factor("bad") == 1.0
+    assert clock.rest() == 30.0 + 10.0
+    assert clock.line() == "1 of 3 commands done, about 0:40 left"
+
+
+@pytest.mark.slow
+def test_a_sigterm_reaches_the_job_and_the_plan_stops(tmp_path):
+    """A plan in a process of its own, whose job saves before it ends."""
+    package = tmp_path / "python" / "run_scripts"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "slow.py").write_text(
+        "import signal, sys, time\n"
+        "def save(number, frame):\n"
+        "    print('saved', flush=True)\n"
+        "    sys.exit(75)\n"
+        "signal.signal(signal.SIGTERM, save)\n"
+        "print('begun', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    plan = (
+        "import os, sys\n"
+        "from experiments.ablations import runs\n"
+        "from experiments.ablations.jobs import Job\n"
+        "from bert_tf.training import stopping\n"
+        f"os.environ['PYTHONPATH'] = {str(tmp_path / 'python')!r}\n"
+        f"os.chdir({str(tmp_path)!r})\n"
+        "jobs = [Job('slow', 'slow', {}, 60.0)]\n"
+        "clock = runs.Clock(jobs, 'out')\n"
+        "try:\n"
+        "    list(runs.run(jobs, 'out', clock))\n"
+        "except stopping.Stopped as stopped:\n"
+        "    sys.exit(stopped.exit_code)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", plan])
+    log = tmp_path / "out" / "logs" / "slow.log"
+    deadline = time.monotonic() + 60
+    while not (log.exists() and "begun" in log.read_text()):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 75
+    assert log.read_text() == "begun\nsaved\n"
+    assert not (tmp_path / "out" / "done").exists()
+    left = atomic_files.read_json(str(tmp_path / "out/stopped/slow.json"))
+    assert left["seconds"] > 0

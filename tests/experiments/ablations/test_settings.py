@@ -1,0 +1,83 @@
+import pytest
+from ablation_examples import make_settings
+
+from experiments.ablations import settings as ablation_settings
+from experiments.ablations.plan import Model
+
+
+def test_configs_are_those_of_their_sizes():
+    settings = make_settings("runs")
+    config = ablation_settings.config_of(Model(3, 768, 12), settings)
+    assert (config.num_hidden_layers, config.hidden_size) == (3, 768)
+    assert (config.num_attention_heads, config.intermediate_size) == (12, 3072)
+    assert config.initializer_range == 0.02
+    assert config.max_position_embeddings == 32
+    assert not config.is_causal
+
+
+def test_narrow_models_begin_with_larger_weights():
+    settings = make_settings("runs")
+    narrow = ablation_settings.config_of(Model(2, 192, 4), settings)
+    assert narrow.initializer_range == 0.04
+    wide = ablation_settings.config_of(Model(2, 1024, 16), settings)
+    assert wide.initializer_range == 0.02
+
+
+def test_a_left_to_right_model_has_a_config_of_its_own():
+    settings = make_settings("runs")
+    causal = Model(2, 192, 4, is_causal=True)
+    assert ablation_settings.config_of(causal, settings).is_causal
+    path = ablation_settings.config_file(causal, settings)
+    assert path == "runs/configs/L-2_H-192_A-4_causal.json"
+
+
+def test_shares_are_checkpoints():
+    settings = make_settings("runs", num_train_steps=10, num_checkpoints=3)
+    assert ablation_settings.steps_between(settings) == 4
+    steps = [ablation_settings.step_of(i / 3, settings) for i in (1, 2, 3)]
+    assert steps == [4, 8, 10]
+
+
+def test_checkpoints_that_fall_together_are_refused():
+    with pytest.raises(
+        ValueError,
+        match="=10 and --num_checkpoints=7: one every 2 steps.*"
+        "--num_checkpoints=5 or --num_train_steps=14",
+    ):
+        ablation_settings.check_checkpoints(10, 7)
+    for steps in range(1, 60):
+        for points in range(1, 60):
+            settings = make_settings(
+                "runs", num_train_steps=steps, num_checkpoints=points
+            )
+            found = {
+                ablation_settings.step_of(i / points, settings)
+                for i in range(1, points + 1)
+            }
+            if len(found) == points:
+                ablation_settings.check_checkpoints(steps, points)
+                continue
+            with pytest.raises(ValueError) as refusal:
+                ablation_settings.check_checkpoints(steps, points)
+            words = str(refusal.value).rstrip(".").split("=")
+            ablation_settings.check_checkpoints(
+                steps, int(words[-2].split()[0])
+            )
+            ablation_settings.check_checkpoints(int(words[-1]), points)
+
+
+def test_a_config_that_is_there_stays_what_it_is(tmp_path):
+    model = Model(2, 192, 4)
+    settings = make_settings(str(tmp_path))
+    ablation_settings.check_config(model, settings)  # None is there.
+    path = ablation_settings.config_file(model, settings)
+    (tmp_path / "configs").mkdir()
+    ablation_settings.config_of(model, settings).to_json_file(path)
+    ablation_settings.check_config(model, settings)
+    other = make_settings(str(tmp_path), hidden_dropout_prob=0.0)
+    with pytest.raises(
+        ValueError,
+        match="A-4.json is of .*; hidden_dropout_prob=0.1 there, 0.0 now. "
+        "Choose another --output_dir",
+    ):
+        ablation_settings.check_config(model, other)

@@ -1,0 +1,178 @@
+"""Flags are parsed from defaults, and mistakes end in one clear line."""
+
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from absl import flags
+
+from run_scripts.flags import common_flags
+
+DOC = r"""This -> that.
+
+    python -m run_scripts.script \
+      --vocab_file=vocab.txt
+
+The same command goes on.
+"""
+
+
+@pytest.fixture
+def values():
+    values = flags.FlagValues()
+    common_flags.define_vocabulary(values)
+    common_flags.define_text(values)
+    common_flags.define_max_seq_length(values)
+    return values
+
+
+def parse(values, *words):
+    common_flags.parse(values, ["script", *words], DOC)
+
+
+def test_every_command_starts_from_the_defaults(values):
+    parse(values, "--max_seq_length=64", "--nodo_lower_case")
+    assert (values.max_seq_length, values.do_lower_case) == (64, False)
+    parse(values, "--vocab_file=vocab.txt")
+    assert (values.max_seq_length, values.do_lower_case) == (128, True)
+
+
+def test_help_shows_the_command_as_it_is_typed(values, capsys):
+    for word in ("--help", "-h"):
+        with pytest.raises(SystemExit) as exit_:
+            parse(values, "--no_such_flag", word)
+        assert exit_.value.code == 0
+        shown = capsys.readouterr().out
+        assert shown.startswith(DOC)
+        assert "--max_seq_length: Tokens in an example" in shown
+
+
+def test_a_flag_file_repeats_a_command(values, tmp_path):
+    path = tmp_path / "run.flags"
+    path.write_text("# python 3\n--max_seq_length=32\n--language=de\n")
+    parse(values, f"--flagfile={path}", "--language=fr")
+    assert (values.max_seq_length, values.language) == (32, "fr")
+
+
+# Mistakes.
+
+
+@pytest.mark.parametrize(
+    "word, message",
+    [
+        ("--vocab_fil=a", "Unknown command line flag 'vocab_fil'.*vocab_file"),
+        ("a.txt", "Unexpected argument 'a.txt'; every setting is a flag"),
+        ("--max_seq_length=4", "length=4: 4 is not integer >= 5"),
+        ("--max_seq_length=few", "--max_seq_length=few"),
+        ("--input_format=html", r"should be one of <auto\|sentences"),
+        ("--flagfile=no.flags", "no.flags"),
+    ],
+)
+def test_a_bad_word_is_named(values, word, message):
+    with pytest.raises(flags.Error, match=message):
+        parse(values, word)
+
+
+def test_a_required_flag_is_named(values):
+    common_flags.require(values, "vocab_file")
+    with pytest.raises(flags.Error, match="vocab_file must have a value"):
+        parse(values, "--language=de")
+    parse(values, "--vocab_file=vocab.txt")
+
+
+def test_batches_of_several_lengths_are_no_warning(caplog, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["script"])
+
+    def main(argv):
+        double = tf.function(lambda x: x + x)
+        for length in range(1, 9):
+            double(tf.zeros(length))
+        tf.get_logger().warning("but this is one")
+
+    common_flags.run(main)
+    assert caplog.messages == ["but this is one"]
+
+
+@pytest.mark.parametrize(
+    "error, code, line",
+    [
+        (ValueError("seven is odd"), 1, "error: seven is odd\n"),
+        (flags.Error("--odd is unknown"), 1, "error: --odd is unknown\n"),
+        (OSError(28, "Disk full", "a"), 1, "error: [Errno 28] Disk full: 'a'"),
+        (FloatingPointError("loss not finite"), 3, "error: loss not finite\n"),
+        (KeyboardInterrupt(), 130, "stopped; the same command goes on"),
+    ],
+)
+def test_an_end_is_told_in_one_line(capsys, monkeypatch, error, code, line):
+    monkeypatch.setattr(sys, "argv", ["script", "--flag=1"])
+
+    def main(argv):
+        assert argv == ["script", "--flag=1"]
+        raise error
+
+    with pytest.raises(SystemExit) as exit_:
+        common_flags.run(main)
+    shown = capsys.readouterr().err
+    assert exit_.value.code == code
+    assert shown.startswith(line)
+    assert "Traceback" not in shown
+
+
+def test_traceback_shows_where_and_is_no_flag_of_the_script(
+    capsys, monkeypatch
+):
+    monkeypatch.setattr(sys, "argv", ["script", "--traceback", "--flag=1"])
+
+    def main(argv):
+        assert argv == ["script", "--flag=1"]
+        raise ValueError("seven is odd")
+
+    with pytest.raises(SystemExit):
+        common_flags.run(main)
+    shown = capsys.readouterr().err
+    assert "in main\n" in shown and "error: seven is odd" in shown
+
+
+def test_an_unforeseen_error_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["script"])
+    with pytest.raises(ZeroDivisionError):
+        common_flags.run(lambda argv: 1 / 0)
+
+
+def test_a_log_line_has_the_time_and_warnings_say_so():
+    line = common_flags._LogLine()
+    record = logging.makeLogRecord(
+        {"msg": "step %d", "args": (7,), "levelno": 20, "levelname": "INFO"}
+    )
+    record.created = 0.0
+    clock = line.formatTime(record, "%H:%M:%S")
+    assert line.format(record) == f"{clock} step 7"
+    record.levelno, record.levelname = 30, "WARNING"
+    assert line.format(record) == f"{clock} warning: step 7"
+
+
+@pytest.mark.slow
+def test_a_script_says_nothing_but_its_own_lines():
+    root = pathlib.Path(__file__).parents[3]
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "TF_CPP_MIN_LOG_LEVEL"
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "run_scripts.predict", "--zzz=1"],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "error: Unknown command line flag 'zzz'",
+        "(--traceback shows where, --help explains)",
+    ]

@@ -1,0 +1,185 @@
+import json
+import pathlib
+
+import pytest
+
+from run_scripts.quickstart import corpus as quickstart_corpus
+from run_scripts.quickstart import page as quickstart_page
+from run_scripts.quickstart import task as quickstart_task
+from run_scripts.quickstart import tour
+from tfrecords.text import documents
+
+
+def test_paragraphs_of_prose_stay_and_code_goes():
+    docstring = """Returns the sum of all elements along an axis.
+
+    The result has
+    the same type as the `input`.
+
+    >>> total([1, 2])
+    3
+
+    x : int
+        ======
+    """
+    assert quickstart_corpus.paragraphs(docstring) == [
+        "Returns the sum of all elements along an axis.",
+        "The result has the same type as the input.",
+    ]
+
+
+@pytest.fixture
+def few_sources(monkeypatch):
+    """Two documents a library in place of the thousands installed."""
+
+    def read_sources():
+        for library in quickstart_corpus.LABELS:
+            for number in range(20):
+                text = [
+                    f"The {library} function number {number} returns the sum "
+                    f"of the values in row {row} & column {row}. It is quick."
+                    for row in range(8)
+                ]
+                yield quickstart_corpus.Source(
+                    library, f"{library}/{number}.py", text
+                )
+
+    monkeypatch.setattr(quickstart_corpus, "read_sources", read_sources)
+    monkeypatch.setattr(quickstart_corpus, "NUM_TRAIN_ROWS", 24)
+    monkeypatch.setattr(quickstart_corpus, "NUM_DEV_ROWS", 12)
+    monkeypatch.setattr(quickstart_corpus, "LABELLED_SHARE", 0.3)
+
+
+def test_the_corpus_is_read_back_and_rows_come_from_other_documents(
+    few_sources, tmp_path
+):
+    corpus, train, dev = (
+        str(tmp_path / name) for name in ("corpus.txt", "train.tsv", "dev.tsv")
+    )
+    quickstart_corpus.write_corpus(corpus, train, dev)
+    read = list(documents.read_documents([corpus]))
+    assert 50 < len(read) < 110
+    sentences = {sentence for found in read for sentence in found.sentences}
+    assert any("values in row 3 & column 3." in text for text in sentences)
+    rows = [
+        line.rstrip("\n").split("\t")
+        for path in (train, dev)
+        for line in pathlib.Path(path).read_text().splitlines()[1:]
+    ]
+    assert len(rows) == 36
+    assert {label for _, label in rows} == set(quickstart_corpus.LABELS)
+    for text, label in rows:
+        assert f" {label} " in text
+        first = text.split(". ")[0] + "."
+        assert first not in sentences
+
+
+@pytest.mark.slow
+def test_every_stage_runs_and_a_rerun_skips_them(few_sources, tmp_path, caplog):
+    caplog.set_level("INFO", logger="absl")
+    command = [
+        "quickstart",
+        f"--output_dir={tmp_path}",
+        "--num_train_steps=12",
+        "--vocab_size=300",
+    ]
+    tour.main(command)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    for name in (
+        "masked_lm_accuracy",
+        "unigram_accuracy",
+        "next_sentence_accuracy",
+        "pretrained_accuracy",
+        "from_scratch_accuracy",
+        "served_accuracy",
+    ):
+        assert 0 <= summary[name] <= 1, name
+    assert summary["margin"] == pytest.approx(
+        summary["pretrained_accuracy"] - summary["from_scratch_accuracy"]
+    )
+    # What is served is what was measured in training.
+    assert summary["served_accuracy"] == pytest.approx(
+        summary["pretrained_accuracy"]
+    )
+    assert set(summary["seconds"]) == {
+        "corpus",
+        "vocabulary",
+        "records",
+        "pretraining",
+        "fine_tuning",
+        "from_scratch",
+        "export",
+        "prediction",
+        "total",
+    }
+    page = (tmp_path / "page.png").read_bytes()
+    assert page.startswith(b"\x89PNG") and len(page) > 20_000
+
+    def times():
+        found = [p for p in tmp_path.rglob("*") if p.is_file()]
+        return {
+            p.name: p.stat().st_mtime_ns
+            for p in found
+            if p.name not in ("summary.json", "page.png")
+        }
+
+    before = times()
+    tour.main(command)
+    assert times() == before
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+
+    with pytest.raises(ValueError, match="num_train_steps: 12 there, 13 now"):
+        tour.main([*command, "--num_train_steps=13"])
+
+
+def test_half_a_glue_task_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="give both for a task of GLUE"):
+        tour.main(["quickstart", "--glue_dir=x", f"--output_dir={tmp_path}"])
+
+
+@pytest.fixture
+def glue_dir(tmp_path):
+    """CoLA as it comes: no headers, the text in the fourth column."""
+    folder = tmp_path / "CoLA"
+    folder.mkdir()
+    rows = [f"gj04\t{i % 2}\t*\tThe {'no' * (i % 2)} sum." for i in range(12)]
+    (folder / "train.tsv").write_text("".join(f"{row}\n" for row in rows))
+    (folder / "dev.tsv").write_text("".join(f"{row}\n" for row in rows[:4]))
+    return str(folder)
+
+
+def test_texts_to_serve_are_those_of_the_dev_rows(glue_dir, tmp_path):
+    task = quickstart_task.find(str(tmp_path), glue_dir, "cola")
+    path = tmp_path / "texts.tsv"
+    quickstart_task.write_texts(task, glue_dir, str(path))
+    assert path.read_text() == (
+        "text_a\nThe  sum.\nThe no sum.\nThe  sum.\nThe no sum.\n"
+    )
+
+
+def test_a_served_score_is_the_metric_of_the_task(glue_dir, tmp_path):
+    task = quickstart_task.find(str(tmp_path), glue_dir, "CoLA")
+    answers = tmp_path / "predictions.jsonl"
+    for given, score in (("0101", 1.0), ("1010", -1.0), ("0111", 0.57735)):
+        lines = [json.dumps({"label": label}) + "\n" for label in given]
+        answers.write_text("".join(lines))
+        assert quickstart_task.served_score(
+            task, glue_dir, str(answers)
+        ) == pytest.approx(score, abs=1e-5)
+
+
+def test_wrong_input_is_found_before_hours_of_work(glue_dir, tmp_path):
+    command = ["quickstart", f"--output_dir={tmp_path / 'out'}"]
+    for flags, message in (
+        ((f"--glue_dir={glue_dir}", "--task_name=AX"), "AX has no train set"),
+        ((f"--glue_dir={glue_dir}", "--task_name=MNLI"), "dev_matched.tsv"),
+        (("--glue_dir=nowhere", "--task_name=CoLA"), "No file nowhere/train"),
+        (("--corpus=nowhere/*.txt",), "'nowhere/\\*.txt' matches no file"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tour.main([*command, *flags])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_without_lines_has_no_curve(tmp_path):
+    assert quickstart_page.read_steps(str(tmp_path), "train") == []

@@ -1,0 +1,101 @@
+"""compare_records: a table, one closing line, and a status that says it."""
+
+import pathlib
+
+import pytest
+from absl import flags
+
+from run_scripts import make_pretraining_records
+from tools import compare_records
+
+TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
+SIZES = ("--max_seq_length=32", "--max_predictions_per_seq=5")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory, tiny_vocab_file):
+    """A folder of sets of both modes, and of other masks; three seeds each."""
+    root = tmp_path_factory.mktemp("records")
+    kinds = {
+        "ours": ["--num_processes=1"],
+        "original": ["--compat=original"],
+        "more_masks": ["--compat=original", "--masked_lm_prob=0.3"],
+    }
+    for kind, changes in kinds.items():
+        for seed in range(3):
+            make_pretraining_records.main(
+                [
+                    "make_pretraining_records",
+                    f"--input_file={TEXT}",
+                    f"--vocab_file={tiny_vocab_file}",
+                    f"--output_dir={root / f'{kind}-{seed}'}",
+                    f"--random_seed={seed}",
+                    "--dupe_factor=20",
+                    *SIZES,
+                    *changes,
+                ]
+            )
+    return root
+
+
+@pytest.fixture
+def run(folders, tiny_vocab_file, capsys):
+    """A function of two globs that returns status and lines printed."""
+
+    def compare(first, second, *more):
+        status = 0
+        try:
+            compare_records.main(
+                [
+                    "compare_records",
+                    f"--input_file={folders}/{first}/train",
+                    f"--other_input_file={folders}/{second}/train",
+                    f"--vocab_file={tiny_vocab_file}",
+                    *more,
+                ]
+            )
+        except SystemExit as stop:
+            status = stop.code
+        return status, capsys.readouterr().out.splitlines()
+
+    return compare
+
+
+def test_both_modes_are_the_same(run):
+    status, lines = run("ours-*", "original-*")
+    assert status == 0
+    assert lines[0].startswith("first: 3 sets, ")
+    assert lines[1].startswith("second: 3 sets, ")
+    rows = [line for line in lines if line.endswith("  same")]
+    assert len(rows) == 12
+    assert lines[-1].startswith("They do not differ more than chance: ")
+
+
+def test_other_masks_differ(run):
+    status, lines = run("ours-*", "more_masks-*")
+    assert status == 2
+    assert lines[-1].startswith("They differ more than chance: ")
+    assert "masked tokens, given the length" in lines[-1]
+    (row,) = (n for n in lines if n.startswith("masked tokens, given"))
+    assert row.endswith("  differs")
+
+
+def test_one_set_a_side_may_be_unclear(run):
+    # Only where examples are independent can one set differ.
+    status, lines = run("ours-0", "original-1", "--significance=0.5")
+    assert (status, lines[-1].split()[0]) in [(0, "They"), (3, "Unclear,")]
+    status, _ = run("ours-0", "more_masks-0")
+    assert status == 2
+
+
+def test_a_set_named_twice_is_refused(run, folders):
+    twice = f"ours-1/train,{folders}/ours-0/train,{folders}/ours-1"
+    with pytest.raises(ValueError, match="Two sets of one side hold the same"):
+        run("original-*", twice)
+
+
+def test_a_missing_flag_is_named():
+    with pytest.raises(flags.Error, match="other_input_file"):
+        compare_records.main(
+            ["compare_records", "--input_file=a", "--vocab_file=b"]
+        )

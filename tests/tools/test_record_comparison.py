@@ -1,0 +1,205 @@
+"""record_comparison.py: the same when made alike, different when not."""
+
+import functools
+import random
+
+import numpy as np
+import pytest
+
+from tfrecords.inspection import record_statistics
+from tfrecords.pretraining import (
+    masking,
+    original_examples,
+    pretraining_examples,
+    token_store,
+)
+from tools import record_comparison
+from tools.record_comparison import DIFFERS, SAME, UNCLEAR
+
+V = 400
+VOCABULARY = masking.Vocabulary(V, 1, 2, 3, np.arange(V) % 4 == 0)
+
+
+@functools.cache
+def text():
+    """Sixty documents of four sentences or so, tokens of unequal frequency."""
+    rng = np.random.default_rng(0)
+    counts = rng.geometric(0.2, 60)
+    lengths = rng.integers(3, 30, counts.sum())
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    chances = 1 / np.arange(4, V)
+    return token_store.Documents(
+        tokens=rng.choice(
+            np.arange(4, V), bounds[-1], p=chances / chances.sum()
+        ),
+        sentence_bounds=bounds,
+        document_bounds=np.concatenate([[0], np.cumsum(counts)]),
+        numbers=np.arange(len(counts)),
+    )
+
+
+def settings(seed, changes):
+    values = {"max_seq_length": 64, "max_predictions_per_seq": 10}
+    values |= {"dupe_factor": 4, "random_seed": seed} | changes
+    return pretraining_examples.Settings(**values)
+
+
+@functools.cache
+def default(seed, **changes):
+    """Counts of a set that our default mode makes."""
+    given = settings(seed, changes)
+    blocks = pretraining_examples.make_examples(
+        text(), VOCABULARY, given, 0, {}
+    )
+    rng = np.random.default_rng(seed)
+    return record_statistics.add(
+        [record_statistics.count(block, VOCABULARY, rng) for block in blocks]
+    )
+
+
+@functools.cache
+def original(seed, **changes):
+    """Counts of a set made in the order of the original."""
+    given = settings(seed, changes)
+    examples = original_examples.make_examples(
+        text(), VOCABULARY, given, random.Random(seed)
+    )
+    features = original_examples.build(
+        examples,
+        np.arange(len(examples.num_masked)),
+        text().tokens,
+        VOCABULARY,
+        given.max_seq_length,
+        {},
+    )
+    rng = np.random.default_rng(1000 + seed)
+    return record_statistics.count(features, VOCABULARY, rng)
+
+
+def sets(make, seeds, **changes):
+    return [make(seed, **changes) for seed in seeds]
+
+
+def compare(first, second, significance=0.01):
+    measures = record_comparison.compare(first, second, significance)
+    return {measure.name: measure for measure in measures}
+
+
+def names(measures, verdict):
+    return {m.name for m in measures.values() if m.verdict == verdict}
+
+
+@pytest.mark.parametrize("is_words", [False, True])
+def test_our_default_is_distributed_as_the_original(is_words):
+    changes = {"do_whole_word_mask": is_words}
+    measures = compare(
+        sets(default, range(6), **changes), sets(original, range(6), **changes)
+    )
+    assert len(measures) == 12
+    assert names(measures, SAME) == set(measures)
+    for measure in measures.values():
+        if measure.chance is not None:
+            apart = abs(measure.first[0] - measure.second[0])
+            assert apart < 2 * measure.chance
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"masked_lm_prob": 0.2}, "masked tokens, given the length"),
+        ({"masked_lm_prob": 0.2}, "masked tokens of an example"),
+        ({"short_seq_prob": 0.6}, "tokens of an example"),
+        ({"short_seq_prob": 0.6}, "examples in a set"),
+        (
+            {"do_whole_word_mask": True},
+            "share of masked ## pieces after a masked one",
+        ),
+        ({"dupe_factor": 3}, "examples in a set"),
+    ],
+)
+def test_other_settings_are_seen_where_they_act(changes, expected):
+    measures = compare(
+        sets(default, range(6)), sets(original, range(6), **changes)
+    )
+    assert measures[expected].verdict == DIFFERS
+    assert measures["id of a random word, 0 to 1"].verdict == SAME
+
+
+@pytest.mark.parametrize(
+    ("column", "counts", "expected"),
+    [
+        ("shown", [8000, 1500, 500], "share of [MASK], random, kept"),
+        ("places", [700] * 5 + [433] * 15, "place of a masked token, 0 to 1"),
+        ("random_words", [50] * 10 + [150] * 10, "id of a random word, 0 to 1"),
+        ("labels", [100, 1900], "share of random next sentences"),
+    ],
+)
+def test_what_a_wrong_generator_would_do_is_seen(column, counts, expected):
+    wrong = [
+        counts_._replace(**{column: np.array(counts) + seed})
+        for seed, counts_ in enumerate(sets(default, range(6, 12)))
+    ]
+    measures = compare(sets(default, range(6)), wrong)
+    assert DIFFERS == measures[expected].verdict
+
+
+def test_other_text_is_seen_by_its_tokens():
+    rng = np.random.default_rng(0)
+    other = rng.permutation(V)
+    moved = [
+        counts._replace(originals=counts.originals[other])
+        for counts in sets(default, range(6, 12))
+    ]
+    measures = compare(sets(default, range(6)), moved)
+    assert names(measures, DIFFERS) == {
+        "share of the 50 commonest masked tokens"
+    }
+
+
+def test_one_set_a_side_is_the_same_or_unclear_but_for_what_is_independent():
+    measures = compare([default(0)], [default(1, short_seq_prob=1.0)])
+    assert measures["tokens of an example"].verdict == UNCLEAR
+    assert measures["tokens of an example"].chance is None
+    assert not names(measures, DIFFERS)
+    measures = compare([default(0)], [original(0, masked_lm_prob=0.2)])
+    assert names(measures, DIFFERS) == {"masked tokens, given the length"}
+    # Records are the same as themselves.
+    measures = compare([default(0)], [default(0)])
+    assert names(measures, SAME) == set(measures)
+    assert all(m.p == 1 for m in measures.values())
+
+
+def test_a_side_of_one_set_is_not_enough_to_be_sure():
+    measures = compare(
+        sets(default, range(6)), [original(0, short_seq_prob=1.0)]
+    )
+    assert measures["tokens of an example"].verdict == UNCLEAR
+    assert measures["tokens of an example"].chance > 0
+
+
+def test_a_set_twice_on_a_side_is_refused():
+    with pytest.raises(ValueError, match="another --random_seed each"):
+        again = default(0)._replace(places=default(1).places)
+        compare([default(0), default(1), again], [default(2)])
+
+
+def test_false_alarms_are_rare():
+    alarms = 0
+    for start in range(0, 120, 6):
+        first, second = range(start, start + 3), range(start + 3, start + 6)
+        measures = compare(
+            sets(default, first, dupe_factor=1),
+            sets(original, second, dupe_factor=1),
+            significance=0.05,
+        )
+        alarms += bool(names(measures, DIFFERS))
+    # Of 20; four or more have a chance of 0.016 at 0.05.
+    assert alarms < 4
+
+
+def test_bins_are_of_about_equal_numbers_and_heavy_values_alone():
+    table = np.array([[5, 5, 80, 0, 0, 10, 0], [5, 5, 80, 0, 0, 10, 0]])
+    found = record_comparison._binned(table)
+    assert found.tolist() == [[10, 80, 10]] * 2
+    many = record_comparison._binned(np.ones((2, 1000), int))
+    assert many.tolist() == [[100] * 10] * 2

@@ -1,0 +1,225 @@
+"""replay end to end on a tiny run, and users' mistakes."""
+
+import contextlib
+import hashlib
+import json
+import re
+import shutil
+
+import pytest
+import run_processes
+
+from bert_tf.training import stopping
+from run_scripts import make_pretraining_records, run_glue, run_pretraining
+from tools import replay
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run of seven steps, saved after 3, 6 and 7."""
+    folder = tmp_path_factory.mktemp("replay")
+    make_pretraining_records.main(
+        ["make", *run_processes.record_arguments(folder, dupe_factor=2)]
+    )
+    run_processes.write_config(folder)
+    arguments = run_processes.training_arguments(
+        folder,
+        folder / "run",
+        num_train_steps=7,
+        num_warmup_steps=2,
+        save_checkpoints_steps=3,
+        do_eval=False,
+    )
+    run_pretraining.main(["run_pretraining", *arguments])
+    return folder / "run"
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Calls the script in this process, which has TensorFlow imported."""
+    scripts = {"run_pretraining": run_pretraining, "run_glue": run_glue}
+
+    def do_again(script, words):
+        with contextlib.suppress(stopping.Stopped):
+            scripts[script].main([script, *words])
+
+    monkeypatch.setattr(replay, "do_again", do_again)
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """A copy of the run, to change."""
+    shutil.copytree(trained, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def run(run_dir, *more):
+    replay.main(["replay", f"--run_dir={run_dir}", *more])
+
+
+def files(folder):
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.slow
+def test_a_run_is_repeated_in_a_process_of_its_own(trained, capsys):
+    before = files(trained.parent)
+    run(trained)
+    assert re.fullmatch(
+        r"bit-equal: steps 4 to 7 of .*run, 7 values each; weights after "
+        r"step 7 too, sha256 [0-9a-f]{64}\n",
+        capsys.readouterr().out,
+    )
+    # Neither in the run's folder nor beside it is anything else.
+    assert files(trained.parent) == before
+
+
+def test_steps_are_repeated_from_the_start(trained, capsys, in_process):
+    before = files(trained.parent)
+    run(trained, "--from_step=0", "--num_steps=2")
+    found = capsys.readouterr().out
+    assert found == f"bit-equal: steps 1 to 2 of {trained}, 7 values each\n"
+    assert files(trained.parent) == before
+
+
+def change_line(folder, number, **values):
+    path = folder / "logs" / "train" / "steps.jsonl"
+    lines = path.read_text().splitlines()
+    lines[number - 1] = json.dumps(json.loads(lines[number - 1]) | values)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_the_first_step_that_differs_is_named(copied, capsys, in_process):
+    change_line(copied, 5, gradient_norm=0.5)
+    change_line(copied, 6, loss=1.0)
+    with pytest.raises(SystemExit) as raised:
+        run(copied, "--from_step=3")
+    assert raised.value.code == 2
+    assert re.match(
+        "NOT equal: steps 4 to 7 of .* differ, first step 5: gradient_norm "
+        r"0.5 in the run, [0-9.]+ now\nlargest relative difference of all 0",
+        capsys.readouterr().out,
+    )
+
+
+def change_state(folder, change):
+    """Changes state.json of step 7, and its own sum with it."""
+    path = folder / "checkpoints" / "step-00000007" / "state.json"
+    state = json.loads(path.read_text())
+    change(state)
+    del state["state_sha256"]
+    text = json.dumps(state, sort_keys=True)
+    own = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps(state | {"state_sha256": own}))
+
+
+def test_other_weights_or_slots_are_named(copied):
+    again = copied.parent / "again"
+    shutil.copytree(copied, again)
+    words, is_equal = replay.compare_weights(str(copied), str(again))
+    assert is_equal and "weights after step 7 too" in words
+    change_state(
+        again,
+        lambda s: s["files"]["optimizer.safetensors"].update(sha256="other"),
+    )
+    words, is_equal = replay.compare_weights(str(copied), str(again))
+    assert (
+        not is_equal and words == "optimizer.safetensors of step 7, not weights"
+    )
+    change_state(again, lambda s: s.update(weights_sha256="other"))
+    words, is_equal = replay.compare_weights(str(copied), str(again))
+    assert not is_equal and words.endswith("in the run, other now")
+
+
+def test_nan_is_equal_to_nan():
+    nan = {1: {"gradient_norm": float("nan")}}
+    assert replay.compare_steps(nan, {1: dict(nan[1])}, (0, 1)) is None
+    other = {1: {"gradient_norm": 1.0}}
+    assert "step 1: gradient_norm nan" in replay.compare_steps(
+        nan, other, (0, 1)
+    )
+
+
+def test_a_zero_that_changed_its_sign_differs_by_nothing():
+    then, now = {1: {"loss": 0.0}}, {1: {"loss": -0.0}}
+    assert replay.compare_steps(then, now, (0, 1)) == (
+        "step 1: loss 0.0 in the run, -0.0 now\n"
+        "largest relative difference of all 0"
+    )
+
+
+@pytest.mark.slow
+def test_a_fine_tuning_is_repeated(trained, tmp_path, capsys, in_process):
+    """With its own records, which are neither made again nor changed."""
+    rows = [f"ship {'sea ' * (n % 5)},{n % 2}" for n in range(40)]
+    (tmp_path / "rows.csv").write_text("\n".join(["text,label", *rows, ""]))
+    arguments = {
+        "task_name": "own",
+        "train_file": tmp_path / "rows.csv",
+        "text_column": "text",
+        "label_column": "label",
+        "labels": "0,1",
+        "init_checkpoint": trained / "checkpoints" / "step-00000007",
+        "max_seq_length": 16,
+        "train_batch_size": 8,
+        "num_train_epochs": 2,
+        "output_dir": tmp_path / "run",
+    }
+    words = [f"--{name}={x}" for name, x in arguments.items()]
+    run_glue.main(["run_glue", *words, "--do_train", "--do_eval"])
+    capsys.readouterr()
+    before = files(tmp_path)
+    run(tmp_path / "run")
+    assert capsys.readouterr().out.startswith("bit-equal: steps 6 to 9 of ")
+    assert files(tmp_path) == before
+
+
+# Mistakes.
+
+
+def test_what_is_no_run_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="has no run.flags. Give the --output"):
+        run(tmp_path)
+
+
+def test_a_checkpoint_that_is_not_there_is_refused(trained):
+    with pytest.raises(ValueError, match="of that step. It has 0, 3, 6, 7, wh"):
+        run(trained, "--from_step=4")
+
+
+def test_steps_that_are_not_in_the_log_are_refused(trained, copied):
+    with pytest.raises(ValueError, match="no line of step 8, .* steps 4 to 8"):
+        run(trained, "--num_steps=5")
+    with pytest.raises(ValueError, match="no line of step 8"):
+        run(trained, "--from_step=7")
+    # As runs of before, which logged means.
+    path = copied / "logs" / "train" / "steps.jsonl"
+    path.write_text(path.read_text().splitlines(keepends=True)[4])
+    with pytest.raises(ValueError, match="no line of step 1, .*every step"):
+        run(copied)
+
+
+def test_records_that_were_moved_are_named(copied, in_process):
+    moved = "--override=--input_file=nowhere"
+    with pytest.raises(ValueError, match="nowhere"):
+        run(copied, "--from_step=3", moved)
+
+
+@pytest.mark.slow
+def test_a_script_that_fails_is_named(copied):
+    with pytest.raises(ValueError, match="exit code 1.*name what was moved"):
+        run(copied, "--from_step=3", "--override=--input_file=nowhere")
+
+
+def test_other_settings_than_the_run_s_are_refused(copied, in_process):
+    settings = json.loads((copied / "run.json").read_text())
+    (copied / "run.json").write_text(json.dumps(settings | {"records": "x"}))
+    with pytest.raises(ValueError, match="another run:\n  records: 'x' there"):
+        run(copied, "--from_step=0", "--num_steps=1")
+
+
+def test_a_run_of_several_workers_wants_another_strategy(copied):
+    with open(copied / "run.flags", "a") as file:
+        file.write("--distribution_strategy=multi_worker\n")
+    with pytest.raises(ValueError, match="trained by several workers"):
+        run(copied)

@@ -1,0 +1,256 @@
+"""Counts of two sides' record sets -> whether they differ more than chance.
+
+A side is one or more sets of records, each made from the same text with
+another seed. Two kinds of measures need two kinds of tests:
+
+  by example  What is drawn for each masked token or example by itself: which
+              place, what is shown there, how many at a given length. All sets
+              of a side count together; chi-squared tests of the counts.
+  by set      What examples of one document have in common: `short_seq_prob`
+              is drawn once a document, so a document gives a few long
+              examples or many short ones, and a test that took examples for
+              independent would see differences that are chance. Sets of other
+              seeds are independent, and as they are of one text they differ
+              by nothing but draws: t tests of the sets' values, with their
+              pooled variance. For a distribution, the mean and the shares of
+              about ten bins are tested, and the smallest p times their number
+              is that of the measure (Bonferroni).
+
+A side of one set is not enough for that: t tests of one value hold for a normal
+distribution alone. With one set on both sides examples are taken for
+independent after all. If even so nothing differs, nothing does; otherwise it
+is unclear. All p values are adjusted for their number (Holm 1979).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from tfrecords.inspection import record_statistics
+from tfrecords.inspection.record_statistics import Counts
+from tools import two_samples
+
+SAME, DIFFERS, UNCLEAR = "same", "differs", "unclear"
+
+_BINS = 10
+_COMMON_TOKENS = 50
+
+
+class Measure(NamedTuple):
+    """One row of the comparison.
+
+    Attributes:
+      name: what is measured.
+      first, second: its values on the two sides.
+      chance: how far the values may be apart by chance; None if not known.
+      p: of a difference at least as large by chance, adjusted.
+      verdict: SAME, DIFFERS or UNCLEAR.
+    """
+
+    name: str
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+    chance: float | None
+    p: float
+    verdict: str
+
+
+def compare(
+    first: Sequence[Counts], second: Sequence[Counts], significance: float
+) -> list[Measure]:
+    """Compares two sides.
+
+    Args:
+      first: counts of the sets of one side.
+      second: those of the other, of the same sizes.
+      significance: chance of a false alarm in any of the measures.
+
+    Raises:
+      ValueError: if two sets of a side are the same.
+    """
+    for side in (first, second):
+        _check_all_differ(side)
+    sets = [*first, *second]
+    is_first = np.arange(len(sets)) < len(first)
+    found = {
+        name: _by_set(function(sets), is_first, significance)
+        for name, function in BY_SET.items()
+    }
+    one, other = map(record_statistics.add, (first, second))
+    for name, function in BY_EXAMPLE.items():
+        found[name] = function(one, other, significance)
+    adjusted = two_samples.holm([result.p for result in found.values()])
+    measures = []
+    for (name, result), p in zip(found.items(), adjusted, strict=True):
+        verdict = SAME
+        if p <= significance:
+            verdict = DIFFERS if result.is_clear else UNCLEAR
+        measures.append(Measure(name, *result[:3], p, verdict))
+    return measures
+
+
+def _check_all_differ(side):
+    for place, counts in enumerate(side):
+        for before in side[:place]:
+            # Places are drawn anew each time that records are counted.
+            both = (c._replace(places=0) for c in (before, counts))
+            if all(map(np.array_equal, *both)):
+                raise ValueError(
+                    "Two sets of one side hold the same records; sets of a "
+                    "side should be made with another --random_seed each."
+                )
+
+
+class _Result(NamedTuple):
+    """One measure of two sides, as `Measure` has it, but for the number."""
+
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+    chance: float | None
+    p: float
+    is_clear: bool  # Whether a small p can be relied on.
+
+
+class _Shares(NamedTuple):
+    """A measure of sets: a value of each, and counts that should be alike."""
+
+    values: np.ndarray  # [sets]
+    bins: np.ndarray | None = None  # [sets, bins] counts.
+
+
+def _number(sets):
+    return _Shares(np.array([float(counts.num_examples) for counts in sets]))
+
+
+def _histogram(name) -> Callable[[Sequence[Counts]], _Shares]:
+    """Returns a function of sets for the mean and bins of a histogram."""
+
+    def measure(sets):
+        table = np.array([getattr(counts, name) for counts in sets])
+        if table.ndim == 3:
+            table = table.sum(axis=1)
+        means = table @ np.arange(table.shape[1])
+        means = means / table.sum(axis=1).clip(min=1)
+        return _Shares(means, _binned(table))
+
+    return measure
+
+
+def _binned(table):
+    """Returns [sets, bins]: about equal numbers of all sets in each bin."""
+    total = table.sum(axis=0)
+    # Share of all up to the middle of each value, so a heavy value is alone.
+    middle = (np.cumsum(total) - total / 2) / max(1, total.sum())
+    bins = np.floor(middle * _BINS).clip(max=_BINS - 1)
+    begins = np.flatnonzero(np.diff(bins, prepend=-1))
+    return np.add.reduceat(table, begins, axis=1)
+
+
+def _originals(sets):
+    table = np.array([counts.originals for counts in sets])
+    common = np.argsort(-table.sum(axis=0), kind="stable")[:_COMMON_TOKENS]
+    counts = table[:, common]
+    total = table.sum(axis=1)
+    rest = total - counts.sum(axis=1)
+    values = counts.sum(axis=1) / total.clip(min=1)
+    return _Shares(values, np.column_stack([counts, rest]))
+
+
+BY_SET = {
+    "examples in a set": _number,
+    "tokens of an example": _histogram("tokens"),
+    "tokens of segment A": _histogram("a_tokens"),
+    "tokens of segment B": _histogram("b_tokens"),
+    "share of random next sentences": _histogram("labels"),
+    "masked tokens of an example": _histogram("masked"),
+    "share of masked ## pieces after a masked one": _histogram("joined"),
+    f"share of the {_COMMON_TOKENS} commonest masked tokens": _originals,
+}
+
+
+def _by_set(shares, is_first, significance):
+    values, bins = shares
+    means = ((values[is_first].mean(),), (values[~is_first].mean(),))
+    if len(values) == 2:  # As if examples were independent.
+        if bins is None:
+            p = two_samples.equal_counts(*values)
+        else:
+            p = two_samples.chi_squared(bins)
+        return _Result(*means, None, p, False)
+    parts = [values]
+    if bins is not None and bins.shape[1] > 2:  # The mean says all of two.
+        whole = bins.sum(axis=1, keepdims=True).clip(min=1)
+        parts += [*(two_samples.without_small(bins) / whole).T]
+    tests = [
+        two_samples.t_test(part[is_first], part[~is_first]) for part in parts
+    ]
+    p = min(1.0, len(tests) * min(p for p, _ in tests))
+    _, error = tests[0]
+    chance = stats.t.isf(significance / 2, len(values) - 2) * error
+    return _Result(*means, chance, p, 1 < is_first.sum() < len(values) - 1)
+
+
+def _masked_given_length(one, other, significance):
+    """Masked tokens among examples of the same length.
+
+    At each length, who is of which side is taken for a random deal: the sum of
+    one side then has a known mean and variance. Those of all lengths add up
+    (Mantel 1963).
+    """
+    slots = np.arange(one.masked.shape[1])
+    both = one.masked + other.masked  # [S + 1, P + 1]
+    here, all_ = one.masked.sum(axis=1), both.sum(axis=1)  # [S + 1]
+    there = all_ - here
+    means = both @ slots / all_.clip(min=1)
+    squares = (both * (slots - means[:, None]) ** 2).sum(axis=1)
+    variance = here * there * squares / (all_ * (all_ - 1)).clip(min=1)
+    difference = (one.masked @ slots - here * means).sum()
+    # From the sum of one side to the difference of two means, given lengths.
+    pairs = (here * there / all_.clip(min=1)).sum()
+    p, chance = 1.0, None
+    if variance.sum() > 0:
+        error = np.sqrt(variance.sum())
+        p = 2 * stats.norm.sf(abs(difference) / error)
+        chance = stats.norm.isf(significance / 2) * error / pairs
+    mean = float(slots @ both.sum(axis=0) / both.sum())
+    apart = difference / pairs if pairs else 0.0
+    sides = (mean + apart / 2,), (mean - apart / 2,)
+    return _Result(*sides, chance, float(p), True)
+
+
+def _shown(one, other, significance):
+    shares = [
+        counts.shown / max(1, counts.shown.sum()) for counts in (one, other)
+    ]
+    share = shares[0][0]
+    chance = two_samples.limit_of_means(
+        significance, share * (1 - share), one.shown.sum(), other.shown.sum()
+    )
+    p = two_samples.chi_squared(np.array([one.shown, other.shown]))
+    return _Result(*(tuple(row.tolist()) for row in shares), chance, p, True)
+
+
+def _uniform(name):
+    """Returns a function of two sides for bins of the range from 0 to 1."""
+
+    def measure(one, other, significance):
+        table = np.array([getattr(counts, name) for counts in (one, other)])
+        middles = (np.arange(table.shape[1]) + 0.5) / table.shape[1]
+        numbers = table.sum(axis=1)
+        means = table @ middles / numbers.clip(min=1)
+        variance = 1 / 12  # Of the uniform distribution.
+        chance = two_samples.limit_of_means(significance, variance, *numbers)
+        p = two_samples.chi_squared(table)
+        return _Result(*((mean,) for mean in means), chance, p, True)
+
+    return measure
+
+
+BY_EXAMPLE = {
+    "masked tokens, given the length": _masked_given_length,
+    "share of [MASK], random, kept": _shown,
+    "place of a masked token, 0 to 1": _uniform("places"),
+    "id of a random word, 0 to 1": _uniform("random_words"),
+}
