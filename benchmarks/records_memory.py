@@ -182,7 +182,7 @@ def draw(curves: list[Curve], path: str) -> None:
     axes.set_ylim(0)
     axes.set_title("Making pre-training records: memory of each process")
     axes.legend(loc="lower right", fontsize="small")
-    with atomic_files.whole_file(path, "wb") as file:
+    with atomic_files.atomic_file(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)
     pyplot.close(figure)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bert_tf.config import BertConfig
 from bert_tf.conversion import checkpoint as checkpoint_lib
 from bert_tf.conversion import coverage
-from tfrecords.inspection.diagnostics import ERROR, NOTE, WARNING, Finding
+from tfrecords.inspection.diagnostics import ERROR, NOTE, WARNING, Diagnostic
 
 _NAMED = 3
 
@@ -16,7 +16,7 @@ def check(
     config: BertConfig,
     task: str,
     vocabulary: dict,
-) -> list[Finding]:
+) -> list[Diagnostic]:
     """Returns which weights a model would not get, and whether texts differ.
 
     Args:
@@ -42,7 +42,7 @@ def check(
         severity, fix = ERROR, ". Give a checkpoint of BERT."
     elif encoder:
         severity, fix = WARNING, ". Is it the checkpoint that you mean?"
-    faults = [Finding(severity, "checkpoint", text + fix)]
+    faults = [Diagnostic(severity, "checkpoint", text + fix)]
     sha256 = vocabulary.get("sha256")
     if checkpoint.vocabulary is not None and sha256:
         if hashlib.sha256(checkpoint.vocabulary).hexdigest() != sha256:
@@ -51,7 +51,7 @@ def check(
                 f"were made with (sha256 of these: {sha256[:12]}...). Make "
                 "the records again with the vocab.txt of the checkpoint."
             )
-            faults.append(Finding(ERROR, "checkpoint", text))
+            faults.append(Diagnostic(ERROR, "checkpoint", text))
     made_with = vocabulary.get("do_lower_case")
     if None not in (made_with, checkpoint.do_lower_case):
         if made_with != checkpoint.do_lower_case:
@@ -61,7 +61,7 @@ def check(
                 f"with --do_lower_case={str(checkpoint.do_lower_case).lower()}."
             )
             severity = WARNING if checkpoint.is_case_inferred else ERROR
-            faults.append(Finding(severity, "case", text))
+            faults.append(Diagnostic(severity, "case", text))
     return faults
 
 

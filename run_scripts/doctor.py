@@ -89,7 +89,7 @@ def find_config(checkpoint, found, vocab_file) -> config.BertConfig | None:
     return checkpoint.config if checkpoint else None
 
 
-def examine() -> tuple[list[diagnostics.Finding], list[str]]:
+def examine() -> tuple[list[diagnostics.Diagnostic], list[str]]:
     """Returns all findings, and lines on what was looked at."""
     found, faults = shard_checks.open_whole(FLAGS.records)
     checkpoint = None

@@ -110,7 +110,7 @@ def train_and_predict(
     results = evaluate()
     dev_results.write(
         results,
-        ner_results.trivial_scores(features.read, features.sets),
+        ner_results.majority_baseline(features.read, features.sets),
         checkpoints.step_of(best),
         output_dir,
         task_name=task.name,

@@ -278,10 +278,10 @@ def _train_and_predict(values, script, prepared: Run, strategy, source) -> None:
     predict = functools.cache(predict)
     if values.do_eval:
         # First: it may read a file that nothing else has read.
-        trivial_scores = work.trivial_scores(prepared.sets)
+        majority_baseline = work.majority_baseline(prepared.sets)
         dev_results.write(
             evaluate(),
-            trivial_scores,
+            majority_baseline,
             checkpoints.step_of(source),
             folder,
             task_name=work.name,

@@ -165,7 +165,7 @@ def main(argv: list[str]) -> None:
     if FLAGS.output_file == "-":
         print(table, end="")
         return
-    with atomic_files.whole_file(FLAGS.output_file) as file:
+    with atomic_files.atomic_file(FLAGS.output_file) as file:
         file.write(table)
     logging.info("%s  runs %d", FLAGS.output_file, len(FLAGS.run_dirs))
 

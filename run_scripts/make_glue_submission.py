@@ -155,7 +155,7 @@ def fill(name: str) -> str:
 def write(texts: dict[str, str], path: str) -> None:
     """Writes the zip, whole or not at all; the same texts are the same zip."""
     with (
-        atomic_files.whole_file(path, "wb") as file,
+        atomic_files.atomic_file(path, "wb") as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         for name, text in texts.items():

@@ -61,7 +61,7 @@ def make_score(
     return score
 
 
-def trivial_scores(
+def majority_baseline(
     read: Read, splits: Iterable[str]
 ) -> dict[str, dict[str, float]]:
     """Returns of each dev set what the commonest tag of each word scores.
@@ -110,7 +110,7 @@ def write_predictions(
     width = len(corpus.sentences[0].columns[0])
     has_tags = bool(corpus.scheme)
     answers, num_words = iter(predicted), 0
-    with atomic_files.whole_file(path) as file:
+    with atomic_files.atomic_file(path) as file:
 
         def write(row: tuple[str, ...]) -> None:
             file.write(" ".join(row) + "\n")

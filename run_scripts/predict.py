@@ -117,7 +117,7 @@ def open_output(path: str) -> Iterator[IO[str]]:
         sys.stdout.reconfigure(encoding="utf-8")
         yield sys.stdout
         return
-    with atomic_files.whole_file(path) as file:
+    with atomic_files.atomic_file(path) as file:
         yield file
 
 

@@ -75,6 +75,6 @@ def draw(
         panels[2].set_yscale("symlog", linthresh=1)
     figure.suptitle(title, fontsize=12)
     figure.tight_layout()
-    with atomic_files.whole_file(path, "wb") as file:
+    with atomic_files.atomic_file(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)
     pyplot.close(figure)

@@ -19,7 +19,7 @@ from tfrecords.inspection import (
     record_samples,
     sample_statistics,
 )
-from tfrecords.inspection.diagnostics import ERROR, WARNING, Finding
+from tfrecords.inspection.diagnostics import ERROR, WARNING, Diagnostic
 from tfrecords.io import records as records_lib
 from tfrecords.text import vocab as vocab_lib
 
@@ -55,7 +55,7 @@ def check_examples(
     config: BertConfig | None,
     vocab_file: str | None,
     num_wanted: int | None,
-) -> tuple[list[Finding], sample_statistics.Tally | None]:
+) -> tuple[list[Diagnostic], sample_statistics.Tally | None]:
     """Looks at a sample of records.
 
     Args:
@@ -98,7 +98,7 @@ def check_examples(
         min(limits, default=None),
         num_wanted,
     )
-    faults += [Finding(ERROR, "records", text) for text in damaged]
+    faults += [Diagnostic(ERROR, "records", text) for text in damaged]
     if tally is None:
         return faults, None
     faults += record_checks.check_sample(
@@ -114,7 +114,7 @@ def check_examples(
             f"type_vocab_size={config.type_vocab_size}. Use the "
             "bert_config.json that the records were made for."
         )
-        faults.append(Finding(ERROR, "ids", text))
+        faults.append(Diagnostic(ERROR, "ids", text))
     if entries:
         faults += record_checks.check_case(
             tally if is_theirs else None,
@@ -132,7 +132,7 @@ def check_sizes(
     config: BertConfig | None,
     vocab_file: str | None,
     wanted: dict[str, int],
-) -> list[Finding]:
+) -> list[Diagnostic]:
     """Returns where records, vocabulary, flags and model differ in size.
 
     Args:
@@ -154,7 +154,7 @@ def check_sizes(
                 f"--{dimension}={size}, but the records were made with "
                 f"{sizes[dimension]}. Leave the flag away, or make them again."
             )
-            faults.append(Finding(ERROR, "lengths", text))
+            faults.append(Diagnostic(ERROR, "lengths", text))
     length = sizes["max_seq_length"]
     if config and length > config.max_position_embeddings:
         text = (
@@ -163,7 +163,7 @@ def check_sizes(
             f"{config.max_position_embeddings}. Make shorter examples, or "
             "take another bert_config.json."
         )
-        faults.append(Finding(ERROR, "lengths", text))
+        faults.append(Diagnostic(ERROR, "lengths", text))
     if vocab_file:
         sha256, unread = diagnostics.attempt(
             "vocabulary", vocab_lib.digest, vocab_file
@@ -181,11 +181,11 @@ def check_sizes(
             f"vocab_size={config.vocab_size}. Use the bert_config.json that "
             "belongs to the vocabulary."
         )
-        faults.append(Finding(ERROR, "vocabulary", text))
+        faults.append(Diagnostic(ERROR, "vocabulary", text))
     return faults
 
 
-def check_memory(step: estimates.Step) -> list[Finding]:
+def check_memory(step: estimates.Step) -> list[Diagnostic]:
     """Returns a warning if a step takes more memory than there is."""
     needed = sum(estimates.memory(step).values())
     where, free = estimates.available_bytes()
@@ -197,7 +197,7 @@ def check_memory(step: estimates.Step) -> list[Finding]:
         "--gradient_accumulation_steps, add --remat, or lower "
         "--train_batch_size."
     )
-    return [Finding(WARNING, "memory", text)]
+    return [Diagnostic(WARNING, "memory", text)]
 
 
 def refuse_bad(

@@ -66,7 +66,7 @@ def find_work() -> work.Work:
         make_score=lambda sets: glue_results.make_score(
             task.metrics, bert_task, sets
         ),
-        trivial_scores=lambda sets: glue_results.trivial_scores(
+        majority_baseline=lambda sets: glue_results.majority_baseline(
             task.metrics, bert_task, sets
         ),
         best_metric=task.best_metric,

@@ -61,7 +61,9 @@ def find_work(source: str | None) -> work.Work:
         ),
         make_score=functools.partial(ner_results.make_score, read, labels),
         # To train or not, and whatever types the model knows.
-        trivial_scores=lambda sets: ner_results.trivial_scores(read_any, files),
+        majority_baseline=lambda sets: ner_results.majority_baseline(
+            read_any, files
+        ),
         best_metric="entity_f1",
         write_predictions=write_predictions,
         description={

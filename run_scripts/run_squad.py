@@ -81,10 +81,12 @@ class Questions:
             )
         return self.score
 
-    def trivial_scores(self, sets) -> dict[str, dict[str, float]]:
+    def majority_baseline(self, sets) -> dict[str, dict[str, float]]:
         """Returns the scores of one answer to all questions of dev."""
         is_version_2 = FLAGS.version_2_with_negative
-        return {"dev": squad_results.trivial_score(self.answers, is_version_2)}
+        return {
+            "dev": squad_results.majority_baseline(self.answers, is_version_2)
+        }
 
     def _answer(self, split, outputs) -> squad_results.Answered:
         # Read and traced once, and not anew for each evaluation.
@@ -146,7 +148,7 @@ def find_work() -> work.Work:
         bert_task=squad.span_task(NAME),
         make_records=questions.make_records,
         make_score=questions.make_score,
-        trivial_scores=questions.trivial_scores,
+        majority_baseline=questions.majority_baseline,
         best_metric="f1",
         write_predictions=questions.write,
         description=description,

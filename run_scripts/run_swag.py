@@ -47,7 +47,7 @@ def write_predictions(outputs: work.Outputs, path: str) -> None:
     """
     predicted = np.argmax(outputs["logits"], axis=-1)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with atomic_files.whole_file(path) as file:
+    with atomic_files.atomic_file(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["", "pred"])
         writer.writerows(enumerate(predicted.tolist()))
@@ -67,7 +67,7 @@ def find_work() -> work.Work:
         make_score=lambda sets: glue_results.make_score(
             ("accuracy",), bert_task, sets
         ),
-        trivial_scores=lambda sets: glue_results.trivial_scores(
+        majority_baseline=lambda sets: glue_results.majority_baseline(
             ("accuracy",), bert_task, sets
         ),
         best_metric="accuracy",

@@ -146,7 +146,7 @@ def run(values: flags.FlagValues, script: str) -> None:
         source = os.path.join(folder, best["name"], checkpoints.BEST)
         logging.info("best  %s  %s", best["name"], trial_results.describe(best))
         target = os.path.join(values.output_dir, checkpoints.BEST)
-        with atomic_files.whole_folder(target) as aside:
+        with atomic_files.atomic_folder(target) as aside:
             shutil.copytree(source, aside, dirs_exist_ok=True)
         changes = {"do_train": False, "output_dir": values.output_dir}
         _require_end(_start(values, script, changes), values.output_dir)

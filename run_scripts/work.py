@@ -32,7 +32,7 @@ class Work:
       make_records: tokenizer, folder -> split to its folder of records; makes
         those that are missing.
       make_score: records by split -> (dev split, outputs) -> named scores.
-      trivial_scores: records by split -> dev split to named scores of one
+      majority_baseline: records by split -> dev split to named scores of one
         answer to all, for comparison; empty where there is no such answer.
       best_metric: the score of the first dev split that picks the best model.
       write_predictions: records by split, split -> outputs, folder -> None;
@@ -52,7 +52,7 @@ class Work:
     best_metric: str
     write_predictions: Callable[[Sets, Predict, str], None]
     description: dict
-    trivial_scores: Callable[[Sets], dict[str, dict[str, float]]] = (
+    majority_baseline: Callable[[Sets], dict[str, dict[str, float]]] = (
         lambda sets: {}
     )
     describe: Callable[[dict], dict] = lambda scores: {}

@@ -53,7 +53,7 @@ def save_model(model: keras.Model, task: str, folder: pathlib.Path, **papers):
         "max_seq_length": MAX_SEQ_LENGTH,
         "labels": LABELS,
     } | papers
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         model_folders.save_model(
             aside, model, description=description, vocab_file=VOCAB_FILE
         )

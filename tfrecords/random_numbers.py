@@ -48,7 +48,9 @@ def bits(seeds: np.ndarray, places: np.ndarray) -> np.ndarray:
     return found ^ found >> np.uint64(31)
 
 
-def heads(seeds: np.ndarray, place: int, num_coins: np.ndarray) -> np.ndarray:
+def binomial(
+    seeds: np.ndarray, place: int, num_coins: np.ndarray
+) -> np.ndarray:
     """Returns [N]: how many of `num_coins` [N] fair coins show heads.
 
     Args:

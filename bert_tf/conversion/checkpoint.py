@@ -238,7 +238,7 @@ def _description(checkpoint: Checkpoint) -> Mapping:
 
 
 def write(checkpoint: Checkpoint, folder: str) -> None:
-    """Fills a folder, as `atomic_files.whole_folder` yields it, as ours."""
+    """Fills a folder, as `atomic_files.atomic_folder` yields it, as ours."""
     model = build_model(checkpoint)
     missing = checkpoint.missing()
     if missing:

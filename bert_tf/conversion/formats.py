@@ -4,7 +4,7 @@ Each format is a module with the same names:
 
     is_there(path)            whether a file or folder is of the format; cheap
     read(path)                -> Checkpoint; ValueErrors that name the path
-    write(checkpoint, folder) fills a folder of `atomic_files.whole_folder`
+    write(checkpoint, folder) fills a folder of `atomic_files.atomic_folder`
     WRITES                    paths in a folder that `write` fills; "*" is any
     table(config, task, num_labels)  its rename table
     PEER                      the source implementation, by name
@@ -114,11 +114,11 @@ def read(path: str, hidden_act: str | None = None) -> checkpoint.Checkpoint:
     )
 
 
-def _strangers(folder: str, writes: Sequence[str]) -> list[str]:
+def _unexpected_files(folder: str, writes: Sequence[str]) -> list[str]:
     """Returns what is in a folder and not of some paths, sorted."""
     parents = {os.path.dirname(path) for path in writes}
     parents |= {os.path.dirname(path) for path in parents}
-    strangers = []
+    unexpected_files = []
     for inside, folders, names in os.walk(folder):
         place = os.path.relpath(inside, folder)
         paths = {
@@ -126,14 +126,14 @@ def _strangers(folder: str, writes: Sequence[str]) -> list[str]:
             for name in folders + names
         }
         known = [name for name in folders if paths[name] in parents]
-        strangers += [f"{paths[n]}/" for n in folders if n not in known]
-        strangers += [
+        unexpected_files += [f"{paths[n]}/" for n in folders if n not in known]
+        unexpected_files += [
             paths[name]
             for name in names
             if not any(fnmatch.fnmatchcase(paths[name], x) for x in writes)
         ]
         folders[:] = known
-    return sorted(strangers)
+    return sorted(unexpected_files)
 
 
 def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
@@ -155,11 +155,16 @@ def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
         )
     # Only what a conversion can have written is replaced.
     name = detect(output_dir)
-    strangers = _strangers(output_dir, FORMATS[name].WRITES)
-    if strangers:
-        more = f" and {len(strangers) - 3} more" if len(strangers) > 3 else ""
+    unexpected_files = _unexpected_files(output_dir, FORMATS[name].WRITES)
+    if unexpected_files:
+        more = (
+            f" and {len(unexpected_files) - 3} more"
+            if len(unexpected_files) > 3
+            else ""
+        )
         raise ValueError(
-            f"{output_dir} holds {', '.join(strangers[:3])}{more}, which no "
+            f"{output_dir} holds {', '.join(unexpected_files[:3])}{more}, "
+            "which no "
             f"conversion to {name} writes, so it is not replaced. Choose "
             "another folder, or remove that one yourself."
         )
@@ -210,7 +215,7 @@ def convert(
     _check_free(path, output_dir, overwrite)
     given = read(path, hidden_act)
     _check_known(given, to)
-    with atomic_files.whole_folder(os.path.normpath(output_dir)) as folder:
+    with atomic_files.atomic_folder(os.path.normpath(output_dir)) as folder:
         FORMATS[to].write(given, folder)
         found = FORMATS[to].read(folder)
         report = [

@@ -128,6 +128,6 @@ def writing(folder: str) -> Iterator[str]:
         raise OSError(
             errno.ENOSPC, os.strerror(errno.ENOSPC), prefix
         ) from error
-    with atomic_files.whole_file(os.path.join(folder, _STATE)) as file:
+    with atomic_files.atomic_file(os.path.join(folder, _STATE)) as file:
         for key in ("model_checkpoint_path", "all_model_checkpoint_paths"):
             file.write(f'{key}: "{NAME}"\n')

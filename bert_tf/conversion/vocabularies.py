@@ -30,7 +30,7 @@ def write(vocabulary: bytes | None, path: str) -> None:
     if vocabulary is None:
         return
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with atomic_files.whole_file(path, "wb") as file:
+    with atomic_files.atomic_file(path, "wb") as file:
         file.write(_with_end(vocabulary))
 
 

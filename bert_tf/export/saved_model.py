@@ -128,7 +128,7 @@ def _new_export(path: str, overwrite: bool) -> Iterator[str]:
             f"{path} is there already; give a new folder, or {hint}."
         )
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    with atomic_files.whole_folder(path) as folder:
+    with atomic_files.atomic_folder(path) as folder:
         try:
             yield folder
         except tf.errors.ResourceExhaustedError as error:

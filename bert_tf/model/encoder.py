@@ -124,9 +124,9 @@ class BertEncoder(ConfiguredModel):
     def call(self, inputs, training=None, place=None):
         input_mask = inputs["input_mask"]
         if "example_numbers" in inputs:
-            input_mask = layers.same_example(inputs["example_numbers"])
+            input_mask = layers.packed_attention_mask(inputs["example_numbers"])
         if self.config.is_causal:
-            input_mask = layers.no_later(input_mask)
+            input_mask = layers.causal_mask(input_mask)
         hidden = self.embeddings(
             inputs["input_word_ids"],
             inputs["input_type_ids"],
@@ -143,10 +143,10 @@ class BertEncoder(ConfiguredModel):
                 run = tf.recompute_grad(run)
             hidden = run(hidden)
             encoder_outputs.append(hidden)
-        pooled = self.pooler(self.read_for_all(hidden, inputs))
+        pooled = self.pooler(self.pooled_token(hidden, inputs))
         return EncoderOutputs(hidden, pooled, tuple(encoder_outputs))
 
-    def read_for_all(self, hidden, inputs):  # [B, H], packed [B, E, H]
+    def pooled_token(self, hidden, inputs):  # [B, H], packed [B, E, H]
         """Returns the token that stands for its example: [CLS].
 
         Where no token reads what follows it, [CLS] knows nothing of the text.

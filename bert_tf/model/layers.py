@@ -95,7 +95,7 @@ def project(rows, parts, fast: bool = False) -> tf.Tensor:
     return tf.nn.bias_add(tf.matmul(rows, kernel), bias)
 
 
-def same_example(example_numbers: tf.Tensor) -> tf.Tensor:
+def packed_attention_mask(example_numbers: tf.Tensor) -> tf.Tensor:
     """Returns which token may read which where examples share a row.
 
     Krell et al. 2021: blocks along the diagonal, one for each example. What
@@ -113,12 +113,12 @@ def same_example(example_numbers: tf.Tensor) -> tf.Tensor:
     return example_numbers[:, :, None] == example_numbers[:, None, :]
 
 
-def no_later(input_mask: tf.Tensor) -> tf.Tensor:
+def causal_mask(input_mask: tf.Tensor) -> tf.Tensor:
     """Returns what a token may read that reads nothing after itself.
 
     Args:
       input_mask: [B, S] int32, 1 for a token and 0 for padding; or [B, S, S]
-        bool, of `same_example`.
+        bool, of `packed_attention_mask`.
 
     Returns:
       [B, S, S] bool: reader, what it reads.
@@ -144,8 +144,8 @@ class SelfAttention(keras.layers.Layer):
     Call arguments:
       hidden: [B, S, H] float.
       input_mask: [B, S] int32, 1 for a token and 0 for padding; or, where
-        examples share a row, [B, S, S] bool, of `same_example`; or of
-        `no_later`.
+        examples share a row, [B, S, S] bool, of `packed_attention_mask`; or of
+        `causal_mask`.
       training: whether to drop attention weights.
       place: [3] int64, see `dropout.place`.
 

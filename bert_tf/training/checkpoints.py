@@ -174,7 +174,7 @@ class RunCheckpoints:
         Raises:
           OSError: that names the checkpoint, as of a full disk.
         """
-        with atomic_files.whole_folder(self.path(step)) as folder:
+        with atomic_files.atomic_folder(self.path(step)) as folder:
             model_folders.save_model(
                 folder,
                 self.model,
@@ -183,7 +183,7 @@ class RunCheckpoints:
             )
             path = os.path.join(folder, OPTIMIZER)
             model_folders.write_tensors(self._slots(), path)
-            checksums.seal(folder, self._state(step))
+            checksums.write_checksums(folder, self._state(step))
         self._remove_old(step, is_regular)
 
     def _state(self, step: int) -> dict:

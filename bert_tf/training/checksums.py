@@ -35,11 +35,11 @@ def _own_sum(state: Mapping) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def seal(folder: str, state: Mapping) -> None:
+def write_checksums(folder: str, state: Mapping) -> None:
     """Writes `state.json`: a state, and what the files beside it are.
 
     Args:
-      folder: a folder from `atomic_files.whole_folder`, otherwise complete.
+      folder: a folder from `atomic_files.atomic_folder`, otherwise complete.
       state: what JSON can say.
     """
     files = {}

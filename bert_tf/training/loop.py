@@ -124,7 +124,7 @@ def _check_start(strategy, start_step: int, end_step: int, flags: list) -> None:
     text = json.dumps(
         [start_step, end_step, flags], sort_keys=True, default=str
     )
-    sums = strategies.from_all(strategy, zlib.crc32(text.encode()) >> 1)
+    sums = strategies.all_gather(strategy, zlib.crc32(text.encode()) >> 1)
     if len(set(sums)) > 1:
         raise ValueError(
             f"The workers do not begin alike; this one begins after step "
@@ -253,7 +253,7 @@ def train(
             step % save_checkpoints_steps == 0 or step == num_train_steps
         )
         saver.begin(start_step)
-        report.where = lambda n: f"{steps.batch_of(n)}. {saver.way_back()}"
+        report.where = lambda n: f"{steps.batch_of(n)}. {saver.recovery_hint()}"
         calls = phases_lib.calls(start_step, end_step, phases, steps_per_loop)
         _loop(calls, steps, report, saver, request, end_step)
     if end_step < num_train_steps:

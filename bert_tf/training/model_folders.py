@@ -144,7 +144,7 @@ def save_model(
     """Fills `folder`, which must exist, with a model's weights and papers.
 
     Args:
-      folder: a folder from `atomic_files.whole_folder`.
+      folder: a folder from `atomic_files.atomic_folder`.
       model: a model with a BertConfig as `.config`.
       description: what `model.json` says of task, labels and tokeniser.
       vocab_file: vocabulary to copy, if any.

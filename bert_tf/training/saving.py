@@ -31,7 +31,7 @@ class Saver:
             self.saved.save(step, self.is_regular)
             if not stops:
                 self.evaluate(step)
-        strategies.wait_for_all(self.strategy)
+        strategies.barrier(self.strategy)
         self.last_step = step
         self.report.pause(time.monotonic() - begin)
 
@@ -51,7 +51,7 @@ class Saver:
         self.on_checkpoint(step)
         atomic_files.write_json(self.evaluated, {"step": step})
 
-    def way_back(self) -> str:
+    def recovery_hint(self) -> str:
         """Returns words for somebody whose loss is not finite."""
         last = "There is no checkpoint yet"
         if self.last_step:

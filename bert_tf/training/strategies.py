@@ -157,7 +157,7 @@ def num_workers(strategy: tf.distribute.Strategy) -> int:
     return sum(len(jobs.get(job, ())) for job in ("chief", "worker"))
 
 
-def from_all(strategy: tf.distribute.Strategy, value: int) -> list[int]:
+def all_gather(strategy: tf.distribute.Strategy, value: int) -> list[int]:
     """Returns the values that all processes call it with, once all have.
 
     Args:
@@ -186,9 +186,9 @@ def from_all(strategy: tf.distribute.Strategy, value: int) -> list[int]:
     return found[:: len(found) // num_workers(strategy)]
 
 
-def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+def barrier(strategy: tf.distribute.Strategy) -> None:
     """Returns when every process has come here."""
-    from_all(strategy, 0)
+    all_gather(strategy, 0)
 
 
 def chief_first(strategy: tf.distribute.Strategy, function: Callable):
@@ -198,9 +198,9 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable):
     """
     if is_chief(strategy):
         result = function()
-        wait_for_all(strategy)
+        barrier(strategy)
     else:
-        wait_for_all(strategy)
+        barrier(strategy)
         result = function()
     return result
 

@@ -54,7 +54,7 @@ def make_keep_best(
         value = next(iter(results.values()))[best_metric]
         if value <= best_value(best_dir):
             return
-        with atomic_files.whole_folder(best_dir) as folder:
+        with atomic_files.atomic_folder(best_dir) as folder:
             model_folders.save_model(
                 folder,
                 model,
@@ -62,7 +62,7 @@ def make_keep_best(
                 vocab_file=vocab_file,
             )
             state = {"step": step, "metric": best_metric, "value": value}
-            checksums.seal(folder, state)
+            checksums.write_checksums(folder, state)
 
     return keep_best
 

@@ -35,7 +35,7 @@ def make_score(
     )
 
 
-def trivial_scores(
+def majority_baseline(
     metrics: Sequence[str],
     bert_task: task_lib.Task,
     sets: Mapping[str, records.Records],
@@ -87,7 +87,7 @@ def write_predictions(
     else:
         values = [task.labels[label] for label in predicted]
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with atomic_files.whole_file(path) as file:
+    with atomic_files.atomic_file(path) as file:
         file.write("index\tprediction\n")
         file.writelines(f"{row}\t{value}\n" for row, value in enumerate(values))
     logging.info("%s  rows %d", path, len(values))

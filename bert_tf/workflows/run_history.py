@@ -40,7 +40,7 @@ def write_flags(values: flags.FlagValues, script: str, output_dir: str) -> None:
         f"{name} {importlib.metadata.version(name)}"
         for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
     )
-    with atomic_files.whole_file(path) as file:
+    with atomic_files.atomic_file(path) as file:
         file.write(f"{_SCRIPT_LINE}{script}\n")
         file.write(f"# python {sys.version.split()[0]}  {versions}\n")
         for name in sorted(values):

@@ -195,7 +195,7 @@ def find_threshold(answers: squad_scores.Answers, found: Answered) -> float:
     )
 
 
-def trivial_score(
+def majority_baseline(
     answers: squad_scores.Answers, is_version_2: bool
 ) -> dict[str, float]:
     """Returns the scores of one answer to all: none, or the most frequent."""
@@ -226,7 +226,7 @@ def write(found: Answered, threshold: float, folder: str) -> None:
         contents["null_odds.json"] = found.null_odds
     for name, content in contents.items():
         path = os.path.join(folder, name)
-        with atomic_files.whole_file(path) as file:
+        with atomic_files.atomic_file(path) as file:
             json.dump(content, file, indent=4)
             file.write("\n")
         logging.info("%s  questions %d", path, len(content))

@@ -197,6 +197,6 @@ def draw(
     figure.suptitle("Ablations: the shape of the paper's tables", fontsize=14)
     figure.tight_layout()
     path = os.path.join(output_dir, report.PAGE)
-    with atomic_files.whole_file(path, "wb") as file:
+    with atomic_files.atomic_file(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)
     pyplot.close(figure)

@@ -234,5 +234,5 @@ def text(
 
 def write(output_dir: str, content: str) -> None:
     """Writes report.md, whole or not at all."""
-    with atomic_files.whole_file(os.path.join(output_dir, REPORT)) as file:
+    with atomic_files.atomic_file(os.path.join(output_dir, REPORT)) as file:
         file.write(content)

@@ -120,7 +120,7 @@ def _labelled_rows(sources: list[Source], rng: random.Random):
 
 
 def _write_rows(path: str, rows) -> None:
-    with atomic_files.whole_file(path) as file:
+    with atomic_files.atomic_file(path) as file:
         writer = csv.writer(
             file,
             delimiter="\t",
@@ -145,7 +145,7 @@ def write_corpus(
     """
     rng = random.Random(seed)
     labelled, num_documents, num_characters = [], 0, 0
-    with atomic_files.whole_file(corpus_file) as file:
+    with atomic_files.atomic_file(corpus_file) as file:
         for source in read_sources():
             if not source.paragraphs:
                 continue

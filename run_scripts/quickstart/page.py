@@ -158,6 +158,6 @@ def draw(folder: str, summary: dict) -> None:
     figure.suptitle("From raw text to a served BERT: quickstart", fontsize=14)
     figure.tight_layout()
     path = os.path.join(folder, "page.png")
-    with atomic_files.whole_file(path, "wb") as file:
+    with atomic_files.atomic_file(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)
     pyplot.close(figure)

@@ -82,7 +82,7 @@ def write_texts(
     Not the dev file itself: some have no headers, and rows to be left out.
     """
     names = ("text_a", "text_b")[: len(task.text_columns)]
-    with atomic_files.whole_file(path) as file:
+    with atomic_files.atomic_file(path) as file:
         file.write("\t".join(names) + "\n")
         for row in _dev_rows(task, glue_dir):
             file.write("\t".join(row.texts) + "\n")
@@ -90,7 +90,7 @@ def write_texts(
 
 def write_masked(path: str) -> None:
     """Writes the sentences with a word to fill, one a line."""
-    with atomic_files.whole_file(path) as file:
+    with atomic_files.atomic_file(path) as file:
         file.writelines(f"{sentence}\n" for sentence in MASKED_SENTENCES)
 
 

@@ -101,12 +101,12 @@ def test_a_reader_of_packed_rows_reads_what_precedes_it_in_its_example():
         [0, 0, 1, 1, 0],
         [0, 0, 0, 0, 1],
     ]
-    readable = layers.no_later(layers.same_example(numbers))
+    readable = layers.causal_mask(layers.packed_attention_mask(numbers))
     np.testing.assert_array_equal(tf.cast(readable[0], tf.int32), expected)
     mask = tf.constant([[1, 1, 0]])
     expected = [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
     np.testing.assert_array_equal(
-        tf.cast(layers.no_later(mask)[0], tf.int32), expected
+        tf.cast(layers.causal_mask(mask)[0], tf.int32), expected
     )
 
 

@@ -27,7 +27,7 @@ CASES = {
 
 
 def write(given, folder):
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         presets.write(given, aside)
     return str(folder)
 

@@ -87,7 +87,7 @@ def written(need, make_checkpoint, tmp_path):
     """A checkpoint with slots, and the folder that it was written to."""
     need("official")
     given = make_checkpoint("pretraining", step=7)
-    with atomic_files.whole_folder(str(tmp_path / "ours")) as folder:
+    with atomic_files.atomic_folder(str(tmp_path / "ours")) as folder:
         model_garden.write(given, folder)
     return given, tmp_path / "ours"
 

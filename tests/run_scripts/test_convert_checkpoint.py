@@ -51,7 +51,7 @@ def write_google(model, task, folder, labels=(), **settings):
         vocabulary=(DATA / "vocab.txt").read_bytes(),
         **settings,
     )
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         google.write(given, aside)
     return given
 

@@ -38,7 +38,7 @@ def lines_of(path):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory, tiny_config, tiny_vocab_file):
     folder = tmp_path_factory.mktemp("model") / "model"
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         model_folders.save_model(
             aside,
             models.BertRegressor(tiny_config),

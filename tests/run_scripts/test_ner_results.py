@@ -55,6 +55,6 @@ def test_what_the_commonest_tags_score(tmp_path):
         "train": read(tmp_path),
         "dev": ner_files.read(str(tmp_path / "dev")),
     }
-    found = ner_results.trivial_scores(corpora.get, corpora)
+    found = ner_results.majority_baseline(corpora.get, corpora)
     assert found["dev"]["entity_f1"] == 0.5
-    assert ner_results.trivial_scores(corpora.get, ["dev"]) == {}
+    assert ner_results.majority_baseline(corpora.get, ["dev"]) == {}

@@ -224,7 +224,7 @@ def test_data_of_other_labels_than_the_head_has(ner_run, tmp_path, tiny_config):
     data.mkdir()
     planted.write(data / "eng.testa", planted.sentences(3))
     classifier = tmp_path / "classifier"
-    with atomic_files.whole_folder(str(classifier)) as folder:
+    with atomic_files.atomic_folder(str(classifier)) as folder:
         model_folders.save_model(
             folder,
             models.BertClassifier(tiny_config, 2),

@@ -31,7 +31,7 @@ def names_in(folder):
 
 def save(folder, config, vocab_file):
     keras.utils.set_random_seed(1)
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         model_folders.save_model(
             aside,
             models.BertRegressor(config),

@@ -49,7 +49,7 @@ def test_every_bit_is_fair():
 @pytest.mark.parametrize("coins", [0, 1, 2, 63, 64, 65, 200])
 def test_heads_are_binomial(coins):
     seeds = np.arange(20_000, dtype=np.uint64)
-    found = random_numbers.heads(seeds, 1 << 32, np.full(20_000, coins))
+    found = random_numbers.binomial(seeds, 1 << 32, np.full(20_000, coins))
     assert found.min() >= 0 and found.max() <= coins
     deviation = 5 * np.sqrt(coins / 4 / 20_000)
     assert abs(found.mean() - coins / 2) <= deviation
@@ -59,6 +59,6 @@ def test_heads_are_binomial(coins):
 def test_heads_of_a_row_depend_on_its_seed_alone():
     seeds = np.arange(50, dtype=np.uint64)
     coins = np.arange(50) * 7
-    whole = random_numbers.heads(seeds, 3, coins)
-    part = random_numbers.heads(seeds[20:30], 3, coins[20:30])
+    whole = random_numbers.binomial(seeds, 3, coins)
+    part = random_numbers.binomial(seeds[20:30], 3, coins[20:30])
     np.testing.assert_array_equal(whole[20:30], part)

@@ -224,7 +224,7 @@ def _places_done(folder):
 
 
 def _write(path, value):
-    with storage.whole_file(path, "wb") as file:
+    with storage.atomic_file(path, "wb") as file:
         pickle.dump(value, file)
 
 

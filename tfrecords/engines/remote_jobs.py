@@ -48,7 +48,7 @@ def marker_in(folder: str) -> Iterator[Marker]:
     storage.make_folder(folder)
     folder = storage.whole_path(folder)
     path = os.path.join(folder, f"shared-{secrets.token_hex(8)}")
-    with storage.whole_file(path, "wb"):
+    with storage.atomic_file(path, "wb"):
         pass
     try:
         yield Marker(path, socket.gethostname())

@@ -7,7 +7,7 @@ from typing import NamedTuple
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
 
-class Finding(NamedTuple):
+class Diagnostic(NamedTuple):
     """One thing that was found.
 
     Attributes:
@@ -39,9 +39,9 @@ def attempt(check: str, function: Callable, *args, **kwargs):
     try:
         return function(*args, **kwargs), []
     except (ValueError, OSError) as error:
-        return None, [Finding(ERROR, check, str(error))]
+        return None, [Diagnostic(ERROR, check, str(error))]
 
 
-def errors(found: list[Finding]) -> list[Finding]:
+def errors(found: list[Diagnostic]) -> list[Diagnostic]:
     """Returns those that spoil a run."""
     return [finding for finding in found if finding.severity == ERROR]

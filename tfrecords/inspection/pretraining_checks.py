@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfrecords.inspection.diagnostics import ERROR, WARNING, Finding
+from tfrecords.inspection.diagnostics import ERROR, WARNING, Diagnostic
 from tfrecords.inspection.sample_statistics import Tally
 from tfrecords.pretraining import masking
 
@@ -25,7 +25,7 @@ _SIGMAS = 4.0
 _TOKENS_A_DRAW = {True: 8, False: 1}
 
 
-def check_pairs(tally: Tally, flags: Mapping) -> list[Finding]:
+def check_pairs(tally: Tally, flags: Mapping) -> list[Diagnostic]:
     """Returns a finding if random next sentences are far from half."""
     labels = tally.pair_labels
     kind = flags.get("pairs", "next_sentence")
@@ -40,7 +40,7 @@ def check_pairs(tally: Tally, flags: Mapping) -> list[Finding]:
     )
     what = "swapped" if kind == "sentence_order" else "random next"
     return [
-        Finding(
+        Diagnostic(
             WARNING if is_bearable else ERROR,
             "pairs",
             f"{labels[1]} of {labels.sum()} examples have {what} sentences "
@@ -68,7 +68,7 @@ def mask_mix(flags: Mapping) -> dict[str, float]:
     return {name: float(mix[name]) for name in ("mask", "random", "same")}
 
 
-def check_masks(tally: Tally, flags: Mapping) -> list[Finding]:
+def check_masks(tally: Tally, flags: Mapping) -> list[Diagnostic]:
     """Returns findings if masks are not what the flags ask for.
 
     Records that are masked when they are read have none to check.
@@ -91,7 +91,7 @@ def check_masks(tally: Tally, flags: Mapping) -> list[Finding]:
         words = " / ".join(f"{share:.3f}" for share in shares)
         wanted = " / ".join(f"{share:.3f}" for share in expected)
         found.append(
-            Finding(
+            Diagnostic(
                 ERROR,
                 "masks",
                 f"of {total} masked tokens the shares shown as [MASK] / a "
@@ -102,7 +102,7 @@ def check_masks(tally: Tally, flags: Mapping) -> list[Finding]:
     return found
 
 
-def _check_number_of_masks(tally: Tally, flags: Mapping) -> list[Finding]:
+def _check_number_of_masks(tally: Tally, flags: Mapping) -> list[Diagnostic]:
     masked = tally.counts.masked  # [S + 1, P + 1]
     prob = float(flags.get("masked_lm_prob", 0.15))
     num_tokens = np.arange(masked.shape[0])
@@ -118,7 +118,7 @@ def _check_number_of_masks(tally: Tally, flags: Mapping) -> list[Finding]:
     )
     if not _LEAST_MASKED <= part <= _MOST_MASKED:
         return [
-            Finding(
+            Diagnostic(
                 ERROR if "masked_lm_prob" in flags else WARNING,
                 "masks",
                 f"{counted}; masked_lm_prob={prob:g} with {num_slots} places "
@@ -129,7 +129,7 @@ def _check_number_of_masks(tally: Tally, flags: Mapping) -> list[Finding]:
     if number < _LEAST_MASKED * prob * tokens:
         fix = int(np.ceil(prob * (masked.shape[0] - 1)))
         return [
-            Finding(
+            Diagnostic(
                 WARNING,
                 "masks",
                 f"{counted}, where masked_lm_prob={prob:g}: "

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tfrecords.inspection import pretraining_checks
-from tfrecords.inspection.diagnostics import ERROR, WARNING, Finding
+from tfrecords.inspection.diagnostics import ERROR, WARNING, Diagnostic
 from tfrecords.inspection.sample_statistics import Entries, Tally
 
 # A share of [UNK] above this says that the vocabulary is not the text's. In
@@ -35,7 +35,7 @@ def check_sample(
     *,
     first: np.ndarray,
     is_pretraining: bool,
-) -> list[Finding]:
+) -> list[Diagnostic]:
     """Returns what is wrong with the examples themselves.
 
     Args:
@@ -55,12 +55,12 @@ def check_sample(
     return found + check_labels(tally, flags)
 
 
-def check_ids(tally: Tally) -> list[Finding]:
+def check_ids(tally: Tally) -> list[Diagnostic]:
     """Returns a finding if ids are out of range, or masks where no token is."""
     found = []
     if tally.num_wrong_ids:
         found.append(
-            Finding(
+            Diagnostic(
                 ERROR,
                 "ids",
                 f"{tally.num_wrong_ids} of {tally.num_examples} examples have "
@@ -72,7 +72,7 @@ def check_ids(tally: Tally) -> list[Finding]:
         )
     if tally.wrong_places:
         found.append(
-            Finding(
+            Diagnostic(
                 ERROR,
                 "masks",
                 f"{tally.wrong_places} of {tally.num_examples} examples have "
@@ -83,7 +83,7 @@ def check_ids(tally: Tally) -> list[Finding]:
     return found
 
 
-def check_unknown(tally: Tally, is_pretraining: bool) -> list[Finding]:
+def check_unknown(tally: Tally, is_pretraining: bool) -> list[Diagnostic]:
     """Returns a finding if too many words are [UNK]."""
     share = tally.num_unknown / max(tally.num_words, 1)
     least = tally.num_unknown - _SIGMAS * tally.num_unknown**0.5
@@ -91,7 +91,7 @@ def check_unknown(tally: Tally, is_pretraining: bool) -> list[Finding]:
         return []
     most = MOST_UNKNOWN if is_pretraining else MOST_UNKNOWN_FINE_TUNING
     return [
-        Finding(
+        Diagnostic(
             ERROR if least > most * tally.num_words else WARNING,
             "[UNK]",
             f"{100 * share:.1f} % of the tokens are [UNK] ({tally.num_unknown} "
@@ -110,7 +110,7 @@ def check_case(
     *,
     made_with: bool | None,
     is_uncased: bool,
-) -> list[Finding]:
+) -> list[Diagnostic]:
     """Returns a finding if text and vocabulary are not of the same case.
 
     Args:
@@ -128,7 +128,7 @@ def check_case(
         is_harmless = words and tally.num_unknown <= MOST_UNKNOWN * words
         seen = f", {tally.num_unknown} of {words} tokens" if words else ""
         return [
-            Finding(
+            Diagnostic(
                 WARNING if is_harmless else ERROR,
                 "case",
                 "the records are of cased text (do_lower_case false), and the "
@@ -143,7 +143,7 @@ def check_case(
         lower = tally.num_capital == 0
     if lower and not is_uncased:
         return [
-            Finding(
+            Diagnostic(
                 ERROR if made_with else WARNING,
                 "case",
                 "the records are of lower-cased text"
@@ -160,7 +160,7 @@ def check_case(
 
 def check_duplicates(
     tally: Tally, flags: Mapping, first: np.ndarray, is_pretraining: bool
-) -> list[Finding]:
+) -> list[Diagnostic]:
     """Returns a finding if examples stand there again and again.
 
     Examples are the same if all tokens are, before masking. `dupe_factor` = D
@@ -212,7 +212,7 @@ def check_duplicates(
         "from the text, and make the records again."
     )
     severity = ERROR if is_pretraining and is_spoilt else WARNING
-    return [Finding(severity, "duplicates", text)]
+    return [Diagnostic(severity, "duplicates", text)]
 
 
 def _num_spread(
@@ -230,14 +230,14 @@ def _num_spread(
     return int((np.bincount(pairs[0]) > 1).sum())
 
 
-def check_labels(tally: Tally, flags: Mapping) -> list[Finding]:
+def check_labels(tally: Tally, flags: Mapping) -> list[Diagnostic]:
     """Returns a finding if a class has no example, or nearly all of them."""
     labels, names = tally.labels, list(flags.get("labels") or ())
     if not labels.sum():
         return []
     if names and len(labels) > len(names):
         return [
-            Finding(
+            Diagnostic(
                 ERROR,
                 "labels",
                 f"label_ids go up to {len(labels) - 1}; there are only "
@@ -252,7 +252,7 @@ def check_labels(tally: Tally, flags: Mapping) -> list[Finding]:
         f"{names[i] if names else i} {count}" for i, count in enumerate(counts)
     )
     return [
-        Finding(
+        Diagnostic(
             WARNING,
             "labels",
             f"the classes of {counts.sum()} examples are far from even: "

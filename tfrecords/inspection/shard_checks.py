@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from tfrecords.inspection import diagnostics
-from tfrecords.inspection.diagnostics import ERROR, NOTE, Finding
+from tfrecords.inspection.diagnostics import ERROR, NOTE, Diagnostic
 from tfrecords.io import atomic_files, shards
 from tfrecords.io import records as records_lib
 
@@ -14,7 +14,7 @@ _CHECK = "shards"
 
 def open_whole(
     path: str,
-) -> tuple[records_lib.Records | None, list[Finding]]:
+) -> tuple[records_lib.Records | None, list[Diagnostic]]:
     """Opens records as `Records.open` does, but goes on past bad shards.
 
     Args:
@@ -56,13 +56,13 @@ def open_whole(
     return opened, found + faults
 
 
-def _check_shard(path: str, num_bytes: int | None) -> list[Finding]:
+def _check_shard(path: str, num_bytes: int | None) -> list[Diagnostic]:
     if not os.path.exists(path):
         text = (
             f"{path!r} is in the manifest but not in the folder. Run the "
             "command that makes it again."
         )
-        return [Finding(ERROR, _CHECK, text)]
+        return [Diagnostic(ERROR, _CHECK, text)]
     # Says which record is cut.
     _, found = diagnostics.attempt(_CHECK, shards.Shard, path)
     size = os.path.getsize(path)
@@ -71,13 +71,13 @@ def _check_shard(path: str, num_bytes: int | None) -> list[Finding]:
             f"{path!r} has {size} bytes; the manifest lists {num_bytes}. "
             "Delete it and run the command that makes it again."
         )
-        found = [Finding(ERROR, _CHECK, text)]
+        found = [Diagnostic(ERROR, _CHECK, text)]
     return found
 
 
 def check_digests(
     records: records_lib.Records, most_bytes: int | None
-) -> list[Finding]:
+) -> list[Diagnostic]:
     """Compares shards with the sha256 that the manifest has of them.
 
     Args:
@@ -106,13 +106,13 @@ def check_digests(
                 f"sha256 is not {shard.sha256[:12]}.... Delete it and run the "
                 "command that makes it again."
             )
-            found.append(Finding(ERROR, _CHECK, text))
+            found.append(Diagnostic(ERROR, _CHECK, text))
     if num_read < len(records.paths):
         text = (
             f"the sha256 of {num_read} of {len(records.paths)} shards was "
             "compared with the manifest; --all compares all."
         )
-        found.append(Finding(NOTE, _CHECK, text))
+        found.append(Diagnostic(NOTE, _CHECK, text))
     return found
 
 

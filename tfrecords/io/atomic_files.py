@@ -24,7 +24,7 @@ _RENAME_EXCHANGE = 2
 
 
 @contextlib.contextmanager
-def whole_file(path: str, mode: str = "w") -> Iterator[IO]:
+def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
     """Yields a file to write, which gets its name when it is whole.
 
     Until then it is a hidden file beside, `.<name>.<16 digits>.tmp`.
@@ -55,7 +55,7 @@ def whole_file(path: str, mode: str = "w") -> Iterator[IO]:
 
 
 @contextlib.contextmanager
-def whole_folder(path: str) -> Iterator[str]:
+def atomic_folder(path: str) -> Iterator[str]:
     """Yields a folder to fill, which gets its name when it is whole.
 
     Until then it is a hidden folder beside, `.<name>.<16 digits>.tmp`. All in
@@ -72,7 +72,7 @@ def whole_folder(path: str) -> Iterator[str]:
         is the folder behind it.
 
     Raises:
-      OSError: as `whole_file`.
+      OSError: as `atomic_file`.
     """
     place = os.path.realpath(path)
     aside = _beside(place, "tmp")
@@ -94,7 +94,7 @@ def append(path: str, text: str) -> None:
     """Adds text to the end of a UTF-8 file; it is on the disk afterwards.
 
     Raises:
-      OSError: as `whole_file`; the file holds what it held before.
+      OSError: as `atomic_file`; the file holds what it held before.
     """
     size = os.path.getsize(path) if os.path.exists(path) else 0
     with naming(path):
@@ -280,7 +280,7 @@ def digest(path: str) -> str:
 
 def write_json(path: str, values: Mapping) -> None:
     """Writes a JSON file, whole or not at all."""
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         json.dump(values, file, indent=2)
         file.write("\n")
 

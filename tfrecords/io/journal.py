@@ -45,7 +45,7 @@ class Journal:
         self._write()  # Without the last line if a crash cut it.
 
     def _write(self):
-        with storage.whole_file(self._path) as file:
+        with storage.atomic_file(self._path) as file:
             for line in [self.run, *self._rows.values()]:
                 file.write(json.dumps(line) + "\n")
 

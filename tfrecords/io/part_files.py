@@ -59,7 +59,7 @@ def write(
 
     def results():
         for place, number in enumerate(missing):
-            with atomic_files.whole_file(parts[number], "wb") as file:
+            with atomic_files.atomic_file(parts[number], "wb") as file:
                 file.write(make_part(number))
             yield place, None
 
@@ -77,7 +77,7 @@ def write(
             with open(part, "rb") as file:
                 yield file.read()
 
-    with atomic_files.whole_file(path, "wb") as file:
+    with atomic_files.atomic_file(path, "wb") as file:
         join(file, contents)
     shutil.rmtree(aside)
 

@@ -68,7 +68,7 @@ class Manifest:
             **dataclasses.asdict(self),
         }
         path = os.path.join(folder, MANIFEST_NAME)
-        with storage.whole_file(path) as file:
+        with storage.atomic_file(path) as file:
             json.dump(content, file, indent=2)
             file.write("\n")
 

@@ -78,7 +78,7 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
         digest.update(data)
         file.write(data)
 
-    with storage.whole_file(path, "wb") as file:
+    with storage.atomic_file(path, "wb") as file:
         for record in serialized:
             frames.append(frame(record))
             sizes.append(len(frames[-1]))
@@ -87,7 +87,7 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
         flush(file)
         offsets = np.cumsum(sizes, dtype=np.int64)
         # Before the shard has its name: a named shard always has its index.
-        with storage.whole_file(f"{path}.index", "wb") as index:
+        with storage.atomic_file(f"{path}.index", "wb") as index:
             np.save(index, offsets)
     return ShardInfo(
         name=os.path.basename(path),

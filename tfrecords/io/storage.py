@@ -215,7 +215,7 @@ def check_writable(path: str) -> None:
 
 
 @contextlib.contextmanager
-def whole_file(path: str, mode: str = "w") -> Iterator[IO]:
+def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
     """Yields a file to write, which gets its name when it is whole.
 
     Args:
@@ -226,7 +226,7 @@ def whole_file(path: str, mode: str = "w") -> Iterator[IO]:
       OSError: if it cannot be written; what was written is removed again.
     """
     if is_local(path):
-        with atomic_files.whole_file(path, mode) as file:
+        with atomic_files.atomic_file(path, mode) as file:
             yield file
         return
     folder, _, name = path.rpartition("/")

@@ -161,8 +161,8 @@ def _scatter(job: _ScatterJob) -> None:
     bounds = []
     total = _size(f"{job.piece}.keys") // 8
     with (
-        storage.whole_file(f"{job.scattered}.keys", "wb") as keys_file,
-        storage.whole_file(f"{job.scattered}.places", "wb") as places_file,
+        storage.atomic_file(f"{job.scattered}.keys", "wb") as keys_file,
+        storage.atomic_file(f"{job.scattered}.places", "wb") as places_file,
     ):
         for begin in range(0, total, _CHUNK):
             keys = storage.read_array(
@@ -181,7 +181,7 @@ def _scatter(job: _ScatterJob) -> None:
             )
             bounds.append(begin + np.concatenate([[0], np.cumsum(counts)]))
         bounds = np.array(bounds, np.int64).reshape(-1, job.num_buckets + 1)
-        with storage.whole_file(f"{job.scattered}.npy", "wb") as file:
+        with storage.atomic_file(f"{job.scattered}.npy", "wb") as file:
             np.save(file, bounds)
 
 
@@ -207,9 +207,9 @@ def _search(job: _BucketJob) -> None:
     again = order[1:][keys[order[1:]] == keys[order[:-1]]]
     again.sort()  # By piece, and by place in it.
     ends = np.searchsorted(again, np.cumsum(counts))
-    with storage.whole_file(f"{job.found}.npy", "wb") as file:
+    with storage.atomic_file(f"{job.found}.npy", "wb") as file:
         np.save(file, np.concatenate([[0], ends]))
-    with storage.whole_file(f"{job.found}.places", "wb") as file:
+    with storage.atomic_file(f"{job.found}.places", "wb") as file:
         file.write(places[again].astype("<i8").data)
 
 

@@ -42,7 +42,7 @@ def keep_vocabulary(vocab_file: str, folder: str) -> None:
     with open(vocab_file, "rb") as source:
         content = source.read()
     path = os.path.join(folder, VOCABULARY_NAME)
-    with storage.whole_file(path, "wb") as target:
+    with storage.atomic_file(path, "wb") as target:
         target.write(content)
 
 

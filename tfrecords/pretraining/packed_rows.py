@@ -2,9 +2,9 @@
 
 Short examples stand side by side in the places that padding would take. Each
 keeps its own positions, its [CLS] and its label, and attention stays inside of
-it (`bert_tf.layers.same_example`). So the model computes for it what it would
-in a row of its own: Krell et al. 2021, "Efficient Sequence Packing without
-Cross-contamination".
+it (`layers.packed_attention_mask` in bert_tf/model). So the model computes for
+it what it would in a row of its own: Krell et al. 2021, "Efficient Sequence
+Packing without Cross-contamination".
 
 n examples, r rows, S places in a row, E examples in a row at most, P masked
 slots of a row.

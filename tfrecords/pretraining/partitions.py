@@ -12,7 +12,7 @@ _PARTITION_TOKENS = 1_000_000
 _PARTITION_DOCUMENTS = 8
 
 
-def deal(
+def assign_partitions(
     table: np.ndarray,
     random_seed: int,
     num_shards: int | None,

@@ -30,8 +30,8 @@ _BLOCK_PLACES = 1 << 18
 # What cuts a document, and how many special tokens an example has then.
 _CUTS = {
     "next_sentence": (sentence_pairs.pair, 3),  # [CLS], [SEP] and [SEP].
-    "sentence_order": (sentence_pairs.pair_in_order, 3),
-    "none": (sentence_pairs.fill, 2),
+    "sentence_order": (sentence_pairs.sentence_order_pairs, 3),
+    "none": (sentence_pairs.full_sentences, 2),
 }
 # What the examples of label 1 are counted as, and what their share is called.
 _LABEL_COUNTS = {

@@ -82,7 +82,7 @@ def make_records(
     try:
         with engine or processes.Workers(num_processes) as workers:
             pieces = corpus_lib.tokenize(corpus, folders[-1], workers)
-            tables = partitions.deal(
+            tables = partitions.assign_partitions(
                 token_store.places(pieces),
                 settings.random_seed,
                 num_shards,

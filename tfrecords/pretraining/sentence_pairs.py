@@ -3,8 +3,8 @@
 A segment is a run of whole sentences of one document, cut to fit; so it is a
 range of the tokens of all documents, and no token is touched here.
 
-`pair` tells the next sentences from random ones, as BERT; `pair_in_order` the
-order of two, as ALBERT; `fill` makes single segments, as RoBERTa.
+`pair` makes next-sentence pairs, as BERT; `sentence_order_pairs` those of
+ALBERT; `full_sentences` single segments, as RoBERTa.
 """
 
 from bisect import bisect_left, bisect_right
@@ -128,7 +128,7 @@ def _random_segment(
     return bounds[start], bounds[end]
 
 
-def pair_in_order(
+def sentence_order_pairs(
     sentence_bounds: Sequence[int],
     document_bounds: Sequence[int],
     number: int,
@@ -167,7 +167,7 @@ def pair_in_order(
     return rows
 
 
-def fill(
+def full_sentences(
     sentence_bounds: Sequence[int],
     document_bounds: Sequence[int],
     number: int,
@@ -219,8 +219,8 @@ def truncate(rows: np.ndarray, max_num_tokens: int) -> Pairs:
     a_kept = np.minimum(a_length, np.maximum(max_num_tokens - b_length, half))
     a_cut = np.where(fits, 0, a_length - a_kept)
     b_cut = np.where(fits, 0, b_length - (max_num_tokens - a_kept))
-    a_front = random_numbers.heads(seeds, _A_COINS, a_cut)
-    b_front = random_numbers.heads(seeds, _B_COINS, b_cut)
+    a_front = random_numbers.binomial(seeds, _A_COINS, a_cut)
+    b_front = random_numbers.binomial(seeds, _B_COINS, b_cut)
     return Pairs(
         a_begin=a_begin + a_front,
         a_end=a_end - (a_cut - a_front),

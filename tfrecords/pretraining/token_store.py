@@ -92,7 +92,7 @@ def write_piece(
         names += ["keys", "digests"]
     with contextlib.ExitStack() as stack:
         files = [
-            stack.enter_context(storage.whole_file(f"{path}.{name}", "wb"))
+            stack.enter_context(storage.atomic_file(f"{path}.{name}", "wb"))
             for name in names
         ]
         both = ((document, None) for document in documents)
@@ -140,9 +140,9 @@ def copy_piece(
     dtype = token_dtype(vocab_size)
     ends = [np.zeros((1, 2), np.int64)]
     with (
-        storage.whole_file(f"{copy}.tokens", "wb") as tokens_file,
-        storage.whole_file(f"{copy}.sentences", "wb") as sentences_file,
-        storage.whole_file(f"{copy}.documents.npy", "wb") as documents_file,
+        storage.atomic_file(f"{copy}.tokens", "wb") as tokens_file,
+        storage.atomic_file(f"{copy}.sentences", "wb") as sentences_file,
+        storage.atomic_file(f"{copy}.documents.npy", "wb") as documents_file,
     ):
         begin = 0
         while begin + 1 < len(bounds):
@@ -173,7 +173,7 @@ def copy_piece(
 
 def write_json(path: str, content: dict) -> None:
     """Writes a small file that marks a piece as whole."""
-    with storage.whole_file(path, "wb") as file:
+    with storage.atomic_file(path, "wb") as file:
         file.write(json.dumps(content).encode())
 
 

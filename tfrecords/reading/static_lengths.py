@@ -111,7 +111,7 @@ def _load(records, shard):
 
 def _keep(path, lengths, digest):
     try:
-        with atomic_files.whole_file(f"{path}.lengths", "wb") as file:
+        with atomic_files.atomic_file(f"{path}.lengths", "wb") as file:
             np.savez(file, lengths=lengths, digest=digest)
     except OSError as error:
         # A folder of someone else's: they are read anew each time.

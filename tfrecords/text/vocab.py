@@ -29,7 +29,7 @@ def write(entries: list[str], path: str) -> None:
     """
     _check(entries, path)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with atomic_files.whole_file(path, "wb") as file:
+    with atomic_files.atomic_file(path, "wb") as file:
         file.write(to_bytes(entries))
 
 

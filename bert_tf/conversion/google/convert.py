@@ -206,7 +206,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 
     Args:
       checkpoint: of a task that the original has.
-      folder: a folder from `atomic_files.whole_folder`.
+      folder: a folder from `atomic_files.atomic_folder`.
 
     Raises:
       ValueError: if the original has no such head, or not this hidden_act.

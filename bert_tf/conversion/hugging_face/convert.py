@@ -189,7 +189,7 @@ def _check_whole(
 
 
 def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
-    """Fills a folder of `atomic_files.whole_folder`, for transformers to load.
+    """Fills a folder of `atomic_files.atomic_folder`, for transformers to load.
 
     The class is the one with a place for most of the weights. What it has no
     place for, such as the pooler of a tagger and Adam's slots, goes to a file

@@ -204,7 +204,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 
     Args:
       checkpoint: of the task "pretraining", with or without its heads.
-      folder: a folder from `atomic_files.whole_folder`.
+      folder: a folder from `atomic_files.atomic_folder`.
 
     Raises:
       ValueError: if it has another head, or a hidden_act that the Model Garden

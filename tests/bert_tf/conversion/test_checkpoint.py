@@ -31,7 +31,7 @@ def random_checkpoint(config, task, seed=3, **settings):
 
 
 def write(found, folder):
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         checkpoint.write(found, aside)
     return checkpoint.read(str(folder))
 
@@ -146,7 +146,7 @@ def test_a_folder_that_is_not_what_its_papers_say_is_refused(
 def test_a_damaged_folder_of_ours_is_no_unknown_format(tmp_path, tiny_config):
     folder = tmp_path / "model"
     write(random_checkpoint(tiny_config, "regression"), folder)
-    checksums.seal(str(folder), {"step": 1})
+    checksums.write_checksums(str(folder), {"step": 1})
     assert formats.detect(str(folder)) == "bert_tf"
     path = folder / model_folders.WEIGHTS
     path.write_bytes(path.read_bytes()[:-1])

@@ -16,7 +16,7 @@ VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"
 
 
 def write(given, folder, name="bert_tf"):
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         formats.FORMATS[name].write(given, aside)
     return str(folder)
 

@@ -57,11 +57,11 @@ def test_a_vocabulary_without_an_end_can_be_used(
     tmp_path, make_checkpoint, source, target
 ):
     given = make_checkpoint("pretraining", vocabulary=CONTENT)
-    with atomic_files.whole_folder(str(tmp_path / "source")) as folder:
+    with atomic_files.atomic_folder(str(tmp_path / "source")) as folder:
         source.write(given, folder)
     (tmp_path / "source" / PLACES[source]).write_bytes(CONTENT[:-1])
     found = source.read(str(tmp_path / "source"))
-    with atomic_files.whole_folder(str(tmp_path / "target")) as folder:
+    with atomic_files.atomic_folder(str(tmp_path / "target")) as folder:
         target.write(found, folder)
     path = tmp_path / "target" / PLACES[target]
     assert path.read_bytes() == CONTENT
@@ -118,7 +118,7 @@ def test_a_few_entries_do_not_tell_the_case():
 def test_a_guess_is_called_one(tmp_path, make_checkpoint, module, word, lower):
     content = vocab.to_bytes([*SPECIAL, word])
     given = make_checkpoint("pretraining", vocabulary=content)
-    with atomic_files.whole_folder(str(tmp_path / "theirs")) as folder:
+    with atomic_files.atomic_folder(str(tmp_path / "theirs")) as folder:
         module.write(given, folder)
     found = module.read(str(tmp_path / "theirs"))
     assert (found.do_lower_case, found.is_case_inferred) == (lower, True)
@@ -126,7 +126,7 @@ def test_a_guess_is_called_one(tmp_path, make_checkpoint, module, word, lower):
     assert f"do_lower_case={lower} is guessed" in vocabularies.case_note(lower)
     # Still a guess in a folder of ours, and from there in a preset.
     for other in (checkpoint, keras_hub):
-        with atomic_files.whole_folder(str(tmp_path / "next")) as folder:
+        with atomic_files.atomic_folder(str(tmp_path / "next")) as folder:
             other.write(found, folder)
         found = other.read(str(tmp_path / "next"))
         assert (found.do_lower_case, found.is_case_inferred) == (lower, True)
@@ -137,7 +137,7 @@ def test_what_a_source_says_is_no_guess(tmp_path, make_checkpoint):
         given = make_checkpoint(
             "pretraining", vocabulary=CONTENT, do_lower_case=False
         )
-        with atomic_files.whole_folder(str(tmp_path / str(i))) as folder:
+        with atomic_files.atomic_folder(str(tmp_path / str(i))) as folder:
             module.write(given, folder)
         found = module.read(str(tmp_path / str(i)))
         assert (found.do_lower_case, found.is_case_inferred) == (False, False)

@@ -54,7 +54,7 @@ def test_rows_cut_to_similar_lengths_are_those_of_whole_batches(
 def test_an_encoder_is_loaded_from_a_folder_of_any_task(
     model, make_batch, tmp_path
 ):
-    with atomic_files.whole_folder(str(tmp_path / "model")) as folder:
+    with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
         model_folders.save_model(
             folder, model, description={"task": "regression"}
         )

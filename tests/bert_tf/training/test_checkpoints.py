@@ -96,7 +96,7 @@ def test_a_checkpoint_cut_short_has_no_name_and_is_not_found(tmp_path, model):
     saved, _ = make_run(tmp_path, model)
     saved.save(10)
     with pytest.raises(KeyboardInterrupt):
-        with atomic_files.whole_folder(str(tmp_path / "step-00000020")) as f:
+        with atomic_files.atomic_folder(str(tmp_path / "step-00000020")) as f:
             assert os.path.isdir(f)
             raise KeyboardInterrupt
     assert os.listdir(tmp_path) == ["step-00000010"]
@@ -435,7 +435,7 @@ def test_find_takes_a_model_a_run_and_prefers_its_best(tmp_path, model):
     newest = str(tmp_path / "checkpoints" / "step-00000002")
     assert checkpoints.find(str(tmp_path)) == newest
     assert checkpoints.find(newest) == newest
-    with atomic_files.whole_folder(str(tmp_path / "best")) as folder:
+    with atomic_files.atomic_folder(str(tmp_path / "best")) as folder:
         model_folders.save_model(folder, model, description={})
     assert checkpoints.find(str(tmp_path)) == str(tmp_path / "best")
 
@@ -448,9 +448,9 @@ def test_a_model_asked_for_by_its_name_is_not_swapped_for_another(
     damage(path, "truncated")
     with pytest.raises(checksums.DamagedError, match="20 is damaged.*config"):
         checkpoints.find(saved.path(20))
-    with atomic_files.whole_folder(str(tmp_path / "run/best")) as folder:
+    with atomic_files.atomic_folder(str(tmp_path / "run/best")) as folder:
         model_folders.save_model(folder, model, description={})
-        checksums.seal(folder, {"step": 10})
+        checksums.write_checksums(folder, {"step": 10})
     assert checkpoints.step_of(checkpoints.find(str(tmp_path / "run"))) == 10
     (tmp_path / "run/best" / model_folders.WEIGHTS).unlink()
     with pytest.raises(checksums.DamagedError) as raised:

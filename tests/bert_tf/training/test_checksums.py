@@ -11,7 +11,9 @@ from tfrecords.io import atomic_files
 def folder(tmp_path):
     (tmp_path / "weights").write_bytes(bytes(range(200)))
     (tmp_path / "papers").write_text("of the model")
-    checksums.seal(str(tmp_path), {"step": 3, "value": 0.1, "more": [None]})
+    checksums.write_checksums(
+        str(tmp_path), {"step": 3, "value": 0.1, "more": [None]}
+    )
     return tmp_path
 
 

@@ -18,7 +18,7 @@ def model(tiny_config):
 
 
 def save(model, folder, **settings):
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         model_folders.save_model(aside, model, description={}, **settings)
 
 
@@ -57,7 +57,7 @@ def test_weights_come_back(tmp_path, model, tiny_config):
 
 def test_an_encoder_goes_from_one_task_to_another(tmp_path, tiny_config):
     pretrainer = bert_tf.BertPretrainer(tiny_config)
-    with atomic_files.whole_folder(str(tmp_path / "model")) as folder:
+    with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
         model_folders.save_model(folder, pretrainer, description={})
     classifier = bert_tf.BertClassifier(tiny_config, num_classes=2)
     head = classifier.classification.dense.kernel.numpy()
@@ -73,7 +73,7 @@ def test_an_encoder_goes_from_one_task_to_another(tmp_path, tiny_config):
 def test_what_a_source_lacked_keeps_its_first_values(tmp_path, tiny_config):
     given = bert_tf.BertPretrainer(tiny_config)
     absent = ["encoder/pooler/kernel", "next_sentence/dense/kernel"]
-    with atomic_files.whole_folder(str(tmp_path / "model")) as folder:
+    with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
         model_folders.save_model(
             folder, given, description={"not_in_source": absent}
         )
@@ -171,9 +171,9 @@ def test_one_tensor_at_a_time_is_copied(tmp_path):
 
 def test_changed_weights_are_named_by_who_reads_them(tmp_path, model):
     folder = tmp_path / "model"
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         model_folders.save_model(aside, model, description={})
-        checksums.seal(aside, {"step": 1})
+        checksums.write_checksums(aside, {"step": 1})
     path = folder / model_folders.WEIGHTS
     content = bytearray(path.read_bytes())
     content[-3] ^= 1

@@ -68,6 +68,6 @@ def test_only_regular_checkpoints_are_evaluated(recorder):
 
 def test_the_way_back_names_the_last_checkpoint(recorder):
     saver = make_saver(recorder)
-    assert saver.way_back().startswith("There is no checkpoint yet.")
+    assert saver.recovery_hint().startswith("There is no checkpoint yet.")
     saver.save(7, stops=False)
-    assert f"good one is {recorder.folder}/step-7." in saver.way_back()
+    assert f"good one is {recorder.folder}/step-7." in saver.recovery_hint()

@@ -92,7 +92,7 @@ def test_one_process_is_the_chief_and_waits_for_nobody():
     strategy = strategies.make_strategy("one_device")
     assert strategies.is_chief(strategy)
     assert strategies.num_workers(strategy) == 1
-    strategies.wait_for_all(strategy)
+    strategies.barrier(strategy)
     assert strategies.chief_first(strategy, lambda: 5) == 5
 
 

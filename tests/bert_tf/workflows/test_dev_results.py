@@ -45,7 +45,7 @@ def test_a_best_model_that_is_damaged_gives_its_place_away(tmp_path, caplog):
     assert dev_results.best_value(str(best)) == -math.inf
     best.mkdir()
     (best / "model.safetensors").write_bytes(b"weights")
-    checksums.seal(str(best), {"step": 3, "value": 0.5})
+    checksums.write_checksums(str(best), {"step": 3, "value": 0.5})
     with caplog.at_level("WARNING", logger="absl"):
         assert dev_results.best_value(str(best)) == 0.5
         assert not caplog.messages

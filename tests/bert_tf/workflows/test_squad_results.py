@@ -155,7 +155,7 @@ def test_a_threshold_decides_alone(path):
 
 def test_the_trivial_answer(path, tmp_path):
     _, answers = squad_scores.read_answers(path, "2.0")
-    scores = squad_results.trivial_score(answers, True)
+    scores = squad_results.majority_baseline(answers, True)
     assert scores["f1"] == pytest.approx(100 / 3)
     questions = [
         planted.question(name, "Who?", PASSAGE, text)
@@ -164,7 +164,7 @@ def test_the_trivial_answer(path, tmp_path):
     other = tmp_path / "one.json"
     other.write_text(json.dumps(planted.article((PASSAGE, questions))))
     _, answers = squad_scores.read_answers(str(other), "1.1")
-    scores = squad_results.trivial_score(answers, False)
+    scores = squad_results.majority_baseline(answers, False)
     assert scores["exact_match"] == pytest.approx(200 / 3)
 
 

@@ -45,7 +45,7 @@ def write_google(folder, sizes, vocabulary=b"[PAD]\n[UNK]\nthe\nof\n"):
         },
         vocabulary=vocabulary,
     )
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         google.write(given, aside)
     return given
 

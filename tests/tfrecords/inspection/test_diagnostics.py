@@ -6,7 +6,7 @@ from tfrecords.inspection import diagnostics
 
 
 def test_a_finding_is_a_line():
-    found = diagnostics.Finding(
+    found = diagnostics.Diagnostic(
         diagnostics.ERROR, "ids", "too high. Lower them."
     )
     assert str(found) == "error: ids: too high. Lower them."
@@ -30,7 +30,7 @@ def test_what_is_no_mistake_of_a_user_goes_on():
 
 def test_errors_are_told_from_the_rest():
     found = [
-        diagnostics.Finding(severity, "x", "y")
+        diagnostics.Diagnostic(severity, "x", "y")
         for severity in (
             diagnostics.NOTE,
             diagnostics.ERROR,

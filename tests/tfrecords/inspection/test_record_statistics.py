@@ -218,7 +218,7 @@ def test_what_cannot_be_compared_is_named(tmp_path, vocab_file):
         record_statistics.open_sets(" ,")
     with pytest.raises(ValueError, match="No records at .*nowhere"):
         compare("nowhere")
-    with atomic_files.whole_file(vocab_file) as file:
+    with atomic_files.atomic_file(vocab_file) as file:
         file.write("\n".join([*ENTRIES[:-1], "other", ""]))
     with pytest.raises(ValueError, match="made with a vocabulary of sha256"):
         compare("one")

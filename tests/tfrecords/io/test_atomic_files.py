@@ -22,7 +22,7 @@ def test_a_file_that_a_full_disk_cuts_leaves_the_old_one(tmp_path, mode):
     path = tmp_path / "results.json"
     atomic_files.write_json(str(path), {"step": 1})
     with pytest.raises(OSError, match="No space left.*Make room") as raised:
-        with atomic_files.whole_file(str(path), mode) as file:
+        with atomic_files.atomic_file(str(path), mode) as file:
             fill_disk(file)
     assert raised.value.filename == str(path)
     assert atomic_files.read_json(str(path)) == {"step": 1}
@@ -37,13 +37,13 @@ def test_a_disk_that_is_full_in_earnest(tmp_path, monkeypatch):
         lambda path, mode, encoding: real_open("/dev/full", "wb"),
     )
     with pytest.raises(OSError, match="Make room"):
-        with atomic_files.whole_file(str(tmp_path / "a"), "wb") as file:
+        with atomic_files.atomic_file(str(tmp_path / "a"), "wb") as file:
             file.write(b"x" * 100_000)
 
 
 def test_a_stopped_writer_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        with atomic_files.whole_file(str(tmp_path / "a")) as file:
+        with atomic_files.atomic_file(str(tmp_path / "a")) as file:
             file.write("half")
             raise KeyboardInterrupt
     assert not os.listdir(tmp_path)
@@ -79,7 +79,7 @@ def test_a_log_on_a_disk_that_is_full_in_earnest(tmp_path):
 
 def test_an_error_of_an_input_keeps_its_name(tmp_path):
     with pytest.raises(FileNotFoundError) as raised:
-        with atomic_files.whole_file(str(tmp_path / "a")):
+        with atomic_files.atomic_file(str(tmp_path / "a")):
             open(tmp_path / "missing")
     assert raised.value.filename == str(tmp_path / "missing")
     assert not os.listdir(tmp_path)
@@ -88,7 +88,7 @@ def test_an_error_of_an_input_keeps_its_name(tmp_path):
 def test_a_folder_that_is_not_there_is_named_without_advice(tmp_path):
     path = str(tmp_path / "nowhere" / "a.txt")
     with pytest.raises(OSError, match="No such file") as raised:
-        with atomic_files.whole_file(path):
+        with atomic_files.atomic_file(path):
             pass
     assert raised.value.filename == path
     assert "Make room" not in str(raised.value)
@@ -96,7 +96,7 @@ def test_a_folder_that_is_not_there_is_named_without_advice(tmp_path):
 
 def test_a_folder_is_replaced_as_a_whole(tmp_path):
     for name in ("old", "new"):
-        with atomic_files.whole_folder(str(tmp_path / "model")) as folder:
+        with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
             with open(os.path.join(folder, name), "w") as file:
                 file.write(name)
     assert os.listdir(tmp_path) == ["model"]
@@ -105,10 +105,10 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path):
 
 def test_a_folder_that_a_full_disk_cuts_leaves_the_old_one(tmp_path):
     path = str(tmp_path / "model")
-    with atomic_files.whole_folder(path):
+    with atomic_files.atomic_folder(path):
         pass
     with pytest.raises(OSError, match="No space left.*Make room") as raised:
-        with atomic_files.whole_folder(path) as folder:
+        with atomic_files.atomic_folder(path) as folder:
             with open(os.path.join(folder, "weights"), "w") as file:
                 fill_disk(file)
     assert raised.value.filename == path
@@ -121,13 +121,13 @@ def test_neighbours_of_like_names_are_left_alone(tmp_path):
         (tmp_path / name / "precious").write_text("years of work")
     (tmp_path / "text.tmp").write_text("mine")
     for _ in range(2):
-        with atomic_files.whole_folder(str(tmp_path / "base")):
+        with atomic_files.atomic_folder(str(tmp_path / "base")):
             pass
         for name in ("file", "text"):
-            with atomic_files.whole_file(str(tmp_path / name)):
+            with atomic_files.atomic_file(str(tmp_path / name)):
                 pass
     with pytest.raises(KeyboardInterrupt):
-        with atomic_files.whole_folder(str(tmp_path / "base")):
+        with atomic_files.atomic_folder(str(tmp_path / "base")):
             raise KeyboardInterrupt
     assert sorted(os.listdir(tmp_path)) == [
         "base",
@@ -145,16 +145,16 @@ def test_neighbours_of_like_names_are_left_alone(tmp_path):
 
 def test_two_writers_of_a_name_do_not_mix(tmp_path):
     path = str(tmp_path / "a")
-    with atomic_files.whole_file(path) as first:
+    with atomic_files.atomic_file(path) as first:
         first.write("first")
-        with atomic_files.whole_file(path) as second:
+        with atomic_files.atomic_file(path) as second:
             second.write("second")
         assert (tmp_path / "a").read_text() == "second"
     assert (tmp_path / "a").read_text() == "first"
     path = str(tmp_path / "b")
-    with atomic_files.whole_folder(path) as first:
+    with atomic_files.atomic_folder(path) as first:
         (pathlib.Path(first) / "first").touch()
-        with atomic_files.whole_folder(path) as second:
+        with atomic_files.atomic_folder(path) as second:
             (pathlib.Path(second) / "second").touch()
         assert os.listdir(path) == ["second"]
     assert os.listdir(path) == ["first"]
@@ -165,7 +165,7 @@ def test_permissions_are_those_of_the_umask(tmp_path):
     umask = os.umask(0o027)
     try:
         atomic_files.write_json(str(tmp_path / "a"), {})
-        with atomic_files.whole_folder(str(tmp_path / "b")):
+        with atomic_files.atomic_folder(str(tmp_path / "b")):
             pass
     finally:
         os.umask(umask)
@@ -191,7 +191,7 @@ def test_a_folder_comes_back_if_the_new_one_gets_no_name(tmp_path, monkeypatch):
     cannot_exchange(monkeypatch)
     monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(OSError, match="Input/output error") as raised:
-        with atomic_files.whole_folder(str(path)):
+        with atomic_files.atomic_folder(str(path)):
             pass
     assert raised.value.filename == str(path)
     assert os.listdir(tmp_path) == ["model"] and os.listdir(path) == ["weights"]
@@ -224,7 +224,7 @@ def test_a_system_without_exchange_replaces_by_two_renames(
     for function in (refuse, None):
         monkeypatch.setattr(atomic_files, "_renameat2", lambda f=function: f)
         for name in ("old", "new"):
-            with atomic_files.whole_folder(str(tmp_path / "model")) as folder:
+            with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
                 (pathlib.Path(folder) / name).touch()
         assert os.listdir(tmp_path) == ["model"]
         assert os.listdir(tmp_path / "model") == ["new"]
@@ -243,7 +243,7 @@ if not exchanges:
     atomic_files._exchange = lambda *_: False
 
 def replace(content):
-    with atomic_files.whole_folder(place) as folder:
+    with atomic_files.atomic_folder(place) as folder:
         for file in ("one", "two"):
             with open(os.path.join(folder, file), "w") as out:
                 out.write(content)
@@ -357,7 +357,7 @@ def test_what_gets_a_name_is_on_the_disk_first(tmp_path, events):
 
     def write():
         events.clear()
-        with atomic_files.whole_folder(str(path)) as folder:
+        with atomic_files.atomic_folder(str(path)) as folder:
             for name in ("a", "b/c"):
                 file = pathlib.Path(folder) / name
                 file.parent.mkdir(exist_ok=True)
@@ -404,7 +404,7 @@ def test_a_folder_is_hidden_before_it_is_removed(tmp_path, events):
 
 
 def test_folders_above_are_made_and_synced(tmp_path, events):
-    with atomic_files.whole_folder(str(tmp_path / "run" / "best")):
+    with atomic_files.atomic_folder(str(tmp_path / "run" / "best")):
         synced = {event[1] for event in events if event[0] == "sync"}
         assert {x.stat().st_ino for x in (tmp_path, tmp_path / "run")} <= synced
     assert os.listdir(tmp_path / "run") == ["best"]
@@ -423,15 +423,15 @@ def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", broken)
     with pytest.raises(OSError, match="Input/output error"):
-        with atomic_files.whole_folder(str(tmp_path / "a")):
+        with atomic_files.atomic_folder(str(tmp_path / "a")):
             pass
     assert not os.listdir(tmp_path)
 
 
 def test_a_full_disk_gives_its_advice_once(tmp_path):
     with pytest.raises(OSError) as raised:
-        with atomic_files.whole_folder(str(tmp_path / "model")) as folder:
-            with atomic_files.whole_file(f"{folder}/state.json") as file:
+        with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
+            with atomic_files.atomic_file(f"{folder}/state.json") as file:
                 fill_disk(file)
     assert str(raised.value).count("Make room") == 1
     assert raised.value.filename == str(tmp_path / "model")
@@ -443,14 +443,14 @@ def test_a_link_stays_and_its_folder_is_replaced(tmp_path):
     (disk / "model" / "old").touch()
     link = tmp_path / "model"
     link.symlink_to(disk / "model")
-    with atomic_files.whole_folder(str(link)) as folder:
+    with atomic_files.atomic_folder(str(link)) as folder:
         assert os.path.dirname(folder) == str(disk)
     assert link.is_symlink() and not os.listdir(link)
     assert os.listdir(disk) == ["model"]
 
 
 @pytest.mark.parametrize(
-    "whole", [atomic_files.whole_file, atomic_files.whole_folder]
+    "whole", [atomic_files.atomic_file, atomic_files.atomic_folder]
 )
 def test_the_cause_of_an_error_is_kept(tmp_path, whole):
     with pytest.raises(ValueError, match="bad") as raised:
@@ -487,9 +487,9 @@ def test_leftovers_are_removed_by_their_own_pattern(tmp_path):
         (tmp_path / name).unlink()
     # The names that writers really use are of the pattern.
     killed = tmp_path / "killed"
-    with atomic_files.whole_file(str(tmp_path / "file")) as file:
+    with atomic_files.atomic_file(str(tmp_path / "file")) as file:
         (killed / os.path.basename(file.name)).mkdir(parents=True)
-    with atomic_files.whole_folder(str(tmp_path / "folder")) as folder:
+    with atomic_files.atomic_folder(str(tmp_path / "folder")) as folder:
         (killed / os.path.basename(folder) / "inside").mkdir(parents=True)
     assert len(os.listdir(killed)) == 2
     atomic_files.remove_leftovers(str(killed), "f")

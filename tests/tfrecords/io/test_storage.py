@@ -83,17 +83,17 @@ def test_a_file_of_a_store_is_whole_or_absent(store):
     path = f"{store}/new/c.txt"
     storage.make_folder(f"{store}/new")
     for text in ("one é", "two"):
-        with storage.whole_file(path) as file:
+        with storage.atomic_file(path) as file:
             file.write(text)
             assert storage.exists(path) == (text == "two")
         with storage.open_bytes(path) as file:
             assert file.read().decode() == text
     with pytest.raises(RuntimeError):
-        with storage.whole_file(path, "wb") as file:
+        with storage.atomic_file(path, "wb") as file:
             file.write(b"x" * 3_000_000)
             raise RuntimeError
     assert storage.names_in(f"{store}/new") == ["c.txt"]
-    with storage.whole_file(f"{store}/new/empty", "wb"):
+    with storage.atomic_file(f"{store}/new/empty", "wb"):
         pass
     assert storage.version(f"{store}/new/empty")[0] == 0
 
@@ -101,7 +101,7 @@ def test_a_file_of_a_store_is_whole_or_absent(store):
 def test_numbers_are_read_from_any_place(store, tmp_path):
     numbers = np.arange(1000, dtype="<i4")
     for path in (f"{store}/numbers", str(tmp_path / "numbers")):
-        with storage.whole_file(path, "wb") as file:
+        with storage.atomic_file(path, "wb") as file:
             file.write(numbers.data)
         found = storage.read_array(path, numbers.dtype, 10, 20)
         assert found.tolist() == list(range(10, 20))
@@ -113,7 +113,7 @@ def test_leftovers_and_folders_go(store):
     folder = f"{store}/left"
     storage.make_folder(f"{folder}/work")
     for name in (".a.0123456789abcdef.tmp", "a.tmp", "work/b"):
-        with storage.whole_file(f"{folder}/{name}", "wb") as file:
+        with storage.atomic_file(f"{folder}/{name}", "wb") as file:
             file.write(b"1")
     storage.remove_leftovers(folder)
     assert sorted(storage.names_in(folder)) == ["a.tmp", "work"]

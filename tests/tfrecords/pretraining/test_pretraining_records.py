@@ -194,7 +194,7 @@ def test_what_a_killed_worker_left_is_removed(text, tmp_path):
 
 
 def test_a_full_disk_says_so_and_the_rest_stays(text, tmp_path, monkeypatch):
-    real = atomic_files.whole_file
+    real = atomic_files.atomic_file
 
     def full(path, mode="w"):
         if "00003-of" in path:
@@ -202,7 +202,7 @@ def test_a_full_disk_says_so_and_the_rest_stays(text, tmp_path, monkeypatch):
         return real(path, mode)
 
     with monkeypatch.context() as patch:
-        patch.setattr(atomic_files, "whole_file", full)
+        patch.setattr(atomic_files, "atomic_file", full)
         with pytest.raises(OSError, match="No space left on device"):
             make(text, tmp_path / "out")
     found = os.listdir(tmp_path / "out" / "train")

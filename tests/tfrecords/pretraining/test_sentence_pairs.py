@@ -100,7 +100,7 @@ def test_pairs_are_those_of_a_plain_reading(number):
 
 def order_rows(documents, number, seed=0, short_seq_prob=0.0):
     """Returns neighbouring segments of a document, [N, 6]."""
-    rows = sentence_pairs.pair_in_order(
+    rows = sentence_pairs.sentence_order_pairs(
         documents.sentence_bounds.tolist(),
         documents.document_bounds.tolist(),
         number,
@@ -165,7 +165,7 @@ def test_a_sentence_alone_is_cut_in_two_and_a_token_alone_left_out():
 
 def fill_rows(documents, number, short_seq_prob=0.0, seed=0):
     """Returns single segments of a document, [N, 6]."""
-    rows = sentence_pairs.fill(
+    rows = sentence_pairs.full_sentences(
         documents.sentence_bounds.tolist(),
         documents.document_bounds.tolist(),
         number,

@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_written_to_does_no_harm(shards, monkeypatch):
     def refuse(path, mode):
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr(atomic_files, "whole_file", refuse)
+    monkeypatch.setattr(atomic_files, "atomic_file", refuse)
     found = records.Records(shards)
     assert static_lengths.read(found, 8).tolist() == [3, 8, 1, 0, 5]
     assert not os.path.exists(f"{shards[0]}.lengths")

@@ -18,7 +18,7 @@ VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n<S>\nder\nthe\n##s\n"
 
 
 def write(given, folder):
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         google.write(given, aside)
     return str(folder)
 
@@ -109,7 +109,7 @@ def test_a_real_checkpoint_comes_back_byte_for_byte(tiny, tmp_path):
     assert (len(found.tensors), len(found.slots), found.step) == (46, 92, 20)
     assert not found.unused and not found.missing()
     assert found.do_lower_case is True
-    with atomic_files.whole_folder(str(tmp_path / "ours")) as aside:
+    with atomic_files.atomic_folder(str(tmp_path / "ours")) as aside:
         checkpoint.write(found, aside)
     ours = checkpoint.read(str(tmp_path / "ours"))
     back = write(ours, tmp_path / "google")

@@ -49,7 +49,7 @@ def their_names(task, layers=2):
 
 
 def write(given, folder):
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         hugging_face.write(given, aside)
     return str(folder)
 
@@ -389,7 +389,7 @@ def test_an_unknown_case_is_said(tmp_path, make_checkpoint, caplog):
 def test_a_folder_is_told_from_those_of_others(tmp_path, make_checkpoint):
     given = make_checkpoint("regression")
     ours, theirs = (str(tmp_path / name) for name in ("ours", "theirs"))
-    with atomic_files.whole_folder(ours) as aside:
+    with atomic_files.atomic_folder(ours) as aside:
         checkpoint.write(given, aside)
     write(given, theirs)
     assert formats.detect(ours) == "bert_tf"
@@ -409,7 +409,7 @@ def test_conversion_there_and_back_loses_nothing(
 ):
     given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=True)
     names = [str(tmp_path / name) for name in ("ours", "theirs", "back")]
-    with atomic_files.whole_folder(names[0]) as aside:
+    with atomic_files.atomic_folder(names[0]) as aside:
         checkpoint.write(given, aside)
     formats.convert(names[0], "hugging_face", names[1], compare=False)
     report = formats.convert(names[1], "bert_tf", names[2], compare=False)

@@ -48,7 +48,7 @@ def save_bin(model, folder):
 
 
 def write(given, folder):
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         hugging_face.write(given, aside)
     return str(folder)
 

@@ -33,7 +33,7 @@ def test_the_bert_inside_is_read(tmp_path, make_checkpoint, place):
     # A masked LM by its config, but only the encoder is used and saved.
     lacking = ("masked_lm", "next_sentence")
     given = make_checkpoint("pretraining", lacking)
-    with atomic_files.whole_folder(str(tmp_path / "model" / place)) as aside:
+    with atomic_files.atomic_folder(str(tmp_path / "model" / place)) as aside:
         hugging_face.write(given, aside)
     config = tmp_path / "model" / place / "config.json"
     config.write_text(

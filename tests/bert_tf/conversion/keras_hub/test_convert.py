@@ -17,7 +17,7 @@ TASKS = ("pretraining", "classification", "regression")
 
 
 def written(given, folder):
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         keras_hub.write(given, aside)
     return str(folder)
 

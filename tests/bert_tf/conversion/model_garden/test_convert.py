@@ -14,7 +14,7 @@ from tfrecords.io import atomic_files
 
 
 def written(given, folder):
-    with atomic_files.whole_folder(str(folder)) as aside:
+    with atomic_files.atomic_folder(str(folder)) as aside:
         model_garden.write(given, aside)
     return str(folder)
 
