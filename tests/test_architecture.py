@@ -36,7 +36,8 @@ BERT_TF_ORDER = (
     ("tasks",),
     ("training",),
     ("conversion",),
-    ("workflows", "export"),
+    ("export",),
+    ("workflows"),
 )
 # What the rooms of bert_tf may import of tfrecords.
 OF_TFRECORDS = {

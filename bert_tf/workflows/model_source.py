@@ -1,0 +1,154 @@
+"""Where a model comes from -> its config, first weights and vocabulary."""
+
+import dataclasses
+import os
+
+from absl import logging
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion import checkpoint, formats
+from bert_tf.training import checkpoints, model_folders, run_folders
+from tfrecords.io import atomic_files
+from tfrecords.text import vocab
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelSource:
+    """Which model to begin with, of which sizes, and how it reads text.
+
+    Attributes:
+      bert_config_file: bert_config.json with the sizes of the model.
+      bert_config_name: a released size by name, instead of a file.
+      init_checkpoint: model folder, or checkpoint of any format.
+      vocab_file: WordPiece vocabulary; None for the model's.
+      do_lower_case: whether text is lower-cased; None for as the model has it,
+        True without one.
+    """
+
+    bert_config_file: str | None = None
+    bert_config_name: str | None = None
+    init_checkpoint: str | None = None
+    vocab_file: str | None = None
+    do_lower_case: bool | None = None
+
+
+def find_init_checkpoint(
+    source: ModelSource, output_dir: str, do_train: bool
+) -> str | None:
+    """Returns the model folder of `init_checkpoint`, if there is one.
+
+    A checkpoint of another format is converted into `output_dir` first.
+
+    Raises:
+      ValueError: if it cannot be read, or if the folder holds a run that began
+        with another one.
+    """
+    if not source.init_checkpoint:
+        return None
+    if do_train:
+        # Before anything is written: the folder may hold another run.
+        run_folders.check_setting(
+            output_dir, "init_checkpoint", source.init_checkpoint
+        )
+    return formats.as_model_folder(
+        source.init_checkpoint,
+        os.path.join(output_dir, "init_checkpoint"),
+        again=not checkpoints.newest_step(output_dir),
+    )
+
+
+def find_vocabulary(
+    source: ModelSource, model_dir: str | None
+) -> tuple[str | None, bool]:
+    """Returns the path of the vocabulary in use, and whether to lower-case.
+
+    Args:
+      source: its `vocab_file` and `do_lower_case` are read.
+      model_dir: a model folder whose vocabulary and case are the default.
+
+    Raises:
+      ValueError: if `source` contradicts the model.
+    """
+    vocab_file, do_lower_case = source.vocab_file, source.do_lower_case
+    if not model_dir:
+        return vocab_file, do_lower_case is not False
+    own = os.path.join(model_dir, model_folders.VOCABULARY)
+    own = own if os.path.isfile(own) else None
+    if own and vocab_file and vocab.digest(own) != vocab.digest(vocab_file):
+        raise ValueError(
+            f"--vocab_file={vocab_file} is not the vocabulary that the "
+            f"model was trained with, {own}. Omit the flag to use the model's."
+        )
+    path = os.path.join(model_dir, model_folders.DESCRIPTION)
+    metadata = atomic_files.read_json(path)
+    model_case = metadata.get("do_lower_case")
+    if do_lower_case is None:
+        do_lower_case = True if model_case is None else model_case
+    if model_case in (None, do_lower_case):
+        return vocab_file or own, do_lower_case
+    # tokenization.py: validate_case_matches_checkpoint.
+    if not metadata.get(checkpoint.INFERRED_CASE):
+        raise ValueError(
+            f"--do_lower_case={do_lower_case}, but {model_dir} was trained "
+            f"with {model_case}. Omit the flag to use the model's, or correct "
+            f"{path}."
+        )
+    logging.warning(
+        "--do_lower_case=%s is taken; %s of %s was only guessed, from the "
+        "vocabulary",
+        do_lower_case,
+        model_case,
+        model_dir,
+    )
+    return vocab_file or own, do_lower_case
+
+
+def find_config(
+    source: ModelSource, vocab_size: int | None, model_dir: str | None
+) -> BertConfig:
+    """Returns the BertConfig that `source` names.
+
+    Args:
+      source: its `bert_config_file` and `bert_config_name` are read.
+      vocab_size: entries of the vocabulary in use, if it is known.
+      model_dir: model folder of `init_checkpoint`, if there is one; its own
+        config is the default.
+
+    Raises:
+      ValueError: if there is no config, or one that cannot hold the
+        vocabulary.
+    """
+    if source.bert_config_file and source.bert_config_name:
+        raise ValueError(
+            f"--bert_config_file={source.bert_config_file} and "
+            f"--bert_config_name={source.bert_config_name}: give only one."
+        )
+    path = source.bert_config_file
+    own = model_dir and os.path.join(model_dir, model_folders.CONFIG)
+    if own and not path and not source.bert_config_name:
+        path = own
+    if path:
+        config = BertConfig.from_json_file(path)
+    elif source.bert_config_name:
+        sizes = {"vocab_size": vocab_size} if vocab_size else {}
+        config = BertConfig.from_name(source.bert_config_name, **sizes)
+    else:
+        raise ValueError(
+            "No model sizes: give --bert_config_file=bert_config.json, or "
+            "--bert_config_name such as base."
+        )
+    if own:
+        hidden_act = BertConfig.from_json_file(own).hidden_act
+        if hidden_act != config.hidden_act:
+            logging.warning(
+                "hidden_act is %s; the weights were trained with %s",
+                config.hidden_act,
+                hidden_act,
+            )
+    if vocab_size and vocab_size > config.vocab_size:
+        raise ValueError(
+            f"The vocabulary has {vocab_size} entries, the model only "
+            f"vocab_size={config.vocab_size}. Use the vocabulary that belongs "
+            "to the model, or raise vocab_size in its config."
+        )
+    return config
