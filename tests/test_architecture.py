@@ -37,7 +37,7 @@ BERT_TF_ORDER = (
     ("training",),
     ("conversion",),
     ("export",),
-    ("workflows"),
+    ("workflows",),
 )
 # What the rooms of bert_tf may import of tfrecords.
 OF_TFRECORDS = {
