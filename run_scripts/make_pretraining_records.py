@@ -140,7 +140,7 @@ def read_corpus(input_files: list[str], input_format: str) -> corpus.Corpus:
     return corpus.Corpus(
         input_files=tuple(input_files),
         vocab_file=FLAGS.vocab_file,
-        do_lower_case=FLAGS.do_lower_case,
+        do_lower_case=FLAGS.do_lower_case is not False,
         input_format=input_format,
         language=FLAGS.language,
         text_field=FLAGS.text_field,

@@ -141,7 +141,7 @@ def find_config(
         hidden_act = BertConfig.from_json_file(own).hidden_act
         if hidden_act != config.hidden_act:
             logging.warning(
-                "hidden_act is %s; the weights were trained with %s",
+                "the flags say hidden_act %s; the weights were trained with %s",
                 config.hidden_act,
                 hidden_act,
             )

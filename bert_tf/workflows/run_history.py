@@ -44,9 +44,7 @@ def write_flags(values: flags.FlagValues, script: str, output_dir: str) -> None:
         file.write(f"{_SCRIPT_LINE}{script}\n")
         file.write(f"# python {sys.version.split()[0]}  {versions}\n")
         for name in sorted(values):
-            # Unless it was typed, the case is that of the model.
-            is_open = name == "do_lower_case" and not values[name].present
-            if values[name].value is not None and not is_open:
+            if values[name].value is not None:
                 file.write(values[name].serialize() + "\n")
 
 

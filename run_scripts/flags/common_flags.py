@@ -4,12 +4,13 @@ Every script owns its `flags.FlagValues`, so that several can be imported in
 one process, each with its own defaults.
 """
 
+import dataclasses
 import inspect
 import logging as python_logging
 import sys
 import traceback
+from typing import Any
 
-import tensorflow as tf
 from absl import flags, logging
 
 from bert_tf.training import stopping
@@ -28,8 +29,9 @@ def define_vocabulary(values: flags.FlagValues) -> None:
     )
     flags.DEFINE_bool(
         "do_lower_case",
-        True,
-        "Lower-case text and strip accents; false for cased vocabularies.",
+        None,
+        "Lower-case text and strip accents; false for cased vocabularies. "
+        "Default: as the model has it, or else true.",
         flag_values=values,
     )
 
@@ -84,6 +86,21 @@ def require(values: flags.FlagValues, *names: str) -> None:
         flags.mark_flag_as_required(name, flag_values=values)
 
 
+def config(cls, flag_values: flags.FlagValues) -> Any:
+    """Returns the dataclass `cls` with the values of the flags of its fields.
+
+    A field without a flag keeps its default.
+    """
+    names = {field.name for field in dataclasses.fields(cls)}
+    return cls(
+        **{
+            name: tuple(value) if isinstance(value, list) else value
+            for name in names & set(flag_values)
+            for value in [flag_values[name].value]
+        }
+    )
+
+
 def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
     """Parses `argv` from defaults, or prints `--help` and exits.
 
@@ -130,12 +147,16 @@ def _is_wanted(record: python_logging.LogRecord) -> bool:
 
 def _message(error: Exception) -> str:
     """Returns what an error says; of one raised in a dataset, our own line."""
-    text = str(error)
-    if isinstance(error, tf.errors.OpError):
-        # TensorFlow wraps it: "{{node ...}} ValueError: <ours>\n\nTraceback".
-        text = error.message.rpartition("ValueError: ")[2]
-        text = text.partition("\n")[0]
-    return text
+    if not isinstance(error, _tensorflow_errors()):
+        return str(error)
+    # TensorFlow wraps it: "{{node ...}} ValueError: <ours>\n\nTraceback".
+    return error.message.rpartition("ValueError: ")[2].partition("\n")[0]
+
+
+def _tensorflow_errors() -> tuple[type, ...]:
+    """Returns TensorFlow's errors, once somebody has imported it."""
+    tensorflow = sys.modules.get("tensorflow")
+    return (tensorflow.errors.OpError,) if tensorflow else ()
 
 
 def run(main) -> None:
@@ -148,26 +169,23 @@ def run(main) -> None:
     handler.setFormatter(_LogLine())
     # On the root, where absl and every library hand their lines to.
     python_logging.basicConfig(handlers=[handler])
-    tf.get_logger().addFilter(_is_wanted)
+    python_logging.getLogger("tensorflow").addFilter(_is_wanted)
     argv = [word for word in sys.argv if word != "--traceback"]
     try:
         main(argv)
-    except (
-        ValueError,
-        flags.Error,
-        OSError,
-        FloatingPointError,
-        tf.errors.OpError,
-    ) as error:
+    except stopping.Stopped as stopped:
+        print(f"stopped {stopped}", file=sys.stderr)
+        raise SystemExit(stopped.exit_code) from None
+    except Exception as error:
+        mistakes = (ValueError, flags.Error, OSError, FloatingPointError)
+        if not isinstance(error, (*mistakes, *_tensorflow_errors())):
+            raise
         if len(argv) < len(sys.argv):
             traceback.print_exc()
         print(f"error: {_message(error)}", file=sys.stderr)
         print("(--traceback shows where, --help explains)", file=sys.stderr)
         diverged = isinstance(error, FloatingPointError)
         raise SystemExit(DIVERGED_EXIT_CODE if diverged else 1) from None
-    except stopping.Stopped as stopped:
-        print(f"stopped {stopped}", file=sys.stderr)
-        raise SystemExit(stopped.exit_code) from None
     except KeyboardInterrupt:
-        print("stopped; the same command goes on from here", file=sys.stderr)
+        print("stopped; the same command resumes from here", file=sys.stderr)
         raise SystemExit(130) from None

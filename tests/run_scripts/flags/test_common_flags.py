@@ -38,7 +38,7 @@ def test_every_command_starts_from_the_defaults(values):
     parse(values, "--max_seq_length=64", "--nodo_lower_case")
     assert (values.max_seq_length, values.do_lower_case) == (64, False)
     parse(values, "--vocab_file=vocab.txt")
-    assert (values.max_seq_length, values.do_lower_case) == (128, True)
+    assert (values.max_seq_length, values.do_lower_case) == (128, None)
 
 
 def test_help_shows_the_command_as_it_is_typed(values, capsys):
@@ -104,7 +104,7 @@ def test_batches_of_several_lengths_are_no_warning(caplog, monkeypatch):
         (flags.Error("--odd is unknown"), 1, "error: --odd is unknown\n"),
         (OSError(28, "Disk full", "a"), 1, "error: [Errno 28] Disk full: 'a'"),
         (FloatingPointError("loss not finite"), 3, "error: loss not finite\n"),
-        (KeyboardInterrupt(), 130, "stopped; the same command goes on"),
+        (KeyboardInterrupt(), 130, "stopped; the same command resumes"),
     ],
 )
 def test_an_end_is_told_in_one_line(capsys, monkeypatch, error, code, line):

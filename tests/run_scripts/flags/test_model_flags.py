@@ -211,5 +211,5 @@ def test_the_wrong_case_is_refused(values, tiny_config, tmp_path):
     assert description.pop("do_lower_case_inferred") is True
     path.write_text(json.dumps(description))
     parse(values, *words, "--do_lower_case")
-    with pytest.raises(ValueError, match="was trained with False. Leave the"):
+    with pytest.raises(ValueError, match="was trained with False. Omit the"):
         model_flags.find_vocabulary(values, folder)
