@@ -14,6 +14,7 @@ from typing import Any
 from absl import flags, logging
 
 from bert_tf.training import stopping
+from tfrecords import options
 
 # Exit status of a training whose loss or weights are no numbers any more.
 DIVERGED_EXIT_CODE = 3
@@ -84,6 +85,42 @@ def require(values: flags.FlagValues, *names: str) -> None:
     """Makes flags required, with a message that names the flag."""
     for name in names:
         flags.mark_flag_as_required(name, flag_values=values)
+
+
+def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
+    """Adds a flag for each option of a dataclass that has none yet.
+
+    Args:
+      flag_values: the script's flags.
+      cls: subclass of `options.Options`.
+      **defaults: of this script, where they are others than those of `cls`.
+    """
+    kinds = options.kinds(cls)
+    for field in dataclasses.fields(cls):
+        if field.name in flag_values or not field.metadata:
+            continue
+        known = field.metadata
+        default = defaults.get(field.name, field.default)
+        args = field.name, default, known["help"]
+        keywords = {"flag_values": flag_values}
+        kind = kinds[field.name]
+        if known["choices"]:
+            args = field.name, default, list(known["choices"]), known["help"]
+            flags.DEFINE_enum(*args, **keywords)
+        elif kind in (int, float):
+            number = flags.DEFINE_integer, flags.DEFINE_float
+            number[kind is float](
+                *args,
+                lower_bound=known["at_least"],
+                upper_bound=known["at_most"],
+                **keywords,
+            )
+        else:
+            {
+                str: flags.DEFINE_string,
+                bool: flags.DEFINE_bool,
+                tuple: flags.DEFINE_list,
+            }[kind](*args, **keywords)
 
 
 def config(cls, flag_values: flags.FlagValues) -> Any:

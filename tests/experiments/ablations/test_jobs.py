@@ -118,7 +118,8 @@ def test_steps_that_checkpoints_do_not_divide_end_at_the_last(settings):
     settings = dataclasses.replace(settings, num_train_steps=102)
     rows = ablation_plan.make(["figure5"], BASE, 4)
     steps = [
-        ablation_jobs.ablation_settings.step_of(row.share, settings) for row in rows[:4]
+        ablation_jobs.ablation_settings.step_of(row.share, settings)
+        for row in rows[:4]
     ]
     assert steps == [26, 52, 78, 102]
 

@@ -1,0 +1,82 @@
+"""Default, help and bounds of a setting -> field of a frozen dataclass.
+
+A command's settings are a frozen dataclass; `run_scripts/flags` makes a flag of
+each field, so that name, default and help of a setting have one home:
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Windows(Options):
+        doc_stride: int = option(128, "Tokens between windows.", at_least=1)
+"""
+
+import dataclasses
+import types
+import typing
+from typing import Any
+
+
+def option(
+    default: Any,
+    help: str,  # The word that absl and argparse have for it.
+    *,
+    choices: tuple[str, ...] | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> Any:
+    """Returns a field of an `Options` dataclass.
+
+    Args:
+      default: value of the field if none is given.
+      help: what it means, for `--help`.
+      choices: the only strings that it may be.
+      at_least: its least value.
+      at_most: its greatest value.
+    """
+    return dataclasses.field(
+        default=default,
+        metadata={
+            "help": help,
+            "choices": choices,
+            "at_least": at_least,
+            "at_most": at_most,
+        },
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """Base of dataclasses whose fields are made by `option`.
+
+    Raises:
+      ValueError: for a value that is no choice or out of bounds.
+    """
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value, known = getattr(self, field.name), field.metadata
+            if value is None or not known:
+                continue
+            if known["choices"] and value not in known["choices"]:
+                raise ValueError(
+                    f"--{field.name}={value}: choose one of "
+                    f"{', '.join(known['choices'])}."
+                )
+            least, most = known["at_least"], known["at_most"]
+            # Written so that NaN is out of bounds.
+            if least is not None and not value >= least:
+                raise ValueError(
+                    f"--{field.name}={value} should be at least {least}."
+                )
+            if most is not None and not value <= most:
+                raise ValueError(
+                    f"--{field.name}={value} should be at most {most}."
+                )
+
+
+def kinds(cls: type) -> dict[str, type]:
+    """Returns the type of each field of a dataclass; of `int | None`, int."""
+    found = {}
+    for name, hint in typing.get_type_hints(cls).items():
+        if isinstance(hint, types.UnionType):
+            (hint,) = set(hint.__args__) - {types.NoneType}
+        found[name] = typing.get_origin(hint) or hint
+    return found
