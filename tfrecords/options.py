@@ -13,6 +13,8 @@ import types
 import typing
 from typing import Any
 
+REQUIRED = dataclasses.MISSING
+
 
 def option(
     default: Any,
@@ -25,7 +27,7 @@ def option(
     """Returns a field of an `Options` dataclass.
 
     Args:
-      default: value of the field if none is given.
+      default: value of the field if none is given; or REQUIRED.
       help: what it means, for `--help`.
       choices: the only strings that it may be.
       at_least: its least value.

@@ -1,10 +1,8 @@
-"""Settings of a training -> TrainingConfig, and what of it makes the run.
-
-Names and defaults are those of the flags; `run_scripts/flags` documents them
-for the command line.
-"""
+"""Settings of a training -> TrainingConfig, and what of it makes the run."""
 
 import dataclasses
+
+from tfrecords.options import REQUIRED, Options, option
 
 # Fields that decide the final weights: a run's folder is tied to them.
 _DECISIVE = (
@@ -23,66 +21,123 @@ _DECISIVE = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
-    """How to train, whatever the task.
+class TrainingConfig(Options):
+    """How to train, whatever the task: the flags of every training script."""
 
-    Attributes:
-      output_dir: folder of checkpoints, logs and results.
-      train_batch_size: examples in one optimizer step, over all replicas.
-      eval_batch_size: examples in one evaluation batch.
-      learning_rate: peak learning rate.
-      optimizer: "adamw" or "lamb".
-      weight_decay_rate: decay of all weights but LayerNorm and biases.
-      correct_bias: whether to correct the bias of Adam's moments; None for
-        the optimizer's default.
-      layerwise_lr_decay: factor of the learning rate from each layer to the
-        one below it.
-      clip_norm: global norm to which gradients are clipped.
-      clip_before_reduce: clip on each replica, before the sum over replicas.
-      gradient_accumulation_steps: micro-batches of one step on each replica.
-      seed: of weights, data order and dropout.
-      precision: "float32", "bfloat16" or "float16", of matrix products.
-      remat: recompute activations in the backward pass to save memory.
-      jit_compile: have XLA compile the step.
-      steps_per_loop: optimizer steps in one call of the graph.
-      save_checkpoints_steps: optimizer steps between checkpoints; None for
-        the workflow's default.
-      keep_checkpoint_max: newest checkpoints to keep.
-      log_every_steps: optimizer steps between progress lines.
-      stop_at_step: stop there with a checkpoint, to resume later.
-      distribution_strategy: a name of `strategies.NAMES`.
-      virtual_devices: CPU devices to split the host into; 0 for none.
-      tpu: address of the TPU, with distribution_strategy="tpu".
-    """
+    output_dir: str = option(
+        REQUIRED,
+        "Folder for checkpoints, logs and results. The same command with the "
+        "same folder resumes where it stopped.",
+    )
+    train_batch_size: int = option(
+        32, "Examples in one optimizer step, over all replicas.", at_least=1
+    )
+    eval_batch_size: int = option(
+        64, "Examples in one evaluation batch.", at_least=1
+    )
+    save_checkpoints_steps: int | None = option(
+        1000, "Optimizer steps between checkpoints.", at_least=1
+    )
+    keep_checkpoint_max: int = option(
+        3, "Newest checkpoints to keep.", at_least=1
+    )
+    log_every_steps: int = option(
+        100, "Optimizer steps between progress lines.", at_least=1
+    )
+    learning_rate: float = option(5e-5, "Peak learning rate.")
+    weight_decay_rate: float = option(
+        0.01, "Decay of all weights but LayerNorm and biases."
+    )
+    clip_norm: float = option(
+        1.0,
+        "Global norm to which gradients are clipped, above 0; a large one, "
+        "such as 1e9, clips nothing.",
+    )
+    optimizer: str = option(
+        "adamw",
+        "adamw as in the original, or lamb for very large batches.",
+        choices=("adamw", "lamb"),
+    )
+    correct_bias: bool | None = option(
+        None,
+        "Correct the bias of Adam's moments. Default: as the optimizer's "
+        "authors have it, false for BERT's adamw and true for lamb.",
+    )
+    layerwise_lr_decay: float = option(
+        1.0,
+        "Factor of the learning rate from each layer to the one below it, "
+        "such as 0.9 in fine-tuning; 1 for the same rate everywhere.",
+    )
+    seed: int = option(12345, "Seed of weights, data order and dropout.")
+    gradient_accumulation_steps: int = option(
+        1,
+        "Micro-batches in which a replica takes its share of "
+        "--train_batch_size, one after the other, to save memory; the update "
+        "is the same.",
+        at_least=1,
+    )
+    clip_before_reduce: bool = option(
+        False,
+        "Clip the gradients of each replica before they are summed, as the "
+        "original does; the run then depends on the number of replicas.",
+    )
+    steps_per_loop: int = option(
+        1,
+        "Optimizer steps in one call of the graph, for devices that are "
+        "quicker than Python: 100 or more on a TPU. Divides "
+        "--save_checkpoints_steps.",
+        at_least=1,
+    )
+    precision: str | None = option(
+        "float32",
+        "Type of matrix products; weights and scores stay float32. float16 "
+        "scales the loss, and skips steps whose gradients overflow.",
+        choices=("float32", "bfloat16", "float16"),
+    )
+    jit_compile: bool = option(
+        False,
+        "Have XLA compile the whole step: for GPUs; a TPU always does. On a "
+        "CPU it is slower.",
+    )
+    remat: bool = option(
+        False,
+        "Keep only the inputs of each layer, and recompute the rest for the "
+        "gradients: less memory, a third more time.",
+    )
+    stop_at_step: int | None = option(
+        None,
+        "Stop after this optimizer step with a checkpoint; the command "
+        "without the flag resumes from there.",
+        at_least=1,
+    )
+    distribution_strategy: str = option(
+        "one_device",
+        "one_device; mirrored over all local accelerators; multi_worker over "
+        "those of all processes that the variable TF_CONFIG lists; tpu.",
+        choices=("one_device", "mirrored", "multi_worker", "tpu"),
+    )
+    virtual_devices: int = option(
+        0,
+        "Split the host's CPU into this many devices, to try replicas.",
+        at_least=0,
+    )
+    tpu: str | None = option(
+        None,
+        "With --distribution_strategy=tpu: local on a TPU VM. A name or "
+        "grpc:// address is for a TPU of another host; records are read by "
+        "Python on this one, which such a TPU may not take.",
+    )
 
-    output_dir: str
-    train_batch_size: int = 32
-    eval_batch_size: int = 64
-    learning_rate: float = 5e-5
-    optimizer: str = "adamw"
-    weight_decay_rate: float = 0.01
-    correct_bias: bool | None = None
-    layerwise_lr_decay: float = 1.0
-    clip_norm: float = 1.0
-    clip_before_reduce: bool = False
-    gradient_accumulation_steps: int = 1
-    seed: int = 12345
-    precision: str = "float32"
-    remat: bool = False
-    jit_compile: bool = False
-    steps_per_loop: int = 1
-    save_checkpoints_steps: int | None = None
-    keep_checkpoint_max: int = 3
-    log_every_steps: int = 100
-    stop_at_step: int | None = None
-    distribution_strategy: str = "one_device"
-    virtual_devices: int = 0
-    tpu: str | None = None
+    def __post_init__(self):
+        super().__post_init__()
+        # Written so that NaN is refused.
+        if not self.clip_norm > 0:
+            raise ValueError(f"--clip_norm={self.clip_norm} should be above 0.")
 
     def decisive_settings(self) -> dict:
         """Returns the settings that decide the final weights, for run.json."""
         settings = {name: getattr(self, name) for name in _DECISIVE}
         if self.correct_bias is None:
-            # Kingma and Ba correct it, BERT's AdamW does not.
+            # You et al. 2020 correct it, the original AdamW does not.
             settings["correct_bias"] = self.optimizer == "lamb"
         return settings

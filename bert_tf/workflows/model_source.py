@@ -1,6 +1,5 @@
 """Where a model comes from -> its config, first weights and vocabulary."""
 
-import dataclasses
 import os
 
 from absl import logging
@@ -8,28 +7,9 @@ from absl import logging
 from bert_tf.config import BertConfig
 from bert_tf.conversion import checkpoint, formats
 from bert_tf.training import checkpoints, model_folders, run_folders
+from bert_tf.workflows.configs import ModelSource
 from tfrecords.io import atomic_files
 from tfrecords.text import vocab
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelSource:
-    """Which model to begin with, of which sizes, and how it reads text.
-
-    Attributes:
-      bert_config_file: bert_config.json with the sizes of the model.
-      bert_config_name: a released size by name, instead of a file.
-      init_checkpoint: model folder, or checkpoint of any format.
-      vocab_file: WordPiece vocabulary; None for the model's.
-      do_lower_case: whether text is lower-cased; None for as the model has it,
-        True without one.
-    """
-
-    bert_config_file: str | None = None
-    bert_config_name: str | None = None
-    init_checkpoint: str | None = None
-    vocab_file: str | None = None
-    do_lower_case: bool | None = None
 
 
 def find_init_checkpoint(

@@ -101,6 +101,11 @@ def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
             continue
         known = field.metadata
         default = defaults.get(field.name, field.default)
+        is_required = default is options.REQUIRED
+        if is_required:
+            default = None
+        if isinstance(default, tuple):
+            default = list(default)
         args = field.name, default, known["help"]
         keywords = {"flag_values": flag_values}
         kind = kinds[field.name]
@@ -121,6 +126,8 @@ def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
                 bool: flags.DEFINE_bool,
                 tuple: flags.DEFINE_list,
             }[kind](*args, **keywords)
+        if is_required:
+            require(flag_values, field.name)
 
 
 def config(cls, flag_values: flags.FlagValues) -> Any:

@@ -3,7 +3,7 @@
 from absl import flags
 
 from bert_tf import config
-from bert_tf.workflows import model_source
+from bert_tf.workflows import configs, model_source
 from run_scripts.flags import common_flags
 
 
@@ -35,7 +35,7 @@ def define_model(values: flags.FlagValues) -> None:
 
 def find_init_checkpoint(values: flags.FlagValues) -> str | None:
     """Returns the model folder of `--init_checkpoint`, if the flag is given."""
-    source = common_flags.config(model_source.ModelSource, values)
+    source = common_flags.config(configs.ModelSource, values)
     return model_source.find_init_checkpoint(
         source, values.output_dir, values.do_train
     )
@@ -45,7 +45,7 @@ def find_vocabulary(
     values: flags.FlagValues, model_dir: str | None
 ) -> tuple[str | None, bool]:
     """As `model_source.find_vocabulary`."""
-    source = common_flags.config(model_source.ModelSource, values)
+    source = common_flags.config(configs.ModelSource, values)
     return model_source.find_vocabulary(source, model_dir)
 
 
@@ -53,5 +53,5 @@ def find_config(
     values: flags.FlagValues, vocab_size: int | None, model_dir: str | None
 ) -> config.BertConfig:
     """As `model_source.find_config`."""
-    source = common_flags.config(model_source.ModelSource, values)
+    source = common_flags.config(configs.ModelSource, values)
     return model_source.find_config(source, vocab_size, model_dir)

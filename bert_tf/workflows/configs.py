@@ -1,0 +1,119 @@
+"""Settings of model and fine-tuning -> frozen dataclasses, no TensorFlow."""
+
+import dataclasses
+
+from bert_tf.training.config import TrainingConfig
+from tfrecords.options import Options, option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Vocabulary(Options):
+    """How text becomes token ids."""
+
+    vocab_file: str | None = option(
+        None,
+        "WordPiece vocabulary, one entry a line, as released with BERT. "
+        "Default: that of the model to begin with.",
+    )
+    do_lower_case: bool | None = option(
+        None,
+        "Lower-case text and strip accents; false for cased vocabularies. "
+        "Default: as the model has it, or else true.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelSource(Vocabulary):
+    """Which model to begin with, of which sizes, and how it reads text."""
+
+    bert_config_file: str | None = option(
+        None, "bert_config.json with the sizes of the model."
+    )
+    bert_config_name: str | None = option(
+        None,
+        "A released size by name, such as base or L-2_H-128; the vocabulary "
+        "size comes from --vocab_file. Instead of --bert_config_file.",
+    )
+    init_checkpoint: str | None = option(
+        None,
+        "Model whose weights to start from: folder of an earlier run or of "
+        "one of its checkpoints, or a checkpoint of any format that "
+        "convert_checkpoint reads; that is converted to init_checkpoint/ in "
+        "--output_dir, once.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningConfig(TrainingConfig, ModelSource):
+    """What a fine-tuning runner does, whatever the task."""
+
+    do_train: bool = option(False, "Whether to train.")
+    do_eval: bool = option(
+        False,
+        "Whether to evaluate on dev, and to keep the best model in training.",
+    )
+    do_predict: bool = option(False, "Whether to predict the test sets.")
+    max_seq_length: int | None = option(
+        None,
+        "Tokens in an example, [CLS], [SEP] and padding included. Default: "
+        "the task's, 384 for SQuAD and 128 for others; without --do_train "
+        "the model's.",
+        at_least=5,
+    )
+    bucket_lengths: tuple[str, ...] = option(
+        ("auto",),
+        "Static lengths that rows of similar length are cut to, such as "
+        "16,32,64, instead of padding all to --max_seq_length; auto chooses up "
+        "to six by the rows; none pads, as the original does, which takes "
+        "several times longer. In training with --steps_per_loop above 1, "
+        "none.",
+    )
+    num_train_epochs: float = option(
+        3.0, "Times that the training rows are seen.", at_least=0.0
+    )
+    warmup_proportion: float = option(
+        0.1,
+        "Share of the optimizer steps in which the learning rate rises.",
+        at_least=0.0,
+        at_most=1.0,
+    )
+    save_checkpoints_steps: int | None = option(
+        None,
+        "Optimizer steps between checkpoints. Default: once an epoch.",
+        at_least=1,
+    )
+    precision: str | None = option(
+        None,
+        "Type of matrix products; weights and scores stay float32. float16 "
+        "scales the loss, and skips steps whose gradients overflow. Default: "
+        "float32; without --do_train the model's.",
+        choices=("float32", "bfloat16", "float16"),
+    )
+    bilstm_units: int | None = option(
+        None,
+        "Units of each direction of an LSTM between encoder and head, newly "
+        "initialized, as in section 5.1 of the paper; 0 for none. Default: as "
+        "the model's bert_config.json has it.",
+        at_least=0,
+    )
+    records_dir: str | None = option(
+        None, "Folder for the records; default: records in --output_dir."
+    )
+    doctor: bool = option(
+        True,
+        "Look at a sample of the records before a training begins, and refuse "
+        "what would spoil it; run_scripts.doctor says more.",
+    )
+    num_restarts: int = option(
+        1,
+        "Runs with seeds --seed, --seed + 1 and so on, each in its own folder "
+        "in trials/; the model that is best on dev becomes best/. On small "
+        "tasks scores vary much between seeds, and some learn nothing.",
+        at_least=1,
+    )
+    grid: str = option(
+        "none",
+        "paper: runs with batches of 16 and 32, learning rates 5e-5, 4e-5, "
+        "3e-5 and 2e-5, and 2, 3 and 4 epochs: 24, each --num_restarts times.",
+        choices=("none", "paper"),
+    )
