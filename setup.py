@@ -85,6 +85,7 @@ setup(
             for inner in ("", ".*")
         ]
     ),
+    package_data={"run_scripts": ["recipes/*.flags"]},
     python_requires=">=3.10,<3.13",
     install_requires=REQUIRES,
     extras_require=EXTRAS,
