@@ -1,0 +1,155 @@
+r"""Scripts -> seconds and memory until --help and a wrong flag have answered.
+
+    python -m benchmarks.startup --json=startup.json
+    python -m benchmarks.startup --scripts=score_squad,make_vocab --rounds=3
+
+Starts each script of run_scripts as a user would, `--rounds` times in turns,
+with --help and with a flag that it does not know. Prints the median seconds
+from start to end, their range, and the largest resident size of the process.
+"""
+
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+from typing import NamedTuple
+
+from absl import flags
+
+import run_scripts
+from benchmarks import settings, turns
+from run_scripts.flags import common_flags
+from tfrecords.io import atomic_files
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_list(
+    "scripts",
+    [],
+    "Names of scripts, such as run_glue. Default: all of them.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "rounds", 5, "Starts of each.", lower_bound=1, flag_values=FLAGS
+)
+flags.DEFINE_string(
+    "json", "", "File for all figures of all rounds.", flag_values=FLAGS
+)
+
+# What a script is given -> the exit status that it should have.
+ARGUMENTS = {"--help": 0, "--no_such_flag": 1}
+
+# A small process starts the script: Linux counts the size of the process that
+# starts another as a size of the other.
+_LAUNCHER = """
+import json, resource, subprocess, sys, time
+begin = time.perf_counter()
+done = subprocess.run(
+    sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+)
+seconds = time.perf_counter() - begin
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+print(json.dumps([seconds, peak, done.returncode, done.stdout.decode()]))
+"""
+
+
+class Start(NamedTuple):
+    """The starts of one script with one argument.
+
+    Attributes:
+      script: module of run_scripts.
+      argument: a key of `ARGUMENTS`.
+      seconds: from start to end, in each round.
+      peak_bytes: largest resident size, in each round.
+    """
+
+    script: str
+    argument: str
+    seconds: list[float]
+    peak_bytes: list[int]
+
+
+def all_scripts() -> list[str]:
+    """Returns the modules of run_scripts with a `main`, and the quickstart."""
+    (folder,) = run_scripts.__path__
+    names = [
+        path.stem
+        for path in sorted(pathlib.Path(folder).glob("*.py"))
+        if "\ndef main(" in path.read_text("utf-8")
+    ]
+    return [*names, "quickstart"]
+
+
+def start(script: str, argument: str) -> tuple[float, int]:
+    """Starts a script once.
+
+    Returns:
+      Seconds until it has ended, and its largest resident size in bytes.
+
+    Raises:
+      RuntimeError: if its exit status is another than `ARGUMENTS` says.
+    """
+    command = [sys.executable, "-m", f"run_scripts.{script}", argument]
+    answer = subprocess.run(
+        [sys.executable, "-S", "-c", _LAUNCHER, *command],
+        check=True,
+        stdout=subprocess.PIPE,
+    ).stdout
+    seconds, peak_bytes, status, printed = json.loads(answer)
+    if status != ARGUMENTS[argument]:
+        raise RuntimeError(
+            f"{script} {argument}: exit status {status}\n{printed[-2000:]}"
+        )
+    return seconds, peak_bytes
+
+
+def measure(scripts: list[str], num_rounds: int) -> list[Start]:
+    """Starts each script with each argument once in every round."""
+    starts = {
+        (script, argument): Start(script, argument, [], [])
+        for script in scripts
+        for argument in ARGUMENTS
+    }
+    start(scripts[0], "--help")  # Its files are in the disk cache from now on.
+    for _ in range(num_rounds):
+        for key, times in starts.items():
+            seconds, peak_bytes = start(*key)
+            times.seconds.append(round(seconds, 4))
+            times.peak_bytes.append(peak_bytes)
+    return list(starts.values())
+
+
+def format_table(starts: list[Start]) -> str:
+    """Returns a Markdown table with a line for each script."""
+    lines = [
+        "| script | --help, s (range) | MB | wrong flag, s (range) | MB |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for script in dict.fromkeys(each.script for each in starts):
+        cells = [script]
+        for each in starts:
+            if each.script == script:
+                median, least, most = turns.spread(each.seconds)
+                cells.append(f"{median:.2f} ({least:.2f} to {most:.2f})")
+                cells.append(f"{max(each.peak_bytes) / 1e6:.0f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main(argv: list[str]) -> None:
+    """Starts the scripts, prints the table, writes `--json`."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    known = all_scripts()
+    scripts = settings.among("scripts", FLAGS.scripts or known, known)
+    starts = measure(scripts, FLAGS.rounds)
+    print(format_table(starts))
+    if FLAGS.json:
+        machine = {"cores": len(os.sched_getaffinity(0))}
+        machine["python"] = platform.python_version()
+        content = {"machine": machine, "starts": [s._asdict() for s in starts]}
+        atomic_files.write_json(FLAGS.json, content)
+
+
+if __name__ == "__main__":
+    common_flags.run(main)
