@@ -211,7 +211,7 @@ def _train(
     is_chief = strategies.is_chief(strategy)
     run_folders.check(output_dir, settings, is_chief=is_chief)
     if is_chief:
-        run_history.write_flags(values, "run_ner_features", output_dir)
+        run_history.write_flag_values(values, "run_ner_features", output_dir)
 
     def batches(start_batch, **replicas):
         return found.training_batches(

@@ -215,7 +215,7 @@ def _train(values, script: str, prepared: Run, strategy, on_checkpoint) -> str:
     is_chief = strategies.is_chief(strategy)
     run_folders.check(values.output_dir, settings, is_chief=is_chief)
     if is_chief:
-        run_history.write_flags(values, script, values.output_dir)
+        run_history.write_flag_values(values, script, values.output_dir)
     phase = training_phases.make_phase(
         found,
         work.bert_task.schema,

@@ -234,7 +234,9 @@ def train_and_evaluate(
         settings = run_settings(config, phases)
         run_folders.check(FLAGS.output_dir, settings, is_chief=is_chief)
         if is_chief:
-            run_history.write_flags(FLAGS, "run_pretraining", FLAGS.output_dir)
+            run_history.write_flag_values(
+                FLAGS, "run_pretraining", FLAGS.output_dir
+            )
     model = loop.build_model(
         pretraining.TASK,
         config,

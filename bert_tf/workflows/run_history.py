@@ -1,7 +1,10 @@
 """Folder of a run -> its script, flags, versions and values of each step."""
 
+import csv
+import dataclasses
 import importlib.metadata
 import importlib.util
+import io
 import json
 import os
 import sys
@@ -32,8 +35,51 @@ class Source(NamedTuple):
     flags: dict[str, str]
 
 
-def write_flags(values: flags.FlagValues, script: str, output_dir: str) -> None:
-    """Writes `run.flags`, which as --flagfile repeats the run."""
+def write_flags(command: str, output_dir: str, *configs) -> None:
+    """Writes `run.flags`, which as --flagfile repeats the run.
+
+    Args:
+      command: name of the script.
+      output_dir: folder of the run.
+      *configs: dataclasses whose fields have the names of flags; a field that
+        is None is a flag that was not given.
+    """
+    fields = {}
+    for config in configs:
+        for field in dataclasses.fields(config):
+            fields[field.name] = getattr(config, field.name)
+    lines = [
+        _flag_line(name, value)
+        for name, value in sorted(fields.items())
+        if value is not None
+    ]
+    _write(command, output_dir, lines)
+
+
+def _flag_line(name: str, value) -> str:
+    """Returns a flag as absl reads it from a flag file."""
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no{name}"
+    if isinstance(value, (list, tuple)):
+        text = io.StringIO()
+        csv.writer(text, lineterminator="").writerow(value)
+        value = text.getvalue()
+    return f"--{name}={value}"
+
+
+def write_flag_values(
+    values: flags.FlagValues, script: str, output_dir: str
+) -> None:
+    """The same for a script whose flags are no dataclass yet."""
+    lines = [
+        values[name].serialize()
+        for name in sorted(values)
+        if values[name].value is not None
+    ]
+    _write(script, output_dir, lines)
+
+
+def _write(command: str, output_dir: str, lines: list[str]) -> None:
     os.makedirs(output_dir, exist_ok=True)
     path = os.path.join(output_dir, FLAGS_FILE)
     versions = "  ".join(  # As comments, which absl skips in flag files.
@@ -41,11 +87,9 @@ def write_flags(values: flags.FlagValues, script: str, output_dir: str) -> None:
         for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
     )
     with atomic_files.atomic_file(path) as file:
-        file.write(f"{_SCRIPT_LINE}{script}\n")
+        file.write(f"{_SCRIPT_LINE}{command}\n")
         file.write(f"# python {sys.version.split()[0]}  {versions}\n")
-        for name in sorted(values):
-            if values[name].value is not None:
-                file.write(values[name].serialize() + "\n")
+        file.writelines(f"{line}\n" for line in lines)
 
 
 def read_flags(run_dir: str) -> Source:

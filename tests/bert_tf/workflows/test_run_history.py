@@ -1,9 +1,11 @@
+import dataclasses
 import json
 import sys
 
 import pytest
 from absl import flags
 
+from bert_tf.training.config import TrainingConfig
 from bert_tf.workflows import run_history
 from run_scripts.flags import common_flags, training_flags
 
@@ -23,7 +25,9 @@ def parse(values, *words):
 
 def test_the_flag_file_of_a_run_repeats_it(training_values, tmp_path):
     parse(training_values, "--learning_rate=3e-5", "--correct_bias")
-    run_history.write_flags(training_values, "run_x", str(tmp_path / "run"))
+    run_history.write_flag_values(
+        training_values, "run_x", str(tmp_path / "run")
+    )
     text = (tmp_path / "run" / "run.flags").read_text()
     assert text.startswith("# run_scripts.run_x\n# python 3.")
     assert "tensorflow 2." in text
@@ -39,9 +43,41 @@ def test_the_flag_file_leaves_an_untyped_case_to_the_model(
 ):
     common_flags.define_vocabulary(training_values)
     parse(training_values, *["--do_lower_case"] * typed)
-    run_history.write_flags(training_values, "run_x", str(tmp_path))
+    run_history.write_flag_values(training_values, "run_x", str(tmp_path))
     text = (tmp_path / "run.flags").read_text()
     assert ("do_lower_case" in text) == typed
+
+
+@dataclasses.dataclass
+class _More:
+    labels: tuple = ("a,b", "c")
+    phases: tuple = ("8:0.9", "16:0.1")
+    do_lower_case: bool | None = None
+    do_eval: bool = False
+
+
+def test_the_fields_of_dataclasses_are_read_back_as_flags(
+    training_values, tmp_path
+):
+    config = TrainingConfig(
+        output_dir="x", correct_bias=False, jit_compile=True
+    )
+    run_history.write_flags("run_x", str(tmp_path), config, _More())
+    path = tmp_path / "run.flags"
+    assert path.read_text().startswith("# run_scripts.run_x\n# python 3.")
+    for name in ("labels", "phases"):
+        flags.DEFINE_list(name, None, "List.", flag_values=training_values)
+    flags.DEFINE_bool("do_eval", True, "Bool.", flag_values=training_values)
+    common_flags.define_vocabulary(training_values)
+    parse(training_values, f"--flagfile={path}")
+    assert not training_values["do_lower_case"].present
+    assert not training_values.do_eval
+    assert training_values.labels == ["a,b", "c"]
+    assert training_values.phases == ["8:0.9", "16:0.1"]
+    names = [field.name for field in dataclasses.fields(TrainingConfig)]
+    read = TrainingConfig(**{n: training_values[n].value for n in names})
+    written = dataclasses.replace(config, save_checkpoints_steps=1000)
+    assert read == written
 
 
 def write_flags(folder, *lines):
