@@ -65,7 +65,6 @@ SCRIPTS = [
     "run_squad",
     "run_swag",
     "run_ner",
-    "run_ner_features",
     "extract_features",
     "score_squad",
     "convert_checkpoint",

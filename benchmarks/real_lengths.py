@@ -25,7 +25,7 @@ import tempfile
 import numpy as np
 from absl import flags, logging
 
-from benchmarks import comparison, peers, settings, turns, work
+from benchmarks import comparison, peers, settings, turns
 from bert_tf.tasks import glue
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
@@ -206,7 +206,7 @@ def compare(task_name: str, mode: str, precision: str, folder: str) -> dict:
         [precision],
         is_training=mode == "training",
     )
-    schema = glue.classification_task(task_name, work.NUM_CLASSES).schema
+    schema = glue.Glue(glue_tables.find(task_name)).schema
     sample = make_sample(task_name, folder)
     made = make_batches(sample, setting.is_training, schema)
     found, failures = comparison.run_groups(

@@ -184,9 +184,8 @@ def main(argv: list[str]) -> None:
     )
     while len(questions) < FLAGS.num_windows:
         questions = questions * 2
-    tokenizer = tokenizer_lib.BertTokenizer(
-        FLAGS.vocab_file, FLAGS.do_lower_case
-    )
+    do_lower_case = FLAGS.do_lower_case is not False
+    tokenizer = tokenizer_lib.BertTokenizer(FLAGS.vocab_file, do_lower_case)
     windows, made, chosen = time_ours(
         questions,
         tokenizer,
@@ -202,7 +201,7 @@ def main(argv: list[str]) -> None:
     if FLAGS.original_dir:
         with original(FLAGS.original_dir) as run_squad:
             count, seconds = time_original(
-                run_squad, FLAGS.data_file, FLAGS.do_lower_case
+                run_squad, FLAGS.data_file, do_lower_case
             )
         logging.info(
             "original  windows %d  answers %.2f s  that is %.1f s for %d",

@@ -14,7 +14,6 @@ import statistics
 from absl import flags, logging
 
 from bert_tf.workflows import trial_results
-from run_scripts import trials
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
 from tfrecords.tasks import glue_tables
@@ -108,7 +107,7 @@ def _spread(run_dir: str, split: str) -> str:
 
     Of a grid, those of the setting with the best mean.
     """
-    path = os.path.join(run_dir, trials.RESULTS)
+    path = os.path.join(run_dir, trial_results.RESULTS)
     if not os.path.exists(path):
         return ""
     found = atomic_files.read_json(path)

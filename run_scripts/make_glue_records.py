@@ -13,20 +13,32 @@ Makes a folder for each split. The same command does only what is missing.
 
 from absl import flags, logging
 
-from run_scripts.flags import common_flags, fine_tuning_flags, glue_flags
+from run_scripts.flags import common_flags
+from tfrecords.tasks.data_files import RecordsConfig
+from tfrecords.tasks.glue_tables import GlueData
 
 FLAGS = flags.FlagValues()
-fine_tuning_flags.define_records(FLAGS)
-glue_flags.define_data(FLAGS)
+common_flags.define(FLAGS, RecordsConfig)
+common_flags.define(FLAGS, GlueData)
+common_flags.require(FLAGS, "vocab_file")
 
 
 def main(argv: list[str]) -> None:
     """Writes the records that the flags ask for."""
     common_flags.parse(FLAGS, argv, __doc__)
-    task = glue_flags.find_task(FLAGS)
-    tokenizer, _ = fine_tuning_flags.find_tokenizer(FLAGS)
-    folders = glue_flags.make_records(FLAGS, task, tokenizer, FLAGS.output_dir)
-    logging.info("%s  splits %s", FLAGS.output_dir, ", ".join(folders))
+    from tfrecords.tasks import glue_examples, split_records
+
+    data = common_flags.config(GlueData, FLAGS)
+    config = common_flags.config(RecordsConfig, FLAGS)
+    folders = glue_examples.make_records(
+        data.find_task(),
+        data.data_dir or "",
+        config.output_dir,
+        split_records.open_tokenizer(config),
+        max_seq_length=config.max_seq_length or 128,
+        dev_share=data.dev_share,
+    )
+    logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 
 
 def run() -> None:

@@ -9,26 +9,42 @@ IOB2 and BIOES are told apart; a word has its tag at its first piece, in windows
 with as much of its document around it as they hold.
 """
 
+import functools
+
 from absl import flags, logging
 
-from run_scripts.flags import common_flags, fine_tuning_flags, ner_flags
+from run_scripts.flags import common_flags
+from tfrecords.tasks.data_files import RecordsConfig
+from tfrecords.tasks.ner_files import NerData
 
 FLAGS = flags.FlagValues()
-fine_tuning_flags.define_records(FLAGS)
-ner_flags.define_data(FLAGS)
+common_flags.define(FLAGS, RecordsConfig)
+common_flags.define(FLAGS, NerData)
+common_flags.require(FLAGS, "vocab_file")
 
 
 def main(argv: list[str]) -> None:
     """Writes the records that the flags ask for."""
     common_flags.parse(FLAGS, argv, __doc__)
-    tokenizer, _ = fine_tuning_flags.find_tokenizer(FLAGS)
-    files = ner_flags.find_files(FLAGS)
-    labels = ner_flags.find_labels(FLAGS, files, None)
-    read = ner_flags.make_reader(FLAGS, files, ner_flags.types_of(labels))
-    folders = ner_flags.make_records(
-        FLAGS, files, labels, read, tokenizer, FLAGS.output_dir
+    from tfrecords.tasks import ner_examples, ner_files, split_records
+
+    data = common_flags.config(NerData, FLAGS)
+    config = common_flags.config(RecordsConfig, FLAGS)
+    files = data.find_files()
+    labels = data.find_labels(files)
+    types = ner_files.types_of(labels)
+    folders = ner_examples.make_records(
+        files,
+        config.output_dir,
+        split_records.open_tokenizer(config),
+        read=functools.cache(
+            lambda split: data.read(split, files[split], types)
+        ),
+        labels=labels,
+        max_seq_length=config.max_seq_length or 128,
+        doc_stride=data.doc_stride,
     )
-    logging.info("%s  splits %s", FLAGS.output_dir, ", ".join(folders))
+    logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 
 
 def run() -> None:

@@ -12,25 +12,35 @@ Makes a folder for each split. The same command does only what is missing.
 
 from absl import flags, logging
 
-from run_scripts.flags import common_flags, fine_tuning_flags, squad_flags
-from tfrecords.tasks import squad_examples
+from run_scripts.flags import common_flags
+from tfrecords.tasks.data_files import RecordsConfig
+from tfrecords.tasks.squad_files import SquadData
 
 FLAGS = flags.FlagValues()
-fine_tuning_flags.define_records(FLAGS, max_seq_length=384)
-squad_flags.define_data(FLAGS)
+common_flags.define(FLAGS, RecordsConfig)
+common_flags.define(FLAGS, SquadData)
+common_flags.require(FLAGS, "vocab_file")
 
 
 def main(argv: list[str]) -> None:
     """Writes the records that the flags ask for."""
     common_flags.parse(FLAGS, argv, __doc__)
-    tokenizer, _ = fine_tuning_flags.find_tokenizer(FLAGS)
+    from tfrecords.tasks import split_records, squad_examples
+
+    data = common_flags.config(SquadData, FLAGS)
+    config = common_flags.config(RecordsConfig, FLAGS)
     folders = squad_examples.make_records(
-        squad_flags.find_files(FLAGS),
-        FLAGS.output_dir,
-        tokenizer,
-        squad_flags.settings(FLAGS),
+        data.find_files(),
+        config.output_dir,
+        split_records.open_tokenizer(config),
+        squad_examples.Settings(
+            max_seq_length=config.max_seq_length or 384,
+            doc_stride=data.doc_stride or 128,
+            max_query_length=data.max_query_length or 64,
+            version_2_with_negative=bool(data.version_2_with_negative),
+        ),
     )
-    logging.info("%s  splits %s", FLAGS.output_dir, ", ".join(folders))
+    logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 
 
 def run() -> None:

@@ -8,25 +8,30 @@ Makes a folder for each split. The same command does only what is missing.
 
 from absl import flags, logging
 
-from run_scripts.flags import common_flags, fine_tuning_flags, swag_flags
-from tfrecords.tasks import swag_examples
+from run_scripts.flags import common_flags
+from tfrecords.tasks.data_files import RecordsConfig
+from tfrecords.tasks.swag_files import SwagData
 
 FLAGS = flags.FlagValues()
-fine_tuning_flags.define_records(FLAGS)
-swag_flags.define_data(FLAGS)
+common_flags.define(FLAGS, RecordsConfig)
+common_flags.define(FLAGS, SwagData)
+common_flags.require(FLAGS, "vocab_file")
 
 
 def main(argv: list[str]) -> None:
     """Writes the records that the flags ask for."""
     common_flags.parse(FLAGS, argv, __doc__)
-    tokenizer, _ = fine_tuning_flags.find_tokenizer(FLAGS)
+    from tfrecords.tasks import split_records, swag_examples
+
+    data = common_flags.config(SwagData, FLAGS)
+    config = common_flags.config(RecordsConfig, FLAGS)
     folders = swag_examples.make_records(
-        swag_flags.find_files(FLAGS),
-        FLAGS.output_dir,
-        tokenizer,
-        max_seq_length=FLAGS.max_seq_length,
+        data.find_files(),
+        config.output_dir,
+        split_records.open_tokenizer(config),
+        max_seq_length=config.max_seq_length or 128,
     )
-    logging.info("%s  splits %s", FLAGS.output_dir, ", ".join(folders))
+    logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 
 
 def run() -> None:

@@ -22,68 +22,26 @@ in `best/`, all scores in `trials.json`.
 A table of one's own takes the flags that make_glue_records shows.
 """
 
-import functools
-import os
-
 from absl import flags
 
-from bert_tf.tasks import glue
-from bert_tf.workflows import glue_results
-from run_scripts import fine_tuning, trials, work
-from run_scripts.flags import common_flags, fine_tuning_flags, glue_flags
+from bert_tf.workflows.configs import TrialsConfig
+from run_scripts.flags import common_flags
+from tfrecords.tasks.glue_tables import GlueData
 
 FLAGS = flags.FlagValues()
-glue_flags.define_data(FLAGS)
-fine_tuning_flags.define_fine_tuning(FLAGS)
-trials.define_trials(FLAGS)
-
-
-def find_work() -> work.Work:
-    """Returns the work on the task that the flags mean."""
-    task = glue_flags.find_task(FLAGS)
-    if task.is_regression:
-        bert_task = glue.regression_task(task.name)
-    else:
-        bert_task = glue.classification_task(task.name, len(task.labels))
-
-    description = {
-        "task": "regression" if task.is_regression else "classification",
-        "labels": list(task.labels),
-    }
-    if task.score_range:
-        description["score_range"] = list(task.score_range)
-
-    def write_predictions(sets, predict, folder):
-        for split, name in task.predictions.items():
-            if split in sets:
-                path = os.path.join(folder, f"{name}.tsv")
-                glue_results.write_predictions(task, predict(split), path)
-
-    return work.Work(
-        name=task.name,
-        bert_task=bert_task,
-        make_records=functools.partial(glue_flags.make_records, FLAGS, task),
-        make_score=lambda sets: glue_results.make_score(
-            task.metrics, bert_task, sets
-        ),
-        majority_baseline=lambda sets: glue_results.majority_baseline(
-            task.metrics, bert_task, sets
-        ),
-        best_metric=task.best_metric,
-        write_predictions=write_predictions,
-        description=description,
-    )
+common_flags.define(FLAGS, GlueData)
+common_flags.define(FLAGS, TrialsConfig)
 
 
 def main(argv: list[str]) -> None:
     """Makes records, trains, evaluates and predicts, as the flags say."""
     common_flags.parse(FLAGS, argv, __doc__)
-    work_to_do = find_work()
-    if trials.are_wanted(FLAGS):
-        trials.run(FLAGS, "run_glue")
-    else:
-        trials.check_single(FLAGS)
-        fine_tuning.run(FLAGS, "run_glue", lambda source: work_to_do)
+    from bert_tf.tasks.glue import Glue
+    from bert_tf.workflows import trials
+
+    task = Glue.from_data(common_flags.config(GlueData, FLAGS))
+    config = common_flags.config(TrialsConfig, FLAGS)
+    trials.fine_tune(task, config, "run_glue")
 
 
 def run() -> None:

@@ -54,10 +54,17 @@ def prepare(batch):
 def task_of(setting: work.Setting):
     """Returns the bert_tf Task of a setting."""
     from bert_tf.tasks import glue, pretraining
+    from tfrecords.tasks import glue_tables
 
     if setting.task == "pretraining":
         return pretraining.TASK
-    return glue.classification_task("benchmark", work.NUM_CLASSES)
+    table = glue_tables.GlueTask(
+        name="benchmark",
+        files={},
+        text_columns=("text",),
+        labels=tuple(map(str, range(work.NUM_CLASSES))),
+    )
+    return glue.Glue(table)
 
 
 def make_train_steps(

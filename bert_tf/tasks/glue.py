@@ -1,121 +1,196 @@
-"""Batches of sentences -> classification or regression losses, scores.
+"""GLUE files -> Glue: records, model, losses, scores, prediction files.
 
-The tasks themselves, their columns, labels and metrics, are rows of a table in
-tfrecords/tasks/glue_tables.py: to a model they differ by the number of classes.
+Texts and pairs of texts with a class or a score (Devlin et al. 2018, section
+4.1 and appendix B.1). The tasks, their columns, labels and metrics, are rows of
+a table in tfrecords/tasks/glue_tables.py, or come from flags for files of one's
+own. Letters: N examples.
 """
 
-import functools
-from collections.abc import Iterable, Mapping
+import os
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import losses, metrics, task
+from bert_tf.tasks import losses, metrics
+from bert_tf.tasks.task import FineTuningTask, SplitOutputs, real_rows
 from tfrecords import schema
+from tfrecords.io import atomic_files
+from tfrecords.tasks import glue_examples, glue_tables
+
+# Not --seed: runs with several seeds must share the rows they are judged by.
+_DEV_SEED = 12345
 
 
-def _classification_losses(outputs, batch):
-    return {
-        "classification_loss": losses.cross_entropy(
-            outputs["logits"], batch["label_ids"], batch["is_real_example"]
-        )
-    }
-
-
-def _accuracies(outputs, batch):
-    return {
-        "accuracy": losses.accuracy(
-            outputs["logits"], batch["label_ids"], batch["is_real_example"]
-        )
-    }
-
-
-def _regression_losses(outputs, batch):
-    return {
-        "squared_error_loss": losses.squared_error(
-            outputs["predictions"],
-            batch["label_scores"],
-            batch["is_real_example"],
-        )
-    }
-
-
-def _rows_of(name):
-    """Returns a batch -> the weight of a loss that every row counts in."""
-    return lambda batch: {name: tf.reduce_sum(batch["is_real_example"])}
-
-
-def classification_task(name: str, num_classes: int) -> task.Task:
-    """Returns a task that picks one of some classes (paper, section 4.1).
+class Glue(FineTuningTask):
+    """One of C classes, or a score, for a text or a pair of texts.
 
     Args:
-      name: of the task, such as "SST-2".
-      num_classes: at least 2.
+      table: the task's row of the table.
+      data: which files; None for a task that makes no records.
 
     Raises:
-      ValueError: by `build_model`, if there are fewer classes.
+      ValueError: by `build_model`, if there are fewer than two classes.
     """
-    return task.Task(
-        name=name,
-        schema=schema.CLASSIFICATION,
-        build_model=functools.partial(
-            models.BertClassifier, num_classes=num_classes
-        ),
-        losses=_classification_losses,
-        loss_weights=_rows_of("classification_loss"),
-        accuracies=_accuracies,
-    )
 
+    def __init__(
+        self,
+        table: glue_tables.GlueTask,
+        data: glue_tables.GlueData | None = None,
+    ):
+        self.table = table
+        self.data = data
+        self.name = table.name
+        self.best_metric = table.best_metric
+        self.is_regression = table.is_regression
+        self.schema = (
+            schema.REGRESSION if self.is_regression else schema.CLASSIFICATION
+        )
+        self.labels: dict[str, np.ndarray] = {}  # [N], by dev split.
+        self.test_splits = ()
 
-def regression_task(name: str) -> task.Task:
-    """Returns a task that predicts a score, such as "STS-B"."""
-    return task.Task(
-        name=name,
-        schema=schema.REGRESSION,
-        build_model=models.BertRegressor,
-        losses=_regression_losses,
-        loss_weights=_rows_of("squared_error_loss"),
-        accuracies=lambda outputs, batch: {},
-    )
+    @classmethod
+    def from_data(cls, data: glue_tables.GlueData) -> "Glue":
+        """Returns the task that options name.
 
+        Raises:
+          ValueError: as `GlueData.find_task`.
+        """
+        return cls(data.find_task(), data)
 
-def label_name(bert_task: task.Task) -> str:
-    """Returns the feature that holds a task's labels."""
-    (name,) = set(bert_task.schema) - set(schema.ENCODER_INPUTS)
-    return name
+    def build_model(self, config, dtype=None):
+        """Returns a BertRegressor or a BertClassifier."""
+        if self.is_regression:
+            return models.BertRegressor(config, dtype=dtype)
+        num_classes = len(self.table.labels)
+        return models.BertClassifier(
+            config, num_classes=num_classes, dtype=dtype
+        )
 
+    def losses(self, outputs, batch):
+        """Returns the squared error, or the cross entropy of the classes."""
+        weights = batch["is_real_example"]
+        if self.is_regression:
+            loss = losses.squared_error(
+                outputs["predictions"], batch["label_scores"], weights
+            )
+            return {"squared_error_loss": loss}
+        loss = losses.cross_entropy(
+            outputs["logits"], batch["label_ids"], weights
+        )
+        return {"classification_loss": loss}
 
-def predicted_labels(outputs: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Returns [N] class ids, or [N] scores, from the model's outputs."""
-    if "predictions" in outputs:
-        return outputs["predictions"]
-    return outputs["logits"].argmax(axis=-1)
+    def loss_weights(self, batch):
+        """Returns the number of real rows."""
+        if self.is_regression:
+            return real_rows(batch, "squared_error_loss")
+        return real_rows(batch, "classification_loss")
 
+    def accuracies(self, outputs, batch):
+        """Returns the share of rows with the right class; of scores nothing."""
+        if self.is_regression:
+            return {}
+        return {
+            "accuracy": losses.accuracy(
+                outputs["logits"], batch["label_ids"], batch["is_real_example"]
+            )
+        }
 
-def score(
-    bert_task: task.Task,
-    metric_names: Iterable[str],
-    outputs: Mapping[str, np.ndarray],
-    labels: np.ndarray,
-) -> dict[str, float]:
-    """Returns "loss" and each named metric.
+    def make_records(self, tokenizer, output_dir, max_seq_length):
+        """Returns split -> folder of records; writes those that are missing."""
+        folders = glue_examples.make_records(
+            self.table,
+            self.data.data_dir or "",
+            output_dir,
+            tokenizer,
+            max_seq_length=max_seq_length,
+            dev_share=self.data.dev_share,
+            seed=_DEV_SEED,
+        )
+        self.test_splits = tuple(s for s in folders if s.startswith("test"))
+        return folders
 
-    Args:
-      bert_task: from `classification_task` or `regression_task`.
-      metric_names: keys of `metrics.METRICS`.
-      outputs: the model's, for N examples.
-      labels: [N] class ids or scores.
+    def open_splits(self, splits):
+        """Reads the labels of the dev splits."""
+        (name,) = set(self.schema) - set(self.inputs)
+        self.labels = {
+            split: records.read({name: self.schema[name]})[name]
+            for split, records in splits.items()
+            if split.startswith("dev")
+        }
 
-    Raises:
-      ValueError: as `metrics.compute` does.
-    """
-    batch = {
-        label_name(bert_task): tf.constant(labels),
-        "is_real_example": tf.ones(len(labels)),
-    }
-    means = bert_task.losses(outputs, batch).values()
-    loss = sum(float(mean.value()) for mean in means)
-    return {"loss": loss} | metrics.compute(
-        metric_names, predicted_labels(outputs), labels
-    )
+    def score(self, split, outputs):
+        """Returns "loss" and each of the task's metrics."""
+        labels = self.labels[split]
+        batch = {
+            "label_scores" if self.is_regression else "label_ids": labels,
+            "is_real_example": tf.ones(len(labels)),
+        }
+        means = self.losses(outputs, batch).values()
+        return {
+            "loss": sum(float(mean.value()) for mean in means)
+        } | metrics.compute(self.table.metrics, self.predicted(outputs), labels)
+
+    def predicted(self, outputs: SplitOutputs) -> np.ndarray:
+        """Returns [N] class ids or scores."""
+        if self.is_regression:
+            return outputs["predictions"]
+        return outputs["logits"].argmax(axis=-1)
+
+    def majority_baseline(self):
+        """Returns each metric of the best class for all, or of the mean score.
+
+        A model that is no better has learnt nothing.
+        """
+        baseline = {}
+        for split, labels in self.labels.items():
+            constants = np.unique(labels)
+            if self.is_regression:
+                constants = [labels.mean()]
+            scores = [
+                metrics.compute(
+                    self.table.metrics, np.full_like(labels, constant), labels
+                )
+                for constant in constants
+            ]
+            baseline[split] = {
+                name: max(score[name] for score in scores)
+                for name in self.table.metrics
+            }
+        return baseline
+
+    def write_predictions(self, predict, output_dir):
+        """Writes a file for each test split, as the GLUE site takes it.
+
+        index  prediction
+        0      entailment
+        1      not_entailment
+        """
+        for split, name in self.table.predictions.items():
+            if split in self.test_splits:
+                path = os.path.join(output_dir, f"{name}.tsv")
+                self.write_table(self.predicted(predict(split)), path)
+
+    def write_table(self, predicted: np.ndarray, path: str) -> None:
+        """Writes [N] class ids or scores, whole or not at all."""
+        if self.is_regression:
+            low, high = self.table.score_range or (-np.inf, np.inf)
+            cells = [f"{score:.4f}" for score in np.clip(predicted, low, high)]
+        else:
+            cells = [self.table.labels[label] for label in predicted]
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with atomic_files.atomic_file(path) as file:
+            file.write("index\tprediction\n")
+            file.writelines(f"{n}\t{cell}\n" for n, cell in enumerate(cells))
+        logging.info("%s  rows %d", path, len(cells))
+
+    def metadata(self):
+        """Returns kind, labels and, if it is known, the range of scores."""
+        metadata = {
+            "task": "regression" if self.is_regression else "classification",
+            "labels": list(self.table.labels),
+        }
+        if self.table.score_range:
+            metadata["score_range"] = list(self.table.score_range)
+        return metadata

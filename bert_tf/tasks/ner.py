@@ -1,94 +1,250 @@
-"""Batches of words in windows -> losses of their tags, predicted tags.
+"""CoNLL column files -> Ner: windows, model, losses, scores, prediction files.
 
-Letters: M windows, S sequence, C classes, T words.
+Devlin et al. 2018, section 5.3; no CRF there. NerFeatures is the same with a
+frozen encoder, whose hidden states are read from a file (table 7). Letters: M
+windows or sentences, S their length, C tags, T words.
 """
 
+import dataclasses
 import functools
+import os
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bert_tf.model import feature_tagger, models
-from bert_tf.tasks import losses, task
+from bert_tf.tasks import losses, ner_scores
+from bert_tf.tasks.task import FineTuningTask
 from tfrecords import schema
+from tfrecords.io import atomic_files
+from tfrecords.tasks import ner_examples, ner_files
+
+
+class Ner(FineTuningTask):
+    """A tag for each word, at its first piece.
+
+    Args:
+      data: which files; None for a task that makes no records.
+      labels: tags in the order of their ids, at least 2; None to find them in
+        the training file or the model.
+
+    Raises:
+      ValueError: by `build_model`, if there are fewer.
+    """
+
+    name = "NER"
+    schema = schema.TAGGING
+    best_metric = "entity_f1"
+    prediction_splits = ("dev", "test")
+
+    def __init__(
+        self,
+        data: ner_files.NerData | None = None,
+        labels: Sequence[str] | None = None,
+    ):
+        self.data = data
+        self.labels = labels
+        self.files: dict[str, str] = {}  # By split; all that there are.
+        self.splits: list[str] = []  # Those that records are made of.
+        # Of each split, [M, S]: 1 where a word has its tag, and tags.
+        self.tags: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self.read = functools.cache(self._read)
+        self.read_any = functools.cache(self._read_any)
+
+    def _read(self, split: str) -> ner_files.Corpus:
+        """Returns what a file holds, in which only the task's types occur."""
+        types = ner_files.types_of(self.labels)
+        return self.data.read(split, self.files[split], types)
+
+    def _read_any(self, split: str) -> ner_files.Corpus:
+        return self.data.read(split, self.files[split])
+
+    def build_model(self, config, dtype=None):
+        """Returns a BertTagger."""
+        return models.BertTagger(
+            config, num_classes=len(self.labels), dtype=dtype
+        )
+
+    def losses(self, outputs, batch):
+        """Returns the cross entropy of the tags of words."""
+        return {
+            "tagging_loss": losses.cross_entropy(
+                outputs["logits"], batch["tag_ids"], _weights(batch)
+            )
+        }
+
+    def loss_weights(self, batch):
+        """Returns the number of words."""
+        return {"tagging_loss": tf.reduce_sum(_weights(batch))}
+
+    def accuracies(self, outputs, batch):
+        """Returns the share of words with the right tag."""
+        return {
+            "accuracy": losses.accuracy(
+                outputs["logits"], batch["tag_ids"], _weights(batch)
+            )
+        }
+
+    def prepare(self, model_dir, model_metadata):
+        """Finds files and tags; to predict, tags are those of the model."""
+        self.files = self.data.find_files()
+        self.splits = list(self.files)
+        if not model_dir:
+            self.labels = self.data.find_labels(self.files)
+            return
+        self.splits = [split for split in self.files if split != "train"]
+        task = model_metadata.get("task")
+        if task != self.metadata()["task"]:
+            raise ValueError(
+                f"{model_dir} is a model of task {task}, not of tagging. Add "
+                "--do_train, or give the output_dir of a run of run_ner."
+            )
+        if self.data.doc_stride is None:
+            stride = model_metadata.get("doc_stride")
+            self.data = dataclasses.replace(self.data, doc_stride=stride)
+        self.labels = model_metadata["labels"]
+        known = ner_files.types_of(self.labels)
+        asked = self.data.entity_types
+        if asked and sorted(set(asked)) != known:
+            raise ValueError(
+                f"--entity_types={','.join(asked)}: {model_dir} tags "
+                f"{','.join(known)}. Omit the flag, or add --do_train."
+            )
+
+    def make_records(self, tokenizer, output_dir, max_seq_length):
+        """Returns split -> folder of records; writes those that are missing."""
+        return ner_examples.make_records(
+            {split: self.files[split] for split in self.splits},
+            output_dir,
+            tokenizer,
+            read=self.read,
+            labels=self.labels,
+            max_seq_length=max_seq_length,
+            doc_stride=self.data.doc_stride,
+        )
+
+    def open_splits(self, splits):
+        """Reads the tags of all splits but train."""
+        names = ("tag_weights", "tag_ids")
+        self.tags = {
+            split: tuple(
+                records.read({n: self.schema[n] for n in names}).values()
+            )
+            for split, records in splits.items()
+            if split != "train"
+        }
+
+    def score(self, split, outputs):
+        """Returns the loss, and the scores of `ner_scores`."""
+        weights, tag_ids = self.tags[split]
+        corpus = self.read(split)
+        return {
+            "loss": loss(outputs["logits"], weights, tag_ids)
+        } | ner_scores.score(
+            [sentence.tags for sentence in corpus.sentences],
+            self._predicted(split, outputs),
+        )
+
+    def _predicted(self, split, outputs) -> list[list[str]]:
+        """Returns the predicted tags of each sentence."""
+        weights, _ = self.tags[split]
+        return in_sentences(
+            self.read(split),
+            predicted_tags(outputs["logits"], weights),
+            self.labels,
+        )
+
+    def majority_baseline(self):
+        """Returns scores of the most frequent tag of each word in training.
+
+        Empty without a training file.
+        """
+        dev = [split for split in self.files if split.startswith("dev")]
+        if "train" not in self.files:
+            return {}
+        train = self.read_any("train").sentences
+        words = [word for sentence in train for word in sentence.words]
+        tags = [tag for sentence in train for tag in sentence.tags]
+        baseline = {}
+        for split in dev:
+            sentences = self.read_any(split).sentences
+            baseline[split] = ner_scores.score(
+                [sentence.tags for sentence in sentences],
+                ner_scores.tag_by_majority(
+                    words, tags, [sentence.words for sentence in sentences]
+                ),
+            )
+        return baseline
+
+    def write_predictions(self, predict, output_dir):
+        """Writes dev.txt and test.txt, as conlleval reads them."""
+        for split in self.tags:
+            write_columns(
+                self.read(split),
+                self._predicted(split, predict(split)),
+                os.path.join(output_dir, f"{split}.txt"),
+            )
+
+    def metadata(self):
+        """Returns the kind of model, tags and the stride of windows."""
+        return {
+            "task": "tagging",
+            "labels": self.labels,
+            "doc_stride": self.data.doc_stride,  # None: half of a window.
+        }
+
+
+class NerFeatures(Ner):
+    """A tag for each word, by hidden states of a frozen encoder.
+
+    Args:
+      data: which files.
+      choice: of layers, a key of `feature_tagger.CHOICES`.
+      lstm_units: of each direction.
+      labels: as for Ner.
+    """
+
+    def __init__(self, data, choice: str, lstm_units: int, labels=None):
+        super().__init__(data, labels)
+        self.choice = choice
+        self.lstm_units = lstm_units
+
+    def build_model(self, config, dtype=None):
+        """Returns a FeatureTagger, which is float32 under every policy."""
+        return feature_tagger.FeatureTagger(
+            config,
+            num_classes=len(self.labels),
+            choice=self.choice,
+            lstm_units=self.lstm_units,
+        )
+
+    def open_splits(self, splits):
+        """Reads where words stand in sentences of equal length, and tags."""
+        self.tags = {}
+        for split, sentences in splits.items():
+            if split != "train":
+                mask = sentences.mask
+                tag_ids = np.zeros(mask.shape, np.int32)
+                tag_ids[mask > 0] = ner_files.tag_ids(
+                    self.read(split).sentences, self.labels
+                )
+                self.tags[split] = mask, tag_ids
+
+    def metadata(self):
+        """Returns the kind of model, tags and layers."""
+        return {
+            "task": "feature_tagging",
+            "labels": self.labels,
+            "feature_layers": self.choice,
+            "lstm_units": self.lstm_units,
+        }
 
 
 def _weights(batch):
     """Returns [B, S]: 1 where a word of a real window has its tag."""
     return batch["tag_weights"] * batch["is_real_example"][:, tf.newaxis]
-
-
-def tagging_losses(outputs, batch):
-    """Returns the mean over words of -log of the right tag's probability."""
-    return {
-        "tagging_loss": losses.cross_entropy(
-            outputs["logits"], batch["tag_ids"], _weights(batch)
-        )
-    }
-
-
-def tagging_accuracies(outputs, batch):
-    """Returns the share of words with the right tag."""
-    return {
-        "accuracy": losses.accuracy(
-            outputs["logits"], batch["tag_ids"], _weights(batch)
-        )
-    }
-
-
-def tagging_weights(batch):
-    """Returns how many words the loss is divided by."""
-    return {"tagging_loss": tf.reduce_sum(_weights(batch))}
-
-
-def tagging_task(num_classes: int) -> task.Task:
-    """Returns a task that tags words (paper, section 5.3; no CRF there).
-
-    Args:
-      num_classes: tags, at least 2.
-
-    Raises:
-      ValueError: by `build_model`, if there are fewer.
-    """
-    return task.Task(
-        name="NER",
-        schema=schema.TAGGING,
-        build_model=functools.partial(
-            models.BertTagger, num_classes=num_classes
-        ),
-        losses=tagging_losses,
-        loss_weights=tagging_weights,
-        accuracies=tagging_accuracies,
-    )
-
-
-def feature_task(
-    batch: schema.Schema, num_classes: int, choice: str, lstm_units: int
-) -> task.Task:
-    """Returns a task that tags words by features that do not change.
-
-    Args:
-      batch: features of a batch; see `feature_tagger.FeatureTagger`.
-      num_classes: tags, at least 2.
-      choice: of layers, a key of `feature_tagger.CHOICES`.
-      lstm_units: of each direction.
-
-    Raises:
-      ValueError: by `build_model`, as FeatureTagger does.
-    """
-    return task.Task(
-        name="NER",
-        schema=batch,
-        build_model=functools.partial(
-            feature_tagger.FeatureTagger,
-            num_classes=num_classes,
-            choice=choice,
-            lstm_units=lstm_units,
-        ),
-        losses=tagging_losses,
-        loss_weights=tagging_weights,
-        accuracies=tagging_accuracies,
-    )
 
 
 def predicted_tags(logits: np.ndarray, tag_weights: np.ndarray) -> np.ndarray:
@@ -124,3 +280,58 @@ def loss(
 def _at_words(logits, tag_weights):
     """Returns [T, C]."""
     return logits[tag_weights[:, : logits.shape[1]] > 0]
+
+
+def in_sentences(
+    corpus: ner_files.Corpus, ids: np.ndarray, labels: Sequence[str]
+) -> list[list[str]]:
+    """Returns the tags of each sentence, of ids of all words in their order."""
+    ends = np.cumsum([len(s.columns) for s in corpus.sentences])
+    if ends[-1] != len(ids):
+        raise ValueError(
+            f"{len(ids)} tags for the {ends[-1]} words of {corpus.path}: its "
+            "records are of another file. Delete them, or give their file."
+        )
+    parts = np.split(ids, ends[:-1])
+    return [[labels[i] for i in part] for part in parts]
+
+
+def write_columns(
+    corpus: ner_files.Corpus, predicted: Iterable[Sequence[str]], path: str
+) -> None:
+    """Writes the columns of a file and, last, the predicted tag.
+
+      EU      NNP  B-NP  B-ORG  B-ORG
+      rejects VBZ  B-VP  O      O
+
+    As conlleval reads it, with a space between columns; so both tags are IOB2,
+    whatever the scheme of the file. Without right tags the predicted is the
+    last column alone.
+
+    Args:
+      corpus: what was predicted.
+      predicted: tags of each sentence.
+      path: of the file, which is written whole or not at all.
+    """
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    width = len(corpus.sentences[0].columns[0])
+    has_tags = bool(corpus.scheme)
+    answers, num_words = iter(predicted), 0
+    lines = []
+    for document in corpus.documents:
+        if document.start:
+            start = (document.start + ("-X-",) * width)[:width]
+            lines += [start + (ner_files.OUTSIDE,) * (1 + has_tags), ()]
+        for sentence in document.sentences:
+            tags = sentence.tags or [()] * len(sentence.columns)
+            lines += [
+                (*row, *([tag] if tag else []), answer)
+                for row, tag, answer in zip(
+                    sentence.columns, tags, next(answers), strict=True
+                )
+            ]
+            lines.append(())
+            num_words += len(sentence.columns)
+    with atomic_files.atomic_file(path) as file:
+        file.writelines(" ".join(row) + "\n" for row in lines)
+    logging.info("%s  words %d", path, num_words)

@@ -1,53 +1,405 @@
-"""Batches of windows -> the loss and accuracies of the span of the answer."""
+"""SQuAD files -> Squad: windows, model, losses, answers, scores, files.
 
+Devlin et al. 2018, sections 4.2 and 4.3: a vector for the start and one for the
+end of the answer, a softmax over the window's positions for each, and the mean
+of the two losses. A window without an answer has both at [CLS]. Letters: N
+questions, W windows of all of them, S max_seq_length.
+"""
+
+import collections
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import losses, task
+from bert_tf.tasks import losses, squad_answers, squad_scores
+from bert_tf.tasks.task import FineTuningTask, real_rows
 from tfrecords import schema
+from tfrecords.io import atomic_files
+from tfrecords.tasks import squad_examples, squad_files
 
+_THRESHOLD = "null_score_diff_threshold"
 _EDGES = ("start", "end")
+# Options that a model is trained with, and predicts with where nothing else is
+# said; values of run_squad.py.
+_DEFAULTS = {
+    "doc_stride": 128,
+    "max_query_length": 64,
+    "n_best_size": 20,
+    "max_answer_length": 30,
+    "version_2_with_negative": False,
+}
 
 
-def _losses(outputs, batch):
-    # run_squad.py: model_fn_builder; over all places, padding included.
-    edges = [
-        losses.cross_entropy(
-            outputs[f"{edge}_logits"],
-            batch[f"{edge}_positions"],
-            batch["is_real_example"],
+class Squad(FineTuningTask):
+    """The piece of a passage that answers a question.
+
+    Args:
+      data: which files, and how they are answered; None for a task that makes
+        no records.
+    """
+
+    name = "SQuAD"
+    schema = schema.SPANS
+    max_seq_length = 384
+    best_metric = "f1"
+    prediction_splits = ("test", "dev")
+
+    def __init__(self, data: squad_files.SquadOptions | None = None):
+        self.data = data
+        self.files: dict[str, str] = {}  # By split.
+        self.annotated: squad_scores.Answers = {}  # Of dev.
+        self.tuned_threshold: float | None = None
+        self.model_threshold = 0.0
+        self._answer: dict[str, Answerer] = {}  # By split.
+
+    def build_model(self, config, dtype=None):
+        """Returns a BertSpanPredictor."""
+        return models.BertSpanPredictor(config, dtype=dtype)
+
+    def losses(self, outputs, batch):
+        """Returns the mean of the cross entropies of start and end."""
+        # run_squad.py: model_fn_builder; over all positions, padding included.
+        edges = [
+            losses.cross_entropy(
+                outputs[f"{edge}_logits"],
+                batch[f"{edge}_positions"],
+                batch["is_real_example"],
+            )
+            for edge in _EDGES
+        ]
+        total = tf.add_n([mean.total for mean in edges]) / len(edges)
+        return {"span_loss": losses.WeightedMean(total, edges[0].weight)}
+
+    def loss_weights(self, batch):
+        """Returns the number of real windows."""
+        return real_rows(batch, "span_loss")
+
+    def accuracies(self, outputs, batch):
+        """Returns the shares of windows with the right start and end."""
+        return {
+            f"{edge}_accuracy": losses.accuracy(
+                outputs[f"{edge}_logits"],
+                batch[f"{edge}_positions"],
+                batch["is_real_example"],
+            )
+            for edge in _EDGES
+        }
+
+    def prepare(self, model_dir, model_metadata):
+        """Finds the files; an option of None is the model's or its default."""
+        defaults = {
+            name: model_metadata.get(name, default)
+            for name, default in _DEFAULTS.items()
+        }
+        self.model_threshold = model_metadata.get(_THRESHOLD, 0.0)
+        changes = {
+            name: value
+            for name, value in defaults.items()
+            if getattr(self.data, name) is None
+        }
+        self.data = dataclasses.replace(self.data, **changes)
+        # Not before: of which version they are, the model may say.
+        self.files = self.data.find_files()
+        if model_dir:
+            self.files.pop("train", None)
+
+    def make_records(self, tokenizer, output_dir, max_seq_length):
+        """Returns split -> folder of records; writes those that are missing."""
+        settings = squad_examples.Settings(
+            max_seq_length=max_seq_length,
+            doc_stride=self.data.doc_stride,
+            max_query_length=self.data.max_query_length,
+            version_2_with_negative=self.data.version_2_with_negative,
         )
-        for edge in _EDGES
+        # Functions of outputs; each reads its file once, when it is asked.
+        self._answer = {
+            split: Answerer(
+                path,
+                tokenizer,
+                settings,
+                n_best_size=self.data.n_best_size,
+                max_answer_length=self.data.max_answer_length,
+            )
+            for split, path in self.files.items()
+        }
+        return squad_examples.make_records(
+            self.files, output_dir, tokenizer, settings
+        )
+
+    def open_splits(self, splits):
+        """Reads the annotators' answers to the questions of dev."""
+        if "dev" in splits:
+            version = "2.0" if self.data.version_2_with_negative else "1.1"
+            _, self.annotated = squad_scores.read_answers(
+                self.files["dev"], version
+            )
+
+    def score(self, split, outputs):
+        """Returns the official scores, in percent, of what is written to files.
+
+        In version 2.0 `null_score_diff_threshold` is among them: the one that
+        was given, or what is best for F1.
+        """
+        scores = score(
+            self.annotated,
+            self._answer[split](outputs),
+            self.data.null_score_diff_threshold,
+            self.data.version_2_with_negative,
+        )
+        self.tuned_threshold = scores.get(_THRESHOLD)
+        return scores
+
+    def majority_baseline(self):
+        """Returns scores of the best constant answer to all questions."""
+        if not self.annotated:
+            return {}
+        is_version_2 = self.data.version_2_with_negative
+        return {"dev": majority_baseline(self.annotated, is_version_2)}
+
+    def write_predictions(self, predict, output_dir):
+        """Writes the answers to the questions of test, or else of dev."""
+        split = "test" if "test" in self.files else "dev"
+        threshold = self.tuned_threshold
+        if threshold is None:
+            threshold = self.data.null_score_diff_threshold
+        if threshold is None:
+            threshold = self.model_threshold
+        write(self._answer[split](predict(split)), threshold, output_dir)
+
+    def metadata(self):
+        """Returns the kind of model, and how it lays windows and answers."""
+        metadata = {"task": "spans"} | {
+            name: getattr(self.data, name) for name in _DEFAULTS
+        }
+        # Of a model that is trained; to predict it changes no model.
+        if self.data.null_score_diff_threshold is not None:
+            metadata[_THRESHOLD] = self.data.null_score_diff_threshold
+        return metadata
+
+    def tuned_metadata(self, scores):
+        """Returns the threshold, in version 2.0."""
+        return {n: v for n, v in scores["dev"].items() if n == _THRESHOLD}
+
+
+class Answered(NamedTuple):
+    """Answers to the questions of a file, by their ids and in its order.
+
+    Attributes:
+      best: text of the best answer that is one.
+      nbest: entries of nbest_predictions.json, the most likely first.
+      null_odds: how much more no answer scores than `best`; version 2.0 only.
+    """
+
+    best: dict[str, str]
+    nbest: dict[str, list[dict]]
+    null_odds: dict[str, float]
+
+
+class Answerer:
+    """Outputs of a file's windows -> the answers to its questions.
+
+    The file is read, and the graph traced, once.
+
+    Args:
+      path: SQuAD JSON.
+      tokenizer: that of the records.
+      settings: of windows, as the records were made with.
+      n_best_size, max_answer_length: as for `squad_answers.choose`.
+
+    Call arguments:
+      outputs: `start_logits` and `end_logits` of all windows of the file,
+        [W, S] or shorter where all windows are.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        tokenizer,
+        settings: squad_examples.Settings,
+        *,
+        n_best_size: int = 20,
+        max_answer_length: int = 30,
+    ):
+        self.path = path
+        self.settings = settings
+        self.sizes = {
+            "n_best_size": n_best_size,
+            "max_answer_length": max_answer_length,
+        }
+        self.make_chunks = squad_examples.chunk_maker(tokenizer, settings)
+        self.questions: list[squad_files.Question] | None = None
+        # Chunks differ in their number of windows.
+        self.choose = tf.function(
+            self._choose, autograph=False, reduce_retracing=True
+        )
+
+    def _choose(self, chunk, start, end, passages) -> squad_answers.Answers:
+        return squad_answers.choose(
+            chunk,
+            start,
+            end,
+            passages,
+            version_2_with_negative=self.settings.version_2_with_negative,
+            **self.sizes,
+        )
+
+    def __call__(self, outputs: Mapping[str, np.ndarray]) -> Answered:
+        """Returns the answers; see the class."""
+        is_version_2 = self.settings.version_2_with_negative
+        if self.questions is None:
+            self.questions = squad_files.read_questions(
+                self.path,
+                version_2_with_negative=is_version_2,
+                is_training=False,
+            )
+        logits = [
+            _lengthened(outputs[name], self.settings.max_seq_length)
+            for name in ("start_logits", "end_logits")
+        ]
+        answered = Answered({}, {}, {})
+        begin = 0
+        for chunk in self.make_chunks(self.questions):
+            end = begin + len(chunk.windows.question)
+            answers = self.choose(
+                tf.nest.map_structure(tf.constant, chunk.windows),
+                *(tf.constant(array[begin:end]) for array in logits),
+                tf.constant([q.passage for q in chunk.questions]),
+            )
+            begin = end
+            _add(answered, chunk.questions, answers, is_version_2)
+        if len(answered.best) < len(self.questions):
+            logging.warning(
+                "%s: %d questions have an id that another has; the last one's "
+                "answer is kept.",
+                self.path,
+                len(self.questions) - len(answered.best),
+            )
+        return answered
+
+
+def _lengthened(logits: np.ndarray, length: int) -> np.ndarray:
+    """Returns [W, S]; where batches were shorter, -inf stands already."""
+    missing = length - logits.shape[1]
+    return np.pad(logits, [(0, 0), (0, missing)], constant_values=-np.inf)
+
+
+def _add(
+    answered: Answered,
+    questions: Sequence[squad_files.Question],
+    answers: squad_answers.Answers,
+    is_version_2: bool,
+) -> None:
+    """Adds the answers of some questions."""
+    texts, best = answers.texts.numpy(), answers.best.numpy()
+    counts, null_odds = answers.count.numpy(), answers.null_odds.numpy()
+    columns = [
+        answers.probabilities.numpy().tolist(),
+        answers.spans.start_logit.numpy().tolist(),
+        answers.spans.end_logit.numpy().tolist(),
     ]
-    total = tf.add_n([mean.total for mean in edges]) / len(edges)
-    return {"span_loss": losses.WeightedMean(total, edges[0].weight)}
+    names = ("probability", "start_logit", "end_logit")
+    for row, question in enumerate(questions):
+        answered.best[question.id] = best[row].decode()
+        answered.nbest[question.id] = [
+            {"text": texts[row, place].decode()}
+            | {n: c[row][place] for n, c in zip(names, columns, strict=True)}
+            for place in range(counts[row])
+        ]
+        if is_version_2:
+            answered.null_odds[question.id] = float(null_odds[row])
 
 
-def _accuracies(outputs, batch):
+def decide(answered: Answered, threshold: float) -> dict[str, str]:
+    """Returns question id to answer: "" where null odds are above it."""
     return {
-        f"{edge}_accuracy": losses.accuracy(
-            outputs[f"{edge}_logits"],
-            batch[f"{edge}_positions"],
-            batch["is_real_example"],
-        )
-        for edge in _EDGES
+        name: "" if answered.null_odds.get(name, -np.inf) > threshold else text
+        for name, text in answered.best.items()
     }
 
 
-def span_task(name: str) -> task.Task:
-    """Returns a task that finds the answer in a window, such as "SQuAD".
+def score(
+    answers: squad_scores.Answers,
+    answered: Answered,
+    threshold: float | None,
+    is_version_2: bool,
+) -> dict[str, float]:
+    """Returns the official scores, in percent, of what is written to files.
 
-    Devlin et al. 2018, section 4.2: a vector for the start and one for the
-    end, a softmax over the window's places for each, and the mean of the two
-    losses. A window without an answer has both at [CLS] (section 4.3).
+    Args:
+      answers: of the annotators.
+      answered: what was answered.
+      threshold: of null odds; None to choose what is best for F1.
+      is_version_2: whether questions may have no answer; then
+        `null_score_diff_threshold` is among the scores.
     """
-    return task.Task(
-        name=name,
-        schema=schema.SPANS,
-        build_model=models.BertSpanPredictor,
-        losses=_losses,
-        loss_weights=lambda batch: {
-            "span_loss": tf.reduce_sum(batch["is_real_example"])
-        },
-        accuracies=_accuracies,
+    if not is_version_2:
+        return squad_scores.score("1.1", answers, answered.best)
+    if threshold is None:
+        threshold = find_threshold(answers, answered)
+    scores = squad_scores.score("2.0", answers, decide(answered, threshold))
+    return scores | {"null_score_diff_threshold": threshold}
+
+
+def find_threshold(answers: squad_scores.Answers, answered: Answered) -> float:
+    """Returns the threshold of null odds that gives the best F1.
+
+    It lies midway between the odds of two questions, so that last bits, which
+    differ by batches and devices, decide nothing.
+    """
+    best = squad_scores.score("2.0", answers, answered.best, answered.null_odds)
+    odds = np.unique(list(answered.null_odds.values()))  # Sorted.
+    # By bounds[i] those questions are answered that have odds[:i].
+    middles = (odds[:-1] + odds[1:]) / 2
+    bounds = [odds[0] - 1.0, *middles, odds[-1] + 1.0]
+    place = np.searchsorted(odds, best["best_f1_thresh"], side="right")
+    # Where it is best to answer none, the official script says 0.
+    return max(
+        (float(bounds[place]), float(bounds[0])),
+        key=lambda bound: squad_scores.score(
+            "2.0", answers, decide(answered, bound)
+        )["f1"],
     )
+
+
+def majority_baseline(
+    answers: squad_scores.Answers, is_version_2: bool
+) -> dict[str, float]:
+    """Returns the scores of one answer to all: none, or the most frequent."""
+    version = "2.0" if is_version_2 else "1.1"
+    text = ""
+    if not is_version_2:
+        counts = collections.Counter(
+            text for texts in answers.values() for text in set(texts)
+        )
+        ((text, _),) = counts.most_common(1)
+    return squad_scores.score(version, answers, dict.fromkeys(answers, text))
+
+
+def write(answered: Answered, threshold: float, folder: str) -> None:
+    """Writes predictions.json, nbest_predictions.json and null_odds.json.
+
+    Args:
+      answered: what was answered; of version 2.0 with null odds.
+      threshold: of null odds.
+      folder: gets the files, each whole or not at all.
+    """
+    os.makedirs(folder, exist_ok=True)
+    contents = {
+        "predictions.json": decide(answered, threshold),
+        "nbest_predictions.json": answered.nbest,
+    }
+    if answered.null_odds:
+        contents["null_odds.json"] = answered.null_odds
+    for name, content in contents.items():
+        path = os.path.join(folder, name)
+        with atomic_files.atomic_file(path) as file:
+            json.dump(content, file, indent=4)
+            file.write("\n")
+        logging.info("%s  questions %d", path, len(content))

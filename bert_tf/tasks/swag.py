@@ -1,23 +1,66 @@
-"""Batches of choices -> the loss and accuracy of picking the right one."""
+"""SWAG's files -> Swag: records, model, scores, prediction file.
 
-import dataclasses
+Devlin et al. 2018, section 4.4: the only new weights are a vector whose dot
+product with [CLS] is the score of an ending; the scores of all endings go
+through one softmax. So losses, scores and baseline are those of a
+classification whose examples each have classes of their own, and a model takes
+any number of endings. Letters: N examples, C endings.
+"""
+
+import csv
+import os
+
+import numpy as np
+from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import glue, task
+from bert_tf.tasks.glue import Glue
 from tfrecords import schema
+from tfrecords.io import atomic_files
+from tfrecords.tasks import glue_tables, swag_examples, swag_files
 
 
-def multiple_choice_task(name: str) -> task.Task:
-    """Returns a task that picks one of some continuations, such as "SWAG".
+class Swag(Glue):
+    """Which of C endings follows a sentence.
 
-    Devlin et al. 2018, section 4.4: the only new weights are a vector whose
-    dot product with [CLS] is the score of a choice; the scores of all choices
-    go through one softmax. So losses and accuracies are those of a
-    classification of which every example has classes of its own, and a model
-    takes any number of choices.
+    Args:
+      data: which files; None for a task that makes no records.
     """
-    return dataclasses.replace(
-        glue.classification_task(name, 2),
-        schema=schema.MULTIPLE_CHOICE,
-        build_model=models.BertMultipleChoice,
-    )
+
+    inputs = schema.CHOICE_INPUTS
+
+    def __init__(self, data: swag_files.SwagData | None = None):
+        table = glue_tables.GlueTask(name="SWAG", files={}, text_columns=())
+        super().__init__(table, data)
+        self.schema = schema.MULTIPLE_CHOICE
+        self.files = data.find_files() if data else {}
+
+    def build_model(self, config, dtype=None):
+        """Returns a BertMultipleChoice."""
+        return models.BertMultipleChoice(config, dtype=dtype)
+
+    def make_records(self, tokenizer, output_dir, max_seq_length):
+        """Returns split -> folder of records; writes those that are missing."""
+        return swag_examples.make_records(
+            self.files, output_dir, tokenizer, max_seq_length=max_seq_length
+        )
+
+    def write_predictions(self, predict, output_dir):
+        """Writes test.csv, whole or not at all, as SWAG's csv_predict.py does.
+
+        ,pred
+        0,2
+        1,3
+        """
+        predicted = np.argmax(predict("test")["logits"], axis=-1)
+        path = os.path.join(output_dir, "test.csv")
+        os.makedirs(output_dir, exist_ok=True)
+        with atomic_files.atomic_file(path) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["", "pred"])
+            writer.writerows(enumerate(predicted.tolist()))
+        logging.info("%s  rows %d", path, len(predicted))
+
+    def metadata(self):
+        """Returns the kind of model."""
+        return {"task": "multiple_choice"}

@@ -16,6 +16,8 @@ from absl import logging
 # Not 0, after which nobody restarts; nor 143, the mark of a SIGTERM that
 # nothing handled, which systemd takes for a clean end.
 EXIT_CODE = 75
+# Of a training whose loss or weights became NaN or infinite.
+DIVERGED_EXIT_CODE = 3
 
 
 class Stopped(Exception):

@@ -3,27 +3,12 @@
 import dataclasses
 
 from bert_tf.training.config import TrainingConfig
-from tfrecords.options import Options, option
+from tfrecords.options import option
+from tfrecords.text.vocab import VocabularyOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Vocabulary(Options):
-    """How text becomes token ids."""
-
-    vocab_file: str | None = option(
-        None,
-        "WordPiece vocabulary, one entry a line, as released with BERT. "
-        "Default: that of the model to begin with.",
-    )
-    do_lower_case: bool | None = option(
-        None,
-        "Lower-case text and strip accents; false for cased vocabularies. "
-        "Default: as the model has it, or else true.",
-    )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelSource(Vocabulary):
+class ModelSource(VocabularyOptions):
     """Which model to begin with, of which sizes, and how it reads text."""
 
     bert_config_file: str | None = option(
@@ -104,6 +89,12 @@ class FineTuningConfig(TrainingConfig, ModelSource):
         "Look at a sample of the records before a training begins, and refuse "
         "what would spoil it; run_scripts.doctor says more.",
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrialsConfig(FineTuningConfig):
+    """The same, done once or with several seeds and settings."""
+
     num_restarts: int = option(
         1,
         "Runs with seeds --seed, --seed + 1 and so on, each in its own folder "
@@ -117,3 +108,58 @@ class FineTuningConfig(TrainingConfig, ModelSource):
         "3e-5 and 2e-5, and 2, 3 and 4 epochs: 24, each --num_restarts times.",
         choices=("none", "paper"),
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NerConfig(FineTuningConfig):
+    """The same for a tagger, or for a BiLSTM on a frozen encoder's features."""
+
+    learning_rate: float | None = option(
+        None, "Peak learning rate. Default: 5e-5; with --feature_layers 1e-3."
+    )
+    train_batch_size: int | None = option(
+        None,
+        "Examples in one optimizer step, over all replicas: windows, or with "
+        "--feature_layers sentences. Default: 16; with --feature_layers 32.",
+        at_least=1,
+    )
+    num_train_epochs: float | None = option(
+        None,
+        "Times that the training rows are seen. Default: 3; with "
+        "--feature_layers 20.",
+        at_least=0.0,
+    )
+    feature_layers: tuple[str, ...] | None = option(
+        None,
+        "Instead of fine-tuning, train a two-layer BiLSTM on hidden states of "
+        "the frozen encoder (table 7 of the paper), once for each of these "
+        "choices of layers, in a folder of its own: embeddings, "
+        "second_to_last, last, weighted_sum_last_four, concat_last_four, "
+        "weighted_sum_all; or all.",
+    )
+    features_dir: str | None = option(
+        None,
+        "With --feature_layers: folder for the files of features, to share "
+        "between runs; default: features in --output_dir.",
+    )
+    lstm_units: int = option(
+        768,
+        "With --feature_layers: units of each direction of each BiLSTM.",
+        at_least=1,
+    )
+
+    def with_defaults(self) -> "NerConfig":
+        """Returns the same with no default left open."""
+        defaults = {
+            "learning_rate": 1e-3 if self.feature_layers else 5e-5,
+            "train_batch_size": 32 if self.feature_layers else 16,
+            "num_train_epochs": 20.0 if self.feature_layers else 3.0,
+        }
+        return dataclasses.replace(
+            self,
+            **{
+                name: default
+                for name, default in defaults.items()
+                if getattr(self, name) is None
+            },
+        )

@@ -24,7 +24,7 @@ def make_keep_best(
     output_dir: str,
     *,
     best_metric: str,
-    describe: Callable[[Scores], dict],
+    metadata_of: Callable[[Scores], dict],
     vocab_file: str | None,
 ) -> Callable[[int], None]:
     """Returns step -> None, which evaluates and keeps the best in `best/`.
@@ -35,7 +35,7 @@ def make_keep_best(
         that is the matched one.
       output_dir: of the run; gets `best/`, and `logs/` of each dev set.
       best_metric: the score of the first dev set that picks the best.
-      describe: scores -> what goes to model.json.
+      metadata_of: scores -> what goes to model.json.
       vocab_file: vocabulary to keep with the model, if any.
     """
     best_dir = os.path.join(output_dir, checkpoints.BEST)
@@ -58,7 +58,7 @@ def make_keep_best(
             model_folders.save_model(
                 folder,
                 model,
-                description=describe(results),
+                description=metadata_of(results),
                 vocab_file=vocab_file,
             )
             state = {"step": step, "metric": best_metric, "value": value}
@@ -90,7 +90,7 @@ def write(
 ) -> None:
     """Writes and logs `eval_results.json`: each dev set's loss and metrics.
 
-    And, under "trivial", what one answer to all would score.
+    And, under "trivial", the majority-class baseline.
     """
     content = {
         "task_name": task_name,
@@ -105,7 +105,7 @@ def write(
     _log(results, step)
     for split, values in trivial.items():
         logging.info(
-            "%s, one answer to all  %s", split, reporting.format_values(values)
+            "%s, majority baseline  %s", split, reporting.format_values(values)
         )
 
 

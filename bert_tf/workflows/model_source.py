@@ -10,6 +10,7 @@ from bert_tf.training import checkpoints, model_folders, run_folders
 from bert_tf.workflows.configs import ModelSource
 from tfrecords.io import atomic_files
 from tfrecords.text import vocab
+from tfrecords.text.tokenizer import BertTokenizer
 
 
 def find_init_checkpoint(
@@ -132,3 +133,36 @@ def find_config(
             "to the model, or raise vocab_size in its config."
         )
     return config
+
+
+def find_tokenizer(
+    config: ModelSource, model_dir: str | None = None
+) -> tuple[BertTokenizer, str]:
+    """Returns the tokenizer that the settings mean, and its vocabulary's path.
+
+    Args:
+      config: its `vocab_file` and `do_lower_case` are read.
+      model_dir: a model folder whose vocabulary and case are the default.
+
+    Raises:
+      ValueError: if there is no vocabulary, or if the settings contradict the
+        model's.
+    """
+    vocab_file, do_lower_case = find_vocabulary(config, model_dir)
+    if not vocab_file:
+        raise ValueError(
+            "No vocabulary: give --vocab_file=vocab.txt, or a model folder "
+            "that holds one as --init_checkpoint."
+        )
+    return BertTokenizer(vocab_file, do_lower_case), vocab_file
+
+
+def check_length(max_seq_length: int, bert_config: BertConfig) -> None:
+    """Raises ValueError if a model's position table is too short."""
+    # run_classifier.py: main.
+    if max_seq_length > bert_config.max_position_embeddings:
+        raise ValueError(
+            f"--max_seq_length={max_seq_length} is more than the model's "
+            "max_position_embeddings="
+            f"{bert_config.max_position_embeddings}. Lower it."
+        )

@@ -49,14 +49,14 @@ def write_flags(command: str, output_dir: str, *configs) -> None:
         for field in dataclasses.fields(config):
             fields[field.name] = getattr(config, field.name)
     lines = [
-        _flag_line(name, value)
+        flag_line(name, value)
         for name, value in sorted(fields.items())
         if value is not None
     ]
     _write(command, output_dir, lines)
 
 
-def _flag_line(name: str, value) -> str:
+def flag_line(name: str, value) -> str:
     """Returns a flag as absl reads it from a flag file."""
     if isinstance(value, bool):
         return f"--{name}" if value else f"--no{name}"

@@ -8,6 +8,7 @@ from absl import logging
 from tfrecords.io import atomic_files
 
 EVALUATION = "eval_results.json"
+RESULTS = "trials.json"
 # What runs of a grid differ in, in order.
 SETTINGS = ("train_batch_size", "learning_rate", "num_train_epochs")
 

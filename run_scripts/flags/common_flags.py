@@ -16,9 +16,6 @@ from absl import flags, logging
 from bert_tf.training import stopping
 from tfrecords import options
 
-# Exit status of a training whose loss or weights are no numbers any more.
-DIVERGED_EXIT_CODE = 3
-
 
 def define_vocabulary(values: flags.FlagValues) -> None:
     """Adds the flags that say how text becomes token ids."""
@@ -229,7 +226,9 @@ def run(main) -> None:
         print(f"error: {_message(error)}", file=sys.stderr)
         print("(--traceback shows where, --help explains)", file=sys.stderr)
         diverged = isinstance(error, FloatingPointError)
-        raise SystemExit(DIVERGED_EXIT_CODE if diverged else 1) from None
+        raise SystemExit(
+            stopping.DIVERGED_EXIT_CODE if diverged else 1
+        ) from None
     except KeyboardInterrupt:
         print("stopped; the same command resumes from here", file=sys.stderr)
         raise SystemExit(130) from None

@@ -1,10 +1,10 @@
 """The sample of a task's rows and its batches; nothing is timed here."""
 
 import numpy as np
+import planted_tasks as tasks
 import pytest
 
 from benchmarks import real_lengths, turns
-from bert_tf.tasks import glue
 
 
 def test_a_sample_is_spread_over_the_rows():
@@ -53,7 +53,7 @@ def test_all_get_the_same_rows(tmp_path, tiny_vocab_file, is_training):
     parse(tmp_path, tiny_vocab_file)
     (tmp_path / "aside").mkdir()
     sample = real_lengths.make_sample("SST-2", str(tmp_path / "aside"))
-    schema = glue.classification_task("SST-2", 2).schema
+    schema = tasks.classification("SST-2", 2).schema
     made = real_lengths.make_batches(sample, is_training, schema)
 
     def rows_of(batches):

@@ -5,6 +5,10 @@ row for files of one's own.
 """
 
 import dataclasses
+import os
+
+from tfrecords.options import Options, option
+from tfrecords.tasks import data_files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -213,3 +217,80 @@ def own_task(
         best_metric=best,
         predictions={"test": name},
     )
+
+
+_OWN = (
+    "A {} file of one's own, with a line of headers: .csv with commas and "
+    "quotes, any other with tabs and no quotes."
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GlueData(Options):
+    """Which rows of text and label to read."""
+
+    task_name: str | None = option(
+        None,
+        f"A task of GLUE: {', '.join(task.name for task in GLUE_TASKS)}. With "
+        "--train_file and the like: any name for a task of one's own.",
+    )
+    data_dir: str | None = option(
+        None, "Folder of the task's files under their official names."
+    )
+    train_file: str | None = option(None, _OWN.format("train"))
+    dev_file: str | None = option(None, _OWN.format("dev"))
+    test_file: str | None = option(None, _OWN.format("test"))
+    text_column: tuple[str, ...] | None = option(
+        None, "Headers of the one or two text columns of one's own files."
+    )
+    label_column: str = option(
+        "label", "Header of the label column of one's own files."
+    )
+    labels: tuple[str, ...] | None = option(
+        None,
+        "Labels in one's own files, in the order of their ids; or score, "
+        "where the label is a number to predict.",
+    )
+    dev_share: float = option(
+        0.1,
+        "Share of the training rows to hold out where there is no dev file; "
+        "0 for none.",
+    )
+
+    def find_task(self) -> GlueTask:
+        """Returns the task that is meant.
+
+        Raises:
+          ValueError: if there is none, or not all that one's own files need.
+        """
+        files = {
+            split: getattr(self, f"{split}_file")
+            for split in ("train", "dev", "test")
+            if getattr(self, f"{split}_file")
+        }
+        if not files:
+            if not self.task_name or not self.data_dir:
+                raise ValueError(
+                    "No data: give --task_name=CoLA and --data_dir=FOLDER for "
+                    "a task of GLUE, or --train_file=TABLE for one of your own."
+                )
+            return find(self.task_name)
+        for name in ("text_column", "labels"):
+            if not getattr(self, name):
+                raise ValueError(
+                    f"--{'_file, --'.join(files)}_file need --{name} too. "
+                    "See --help."
+                )
+        for split, name in files.items():
+            path = data_files.find_path(self.data_dir, name)
+            if not os.path.isfile(path):
+                raise ValueError(f"No file {name}; give a table of rows.")
+            # Absolute, so that it is not looked for in --data_dir again.
+            files[split] = os.path.abspath(path)
+        return own_task(
+            self.task_name or "own",
+            files=files,
+            text_columns=self.text_column,
+            label_column=self.label_column,
+            labels=self.labels,
+        )

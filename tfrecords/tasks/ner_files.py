@@ -15,6 +15,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from tfrecords.options import Options, option
+from tfrecords.tasks import data_files
 from tfrecords.text import text_files
 
 DOCUMENT_START = "-DOCSTART-"
@@ -22,6 +24,86 @@ OUTSIDE = "O"
 SCHEMES = ("IOB2", "IOB1", "BIOES")
 _TAG = re.compile(r"O|[BIES]-\S+")
 _SPACE = re.compile(r"[ \t]+")  # A no-break space may be in a word.
+
+
+# Split -> official name of its file, of the English part.
+FILES = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
+_OTHER = (
+    "Another file than {}, in --data_dir or elsewhere: a word a line, the tag "
+    "in the last column."
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NerData(Options):
+    """Which column files to read, and how windows are laid over documents."""
+
+    data_dir: str | None = option(
+        None,
+        f"Folder of {', '.join(FILES.values())}, as far as they are there.",
+    )
+    train_file: str | None = option(None, _OTHER.format(FILES["train"]))
+    dev_file: str | None = option(None, _OTHER.format(FILES["dev"]))
+    test_file: str | None = option(None, _OTHER.format(FILES["test"]))
+    test_has_tags: bool = option(
+        True, "Whether the last column of the test file is the tag."
+    )
+    entity_types: tuple[str, ...] | None = option(
+        None,
+        "Types of entities, such as LOC,MISC,ORG,PER. Default: those of the "
+        "training file; to predict, those of the model.",
+    )
+    doc_stride: int | None = option(
+        None,
+        "Pieces from one window of a document to the next. Default: half of a "
+        "window; to predict, the model's.",
+        at_least=1,
+    )
+
+    def find_files(self) -> dict[str, str]:
+        """Returns split -> path, of the files that are there.
+
+        Raises:
+          ValueError: if no file is there, or one that a flag names is not.
+        """
+        given = {split: getattr(self, f"{split}_file") for split in FILES}
+        return data_files.find_files(
+            self.data_dir, given, FILES, "columns, a word a line, the tag last"
+        )
+
+    def read(
+        self, split: str, path: str, entity_types: Collection[str] | None = None
+    ) -> "Corpus":
+        """Returns what the file of a split holds.
+
+        Args:
+          split: train, dev or test.
+          path: of the file.
+          entity_types: the only ones that may occur; None for any.
+        """
+        has_tags = split != "test" or self.test_has_tags
+        return read(path, has_tags=has_tags, entity_types=entity_types)
+
+    def find_labels(self, files: dict[str, str]) -> list[str]:
+        """Returns the tags of a tagger to train, in the order of their ids.
+
+        Raises:
+          ValueError: if nothing says which entity types there are.
+        """
+        if self.entity_types:
+            return labels_of(self.entity_types)
+        if "train" not in files:
+            raise ValueError(
+                "Nothing says which types of entities there are: give a "
+                "training file, or --entity_types=LOC,MISC,ORG,PER."
+            )
+        corpus = self.read("train", files["train"])
+        if not corpus.entity_types:
+            raise ValueError(
+                f"{corpus.path} has no entity: every tag is O. Is the tag in "
+                "the last column? Give a file with entities."
+            )
+        return labels_of(corpus.entity_types)
 
 
 class Sentence(NamedTuple):
@@ -96,6 +178,11 @@ def labels_of(entity_types: Collection[str]) -> list[str]:
     """Returns every tag in IOB2, O first: the classes of a tagger."""
     sides = [f"{b}-{t}" for t in sorted(set(entity_types)) for b in "BI"]
     return [OUTSIDE, *sides]
+
+
+def types_of(labels: Iterable[str]) -> list[str]:
+    """Returns the entity types of a tagger's labels."""
+    return sorted({label[2:] for label in labels if label != OUTSIDE})
 
 
 def tag_ids(sentences: Iterable[Sentence], labels: Sequence[str]) -> list[int]:

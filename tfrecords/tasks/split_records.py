@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from tfrecords import schema
 from tfrecords.io import atomic_files, records, serialization
+from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.text import tokenizer as tokenizer_lib
 
 Example = dict[str, np.ndarray]
@@ -41,14 +42,11 @@ class Split:
     examples: Callable[[dict], Iterator[Example]]
 
 
-def find_path(data_dir: str | None, name: str) -> str:
-    """Returns the path of a file that a flag names, in a folder or elsewhere.
-
-    Where it is in neither, that in the folder.
-    """
-    path = os.path.join(data_dir or "", name)
-    is_elsewhere = not os.path.isfile(path) and os.path.isfile(name)
-    return name if is_elsewhere else path
+def open_tokenizer(config: RecordsConfig) -> tokenizer_lib.BertTokenizer:
+    """Returns the tokenizer of a script that makes records, no more."""
+    return tokenizer_lib.BertTokenizer(
+        config.vocab_file, config.do_lower_case is not False
+    )
 
 
 def vocabulary_of(tokenizer: tokenizer_lib.BertTokenizer) -> dict:

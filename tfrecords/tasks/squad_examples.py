@@ -1,12 +1,13 @@
 """SQuAD questions -> records of windows, with the span of the answer to learn.
 
 run_squad.py: read_squad_examples and convert_examples_to_features. Letters: N
-questions, W windows of all of them, S max_seq_length.
+questions, W windows of all of them, S max_seq_length, p tokens of a passage.
 """
 
 import dataclasses
 import functools
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,6 @@ from absl import logging
 
 from tfrecords.io import atomic_files
 from tfrecords.tasks import (
-    answer_spans,
     question_windows,
     split_records,
     squad_files,
@@ -26,6 +26,8 @@ from tfrecords.text import tokenizer as tokenizer_lib
 _QUESTIONS_AT_ONCE = 256
 # Ids named in a line of the log; the manifest has all.
 _MOST_NAMED = 10
+# What parts words in run_squad.py; the tokenizer knows more spaces than these.
+_SPACES = " \t\r\n\u202f"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -250,7 +252,7 @@ def _labels(chunk, tokenizer, counts) -> list[dict[str, np.int32] | None]:
         if question.is_impossible:
             places = [(0, 0)] * len(rows)
         else:
-            span = answer_spans.find_span(
+            span = find_span(
                 question,
                 chunk.passages[number],
                 chunk.starts[number],
@@ -261,8 +263,7 @@ def _labels(chunk, tokenizer, counts) -> list[dict[str, np.int32] | None]:
                 labels += [None] * len(rows)
                 continue
             places = [
-                answer_spans.find_place(span, chunk.windows, window)
-                for window in rows
+                find_place(span, chunk.windows, window) for window in rows
             ]
             if not any(map(any, places)):
                 counts["answers_in_no_window"].append(question.id)
@@ -271,6 +272,75 @@ def _labels(chunk, tokenizer, counts) -> list[dict[str, np.int32] | None]:
             for s, e in places
         ]
     return labels
+
+
+def find_span(
+    question: squad_files.Question,
+    passage: np.ndarray,
+    starts: np.ndarray,
+    answer: Sequence[int],
+) -> tuple[int, int] | None:
+    """Returns the first and the last token of the answer in the passage.
+
+    These are the tokens of the words that the answer touches, or fewer if the
+    answer's own tokens are among them:
+
+      passage   the painter (1895-1943) . . .
+      tokens    the painter ( 1895 - 1943 )
+      answer                  1895               3, 3, not 2, 6
+
+    Args:
+      question: with its one answer.
+      passage: [p] token ids.
+      starts: [p] first characters of the tokens.
+      answer: token ids of the answer's text.
+
+    Returns:
+      Numbers of tokens, or None if the answer's words are not among those of
+      the passage, as where a space is of a kind that parts no words there.
+    """
+    words, word_of_character = _split_words(question.passage)
+    text, start = question.answers[0]
+    first_word = word_of_character[start]
+    last_word = word_of_character[start + len(text) - 1]
+    there = " ".join(words[first_word : last_word + 1])
+    word_of_token = word_of_character[starts]
+    first = int(np.searchsorted(word_of_token, first_word, "left"))
+    last = int(np.searchsorted(word_of_token, last_word, "right")) - 1
+    if " ".join(text.split()) not in there or last < first:
+        return None
+    length = len(answer)
+    for begin in range(first, last + 2 - length):
+        if length and passage[begin : begin + length].tolist() == answer:
+            return begin, begin + length - 1
+    return first, last
+
+
+def find_place(
+    span: tuple[int, int], windows: question_windows.Windows, window: int
+) -> tuple[int, int]:
+    """Returns where a window has a span of the passage; 0, 0 if not all of it.
+
+    Args:
+      span: first and last token in the passage.
+      windows: of which arrays, not tensors.
+      window: number of one.
+    """
+    first, last = span
+    begin = windows.first[window]
+    end = begin + np.count_nonzero(windows.in_passage[window])
+    if first < begin or last >= end:
+        return 0, 0
+    shift = windows.offset[window] - begin
+    return first + shift, last + shift
+
+
+@functools.lru_cache(maxsize=1)  # Questions on a passage follow each other.
+def _split_words(passage: str) -> tuple[list[str], np.ndarray]:
+    """Returns words, and the word of each character, or the one before it."""
+    is_space = np.array([character in _SPACES for character in passage])
+    begins = ~is_space & np.concatenate([[True], is_space[:-1]])
+    return re.findall(f"[^{_SPACES}]+", passage), np.cumsum(begins) - 1
 
 
 def _warn_of_lost(path: str, counts: dict) -> None:

@@ -1,11 +1,105 @@
 """SQuAD JSON of version 1.1 or 2.0 -> checked questions with their passages."""
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tfrecords.options import Options, option
+from tfrecords.tasks import data_files
+
 # As messages name them.
 _KINDS = {str: "a string", list: "a list", int: "a whole number"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadData(Options):
+    """Which questions to read, and how windows are laid over passages."""
+
+    data_dir: str | None = option(
+        None,
+        "Folder of train-v1.1.json and dev-v1.1.json, or of those of v2.0 with "
+        "--version_2_with_negative, as far as they are there.",
+    )
+    train_file: str | None = option(
+        None,
+        "SQuAD JSON, in --data_dir or elsewhere, of questions to train on.",
+    )
+    dev_file: str | None = option(
+        None,
+        "SQuAD JSON, in --data_dir or elsewhere, of questions with answers, to "
+        "evaluate on.",
+    )
+    predict_file: str | None = option(
+        None,
+        "SQuAD JSON, in --data_dir or elsewhere, of questions to be answered; "
+        "default: those of --dev_file.",
+    )
+    doc_stride: int | None = option(
+        None,
+        "Tokens from one window of a long passage to the next. Default: 128; "
+        "to predict, the model's.",
+        at_least=1,
+    )
+    max_query_length: int | None = option(
+        None,
+        "Tokens at which questions are cut. Default: 64; to predict, the "
+        "model's.",
+        at_least=1,
+    )
+    version_2_with_negative: bool | None = option(
+        None,
+        "Whether questions may have no answer, as in SQuAD 2.0. Default: "
+        "false; to predict, as the model.",
+    )
+
+    def find_files(self) -> dict[str, str]:
+        """Returns split -> path: train, dev and test, as far as they are there.
+
+        Raises:
+          ValueError: if no file is there, or one that a flag names is not.
+        """
+        version = "v2.0" if self.version_2_with_negative else "v1.1"
+        files = data_files.find_files(
+            self.data_dir,
+            {
+                "train": self.train_file,
+                "dev": self.dev_file,
+                "predict": self.predict_file,
+            },
+            {split: f"{split}-{version}.json" for split in ("train", "dev")},
+            f"JSON in the layout of SQuAD, such as train-{version}.json",
+        )
+        test = files.pop("predict", None)
+        # What is evaluated anyway is not made twice.
+        if test and test != files.get("dev"):
+            files["test"] = test
+        return files
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadOptions(SquadData):
+    """Which questions to read, and how they are answered."""
+
+    n_best_size: int | None = option(
+        None,
+        "Answers to each question in nbest_predictions.json, and starts and "
+        "ends of each window that they are made of. Default: 20; to predict, "
+        "the model's.",
+        at_least=1,
+    )
+    max_answer_length: int | None = option(
+        None,
+        "Most tokens of an answer. Default: 30; to predict, the model's.",
+        at_least=1,
+    )
+    null_score_diff_threshold: float | None = option(
+        None,
+        "With --version_2_with_negative, a question has no answer if that "
+        "scores so much more than the best answer. Default: what is best for "
+        "F1 on dev, with --do_eval; else the model's, which was found so; else "
+        "0, the original's.",
+    )
 
 
 class Answer(NamedTuple):

@@ -10,44 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_examples, glue_rows, split_records, swag_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
-# Split to the official name of its file.
-FILES = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}
 _ROWS_AT_ONCE = 256
-
-
-def find_files(data_dir: str, names: Mapping[str, str]) -> dict[str, str]:
-    """Returns split to path, of the files that are there.
-
-    Args:
-      data_dir: their folder.
-      names: split to file name, where it is another than the official one.
-
-    Raises:
-      ValueError: if there is none, or one of `names` is not there.
-    """
-    paths = {
-        split: split_records.find_path(data_dir, names[split])
-        if names.get(split)
-        else os.path.join(data_dir, name)
-        for split, name in FILES.items()
-    }
-    found = {s: path for s, path in paths.items() if os.path.isfile(path)}
-    absent = [path for split, path in paths.items() if split not in found]
-    wrong = [paths[s] for s in names if names[s] and s not in found]
-    if wrong or not found:
-        raise ValueError(
-            f"No file {', '.join(wrong or absent)}. Give the folder of SWAG's "
-            "train.csv and val.csv as --data_dir, or files in their layout."
-        )
-    if absent:
-        logging.info("SWAG  absent: %s", ", ".join(absent))
-    return found
 
 
 def make_records(
@@ -68,7 +36,7 @@ def make_records(
     next one and an ending are B.
 
     Args:
-      files: split to path, as `find_files` returns it.
+      files: split -> path, of `SwagData.find_files`.
       output_dir: gets a folder for each split, such as `train`.
       tokenizer: text to ids.
       max_seq_length: tokens in a row, [CLS], [SEP] and padding included.

@@ -1,14 +1,49 @@
 """CSV files in the layout of SWAG -> checked contexts with their endings."""
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tfrecords.tasks import glue_rows
+from tfrecords.options import Options, option
+from tfrecords.tasks import data_files, glue_rows
 
 # Zellers et al. 2018; the columns that are read of those that there are.
 CONTEXT, BEGINNING, LABEL = "sent1", "sent2", "label"
 _ENDING = re.compile(r"ending(\d+)")
+
+
+# Split -> the official name of its file.
+FILES = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SwagData(Options):
+    """Which files in the layout of SWAG to read."""
+
+    data_dir: str | None = option(
+        None,
+        "Folder of SWAG's train.csv, val.csv and test.csv, as far as they are "
+        "there.",
+    )
+    train_file: str | None = option(
+        None,
+        "Another file than train.csv, in the same layout, in --data_dir or "
+        "elsewhere.",
+    )
+    dev_file: str | None = option(None, "The same instead of val.csv.")
+    test_file: str | None = option(None, "The same instead of test.csv.")
+
+    def find_files(self) -> dict[str, str]:
+        """Returns split -> path, of the files that are there.
+
+        Raises:
+          ValueError: if no file is there, or one that a flag names is not.
+        """
+        given = {split: getattr(self, f"{split}_file") for split in FILES}
+        return data_files.find_files(
+            self.data_dir, given, FILES, "CSV in the layout of SWAG"
+        )
 
 
 class Row(NamedTuple):

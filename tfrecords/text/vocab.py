@@ -1,15 +1,31 @@
 """Entries of a WordPiece vocabulary <-> vocab.txt."""
 
+import dataclasses
 import os
 from collections.abc import Iterable
 
 from tfrecords.io import atomic_files
+from tfrecords.options import Options, option
 
 # What the models and the tokenizer look up by name.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # tokenization.py: WordpieceTokenizer.max_input_chars_per_word; a longer word is
 # [UNK] whatever the vocabulary.
 MAX_CHARS_PER_WORD = 200
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularyOptions(Options):
+    """How text becomes token ids."""
+
+    vocab_file: str | None = option(
+        None, "WordPiece vocabulary, one entry a line, as released with BERT."
+    )
+    do_lower_case: bool | None = option(
+        None,
+        "Lower-case text and strip accents; false for cased vocabularies. "
+        "Default: as the model has it, or else true.",
+    )
 
 
 def to_bytes(entries: Iterable[str]) -> bytes:

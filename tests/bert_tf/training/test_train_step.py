@@ -1,11 +1,12 @@
 import functools
 
 import numpy as np
+import planted_tasks as tasks
 import pytest
 import tensorflow as tf
 
 from bert_tf.model import dropout
-from bert_tf.tasks import glue, pretraining
+from bert_tf.tasks import pretraining
 from bert_tf.training import (
     loop,
     loss_scale,
@@ -108,8 +109,8 @@ def test_losses_divide_by_what_loss_weights_says(tiny_config, make_batch):
     batch = as_tensors(make_batch(tiny_config))
     cases = (
         (pretraining.TASK, model(batch)),
-        (glue.classification_task("x", 2), {"logits": tf.zeros((4, 2))}),
-        (glue.regression_task("y"), {"predictions": tf.zeros(4)}),
+        (tasks.classification("x", 2), {"logits": tf.zeros((4, 2))}),
+        (tasks.regression("y"), {"predictions": tf.zeros(4)}),
     )
     batch |= {
         "label_ids": tf.zeros(4, tf.int32),

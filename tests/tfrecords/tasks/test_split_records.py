@@ -8,7 +8,7 @@ import pytest
 
 from tfrecords import schema
 from tfrecords.io import records
-from tfrecords.tasks import split_records
+from tfrecords.tasks import data_files, split_records
 
 VOCABULARY = {"sha256": "abc", "size": 9, "do_lower_case": True}
 S = 4
@@ -40,7 +40,7 @@ def test_a_file_is_in_the_folder_or_elsewhere(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     for name in ("data/both", "both", "here"):
         (tmp_path / name).write_text("")
-    found = split_records.find_path
+    found = data_files.find_path
     assert found("data", "both") == os.path.join("data", "both")
     assert found("data", "here") == "here"
     assert found(None, "here") == "here"

@@ -11,6 +11,7 @@ from tfrecords.inspection import record_samples
 from tfrecords.io import records
 from tfrecords.reading import batches, static_lengths
 from tfrecords.tasks import swag_examples
+from tfrecords.tasks.swag_files import SwagData
 from tfrecords.text import tokenizer as tokenizer_lib
 
 
@@ -33,7 +34,7 @@ def folder(tmp_path):
 
 def make(folder, tokenizer, names=(), max_seq_length=32):
     return swag_examples.make_records(
-        swag_examples.find_files(folder, dict(names)),
+        SwagData(data_dir=folder, **dict(names)).find_files(),
         os.path.join(folder, "records"),
         tokenizer,
         max_seq_length=max_seq_length,
@@ -114,12 +115,12 @@ def test_a_bad_row_of_any_file_leaves_nothing_behind(folder, tokenizer):
 
 def test_files_may_have_other_names(folder, tmp_path):
     other = planted.write(tmp_path / "other.csv", planted.rows(1))
-    found = swag_examples.find_files(folder, {"test": other})
+    found = SwagData(data_dir=folder, test_file=other).find_files()
     assert found["test"] == other
-    with pytest.raises(ValueError, match="No file .*absent.csv. Give"):
-        swag_examples.find_files(folder, {"dev": "absent.csv"})
-    with pytest.raises(ValueError, match="No file .*train.csv, .*val.csv"):
-        swag_examples.find_files(str(tmp_path / "none"), {})
+    with pytest.raises(ValueError, match="no file .*absent.csv. Give"):
+        SwagData(data_dir=folder, dev_file="absent.csv").find_files()
+    with pytest.raises(ValueError, match="No data: .*train.csv, val.csv"):
+        SwagData(data_dir=str(tmp_path / "none")).find_files()
 
 
 def test_batches_are_cut_to_their_longest_ending(folder, tokenizer):

@@ -8,7 +8,7 @@ from bert_tf.model import models
 from bert_tf.tasks import squad
 from tfrecords import schema
 
-TASK = squad.span_task("SQuAD")
+TASK = squad.Squad()
 BATCH = {
     "start_positions": tf.constant([1, 0, 2]),
     "end_positions": tf.constant([1, 0, 2]),

@@ -3,7 +3,7 @@
 import planted_squad as planted
 import pytest
 
-from tfrecords.tasks import answer_spans, squad_examples, squad_files
+from tfrecords.tasks import squad_examples, squad_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
 PASSAGE = "The painter (1895-1943) lived;\n not\u202fher\u00a0and she."
@@ -26,7 +26,7 @@ def find(tokenizer, answer, passage=PASSAGE):
         "file",
     )
     ids, starts, ends = tokenizer.tokenize_with_offsets([passage])
-    span = answer_spans.find_span(
+    span = squad_examples.find_span(
         found,
         ids.values.numpy(),
         starts.values.numpy(),
@@ -79,7 +79,7 @@ def test_a_span_has_its_place_in_windows_that_hold_all_of_it(tokenizer):
     # [CLS] who ? [SEP], then five tokens from 0, 2 and 4 on.
     assert chunk.windows.first.tolist() == [0, 2, 4]
     places = [
-        answer_spans.find_place((3, 5), chunk.windows, window)
+        squad_examples.find_place((3, 5), chunk.windows, window)
         for window in range(3)
     ]
     assert places == [(0, 0), (5, 7), (0, 0)]

@@ -6,17 +6,13 @@ import numpy as np
 import planted_squad as planted
 import pytest
 
-from bert_tf.tasks import squad_scores
-from bert_tf.workflows import squad_results
+from bert_tf.tasks import squad, squad_scores
 from tfrecords.tasks import squad_examples
 from tfrecords.text import tokenizer as tokenizer_lib
 
 PASSAGE = "The painter lived in ZÜRICH and her brother did not."
-SETTINGS = squad_results.Settings(
-    windows=squad_examples.Settings(
-        max_seq_length=24, version_2_with_negative=True
-    ),
-    n_best_size=5,
+SETTINGS = squad_examples.Settings(
+    max_seq_length=24, version_2_with_negative=True
 )
 
 
@@ -55,15 +51,15 @@ def outputs(null=(0, 4, 9)):
 
 
 def answer(path, tokenizer, logits):
-    return squad_results.make_answer(path, tokenizer, SETTINGS)(logits)
+    return squad.Answerer(path, tokenizer, SETTINGS, n_best_size=5)(logits)
 
 
 def test_answers_null_odds_and_threshold(path, tokenizer):
     found = answer(path, tokenizer, outputs())
     assert found.best == {"who": "painter", "in": "ZÜRICH", "when": "lived"}
     assert found.null_odds == {"who": -6, "in": -2, "when": 3}
-    assert squad_results.decide(found, 0.0) == found.best | {"when": ""}
-    assert squad_results.decide(found, -3.0)["in"] == ""
+    assert squad.decide(found, 0.0) == found.best | {"when": ""}
+    assert squad.decide(found, -3.0)["in"] == ""
     entry = found.nbest["who"][0]
     assert (entry["text"], entry["start_logit"], entry["end_logit"]) == (
         "painter",
@@ -79,10 +75,10 @@ def test_the_threshold_is_tuned_on_dev(path, tokenizer):
     logits = outputs(null=(-9, -7, -5))
     found = answer(path, tokenizer, logits)
     _, answers = squad_scores.read_answers(path, "2.0")
-    given = squad_results.score(answers, found, 0.0, True)
+    given = squad.score(answers, found, 0.0, True)
     assert given["exact"] == pytest.approx(200 / 3)
     assert given["null_score_diff_threshold"] == 0
-    tuned = squad_results.score(answers, found, None, True)
+    tuned = squad.score(answers, found, None, True)
     assert tuned["exact"] == tuned["f1"] == 100
     assert tuned["HasAns_f1"] == tuned["NoAns_f1"] == 100
     assert tuned["null_score_diff_threshold"] == -12.0
@@ -90,15 +86,15 @@ def test_the_threshold_is_tuned_on_dev(path, tokenizer):
 
 
 def test_the_threshold_may_be_to_answer_none(path):
-    found = squad_results.Answered(
+    found = squad.Answered(
         dict.fromkeys(("who", "in", "when"), "not"),
         {},
         {"who": -3.0, "in": -1.0, "when": -2.0},
     )
     _, answers = squad_scores.read_answers(path, "2.0")
-    threshold = squad_results.find_threshold(answers, found)
+    threshold = squad.find_threshold(answers, found)
     assert threshold < -3
-    assert set(squad_results.decide(found, threshold).values()) == {""}
+    assert set(squad.decide(found, threshold).values()) == {""}
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -113,15 +109,15 @@ def test_a_tuned_threshold_is_as_good_as_any(seed):
 
     ids = [f"q{number}" for number in range(60)]
     answers = {n: [text()] if random.random() < 0.5 else [] for n in ids}
-    found = squad_results.Answered(
+    found = squad.Answered(
         {n: text() for n in ids},
         {},
         {n: float(random.normal()) for n in ids},
     )
-    tuned = squad_results.score(answers, found, None, True)
+    tuned = squad.score(answers, found, None, True)
 
     def f1(threshold):
-        predicted = squad_results.decide(found, threshold)
+        predicted = squad.decide(found, threshold)
         return squad_scores.score("2.0", answers, predicted)["f1"]
 
     # What is reported is what the written answers score.
@@ -132,30 +128,30 @@ def test_a_tuned_threshold_is_as_good_as_any(seed):
 
 def test_questions_of_equal_odds_are_answered_together():
     odds = {"a": 1.0, "b": 1.0, "c": 2.0}
-    found = squad_results.Answered(dict.fromkeys(odds, "mill"), {}, odds)
+    found = squad.Answered(dict.fromkeys(odds, "mill"), {}, odds)
     answers = {"a": ["mill"], "b": ["mill"], "c": []}
-    tuned = squad_results.score(answers, found, None, True)
+    tuned = squad.score(answers, found, None, True)
     assert (tuned["f1"], tuned["null_score_diff_threshold"]) == (100, 1.5)
     answers = {"a": [], "b": ["mill"], "c": []}
     # The official script parts the two, which no threshold can.
-    tuned = squad_results.score(answers, found, None, True)
+    tuned = squad.score(answers, found, None, True)
     assert tuned["f1"] == pytest.approx(200 / 3)
 
 
 def test_a_threshold_decides_alone(path):
     # Above 1 too, which the official script takes for a probability.
-    found = squad_results.Answered(
+    found = squad.Answered(
         {"who": "painter", "in": "ZÜRICH", "when": "lived"},
         {},
         {"who": 2.0, "in": 5.0, "when": 7.0},
     )
     _, answers = squad_scores.read_answers(path, "2.0")
-    assert squad_results.score(answers, found, 6.0, True)["f1"] == 100
+    assert squad.score(answers, found, 6.0, True)["f1"] == 100
 
 
-def test_the_trivial_answer(path, tmp_path):
+def test_the_baseline_is_the_best_constant_answer(path, tmp_path):
     _, answers = squad_scores.read_answers(path, "2.0")
-    scores = squad_results.majority_baseline(answers, True)
+    scores = squad.majority_baseline(answers, True)
     assert scores["f1"] == pytest.approx(100 / 3)
     questions = [
         planted.question(name, "Who?", PASSAGE, text)
@@ -164,24 +160,24 @@ def test_the_trivial_answer(path, tmp_path):
     other = tmp_path / "one.json"
     other.write_text(json.dumps(planted.article((PASSAGE, questions))))
     _, answers = squad_scores.read_answers(str(other), "1.1")
-    scores = squad_results.majority_baseline(answers, False)
+    scores = squad.majority_baseline(answers, False)
     assert scores["exact_match"] == pytest.approx(200 / 3)
 
 
 def test_files_are_those_of_the_official_script(path, tokenizer, tmp_path):
     found = answer(path, tokenizer, outputs())
     folder = tmp_path / "predictions"
-    squad_results.write(found, 0.0, str(folder))
+    squad.write(found, 0.0, str(folder))
     written = {
         file.name: json.loads(file.read_text()) for file in folder.iterdir()
     }
     assert written == {
-        "predictions.json": squad_results.decide(found, 0.0),
+        "predictions.json": squad.decide(found, 0.0),
         "nbest_predictions.json": found.nbest,
         "null_odds.json": found.null_odds,
     }
     # Of 1.1 there are no odds.
-    squad_results.write(found._replace(null_odds={}), 0.0, str(tmp_path / "1"))
+    squad.write(found._replace(null_odds={}), 0.0, str(tmp_path / "1"))
     assert not (tmp_path / "1/null_odds.json").exists()
 
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from bert_tf.tasks import ner
 from tfrecords import schema
+from tfrecords.tasks import ner_files
 
 SIZES = {"max_seq_length": 4}
 WEIGHTS = np.array([[0, 1, 0, 1], [0, 1, 0, 0], [0, 1, 1, 1]], np.float32)
@@ -36,13 +37,13 @@ def expected_loss(outputs, rows):
 
 
 def test_a_tagger_has_logits_for_each_piece(tiny_config):
-    task = ner.tagging_task(5)
+    task = ner.Ner(labels=["O"] * 5)
     outputs = task.build_model(tiny_config)(batch_of(task))
     assert outputs["logits"].shape == (3, 4, 5)
 
 
 def test_loss_and_accuracy_are_means_over_words_of_real_windows():
-    task, outputs = ner.tagging_task(3), {"logits": tf.constant(logits())}
+    task, outputs = ner.Ner(labels=["O"] * 3), {"logits": tf.constant(logits())}
     batch = batch_of(task)
     loss = task.losses(outputs, batch)["tagging_loss"]
     assert float(loss.value()) == pytest.approx(
@@ -71,14 +72,68 @@ def test_predicted_tags_are_in_the_order_of_words():
 
 def test_one_class_is_too_few(tiny_config):
     with pytest.raises(ValueError, match="num_classes=1"):
-        ner.tagging_task(1).build_model(tiny_config)
+        ner.Ner(labels=["O"]).build_model(tiny_config)
 
 
 def test_the_feature_task_learns_of_words_alone(tiny_config):
-    task = ner.feature_task(schema.TAGGING, 3, "last", 2)
+    task = ner.NerFeatures(None, "last", 2, labels=["O"] * 3)
     model = task.build_model(tiny_config)
     batch = batch_of(task) | {"word_features": tf.ones([3, 4, 1, 16])}
     outputs = model(batch)
     assert outputs["logits"].shape == (3, 4, 3)
     loss = task.losses(outputs, batch)["tagging_loss"]
     assert float(loss.weight) == 3
+
+
+TEXT = """-DOCSTART- -X- O
+
+EU\tNNP I-ORG
+rose VBD  O
+
+Ada NNP I-PER
+"""
+
+
+def read(tmp_path, has_tags=True):
+    (tmp_path / "f").write_text(TEXT)
+    return ner_files.read(str(tmp_path / "f"), has_tags=has_tags)
+
+
+def test_tags_are_dealt_to_sentences(tmp_path):
+    labels = ["O", "B-PER", "B-ORG"]
+    found = ner.in_sentences(read(tmp_path), np.array([2, 0, 1]), labels)
+    assert found == [["B-ORG", "O"], ["B-PER"]]
+    with pytest.raises(ValueError, match="4 tags for the 3 words of .*/f"):
+        ner.in_sentences(read(tmp_path), np.array([2, 0, 1, 1]), labels)
+
+
+def test_a_file_of_predictions_is_what_conlleval_reads(tmp_path):
+    path = tmp_path / "predictions" / "dev.txt"
+    answers = [["B-ORG", "O"], ["O"]]
+    ner.write_columns(read(tmp_path), answers, str(path))
+    assert path.read_text() == (
+        "-DOCSTART- -X- O O\n\n"
+        "EU NNP B-ORG B-ORG\nrose VBD O O\n\n"
+        "Ada NNP B-PER O\n\n"
+    )
+
+
+def test_without_right_tags_the_predicted_one_is_alone(tmp_path):
+    path = tmp_path / "test.txt"
+    (tmp_path / "f").write_text("EU\n\nAda\n")
+    corpus = ner_files.read(str(tmp_path / "f"), has_tags=False)
+    ner.write_columns(corpus, [["B-ORG"], ["O"]], str(path))
+    assert path.read_text() == "EU B-ORG\n\nAda O\n\n"
+
+
+def test_the_baseline_tags_words_as_in_training(tmp_path):
+    read(tmp_path)
+    (tmp_path / "dev").write_text("EU B-ORG\n\nAda B-PER\nBabbage I-PER\n")
+    data = ner_files.NerData(
+        train_file=str(tmp_path / "f"), dev_file=str(tmp_path / "dev")
+    )
+    task = ner.Ner(data)
+    task.prepare(None, {})
+    assert task.majority_baseline()["dev"]["entity_f1"] == 0.5
+    task.files.pop("train")
+    assert task.majority_baseline() == {}

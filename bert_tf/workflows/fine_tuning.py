@@ -1,0 +1,545 @@
+"""A task, FineTuningConfig -> a fine-tuned model, its scores, predictions.
+
+    from bert_tf.tasks.glue import Glue
+    from bert_tf.workflows import configs, fine_tuning
+
+    task = Glue.from_data(glue_tables.GlueData(task_name="RTE", data_dir="RTE"))
+    fine_tuning.fine_tune(task, configs.FineTuningConfig(
+        output_dir="runs/rte", init_checkpoint="runs/tiny",
+        do_train=True, do_eval=True))
+
+One call makes the records, trains, keeps the model that is best on dev in
+`best/`, evaluates and predicts; the same call again resumes.
+"""
+
+import dataclasses
+import functools
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+from absl import logging
+
+from bert_tf.tasks.task import FineTuningTask, Scores, SplitOutputs
+from bert_tf.training import (
+    checkpoints,
+    checksums,
+    evaluation,
+    loop,
+    model_folders,
+    newly_initialized,
+    phases,
+    run_folders,
+    run_lock,
+    stopping,
+    strategies,
+)
+from bert_tf.workflows import (
+    dev_results,
+    model_source,
+    run_history,
+    training_phases,
+)
+from bert_tf.workflows.configs import FineTuningConfig
+from tfrecords.io.records import Records
+from tfrecords.reading import batches, static_lengths
+
+PREDICTIONS = "predictions"
+
+
+class RecordSplit:
+    """Records of a split, as training and prediction read them.
+
+    Args:
+      records: the records, with a manifest.
+      task: whose features are read.
+      vocab_size: ids that are not below it stop the run.
+      bucket_lengths: static lengths of batches; empty to pad all.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        task: FineTuningTask,
+        vocab_size: int,
+        bucket_lengths: tuple[int, ...],
+    ):
+        self.records = records
+        self.task = task
+        self.vocab_size = vocab_size
+        self.bucket_lengths = bucket_lengths
+
+    def __len__(self):
+        return len(self.records)
+
+    def phase(self, config: FineTuningConfig, num_steps: int) -> phases.Phase:
+        """Returns what training reads of it."""
+        return training_phases.make_phase(
+            self.records,
+            self.task.schema,
+            self.records.manifest.sizes,
+            num_steps=num_steps,
+            vocab_size=self.vocab_size,
+            batch_size=config.train_batch_size,
+            seed=config.seed,
+            bucket_lengths=self.train_lengths(config),
+        )
+
+    def train_lengths(self, config: FineTuningConfig) -> tuple[int, ...]:
+        """Returns the static lengths of training batches."""
+        # Batches of one call are stacked, so all have the same length.
+        return self.bucket_lengths if config.steps_per_loop == 1 else ()
+
+    def identity(self, config: FineTuningConfig) -> dict:
+        """Returns what a run that is trained on it is tied to."""
+        return {
+            "sizes": self.records.manifest.sizes,
+            "records": self.records.manifest.digest,
+            "bucket_lengths": list(self.train_lengths(config)) or None,
+        }
+
+    def evaluation_batches(self, batch_size: int) -> tf.data.Dataset:
+        """Returns the inputs of all examples, in order."""
+        return batches.evaluation_batches(
+            self.records,
+            self.task.inputs,
+            self.records.manifest.sizes,
+            batch_size=batch_size,
+            vocab_size=self.vocab_size,
+            bucket_lengths=self.bucket_lengths,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """All that training and prediction need.
+
+    Attributes:
+      task: prepared, with its splits open.
+      model: of the task.
+      splits: RecordSplit or the like, by name.
+      vocab_file: to keep with the model, if any.
+      metadata: for model.json.
+      source: model folder to begin or to predict with, if any.
+    """
+
+    task: FineTuningTask
+    model: keras.Model
+    splits: Mapping[str, RecordSplit]
+    vocab_file: str | None
+    metadata: dict
+    source: str | None
+
+
+class Steps(NamedTuple):
+    """Optimizer steps of a run."""
+
+    to_train: int
+    to_warm_up: int
+    between_checkpoints: int
+
+
+def fine_tune(
+    task: FineTuningTask,
+    config: FineTuningConfig,
+    command: str | None = None,
+) -> None:
+    """Does what `do_train`, `do_eval` and `do_predict` ask for.
+
+    Args:
+      task: such as `Glue`, of data files.
+      config: how to do it.
+      command: name of the script, for run.flags; None to write none.
+
+    Raises:
+      ValueError: for what is wrong with settings, files or models.
+      stopping.Stopped: if a signal stopped the training; the same call
+        resumes.
+    """
+    check_request(config)
+    strategy = open_strategy(config)
+    with (
+        stopping.at_once_on_sigterm(),
+        strategies.clear_errors(strategy),
+        run_lock.lock(config.output_dir, strategies.is_chief(strategy)),
+    ):
+        source = strategies.chief_first(strategy, lambda: find_source(config))
+        run, config = _prepare(task, config, strategy, source)
+        train_and_predict(run, config, strategy, command)
+
+
+def check_request(config: FineTuningConfig) -> None:
+    """Raises ValueError if there is nothing to do."""
+    if not (config.do_train or config.do_eval or config.do_predict):
+        raise ValueError(
+            "Nothing to do: add one or more of --do_train, --do_eval and "
+            "--do_predict."
+        )
+
+
+def open_strategy(config: FineTuningConfig) -> tf.distribute.Strategy:
+    """Returns the strategy, able to share a batch.
+
+    To be called before TensorFlow has done anything else.
+
+    Raises:
+      ValueError: if there is no such device; or, to train, if replicas cannot
+        share `train_batch_size`, or settings of the loop do not go together.
+    """
+    strategy = strategies.make_strategy(
+        config.distribution_strategy, config.virtual_devices, config.tpu
+    )
+    if config.do_train:
+        loop.check_batch(
+            strategy,
+            config.train_batch_size,
+            config.gradient_accumulation_steps,
+        )
+        loop.check_calls(
+            strategy,
+            config.steps_per_loop,
+            # Unless given, as many as suit both.
+            config.save_checkpoints_steps or config.steps_per_loop,
+            config.jit_compile,
+        )
+    return strategy
+
+
+def find_source(config: FineTuningConfig) -> str | None:
+    """Returns the model folder to begin with, if there is one.
+
+    To train, that is `init_checkpoint`; else the model that was trained in
+    `output_dir`, or `init_checkpoint` if none was.
+    """
+    if not config.do_train:
+        try:
+            return checkpoints.find(config.output_dir)
+        except checksums.DamagedError:
+            raise  # Another model than the one that is there is no answer.
+        except ValueError:
+            if not config.init_checkpoint:
+                raise
+    return model_source.find_init_checkpoint(
+        config, config.output_dir, config.do_train
+    )
+
+
+def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
+    """Makes or opens the records, and builds a model with its first weights.
+
+    Returns:
+      The run; and the config, in which no default is open any more.
+    """
+    trained, metadata = None, {}
+    if source and not config.do_train:
+        trained, metadata = source, model_folders.read_description(source)
+    config = dataclasses.replace(
+        config,
+        max_seq_length=config.max_seq_length
+        or metadata.get("max_seq_length", task.max_seq_length),
+        precision=config.precision or metadata.get("precision", "float32"),
+    )
+    task.prepare(trained, metadata)
+    tokenizer, vocab_file = model_source.find_tokenizer(config, source)
+    bert_config = find_config(config, tokenizer.vocab_size, source)
+    records = strategies.chief_first(
+        strategy, lambda: _open_records(task, config, tokenizer)
+    )
+    if config.do_train:
+        _check_records(records["train"], config, bert_config, vocab_file)
+    model = loop.build_model(
+        task,
+        bert_config,
+        strategy,
+        seed=config.seed,
+        precision=config.precision,
+        remat=config.remat,
+    )
+    lengths = find_bucket_lengths(config, records)
+    task.open_splits(records)
+    run = Run(
+        task=task,
+        model=model,
+        splits={
+            split: RecordSplit(found, task, bert_config.vocab_size, lengths)
+            for split, found in records.items()
+        },
+        vocab_file=vocab_file,
+        metadata={
+            "task_name": task.name,
+            "do_lower_case": tokenizer.do_lower_case,
+            "max_seq_length": config.max_seq_length,
+            "precision": config.precision,  # Exports answer in it, too.
+        }
+        | newly_initialized.after_fine_tuning(
+            task.metadata()["task"], bert_config, source
+        )
+        | task.metadata(),
+        source=source,
+    )
+    return run, config
+
+
+def _check_records(records, config, bert_config, vocab_file) -> None:
+    """Refuses what would spoil the training."""
+    from run_scripts import run_checks
+
+    run_checks.refuse_bad(config, [records], bert_config, vocab_file)
+
+
+def find_config(config, vocab_size: int, model_dir: str | None):
+    """Returns the BertConfig of encoder and head.
+
+    Raises:
+      ValueError: as `model_source.find_config`; or if the model cannot read
+        examples so long.
+    """
+    found = model_source.find_config(config, vocab_size, model_dir)
+    if config.bilstm_units is not None:
+        found = dataclasses.replace(found, bilstm_units=config.bilstm_units)
+    model_source.check_length(config.max_seq_length, found)
+    return found
+
+
+def find_bucket_lengths(
+    config: FineTuningConfig, records: Mapping[str, Records]
+) -> tuple[int, ...]:
+    """Returns the static lengths that `bucket_lengths` means.
+
+    Raises:
+      ValueError: if it is no list of lengths that rows can be cut to.
+    """
+    words, most = config.bucket_lengths, config.max_seq_length
+    if words == ("none",):
+        return ()
+    if words != ("auto",):
+        try:
+            lengths = sorted({int(word) for word in words})
+        except ValueError:
+            lengths = []
+        if not lengths or lengths[0] < 1 or lengths[-1] > most:
+            raise ValueError(
+                f"--bucket_lengths={','.join(words)} should be auto, none or "
+                "lengths such as 16,32,64, of at least 1 and at most "
+                f"--max_seq_length={most}."
+            )
+        return tuple(lengths)
+    rows = records.get("train") or next(iter(records.values()))
+    return static_lengths.choose(static_lengths.read(rows, most), most)
+
+
+def _open_records(task, config, tokenizer) -> dict[str, Records]:
+    """Returns split to records; makes those that are missing.
+
+    Raises:
+      ValueError: if a split that is needed is not there.
+    """
+    folder = config.records_dir or os.path.join(config.output_dir, "records")
+    folders = task.make_records(tokenizer, folder, config.max_seq_length)
+    check_splits(task, config, list(folders))
+    return {split: Records.open(folders[split]) for split in folders}
+
+
+def check_splits(task, config, splits: list[str]) -> None:
+    """Raises ValueError if a split that is needed is not there."""
+    for flag, kinds in (
+        ("do_train", ("train",)),
+        ("do_eval", ("dev",)),
+        ("do_predict", task.prediction_splits),
+    ):
+        has_split = any(split.startswith(kinds) for split in splits)
+        if getattr(config, flag) and not has_split:
+            raise ValueError(
+                f"--{flag} needs a {' or '.join(kinds)} file of {task.name}; "
+                f"there is only {', '.join(splits) or 'another'}. Add the "
+                "file, or omit the flag."
+            )
+
+
+def find_steps(config: FineTuningConfig, num_examples: int) -> Steps:
+    """Returns the steps that `num_train_epochs` and the like mean."""
+    # run_classifier.py: main.
+    steps_per_epoch = num_examples / config.train_batch_size
+    to_train = max(1, int(steps_per_epoch * config.num_train_epochs))
+    # Unless given, once an epoch, in whole calls.
+    calls = math.ceil(steps_per_epoch / config.steps_per_loop)
+    return Steps(
+        to_train,
+        int(to_train * config.warmup_proportion),
+        config.save_checkpoints_steps or calls * config.steps_per_loop,
+    )
+
+
+def train_and_predict(
+    run: Run,
+    config: FineTuningConfig,
+    strategy: tf.distribute.Strategy,
+    command: str | None,
+) -> Scores:
+    """Trains, evaluates and predicts, each if the config says so.
+
+    Returns:
+      Scores of each dev split by the best model; empty without `do_eval`.
+    """
+    predict = _make_predict(run, config.eval_batch_size)
+    source, weights_sha256 = run.source, None
+    if config.do_train:
+        if source:
+            model_folders.load_encoder(run.model, source)
+        on_checkpoint = None
+        if config.do_eval:
+            on_checkpoint = dev_results.make_keep_best(
+                run.model,
+                functools.partial(_evaluate, run, predict),
+                config.output_dir,
+                best_metric=run.task.best_metric,
+                metadata_of=lambda scores: (
+                    run.metadata | run.task.tuned_metadata(scores)
+                ),
+                vocab_file=run.vocab_file,
+            )
+        weights_sha256 = _train(run, config, strategy, on_checkpoint, command)
+        source = checkpoints.find(config.output_dir)
+    if not strategies.is_chief(strategy):
+        return {}  # What is left is for one process.
+    load_trained(run, source)
+    # These weights stay: what is evaluated need not be predicted again.
+    predict = functools.cache(predict)
+    scores = {}
+    if config.do_eval:
+        # First: it may read a file that nothing else has read.
+        baseline = run.task.majority_baseline()
+        scores = _evaluate(run, predict)
+        dev_results.write(
+            scores,
+            baseline,
+            checkpoints.step_of(source),
+            config.output_dir,
+            task_name=run.task.name,
+            best_metric=run.task.best_metric,
+        )
+    if config.do_predict:
+        folder = os.path.join(config.output_dir, PREDICTIONS)
+        run.task.write_predictions(predict, folder)
+    if config.do_train:
+        step = checkpoints.newest_step(config.output_dir)
+        logging.info("step %d  weights sha256 %s", step, weights_sha256)
+    return scores
+
+
+def _make_predict(run: Run, batch_size: int) -> Callable[[str], SplitOutputs]:
+    """Returns split -> named outputs for each of its examples, in order."""
+    prediction_step = evaluation.make_prediction_step(run.model)
+
+    def predict(split: str) -> SplitOutputs:
+        inputs = run.splits[split].evaluation_batches(batch_size)
+        return evaluation.predict(prediction_step, inputs)
+
+    return predict
+
+
+def _evaluate(run: Run, predict: Callable[[str], SplitOutputs]) -> Scores:
+    return {
+        split: run.task.score(split, predict(split))
+        for split in run.splits
+        if split.startswith("dev")
+    }
+
+
+def load_trained(run: Run, folder: str) -> None:
+    """Loads encoder and head of a model that has the task's labels.
+
+    Raises:
+      ValueError: if it is a model of another task, or of other labels.
+    """
+    metadata, wanted = model_folders.read_description(folder), run.metadata
+    for name in ("task", "labels"):
+        if metadata.get(name) != wanted.get(name):
+            raise ValueError(
+                f"{folder} is a model of {name} {metadata.get(name)}; "
+                f"{run.task.name} has {wanted.get(name)}. Add --do_train, or "
+                f"give the output_dir of a run of the same {name}."
+            )
+    model_folders.load_weights(run.model, folder)
+
+
+def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
+    """Trains for `num_train_epochs`; returns the weights' sha256."""
+    split = run.splits["train"]
+    steps = find_steps(config, len(split))
+    settings = (
+        {
+            "task": run.task.name,
+            "config": run.model.config.to_dict(),
+            "init_checkpoint": config.init_checkpoint,
+            "num_train_steps": steps.to_train,
+            "num_warmup_steps": steps.to_warm_up,
+        }
+        | split.identity(config)
+        | config.decisive_settings()
+    )
+    logging.info(
+        "%s  examples %d  epochs %g  steps %d  %s",
+        run.task.name,
+        len(split),
+        config.num_train_epochs,
+        steps.to_train,
+        f"encoder of {config.init_checkpoint}"
+        if config.init_checkpoint
+        else "from scratch: no --init_checkpoint",
+    )
+    is_chief = strategies.is_chief(strategy)
+    run_folders.check(config.output_dir, settings, is_chief=is_chief)
+    if is_chief and command:
+        run_history.write_flags(
+            command, config.output_dir, run.task.data, config
+        )
+    return loop.train(
+        run.task,
+        run.model,
+        [split.phase(config, steps.to_train)],
+        strategy=strategy,
+        settings=settings,
+        description=run.metadata,
+        vocab_file=run.vocab_file,
+        num_warmup_steps=steps.to_warm_up,
+        on_checkpoint=on_checkpoint,
+        **loop_keywords(config, steps.between_checkpoints),
+    )
+
+
+def loop_keywords(config, save_checkpoints_steps):
+    """Bridge to the loop as it is."""
+    from bert_tf.training import optimizers, train_step
+
+    names = (
+        "output_dir",
+        "learning_rate",
+        "keep_checkpoint_max",
+        "log_every_steps",
+        "steps_per_loop",
+        "jit_compile",
+        "stop_at_step",
+    )
+    settings = {
+        "weight_decay_rate": config.weight_decay_rate,
+        "layerwise_lr_decay": config.layerwise_lr_decay,
+    }
+    if config.correct_bias is not None:
+        settings["correct_bias"] = config.correct_bias
+    return {name: getattr(config, name) for name in names} | {
+        "save_checkpoints_steps": save_checkpoints_steps,
+        "make_optimizer": functools.partial(
+            optimizers.OPTIMIZERS[config.optimizer], **settings
+        ),
+        "make_update": functools.partial(
+            train_step.make_update,
+            clip_norm=config.clip_norm,
+            seed=config.seed,
+            accumulation_steps=config.gradient_accumulation_steps,
+            clip_before_reduce=config.clip_before_reduce,
+        ),
+    }

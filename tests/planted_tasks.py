@@ -1,0 +1,22 @@
+"""Names and numbers of classes -> tasks without files."""
+
+from bert_tf.tasks.glue import Glue
+from tfrecords.tasks import glue_tables
+
+
+def classification(name, num_classes, metrics=("accuracy",)):
+    """A task that picks one of some classes."""
+    labels = tuple(str(label) for label in range(num_classes))
+    table = glue_tables.GlueTask(
+        name=name,
+        files={},
+        text_columns=("text",),
+        labels=labels,
+        metrics=tuple(metrics),
+    )
+    return Glue(table)
+
+
+def regression(name, metrics=("pearson", "spearman")):
+    """A task that predicts a score."""
+    return classification(name, 0, metrics)

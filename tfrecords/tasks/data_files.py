@@ -1,0 +1,77 @@
+"""Names of data files, as flags give them -> paths by split.
+
+Nothing here needs TensorFlow, so that scripts answer at once.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+
+from tfrecords.options import REQUIRED, option
+from tfrecords.text.vocab import VocabularyOptions
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordsConfig(VocabularyOptions):
+    """What a script needs that writes the records of a task, and no more."""
+
+    output_dir: str = option(REQUIRED, "Folder for the records.")
+    max_seq_length: int | None = option(
+        None,
+        "Tokens in an example, [CLS], [SEP] and padding included. Default: "
+        "384 for SQuAD, 128 for others.",
+        at_least=5,
+    )
+
+
+def find_path(data_dir: str | None, name: str) -> str:
+    """Returns the path of a file that a flag names, in a folder or elsewhere.
+
+    Where it is in neither, that in the folder.
+    """
+    path = os.path.join(data_dir or "", name)
+    is_elsewhere = not os.path.isfile(path) and os.path.isfile(name)
+    return name if is_elsewhere else path
+
+
+def find_files(
+    data_dir: str | None,
+    given: Mapping[str, str | None],
+    official: Mapping[str, str],
+    layout: str,
+) -> dict[str, str]:
+    """Returns split -> path, in the order of `given`, as far as they are there.
+
+    Args:
+      data_dir: folder of the files; None for none.
+      given: split -> file that the flag `--<split>_file` names, in `data_dir`
+        or elsewhere; None where the flag is omitted.
+      official: split -> name of the file in `data_dir`.
+      layout: what such a file is, for messages.
+
+    Raises:
+      ValueError: if no file is there, or one that a flag names is not.
+    """
+    paths = {}
+    for split, name in given.items():
+        if name:
+            paths[split] = find_path(data_dir, name)
+            if not os.path.isfile(paths[split]):
+                raise ValueError(
+                    f"--{split}_file={name}: there is no file {paths[split]}. "
+                    f"Give {layout}."
+                )
+        # Without a folder, the official names are no files of the folder that
+        # the command happens to run in.
+        elif data_dir and split in official:
+            path = os.path.join(data_dir, official[split])
+            if os.path.isfile(path):
+                paths[split] = path
+    if not paths:
+        names = ", ".join(official.values())
+        where = f"; {data_dir} has none of them" if data_dir else ""
+        raise ValueError(
+            f"No data: give --data_dir=FOLDER of {names}{where}; or "
+            f"{', '.join(f'--{split}_file' for split in given)}, each {layout}."
+        )
+    return paths
