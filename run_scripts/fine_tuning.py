@@ -22,8 +22,12 @@ from bert_tf.training import (
     stopping,
     strategies,
 )
-from bert_tf.workflows import dev_results, run_history, training_phases
-from run_scripts import run_checks
+from bert_tf.workflows import (
+    checks,
+    dev_results,
+    run_history,
+    training_phases,
+)
 from run_scripts.flags import fine_tuning_flags, model_flags, training_flags
 from run_scripts.work import FindWork, Outputs, Predict, Run, Sets, Work
 from tfrecords.io import atomic_files, records
@@ -110,7 +114,7 @@ def _prepare(values, work: Work, strategy, source: str | None) -> Run:
         strategy, lambda: _open_records(values, work, tokenizer)
     )
     if values.do_train:
-        run_checks.refuse_bad(values, [sets["train"]], config, vocab_file)
+        checks.refuse_bad_records(values, [sets["train"]], config, vocab_file)
     model = loop.build_model(
         work.bert_task,
         config,
