@@ -73,7 +73,7 @@ class PretrainingTask:
         return models.BertPretrainer(config, dtype=dtype)
 
     def targets(self, batch: Batch) -> dict[str, Target]:
-        """Returns what to predict, by name in logs; first, the tokens."""
+        """Returns the targets of a batch by name in logs, tokens first."""
         targets = {
             "masked_lm": Target(
                 "masked_lm_logits",
@@ -104,7 +104,7 @@ class PretrainingTask:
         }
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns what each loss is divided by."""
+        """Returns the weight of each loss in the batch, its divisor."""
         return {
             f"{name}_loss": tf.reduce_sum(target.weights)
             for name, target in self.targets(batch).items()
@@ -122,7 +122,7 @@ class PretrainingTask:
         }
 
     def metadata(self) -> dict[str, str]:
-        """Returns what model.json says of pairs; nothing of next sentences."""
+        """Returns the entries of model.json; none for next sentences."""
         return {} if self.pairs == _NEXT_SENTENCE else {"pairs": self.pairs}
 
 

@@ -538,7 +538,7 @@ class HeldOutEvaluation:
         return results.items() >= self._source(step).items()
 
     def _source(self, step: int) -> dict:
-        """Returns what a result is of: first in its file."""
+        """Returns the first entries of the file: which step and records."""
         return {
             "step": step,
             "records": self.data.digest,
