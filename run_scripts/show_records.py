@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 from absl import flags, logging
 
-from run_scripts import records_page, run_checks
+from run_scripts import records_page
 from run_scripts.flags import common_flags
 from tfrecords import schema
 from tfrecords.inspection import record_samples, record_text
@@ -55,6 +55,7 @@ _COLOURS = {
 }
 _SECOND_SEGMENT = "36"  # Cyan.
 _MOST_VALUES = 12
+EXAMPLES = 8192  # Of the histograms.
 
 
 def paint(text: str, piece: record_text.Piece) -> str:
@@ -141,7 +142,7 @@ def draw(found: records.Records, entries, path: str) -> None:
     """Draws the histograms of a sample."""
     name = record_samples.schema_name(found)
     sizes = record_samples.sizes_of(found, name)
-    indices = record_samples.spread(len(found), run_checks.EXAMPLES)
+    indices = record_samples.spread(len(found), EXAMPLES)
     batch = record_samples.read(found, name, sizes, indices)
     batch, _ = record_samples.unpack(batch)
     unk_id = entries.index("[UNK]") if entries else None

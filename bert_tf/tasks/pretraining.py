@@ -1,94 +1,150 @@
-"""Pre-training batches -> losses and accuracies of masked tokens and pairs."""
+"""Pre-training batches -> losses and accuracies of masked tokens and pairs.
 
-import functools
+Letters: B batch, S sequence, P predictions, E examples that share a row.
+"""
+
 import math
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config import BertConfig
 from bert_tf.model import models
-from bert_tf.tasks import losses, task
-from tfrecords import schema
+from bert_tf.tasks.losses import (
+    MASKED_LM_EPSILON,
+    WeightedMean,
+    accuracy,
+    cross_entropy,
+)
+from bert_tf.tasks.task import Batch, Outputs, Task
+from tfrecords import schema as schema_lib
+from tfrecords.io import records as records_lib
 
+_NEXT_SENTENCE = "next_sentence"
 _MOST_LOSS = 700.0  # Of more, e to it is no float.
+# Records that a left-to-right model can read: single segments, unmasked.
+_LEFT_TO_RIGHT = ("unmasked_segments", "packed_unmasked_segments")
 
 
-def _example_weights(batch):
-    """Returns 1 for each example: [B] float32, or [B, E] where they share rows.
+class Target(NamedTuple):
+    """One thing to predict in a batch.
 
-    Those of `schema.PACKED_PRETRAINING` are 0 in rows that fill a batch, too.
+    Attributes:
+      logits: name of the model's output, [..., C].
+      labels: [...] int32.
+      weights: [...] float32, 0 for what does not count.
+      epsilon: added to the weight of the whole batch.
     """
-    return batch.get("next_sentence_weights", batch["is_real_example"])
+
+    logits: str
+    labels: tf.Tensor
+    weights: tf.Tensor
+    epsilon: float = 0.0
 
 
-def _losses(name, outputs, batch):
-    found = {
-        "masked_lm_loss": losses.masked_lm_loss(
-            outputs["masked_lm_logits"],
-            batch["masked_lm_ids"],
-            batch["masked_lm_weights"],
-        )
-    }
-    if "next_sentence_labels" in batch:
-        found[f"{name}_loss"] = losses.cross_entropy(
-            outputs["next_sentence_logits"],
-            batch["next_sentence_labels"],
-            _example_weights(batch),
-        )
-    return found
+class PretrainingTask(Task):
+    """Masked LM, with pairs of sentences (Devlin et al. 2018, section 3.1).
+
+    Args:
+      pairs: the --pairs of the records: "next_sentence", "sentence_order" of
+        Lan et al. 2020, or "none". The model is the same: its next-sentence
+        head learns the order of two sentences too, and nothing, as the pooler
+        does, where there are no pairs.
+      schema: the features of a batch; default: those of unpacked records.
+    """
+
+    name = "pretraining"
+
+    def __init__(
+        self,
+        pairs: str = _NEXT_SENTENCE,
+        schema: schema_lib.Schema | None = None,
+    ):
+        self.pairs = pairs
+        alone = pairs == "none"
+        default = schema_lib.MASKED_LM if alone else schema_lib.PRETRAINING
+        self.schema = schema or default
+
+    def build_model(self, config: BertConfig, dtype=None):
+        """Returns a new BertPretrainer."""
+        return models.BertPretrainer(config, dtype=dtype)
+
+    def targets(self, batch: Batch) -> dict[str, Target]:
+        """Returns the targets of a batch by name in logs, tokens first."""
+        targets = {
+            "masked_lm": Target(
+                "masked_lm_logits",
+                batch["masked_lm_ids"],
+                batch["masked_lm_weights"],
+                MASKED_LM_EPSILON,
+            )
+        }
+        if "next_sentence_labels" in batch:
+            targets[self.pairs] = Target(
+                "next_sentence_logits",
+                batch["next_sentence_labels"],
+                # [B, E] of packed rows, 0 in rows that fill a batch, too.
+                batch.get("next_sentence_weights", batch["is_real_example"]),
+            )
+        return targets
+
+    def losses(self, outputs: Outputs, batch: Batch) -> dict[str, WeightedMean]:
+        """Returns the named means whose sum training minimizes."""
+        return {
+            f"{name}_loss": cross_entropy(
+                outputs[target.logits],
+                target.labels,
+                target.weights,
+                target.epsilon,
+            )
+            for name, target in self.targets(batch).items()
+        }
+
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns the weight of each loss in the batch, its divisor."""
+        return {
+            f"{name}_loss": tf.reduce_sum(target.weights)
+            for name, target in self.targets(batch).items()
+        }
+
+    def accuracies(
+        self, outputs: Outputs, batch: Batch
+    ) -> dict[str, WeightedMean]:
+        """Returns the share of right predictions of each kind."""
+        return {
+            f"{name}_accuracy": accuracy(
+                outputs[target.logits], target.labels, target.weights
+            )
+            for name, target in self.targets(batch).items()
+        }
+
+    def metadata(self) -> dict[str, str]:
+        """Returns the entries of model.json; none for next sentences."""
+        return {} if self.pairs == _NEXT_SENTENCE else {"pairs": self.pairs}
 
 
-def _loss_weights(name, batch):
-    found = {"masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"])}
-    if "next_sentence_labels" in batch:
-        found[f"{name}_loss"] = tf.reduce_sum(_example_weights(batch))
-    return found
+class LeftToRightTask(PretrainingTask):
+    """Next tokens, "LTR" of section 5.1, without next sentences."""
+
+    def __init__(
+        self, pairs: str = "none", schema=schema_lib.UNMASKED_SEGMENTS
+    ):
+        super().__init__(pairs, schema)
+
+    def targets(self, batch: Batch) -> dict[str, Target]:
+        """Returns the next token of each position."""
+        return {"next_token": Target("next_token_logits", *next_tokens(batch))}
 
 
-def _accuracies(name, outputs, batch):
-    found = {
-        "masked_lm_accuracy": losses.accuracy(
-            outputs["masked_lm_logits"],
-            batch["masked_lm_ids"],
-            batch["masked_lm_weights"],
-        )
-    }
-    if "next_sentence_labels" in batch:
-        found[f"{name}_accuracy"] = losses.accuracy(
-            outputs["next_sentence_logits"],
-            batch["next_sentence_labels"],
-            _example_weights(batch),
-        )
-    return found
+TASK = PretrainingTask()
+LEFT_TO_RIGHT = LeftToRightTask()
 
 
-def _task(name: str, features: schema.Schema) -> task.Task:
-    """Returns the task whose labels of pairs are called `name` in the logs."""
-    return task.Task(
-        name="pretraining",
-        schema=features,
-        build_model=models.BertPretrainer,
-        losses=functools.partial(_losses, name),
-        loss_weights=functools.partial(_loss_weights, name),
-        accuracies=functools.partial(_accuracies, name),
-    )
-
-
-# By the --pairs that records were made with. The model is the same: the head
-# that tells next sentences learns the order of two of Lan et al. 2020 too, and
-# nothing where there are no pairs, nor does the pooler then.
-TASKS: dict[str, task.Task] = {
-    "next_sentence": _task("next_sentence", schema.PRETRAINING),
-    "sentence_order": _task("sentence_order", schema.PRETRAINING),
-    "none": _task("next_sentence", schema.MASKED_LM),
-}
-# Section 3.1 and appendix A.2 of the paper.
-TASK = TASKS["next_sentence"]
-
-
-def next_tokens(batch: task.Batch):
-    """Returns what follows each place but the last, and if it is to be told.
+def next_tokens(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the token after each position, and whether it is predicted.
 
     Packed examples end where the next one begins.
 
@@ -98,52 +154,29 @@ def next_tokens(batch: task.Batch):
     Returns:
       [B, S - 1] int32, and [B, S - 1] float32 weights.
     """
-    is_told = batch["input_mask"][:, 1:] > 0
+    is_predicted = batch["input_mask"][:, 1:] > 0
     if "example_numbers" in batch:
         numbers = batch["example_numbers"]
-        is_told &= numbers[:, 1:] == numbers[:, :-1]
-    return batch["input_word_ids"][:, 1:], tf.cast(is_told, tf.float32)
+        is_predicted &= numbers[:, 1:] == numbers[:, :-1]
+    return batch["input_word_ids"][:, 1:], tf.cast(is_predicted, tf.float32)
 
 
-# "LTR" of the paper's section 5.1, without next sentences.
-LEFT_TO_RIGHT = task.Task(
-    name="pretraining",
-    schema=schema.UNMASKED_SEGMENTS,
-    build_model=models.BertPretrainer,
-    losses=lambda outputs, batch: {
-        "next_token_loss": losses.cross_entropy(
-            outputs["next_token_logits"], *next_tokens(batch)
-        )
-    },
-    loss_weights=lambda batch: {
-        "next_token_loss": tf.reduce_sum(next_tokens(batch)[1])
-    },
-    accuracies=lambda outputs, batch: {
-        "next_token_accuracy": losses.accuracy(
-            outputs["next_token_logits"], *next_tokens(batch)
-        )
-    },
-)
+# Metrics of an evaluation.
 
 
-def perplexity(values: Mapping[str, float]) -> float:
+def perplexity(means: Mapping[str, float]) -> float:
     """Returns e to the loss of a token, the "LM (ppl)" of the paper's table 6.
 
     Args:
-      values: of an evaluation, with `masked_lm_loss` or `next_token_loss`.
+      means: of an evaluation, with `masked_lm_loss` or `next_token_loss`.
     """
-    (loss,) = (
-        values[name]
-        for name in ("masked_lm_loss", "next_token_loss")
-        if name in values
-    )
+    names = ("masked_lm_loss", "next_token_loss")
+    (loss,) = (means[name] for name in names if name in means)
     return math.exp(loss) if loss < _MOST_LOSS else math.inf
 
 
 def unigram_accuracy(
-    batches: Iterable[task.Batch],
-    vocab_size: int,
-    bert_task: task.Task = TASK,
+    batches: Iterable[Batch], vocab_size: int, task: PretrainingTask = TASK
 ) -> float:
     """Returns the accuracy of the best constant guess, in [0, 1].
 
@@ -152,10 +185,100 @@ def unigram_accuracy(
     """
     counts = np.zeros(vocab_size, np.int64)
     for batch in batches:
-        if bert_task is LEFT_TO_RIGHT:
-            ids, weights = next_tokens(batch)
-        else:
-            ids, weights = batch["masked_lm_ids"], batch["masked_lm_weights"]
-        masked = np.asarray(ids)[np.asarray(weights) > 0]
-        counts += np.bincount(masked, minlength=vocab_size)
+        tokens = next(iter(task.targets(batch).values()))
+        ids = np.asarray(tokens.labels)[np.asarray(tokens.weights) > 0]
+        counts += np.bincount(ids, minlength=vocab_size)
     return float(counts.max() / max(counts.sum(), 1))
+
+
+# The task of records.
+
+
+def pairs_of(records: records_lib.Records) -> str:
+    """Returns the --pairs that records were made with."""
+    flags = records.manifest.flags if records.manifest else {}
+    return flags.get("pairs", _NEXT_SENTENCE)
+
+
+def schema_of(
+    records: records_lib.Records, *, on_disk: bool = False
+) -> schema_lib.Schema:
+    """Returns the features of a batch of these records.
+
+    Args:
+      records: of pre-training. Of those of another task the result is
+        PRETRAINING, so that `Records.check` says what they lack.
+      on_disk: those of a record, which may have no masks yet.
+    """
+    name = records.manifest.schema_name if records.manifest else None
+    if name not in schema_lib.PRETRAINING_SCHEMAS:
+        return schema_lib.PRETRAINING
+    return schema_lib.SCHEMAS[name] if on_disk else schema_lib.of_batch(name)
+
+
+def task_of(
+    records: records_lib.Records, config: BertConfig
+) -> PretrainingTask:
+    """Returns the task that a model of `config` learns from these records.
+
+    Raises:
+      ValueError: if it is left to right, and cannot read them.
+    """
+    pairs = pairs_of(records)
+    if not config.is_causal:
+        return PretrainingTask(pairs, schema_of(records))
+    manifest = records.manifest
+    name = manifest.schema_name if manifest else "no manifest"
+    if name not in _LEFT_TO_RIGHT:
+        raise ValueError(
+            f"{os.path.dirname(records.paths[0])} holds {name}; a "
+            "left-to-right model reads unmasked single segments. Make the "
+            "records with --pairs=none --masking_time=dynamic."
+        )
+    # It needs no masks, so that records are read as they are.
+    return LeftToRightTask(pairs, schema_of(records, on_disk=True))
+
+
+def check_pairs(all_records: Sequence[records_lib.Records]) -> None:
+    """Checks that all that a run reads was made with the same --pairs.
+
+    Raises:
+      ValueError: if not, as labels of pairs would mean different things.
+    """
+    folders = {
+        pairs_of(records): os.path.dirname(records.paths[0])
+        for records in all_records
+    }
+    if len(folders) > 1:
+        made = " and ".join(
+            f"{folder} with --pairs={pairs}"
+            for pairs, folder in folders.items()
+        )
+        raise ValueError(
+            f"The records were made differently: {made}. Make all that a run "
+            "trains and is evaluated on with the same --pairs."
+        )
+
+
+def check_labels(
+    metadata: Mapping, folder: str, held_out: records_lib.Records
+) -> None:
+    """Checks that a model was trained for the labels it is evaluated on.
+
+    Args:
+      metadata: of its model.json.
+      folder: where that is.
+      held_out: records to evaluate on.
+
+    Raises:
+      ValueError: if not.
+    """
+    trained = metadata.get("pairs", _NEXT_SENTENCE)
+    evaluated = pairs_of(held_out)
+    if evaluated not in ("none", trained):
+        raise ValueError(
+            f"{folder} was trained on records of --pairs={trained}, and "
+            f"{os.path.dirname(held_out.paths[0])} has the labels of --pairs="
+            f"{evaluated}. Evaluate on records of the first, or of "
+            "--pairs=none."
+        )

@@ -3,7 +3,7 @@
 import dataclasses
 
 from bert_tf.training.config import TrainingConfig
-from tfrecords.options import option
+from tfrecords.options import REQUIRED, option
 from tfrecords.text.vocab import VocabularyOptions
 
 
@@ -163,3 +163,85 @@ class NerConfig(FineTuningConfig):
                 if getattr(self, name) is None
             },
         )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingConfig(TrainingConfig, ModelSource):
+    """What to pre-train on, for how long, and what to evaluate on."""
+
+    input_file: str | None = option(
+        None,
+        "Records to train on: a folder that make_pretraining_records wrote, or "
+        "TFRecord files of the original as comma-separated globs. Several "
+        "folders with a comma between: see --phases.",
+    )
+    phases: tuple[str, ...] | None = option(
+        None,
+        "With several folders in --input_file: which of them to read first, by "
+        "the length of its examples, and for which share of the optimizer "
+        "steps. Default for two folders: the shorter for 0.9 of the steps, the "
+        "longer for 0.1, as in the paper, that is 128:0.9,512:0.1.",
+    )
+    eval_input_file: str | None = option(
+        None, "Records to evaluate on, at every checkpoint and at the end."
+    )
+    max_seq_length: int | None = option(
+        None, "Tokens in an example; default: that of the records' manifest."
+    )
+    max_predictions_per_seq: int | None = option(
+        None, "Masked slots of an example; default: that of the manifest."
+    )
+    objective: str | None = option(
+        None,
+        "masked_lm, with pairs where the records have them; or left_to_right: "
+        "each token reads those before it and predicts the next one, as in "
+        "section 5.1 of the paper, of records of --pairs=none "
+        "--masking_time=dynamic. Default: that of the bert_config.json.",
+        choices=("masked_lm", "left_to_right"),
+    )
+    learning_rate: float = option(1e-4, "Peak learning rate.")
+    num_train_steps: int = option(
+        100000, "Optimizer steps at the end of the run.", at_least=1
+    )
+    num_warmup_steps: int = option(
+        10000,
+        "Optimizer steps until the peak of the learning rate.",
+        at_least=0,
+    )
+    max_eval_steps: int = option(
+        0, "Evaluation batches to stop after; 0 for all.", at_least=0
+    )
+    do_train: bool = option(True, "Whether to train.")
+    do_eval: bool = option(True, "Whether to evaluate.")
+    doctor: bool = option(
+        True,
+        "Look at a sample of the records before a training begins, and refuse "
+        "what would spoil it; run_scripts.doctor says more.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DoctorConfig(TrainingConfig, ModelSource):
+    """Records to diagnose, and the run that they are meant for."""
+
+    records: str = option(
+        REQUIRED,
+        "Records to diagnose: a folder that a make_*_records script wrote, or "
+        "TFRecord files of the original as comma-separated globs.",
+    )
+    all: bool = option(
+        False, "Read every record and every shard, not a sample."
+    )
+    output_dir: str | None = option(
+        None, "As the run will have it; nothing is written there."
+    )
+    learning_rate: float = option(1e-4, "Peak learning rate.")
+    max_seq_length: int | None = option(
+        None, "As the run will have it; default: not compared."
+    )
+    max_predictions_per_seq: int | None = option(
+        None, "As the run will have it; default: not compared."
+    )
+    num_train_steps: int | None = option(
+        None, "As the run will have it; default: not compared."
+    )

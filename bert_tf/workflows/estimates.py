@@ -1,7 +1,7 @@
 """Config and sizes of a step -> its memory and time on the machine at hand.
 
-Estimates by arithmetic, to see before a run that it cannot fit or will take
-months; not to compare settings that are near each other.
+Estimates by arithmetic, which tell before a run that it cannot fit or will take
+months, but not which of two similar settings is faster.
 
 Letters: B batch, S sequence, H hidden, L layers, A heads, I intermediate, V
 vocabulary, P predictions.
@@ -40,17 +40,17 @@ _REMAT_PRODUCTS = 4 / 3  # The forward pass twice.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Step:
-    """What one optimizer step on one device works on.
+    """Model and batch of one optimizer step on one device.
 
     Attributes:
       config: sizes of the model.
       task: a key of `task_models.TASK_MODELS`.
       batch_size: examples of the step (B).
-      max_seq_length: places of an example (S).
-      max_predictions_per_seq: masked places of an example (P).
+      max_seq_length: tokens of an example (S).
+      max_predictions_per_seq: masked slots of an example (P).
       precision: float32, bfloat16 or float16.
-      accumulation_steps: parts of the batch, one after the other.
-      remat: whether what is inside a layer is computed again.
+      accumulation_steps: micro-batches, one after the other.
+      remat: whether activations inside a layer are recomputed.
       num_labels: classes.
     """
 
@@ -66,13 +66,13 @@ class Step:
 
 
 def num_weights(step: Step) -> int:
-    """Returns the weights that are trained."""
+    """Returns the number of trainable weights."""
     shapes = checkpoint.shapes(step.config, step.task, step.num_labels)
     return sum(math.prod(shape) for shape in shapes.values())
 
 
 def memory(step: Step) -> dict[str, float]:
-    """Returns bytes that a training takes at its peak, by what takes them.
+    """Returns the bytes that a training takes at its peak, by kind.
 
     Activations as Korthikanti et al. 2022 (arXiv 2205.05198, equation 2): S B H
     (34 + 5 A S / H) bytes a layer in 16 bits, here twice that in float32. With

@@ -285,9 +285,9 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
 
 def _check_records(records, config, bert_config, vocab_file) -> None:
     """Refuses what would spoil the training."""
-    from run_scripts import run_checks
+    from bert_tf.workflows import checks
 
-    run_checks.refuse_bad(config, [records], bert_config, vocab_file)
+    checks.refuse_bad_records(config, [records], bert_config, vocab_file)
 
 
 def find_config(config, vocab_size: int, model_dir: str | None):

@@ -5,7 +5,7 @@ import os
 from absl import logging
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import checkpoint, formats
+from bert_tf.conversion import checkpoint
 from bert_tf.training import checkpoints, model_folders, run_folders
 from bert_tf.workflows.configs import ModelSource
 from tfrecords.io import atomic_files
@@ -31,6 +31,8 @@ def find_init_checkpoint(
         run_folders.check_setting(
             output_dir, "init_checkpoint", source.init_checkpoint
         )
+    from bert_tf.conversion import formats
+
     return formats.as_model_folder(
         source.init_checkpoint,
         os.path.join(output_dir, "init_checkpoint"),

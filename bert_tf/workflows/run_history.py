@@ -1,4 +1,4 @@
-"""Folder of a run -> its script, flags, versions and values of each step."""
+"""Settings of a run -> run.flags; folder of a run -> its settings and log."""
 
 import csv
 import dataclasses
@@ -22,7 +22,7 @@ _SCRIPT_LINE = "# run_scripts."
 
 
 class Source(NamedTuple):
-    """What run.flags says.
+    """Contents of run.flags.
 
     Attributes:
       script: name of the script.
@@ -93,7 +93,7 @@ def _write(command: str, output_dir: str, lines: list[str]) -> None:
 
 
 def read_flags(run_dir: str) -> Source:
-    """Returns which script a run was, with which versions and flags.
+    """Returns script, versions and flags of a run.
 
     Raises:
       ValueError: if the folder has no run.flags, or one that names no script.
@@ -113,8 +113,7 @@ def read_flags(run_dir: str) -> Source:
     if not is_ours or not importlib.util.find_spec(f"run_scripts.{script}"):
         raise ValueError(
             f"{path}:1: {first!r} should be the script that the run was, as "
-            f"'{_SCRIPT_LINE}run_pretraining'. A run of before "
-            "has no such line; write it there."
+            f"'{_SCRIPT_LINE}run_pretraining'. Write it there."
         )
     versions = (
         word.partition(" ") for word in second.removeprefix("# ").split("  ")
@@ -132,7 +131,7 @@ def read_flags(run_dir: str) -> Source:
 
 
 def warn_of_versions(versions: Mapping[str, str]) -> None:
-    """Warns of what a run was made with that is another here."""
+    """Warns of versions that a run had and that differ here."""
     for name, then in versions.items():
         try:
             now = importlib.metadata.version(name)
@@ -151,13 +150,13 @@ def warn_of_versions(versions: Mapping[str, str]) -> None:
 
 
 def read_log(run_dir: str) -> dict[int, dict[str, float]]:
-    """Returns step -> its values, of all steps in a run's log.
+    """Returns the logged values of each step of a run, by step.
 
     Raises:
-      ValueError: if there is no log, or a line that is none of it.
+      ValueError: if there is no log, or a line is not of it.
     """
     path = os.path.join(run_dir, "logs", "train", reporting.LOG)
-    found = {}
+    log = {}
     try:
         with open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
@@ -165,7 +164,7 @@ def read_log(run_dir: str) -> dict[int, dict[str, float]]:
                     break  # Being written just now, or cut by a kill.
                 try:
                     values = json.loads(line)
-                    found[values.pop("step")] = values
+                    log[values.pop("step")] = values
                 except (ValueError, KeyError, AttributeError, TypeError):
                     raise ValueError(
                         f"{path}:{number}: {line.strip()!r} should be the "
@@ -174,7 +173,7 @@ def read_log(run_dir: str) -> dict[int, dict[str, float]]:
                     ) from None
     except FileNotFoundError:
         raise ValueError(f"{run_dir} has no log of steps, {path}.") from None
-    return found
+    return log
 
 
 def kept_steps(run_dir: str) -> list[int]:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from absl import flags
 
 from bert_tf.config import BertConfig
-from run_scripts import run_checks
 from run_scripts.flags import common_flags, model_flags, training_flags
 from tfrecords.io import records
 from tfrecords.reading import static_lengths
@@ -40,7 +39,13 @@ def define_fine_tuning(
         values, learning_rate=learning_rate, train_batch_size=train_batch_size
     )
     define_epochs(values, num_train_epochs)
-    run_checks.define_quick(values)
+    flags.DEFINE_bool(
+        "doctor",
+        True,
+        "Look at a sample of the records before a training begins, and refuse "
+        "what would spoil it; run_scripts.doctor says more.",
+        flag_values=values,
+    )
     flags.DEFINE_string(
         "records_dir",
         None,

@@ -64,10 +64,10 @@ def _docstrings(path: str) -> list[str]:
     except (SyntaxError, UnicodeDecodeError, ValueError):
         return []
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    found = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    nodes = [node for node in ast.walk(tree) if isinstance(node, kinds)]
     # Walked level by level, but read in the order of the file.
-    found.sort(key=lambda node: getattr(node, "lineno", 0))
-    return [text for node in found if (text := ast.get_docstring(node))]
+    nodes.sort(key=lambda node: getattr(node, "lineno", 0))
+    return [text for node in nodes if (text := ast.get_docstring(node))]
 
 
 def _folder(library: str) -> str:
@@ -87,20 +87,21 @@ def _python_files(folder: str) -> Iterator[str]:
 def read_sources() -> Iterator[Source]:
     """Yields every document; a paragraph that came before is left out."""
     seen: set[str] = set()
-
-    def new(texts: list[str]) -> list[str]:
-        found = [p for text in texts for p in paragraphs(text)]
-        fresh = [p for p in dict.fromkeys(found) if p not in seen]
-        seen.update(fresh)
-        return fresh
-
     for name, text in sorted(topics.topics.items()):
-        yield Source("stdlib", f"help/{name}", new([text]))
+        yield Source("stdlib", f"help/{name}", _new(seen, [text]))
     for library in LABELS:
         folder = _folder(library)
         for path in _python_files(folder):
             name = f"{library}/{os.path.relpath(path, folder)}"
-            yield Source(library, name, new(_docstrings(path)))
+            yield Source(library, name, _new(seen, _docstrings(path)))
+
+
+def _new(seen: set[str], texts: list[str]) -> list[str]:
+    """Returns the paragraphs that are not in `seen`, and adds them."""
+    fresh = dict.fromkeys(p for text in texts for p in paragraphs(text))
+    fresh = [p for p in fresh if p not in seen]
+    seen.update(fresh)
+    return fresh
 
 
 def _labelled_rows(sources: list[Source], rng: random.Random):

@@ -106,18 +106,18 @@ def _table(axes, rows, title: str) -> None:
 
 def _filled_lines(folder: str) -> list[str]:
     """Returns each sentence, and under it the candidates for its masks."""
-    found = []
+    lines = []
     with open(os.path.join(folder, "filled.jsonl"), encoding="utf-8") as file:
-        for line in file:
-            answer = json.loads(line)
-            found.append(answer["text"])
+        for row in file:
+            answer = json.loads(row)
+            lines.append(answer["text"])
             for mask in answer["masks"]:
                 candidates = "   ".join(
                     f"{c['token']} {c['probability']:.2f}" for c in mask
                 )
-                found.append(f"      {candidates}")
-            found.append("")
-    return found
+                lines.append(f"      {candidates}")
+            lines.append("")
+    return lines
 
 
 def _text(axes, lines: list[str], title: str) -> None:

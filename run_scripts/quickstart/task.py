@@ -5,7 +5,6 @@ import os
 
 import numpy as np
 
-from bert_tf.tasks import metrics
 from run_scripts.quickstart import corpus
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_rows, glue_tables
@@ -104,6 +103,8 @@ def served_score(
       glue_dir: as for `find`.
       predictions_file: what `predict` wrote for the texts of `write_texts`.
     """
+    from bert_tf.tasks import metrics
+
     labels = [row.label for row in _dev_rows(task, glue_dir)]
     with open(predictions_file, encoding="utf-8") as file:
         answers = [json.loads(line) for line in file]

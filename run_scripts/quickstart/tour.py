@@ -14,17 +14,18 @@ task:
 Stages that are done are skipped when the same command runs again.
 """
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from types import ModuleType
 
 from absl import flags, logging
 
-from bert_tf import config
-from bert_tf.training import reporting, run_folders
+from bert_tf import config as bert_config
 from run_scripts import (
     export_savedmodel,
     make_pretraining_records,
@@ -33,51 +34,56 @@ from run_scripts import (
     run_pretraining,
 )
 from run_scripts.flags import common_flags
-from run_scripts.quickstart import corpus, page
-from run_scripts.quickstart import summary as quickstart_summary
+from run_scripts.quickstart import corpus
 from run_scripts.quickstart import task as quickstart_task
 from tfrecords.io import atomic_files
+from tfrecords.options import Options, option
+from tfrecords.tasks import glue_tables
 from tfrecords.text import text_files, vocab
 
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TourConfig(Options):
+    """Text and task of the tour, and its folder."""
+
+    output_dir: str = option("runs/quickstart", "Folder for all of it.")
+    corpus: str | None = option(
+        None,
+        "Text of one's own to pre-train on, as comma-separated globs.",
+    )
+    glue_dir: str | None = option(None, "Folder of a GLUE task's files.")
+    task_name: str | None = option(None, "Name of that task, such as SST-2.")
+    num_train_steps: int = option(
+        2000, "Optimizer steps of pre-training.", at_least=1
+    )
+    vocab_size: int = option(8000, "Entries of the vocabulary.")
+
+    def path(self, *names: str) -> str:
+        """Returns a path in `output_dir`."""
+        return os.path.join(self.output_dir, *names)
+
+    def find_task(self) -> glue_tables.GlueTask:
+        """Returns the task to fine-tune on."""
+        return quickstart_task.find(
+            self.output_dir, self.glue_dir, self.task_name
+        )
+
+
 FLAGS = flags.FlagValues()
-flags.DEFINE_string(
-    "output_dir", "runs/quickstart", "Folder for all of it.", flag_values=FLAGS
-)
-flags.DEFINE_string(
-    "corpus",
-    None,
-    "Text of one's own to pre-train on, as comma-separated globs.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_string(
-    "glue_dir", None, "Folder of a GLUE task's files.", flag_values=FLAGS
-)
-flags.DEFINE_string(
-    "task_name", None, "Name of that task, such as SST-2.", flag_values=FLAGS
-)
-flags.DEFINE_integer(
-    "num_train_steps",
-    2000,
-    "Optimizer steps of pre-training.",
-    lower_bound=1,
-    flag_values=FLAGS,
-)
-flags.DEFINE_integer(
-    "vocab_size", 8000, "Entries of the vocabulary.", flag_values=FLAGS
-)
+common_flags.define(FLAGS, TourConfig)
 
 MAX_SEQ_LENGTH = 64
 
 
 def show(script: str, arguments: dict) -> list[str]:
-    """Prints the command that a stage is; returns its flags."""
+    """Prints the command of a stage; returns its flags."""
     words = [f"--{name}={x}" for name, x in arguments.items() if x != ""]
     lines = " \\\n    ".join([f"$ python -m {script}", *words])
     print(f"\n{lines}", flush=True)
     return words
 
 
-def call(script, **arguments) -> None:
+def call(script: ModuleType, **arguments) -> None:
     """Runs a script in this process."""
     words = show(script.__name__, arguments)
     script.main([script.__name__.split(".")[-1], *words])
@@ -89,54 +95,48 @@ def call_fresh(script: str, **arguments) -> None:
     subprocess.run([sys.executable, "-m", script, *words], check=True)
 
 
-def inside(*names: str) -> str:
-    """Returns a path in --output_dir."""
-    return os.path.join(FLAGS.output_dir, *names)
+# Stages.
 
 
-def find_task():
-    """Returns the task to fine-tune on."""
-    where = FLAGS.output_dir, FLAGS.glue_dir
-    return quickstart_task.find(*where, FLAGS.task_name)
-
-
-def make_corpus() -> None:
+def make_corpus(config: TourConfig) -> None:
     """Writes the documentation of the installed libraries as documents."""
-    if FLAGS.corpus and FLAGS.glue_dir:
+    if config.corpus and config.glue_dir:
         return  # Nothing of it would be read.
     corpus.write_corpus(
-        inside("corpus.txt"), inside("train.tsv"), inside("dev.tsv")
+        config.path("corpus.txt"),
+        config.path("train.tsv"),
+        config.path("dev.tsv"),
     )
 
 
-def learn_vocabulary() -> None:
+def learn_vocabulary(config: TourConfig) -> None:
     """Learns a vocabulary and writes the sizes of a small model for it."""
     call(
         make_vocab,
-        input_file=FLAGS.corpus or inside("corpus.txt"),
-        output_file=inside("vocab.txt"),
-        vocab_size=FLAGS.vocab_size,
+        input_file=config.corpus or config.path("corpus.txt"),
+        output_file=config.path("vocab.txt"),
+        vocab_size=config.vocab_size,
     )
     # A few thousand steps are not enough to leave the plateau of unigrams
     # with the initial weights of the paper, which suit a width of 768: at 128
     # the attended context is then a hundredth of the residual. Nor do they
     # suffice to overfit, so there is no dropout.
-    config.BertConfig.from_name(
+    bert_config.BertConfig.from_name(
         "tiny",
-        vocab_size=len(vocab.read(inside("vocab.txt"))),
+        vocab_size=len(vocab.read(config.path("vocab.txt"))),
         initializer_range=0.05,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-    ).to_json_file(inside("bert_config.json"))
+    ).to_json_file(config.path("bert_config.json"))
 
 
-def make_records() -> None:
+def make_records(config: TourConfig) -> None:
     """Makes masked-LM and next-sentence examples."""
     call(
         make_pretraining_records,
-        input_file=FLAGS.corpus or inside("corpus.txt"),
-        vocab_file=inside("vocab.txt"),
-        output_dir=inside("records"),
+        input_file=config.corpus or config.path("corpus.txt"),
+        vocab_file=config.path("vocab.txt"),
+        output_dir=config.path("records"),
         max_seq_length=MAX_SEQ_LENGTH,
         max_predictions_per_seq=10,
         dupe_factor=2,
@@ -144,16 +144,16 @@ def make_records() -> None:
     )
 
 
-def pretrain() -> None:
+def pretrain(config: TourConfig) -> None:
     """Pre-trains and evaluates on held-out documents."""
-    steps = FLAGS.num_train_steps
+    steps = config.num_train_steps
     call(
         run_pretraining,
-        input_file=inside("records", "train"),
-        eval_input_file=inside("records", "held_out"),
-        vocab_file=inside("vocab.txt"),
-        bert_config_file=inside("bert_config.json"),
-        output_dir=inside("pretrained"),
+        input_file=config.path("records", "train"),
+        eval_input_file=config.path("records", "held_out"),
+        vocab_file=config.path("vocab.txt"),
+        bert_config_file=config.path("bert_config.json"),
+        output_dir=config.path("pretrained"),
         train_batch_size=32,
         learning_rate=6e-4,
         num_train_steps=steps,
@@ -164,12 +164,21 @@ def pretrain() -> None:
     )
 
 
-def fine_tune(output_dir: str, init_checkpoint: str) -> None:
-    """Fine-tunes a model; with no checkpoint, trains it from scratch."""
-    if FLAGS.glue_dir:
-        data = {"task_name": FLAGS.task_name, "data_dir": FLAGS.glue_dir}
+def fine_tune(config: TourConfig) -> None:
+    """Fine-tunes the pre-trained model."""
+    _fine_tune(config, "fine_tuned", config.path("pretrained"))
+
+
+def fine_tune_from_scratch(config: TourConfig) -> None:
+    """Trains the control, with newly initialized weights."""
+    _fine_tune(config, "from_scratch", "")
+
+
+def _fine_tune(config: TourConfig, folder: str, init_checkpoint: str) -> None:
+    if config.glue_dir:
+        data = {"task_name": config.task_name, "data_dir": config.glue_dir}
     else:
-        task = find_task()
+        task = config.find_task()
         data = {
             "task_name": task.name,
             "train_file": task.files["train"],
@@ -184,10 +193,10 @@ def fine_tune(output_dir: str, init_checkpoint: str) -> None:
         **data,
         do_train=True,
         do_eval=True,
-        vocab_file=inside("vocab.txt"),
-        bert_config_file=inside("bert_config.json"),
+        vocab_file=config.path("vocab.txt"),
+        bert_config_file=config.path("bert_config.json"),
         init_checkpoint=init_checkpoint,
-        output_dir=output_dir,
+        output_dir=config.path(folder),
         max_seq_length=MAX_SEQ_LENGTH,
         train_batch_size=16,
         learning_rate=3e-4,
@@ -195,66 +204,66 @@ def fine_tune(output_dir: str, init_checkpoint: str) -> None:
     )
 
 
-def export_both() -> None:
+def export_both(config: TourConfig) -> None:
     """Exports the fine-tuned model and the pre-trained one."""
     call(
         export_savedmodel,
-        model_dir=inside("fine_tuned"),
-        export_dir=inside("exports", "fine_tuned"),
+        model_dir=config.path("fine_tuned"),
+        export_dir=config.path("exports", "fine_tuned"),
         overwrite=True,
     )
     call(
         export_savedmodel,
-        model_dir=inside("pretrained"),
-        export_dir=inside("exports", "fill_mask"),
+        model_dir=config.path("pretrained"),
+        export_dir=config.path("exports", "fill_mask"),
         overwrite=True,
     )
 
 
-def predict() -> None:
+def predict(config: TourConfig) -> None:
     """Predicts dev texts and fills masks, in fresh processes."""
-    task = find_task()
-    quickstart_task.write_texts(task, FLAGS.glue_dir, inside("texts.tsv"))
+    task = config.find_task()
+    quickstart_task.write_texts(task, config.glue_dir, config.path("texts.tsv"))
     is_pair = len(task.text_columns) == 2
     call_fresh(
         "run_scripts.predict",
-        export_dir=inside("exports", "fine_tuned"),
-        input_file=inside("texts.tsv"),
+        export_dir=config.path("exports", "fine_tuned"),
+        input_file=config.path("texts.tsv"),
         text_a_column="text_a",
         text_b_column="text_b" if is_pair else "",
-        output_file=inside("predictions.jsonl"),
+        output_file=config.path("predictions.jsonl"),
     )
-    quickstart_task.write_masked(inside("masked.txt"))
+    quickstart_task.write_masked(config.path("masked.txt"))
     call_fresh(
         "run_scripts.predict",
-        export_dir=inside("exports", "fill_mask"),
-        input_file=inside("masked.txt"),
-        output_file=inside("filled.jsonl"),
+        export_dir=config.path("exports", "fill_mask"),
+        input_file=config.path("masked.txt"),
+        output_file=config.path("filled.jsonl"),
     )
 
 
-def run_stages() -> dict[str, float]:
-    """Runs what is not done yet; returns the seconds of every stage."""
-    stages: dict[str, Callable[[], None]] = {
-        "corpus": make_corpus,
-        "vocabulary": learn_vocabulary,
-        "records": make_records,
-        "pretraining": pretrain,
-        "fine_tuning": lambda: fine_tune(
-            inside("fine_tuned"), inside("pretrained")
-        ),
-        "from_scratch": lambda: fine_tune(inside("from_scratch"), ""),
-        "export": export_both,
-        "prediction": predict,
-    }
+STAGES: dict[str, Callable[[TourConfig], None]] = {
+    "corpus": make_corpus,
+    "vocabulary": learn_vocabulary,
+    "records": make_records,
+    "pretraining": pretrain,
+    "fine_tuning": fine_tune,
+    "from_scratch": fine_tune_from_scratch,
+    "export": export_both,
+    "prediction": predict,
+}
+
+
+def run_stages(config: TourConfig) -> dict[str, float]:
+    """Runs the stages that are missing; returns the seconds of each stage."""
     seconds = {}
-    for name, stage in stages.items():
-        mark = inside("stages", f"{name}.json")
+    for name, stage in STAGES.items():
+        mark = config.path("stages", f"{name}.json")
         if os.path.exists(mark):
             logging.info("%s is done already", name)
         else:
             begin = time.monotonic()
-            stage()
+            stage(config)
             os.makedirs(os.path.dirname(mark), exist_ok=True)
             atomic_files.write_json(
                 mark, {"seconds": round(time.monotonic() - begin, 1)}
@@ -263,37 +272,76 @@ def run_stages() -> dict[str, float]:
     return seconds
 
 
+def summarise(
+    config: TourConfig, seconds: dict[str, float], served: float
+) -> dict:
+    """Returns accuracies, the margin over the control, and seconds.
+
+    Args:
+      config: of the tour.
+      seconds: of each stage.
+      served: score of the SavedModel's answers.
+    """
+    from bert_tf.training import checkpoints
+
+    results = atomic_files.read_json(
+        config.path("pretrained", "eval_results.json")
+    )
+    names = ("masked_lm_accuracy", "unigram_accuracy", "next_sentence_accuracy")
+    # The metric and its best value on dev.
+    pretrained, scratch = (
+        atomic_files.read_json(
+            config.path(run, checkpoints.BEST, checkpoints.STATE)
+        )
+        for run in ("fine_tuned", "from_scratch")
+    )
+    total = round(sum(seconds.values()), 1)
+    return {name: results[name] for name in names} | {
+        "pretrained_accuracy": pretrained["value"],
+        "from_scratch_accuracy": scratch["value"],
+        # Of the two: accuracy, unless a GLUE task has another metric.
+        "metric": scratch["metric"],
+        "margin": pretrained["value"] - scratch["value"],
+        "served_accuracy": served,
+        "seconds": seconds | {"total": total},
+    }
+
+
 def main(argv: list[str]) -> None:
     """Runs every stage, then writes summary.json and page.png."""
     common_flags.parse(FLAGS, argv, __doc__)
-    task = find_task()  # Before the hours of work that come before it.
-    if FLAGS.corpus:
-        text_files.expand_inputs(FLAGS.corpus)
+    config = common_flags.config(TourConfig, FLAGS)
+    from bert_tf.training import reporting, run_folders
+    from run_scripts.quickstart import page
+
+    task = config.find_task()  # Before the hours of work that come before it.
+    if config.corpus:
+        text_files.expand_inputs(config.corpus)
     names = ("corpus", "glue_dir", "task_name", "num_train_steps", "vocab_size")
     run_folders.write_or_check(
-        FLAGS.output_dir,
-        {name: FLAGS[name].value for name in names},
-        has_begun=os.path.isdir(inside("stages")),
+        config.output_dir,
+        {name: getattr(config, name) for name in names},
+        has_begun=os.path.isdir(config.path("stages")),
     )
-    seconds = run_stages()
+    seconds = run_stages(config)
     served = quickstart_task.served_score(
-        task, FLAGS.glue_dir, inside("predictions.jsonl")
+        task, config.glue_dir, config.path("predictions.jsonl")
     )
-    summary = quickstart_summary.summarise(FLAGS.output_dir, seconds, served)
-    atomic_files.write_json(inside("summary.json"), summary)
-    page.draw(FLAGS.output_dir, summary)
+    summary = summarise(config, seconds, served)
+    atomic_files.write_json(config.path("summary.json"), summary)
+    page.draw(config.output_dir, summary)
     print(json.dumps(summary, indent=2))
     logging.info(
         "pre-trained %.3f  from scratch %.3f  in %s; look at %s",
         summary["pretrained_accuracy"],
         summary["from_scratch_accuracy"],
         reporting.format_seconds(summary["seconds"]["total"]),
-        inside("page.png"),
+        config.path("page.png"),
     )
 
 
 def run() -> None:
-    """Runs `main` as a console command."""
+    """Console command."""
     common_flags.run(main)
 
 

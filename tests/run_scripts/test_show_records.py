@@ -186,7 +186,7 @@ def test_features_that_no_schema_has_are_printed_plainly(show, tmp_path):
 
 
 def test_histograms_of_a_sample(show, folder, monkeypatch):
-    monkeypatch.setattr(show_records.run_checks, "EXAMPLES", 16)
+    monkeypatch.setattr(show_records, "EXAMPLES", 16)
     show(
         f"--records={folder / 'train'}",
         f"--vocab_file={folder / 'vocab.txt'}",

@@ -36,7 +36,7 @@ def test_single_segments_have_the_masked_lm_part_alone(tiny_config, make_batch):
     batch = make_batch(tiny_config)
     keras.utils.set_random_seed(1)
     outputs = bert_tf.BertPretrainer(tiny_config)(batch)
-    task, alone = pretraining.TASKS["none"], without_labels(batch)
+    task, alone = pretraining.PretrainingTask("none"), without_labels(batch)
     for terms, whole in (
         (task.losses, pretraining.TASK.losses),
         (task.accuracies, pretraining.TASK.accuracies),
@@ -54,7 +54,7 @@ def test_the_order_of_two_segments_goes_by_its_own_name(
     batch = make_batch(tiny_config)
     keras.utils.set_random_seed(1)
     outputs = bert_tf.BertPretrainer(tiny_config)(batch)
-    task = pretraining.TASKS["sentence_order"]
+    task = pretraining.PretrainingTask("sentence_order")
     losses_, accuracies = task.losses(outputs, batch), task.accuracies
     assert set(losses_) == {"masked_lm_loss", "sentence_order_loss"}
     assert set(task.loss_weights(batch)) == set(losses_)

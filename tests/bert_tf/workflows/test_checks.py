@@ -1,17 +1,16 @@
-"""run_checks.py: what runners and `doctor` ask of records, model and flags."""
+"""checks.py: diagnostics of records, vocabulary, model and memory."""
 
 import dataclasses
 
 import numpy as np
 import planted_records as planted
 import pytest
-from absl import flags
 
 from bert_tf import config
 from bert_tf.training import checkpoints
-from bert_tf.workflows import estimates
-from run_scripts import run_checks, run_glue, run_pretraining
-from run_scripts.flags import training_flags
+from bert_tf.workflows import checks, estimates
+from bert_tf.workflows.configs import PretrainingConfig
+from run_scripts import run_glue, run_pretraining
 from tfrecords.io import records
 from tfrecords.pretraining import packed_rows
 from tfrecords.text import vocab
@@ -35,20 +34,16 @@ def sound(tmp_path_factory):
     return records.Records.open(folder), vocab_file
 
 
-def values_of(*words):
-    values = flags.FlagValues()
-    run_checks.define_quick(values)
-    training_flags.define_training(
-        values, learning_rate=1e-4, train_batch_size=8
+def training_of(output_dir="unused", **fields):
+    return PretrainingConfig(
+        output_dir=str(output_dir), train_batch_size=8, **fields
     )
-    values(["test", *words])
-    return values
 
 
 def sizes_of(found, sizes=SIZES, vocab_file=None, **wanted):
     return [
         (fault.check, fault.text)
-        for fault in run_checks.check_sizes(found, sizes, vocab_file, wanted)
+        for fault in checks.check_sizes(found, sizes, vocab_file, wanted)
     ]
 
 
@@ -81,7 +76,7 @@ def test_records_that_are_not_what_their_manifest_says(tmp_path):
     ((name, text),) = sizes_of(found)
     assert name == "lengths"
     assert "has 32 values" in text and "max_seq_length=48" in text
-    faults, tally = run_checks.check_examples(found, SIZES, None, None)
+    faults, tally = checks.check_examples(found, SIZES, None, None)
     assert tally is None
     assert "not of the sizes" in faults[0].text
 
@@ -102,7 +97,7 @@ def test_another_vocabulary(sound, tmp_path):
 def test_segments_that_the_model_has_no_type_for(sound):
     found, _ = sound
     one = dataclasses.replace(SIZES, type_vocab_size=1)
-    faults, _ = run_checks.check_examples(found, one, None, None)
+    faults, _ = checks.check_examples(found, one, None, None)
     (fault,) = faults
     assert "input_type_ids go up to 1; the model has type_voc" in fault.text
 
@@ -110,13 +105,13 @@ def test_segments_that_the_model_has_no_type_for(sound):
 def test_a_vocabulary_that_cannot_be_read_is_a_finding(sound, tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("[PAD]\n")
-    faults, tally = run_checks.check_examples(sound[0], SIZES, str(path), None)
+    faults, tally = checks.check_examples(sound[0], SIZES, str(path), None)
     assert [fault.check for fault in faults] == ["vocabulary"]
     assert tally.num_examples == 200
 
 
 def test_memory_that_is_not_there(sound, monkeypatch):
-    step = run_checks.step_of(values_of(), SIZES, sound[0])
+    step = checks.step_of(training_of(), SIZES, sound[0])
     assert (step.batch_size, step.max_predictions_per_seq) == (8, 5)
     free = {"bytes": 0}
     monkeypatch.setattr(
@@ -124,13 +119,13 @@ def test_memory_that_is_not_there(sound, monkeypatch):
         "available_bytes",
         lambda: ("free memory of this host", free["bytes"]),
     )
-    assert run_checks.check_memory(step) == []  # Not known.
+    assert checks.check_memory(step) == []  # Not known.
     free["bytes"] = 10**8
-    (fault,) = run_checks.check_memory(step)
+    (fault,) = checks.check_memory(step)
     assert fault.severity == "warning"
     assert "memory of this host is 0.1 GB. Raise --gradient" in fault.text
     free["bytes"] = 10**10
-    assert run_checks.check_memory(step) == []
+    assert checks.check_memory(step) == []
 
 
 def test_packed_rows_have_slots_of_rows(tmp_path):
@@ -148,14 +143,14 @@ def test_packed_rows_have_slots_of_rows(tmp_path):
         schema_name="packed_pretraining",
     )
     found = records.Records.open(folder)
-    step = run_checks.step_of(values_of(), SIZES, found)
+    step = checks.step_of(training_of(), SIZES, found)
     assert (step.task, step.max_predictions_per_seq) == ("pretraining", 10)
 
 
-def refuse(words, folder_and_vocabulary, output_dir):
+def refuse(folder_and_vocabulary, output_dir, **fields):
     folder, vocab_file = folder_and_vocabulary
-    run_checks.refuse_bad(
-        values_of(f"--output_dir={output_dir}", *words),
+    checks.refuse_bad_records(
+        training_of(output_dir, **fields),
         [records.Records.open(folder)],
         SIZES,
         vocab_file,
@@ -168,37 +163,37 @@ def test_a_runner_refuses_with_all_faults_and_their_fixes(
     batch = planted.make_batch(unk_share=0.05, random_next_share=0.0)
     bad = planted.write(tmp_path / "train", batch)
     with pytest.raises(ValueError) as caught:
-        refuse([], bad, tmp_path)
+        refuse(bad, tmp_path)
     lines = str(caught.value).splitlines()
     assert [line.split(": ")[1] for line in lines[:2]] == ["[UNK]", "pairs"]
     assert lines[0].startswith(str(tmp_path / "train"))
     assert lines[-1].endswith("--nodoctor begins it.")
-    refuse(["--nodoctor"], bad, tmp_path)
-    # A run that has begun goes on.
+    refuse(bad, tmp_path, doctor=False)
+    # A run that has begun resumes.
     monkeypatch.setattr(checkpoints, "newest_step", lambda folder: 7)
-    refuse([], bad, tmp_path)
+    refuse(bad, tmp_path)
 
 
 def test_a_runner_begins_with_warnings(tmp_path, caplog):
     batch = planted.make_batch(random_next_share=0.82)
     with caplog.at_level("WARNING", logger="absl"):
-        refuse([], planted.write(tmp_path / "train", batch), tmp_path)
+        refuse(planted.write(tmp_path / "train", batch), tmp_path)
     assert "random next sentences" in caplog.text
 
 
 def test_a_runner_reads_a_sample(sound, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_checks, "QUICK_EXAMPLES", 64)
+    monkeypatch.setattr(checks, "QUICK_EXAMPLES", 64)
     seen = []
-    check = run_checks.check_examples
+    check = checks.check_examples
 
     def spy(*arguments):
         faults, tally = check(*arguments)
         seen.append(tally.num_examples)
         return faults, tally
 
-    monkeypatch.setattr(run_checks, "check_examples", spy)
-    run_checks.refuse_bad(
-        values_of(f"--output_dir={tmp_path}"), [sound[0]], SIZES, sound[1]
+    monkeypatch.setattr(checks, "check_examples", spy)
+    checks.refuse_bad_records(
+        training_of(tmp_path), [sound[0]], SIZES, sound[1]
     )
     assert seen == [64]
 

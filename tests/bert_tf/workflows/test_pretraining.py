@@ -1,16 +1,18 @@
-"""Flags of pre-training -> phases in order, and users' mistakes."""
+"""pretraining.py: phases in order, and users' mistakes."""
 
 import types
 
 import numpy as np
 import pytest
-from absl import flags
 
-from run_scripts.flags import pretraining_flags
+from bert_tf.workflows import pretraining
+from bert_tf.workflows.configs import PretrainingConfig
 from tfrecords import schema
 from tfrecords.io import records
 
-CONFIG = types.SimpleNamespace(vocab_size=100, max_position_embeddings=64)
+CONFIG = types.SimpleNamespace(
+    vocab_size=100, max_position_embeddings=64, is_causal=False
+)
 SHA256 = "aa"
 
 
@@ -47,30 +49,31 @@ def folders(tmp_path):
     }
 
 
-def parse(*words, num_train_steps=10):
-    values = flags.FlagValues()
-    pretraining_flags.define_records(values)
-    flags.DEFINE_integer(
-        "num_train_steps", num_train_steps, "Steps.", flag_values=values
+def config_of(input_file, num_train_steps=10, **fields):
+    return PretrainingConfig(
+        output_dir="unused",
+        input_file=input_file,
+        num_train_steps=num_train_steps,
+        **fields,
     )
-    values(["script", *words])
-    return values
 
 
-def open_phases(folders, lengths, *words, **keywords):
+def open_phases(folders, lengths, phases=None, **fields):
     """Returns (length, steps, path of the first shard) of each phase."""
     paths = ",".join(folders.get(length, str(length)) for length in lengths)
-    values = parse(f"--input_file={paths}", *words, **keywords)
+    if phases is not None:
+        fields["phases"] = tuple(phases.split(","))
+    config = config_of(paths, **fields)
     return [
         (phase.sizes["max_seq_length"], phase.num_steps, phase.records.paths[0])
-        for phase in pretraining_flags.open_phases(values, CONFIG, SHA256)
+        for phase in pretraining.open_phases(config, CONFIG, SHA256)
     ]
 
 
 def test_one_folder_is_one_phase(folders):
     expected = [(16, 10, f"{folders[16]}/train-00000-of-00001.tfrecord")]
     assert open_phases(folders, [16]) == expected
-    assert open_phases(folders, [16], "--phases=16:1") == expected
+    assert open_phases(folders, [16], "16:1") == expected
 
 
 def test_of_two_folders_the_shorter_takes_nine_tenths(folders):
@@ -82,7 +85,7 @@ def test_of_two_folders_the_shorter_takes_nine_tenths(folders):
 
 
 def test_the_flag_says_the_order_and_the_shares(folders):
-    found = open_phases(folders, [8, 16, 32], "--phases=32:0.2,8:0.5,16:0.3")
+    found = open_phases(folders, [8, 16, 32], "32:0.2,8:0.5,16:0.3")
     assert [phase[:2] for phase in found] == [(32, 2), (8, 5), (16, 3)]
 
 
@@ -90,7 +93,7 @@ def test_the_flag_says_the_order_and_the_shares(folders):
     "total, steps", [(10, [3, 4, 3]), (11, [4, 3, 4]), (1000, [333, 334, 333])]
 )
 def test_shares_are_rounded_to_steps_that_sum_up(folders, total, steps):
-    flag = f"--phases=8:{1 / 3},16:{1 / 3},32:{1 / 3}"
+    flag = f"8:{1 / 3},16:{1 / 3},32:{1 / 3}"
     found = open_phases(folders, [8, 16, 32], flag, num_train_steps=total)
     assert [phase[1] for phase in found] == steps
     assert sum(steps) == total
@@ -99,12 +102,8 @@ def test_shares_are_rounded_to_steps_that_sum_up(folders, total, steps):
 def test_files_and_globs_are_one_phase(folders, tmp_path):
     again = write_records(tmp_path / "again", 8)
     shards = ",".join(f"{folder}/train*" for folder in (folders[8], again))
-    values = parse(
-        f"--input_file={shards}",
-        "--max_seq_length=8",
-        "--max_predictions_per_seq=2",
-    )
-    (phase,) = pretraining_flags.open_phases(values, CONFIG, None)
+    config = config_of(shards, max_seq_length=8, max_predictions_per_seq=2)
+    (phase,) = pretraining.open_phases(config, CONFIG, None)
     assert phase.num_steps == 10
     assert len(phase.records) == 2
 
@@ -115,7 +114,7 @@ def test_files_and_globs_are_one_phase(folders, tmp_path):
 )
 def test_what_is_no_length_and_share_is_shown_how_to_write(folders, flag):
     with pytest.raises(ValueError, match="should be like 128:0.9,512:0.1") as e:
-        open_phases(folders, [8, 16], f"--phases={flag}")
+        open_phases(folders, [8, 16], flag)
     assert f"--phases={flag} " in str(e.value)
 
 
@@ -133,13 +132,13 @@ def test_what_is_no_length_and_share_is_shown_how_to_write(folders, flag):
 )
 def test_shares_are_above_0_and_1_in_all(folders, flag):
     with pytest.raises(ValueError, match="above 0, and 1 in all"):
-        open_phases(folders, [8, 16], f"--phases={flag}")
+        open_phases(folders, [8, 16], flag)
 
 
 @pytest.mark.parametrize("flag", ["8:1", "8:0.5,32:0.5", "8:0.5,8:0.5,16:0.5"])
 def test_each_length_of_the_records_is_named_once(folders, flag):
     with pytest.raises(ValueError, match=r"of \[8, 16\] tokens. Name each"):
-        open_phases(folders, [8, 16], f"--phases={flag}")
+        open_phases(folders, [8, 16], flag)
 
 
 def test_three_folders_need_the_flag(folders):
@@ -165,9 +164,9 @@ def test_what_is_no_folder_among_folders_is_named(folders, tmp_path):
     for lengths in ([8, typo], [typo, 8]):
         with pytest.raises(ValueError, match="no folder at [^ ]*of_61, unlike"):
             open_phases(folders, lengths)
-    values = parse(f"--input_file={folders[8]},{typo}")
+    config = config_of(f"{folders[8]},{typo}")
     with pytest.raises(ValueError, match="no folder at [^ ]*of_61, unlike"):
-        pretraining_flags.first_records(values)
+        pretraining.find_vocabulary_of_records(config, None)
     # Alone it is named by who opens it.
     with pytest.raises(ValueError, match="No records at '.*of_61'"):
         open_phases(folders, [typo])

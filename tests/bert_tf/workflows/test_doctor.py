@@ -1,4 +1,4 @@
-"""checkpoint_checks.py: weights, vocabulary and case that do not fit."""
+"""doctor.py: weights, vocabulary and case that do not fit."""
 
 import dataclasses
 import hashlib
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_tf.conversion import checkpoint
-from run_scripts import checkpoint_checks
+from bert_tf.workflows import doctor
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def given(tiny_config):
 def check(given, config=None, task="pretraining", **vocabulary):
     return [
         (fault.severity, fault.check, fault.text)
-        for fault in checkpoint_checks.check(
+        for fault in doctor.check_checkpoint(
             given, config or given.config, task, vocabulary
         )
     ]
@@ -42,7 +42,7 @@ def test_a_checkpoint_that_fits_is_a_note(given):
 def test_heads_that_are_missing_are_a_note(given):
     ((severity, _, text),) = check(given, task="classification")
     assert severity == "note"
-    assert "drawn anew: classification/dense/kernel, class" in text
+    assert "newly initialized: classification/dense/kernel, class" in text
     assert "not used: masked_lm/bias, masked_lm/transform/kernel, " in text
     assert text.endswith("and 4 more.")
 
@@ -51,7 +51,9 @@ def test_parts_of_the_encoder_that_are_missing_are_a_warning(given):
     del given.tensors["encoder/layer_1/intermediate/kernel"]
     ((severity, _, text),) = check(given)
     assert severity == "warning"
-    assert "drawn anew: encoder/layer_1/intermediate/kernel. Is it" in text
+    assert (
+        "newly initialized: encoder/layer_1/intermediate/kernel. Is it" in text
+    )
 
 
 def test_nothing_that_matches_is_an_error(given):

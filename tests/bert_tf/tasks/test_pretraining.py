@@ -1,4 +1,4 @@
-"""pretraining_kinds.py: what manifests say of records, and of what mixes."""
+"""pretraining.py: the task of records, by their manifests."""
 
 import dataclasses
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from bert_tf.tasks import pretraining
-from bert_tf.workflows import pretraining_kinds
 from tfrecords import schema
 from tfrecords.io import records
 
@@ -38,67 +37,73 @@ def made_with(folder, schema_name="pretraining", **made):
 
 def test_the_manifest_says_what_kind_of_records_they_are(tmp_path):
     old = made_with(tmp_path / "old")
-    assert pretraining_kinds.pairs_of(old) == "next_sentence"
-    assert pretraining_kinds.schema_of(old) == schema.PRETRAINING
+    assert pretraining.pairs_of(old) == "next_sentence"
+    assert pretraining.schema_of(old) == schema.PRETRAINING
     alone = made_with(tmp_path / "alone", "masked_lm", pairs="none")
-    assert pretraining_kinds.pairs_of(alone) == "none"
-    assert pretraining_kinds.schema_of(alone) == schema.MASKED_LM
+    assert pretraining.pairs_of(alone) == "none"
+    assert pretraining.schema_of(alone) == schema.MASKED_LM
     unmasked = made_with(tmp_path / "unmasked", "unmasked_segments")
-    assert pretraining_kinds.schema_of(unmasked) == schema.MASKED_LM
-    on_disk = pretraining_kinds.schema_of(unmasked, on_disk=True)
+    assert pretraining.schema_of(unmasked) == schema.MASKED_LM
+    on_disk = pretraining.schema_of(unmasked, on_disk=True)
     assert on_disk == schema.ENCODER_INPUTS
     foreign = made_with(tmp_path / "foreign", "classification")
-    assert pretraining_kinds.schema_of(foreign) == schema.PRETRAINING
+    assert pretraining.schema_of(foreign) == schema.PRETRAINING
     bare = records.Records(old.paths)
-    assert pretraining_kinds.pairs_of(bare) == "next_sentence"
-    assert pretraining_kinds.schema_of(bare) == schema.PRETRAINING
+    assert pretraining.pairs_of(bare) == "next_sentence"
+    assert pretraining.schema_of(bare) == schema.PRETRAINING
 
 
 def test_records_of_other_pairs_are_named(tmp_path):
     one = made_with(tmp_path / "one", pairs="sentence_order")
     two = made_with(tmp_path / "two", pairs="sentence_order")
-    pretraining_kinds.check_pairs([one, two])
+    pretraining.check_pairs([one, two])
     other = made_with(tmp_path / "other")
     message = "two with --pairs=sentence_order and .*other with --pairs=next_s"
     with pytest.raises(ValueError, match=message):
-        pretraining_kinds.check_pairs([one, two, other])
+        pretraining.check_pairs([one, two, other])
 
 
-def test_a_model_is_evaluated_on_labels_that_it_has_learnt(tmp_path):
+def test_a_model_is_evaluated_on_labels_that_it_has_learnt(
+    tmp_path, tiny_config
+):
     next_sentence = made_with(tmp_path / "next_sentence")
     order = made_with(tmp_path / "order", pairs="sentence_order")
     alone = made_with(tmp_path / "alone", pairs="none")
-    assert pretraining_kinds.papers_of(next_sentence) == {}
+
+    def metadata_of(records):
+        return pretraining.task_of(records, tiny_config).metadata()
+
+    assert metadata_of(next_sentence) == {}
     for trained in (next_sentence, order):
-        papers = pretraining_kinds.papers_of(trained)
-        pretraining_kinds.check_labels(papers, "model", trained)
-        pretraining_kinds.check_labels(papers, "model", alone)
+        metadata = metadata_of(trained)
+        pretraining.check_labels(metadata, "model", trained)
+        pretraining.check_labels(metadata, "model", alone)
     for trained, asked in (
         (next_sentence, order),
         (order, next_sentence),
         (alone, order),
     ):
-        papers = pretraining_kinds.papers_of(trained)
-        kinds = [pretraining_kinds.pairs_of(x) for x in (trained, asked)]
+        metadata = metadata_of(trained)
+        kinds = [pretraining.pairs_of(x) for x in (trained, asked)]
         message = "--pairs={}, and .* the labels of --pairs={}".format(*kinds)
         with pytest.raises(ValueError, match=message):
-            pretraining_kinds.check_labels(papers, "model", asked)
+            pretraining.check_labels(metadata, "model", asked)
 
 
 def test_a_left_to_right_model_reads_rows_as_they_are(tmp_path, tiny_config):
     causal = dataclasses.replace(tiny_config, is_causal=True)
     alone = made_with(tmp_path / "alone", "unmasked_segments", pairs="none")
-    features = pretraining_kinds.features_of(alone, causal)
-    assert features == schema.ENCODER_INPUTS
-    features = pretraining_kinds.features_of(alone, tiny_config)
-    assert features == schema.MASKED_LM
-    task = pretraining_kinds.task_of(alone, causal)
-    assert task is pretraining.LEFT_TO_RIGHT
-    task = pretraining_kinds.task_of(alone, tiny_config)
-    assert task is pretraining.TASKS["none"]
+    task = pretraining.task_of(alone, causal)
+    assert isinstance(task, pretraining.LeftToRightTask)
+    assert task.schema == schema.ENCODER_INPUTS
+    assert task.metadata() == {"pairs": "none"}
+    task = pretraining.task_of(alone, tiny_config)
+    assert type(task) is pretraining.PretrainingTask
+    assert task.schema == schema.MASKED_LM
+    assert task.pairs == "none"
     for name in ("masked_lm", "unmasked_pairs"):
         other = made_with(tmp_path / name, name, pairs="none")
         with pytest.raises(ValueError, match=f"holds {name}; a left-to-right"):
-            pretraining_kinds.features_of(other, causal)
+            pretraining.task_of(other, causal)
     with pytest.raises(ValueError, match="holds no manifest; a left-to-right"):
-        pretraining_kinds.features_of(records.Records(alone.paths), causal)
+        pretraining.task_of(records.Records(alone.paths), causal)

@@ -1,0 +1,247 @@
+"""DoctorConfig -> diagnostics of a run before it begins, memory and time."""
+
+import dataclasses
+import hashlib
+import math
+import os
+from collections.abc import Sequence
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion import checkpoint as checkpoint_lib
+from bert_tf.conversion import coverage, formats
+from bert_tf.training import checkpoints, model_folders
+from bert_tf.workflows import checks, estimates, model_source
+from bert_tf.workflows.configs import DoctorConfig
+from tfrecords.inspection import record_samples, shard_checks
+from tfrecords.inspection.diagnostics import (
+    ERROR,
+    NOTE,
+    WARNING,
+    Diagnostic,
+    attempt,
+)
+from tfrecords.io import records as records_lib
+from tfrecords.text import vocab
+
+# Of shards, to compare with the manifest: a second's reading.
+_DIGEST_BYTES = 256 << 20
+# README.md, Results: positions computed for each token with static lengths.
+_CUT = 1.2
+_GB = 1e9
+_NAMED = 3  # Weights that a message names.
+
+
+def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
+    """Returns all diagnostics, and lines on what was read and estimated."""
+    records, diagnostics = shard_checks.open_whole(config.records)
+    checkpoint = None
+    if config.init_checkpoint:
+        checkpoint, unread = attempt(
+            "checkpoint", formats.read, config.init_checkpoint
+        )
+        diagnostics += unread
+    vocab_file = config.vocab_file or _sidecar_vocabulary(config)
+    bert_config, unread = attempt(
+        "config", _find_config, config, checkpoint, records, vocab_file
+    )
+    diagnostics += unread
+    lines = _not_checked(config, bert_config, vocab_file)
+    if not records:
+        return diagnostics, lines
+    flags = {
+        name: getattr(config, name)
+        for name in ("max_seq_length", "max_predictions_per_seq")
+        if getattr(config, name) is not None
+    }
+    diagnostics += checks.check_sizes(records, bert_config, vocab_file, flags)
+    most_bytes = None if config.all else _DIGEST_BYTES
+    diagnostics += shard_checks.check_digests(records, most_bytes)
+    num_examples = None if config.all else checks.EXAMPLES
+    of_examples, statistics = checks.check_examples(
+        records, bert_config, vocab_file, num_examples
+    )
+    diagnostics += of_examples
+    if statistics:
+        lines.insert(
+            0,
+            f"{len(records):,} records, shards: {len(records.paths)}; "
+            f"{statistics.num_examples:,} examples looked at",
+        )
+        if bert_config:
+            step = checks.step_of(config, bert_config, records)
+            diagnostics += checks.check_memory(step)
+            mean_tokens = statistics.num_tokens / statistics.num_examples
+            # Each choice of a record is a row.
+            num_rows = len(records) * step.batch_size / config.train_batch_size
+            lines += _estimate(
+                step, num_rows, mean_tokens, config.num_train_steps
+            )
+    if checkpoint and bert_config:
+        vocabulary = records.manifest.vocabulary if records.manifest else {}
+        task = checks.task_of(record_samples.schema_name(records))
+        diagnostics += check_checkpoint(
+            checkpoint, bert_config, task, vocabulary
+        )
+    return diagnostics, lines
+
+
+def _sidecar_vocabulary(config: DoctorConfig) -> str | None:
+    """Returns the vocabulary beside `init_checkpoint`, if there is one."""
+    path = config.init_checkpoint
+    if not path:
+        return None
+    try:
+        folder = checkpoints.find(path)
+    except ValueError:
+        folder = path if os.path.isdir(path) else os.path.dirname(path)
+    vocab_file = os.path.join(folder, model_folders.VOCABULARY)
+    return vocab_file if os.path.isfile(vocab_file) else None
+
+
+def _find_config(
+    config: DoctorConfig,
+    checkpoint: checkpoint_lib.Checkpoint | None,
+    records: records_lib.Records | None,
+    vocab_file: str | None,
+) -> BertConfig | None:
+    """Returns the model's sizes, of the flags or else of the checkpoint.
+
+    Raises:
+      ValueError: if a file is no config, or no size has such a name.
+    """
+    size = None
+    if config.bert_config_name:  # Its vocabulary is that of the run.
+        made_with = records and records.manifest and records.manifest.vocabulary
+        size = (made_with or {}).get("size")
+        if not size and vocab_file:
+            size = len(vocab.read(vocab_file))
+    if config.bert_config_name or config.bert_config_file:
+        return model_source.find_config(config, size, None)
+    return checkpoint.config if checkpoint else None
+
+
+def _not_checked(
+    config: DoctorConfig,
+    bert_config: BertConfig | None,
+    vocab_file: str | None,
+) -> list[str]:
+    """Returns a line for each part that cannot be checked."""
+    lines = []
+    if not vocab_file:
+        lines.append("not checked, as no --vocab_file is given: [UNK], case")
+    if not bert_config:
+        lines.append(
+            "not checked, as no --bert_config_file is given: the model's "
+            "sizes, memory, time"
+        )
+    if not config.init_checkpoint:
+        lines.append("not checked, as no --init_checkpoint is given: weights")
+    return lines
+
+
+def _estimate(
+    step: estimates.Step,
+    num_rows: float,
+    mean_tokens: float,
+    num_train_steps: int | None,
+) -> list[str]:
+    """Returns lines on memory and time, by arithmetic and a moment's timing.
+
+    Args:
+      step: its batch and model.
+      num_rows: in an epoch.
+      mean_tokens: of an example; fine-tuning cuts rows to about as many.
+      num_train_steps: of the run, if they are known.
+    """
+    parts = estimates.memory(step)
+    name, free = estimates.available_bytes()
+    words = ", ".join(f"{n} {x / _GB:.1f}" for n, x in parts.items())
+    if step.task != "pretraining":
+        length = math.ceil(min(step.max_seq_length, _CUT * mean_tokens))
+        step = dataclasses.replace(step, max_seq_length=length)
+    rate = estimates.measure_rate(step.precision)
+    seconds = estimates.step_seconds(step, rate)
+    steps = num_rows / step.batch_size
+    lines = [
+        f"estimate: {estimates.num_weights(step) / 1e6:.1f} million weights; "
+        f"memory {sum(parts.values()) / _GB:.1f} GB ({words})"
+        + f"; {name} {free / _GB:.1f} GB"
+        * bool(free),
+        f"estimate: {_time(seconds)} a step of {step.batch_size} rows of "
+        f"{step.max_seq_length} tokens in {step.precision}, by "
+        f"{rate / 1e12:.2f} TFLOP/s in a matrix product here; "
+        f"{steps:,.0f} steps an epoch, {_time(steps * seconds)}",
+    ]
+    if num_train_steps:
+        lines.append(
+            f"estimate: --num_train_steps={num_train_steps} is "
+            f"{num_train_steps / steps:.2f} epochs, "
+            f"{_time(num_train_steps * seconds)}"
+        )
+    return lines
+
+
+def _time(seconds: float) -> str:
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def check_checkpoint(
+    checkpoint: checkpoint_lib.Checkpoint,
+    bert_config: BertConfig,
+    task: str,
+    vocabulary: dict,
+) -> list[Diagnostic]:
+    """Checks which weights a model would get, and whether texts are alike.
+
+    Args:
+      checkpoint: to begin with.
+      bert_config: of the model.
+      task: that it is trained for.
+      vocabulary: `sha256` and `do_lower_case` of the records; may be empty.
+    """
+    weights = coverage.of(checkpoint, bert_config, task)
+    loaded = len(weights.found)
+    total = loaded + len(weights.missing) + len(weights.other_shapes)
+    text = f"{loaded} of the model's {total} weights are in it"
+    severity, fix = NOTE, "."
+    if weights.missing:
+        text += f"; missing, so newly initialized: {_some(weights.missing)}"
+    if weights.unused:
+        text += f"; not used: {_some(weights.unused)}"
+    if weights.other_shapes:
+        text += f"; of other shapes: {_some(weights.other_shapes)}"
+        severity = ERROR
+        fix = ". Use the bert_config.json that belongs to the checkpoint."
+    elif not loaded:
+        severity, fix = ERROR, ". Give a checkpoint of BERT."
+    elif any(name.startswith("encoder/") for name in weights.missing):
+        severity, fix = WARNING, ". Is it the checkpoint that you mean?"
+    diagnostics = [Diagnostic(severity, "checkpoint", text + fix)]
+    sha256 = vocabulary.get("sha256")
+    if checkpoint.vocabulary is not None and sha256:
+        if hashlib.sha256(checkpoint.vocabulary).hexdigest() != sha256:
+            text = (
+                "it was trained with another vocabulary than the records "
+                f"were made with (sha256 of these: {sha256[:12]}...). Make "
+                "the records again with the vocab.txt of the checkpoint."
+            )
+            diagnostics.append(Diagnostic(ERROR, "checkpoint", text))
+    made_with = vocabulary.get("do_lower_case")
+    if None not in (made_with, checkpoint.do_lower_case):
+        if made_with != checkpoint.do_lower_case:
+            text = (
+                f"it was trained with do_lower_case={checkpoint.do_lower_case}"
+                f", the records were made with {made_with}. Make them again "
+                f"with --do_lower_case={str(checkpoint.do_lower_case).lower()}."
+            )
+            severity = WARNING if checkpoint.is_case_inferred else ERROR
+            diagnostics.append(Diagnostic(severity, "case", text))
+    return diagnostics
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,550 @@
+"""PretrainingConfig -> a pre-trained model, and its held-out metrics."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+from absl import logging
+
+from bert_tf.config import BertConfig
+from bert_tf.tasks import pretraining
+from bert_tf.training import (
+    checkpoints,
+    evaluation,
+    loop,
+    model_folders,
+    reporting,
+    run_folders,
+    run_lock,
+    stopping,
+    strategies,
+)
+from bert_tf.workflows import model_source, run_history, training_phases
+from tfrecords.io import atomic_files, records
+from tfrecords.reading import batches
+from tfrecords.text import vocab
+
+_RESULTS = "eval_results.json"
+
+
+class PretrainingData(NamedTuple):
+    """Records to train or to evaluate on.
+
+    Attributes:
+      records: opened, and checked against the model.
+      sizes: number for each dimension of their examples.
+      task: that a model learns from them; its schema is that of a batch.
+      num_steps: optimizer steps on them; 0 if held out.
+    """
+
+    records: records.Records
+    sizes: dict[str, int]
+    task: pretraining.PretrainingTask
+    num_steps: int = 0
+
+    @property
+    def digest(self) -> str | list[str]:
+        """Identifies the records; of files without a manifest, their paths."""
+        manifest = self.records.manifest
+        return manifest.digest if manifest else self.records.paths
+
+
+def pretrain(config: PretrainingConfig) -> None:
+    """Trains and evaluates; resumes a run that was stopped.
+
+    Raises:
+      ValueError: if settings, records and model do not fit each other.
+      FloatingPointError: if a loss or gradient is not finite.
+      stopping.Stopped: at `stop_at_step`, or after a signal.
+    """
+    do_train = bool(config.do_train and config.input_file)
+    if not do_train and not (config.do_eval and config.eval_input_file):
+        raise ValueError(
+            "Nothing to do: give --input_file=RECORDS to train, "
+            "--eval_input_file=RECORDS to evaluate, or both."
+        )
+    strategy = _make_strategy(config, do_train)
+    # From the first file to the last: a second run would cut this one's logs.
+    with (
+        stopping.at_once_on_sigterm(),
+        strategies.clear_errors(strategy),
+        run_lock.lock(config.output_dir, strategies.is_chief(strategy)),
+    ):
+        model_dir = strategies.chief_first(
+            strategy,
+            lambda: model_source.find_init_checkpoint(
+                config, config.output_dir, config.do_train
+            ),
+        )
+        if not (do_train or model_dir):
+            model_dir = checkpoints.find(config.output_dir)
+        _train_and_evaluate(config, strategy, model_dir, do_train)
+
+
+def _train_and_evaluate(
+    config: PretrainingConfig, strategy, model_dir: str | None, do_train: bool
+) -> None:
+    """Does what `config` asks for, from the weights in `model_dir` if any."""
+    vocab_file, do_lower_case = model_source.find_vocabulary(config, model_dir)
+    vocab_size, sha256 = find_vocabulary_of_records(config, vocab_file)
+    bert_config = model_source.find_config(config, vocab_size, model_dir)
+    bert_config = _with_objective(config, bert_config)
+    # Everything is opened and checked before anything is made.
+    parts, held_out = [], None
+    if do_train:
+        parts = open_phases(config, bert_config, sha256)
+    if config.do_eval and config.eval_input_file:
+        held_out = open_data(
+            config, config.eval_input_file, bert_config, sha256
+        )
+    opened = [data.records for data in parts]
+    pretraining.check_pairs([*opened, held_out.records] if held_out else opened)
+    is_chief = strategies.is_chief(strategy)
+    if do_train:
+        from bert_tf.workflows import checks
+
+        checks.refuse_bad_records(config, opened, bert_config, vocab_file)
+        settings = _run_settings(config, bert_config, parts)
+        # Before anything is written: the folder may hold another run.
+        run_folders.check(config.output_dir, settings, is_chief=is_chief)
+        if is_chief:
+            run_history.write_flags(
+                "run_pretraining", config.output_dir, config
+            )
+    model = loop.build_model(
+        pretraining.TASK,
+        bert_config,
+        strategy,
+        seed=config.seed,
+        precision=config.precision,
+        remat=config.remat,
+    )
+    if model_dir:
+        _load_weights(model, model_dir, do_train, held_out)
+    evaluate = None
+    if held_out and is_chief:
+        evaluate = HeldOutEvaluation(config, model, held_out)
+    if do_train:
+        _train(
+            config,
+            model,
+            parts,
+            strategy=strategy,
+            settings=settings,
+            vocab_file=vocab_file,
+            do_lower_case=do_lower_case,
+            on_checkpoint=evaluate,
+        )
+        step = config.num_train_steps
+    else:
+        step = checkpoints.step_of(model_dir)
+    # A finished run may be given records, or others, to evaluate on afterwards.
+    if evaluate and not (do_train and evaluate.is_done(step)):
+        evaluate(step)
+
+
+# Records.
+
+
+def _folders(config: PretrainingConfig) -> list[str]:
+    """Returns the paths of the phases' records, in the order of the flag."""
+    paths = [path for path in config.input_file.split(",") if path]
+    missing = [path for path in paths if not os.path.isdir(path)]
+    if len(missing) == len(paths):
+        return [config.input_file]
+    if missing:
+        raise ValueError(
+            f"--input_file={config.input_file}: no folder at "
+            f"{', '.join(missing)}, unlike the rest. Give folders that "
+            "make_pretraining_records wrote, or TFRecord files alone."
+        )
+    return paths
+
+
+def find_vocabulary_of_records(
+    config: PretrainingConfig, vocab_file: str | None
+) -> tuple[int | None, str | None]:
+    """Returns entries and sha256 of the vocabulary that all records share.
+
+    Args:
+      config: its `input_file` or else `eval_input_file` is read.
+      vocab_file: that of the flags or of the model to begin with; with None,
+        the one that the training records were made with counts.
+
+    Returns:
+      None and None if the records have no manifest that knows it.
+    """
+    if vocab_file:
+        return len(vocab.read(vocab_file)), vocab.digest(vocab_file)
+    paths = _folders(config) if config.input_file else [config.eval_input_file]
+    manifest = records.Records.open(paths[0]).manifest
+    if not manifest:
+        return None, None
+    return manifest.vocabulary["size"], manifest.vocabulary["sha256"]
+
+
+def open_data(
+    config: PretrainingConfig,
+    path: str,
+    bert_config: BertConfig,
+    sha256: str | None,
+    num_steps: int = 0,
+) -> PretrainingData:
+    """Opens records and checks that the model can read them.
+
+    Args:
+      config: its sizes count more than those of the manifest.
+      path: folder, or TFRecord files as comma-separated globs.
+      bert_config: of the model.
+      sha256: of the vocabulary that all records share, if it is known.
+      num_steps: optimizer steps on them.
+    """
+    opened = records.Records.open(path)
+    manifest = opened.manifest
+    sizes = dict(manifest.sizes) if manifest else {}
+    for name in ("max_seq_length", "max_predictions_per_seq"):
+        if getattr(config, name) is not None:
+            sizes[name] = getattr(config, name)
+        if name not in sizes:
+            raise ValueError(
+                f"These records have no manifest, so --{name} is needed: the "
+                "value they were made with."
+            )
+    on_disk = pretraining.schema_of(opened, on_disk=True)
+    opened.check(on_disk, sizes, vocab_sha256=sha256)
+    made_with = manifest.vocabulary["size"] if manifest else 0
+    if made_with > bert_config.vocab_size:
+        raise ValueError(
+            f"{path} was made with a vocabulary of {made_with} entries; the "
+            f"model has only vocab_size={bert_config.vocab_size}. Make the "
+            "records with the vocabulary of the model."
+        )
+    if sizes["max_seq_length"] > bert_config.max_position_embeddings:
+        raise ValueError(
+            f"{path} has examples of {sizes['max_seq_length']} tokens; the "
+            "model reads at most max_position_embeddings="
+            f"{bert_config.max_position_embeddings}. Make them shorter."
+        )
+    task = pretraining.task_of(opened, bert_config)
+    return PretrainingData(opened, sizes, task, num_steps)
+
+
+def open_phases(
+    config: PretrainingConfig, bert_config: BertConfig, sha256: str | None
+) -> list[PretrainingData]:
+    """Opens what `input_file` and `phases` name, in the order of training.
+
+    Raises:
+      ValueError: if the settings do not fit the records or each other.
+    """
+    total = config.num_train_steps
+    parts = [
+        open_data(config, path, bert_config, sha256, total)
+        for path in _folders(config)
+    ]
+    if len(parts) == 1 and not config.phases:
+        return parts
+    by_length = {part.sizes["max_seq_length"]: part for part in parts}
+    shares = _shares(config, sorted(by_length), len(parts))
+    ends, done = [0], 0.0
+    for share in shares.values():
+        done += share
+        ends.append(round(done * total))
+    ordered = []
+    for i, (length, share) in enumerate(shares.items()):
+        num_steps = ends[i + 1] - ends[i]
+        if num_steps < 1:
+            raise ValueError(
+                f"--phases={length}:{share:g} of --num_train_steps={total} is "
+                "no step. Make one of the two larger."
+            )
+        ordered.append(by_length[length]._replace(num_steps=num_steps))
+    return ordered
+
+
+def _shares(
+    config: PretrainingConfig, lengths: list[int], num_folders: int
+) -> dict[int, float]:
+    """Returns the length of each phase's examples, and its share of steps."""
+    flag = f"--phases={','.join(config.phases or ())}"
+    if len(lengths) < num_folders:
+        raise ValueError(
+            f"--input_file has {num_folders} folders, but examples of "
+            f"{lengths} tokens only; each phase needs a length of its own."
+        )
+    if not config.phases:
+        if len(lengths) == 2:
+            return dict(zip(lengths, (0.9, 0.1), strict=True))
+        raise ValueError(
+            f"--input_file has {num_folders} folders, of {lengths} tokens; "
+            "say with --phases=LENGTH:SHARE,... how long to read each."
+        )
+    try:
+        pairs = [word.split(":") for word in config.phases]
+        shares = {int(length): float(share) for length, share in pairs}
+    except ValueError:
+        raise ValueError(
+            f"{flag} should be like 128:0.9,512:0.1: lengths, and shares of "
+            "the optimizer steps."
+        ) from None
+    if sorted(shares) != lengths or len(shares) != len(pairs):
+        raise ValueError(
+            f"{flag}: the records of --input_file have examples of {lengths} "
+            "tokens. Name each length once."
+        )
+    # Of NaN neither is true.
+    is_one = abs(sum(shares.values()) - 1) <= 1e-6
+    if not (min(shares.values()) > 0 and is_one):
+        raise ValueError(f"{flag}: the shares should be above 0, and 1 in all.")
+    return shares
+
+
+# Model and training.
+
+
+def _with_objective(
+    config: PretrainingConfig, bert_config: BertConfig
+) -> BertConfig:
+    """Returns the config of a model that learns `objective`.
+
+    Raises:
+      ValueError: if the model is, or was trained, for the other one.
+    """
+    is_causal = bert_config.is_causal
+    if config.objective:
+        is_causal = config.objective == "left_to_right"
+    if is_causal != bert_config.is_causal and not (
+        is_causal and config.do_train
+    ):
+        own = "left_to_right" if bert_config.is_causal else "masked_lm"
+        raise ValueError(
+            f"--objective={config.objective}, but the model is for {own} by "
+            "its bert_config.json. Omit the flag, or take another config."
+        )
+    return dataclasses.replace(bert_config, is_causal=is_causal)
+
+
+def _load_weights(
+    model: keras.Model,
+    folder: str,
+    do_train: bool,
+    held_out: PretrainingData | None,
+) -> None:
+    """Loads a pre-trainer's weights; of another model its encoder alone.
+
+    Raises:
+      ValueError: if newly initialized weights, or weights trained on pairs of
+        another kind, would be evaluated, or model.json says no task.
+    """
+    metadata = model_folders.read_description(folder)
+    task, missing = metadata["task"], metadata.get("not_in_source", ())
+    if not do_train and (task != "pretraining" or missing):
+        raise ValueError(
+            f"{folder} is of task {task}"
+            + f", without {', '.join(missing)}" * bool(missing)
+            + ": its heads for pre-training were never trained. Train them "
+            "with --do_train and --input_file."
+        )
+    if not do_train:
+        pretraining.check_labels(metadata, folder, held_out.records)
+    if task == "pretraining":
+        model_folders.load_weights(model, folder)
+    else:
+        logging.info(
+            "%s is of task %s: heads are newly initialized", folder, task
+        )
+        model_folders.load_encoder(model, folder)
+
+
+def _run_settings(
+    config: PretrainingConfig,
+    bert_config: BertConfig,
+    parts: Sequence[PretrainingData],
+) -> dict:
+    """Returns the settings that identify this run, for run.json."""
+    settings = {
+        "task": "pretraining",
+        "config": bert_config.to_dict(),
+        "sizes": parts[0].sizes,
+        "records": parts[0].digest,
+        "init_checkpoint": config.init_checkpoint,
+        "num_train_steps": config.num_train_steps,
+        "num_warmup_steps": config.num_warmup_steps,
+    }
+    if len(parts) > 1:
+        settings |= {
+            "sizes": [part.sizes for part in parts],
+            "records": [part.digest for part in parts],
+            "phases": [part.num_steps for part in parts],
+        }
+    return settings | config.decisive_settings()
+
+
+def _train(
+    config: PretrainingConfig,
+    model: keras.Model,
+    parts: Sequence[PretrainingData],
+    *,
+    vocab_file: str | None,
+    do_lower_case: bool,
+    **keywords,
+) -> None:
+    """Trains to `num_train_steps`; `keywords` are those of `loop.train`."""
+    task = parts[0].task
+    loop.train(
+        task,
+        model,
+        [
+            training_phases.make_phase(
+                part.records,
+                part.task.schema,
+                part.sizes,
+                num_steps=part.num_steps,
+                vocab_size=model.config.vocab_size,
+                batch_size=config.train_batch_size,
+                seed=config.seed,
+            )
+            for part in parts
+        ],
+        description={
+            "task": task.name,
+            "do_lower_case": do_lower_case,
+            "max_seq_length": max(p.sizes["max_seq_length"] for p in parts),
+            **task.metadata(),
+        },
+        vocab_file=vocab_file,
+        num_warmup_steps=config.num_warmup_steps,
+        **_training_keywords(config),
+        **keywords,
+    )
+
+
+class HeldOutEvaluation:
+    """Evaluates a model after a step, logs and writes the metrics.
+
+    Args:
+      config: of the run.
+      model: to evaluate.
+      data: held-out records.
+
+    Call arguments:
+      step: optimizer steps that the model was trained for.
+    """
+
+    def __init__(
+        self,
+        config: PretrainingConfig,
+        model: keras.Model,
+        data: PretrainingData,
+    ):
+        self.config = config
+        self.data = data
+        self.vocab_size = model.config.vocab_size
+        self.evaluation_step = evaluation.make_evaluation_step(data.task, model)
+        # The accuracy of a model that only knows how often tokens occur.
+        self.unigram_accuracy = pretraining.unigram_accuracy(
+            self.batches(), self.vocab_size, data.task
+        )
+        self.writer: reporting.Writer | None = None
+
+    def batches(self) -> tf.data.Dataset:
+        """Returns the batches to evaluate on."""
+        return batches.evaluation_batches(
+            self.data.records,
+            self.data.task.schema,
+            self.data.sizes,
+            batch_size=self.config.eval_batch_size,
+            vocab_size=self.vocab_size,
+        ).take(self.config.max_eval_steps or -1)
+
+    def __call__(self, step: int) -> dict[str, float]:
+        """Returns the metrics, by name."""
+        output_dir = self.config.output_dir
+        metrics = evaluation.evaluate(self.evaluation_step, self.batches())
+        metrics["perplexity"] = pretraining.perplexity(metrics)
+        metrics["unigram_accuracy"] = self.unigram_accuracy
+        logging.info(
+            "held out, step %d  %s", step, reporting.format_values(metrics)
+        )
+        if not self.writer:
+            # Not before the run has gone back to a whole checkpoint.
+            self.writer = reporting.Writer(
+                os.path.join(output_dir, "logs", "eval"),
+                checkpoints.newest_step(output_dir),
+            )
+        self.writer.write(step, metrics)
+        atomic_files.write_json(
+            os.path.join(output_dir, _RESULTS), self._source(step) | metrics
+        )
+        return metrics
+
+    def is_done(self, step: int) -> bool:
+        """Returns whether the results are of this step and these records."""
+        path = os.path.join(self.config.output_dir, _RESULTS)
+        if not os.path.exists(path):
+            return False
+        results = atomic_files.read_json(path)
+        return results.items() >= self._source(step).items()
+
+    def _source(self, step: int) -> dict:
+        """Returns the first entries of the file: which step and records."""
+        return {
+            "step": step,
+            "records": self.data.digest,
+            "max_eval_steps": self.config.max_eval_steps,
+        }
+
+
+def _make_strategy(config, do_train: bool) -> tf.distribute.Strategy:
+    strategy = strategies.make_strategy(
+        config.distribution_strategy, config.virtual_devices, config.tpu
+    )
+    if do_train:
+        loop.check_batch(
+            strategy,
+            config.train_batch_size,
+            config.gradient_accumulation_steps,
+        )
+        loop.check_calls(
+            strategy,
+            config.steps_per_loop,
+            config.save_checkpoints_steps,
+            config.jit_compile,
+        )
+    return strategy
+
+
+def _training_keywords(config) -> dict:
+    from bert_tf.training import optimizers, train_step
+
+    names = (
+        "output_dir",
+        "learning_rate",
+        "save_checkpoints_steps",
+        "keep_checkpoint_max",
+        "log_every_steps",
+        "steps_per_loop",
+        "jit_compile",
+        "stop_at_step",
+    )
+    optimizer = {
+        name: getattr(config, name)
+        for name in ("weight_decay_rate", "correct_bias", "layerwise_lr_decay")
+        if getattr(config, name) is not None
+    }
+    return {name: getattr(config, name) for name in names} | {
+        "make_optimizer": functools.partial(
+            optimizers.OPTIMIZERS[config.optimizer], **optimizer
+        ),
+        "make_update": functools.partial(
+            train_step.make_update,
+            clip_norm=config.clip_norm,
+            seed=config.seed,
+            accumulation_steps=config.gradient_accumulation_steps,
+            clip_before_reduce=config.clip_before_reduce,
+        ),
+    }
