@@ -24,6 +24,7 @@ from bert_tf.training import (
     strategies,
 )
 from bert_tf.workflows import model_source, run_history, training_phases
+from bert_tf.workflows.configs import PretrainingConfig
 from tfrecords.io import atomic_files, records
 from tfrecords.reading import batches
 from tfrecords.text import vocab
