@@ -189,7 +189,11 @@ def _train_choices(data, config, strategy, command) -> dict[str, Scores]:
         task = NerFeatures(data, choice, config.lstm_units, labels)
         task.prepare(None, {})
         fine_tuning.check_splits(task, config, list(files))
-        splits = _open_splits(source, corpora, cached, layers, labels)
+        made_of = source.identity(corpora["train"].path) | {
+            "feature_layers": choice,
+            "lstm_units": config.lstm_units,
+        }
+        splits = _open_splits(corpora, cached, layers, labels, made_of)
         task.schema = word_features.BATCH
         task.open_splits({s: split.sentences for s, split in splits.items()})
         own = dataclasses.replace(
@@ -257,10 +261,9 @@ def _open_source(data, config, folder: str) -> Source:
 
 
 def _open_splits(
-    source, corpora, cached, layers, labels
+    corpora, cached, layers, labels, made_of
 ) -> dict[str, FeatureSplit]:
     """Returns the splits with the features of some layers."""
-    made_of = source.identity(corpora["train"].path)
     return {
         split: FeatureSplit(
             word_features.Sentences(

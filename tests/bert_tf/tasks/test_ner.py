@@ -1,5 +1,7 @@
 """Facts of the tagging task: its loss counts words, not pieces."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -137,3 +139,23 @@ def test_the_baseline_tags_words_as_in_training(tmp_path):
     assert task.majority_baseline()["dev"]["entity_f1"] == 0.5
     task.files.pop("train")
     assert task.majority_baseline() == {}
+
+
+def test_a_tagger_keeps_the_order_of_its_labels(tmp_path):
+    (tmp_path / "dev").write_text("EU B-X\n")
+    data = ner_files.NerData(dev_file=str(tmp_path / "dev"))
+    metadata = {"task": "tagging", "labels": ["O", "I-X", "B-X"]}
+    task = ner.Ner(data)
+    task.prepare("model", metadata)
+    assert task.labels == ["O", "I-X", "B-X"]
+    assert [s.tags for s in task.read("dev").sentences] == [("B-X",)]
+    task = ner.Ner(dataclasses.replace(data, entity_types=("X",)))
+    task.prepare("model", metadata)
+    assert task.labels == ["O", "I-X", "B-X"]
+    task = ner.Ner(dataclasses.replace(data, entity_types=("X", "Y")))
+    with pytest.raises(
+        ValueError, match="--entity_types=X,Y: model tags X. Omit"
+    ):
+        task.prepare("model", metadata)
+    with pytest.raises(ValueError, match="a model of task spans, not of tag"):
+        task.prepare("model", {"task": "spans"})

@@ -1,5 +1,7 @@
 """Facts of the task of spans: its loss, its accuracies, its model."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 from bert_tf.model import models
 from bert_tf.tasks import squad
 from tfrecords import schema
+from tfrecords.tasks import squad_files
 
 TASK = squad.Squad()
 BATCH = {
@@ -62,3 +65,32 @@ def test_its_model_gives_two_logits_for_each_token(tiny_config):
         "start_logits": (3, 6),
         "end_logits": (3, 6),
     }
+
+
+def test_options_are_the_originals_or_those_of_the_model(tmp_path):
+    (tmp_path / "dev-v1.1.json").write_text("{}")
+    (tmp_path / "dev-v2.0.json").write_text("{}")
+    data = squad_files.SquadOptions(data_dir=str(tmp_path))
+    task = squad.Squad(data)
+    task.prepare(None, {})
+    # run_squad.py: flags.
+    assert task.metadata() == {
+        "task": "spans",
+        "doc_stride": 128,
+        "max_query_length": 64,
+        "n_best_size": 20,
+        "max_answer_length": 30,
+        "version_2_with_negative": False,
+    }
+    of_model = {"doc_stride": 5, "version_2_with_negative": True}
+    task = squad.Squad(dataclasses.replace(data, n_best_size=3))
+    task.prepare("model", of_model)
+    assert task.metadata() == {
+        "task": "spans",
+        "doc_stride": 5,
+        "max_query_length": 64,
+        "n_best_size": 3,
+        "max_answer_length": 30,
+        "version_2_with_negative": True,
+    }
+    assert task.files == {"dev": str(tmp_path / "dev-v2.0.json")}

@@ -7,8 +7,10 @@ import sys
 import pytest
 
 from bert_tf.training import stopping
-from run_scripts import run_glue, trials
-from run_scripts.flags.common_flags import DIVERGED_EXIT_CODE as DIVERGED
+from bert_tf.training.stopping import DIVERGED_EXIT_CODE as DIVERGED
+from bert_tf.workflows import trials
+from bert_tf.workflows.configs import TrialsConfig
+from run_scripts import run_glue
 
 SEA = ["The sea", "A ship", "The captain", "The crew", "A white sail"]
 
@@ -49,29 +51,13 @@ def started(monkeypatch):
             assert command[:2] == [sys.executable, "-m"]
             assert module == "run_scripts.run_glue"
             commands.append(words)
-            # absl keeps one set of flags a script; the caller's is at work.
-            before = trials_flags()
-            try:
-                run_glue.main(["run_glue", *words])
-            finally:
-                restore(before)
+            run_glue.main(["run_glue", *words])
 
         def wait(self):
             return 0
 
         def poll(self):
             return 0
-
-    def trials_flags():
-        return [
-            run_glue.FLAGS[name].serialize()
-            for name in run_glue.FLAGS
-            if run_glue.FLAGS[name].present
-            and run_glue.FLAGS[name].value is not None
-        ]
-
-    def restore(words):
-        run_glue.common_flags.parse(run_glue.FLAGS, ["run_glue", *words], "")
 
     monkeypatch.setattr(trials.subprocess, "Popen", Process)
     return commands
@@ -81,18 +67,13 @@ def run(*words):
     run_glue.main(["run_glue", *words])
 
 
-def parse(*words):
-    run_glue.common_flags.parse(run_glue.FLAGS, ["run_glue", *words], "")
-    return run_glue.FLAGS
-
-
 def read_json(path):
     return json.loads(path.read_text())
 
 
 def test_the_grid_of_the_paper_has_24_settings():
-    values = parse("--output_dir=x", "--grid=paper", "--num_restarts=2")
-    found = trials.plan(values)
+    config = TrialsConfig(output_dir="x", grid="paper", num_restarts=2)
+    found = trials.plan(config)
     assert len(found) == 48
     assert len({trial.name for trial in found}) == 48
     first, second = found[:2]
@@ -102,8 +83,6 @@ def test_the_grid_of_the_paper_has_24_settings():
         "train_batch_size_16-learning_rate_5e-05-num_train_epochs_2-"
         f"seed_{first.seed}"
     )
-    assert trials.are_wanted(values)
-    assert not trials.are_wanted(parse("--output_dir=x"))
 
 
 @pytest.mark.slow
@@ -165,7 +144,7 @@ def outcomes(monkeypatch, tmp_path):
     """Seed -> score, or exit status of a failure; no run is made."""
     found = {}
 
-    def start(values, script, changes):
+    def start(task, config, command, changes):
         folder = tmp_path / "run/trials" / f"seed_{changes.get('seed')}"
         if "seed" not in changes:
             return 0
@@ -229,7 +208,7 @@ def test_mistakes_of_flags(flags, tmp_path):
         run(*flags, "--stop_at_step=3", "--num_restarts=2")
     with pytest.raises(ValueError, match="add --do_train and --do_eval"):
         run(*flags, "--nodo_eval", "--num_restarts=2")
-    with pytest.raises(ValueError, match="leave --distribution_strategy=mult"):
+    with pytest.raises(ValueError, match="omit --distribution_strategy=mult"):
         run(*flags, "--grid=paper", "--distribution_strategy=multi_worker")
     with pytest.raises(
         ValueError,

@@ -1,4 +1,4 @@
-"""run_ner_features end to end on a tiny encoder, and its users' mistakes."""
+"""run_ner --feature_layers end to end on a tiny encoder, and mistakes."""
 
 import dataclasses
 import json
@@ -8,16 +8,16 @@ from concurrent import futures
 import keras
 import planted_ner as planted
 import pytest
-from absl import flags
 
 from bert_tf.model import feature_tagger, models
 from bert_tf.training import model_folders, run_lock
-from run_scripts import feature_cache, run_ner_features
+from bert_tf.workflows import ner_features
+from run_scripts import run_ner
 from tfrecords.io import atomic_files
 
 
 def run(*flags):
-    run_ner_features.main(["run_ner_features", *map(str, flags)])
+    run_ner.main(["run_ner", *map(str, flags)])
 
 
 def read_json(path):
@@ -58,6 +58,9 @@ def base_flags(tmp_path_factory, tiny_config, tiny_vocab_file):
         "--train_batch_size=8",
         "--lstm_units=16",
         "--learning_rate=1e-2",
+        "--do_train",
+        "--do_eval",
+        "--do_predict",
     ]
 
 
@@ -118,8 +121,8 @@ def test_all_six_choices_share_one_file(base_flags, tmp_path):
 
 @pytest.mark.slow
 def test_features_that_were_stopped_go_on(base_flags, tmp_path, monkeypatch):
-    monkeypatch.setattr(feature_cache, "_DOCUMENTS_AT_ONCE", 4)
-    made, make = [], feature_cache.layer_outputs.run_in_order
+    monkeypatch.setattr(ner_features, "_DOCUMENTS_AT_ONCE", 4)
+    made, make = [], ner_features.layer_outputs.run_in_order
 
     def stop_at_second(*arguments):
         made.append(len(made))
@@ -128,7 +131,7 @@ def test_features_that_were_stopped_go_on(base_flags, tmp_path, monkeypatch):
         return make(*arguments)
 
     monkeypatch.setattr(
-        feature_cache.layer_outputs, "run_in_order", stop_at_second
+        ner_features.layer_outputs, "run_in_order", stop_at_second
     )
     flags = [*base_flags, "--feature_layers=last", "--num_train_epochs=0"]
     flags += [f"--output_dir={tmp_path}"]
@@ -161,20 +164,28 @@ def test_a_folder_of_features_is_for_one_run_at_a_time(base_flags, tmp_path):
 @pytest.mark.parametrize(
     "flag, message",
     [
-        ("--precision=bfloat16", "should be float32: the encoder is not"),
-        ("--remat", "is for the layers of an encoder"),
-        ("--steps_per_loop=2", "should be 1: batches are as long as"),
+        ("--precision=bfloat16", "are for an encoder that is trained"),
+        ("--remat", "are for an encoder that is trained"),
+        ("--steps_per_loop=2", "batches are as long as"),
+        ("--nodo_train", "trains: add --do_train"),
+        ("--init_checkpoint=", "needs an encoder: give --init_checkpoint"),
     ],
 )
 def test_flags_that_it_has_no_use_for_are_refused(base_flags, flag, message):
-    with pytest.raises(flags.Error, match=f"{flag[:6]}.*{message}"):
-        run(*base_flags, "--output_dir=run", flag)
+    words = [*base_flags, "--output_dir=run", "--feature_layers=last", flag]
+    with pytest.raises(ValueError, match=message):
+        run(*words)
 
 
 def test_mistakes(base_flags, tmp_path, tiny_config, tiny_vocab_file):
     def mistake(message, *flags):
         with pytest.raises(ValueError, match=message):
-            run(*base_flags, f"--output_dir={tmp_path / 'run'}", *flags)
+            run(
+                *base_flags,
+                f"--output_dir={tmp_path / 'run'}",
+                "--feature_layers=concat_last_four",
+                *flags,
+            )
 
     mistake(
         "feature_layers='first' is none of embeddings, second_to_last",
@@ -188,8 +199,9 @@ def test_mistakes(base_flags, tmp_path, tiny_config, tiny_vocab_file):
     path = planted.write(tmp_path / "dev", [[("sea", "B-SEA")]])
     mistake("dev:3: unknown tag 'B-SEA'", f"--dev_file={path}")
     mistake(
-        "There is no train file; give --train_file",
+        "--do_train needs a train file of NER; there is only dev",
         "--data_dir=",
+        "--entity_types=SEA",
         f"--dev_file={path}",
     )
     mistake("--max_seq_length=65 is more than", "--max_seq_length=65")
