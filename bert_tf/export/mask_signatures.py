@@ -1,35 +1,34 @@
-"""Texts with [MASK] -> batches, outputs -> what may have stood there.
+"""Texts with [MASK] -> batches, logits -> the most likely tokens there.
 
-Letters: N texts, S max_seq_length, s the longest row of a batch, P masks in a
-text, k candidates. All of it runs in the graph, as in text_signatures.py.
+Letters: N texts, S max_seq_length, s the longest row of a batch, P most masks
+of a text, V vocabulary, k candidates.
 """
 
 import tensorflow as tf
 
 from bert_tf.export import text_signatures
-from tfrecords.text import segments
 
 MASK = "[MASK]"
 
 
 class MaskedTexts(tf.Module):
-    """Texts with [MASK] in them -> a batch that asks for what stood there.
+    """Texts with [MASK] -> a batch whose masked positions are these.
 
       text                 the [MASK] sat
       input_word_ids       CLS the MASK sat SEP
       masked_lm_positions           2
 
     Args:
-      tokenizer: a BertTokenizer with `kept_tokens` of "[MASK]", or else it
-        would take that for text, as the original does.
-      max_seq_length: S; a [MASK] beyond it is cut off with the rest.
+      tokenizer: a BertTokenizer with "[MASK]" in `kept_tokens`; otherwise it
+        reads that as text, as the original does.
+      max_seq_length: S; a [MASK] beyond it is cut off.
 
     Call arguments:
       text: [N] string.
 
     Returns:
-      `schema.ENCODER_INPUTS`, `masked_lm_positions` and `masked_lm_weights`,
-      the last two [N, P] with P the most masks in one of these texts.
+      `schema.ENCODER_INPUTS`, each [N, s] int32; `masked_lm_positions` [N, P]
+      int32 and `masked_lm_weights` [N, P] float32, both 0 after the last.
 
     Raises:
       ValueError: if the tokenizer does not keep [MASK].
@@ -47,19 +46,15 @@ class MaskedTexts(tf.Module):
 
     def __call__(self, text):
         """Returns the batch; see the class."""
-        batch = text_signatures.without_padding(
-            segments.pack(
-                self.tokenizer(text),
-                None,
-                self.max_seq_length,
-                self.tokenizer.cls_id,
-                self.tokenizer.sep_id,
-            )
+        batch = text_signatures.pack(
+            self.tokenizer, self.max_seq_length, self.tokenizer(text)
         )
         is_mask = batch["input_word_ids"] == self.tokenizer.mask_id
-        row_and_place = tf.cast(tf.where(is_mask), tf.int32)  # [masks, 2]
+        rows, positions = tf.unstack(
+            tf.cast(tf.where(is_mask), tf.int32), axis=1
+        )
         positions = tf.RaggedTensor.from_value_rowids(
-            row_and_place[:, 1], row_and_place[:, 0], nrows=tf.size(text)
+            positions, rows, nrows=tf.size(text)
         )
         weights = tf.ones_like(positions, tf.float32)
         return batch | {
@@ -69,9 +64,14 @@ class MaskedTexts(tf.Module):
 
 
 def make_fill(tokenizer, top_k: int):
-    """Returns (outputs, batch) -> tokens, probabilities, each [N, P, k].
+    """Returns (outputs, batch) -> `tokens`, `probabilities`, each [N, P, k].
 
-    Best first. A text with fewer than P masks has "" and 0 at its end.
+    The best candidate comes first. Where a text has fewer than P masks, they
+    are "" and 0.
+
+    Args:
+      tokenizer: a BertTokenizer.
+      top_k: k.
     """
 
     def fill(outputs, batch):
