@@ -1,11 +1,10 @@
-"""Model, configuration -> the kind of its export, and what that serves.
-
-It loads no TensorFlow, so that flags can be defined by these names.
-"""
+"""Settings of an export, a model's task -> the kind of SavedModel to write."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+
+from bert_tf.config import BertConfig
+from tfrecords.options import REQUIRED, Options, option
 
 # Task of the model -> kinds of export; the first is the default.
 KINDS = {
@@ -16,19 +15,175 @@ KINDS = {
     "tagging": ("tagging", "encoder", "sentence_embedding"),
     "multiple_choice": ("multiple_choice", "encoder", "sentence_embedding"),
 }
-# Tasks whose model.json must name the labels.
-NEED_LABELS = ("classification", "tagging")
-
-_POOLER = "encoder/pooler/"
-# Kind -> prefixes of the names of weights that its answers depend on.
+# Kind -> prefix of the names of the weights that give its answers.
 WEIGHTS = {
-    "classification": ("classification/", _POOLER),
-    "regression": ("regression/", _POOLER),
-    "question_answering": ("spans/",),
-    "tagging": ("tagging/",),
-    "multiple_choice": ("multiple_choice/", _POOLER),
-    "fill_mask": ("masked_lm/",),
-    "encoder": ("encoder/layer",),
-    "sentence_embedding": ("encoder/layer",),
+    "classification": "classification/",
+    "regression": "regression/",
+    "question_answering": "spans/",
+    "tagging": "tagging/",
+    "multiple_choice": "multiple_choice/",
+    "fill_mask": "masked_lm/",
+    "encoder": "encoder/layer",
+    "sentence_embedding": "encoder/layer",
 }
-POOLINGS = ("cls", "mean")
+# Field of ExportConfig -> the only kinds that it applies to.
+APPLIES_TO = {
+    "top_k": ("fill_mask",),
+    "pooling": ("sentence_embedding",),
+    "layers": ("sentence_embedding",),
+    "doc_stride": ("question_answering", "tagging"),
+    "max_query_length": ("question_answering",),
+    "n_best_size": ("question_answering",),
+    "max_answer_length": ("question_answering",),
+    "version_2_with_negative": ("question_answering",),
+    "null_score_diff_threshold": ("question_answering",),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportConfig(Options):
+    """Which model to export, where to, and how it answers.
+
+    None stands for the default that the help of a field names.
+    """
+
+    model_dir: str = option(
+        REQUIRED,
+        "Folder of a run, or of one of its checkpoints; or a checkpoint of any "
+        "format that convert_checkpoint reads.",
+    )
+    export_dir: str = option(REQUIRED, "Folder to write the SavedModel to.")
+    overwrite: bool = option(
+        False, "Replace the SavedModel in --export_dir, if there is one."
+    )
+    kind: str = option(
+        "auto",
+        "The answers of `serving_default`; auto: of the task that the model "
+        "was trained for.",
+        choices=("auto", *WEIGHTS),
+    )
+    max_seq_length: int | None = option(
+        None,
+        "Tokens at which texts are cut; default: as in training.",
+        at_least=5,
+    )
+    precision: str | None = option(
+        None,
+        "Type of the matrix products; weights and answers are float32. "
+        "Default: as in training, so that answers are those of the run.",
+        choices=("float32", "bfloat16", "float16"),
+    )
+    top_k: int | None = option(
+        None, "fill_mask: candidates for each [MASK]; default: 5.", at_least=1
+    )
+    pooling: str | None = option(
+        None,
+        "sentence_embedding: the vector at [CLS], or the mean over all tokens "
+        "without padding; default: mean.",
+        choices=("cls", "mean"),
+    )
+    layers: tuple[str, ...] | None = option(
+        None,
+        "sentence_embedding: layers whose vectors are concatenated, such as "
+        "-1,-2; default: -1, the last.",
+    )
+    doc_stride: int | None = option(
+        None,
+        "question_answering: tokens from one window of a passage to the next; "
+        "default: as model.json says, or else 128. tagging: the same of a "
+        "text; default: as model.json says, or else half of a window.",
+        at_least=1,
+    )
+    max_query_length: int | None = option(
+        None,
+        "question_answering: tokens at which questions are cut; default: as "
+        "model.json says, or else 64.",
+        at_least=1,
+    )
+    n_best_size: int | None = option(
+        None,
+        "question_answering: most answers to each question; default: as "
+        "model.json says, or else 20.",
+        at_least=1,
+    )
+    max_answer_length: int | None = option(
+        None,
+        "question_answering: most tokens of an answer; default: as model.json "
+        "says, or else 30.",
+        at_least=1,
+    )
+    version_2_with_negative: bool | None = option(
+        None,
+        "question_answering: whether a question may have no answer; default: "
+        "as model.json says, or else no.",
+    )
+    null_score_diff_threshold: float | None = option(
+        None,
+        "question_answering: no answer is given if it scores more than this "
+        "above the best one; default: as model.json says, or else 0.",
+    )
+
+
+def find_kind(
+    config: ExportConfig,
+    task: str,
+    untrained: Sequence[str],
+    model_config: BertConfig,
+) -> str:
+    """Returns the kind of export: `config.kind`, or for auto the task's.
+
+    Args:
+      config: settings of the export.
+      task: of the model, a key of `KINDS`.
+      untrained: from `newly_initialized.find`.
+      model_config: of the model. A left-to-right one fills no masks, and its
+        [CLS] attends to nothing but itself.
+
+    Raises:
+      ValueError: if the model has no such head, or only a newly initialized
+        one; or if a setting of `config` does not apply to the kind.
+    """
+    kinds = [
+        kind
+        for kind in KINDS[task]
+        if _is_trained(kind, task, untrained, model_config)
+        and not (model_config.is_causal and kind == "fill_mask")
+    ]
+    if model_config.is_causal and config.pooling == "cls":
+        raise ValueError(
+            "--pooling=cls does not fit a left-to-right model, whose [CLS] has "
+            "read nothing of the text. Use --pooling=mean."
+        )
+    if model_config.is_causal and config.kind == "fill_mask":
+        raise ValueError(
+            "--kind=fill_mask does not fit a left-to-right model, which "
+            "predicts the next token; it can be exported as "
+            f"{' or '.join(kinds)}."
+        )
+    if config.kind not in ("auto", *kinds):
+        without = f" without {', '.join(untrained)}" if untrained else ""
+        raise ValueError(
+            f"--kind={config.kind} does not fit a model of task {task!r}"
+            f"{without}; it can be exported as {' or '.join(kinds)}."
+        )
+    kind = kinds[0] if config.kind == "auto" else config.kind
+    for name, applies_to in APPLIES_TO.items():
+        value = getattr(config, name)
+        if value is not None and kind not in applies_to:
+            raise ValueError(
+                f"--{name}={value} is for --kind={' or '.join(applies_to)}, "
+                f"and this export is of kind {kind!r}. Omit the flag."
+            )
+    return kind
+
+
+def _is_trained(kind, task, untrained, model_config) -> bool:
+    """Returns whether no newly initialized weight affects the answers."""
+    from bert_tf.training import newly_initialized
+
+    prefixes = [WEIGHTS[kind]]
+    if kind == KINDS[task][0] and newly_initialized.reads_pooler(
+        task, model_config
+    ):
+        prefixes.append(newly_initialized.POOLER)
+    return not any(name.startswith(tuple(prefixes)) for name in untrained)

@@ -63,7 +63,9 @@ def _new_export(path: str, overwrite: bool) -> Iterator[str]:
             if is_export
             else "it holds something other than a SavedModel; move it away"
         )
-        raise ValueError(f"{path} exists already; give a new folder, or {hint}.")
+        raise ValueError(
+            f"{path} exists already; give a new folder, or {hint}."
+        )
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with atomic_files.atomic_folder(path) as folder:
         try:

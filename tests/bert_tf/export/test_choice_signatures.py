@@ -95,7 +95,7 @@ def test_rows_are_only_of_endings_that_are_there(words):
         tf.constant(CONTEXTS), tf.constant(ENDINGS)
     )
     assert batch["input_word_ids"].shape == (8, 1, MAX_SEQ_LENGTH)
-    assert batch["places"].numpy()[4:].tolist() == [
+    assert batch["indices"].numpy()[4:].tolist() == [
         [1, 0], [1, 1], [2, 1], [2, 3],
     ]  # fmt: skip
 

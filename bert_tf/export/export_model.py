@@ -1,0 +1,267 @@
+"""ExportConfig -> SavedModel of a trained model, which takes strings."""
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import keras
+from absl import logging
+
+from bert_tf.config import BertConfig
+from bert_tf.export import (
+    choice_signatures,
+    encoder_signatures,
+    kinds,
+    mask_signatures,
+    question_signatures,
+    saved_model,
+    tag_signatures,
+    text_signatures,
+)
+from bert_tf.model import layer_outputs, task_models
+from bert_tf.training import loop, model_folders, newly_initialized
+from tfrecords.text import tokenizer as tokenizer_lib
+
+# Tasks whose model.json must name the labels.
+_NEED_LABELS = ("classification", "tagging")
+
+
+class Served(NamedTuple):
+    """Arguments of `saved_model.export_text` that a kind decides.
+
+    Attributes:
+      signatures: name -> function of strings.
+      parts: attribute of the SavedModel -> tables and further functions.
+    """
+
+    signatures: Mapping[str, text_signatures.Function]
+    parts: Mapping[str, Any]
+
+
+def export(config: kinds.ExportConfig) -> None:
+    """Writes the SavedModel of a run, model folder or foreign checkpoint.
+
+    Raises:
+      ValueError: if a setting does not fit the model, or there is no model.
+      OSError: if the SavedModel cannot be written.
+    """
+    from bert_tf.conversion import formats
+
+    with tempfile.TemporaryDirectory() as converted:
+        folder = formats.as_model_folder(
+            config.model_dir, os.path.join(converted, "model")
+        )
+        _export_folder(config, folder)
+
+
+def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
+    metadata = model_folders.read_description(folder)
+    precision = _find_precision(config, folder, metadata)
+    model = _load_model(folder, metadata, precision)
+    untrained = newly_initialized.find(metadata, model.config)
+    kind = kinds.find_kind(config, metadata["task"], untrained, model.config)
+    has_pooler = newly_initialized.has_pooler(untrained)
+    if not has_pooler:
+        logging.warning(
+            "%s has no trained pooler: pooled_output is left out",
+            config.model_dir,
+        )
+    tokenizer = _load_tokenizer(folder, metadata, model.config.vocab_size, kind)
+    length = _find_length(config, metadata, model.config)
+    served = make_served(
+        config, kind, model, tokenizer, length, metadata, has_pooler
+    )
+    is_encoder = kind in ("encoder", "sentence_embedding")
+    saved_model.export_text(
+        [model.encoder if is_encoder else model],
+        config.export_dir,
+        signatures=served.signatures,
+        parts=served.parts,
+        encoder=model.encoder,
+        has_pooler=has_pooler,
+        default=saved_model.ENCODER if kind == "encoder" else saved_model.TEXT,
+        metadata=metadata
+        | {
+            "kind": kind,
+            "max_seq_length": length,
+            "precision": precision,
+            "vocab_sha256": tokenizer.sha256,
+        },
+        overwrite=config.overwrite,
+    )
+    logging.info(
+        "%s of %s written to %s, in %s",
+        kind,
+        config.model_dir,
+        config.export_dir,
+        precision,
+    )
+
+
+def _find_precision(config, folder: str, metadata: Mapping) -> str:
+    """Returns the precision of the settings, or else of the training."""
+    precision = config.precision or metadata.get("precision", "float32")
+    if precision not in loop.POLICIES:
+        raise ValueError(
+            f"{os.path.join(folder, model_folders.DESCRIPTION)} has precision "
+            f"{precision!r}; expected one of {', '.join(loop.POLICIES)}."
+        )
+    return precision
+
+
+def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
+    """Returns the model of a model folder, with its weights."""
+    config = BertConfig.from_json_file(
+        os.path.join(folder, model_folders.CONFIG)
+    )
+    path = os.path.join(folder, model_folders.DESCRIPTION)
+    task, labels = metadata["task"], metadata.get("labels") or ()
+    if task not in kinds.KINDS:
+        raise ValueError(
+            f"{path} has task {task!r}; expected one of "
+            f"{', '.join(kinds.KINDS)}."
+        )
+    if task in _NEED_LABELS and not labels:
+        raise ValueError(
+            f'{path} names no labels; add "labels": a list of them in the '
+            "order of classes."
+        )
+    model = task_models.for_task(
+        task, config, len(labels), dtype=loop.POLICIES[precision]
+    )
+    model_folders.load_weights(model, folder)
+    return model
+
+
+def _load_tokenizer(
+    folder: str, metadata: Mapping, vocab_size: int, kind: str
+) -> tokenizer_lib.BertTokenizer:
+    """Returns the tokenizer that the model was trained with."""
+    vocab_file = os.path.join(folder, model_folders.VOCABULARY)
+    if not os.path.isfile(vocab_file):
+        raise ValueError(
+            f"{vocab_file} is missing, so strings cannot be read. Copy the "
+            "vocabulary of the training records there."
+        )
+    tokenizer = tokenizer_lib.BertTokenizer(
+        vocab_file,
+        metadata.get("do_lower_case", True),
+        kept_tokens=[mask_signatures.MASK] if kind == "fill_mask" else [],
+    )
+    if tokenizer.vocab_size > vocab_size:
+        raise ValueError(
+            f"{vocab_file} has {tokenizer.vocab_size} entries, the model "
+            f"vocab_size={vocab_size}. Use the model's own vocabulary."
+        )
+    return tokenizer
+
+
+def _find_length(config, metadata: Mapping, model_config: BertConfig) -> int:
+    """Returns the sequence length of the settings, or else of the training."""
+    most = model_config.max_position_embeddings
+    length = config.max_seq_length or metadata.get("max_seq_length", most)
+    if length > most:
+        raise ValueError(
+            f"--max_seq_length={length} exceeds the model's "
+            f"max_position_embeddings={most}."
+        )
+    return length
+
+
+def make_served(
+    config: kinds.ExportConfig,
+    kind: str,
+    model: keras.Model,
+    tokenizer: tokenizer_lib.BertTokenizer,
+    max_seq_length: int,
+    metadata: Mapping,
+    has_pooler: bool = True,
+) -> Served:
+    """Returns the signatures of strings of a kind of export.
+
+    Args:
+      config: settings of the export.
+      kind: from `kinds.find_kind`.
+      model: of the task.
+      tokenizer: for fill_mask it keeps [MASK].
+      max_seq_length: tokens at which texts are cut.
+      metadata: content of the model's model.json.
+      has_pooler: whether the pooler is trained.
+
+    Raises:
+      ValueError: if a setting does not fit the model.
+    """
+    pairs = text_signatures.Pairs(tokenizer, max_seq_length)
+    if kind in ("classification", "regression"):
+        served = _of_pairs(kind, model, pairs, metadata)
+    elif kind == "tagging":
+        tag = tag_signatures.make_tag(
+            model,
+            tokenizer,
+            metadata["labels"],
+            max_seq_length,
+            config.doc_stride or metadata.get("doc_stride"),
+        )
+        signatures = {
+            saved_model.TEXT: tag_signatures.tag_texts(tag),
+            "words": tag_signatures.tag_words(tag),
+        }
+        served = Served(signatures, {})
+    elif kind == "question_answering":
+        settings = question_signatures.find_settings(
+            max_seq_length, dataclasses.asdict(config), metadata
+        )
+        answer = question_signatures.make_answer(model, tokenizer, settings)
+        served = Served({saved_model.TEXT: answer}, {})
+    elif kind == "encoder":
+        encode = encoder_signatures.make_encode(has_pooler)
+        served = _of(text_signatures.of_pairs, model.encoder, pairs, encode)
+    elif kind == "sentence_embedding":
+        layers = layer_outputs.parse(
+            ["-1"] if config.layers is None else config.layers,
+            model.config.num_hidden_layers,
+        )
+        embed = encoder_signatures.make_embed(config.pooling or "mean", layers)
+        served = _of(text_signatures.of_texts, model.encoder, pairs, embed)
+    elif kind == "fill_mask":
+        masked = mask_signatures.MaskedTexts(tokenizer, max_seq_length)
+        fill = mask_signatures.make_fill(tokenizer, config.top_k or 5)
+        served = _of(text_signatures.of_texts, model, masked, fill)
+    else:
+        choices = choice_signatures.Choices(tokenizer, max_seq_length)
+        choose = choice_signatures.choose
+        served = _of(choice_signatures.of_choices, model, choices, choose)
+    return served._replace(parts=served.parts | {"tokenizer": tokenizer})
+
+
+def _of(make_signature, model, preprocess, postprocess) -> Served:
+    """Returns one signature, and its preprocessing as a further function."""
+    answer = text_signatures.make_answer(model, preprocess, postprocess)
+    return Served(
+        {saved_model.TEXT: make_signature(answer)},
+        {"preprocess": make_signature(preprocess)},
+    )
+
+
+def _of_pairs(kind: str, model, pairs, metadata: Mapping) -> Served:
+    """Returns the signatures of a classifier or regressor of texts."""
+    if kind == "classification":
+        labels = metadata["labels"]
+        postprocess = text_signatures.make_classify(labels)
+        name = saved_model.CLASSIFY
+    else:
+        postprocess = text_signatures.make_score(metadata.get("score_range"))
+        name = saved_model.REGRESS
+    answer = text_signatures.make_answer(model, pairs, postprocess)
+
+    def answer_examples(*texts):
+        answers = answer(*texts)
+        if kind == "classification":
+            return text_signatures.classes_of(answers, labels)
+        return {"outputs": answers["score"]}
+
+    served = _of(text_signatures.of_pairs, model, pairs, postprocess)
+    examples = text_signatures.of_examples(answer_examples)
+    return served._replace(signatures=served.signatures | {name: examples})
