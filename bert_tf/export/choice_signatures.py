@@ -11,8 +11,10 @@ import tensorflow as tf
 from bert_tf.export import text_signatures
 
 
-class Choices(tf.Module):
-    """Contexts and endings -> one row for each ending.
+def pack_choices(
+    tokenizer, max_seq_length: int, context: tf.Tensor, endings: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """Returns the batch of contexts and endings, one row for each ending.
 
     Rows are packed as by `make_swag_records`, but each is an example of one
     choice, so that contexts may have different numbers of endings.
@@ -27,8 +29,6 @@ class Choices(tf.Module):
     Args:
       tokenizer: a BertTokenizer.
       max_seq_length: S.
-
-    Call arguments:
       context: [N] string.
       endings: [N, C] string; "" where a context has fewer than C.
 
@@ -36,28 +36,20 @@ class Choices(tf.Module):
       `schema.ENCODER_INPUTS`, each [M, 1, s] int32; `indices` [M, 2] int64,
       row and column of each in `endings`; and `endings`.
     """
-
-    def __init__(self, tokenizer, max_seq_length: int):
-        super().__init__()
-        self.tokenizer = tokenizer
-        self.max_seq_length = max_seq_length
-
-    def __call__(self, context, endings):
-        """Returns the batch; see the class."""
-        tf.debugging.assert_equal(
-            tf.shape(endings)[0],
-            tf.size(context),
-            "endings should have one row for each context.",
-        )
-        indices = tf.where(endings != "")  # [M, 2]
-        rows = text_signatures.pack(
-            self.tokenizer,
-            self.max_seq_length,
-            tf.gather(self.tokenizer(context), indices[:, 0]),
-            self.tokenizer(tf.gather_nd(endings, indices)),
-        )
-        batch = {name: row[:, tf.newaxis] for name, row in rows.items()}
-        return batch | {"indices": indices, "endings": endings}
+    tf.debugging.assert_equal(
+        tf.shape(endings)[0],
+        tf.size(context),
+        "endings should have one row for each context.",
+    )
+    indices = tf.where(endings != "")  # [M, 2]
+    rows = text_signatures.pack(
+        tokenizer,
+        max_seq_length,
+        tf.gather(tokenizer(context), indices[:, 0]),
+        tokenizer(tf.gather_nd(endings, indices)),
+    )
+    batch = {name: row[:, tf.newaxis] for name, row in rows.items()}
+    return batch | {"indices": indices, "endings": endings}
 
 
 def choose(outputs, batch) -> text_signatures.Answers:

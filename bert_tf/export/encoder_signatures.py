@@ -76,41 +76,32 @@ def make_functions(encoder, has_pooler: bool):
     return call, signature
 
 
-def make_encode(has_pooler: bool):
-    """Returns (outputs, batch) -> outputs of `encoder_interface`, flat.
-
-    And `input_mask` [N, s] int32, which tells tokens from padding.
-    """
-
-    def encode(outputs, batch):
-        return {
-            "input_mask": batch["input_mask"],
-            **flatten(encoder_interface(outputs, has_pooler)),
-        }
-
-    return encode
+def encode(outputs, batch, *, has_pooler: bool) -> dict[str, tf.Tensor]:
+    """Returns the outputs of `encoder_interface`, flat, and `input_mask`."""
+    return {
+        "input_mask": batch["input_mask"],
+        **flatten(encoder_interface(outputs, has_pooler)),
+    }
 
 
-def make_embed(pooling: str, layers: Sequence[int]):
-    """Returns (outputs, batch) -> `embedding` [N, K H] float32.
-
-    Layers are concatenated in the order given.
+def embed(
+    outputs, batch, *, pooling: str, layers: Sequence[int]
+) -> dict[str, tf.Tensor]:
+    """Returns `embedding` [N, K H] float32, layers in the order given.
 
     Args:
+      outputs: of the encoder.
+      batch: `input_mask` is read.
       pooling: "cls", the vector at [CLS]; "mean", the mean over all tokens
         without padding, [CLS] and [SEP] included, as in sentence-transformers.
       layers: K numbers from `layer_outputs.parse`.
     """
-
-    def embed(outputs, batch):
-        hidden = [outputs.encoder_outputs[i] for i in layers]
-        if pooling == "cls":
-            hidden = [x[:, 0] for x in hidden]  # [N, H]
-        hidden = tf.cast(tf.concat(hidden, axis=-1), tf.float32)
-        if pooling == "mean":
-            is_token = tf.cast(batch["input_mask"], tf.float32)  # [N, s]
-            lengths = tf.reduce_sum(is_token, axis=1, keepdims=True)
-            hidden = tf.einsum("nsh,ns->nh", hidden, is_token) / lengths
-        return {"embedding": hidden}
-
-    return embed
+    hidden = [outputs.encoder_outputs[i] for i in layers]
+    if pooling == "cls":
+        hidden = [x[:, 0] for x in hidden]  # [N, H]
+    hidden = tf.cast(tf.concat(hidden, axis=-1), tf.float32)
+    if pooling == "mean":
+        is_token = tf.cast(batch["input_mask"], tf.float32)  # [N, s]
+        lengths = tf.reduce_sum(is_token, axis=1, keepdims=True)
+        hidden = tf.einsum("nsh,ns->nh", hidden, is_token) / lengths
+    return {"embedding": hidden}

@@ -1,9 +1,10 @@
 """ExportConfig -> SavedModel of a trained model, which takes strings."""
 
 import dataclasses
+import functools
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -26,6 +27,8 @@ from tfrecords.text import tokenizer as tokenizer_lib
 
 # Tasks whose model.json must name the labels.
 _NEED_LABELS = ("classification", "tagging")
+# Kinds that need no head.
+_OF_ENCODER = ("encoder", "sentence_embedding")
 
 
 class Served(NamedTuple):
@@ -73,9 +76,8 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
     served = make_served(
         config, kind, model, tokenizer, length, metadata, has_pooler
     )
-    is_encoder = kind in ("encoder", "sentence_embedding")
     saved_model.export_text(
-        [model.encoder if is_encoder else model],
+        [model.encoder if kind in _OF_ENCODER else model],
         config.export_dir,
         signatures=served.signatures,
         parts=served.parts,
@@ -193,10 +195,13 @@ def make_served(
     Raises:
       ValueError: if a setting does not fit the model.
     """
-    pairs = text_signatures.Pairs(tokenizer, max_seq_length)
-    if kind in ("classification", "regression"):
-        served = _of_pairs(kind, model, pairs, metadata)
-    elif kind == "tagging":
+    if kind == "question_answering":
+        settings = question_signatures.find_settings(
+            max_seq_length, dataclasses.asdict(config), metadata
+        )
+        answer = question_signatures.make_answer(model, tokenizer, settings)
+        return Served({saved_model.TEXT: answer}, {"tokenizer": tokenizer})
+    if kind == "tagging":
         tag = tag_signatures.make_tag(
             model,
             tokenizer,
@@ -208,60 +213,75 @@ def make_served(
             saved_model.TEXT: tag_signatures.tag_texts(tag),
             "words": tag_signatures.tag_words(tag),
         }
-        served = Served(signatures, {})
-    elif kind == "question_answering":
-        settings = question_signatures.find_settings(
-            max_seq_length, dataclasses.asdict(config), metadata
-        )
-        answer = question_signatures.make_answer(model, tokenizer, settings)
-        served = Served({saved_model.TEXT: answer}, {})
-    elif kind == "encoder":
-        encode = encoder_signatures.make_encode(has_pooler)
-        served = _of(text_signatures.of_pairs, model.encoder, pairs, encode)
-    elif kind == "sentence_embedding":
-        layers = layer_outputs.parse(
-            ["-1"] if config.layers is None else config.layers,
-            model.config.num_hidden_layers,
-        )
-        embed = encoder_signatures.make_embed(config.pooling or "mean", layers)
-        served = _of(text_signatures.of_texts, model.encoder, pairs, embed)
-    elif kind == "fill_mask":
-        masked = mask_signatures.MaskedTexts(tokenizer, max_seq_length)
-        fill = mask_signatures.make_fill(tokenizer, config.top_k or 5)
-        served = _of(text_signatures.of_texts, model, masked, fill)
-    else:
-        choices = choice_signatures.Choices(tokenizer, max_seq_length)
-        choose = choice_signatures.choose
-        served = _of(choice_signatures.of_choices, model, choices, choose)
-    return served._replace(parts=served.parts | {"tokenizer": tokenizer})
-
-
-def _of(make_signature, model, preprocess, postprocess) -> Served:
-    """Returns one signature, and its preprocessing as a further function."""
-    answer = text_signatures.make_answer(model, preprocess, postprocess)
-    return Served(
-        {saved_model.TEXT: make_signature(answer)},
-        {"preprocess": make_signature(preprocess)},
+        return Served(signatures, {"tokenizer": tokenizer})
+    make_signature, pack = _PREPROCESSING.get(
+        kind, (text_signatures.of_pairs, text_signatures.pack_pairs)
     )
+    preprocess = functools.partial(pack, tokenizer, max_seq_length)
+    postprocess = _make_postprocess(
+        config, kind, model.config, tokenizer, metadata, has_pooler
+    )
+    reader = model.encoder if kind in _OF_ENCODER else model
 
+    def answer(*texts):
+        batch = preprocess(*texts)
+        return dict(postprocess(reader(batch, training=False), batch))
 
-def _of_pairs(kind: str, model, pairs, metadata: Mapping) -> Served:
-    """Returns the signatures of a classifier or regressor of texts."""
+    signatures = {saved_model.TEXT: make_signature(answer)}
     if kind == "classification":
-        labels = metadata["labels"]
-        postprocess = text_signatures.make_classify(labels)
-        name = saved_model.CLASSIFY
-    else:
-        postprocess = text_signatures.make_score(metadata.get("score_range"))
-        name = saved_model.REGRESS
-    answer = text_signatures.make_answer(model, pairs, postprocess)
+        signatures[saved_model.CLASSIFY] = text_signatures.of_examples(
+            lambda *texts: text_signatures.classes_of(
+                answer(*texts), metadata["labels"]
+            )
+        )
+    if kind == "regression":
+        signatures[saved_model.REGRESS] = text_signatures.of_examples(
+            lambda *texts: {"outputs": answer(*texts)["score"]}
+        )
+    parts = {"preprocess": make_signature(preprocess), "tokenizer": tokenizer}
+    return Served(signatures, parts)
 
-    def answer_examples(*texts):
-        answers = answer(*texts)
-        if kind == "classification":
-            return text_signatures.classes_of(answers, labels)
-        return {"outputs": answers["score"]}
 
-    served = _of(text_signatures.of_pairs, model, pairs, postprocess)
-    examples = text_signatures.of_examples(answer_examples)
-    return served._replace(signatures=served.signatures | {name: examples})
+# Kind -> its signature of strings, and what makes a batch of them; those of
+# pairs of texts otherwise.
+_PREPROCESSING = {
+    "sentence_embedding": (
+        text_signatures.of_texts,
+        text_signatures.pack_pairs,
+    ),
+    "fill_mask": (text_signatures.of_texts, mask_signatures.pack_masked),
+    "multiple_choice": (
+        choice_signatures.of_choices,
+        choice_signatures.pack_choices,
+    ),
+}
+
+
+def _make_postprocess(
+    config, kind, model_config, tokenizer, metadata, has_pooler
+) -> Callable[..., text_signatures.Answers]:
+    """Returns (outputs of the model, batch) -> answers."""
+    if kind == "classification":
+        return functools.partial(
+            text_signatures.classify, labels=metadata["labels"]
+        )
+    if kind == "regression":
+        return functools.partial(
+            text_signatures.score, score_range=metadata.get("score_range")
+        )
+    if kind == "encoder":
+        return functools.partial(
+            encoder_signatures.encode, has_pooler=has_pooler
+        )
+    if kind == "sentence_embedding":
+        layers = ["-1"] if config.layers is None else config.layers
+        return functools.partial(
+            encoder_signatures.embed,
+            pooling=config.pooling or "mean",
+            layers=layer_outputs.parse(layers, model_config.num_hidden_layers),
+        )
+    if kind == "fill_mask":
+        return functools.partial(
+            mask_signatures.fill, tokenizer=tokenizer, top_k=config.top_k or 5
+        )
+    return choice_signatures.choose

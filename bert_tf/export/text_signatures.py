@@ -20,22 +20,6 @@ Answers = Mapping[str, tf.Tensor]
 Function = tf.types.experimental.PolymorphicFunction
 
 
-def make_answer(model, preprocess, postprocess) -> Callable[..., Answers]:
-    """Returns strings -> answers, named tensors [N, ...].
-
-    Args:
-      model: batch -> outputs.
-      preprocess: strings -> batch.
-      postprocess: (outputs, batch) -> answers.
-    """
-
-    def answer(*texts):
-        batch = preprocess(*texts)
-        return dict(postprocess(model(batch, training=False), batch))
-
-    return answer
-
-
 def of_texts(function: Callable[[tf.Tensor], Answers]) -> Function:
     """Returns a signature with the input `text` [N] string."""
 
@@ -99,20 +83,9 @@ def without_padding(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 def pack(
     tokenizer, max_seq_length: int, tokens_a: tf.RaggedTensor, tokens_b=None
 ) -> dict[str, tf.Tensor]:
-    """Returns a batch packed as in training, cut to its longest row.
+    """Returns `schema.ENCODER_INPUTS`, each [N, s] int32, of [N, (t)] int32.
 
-      tokens_a        the cat                        a
-      tokens_b                    sat
-      input_word_ids  CLS the cat SEP sat SEP        CLS a SEP 0 0 0
-
-    Args:
-      tokenizer: a BertTokenizer.
-      max_seq_length: S.
-      tokens_a: [N, (t)] int32.
-      tokens_b: [N, (t)] int32, empty rows for none; None if all are.
-
-    Returns:
-      `schema.ENCODER_INPUTS`, each [N, s] int32.
+    As in training, but cut to the longest row; see `segments.pack`.
     """
     return without_padding(
         segments.pack(
@@ -122,6 +95,32 @@ def pack(
             tokenizer.cls_id,
             tokenizer.sep_id,
         )
+    )
+
+
+def pack_pairs(
+    tokenizer, max_seq_length: int, text_a: tf.Tensor, text_b=None
+) -> dict[str, tf.Tensor]:
+    """Returns the batch of one text or two, packed as by `make_glue_records`.
+
+      text_a          the cat                        a
+      text_b          sat                            ""
+      input_word_ids  CLS the cat SEP sat SEP        CLS a SEP 0 0 0
+
+    Args:
+      tokenizer: a BertTokenizer.
+      max_seq_length: S.
+      text_a: [N] string.
+      text_b: [N] string, "" for a row without; None if no row has one.
+
+    Returns:
+      `schema.ENCODER_INPUTS`, each [N, s] int32.
+    """
+    return pack(
+        tokenizer,
+        max_seq_length,
+        tokenizer(text_a),
+        None if text_b is None else tokenizer(text_b),
     )
 
 
@@ -179,51 +178,14 @@ def in_parts(
     return {name: array.concat() for name, array in arrays.items()}
 
 
-class Pairs(tf.Module):
-    """One text or two -> a batch, as of `make_glue_records`; see `pack`.
-
-    Args:
-      tokenizer: a BertTokenizer.
-      max_seq_length: S.
-
-    Call arguments:
-      text_a: [N] string.
-      text_b: [N] string, "" for a row without; or None.
-
-    Returns:
-      `schema.ENCODER_INPUTS`, each [N, s].
-    """
-
-    def __init__(self, tokenizer, max_seq_length: int):
-        super().__init__()
-        self.tokenizer = tokenizer
-        self.max_seq_length = max_seq_length
-
-    def __call__(self, text_a, text_b=None):
-        """Returns the batch; see the class."""
-        return pack(
-            self.tokenizer,
-            self.max_seq_length,
-            self.tokenizer(text_a),
-            None if text_b is None else self.tokenizer(text_b),
-        )
-
-
-def make_classify(labels: Sequence[str]):
-    """Returns (outputs, batch) -> `label` [N] string and two [N, C] float32.
-
-    These are `probabilities` and `logits`, in the order of `labels`.
-    """
-
-    def classify(outputs, batch):
-        best = tf.argmax(outputs["logits"], axis=-1)
-        return {
-            "label": tf.gather(tf.constant(labels), best),
-            "probabilities": tf.nn.softmax(outputs["logits"]),
-            "logits": outputs["logits"],
-        }
-
-    return classify
+def classify(outputs, batch, *, labels: Sequence[str]) -> Answers:
+    """Returns `label` [N] string; `probabilities`, `logits` [N, C] float32."""
+    best = tf.argmax(outputs["logits"], axis=-1)
+    return {
+        "label": tf.gather(tf.constant(labels), best),
+        "probabilities": tf.nn.softmax(outputs["logits"]),
+        "logits": outputs["logits"],
+    }
 
 
 def classes_of(answers: Answers, labels: Sequence[str]) -> Answers:
@@ -233,13 +195,11 @@ def classes_of(answers: Answers, labels: Sequence[str]) -> Answers:
     return {"classes": classes, "scores": scores}
 
 
-def make_score(score_range: Sequence[float] | None = None):
-    """Returns (outputs, batch) -> `score` [N] float32, within `score_range`."""
-
-    def score(outputs, batch):
-        scores = outputs["predictions"]
-        if score_range is not None:
-            scores = tf.clip_by_value(scores, *score_range)
-        return {"score": scores}
-
-    return score
+def score(
+    outputs, batch, *, score_range: Sequence[float] | None = None
+) -> Answers:
+    """Returns `score` [N] float32, clipped to the range of the task."""
+    scores = outputs["predictions"]
+    if score_range is not None:
+        scores = tf.clip_by_value(scores, *score_range)
+    return {"score": scores}

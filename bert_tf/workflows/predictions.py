@@ -19,6 +19,22 @@ from tfrecords.options import REQUIRED, option
 
 # Prefixes of outputs with numbers for each token, and one under a second name.
 _NOT_WRITTEN = ("sequence_output", "encoder_outputs", "input_mask", "default")
+# Keys of a word of a text, and of one of the n best answers -> their outputs.
+_WORD = {
+    "word": "words",
+    "tag": "tags",
+    "start": "starts",
+    "end": "ends",
+    "probability": "probabilities",
+}
+_ANSWER = {
+    "answer": "nbest_answers",
+    "start": "nbest_starts",
+    "end": "nbest_ends",
+    "probability": "nbest_probabilities",
+    "start_logit": "nbest_start_logits",
+    "end_logit": "nbest_end_logits",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -283,39 +299,12 @@ def fill_masks(text: str, tokens: np.ndarray, probabilities: np.ndarray):
     return {"filled": _join(texts, best), "masks": masks}
 
 
-def _tagged(answers: Mapping[str, np.ndarray]) -> list[dict]:
-    """Returns the words of a text, each with its tag and position."""
-    names = {
-        "word": "words",
-        "tag": "tags",
-        "start": "starts",
-        "end": "ends",
-        "probability": "probabilities",
-    }
-    columns = [plain(answers[name]) for name in names.values()]
+def _records(answers: Mapping[str, np.ndarray], names: Mapping) -> list[dict]:
+    """Returns lists [1, n] by name as n dicts of the keys of `names`."""
+    columns = [plain(answers[name])[0] for name in names.values()]
     return [
-        dict(zip(names, values, strict=True))
-        for values in zip(*columns, strict=True)
+        dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)
     ]
-
-
-def _answered(answers: Mapping[str, np.ndarray], outputs: set[str]) -> dict:
-    """Returns the answer to a question, and the n best ones as a list."""
-    columns = {
-        "answer": "nbest_answers",
-        "start": "nbest_starts",
-        "end": "nbest_ends",
-        "probability": "nbest_probabilities",
-        "start_logit": "nbest_start_logits",
-        "end_logit": "nbest_end_logits",
-    }
-    best = {
-        name: plain(answers[name])[0]
-        for name in sorted(outputs - {"num_answers"})
-        if not name.startswith("nbest_")
-    }
-    rows = zip(*(plain(answers[n][0]) for n in columns.values()), strict=True)
-    return best | {"nbest": [dict(zip(columns, x, strict=True)) for x in rows]}
 
 
 def without_padding(
@@ -360,8 +349,14 @@ def _to_json(
             answers["tokens"][0],
             answers["probabilities"][0],
         )
-    if {"words", "tags", "starts", "ends", "probabilities"} <= outputs:
-        return {"words": _tagged({n: x[0] for n, x in answers.items()})}
+    if set(_WORD.values()) <= outputs:
+        return {"words": _records(answers, _WORD)}
+    written = {name: plain(answers[name])[0] for name in sorted(outputs)}
     if {"answer", "nbest_answers", "num_answers"} <= outputs:
-        return _answered(answers, outputs)
-    return {name: plain(answers[name])[0] for name in sorted(outputs)}
+        best = {
+            name: value
+            for name, value in written.items()
+            if name != "num_answers" and not name.startswith("nbest_")
+        }
+        return best | {"nbest": _records(answers, _ANSWER)}
+    return written

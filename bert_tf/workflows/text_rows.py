@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import io
+import itertools
 import json
 import os
 import stat
@@ -85,26 +86,27 @@ class Lines:
 
     def blocks(self) -> Iterator[list[tuple[int, str]]]:
         """Yields numbers and texts of the lines that have arrived by then."""
-        number, rest = 0, b""
+        first, rest = 1, b""
         # One read(2) each, which waits only where nothing has arrived.
         while block := self._file.read1(_BLOCK_BYTES):
             self.num_read += len(block)
             *lines, rest = (rest + block).split(b"\n")
-            yield [
-                (i, self._decode(i, line))
-                for i, line in enumerate(lines, number + 1)
-            ]
-            number += len(lines)
+            yield self._decode(lines, first)
+            first += len(lines)
         if rest:  # The last line need not have an end.
-            yield [(number + 1, self._decode(number + 1, rest))]
+            yield self._decode([rest], first)
 
-    def _decode(self, number: int, line: bytes) -> str:
-        text = line.removesuffix(b"\r").decode("utf-8", errors="replace")
-        if "\ufffd" in text:
-            self.num_replaced += text.count("\ufffd")
-            self.num_replaced -= line.count("\ufffd".encode())
-        # Before the first may stand a byte order mark.
-        return text.removeprefix("\ufeff") if number == 1 else text
+    def _decode(self, lines: list[bytes], first: int) -> list[tuple[int, str]]:
+        texts = []
+        for number, line in enumerate(lines, first):
+            text = line.removesuffix(b"\r").decode("utf-8", errors="replace")
+            if "\ufffd" in text:
+                self.num_replaced += text.count("\ufffd")
+                self.num_replaced -= line.count("\ufffd".encode())
+            if number == 1:
+                text = text.removeprefix("\ufeff")  # A byte order mark.
+            texts.append((number, text))
+        return texts
 
 
 @contextlib.contextmanager
@@ -122,15 +124,9 @@ def make_batches(
 ) -> Iterator[list[Row]]:
     """Yields batches of rows, smaller ones where the next line is awaited."""
     for block in lines.blocks():
-        batch = []
-        for number, line in block:
-            row = parse(number, line)
-            if row is not None:
-                batch.append(row)
-            if len(batch) == batch_size:
-                yield batch
-                batch = []
-        if batch:
+        rows = (parse(number, line) for number, line in block)
+        rows = (row for row in rows if row is not None)
+        while batch := list(itertools.islice(rows, batch_size)):
             yield batch
 
 
@@ -239,20 +235,13 @@ def parse_text(name: str, rank: int, number: int, line: str) -> Row:
 
 
 class ColumnParser:
-    """Line of a TSV, cells between tabs -> row.
+    """Parser of a TSV, cells between tabs; its first line may name them.
 
     Args:
       source: name of the file, for messages.
       columns: inputs and their columns, all by number from 0, or all by a name
         in the first line; several columns of one input make a list.
       ranks: inputs of the model.
-
-    Call arguments:
-      number: of the line, from 1.
-      line: its text.
-
-    Returns:
-      The row; None for a line of names.
 
     Raises:
       ValueError: if a row lacks a column; it names file and line.
@@ -265,15 +254,14 @@ class ColumnParser:
         ranks: Mapping[str, int],
     ):
         self.source = source
-        self.inputs = [name for name, _ in columns]
-        self.columns = [column for _, column in columns]
+        self.inputs, self.columns = zip(*columns, strict=True)
         self.ranks = ranks
         self.indices = None
         if all(column.isdecimal() for column in self.columns):
             self.indices = [int(column) for column in self.columns]
 
     def __call__(self, number: int, line: str) -> Row | None:
-        """Returns the row; see the class."""
+        """Returns the row; None for a line of names."""
         where = f"{self.source}:{number}"
         cells = line.split("\t")
         if self.indices is None:
