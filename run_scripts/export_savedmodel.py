@@ -16,13 +16,12 @@ tensorflow_text. Its signature `serving_default` maps
     encoder             input_word_ids, input_mask, input_type_ids ->
                         sequence_output, pooled_output, encoder_outputs_0, ...
 
-Any model gives `--kind=sentence_embedding` and `--kind=encoder`. `text_b` may
-be left out by a server and in `loaded.text(...)`; only Python's
-`loaded.signatures[...]` wants an empty one, `[]`, in its place. All have the
-last as their signature `encoder`, and the last takes strings by its signature
-`text`. A tagger takes text that is split already by its signature `words`.
-`classify` and `regress` are for TensorFlow Serving's APIs of these
-names.
+Every model can be exported as `--kind=sentence_embedding` and `--kind=encoder`.
+The signature `encoder` of any export takes the ids of the last line; of an
+encoder, the signature `text` takes strings. A tagger's signature `words` takes
+text that is split already. `classify` and `regress` are for TensorFlow
+Serving's APIs of these names. Servers and `loaded.text(...)` may omit `text_b`;
+`loaded.signatures[...]` in Python needs at least an empty one, `[]`.
 """
 
 from absl import flags

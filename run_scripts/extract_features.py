@@ -4,7 +4,7 @@ r"""Lines of text, a checkpoint -> hidden states of their tokens, in a file.
       --input_file=texts.txt --output_file=features.jsonl \
       --init_checkpoint=models/base --layers=-1,-2,-3,-4
 
-A text a line, or a pair with ` ||| ` between. The output is that of the
+A line is a text, or a pair with ` ||| ` between. The output is that of the
 original's extract_features.py; --output_format=npz or tfrecord holds the same
 numbers unrounded in 0.4 of the space. The checkpoint may have any format
 that convert_checkpoint reads. The same command resumes a stopped run.

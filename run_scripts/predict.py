@@ -9,10 +9,10 @@ r"""SavedModel, lines of text, TSV or JSON -> JSON lines of answers.
     echo '{"question": "Who sat?", "context": "The cat sat."}' | \
       python -m run_scripts.predict --export_dir=exports/squad
 
-Each line of input makes one of output, in order, with what was given: an
-answer stands in place of a key that has its name. Without columns, a line is a
-text, or a JSON object where the model needs more than one text. Quotes in a TSV
-are text, as GLUE has them.
+Each line of input makes one line of output, in order, with the keys of both; an
+answer replaces a key of the same name. Without columns, a line is a text, or a
+JSON object if the model needs more than one text. Quotes in a TSV are text, as
+in GLUE's files.
 """
 
 from absl import flags

@@ -63,9 +63,9 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
     metadata = model_folders.read_description(folder)
     precision = _find_precision(config, folder, metadata)
     model = _load_model(folder, metadata, precision)
-    untrained = newly_initialized.find(metadata, model.config)
-    kind = kinds.find_kind(config, metadata["task"], untrained, model.config)
-    has_pooler = newly_initialized.has_pooler(untrained)
+    new_weights = newly_initialized.find(metadata, model.config)
+    kind = kinds.find_kind(config, metadata["task"], new_weights, model.config)
+    has_pooler = newly_initialized.has_pooler(new_weights)
     if not has_pooler:
         logging.warning(
             "%s has no trained pooler: pooled_output is left out",
@@ -242,8 +242,8 @@ def make_served(
     return Served(signatures, parts)
 
 
-# Kind -> its signature of strings, and what makes a batch of them; those of
-# pairs of texts otherwise.
+# Kind -> function that makes its signature, and one that makes its batches;
+# the other kinds have those of pairs of texts.
 _PREPROCESSING = {
     "sentence_embedding": (
         text_signatures.of_texts,

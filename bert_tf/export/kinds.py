@@ -44,7 +44,7 @@ APPLIES_TO = {
 class ExportConfig(Options):
     """Which model to export, where to, and how it answers.
 
-    None stands for the default that the help of a field names.
+    The default of a field that is None is in its help.
     """
 
     model_dir: str = option(
@@ -90,44 +90,44 @@ class ExportConfig(Options):
     doc_stride: int | None = option(
         None,
         "question_answering: tokens from one window of a passage to the next; "
-        "default: as model.json says, or else 128. tagging: the same of a "
-        "text; default: as model.json says, or else half of a window.",
+        "default: from model.json, or else 128. tagging: the same of a "
+        "text; default: from model.json, or else half of a window.",
         at_least=1,
     )
     max_query_length: int | None = option(
         None,
-        "question_answering: tokens at which questions are cut; default: as "
-        "model.json says, or else 64.",
+        "question_answering: tokens at which questions are cut; default: from "
+        "model.json, or else 64.",
         at_least=1,
     )
     n_best_size: int | None = option(
         None,
-        "question_answering: most answers to each question; default: as "
-        "model.json says, or else 20.",
+        "question_answering: most answers to each question; default: from "
+        "model.json, or else 20.",
         at_least=1,
     )
     max_answer_length: int | None = option(
         None,
-        "question_answering: most tokens of an answer; default: as model.json "
-        "says, or else 30.",
+        "question_answering: most tokens of an answer; default: from "
+        "model.json, or else 30.",
         at_least=1,
     )
     version_2_with_negative: bool | None = option(
         None,
         "question_answering: whether a question may have no answer; default: "
-        "as model.json says, or else no.",
+        "from model.json, or else no.",
     )
     null_score_diff_threshold: float | None = option(
         None,
         "question_answering: no answer is given if it scores more than this "
-        "above the best one; default: as model.json says, or else 0.",
+        "above the best one; default: from model.json, or else 0.",
     )
 
 
 def find_kind(
     config: ExportConfig,
     task: str,
-    untrained: Sequence[str],
+    new_weights: Sequence[str],
     model_config: BertConfig,
 ) -> str:
     """Returns the kind of export: `config.kind`, or for auto the task's.
@@ -135,7 +135,8 @@ def find_kind(
     Args:
       config: settings of the export.
       task: of the model, a key of `KINDS`.
-      untrained: from `newly_initialized.find`.
+      new_weights: prefixes of names of newly initialized weights, from
+        `newly_initialized.find`.
       model_config: of the model. A left-to-right one fills no masks, and its
         [CLS] attends to nothing but itself.
 
@@ -146,7 +147,7 @@ def find_kind(
     kinds = [
         kind
         for kind in KINDS[task]
-        if _is_trained(kind, task, untrained, model_config)
+        if _is_trained(kind, task, new_weights, model_config)
         and not (model_config.is_causal and kind == "fill_mask")
     ]
     if model_config.is_causal and config.pooling == "cls":
@@ -161,7 +162,7 @@ def find_kind(
             f"{' or '.join(kinds)}."
         )
     if config.kind not in ("auto", *kinds):
-        without = f" without {', '.join(untrained)}" if untrained else ""
+        without = f" without {', '.join(new_weights)}" if new_weights else ""
         raise ValueError(
             f"--kind={config.kind} does not fit a model of task {task!r}"
             f"{without}; it can be exported as {' or '.join(kinds)}."
@@ -177,7 +178,7 @@ def find_kind(
     return kind
 
 
-def _is_trained(kind, task, untrained, model_config) -> bool:
+def _is_trained(kind, task, new_weights, model_config) -> bool:
     """Returns whether no newly initialized weight affects the answers."""
     from bert_tf.training import newly_initialized
 
@@ -186,4 +187,4 @@ def _is_trained(kind, task, untrained, model_config) -> bool:
         task, model_config
     ):
         prefixes.append(newly_initialized.POOLER)
-    return not any(name.startswith(tuple(prefixes)) for name in untrained)
+    return not any(name.startswith(tuple(prefixes)) for name in new_weights)

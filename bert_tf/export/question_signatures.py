@@ -47,7 +47,7 @@ def find_settings(max_seq_length: int, *sources: Mapping) -> Settings:
             if source.get(field.name) is not None:
                 settings.setdefault(field.name, source[field.name])
     settings = Settings(**settings)
-    # Beside a question stand [CLS], [SEP], [SEP] and a token at least.
+    # A window has [CLS], question, [SEP], at least one token and [SEP].
     num_special = question_windows.SPECIAL_TOKENS
     if settings.max_query_length + num_special >= max_seq_length:
         raise ValueError(

@@ -2,8 +2,8 @@
 
 Nothing of Keras goes into a SavedModel. With a Keras model attached to the
 exported object, `tf.saved_model.load` works, but the C++ loader of TensorFlow
-Serving does not find the variables (keras 20095). So the variables stand in a
-plain list, and the functions close over the model.
+Serving does not find the variables (keras 20095). So the variables are attached
+as a plain list, and the functions close over the model.
 """
 
 import contextlib
@@ -133,8 +133,8 @@ def export_text(
       path: folder to write, completely or not at all.
       signatures: name -> function with an `input_signature`; it returns named
         tensors with the batch as first dimension.
-      parts: attribute -> what else to save: tables that the signatures look
-        things up in, further functions.
+      parts: attribute -> what else to save: lookup tables of the signatures,
+        further functions.
       encoder: the encoder inside the models, if it is to be a signature; as for
         `encoder_signatures.make_functions`.
       has_pooler: whether the pooler is trained.

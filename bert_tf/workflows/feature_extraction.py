@@ -27,7 +27,7 @@ from bert_tf.workflows.configs import Vocabulary
 from tfrecords.io import atomic_files, part_files
 from tfrecords.options import REQUIRED, option
 
-# Lines in a part, which is what a killed run loses.
+# Lines in a part; a killed run loses one part.
 _LINES_PER_PART = 256
 # extract_features.py: read_examples. The last separator counts.
 _PAIR = re.compile(r"(.*) \|\|\| (.*)")

@@ -227,10 +227,7 @@ def make_parser(
 
 
 def parse_text(name: str, rank: int, number: int, line: str) -> Row:
-    """Returns a row of one input: the text, or for rank 2 its words.
-
-    Words stand between spaces.
-    """
+    """Returns a row of one input: the text, or for rank 2 its words."""
     return Row(number, {name: line if rank == 1 else line.split()})
 
 

@@ -123,3 +123,17 @@ def test_a_missing_second_text_is_empty():
     rows = [text_rows.Row(1, {"text_a": "a"})]
     tensor = predictions.make_tensor(rows, "text_b", 1)
     assert tensor.numpy().tolist() == [b""]
+
+
+def test_a_program_predicts_without_flags(exported, tmp_path):
+    (tmp_path / "input").write_text("the cat\nold\n")
+    config = predictions.PredictConfig(
+        export_dir=exported("regression").path,
+        input_file=str(tmp_path / "input"),
+        output_file=str(tmp_path / "answers"),
+        outputs=("score",),
+    )
+    assert predictions.predict(config) == 2
+    first, second = (tmp_path / "answers").read_text().splitlines()
+    assert json.loads(first).keys() == {"line", "text_a", "score"}
+    assert json.loads(second)["text_a"] == "old"
