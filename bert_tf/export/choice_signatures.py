@@ -1,8 +1,7 @@
-"""Contexts and their endings -> batches, logits -> which ending fits best.
+"""Contexts and their endings -> batches, logits -> the best ending of each.
 
-Letters: N contexts, C the most endings of one, M endings in all, S
-max_seq_length, s the longest row. All of it runs in the graph, as in
-text_signatures.py.
+Letters: N contexts, C most endings of a context, M endings in all, S
+max_seq_length, s the longest row of a batch.
 """
 
 from collections.abc import Callable
@@ -10,81 +9,75 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from bert_tf.export import text_signatures
-from tfrecords.text import segments
 
 
-class Choices(tf.Module):
-    """Contexts and endings -> one row for each ending that is there.
+def pack_choices(
+    tokenizer, max_seq_length: int, context: tf.Tensor, endings: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """Returns the batch of contexts and endings, one row for each ending.
 
-    Packed as `make_swag_records` does, each row for itself, so that contexts
-    may have different numbers of endings.
+    Rows are packed as by `make_swag_records`, but each is an example of one
+    choice, so that contexts may have different numbers of endings.
+
+      context         The cat sat.    It rained.
+      endings         on   ""         all  day
+      rows            CLS the cat sat . SEP on SEP
+                      CLS it rained . SEP all SEP
+                      CLS it rained . SEP day SEP
+      indices         [0, 0] [1, 0] [1, 1]
 
     Args:
       tokenizer: a BertTokenizer.
       max_seq_length: S.
-
-    Call arguments:
       context: [N] string.
       endings: [N, C] string; "" where a context has fewer than C.
 
     Returns:
-      `schema.ENCODER_INPUTS`, each [M, 1, s]; `places` [M, 2] int64, the row
-      and column of each in `endings`; and `endings` as given.
+      `schema.ENCODER_INPUTS`, each [M, 1, s] int32; `indices` [M, 2] int64,
+      row and column of each in `endings`; and `endings`.
     """
-
-    def __init__(self, tokenizer, max_seq_length: int):
-        super().__init__()
-        self.tokenizer = tokenizer
-        self.max_seq_length = max_seq_length
-
-    def __call__(self, context, endings):
-        """Returns the batch; see the class."""
-        tf.debugging.assert_equal(
-            tf.shape(endings)[0],
-            tf.size(context),
-            "endings should have one row for each context.",
-        )
-        places = tf.where(endings != "")  # [M, 2]
-        rows = text_signatures.without_padding(
-            segments.pack(
-                tf.gather(self.tokenizer(context), places[:, 0]),
-                self.tokenizer(tf.gather_nd(endings, places)),
-                self.max_seq_length,
-                self.tokenizer.cls_id,
-                self.tokenizer.sep_id,
-            )
-        )
-        batch = {name: row[:, tf.newaxis] for name, row in rows.items()}
-        return batch | {"places": places, "endings": endings}
+    tf.debugging.assert_equal(
+        tf.shape(endings)[0],
+        tf.size(context),
+        "endings should have one row for each context.",
+    )
+    indices = tf.where(endings != "")  # [M, 2]
+    rows = text_signatures.pack(
+        tokenizer,
+        max_seq_length,
+        tf.gather(tokenizer(context), indices[:, 0]),
+        tokenizer(tf.gather_nd(endings, indices)),
+    )
+    batch = {name: row[:, tf.newaxis] for name, row in rows.items()}
+    return batch | {"indices": indices, "endings": endings}
 
 
 def choose(outputs, batch) -> text_signatures.Answers:
-    """Returns the best ending of each context, and how likely each is.
+    """Returns the best ending of each context, and the scores of all.
 
     Returns:
       `choice` [N] int32, from 0, or -1 without endings; `ending` [N] string,
-      its text; `probabilities` [N, C] float32, 0 where no ending is; `logits`
-      [N, C] float32, the lowest number there.
+      its text; `probabilities` and `logits` [N, C] float32, where an ending is
+      missing 0 and the lowest float.
     """
-    endings, places = batch["endings"], batch["places"]
+    endings, indices = batch["endings"], batch["indices"]
     logits = tf.tensor_scatter_nd_update(
         tf.fill(tf.shape(endings), tf.float32.min),
-        places,
+        indices,
         outputs["logits"][:, 0],
     )
-    is_there = tf.cast(endings != "", tf.float32)
-    # With a column more, so that there is one to take of no endings.
+    is_ending = endings != ""
+    # One column more, as there may be none.
     best = tf.argmax(
         tf.pad(logits, [[0, 0], [0, 1]], constant_values=tf.float32.min),
         axis=1,
         output_type=tf.int32,
     )
-    has_any = tf.reduce_any(endings != "", axis=1)
     texts = tf.gather(tf.pad(endings, [[0, 0], [0, 1]]), best, batch_dims=1)
     return {
-        "choice": tf.where(has_any, best, -1),
+        "choice": tf.where(tf.reduce_any(is_ending, axis=1), best, -1),
         "ending": texts,
-        "probabilities": tf.nn.softmax(logits) * is_there,
+        "probabilities": tf.nn.softmax(logits) * tf.cast(is_ending, tf.float32),
         "logits": logits,
     }
 
@@ -92,7 +85,7 @@ def choose(outputs, batch) -> text_signatures.Answers:
 def of_choices(
     function: Callable[..., text_signatures.Answers],
 ) -> text_signatures.Function:
-    """Returns a function of `context` [N] and `endings` [N, C]."""
+    """Returns a signature of `context` [N] and `endings` [N, C] string."""
     strings = tf.TensorSpec([None, None], tf.string)
 
     @tf.function(

@@ -1,27 +1,12 @@
-"""Model, --kind -> signatures of its SavedModel: strings in, answers out."""
+"""Settings of an export, a model's task -> the kind of SavedModel to write."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
-
-import keras
-import tensorflow as tf
-from absl import flags
+import dataclasses
+from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
-from bert_tf.export import (
-    choice_signatures,
-    embedding_signatures,
-    mask_signatures,
-    question_signatures,
-    saved_model,
-    tag_signatures,
-    text_signatures,
-)
-from bert_tf.model import layer_outputs
-from bert_tf.training import newly_initialized
-from tfrecords.tasks import question_windows
+from tfrecords.options import REQUIRED, Options, option
 
-# By task of the model; the first is the default.
+# Task of the model -> kinds of export; the first is the default.
 KINDS = {
     "pretraining": ("fill_mask", "encoder", "sentence_embedding"),
     "classification": ("classification", "encoder", "sentence_embedding"),
@@ -30,222 +15,176 @@ KINDS = {
     "tagging": ("tagging", "encoder", "sentence_embedding"),
     "multiple_choice": ("multiple_choice", "encoder", "sentence_embedding"),
 }
-# What model.json must name for these.
-NEED_LABELS = ("classification", "tagging")
-
-# By kind: the starts of the weights that it answers with.
-NEEDED = {
-    "classification": ("classification/", newly_initialized.POOLER),
-    "regression": ("regression/", newly_initialized.POOLER),
-    "question_answering": ("spans/",),
-    "tagging": ("tagging/",),
-    "multiple_choice": ("multiple_choice/", newly_initialized.POOLER),
-    "fill_mask": ("masked_lm/",),
-    "encoder": ("encoder/layer",),
-    "sentence_embedding": ("encoder/layer",),
+# Kind -> prefix of the names of the weights that give its answers.
+WEIGHTS = {
+    "classification": "classification/",
+    "regression": "regression/",
+    "question_answering": "spans/",
+    "tagging": "tagging/",
+    "multiple_choice": "multiple_choice/",
+    "fill_mask": "masked_lm/",
+    "encoder": "encoder/layer",
+    "sentence_embedding": "encoder/layer",
+}
+# Field of ExportConfig -> the only kinds that it applies to.
+APPLIES_TO = {
+    "top_k": ("fill_mask",),
+    "pooling": ("sentence_embedding",),
+    "layers": ("sentence_embedding",),
+    "doc_stride": ("question_answering", "tagging"),
+    "max_query_length": ("question_answering",),
+    "n_best_size": ("question_answering",),
+    "max_answer_length": ("question_answering",),
+    "version_2_with_negative": ("question_answering",),
+    "null_score_diff_threshold": ("question_answering",),
 }
 
 
-class Texts(NamedTuple):
-    """What `export.export_text` needs to know of a kind.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportConfig(Options):
+    """Which model to export, where to, and how it answers.
 
-    Attributes:
-      signatures: name -> function of strings.
-      parts: attribute of the SavedModel -> tables and further functions.
+    The default of a field that is None is in its help.
     """
 
-    signatures: Mapping[str, text_signatures.Function]
-    parts: Mapping[str, Any]
+    model_dir: str = option(
+        REQUIRED,
+        "Folder of a run, or of one of its checkpoints; or a checkpoint of any "
+        "format that convert_checkpoint reads.",
+    )
+    export_dir: str = option(REQUIRED, "Folder to write the SavedModel to.")
+    overwrite: bool = option(
+        False, "Replace the SavedModel in --export_dir, if there is one."
+    )
+    kind: str = option(
+        "auto",
+        "The answers of `serving_default`; auto: of the task that the model "
+        "was trained for.",
+        choices=("auto", *WEIGHTS),
+    )
+    max_seq_length: int | None = option(
+        None,
+        "Tokens at which texts are cut; default: as in training.",
+        at_least=5,
+    )
+    precision: str | None = option(
+        None,
+        "Type of the matrix products; weights and answers are float32. "
+        "Default: as in training, so that answers are those of the run.",
+        choices=("float32", "bfloat16", "float16"),
+    )
+    top_k: int | None = option(
+        None, "fill_mask: candidates for each [MASK]; default: 5.", at_least=1
+    )
+    pooling: str | None = option(
+        None,
+        "sentence_embedding: the vector at [CLS], or the mean over all tokens "
+        "without padding; default: mean.",
+        choices=("cls", "mean"),
+    )
+    layers: tuple[str, ...] | None = option(
+        None,
+        "sentence_embedding: layers whose vectors are concatenated, such as "
+        "-1,-2; default: -1, the last.",
+    )
+    doc_stride: int | None = option(
+        None,
+        "question_answering: tokens from one window of a passage to the next; "
+        "default: from model.json, or else 128. tagging: the same of a "
+        "text; default: from model.json, or else half of a window.",
+        at_least=1,
+    )
+    max_query_length: int | None = option(
+        None,
+        "question_answering: tokens at which questions are cut; default: from "
+        "model.json, or else 64.",
+        at_least=1,
+    )
+    n_best_size: int | None = option(
+        None,
+        "question_answering: most answers to each question; default: from "
+        "model.json, or else 20.",
+        at_least=1,
+    )
+    max_answer_length: int | None = option(
+        None,
+        "question_answering: most tokens of an answer; default: from "
+        "model.json, or else 30.",
+        at_least=1,
+    )
+    version_2_with_negative: bool | None = option(
+        None,
+        "question_answering: whether a question may have no answer; default: "
+        "from model.json, or else no.",
+    )
+    null_score_diff_threshold: float | None = option(
+        None,
+        "question_answering: no answer is given if it scores more than this "
+        "above the best one; default: from model.json, or else 0.",
+    )
 
 
 def find_kind(
-    values: flags.FlagValues,
+    config: ExportConfig,
     task: str,
-    absent: tuple[str, ...],
-    config: BertConfig,
+    new_weights: Sequence[str],
+    model_config: BertConfig,
 ) -> str:
-    """Returns the kind of export, from the flag or else by the task.
+    """Returns the kind of export: `config.kind`, or for auto the task's.
 
     Args:
-      values: flags of `export_flags.define`.
-      task: of the model.
-      absent: from `untrained.find`.
-      config: of the model. A left-to-right one fills no masks, and its [CLS]
-        has read nothing.
+      config: settings of the export.
+      task: of the model, a key of `KINDS`.
+      new_weights: prefixes of names of newly initialized weights, from
+        `newly_initialized.find`.
+      model_config: of the model. A left-to-right one fills no masks, and its
+        [CLS] attends to nothing but itself.
 
     Raises:
-      ValueError: if the model has no such head, or one that was never trained
-        since the checkpoint that it came from has none.
+      ValueError: if the model has no such head, or only a newly initialized
+        one; or if a setting of `config` does not apply to the kind.
     """
-
-    def is_trained(kind: str) -> bool:
-        needed = NEEDED[kind]
-        if not newly_initialized.reads_pooler(task, config):
-            needed = tuple(n for n in needed if n != newly_initialized.POOLER)
-        return not any(name.startswith(needed) for name in absent)
-
     kinds = [
         kind
         for kind in KINDS[task]
-        if is_trained(kind) and not (config.is_causal and kind == "fill_mask")
+        if _is_trained(kind, task, new_weights, model_config)
+        and not (model_config.is_causal and kind == "fill_mask")
     ]
-    wanted = values.kind, values.pooling
-    if config.is_causal and wanted == ("sentence_embedding", "cls"):
+    if model_config.is_causal and config.pooling == "cls":
         raise ValueError(
             "--pooling=cls does not fit a left-to-right model, whose [CLS] has "
-            "read nothing of the text. Take --pooling=mean."
+            "read nothing of the text. Use --pooling=mean."
         )
-    if config.is_causal and values.kind == "fill_mask":
+    if model_config.is_causal and config.kind == "fill_mask":
         raise ValueError(
             "--kind=fill_mask does not fit a left-to-right model, which "
             "predicts the next token; it can be exported as "
             f"{' or '.join(kinds)}."
         )
-    if values.kind not in ("auto", *kinds):
-        lacking = f" without {', '.join(absent)}" if absent else ""
+    if config.kind not in ("auto", *kinds):
+        without = f" without {', '.join(new_weights)}" if new_weights else ""
         raise ValueError(
-            f"--kind={values.kind} does not fit a model of task {task!r}"
-            f"{lacking}; it can be exported as {' or '.join(kinds)}."
+            f"--kind={config.kind} does not fit a model of task {task!r}"
+            f"{without}; it can be exported as {' or '.join(kinds)}."
         )
-    return kinds[0] if values.kind == "auto" else values.kind
-
-
-def _of_labels(model, preprocess, description) -> Texts:
-    """Returns the signatures of a classifier."""
-    labels = description["labels"]
-    answer = text_signatures.make_answer(
-        model, preprocess, text_signatures.make_classify(labels)
-    )
-
-    def classify(*texts):
-        return text_signatures.classes_of(answer(*texts), labels)
-
-    return Texts(
-        {
-            saved_model.TEXT: text_signatures.of_pairs(answer),
-            saved_model.CLASSIFY: text_signatures.of_examples(classify),
-        },
-        {"preprocess": text_signatures.of_pairs(preprocess)},
-    )
-
-
-def _of_scores(model, preprocess, description) -> Texts:
-    """Returns the signatures of a regressor."""
-    answer = text_signatures.make_answer(
-        model,
-        preprocess,
-        text_signatures.make_score(description.get("score_range")),
-    )
-
-    def regress(*texts):
-        return {"outputs": answer(*texts)["score"]}
-
-    return Texts(
-        {
-            saved_model.TEXT: text_signatures.of_pairs(answer),
-            saved_model.REGRESS: text_signatures.of_examples(regress),
-        },
-        {"preprocess": text_signatures.of_pairs(preprocess)},
-    )
-
-
-def _of_questions(values, model, tokenizer, length, description) -> Texts:
-    """Returns the signature of a model of spans."""
-    given = {name: values[name].value for name in values}
-    settings = question_signatures.find_settings(length, given, description)
-    # Beside a question stand [CLS], [SEP], [SEP] and a token at least.
-    if settings.max_query_length + question_windows.SPECIAL_TOKENS >= length:
-        raise ValueError(
-            f"--max_query_length={settings.max_query_length} leaves no place "
-            f"for a passage in --max_seq_length={length}, which also holds "
-            f"{question_windows.SPECIAL_TOKENS} special tokens. Take fewer "
-            "tokens of questions, or longer windows."
-        )
-    answer = question_signatures.make_answer(model, tokenizer, settings)
-    return Texts(
-        {saved_model.TEXT: question_signatures.of_questions(answer)}, {}
-    )
-
-
-def _of_tags(values, model, tokenizer, length, description) -> Texts:
-    """Returns the signatures of a tagger."""
-    tag = tag_signatures.make_tag(
-        model,
-        tokenizer,
-        description["labels"],
-        length,
-        values.doc_stride or description.get("doc_stride"),
-    )
-    return Texts(
-        {
-            saved_model.TEXT: tag_signatures.tag_texts(tag),
-            "words": tag_signatures.tag_words(tag),
-        },
-        {},
-    )
-
-
-def _of(function, model, preprocess, answer) -> Texts:
-    """Returns one signature, for what `function` takes."""
-    return Texts(
-        {
-            saved_model.TEXT: function(
-                text_signatures.make_answer(model, preprocess, answer)
+    kind = kinds[0] if config.kind == "auto" else config.kind
+    for name, applies_to in APPLIES_TO.items():
+        value = getattr(config, name)
+        if value is not None and kind not in applies_to:
+            raise ValueError(
+                f"--{name}={value} is for --kind={' or '.join(applies_to)}, "
+                f"and this export is of kind {kind!r}. Omit the flag."
             )
-        },
-        {"preprocess": function(preprocess)},
-    )
+    return kind
 
 
-def make(
-    values: flags.FlagValues,
-    kind: str,
-    model: keras.Model,
-    tokenizer: tf.Module,
-    max_seq_length: int,
-    description: Mapping,
-    has_pooler: bool = True,
-) -> Texts:
-    """Returns what a kind of export answers to strings.
+def _is_trained(kind, task, new_weights, model_config) -> bool:
+    """Returns whether no newly initialized weight affects the answers."""
+    from bert_tf.training import newly_initialized
 
-    Args:
-      values: flags of `export_flags.define`.
-      kind: from `find_kind`.
-      model: of the task.
-      tokenizer: a BertTokenizer; for fill_mask it keeps [MASK].
-      max_seq_length: S, at which texts are cut.
-      description: model.json of the model.
-      has_pooler: whether anybody trained the pooler.
-
-    Raises:
-      ValueError: if a flag does not fit the model.
-    """
-    pairs = text_signatures.Pairs(tokenizer, max_seq_length)
-    if kind == "classification":
-        texts = _of_labels(model, pairs, description)
-    elif kind == "regression":
-        texts = _of_scores(model, pairs, description)
-    elif kind == "tagging":
-        texts = _of_tags(values, model, tokenizer, max_seq_length, description)
-    elif kind == "question_answering":
-        texts = _of_questions(
-            values, model, tokenizer, max_seq_length, description
-        )
-    elif kind == "encoder":
-        encode = text_signatures.make_encode(has_pooler)
-        texts = _of(text_signatures.of_pairs, model.encoder, pairs, encode)
-    elif kind == "sentence_embedding":
-        layers = layer_outputs.parse(
-            values.layers, model.config.num_hidden_layers
-        )
-        embed = embedding_signatures.make_embed(values.pooling, layers)
-        texts = _of(text_signatures.of_texts, model.encoder, pairs, embed)
-    elif kind == "fill_mask":
-        masked = mask_signatures.MaskedTexts(tokenizer, max_seq_length)
-        fill = mask_signatures.make_fill(tokenizer, values.top_k)
-        texts = _of(text_signatures.of_texts, model, masked, fill)
-    else:
-        choices = choice_signatures.Choices(tokenizer, max_seq_length)
-        choose = choice_signatures.choose
-        texts = _of(choice_signatures.of_choices, model, choices, choose)
-    return texts._replace(parts=texts.parts | {"tokenizer": tokenizer})
+    prefixes = [WEIGHTS[kind]]
+    if kind == KINDS[task][0] and newly_initialized.reads_pooler(
+        task, model_config
+    ):
+        prefixes.append(newly_initialized.POOLER)
+    return not any(name.startswith(tuple(prefixes)) for name in new_weights)

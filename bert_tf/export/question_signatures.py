@@ -1,11 +1,11 @@
-"""Questions and their passages -> windows, logits -> the answers in words.
+"""Questions and passages -> windows, logits -> answers in characters.
 
-Letters: N questions, W windows of all of them, S max_seq_length, K answers of a
-question. All of it runs in the graph, as in text_signatures.py.
+Letters: N questions, W windows of all questions, S max_seq_length, K answers of
+a question.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -23,7 +23,7 @@ class Settings:
       doc_stride, max_query_length: as for `question_windows.make_windows`.
       n_best_size, max_answer_length: as for `squad_answers.choose`.
       version_2_with_negative: whether a question may have no answer.
-      null_score_diff_threshold: it has none if `null_odds` exceeds this.
+      null_score_diff_threshold: the answer is "" if `null_odds` exceeds this.
     """
 
     max_seq_length: int = 384
@@ -36,31 +36,56 @@ class Settings:
 
 
 def find_settings(max_seq_length: int, *sources: Mapping) -> Settings:
-    """Returns the settings: each from the first of `sources` that has it."""
-    found = {"max_seq_length": max_seq_length}
+    """Returns settings, each from the first of `sources` that has it.
+
+    Raises:
+      ValueError: if a window of `max_seq_length` has no room for a passage.
+    """
+    settings = {"max_seq_length": max_seq_length}
     for field in dataclasses.fields(Settings):
         for source in sources:
             if source.get(field.name) is not None:
-                found.setdefault(field.name, source[field.name])
-    return Settings(**found)
+                settings.setdefault(field.name, source[field.name])
+    settings = Settings(**settings)
+    # A window has [CLS], question, [SEP], at least one token and [SEP].
+    num_special = question_windows.SPECIAL_TOKENS
+    if settings.max_query_length + num_special >= max_seq_length:
+        raise ValueError(
+            f"--max_query_length={settings.max_query_length} leaves no room "
+            f"for a passage in --max_seq_length={max_seq_length}, which also "
+            f"holds {num_special} special tokens. Lower --max_query_length, or "
+            "raise --max_seq_length."
+        )
+    return settings
 
 
 def make_answer(
     model, tokenizer, settings: Settings
-) -> Callable[[tf.Tensor, tf.Tensor], text_signatures.Answers]:
-    """Returns question [N], context [N] string -> named answers.
+) -> text_signatures.Function:
+    """Returns a signature of `question` [N] and `context` [N] string.
 
-    The windows are those of `make_squad_records`, the answers those that
-    `run_squad` writes to its files. Where a question or its passage has no
-    token, `answer` is "".
+    Windows are those of `make_squad_records`, answers those of `run_squad`'s
+    files. Where a question or its passage has no token, `answer` is "".
 
     Args:
       model: batch -> `start_logits`, `end_logits`, each [W, S].
       tokenizer: a BertTokenizer.
-      settings: see there.
+      settings: how to answer.
+
+    Returns:
+      A function that returns `answer` [N] string; its `start` and `end` [N]
+      int32, in characters of the context, end exclusive, -1 for no answer;
+      `probability` [N] float32; `num_answers` [N] int32, at most K; and of the
+      K best `nbest_answers`, `nbest_starts`, `nbest_ends`,
+      `nbest_probabilities`, `nbest_start_logits` and `nbest_end_logits`, each
+      [N, K]. With `version_2_with_negative` also `null_odds` [N] float32.
     """
     length = settings.max_seq_length
 
+    @tf.function(
+        input_signature=[text_signatures.STRINGS, text_signatures.STRINGS],
+        autograph=False,
+    )
     def answer(question, context):
         tf.debugging.assert_equal(
             tf.size(context),
@@ -102,18 +127,18 @@ def make_answer(
 def _named(
     answers: squad_answers.Answers, settings: Settings, has_question: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Returns the outputs of the signature; `has_question` is [N] bool."""
+    """Returns the outputs by name; `has_question` is [N] bool."""
     text = answers.best
     if settings.version_2_with_negative:
         text = squad_answers.decide(answers, settings.null_score_diff_threshold)
     text = tf.where(has_question, text, "")
     # [N, K] from here on.
-    numbers = tf.range(tf.shape(answers.texts)[1])
-    is_there = numbers < answers.count[:, tf.newaxis]
-    has_place = is_there & (answers.texts != "")
-    starts = tf.where(has_place, answers.spans.start, -1)
-    ends = tf.where(has_place, answers.spans.end, -1)
-    is_chosen = is_there & (answers.texts == text[:, tf.newaxis])
+    ranks = tf.range(tf.shape(answers.texts)[1])
+    is_answer = ranks < answers.count[:, tf.newaxis]
+    has_span = is_answer & (answers.texts != "")
+    starts = tf.where(has_span, answers.spans.start, -1)
+    ends = tf.where(has_span, answers.spans.end, -1)
+    is_chosen = is_answer & (answers.texts == text[:, tf.newaxis])
     chosen = tf.argmax(tf.cast(is_chosen, tf.int32), axis=1)
     is_chosen = tf.reduce_any(is_chosen, axis=1)  # [N]
     named = {
@@ -138,21 +163,6 @@ def _named(
     }
 
 
-def _pick(rows: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    """Returns of [N, K] what stands at `places` [N]."""
-    return tf.gather(rows, places, batch_dims=1)
-
-
-def of_questions(
-    function: Callable[..., text_signatures.Answers],
-) -> text_signatures.Function:
-    """Returns a function of `question` [N] and `context` [N]."""
-
-    @tf.function(
-        input_signature=[text_signatures.STRINGS, text_signatures.STRINGS],
-        autograph=False,
-    )
-    def of_question(question, context):
-        return function(question, context)
-
-    return of_question
+def _pick(rows: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
+    """Returns the elements of `rows` [N, K] at `indices` [N]."""
+    return tf.gather(rows, indices, batch_dims=1)

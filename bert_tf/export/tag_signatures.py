@@ -1,7 +1,7 @@
 """Texts, or words -> windows of words, logits -> the tag of each word.
 
-Letters: N texts, W the most words of one, T words in all, C tags, M windows, S
-max_seq_length. All of it runs in the graph, as in text_signatures.py.
+Letters: N texts, W most words of a text, T words in all, C tags, M windows, S
+max_seq_length.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ import tensorflow as tf
 from bert_tf.export import text_signatures
 from tfrecords.text import raw_words, word_windows
 
-# Ragged rows -> (tags, their probabilities), both as ragged.
+# Words -> (tags string, their probabilities float32), each [N, (words)].
 TagWords = Callable[[tf.RaggedTensor], tuple[tf.RaggedTensor, tf.RaggedTensor]]
 
 
@@ -22,14 +22,14 @@ def make_tag(
     max_seq_length: int,
     doc_stride: int | None,
 ) -> TagWords:
-    """Returns words [N, (words)] string -> the best tag of each, and how sure.
+    """Returns words [N, (words)] string -> best tags and their probabilities.
 
-    Rows of any length are read in windows, as `make_ner_records` makes them.
+    Rows of any length are read in windows, as of `make_ner_records`.
 
     Args:
       model: batch -> `logits` [M, S, C].
       tokenizer: a BertTokenizer.
-      labels: C tags, in the order of classes.
+      labels: C tags, in the order of the classes.
       max_seq_length: S.
       doc_stride: as for `word_windows.make`.
     """
@@ -53,36 +53,32 @@ def make_tag(
 
 
 def tag_texts(tag: TagWords) -> text_signatures.Function:
-    """Returns a function of `text` [N]; its outputs are [N, W].
+    """Returns a signature of `text` [N] string; its outputs are [N, W].
 
     `words`, `tags` string; `starts`, `ends` int32, in characters of the text,
-    end exclusive; `probabilities` float32 of the tags. A text with fewer than W
-    words has "", -1 and 0 at its end.
+    end exclusive; `probabilities` float32 of the tags. Rows of fewer than W
+    words end in "", -1 and 0.
     """
 
     def answer(text):
-        found = raw_words.split(text)
-        tags, probabilities = tag(found.words)
-        starts, ends = (
-            tf.cast(rows, tf.int32).to_tensor(-1)
-            for rows in (found.starts, found.ends)
-        )
+        split = raw_words.split(text)
+        tags, probabilities = tag(split.words)
         return {
-            "words": found.words.to_tensor(""),
+            "words": split.words.to_tensor(""),
             "tags": tags.to_tensor(""),
             "probabilities": probabilities.to_tensor(0.0),
-            "starts": starts,
-            "ends": ends,
+            "starts": tf.cast(split.starts, tf.int32).to_tensor(-1),
+            "ends": tf.cast(split.ends, tf.int32).to_tensor(-1),
         }
 
     return text_signatures.of_texts(answer)
 
 
 def tag_words(tag: TagWords) -> text_signatures.Function:
-    """Returns a function of `words` [N, W], "" where a row has fewer than W.
+    """Returns a signature of `words` [N, W] string, "" for no word.
 
-    Its outputs are [N, W]: `tags` string, "" where there is no word, and
-    `probabilities` float32, 0 there.
+    Its outputs are [N, W]: `tags` string and `probabilities` float32, "" and 0
+    where there is no word.
     """
 
     @tf.function(
@@ -90,20 +86,18 @@ def tag_words(tag: TagWords) -> text_signatures.Function:
         autograph=False,
     )
     def of_words(words):
-        places = tf.where(words != "")  # [T, 2]
+        indices = tf.where(words != "")  # [T, 2]
+        shape = tf.shape(words, tf.int64)
         rows = tf.RaggedTensor.from_value_rowids(
-            tf.gather_nd(words, places),
-            places[:, 0],
-            nrows=tf.shape(words, tf.int64)[0],
+            tf.gather_nd(words, indices), indices[:, 0], nrows=shape[0]
         )
         tags, probabilities = tag(rows)
-        shape = tf.shape(words, tf.int64)
         return {
             "tags": tf.tensor_scatter_nd_update(
-                tf.fill(shape, ""), places, tags.flat_values
+                tf.fill(shape, ""), indices, tags.flat_values
             ),
             "probabilities": tf.scatter_nd(
-                places, probabilities.flat_values, shape
+                indices, probabilities.flat_values, shape
             ),
         }
 

@@ -1,263 +1,358 @@
-"""Lines of a file or a pipe -> batches of rows, as soon as they are there.
+"""Lines of a file or a pipe -> batches of rows, as soon as they arrive.
 
-A line is a text, a row of a TSV or a JSON object. What a model takes is its
-inputs: name -> rank, 1 for a text and 2 for a list of them.
+A line is a text, a row of a TSV or a JSON object. The inputs of a model are
+given as name -> rank, 1 for a text and 2 for a list of texts.
 """
 
 import contextlib
+import dataclasses
+import functools
+import io
+import itertools
 import json
 import os
-import select
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import tensorflow as tf
+from tfrecords.options import Options, option
 
-_BYTES_AT_ONCE = 1 << 16
+# Inputs that a row may lack.
+OPTIONAL = ("text_b",)
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputConfig(Options):
+    """What to read, and how."""
+
+    input_file: str = option(
+        "-", "Lines of text, a TSV or JSON lines; - is stdin."
+    )
+    input_format: str = option(
+        "auto",
+        "auto: tsv if there are columns, jsonl if the file is named so or the "
+        "model needs more than a text, otherwise text.",
+        choices=("auto", "text", "tsv", "jsonl"),
+    )
+    columns: tuple[str, ...] = option(
+        (),
+        "Columns of a TSV for inputs of the model, such as "
+        "question=1,context=2; by the names in the first line, or by numbers "
+        "from 0 in a file without names. Several of one input make a list: "
+        "endings=4,endings=5.",
+    )
+    text_a_column: str | None = option(
+        None, "Column of a TSV with the text, as in --columns."
+    )
+    text_b_column: str | None = option(
+        None, "Column with the second text, for models of pairs."
+    )
 
 
 class Row(NamedTuple):
-    """One line of input: its number from 1, and what it gives by name."""
+    """One line of input: its number from 1, and its texts and keys by name."""
 
     line: int
-    values: dict
+    fields: dict
+
+
+# Number and text of a line -> its row, None for a line without one.
+Parser = Callable[[int, str], Row | None]
 
 
 class Lines:
-    """Bytes of an open file or pipe -> lines of text.
+    """Open file or pipe -> lines of text.
 
     Args:
-      descriptor: file descriptor to read.
+      file: to read, in binary.
       name: of the file, for messages.
 
     Attributes:
       name: as given.
       size: bytes in all, None for a pipe.
       num_read: bytes read.
-      num_replaced: invalid pieces of UTF-8 that became U+FFFD.
+      num_replaced: invalid bytes of UTF-8 that became U+FFFD.
     """
 
-    def __init__(self, descriptor: int, name: str):
+    def __init__(self, file: io.BufferedReader, name: str):
         self.name = name
-        status = os.fstat(descriptor)
+        status = os.fstat(file.fileno())
         self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
         self.num_read = 0
         self.num_replaced = 0
-        self._descriptor = descriptor
+        self._file = file
 
-    def __iter__(self) -> Iterator[str | None]:
-        """Yields lines without their end, and None before it has to wait."""
-        rest = b""
-        while True:
-            if not select.select([self._descriptor], [], [], 0)[0]:
-                yield None
-            block = os.read(self._descriptor, _BYTES_AT_ONCE)
+    def blocks(self) -> Iterator[list[tuple[int, str]]]:
+        """Yields numbers and texts of the lines that have arrived by then."""
+        first, rest = 1, b""
+        # One read(2) each, which waits only where nothing has arrived.
+        while block := self._file.read1(_BLOCK_BYTES):
             self.num_read += len(block)
             *lines, rest = (rest + block).split(b"\n")
-            if not block and rest:
-                lines = [rest]  # The last line need not have an end.
-            for line in lines:
-                yield self._decode(line.removesuffix(b"\r"))
-            if not block:
-                return
+            yield self._decode(lines, first)
+            first += len(lines)
+        if rest:  # The last line need not have an end.
+            yield self._decode([rest], first)
 
-    def _decode(self, line: bytes) -> str:
-        text = line.decode("utf-8", errors="replace")
-        if "\ufffd" in text:
-            self.num_replaced += text.count("\ufffd")
-            self.num_replaced -= line.count("\ufffd".encode())
-        return text
+    def _decode(self, lines: list[bytes], first: int) -> list[tuple[int, str]]:
+        texts = []
+        for number, line in enumerate(lines, first):
+            text = line.removesuffix(b"\r").decode("utf-8", errors="replace")
+            if "\ufffd" in text:
+                self.num_replaced += text.count("\ufffd")
+                self.num_replaced -= line.count("\ufffd".encode())
+            if number == 1:
+                text = text.removeprefix("\ufeff")  # A byte order mark.
+            texts.append((number, text))
+        return texts
 
 
 @contextlib.contextmanager
 def open_lines(path: str) -> Iterator[Lines]:
     """Opens a file to read its lines; "-" is stdin."""
     if path == "-":
-        yield Lines(sys.stdin.fileno(), "stdin")
+        yield Lines(sys.stdin.buffer, "stdin")
         return
-    with open(path, "rb", buffering=0) as file:
-        yield Lines(file.fileno(), path)
+    with open(path, "rb") as file:
+        yield Lines(file, path)
 
 
-def _numbered(lines: Lines) -> Iterator[tuple[int, str] | None]:
-    """Yields lines with their numbers, and None where `lines` does."""
-    number = 0
-    for line in lines:
-        if line is None:
-            yield None
-            continue
-        number += 1
-        if number == 1:
-            line = line.removeprefix("\ufeff")  # A byte order mark.
-        yield number, line
+def make_batches(
+    lines: Lines, parse: Parser, batch_size: int
+) -> Iterator[list[Row]]:
+    """Yields batches of rows, smaller ones where the next line is awaited."""
+    for block in lines.blocks():
+        rows = (parse(number, line) for number, line in block)
+        rows = (row for row in rows if row is not None)
+        while batch := list(itertools.islice(rows, batch_size)):
+            yield batch
 
 
-def read_texts(lines: Lines, name: str, rank: int) -> Iterator[Row | None]:
-    """Yields a row for each line, and None where `lines` does.
+def find_columns(
+    config: InputConfig, ranks: Mapping[str, int]
+) -> list[tuple[str, str]]:
+    """Returns inputs of the model and their columns of a TSV, if any.
 
-    Args:
-      lines: of text; words are what stands between spaces.
-      name: of the input.
-      rank: 2 if it takes words.
+    Raises:
+      ValueError: if there is a column for no input of the model, two for one
+        text, or columns for some inputs and not for others.
     """
-    for numbered in _numbered(lines):
-        if numbered is None:
-            yield None
-            continue
-        number, line = numbered
-        yield Row(number, {name: line if rank == 1 else line.split()})
-
-
-def _find_columns(names: list[str], wanted: list[str], where: str) -> list[int]:
-    for name in wanted:
-        if name not in names:
+    columns = [
+        (name, column)
+        for name, column in zip(
+            sorted(ranks),
+            (config.text_a_column, config.text_b_column),
+            strict=False,
+        )
+        if column
+    ]
+    for word in config.columns:
+        name, equals, column = word.partition("=")
+        if not equals or name not in ranks:
             raise ValueError(
-                f"{where} has no column {name!r}; this line names "
-                f"{', '.join(names)}. Give one of these, or, for a file "
-                "without names, numbers from 0."
+                f"--columns={word}: expected an input of the model and its "
+                f"column, such as {min(ranks)}=0. Inputs of this model: "
+                f"{', '.join(ranks)}."
             )
-    return [names.index(name) for name in wanted]
+        if ranks[name] == 1 and name in dict(columns):
+            raise ValueError(
+                f"--columns={word}: there is a column of {name!r} already, and "
+                "this input is one text. Omit one of them."
+            )
+        columns.append((name, column))
+    missing = set(ranks) - set(dict(columns)) - set(OPTIONAL)
+    if columns and missing:
+        raise ValueError(
+            f"--columns={','.join(map('='.join, columns))}: there is no column "
+            f"for {', '.join(map(repr, sorted(missing)))}, which the model "
+            "needs. Add it."
+        )
+    return columns
 
 
-def read_columns(
-    lines: Lines, columns: Sequence[tuple[str, str]], ranks: Mapping[str, int]
-) -> Iterator[Row | None]:
-    """Yields rows of a TSV, and None where `lines` does.
+def find_format(
+    config: InputConfig, ranks: Mapping[str, int], has_columns: bool
+) -> str:
+    """Returns "text", "tsv" or "jsonl": `config.input_format`, or by the rest.
+
+    Raises:
+      ValueError: if the format cannot hold the inputs of the model.
+    """
+    needed = [name for name in ranks if name not in OPTIONAL]
+    input_format = config.input_format
+    if input_format == "auto":
+        if has_columns:
+            input_format = "tsv"
+        elif config.input_file.endswith(".jsonl") or len(needed) > 1:
+            input_format = "jsonl"
+        else:
+            input_format = "text"
+    if (input_format == "tsv") != has_columns:
+        raise ValueError(
+            f"--input_format={input_format} with{'' if has_columns else 'out'} "
+            "columns. A TSV needs --columns, or --text_a_column, and nothing "
+            "else has them."
+        )
+    if input_format == "text" and len(needed) > 1:
+        raise ValueError(
+            f"--input_format=text gives one text a line, and this model needs "
+            f"{', '.join(needed)}. Use jsonl, or tsv and --columns."
+        )
+    return input_format
+
+
+def make_parser(
+    config: InputConfig, source: str, ranks: Mapping[str, int]
+) -> Parser:
+    """Returns the function that makes a row of a line.
 
     Args:
-      lines: of cells between tabs.
-      columns: input and column, all by name or all by number from 0; several
-        columns of one input make a list.
+      config: format and columns.
+      source: name of the file, for messages.
+      ranks: inputs of the model.
+
+    Raises:
+      ValueError: as `find_columns` and `find_format`.
+    """
+    columns = find_columns(config, ranks)
+    input_format = find_format(config, ranks, bool(columns))
+    if input_format == "tsv":
+        return ColumnParser(source, columns, ranks)
+    if input_format == "jsonl":
+        return functools.partial(parse_object, source, ranks)
+    name = next(name for name in ranks if name not in OPTIONAL)
+    return functools.partial(parse_text, name, ranks[name])
+
+
+def parse_text(name: str, rank: int, number: int, line: str) -> Row:
+    """Returns a row of one input: the text, or for rank 2 its words."""
+    return Row(number, {name: line if rank == 1 else line.split()})
+
+
+class ColumnParser:
+    """Parser of a TSV, cells between tabs; its first line may name them.
+
+    Args:
+      source: name of the file, for messages.
+      columns: inputs and their columns, all by number from 0, or all by a name
+        in the first line; several columns of one input make a list.
       ranks: inputs of the model.
 
     Raises:
       ValueError: if a row lacks a column; it names file and line.
     """
-    wanted = [column for _, column in columns]
-    places = None
-    if all(column.isdecimal() for column in wanted):
-        places = [int(column) for column in wanted]
-    for numbered in _numbered(lines):
-        if numbered is None:
-            yield None
-            continue
-        number, line = numbered
-        where = f"{lines.name}:{number}"
+
+    def __init__(
+        self,
+        source: str,
+        columns: Sequence[tuple[str, str]],
+        ranks: Mapping[str, int],
+    ):
+        self.source = source
+        self.inputs, self.columns = zip(*columns, strict=True)
+        self.ranks = ranks
+        self.indices = None
+        if all(column.isdecimal() for column in self.columns):
+            self.indices = [int(column) for column in self.columns]
+
+    def __call__(self, number: int, line: str) -> Row | None:
+        """Returns the row; None for a line of names."""
+        where = f"{self.source}:{number}"
         cells = line.split("\t")
-        if places is None:
-            places = _find_columns(cells, wanted, where)
-            continue
-        if len(cells) <= max(places):
+        if self.indices is None:
+            self.indices = self._find_indices(cells, where)
+            return None
+        if len(cells) <= max(self.indices):
             raise ValueError(
                 f"{where} has {len(cells)} columns between tabs; number "
-                f"{max(places)} (from 0) is wanted. Mend or remove the line."
+                f"{max(self.indices)} (from 0) is needed. Correct or remove "
+                "the line."
             )
-        values = {}
-        for (name, _), place in zip(columns, places, strict=True):
-            if ranks[name] == 1:
-                values[name] = cells[place]
+        fields = {}
+        for name, index in zip(self.inputs, self.indices, strict=True):
+            if self.ranks[name] == 1:
+                fields[name] = cells[index]
             else:
-                values.setdefault(name, []).append(cells[place])
-        yield Row(number, values)
+                fields.setdefault(name, []).append(cells[index])
+        return Row(number, fields)
+
+    def _find_indices(self, names: list[str], where: str) -> list[int]:
+        for column in self.columns:
+            if column not in names:
+                raise ValueError(
+                    f"{where} has no column {column!r}; this line names "
+                    f"{', '.join(names)}. Give one of these, or, for a file "
+                    "without names, numbers from 0."
+                )
+        return [names.index(column) for column in self.columns]
 
 
-def read_objects(
-    lines: Lines, ranks: Mapping[str, int], optional: Sequence[str] = ()
-) -> Iterator[Row | None]:
-    """Yields rows of JSON lines, and None where `lines` does.
+def parse_object(
+    source: str, ranks: Mapping[str, int], number: int, line: str
+) -> Row | None:
+    """Returns the row of a JSON object, None for an empty line.
 
-    Empty lines are passed over. Keys that the model does not take stay.
+    Keys that are no inputs are kept.
 
     Args:
-      lines: each an object with the inputs as keys.
+      source: name of the file, for messages.
       ranks: inputs of the model.
-      optional: inputs that need not be there.
+      number: of the line, from 1.
+      line: its text.
 
     Raises:
-      ValueError: if a line is no object, or an input is missing or is no text
-        or list of texts, or a text has half a surrogate pair; it names file
-        and line.
+      ValueError: if it is no JSON object, lacks an input that is not of
+        `OPTIONAL`, has one that is no text or list of texts, or has a text with
+        half a surrogate pair; it names file and line.
     """
-    for numbered in _numbered(lines):
-        if numbered is None:
-            yield None
-            continue
-        number, line = numbered
-        if not line.strip():
-            continue
-        where = f"{lines.name}:{number}"
-        try:
-            values = json.loads(line)
-            if "\\u" in line:  # Half a surrogate pair is JSON, and no text.
-                json.dumps(values, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"{where} holds no text: {error}. Take the half surrogate out."
-            ) from None
-        except ValueError as error:
-            raise ValueError(
-                f"{where} is no JSON: {error}. Expected an object such as "
-                f"{_example(ranks)}."
-            ) from None
-        _check_values(values, ranks, optional, where)
-        yield Row(number, values)
+    if not line.strip():
+        return None
+    where = f"{source}:{number}"
+    try:
+        fields = json.loads(line)
+        if "\\u" in line:  # JSON may have half a surrogate pair, UTF-8 not.
+            json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{where} holds no text: {error}. Take the half surrogate out."
+        ) from None
+    except ValueError as error:
+        raise ValueError(
+            f"{where} is no JSON: {error}. Expected an object such as "
+            f"{_example(ranks)}."
+        ) from None
+    _check_fields(fields, ranks, where)
+    return Row(number, fields)
 
 
 def _example(ranks: Mapping[str, int]) -> str:
-    """Returns an object that a model takes, for messages."""
-    kinds = {1: "...", 2: ["...", "..."]}
-    return json.dumps({name: kinds[rank] for name, rank in ranks.items()})
+    """Returns an object with the inputs of a model, for messages."""
+    texts = {1: "...", 2: ["...", "..."]}
+    return json.dumps({name: texts[rank] for name, rank in ranks.items()})
 
 
-def _check_values(values, ranks, optional, where: str) -> None:
-    names = [n for n in ranks if n not in optional]
-    absent = [
-        n for n in names if not isinstance(values, dict) or n not in values
+def _check_fields(fields, ranks: Mapping[str, int], where: str) -> None:
+    is_object = isinstance(fields, dict)
+    missing = [
+        name
+        for name in ranks
+        if name not in OPTIONAL and not (is_object and name in fields)
     ]
-    if absent:
+    if missing:
         raise ValueError(
-            f"{where} has no {' and no '.join(map(repr, absent))}; expected "
+            f"{where} has no {' and no '.join(map(repr, missing))}; expected "
             f"an object such as {_example(ranks)}."
         )
     for name, rank in ranks.items():
-        value = values.get(name, "" if rank == 1 else [])
+        value = fields.get(name, "" if rank == 1 else [])
         texts = [value] if rank == 1 else value
         if not isinstance(texts, list) or not all(
             isinstance(text, str) for text in texts
         ):
-            kind = "a text" if rank == 1 else "a list of texts"
+            expected = "a text" if rank == 1 else "a list of texts"
             raise ValueError(
                 f"{where}: {name!r} is {json.dumps(value)[:40]}; it should be "
-                f"{kind}, as in {_example(ranks)}."
+                f"{expected}, as in {_example(ranks)}."
             )
-
-
-def make_tensor(rows: Sequence[Row], name: str, rank: int) -> tf.Tensor:
-    """Returns an input of all rows: [N] string, or [N, C] padded with "".
-
-    A text that a row does not give is "".
-    """
-    if rank == 1:
-        texts = [row.values.get(name, "") for row in rows]
-        return tf.constant(texts, tf.string)
-    lists = [row.values.get(name, []) for row in rows]
-    most = max(map(len, lists), default=0)
-    padded = [texts + [""] * (most - len(texts)) for texts in lists]
-    return tf.reshape(tf.constant(padded, tf.string), [len(rows), most])
-
-
-def make_batches(
-    rows: Iterable[Row | None], batch_size: int
-) -> Iterator[list[Row]]:
-    """Yields full batches; less where more would have to be waited for."""
-    batch = []
-    for row in rows:
-        if row is not None:
-            batch.append(row)
-        if batch and (row is None or len(batch) == batch_size):
-            yield batch
-            batch = []
-    if batch:
-        yield batch

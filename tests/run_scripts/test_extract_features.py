@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from bert_tf.model import models
 from bert_tf.training import model_folders
+from bert_tf.workflows import feature_extraction
 from run_scripts import extract_features
 from tfrecords.io import atomic_files
 
@@ -51,7 +52,7 @@ def model(tmp_path_factory, tiny_config, tiny_vocab_file):
 @pytest.fixture
 def texts(tmp_path, monkeypatch):
     """20 lines: three parts."""
-    monkeypatch.setattr(extract_features, "_LINES_AT_ONCE", 8)
+    monkeypatch.setattr(feature_extraction, "_LINES_PER_PART", 8)
     path = tmp_path / "texts.txt"
     rows = ["the ship", "sea ||| the captain and the crew", "", "zq! was"]
     path.write_text("\n".join(rows[i % 4] for i in range(20)) + "\n")
@@ -134,7 +135,7 @@ def test_a_run_that_was_stopped_goes_on(model, texts, tmp_path, monkeypatch):
     whole = tmp_path / "whole.npz"
     flags = ["--output_format=npz", "--layers=-1"]
     extract(model, texts, whole, *flags)
-    to_npz, join = extract_features.feature_formats.FORMATS["npz"]
+    to_npz, join = feature_extraction.FORMATS["npz"]
 
     def stop_at_second(texts, *rest):
         parts.append(texts[0].line)
@@ -143,7 +144,7 @@ def test_a_run_that_was_stopped_goes_on(model, texts, tmp_path, monkeypatch):
         return to_npz(texts, *rest)
 
     monkeypatch.setitem(
-        extract_features.feature_formats.FORMATS, "npz", (stop_at_second, join)
+        feature_extraction.FORMATS, "npz", (stop_at_second, join)
     )
     with pytest.raises(KeyboardInterrupt):
         extract(model, texts, output, *flags)
@@ -171,8 +172,8 @@ def test_parts_of_another_config_are_not_taken(
     def stop(file, parts):
         raise KeyboardInterrupt
 
-    to_json, join = extract_features.feature_formats.FORMATS["json"]
-    formats = extract_features.feature_formats.FORMATS
+    to_json, join = feature_extraction.FORMATS["json"]
+    formats = feature_extraction.FORMATS
     monkeypatch.setitem(formats, "json", (to_json, stop))
     with pytest.raises(KeyboardInterrupt):
         extract(model, texts, found, "--layers=-1")

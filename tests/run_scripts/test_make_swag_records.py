@@ -75,7 +75,9 @@ def test_an_export_packs_endings_as_the_records_do(folder, tiny_vocab_file):
             str(folder.parents[1] / "train.csv"), is_labelled=True
         )
     )
-    batch = choice_signatures.Choices(tokenizer, 32)(
+    batch = choice_signatures.pack_choices(
+        tokenizer,
+        32,
         tf.constant([row.context for row in rows]),
         tf.constant([row.endings for row in rows]),
     )

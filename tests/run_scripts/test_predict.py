@@ -12,6 +12,7 @@ import tensorflow as tf
 from absl import flags
 from exports import LABELS
 
+from bert_tf.workflows import predictions
 from run_scripts import predict
 
 TEXTS = ["The cat sat on the warm stone.", "", "old bread"]
@@ -28,7 +29,8 @@ def answers_to(exported, tmp_path, monkeypatch):
 
     def run(kind, content, *words):
         # What was loaded once need not be loaded for every test.
-        monkeypatch.setattr(predict, "load", lambda _: exported(kind).loaded)
+        loaded = exported(kind).loaded
+        monkeypatch.setattr(predictions, "load", lambda *_: loaded)
         (tmp_path / "input").write_bytes(content)
         predict.main(
             [

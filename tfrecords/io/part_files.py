@@ -1,8 +1,7 @@
-"""Parts made one after the other -> one whole file; a rerun makes what lacks.
+"""Parts -> one file, written atomically; a rerun writes only missing parts.
 
-Parts lie in a hidden folder beside, `.<name>.parts`, each whole or absent. So
-what takes hours loses one part when it is killed, and the file gets its name
-when all of it is there.
+Parts are files of a hidden folder, `.<name>.parts`, each written atomically. So
+a run of hours loses one part when it is killed.
 """
 
 import os
@@ -27,41 +26,41 @@ def write(
     *,
     unit: str,
 ) -> None:
-    """Writes a file of parts; goes on where an earlier call was stopped.
+    """Writes a file of parts; resumes where an earlier call was stopped.
 
     Args:
-      path: of the file; one that is there is replaced.
-      settings: all that decides the parts, as JSON. Parts of others are thrown
-        away.
+      path: of the file; an existing one is replaced.
+      settings: everything that decides the parts, as JSON. Parts of other
+        settings are deleted.
       weights: work in each part, in units; as many as there are parts.
       make_part: number -> its bytes.
-      join: (file, () -> the parts in order) writes the file of them.
+      join: (file, () -> the parts in order) writes the parts to the file.
       unit: of the weights, for progress lines.
 
     Raises:
-      OSError: that names a file, if it cannot be written; the parts before it
-        stay.
+      OSError: that names a file, if it cannot be written; earlier parts stay.
     """
     folder, name = os.path.split(os.path.abspath(path))
-    aside = os.path.join(folder, f".{name}.parts")
-    _begin(aside, dict(settings))
+    parts_dir = os.path.join(folder, f".{name}.parts")
+    _open_folder(parts_dir, dict(settings))
     parts = [
-        os.path.join(aside, f"{number:06d}") for number in range(len(weights))
+        os.path.join(parts_dir, f"{number:06d}")
+        for number in range(len(weights))
     ]
     missing = [i for i, part in enumerate(parts) if not os.path.exists(part)]
     if len(missing) < len(parts):
         logging.info(
-            "%s  %d of %d parts are there from before",
+            "%s  %d of %d parts exist already",
             path,
             len(parts) - len(missing),
             len(parts),
         )
 
     def results():
-        for place, number in enumerate(missing):
+        for index, number in enumerate(missing):
             with atomic_files.atomic_file(parts[number], "wb") as file:
                 file.write(make_part(number))
-            yield place, None
+            yield index, None
 
     for _ in progress.show(
         results(),
@@ -79,11 +78,11 @@ def write(
 
     with atomic_files.atomic_file(path, "wb") as file:
         join(file, contents)
-    shutil.rmtree(aside)
+    shutil.rmtree(parts_dir)
 
 
 def concatenate(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
-    """Writes parts one behind the other: a `join`."""
+    """Writes parts one after the other: a `join`."""
     for part in parts():
         file.write(part)
 
@@ -91,7 +90,7 @@ def concatenate(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
 def begin_array(
     file: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]
 ) -> None:
-    """Writes what a .npy begins with; its parts are to follow, row by row."""
+    """Writes the header of a .npy; its rows follow, part by part."""
     header = {
         "descr": np.lib.format.dtype_to_descr(dtype),
         "fortran_order": False,
@@ -100,14 +99,14 @@ def begin_array(
     np.lib.format.write_array_header_1_0(file, header)
 
 
-def _begin(aside: str, settings: dict) -> None:
+def _open_folder(parts_dir: str, settings: dict) -> None:
     """Makes the folder of the parts, or keeps that of the same settings."""
-    path = os.path.join(aside, _SETTINGS)
+    path = os.path.join(parts_dir, _SETTINGS)
     if os.path.isfile(path) and atomic_files.read_json(path) == settings:
-        atomic_files.remove_leftovers(aside)
+        atomic_files.remove_leftovers(parts_dir)
         return
-    if os.path.isdir(aside):
-        logging.warning("%s  is of other settings, and begins again", aside)
-        shutil.rmtree(aside)
-    os.makedirs(aside)
+    if os.path.isdir(parts_dir):
+        logging.warning("%s  is of other settings, and starts anew", parts_dir)
+        shutil.rmtree(parts_dir)
+    os.makedirs(parts_dir)
     atomic_files.write_json(path, settings)

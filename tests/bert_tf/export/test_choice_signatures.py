@@ -91,11 +91,11 @@ def test_as_many_rows_of_endings_as_contexts_are_needed(exported):
 
 
 def test_rows_are_only_of_endings_that_are_there(words):
-    batch = choice_signatures.Choices(words, MAX_SEQ_LENGTH)(
-        tf.constant(CONTEXTS), tf.constant(ENDINGS)
+    batch = choice_signatures.pack_choices(
+        words, MAX_SEQ_LENGTH, tf.constant(CONTEXTS), tf.constant(ENDINGS)
     )
     assert batch["input_word_ids"].shape == (8, 1, MAX_SEQ_LENGTH)
-    assert batch["places"].numpy()[4:].tolist() == [
+    assert batch["indices"].numpy()[4:].tolist() == [
         [1, 0], [1, 1], [2, 1], [2, 3],
     ]  # fmt: skip
 

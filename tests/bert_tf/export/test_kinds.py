@@ -5,20 +5,18 @@ import dataclasses
 import pytest
 from absl import flags
 
-from bert_tf import config
+from bert_tf import config as bert_config
 from bert_tf.export import kinds as export_kinds
 from bert_tf.model import task_models
-from bert_tf.training import newly_initialized
-from run_scripts.flags import export_flags
+from bert_tf.training import loop, newly_initialized
+from run_scripts import export_savedmodel
+from run_scripts.flags import common_flags
 
-CONFIG = config.BertConfig(vocab_size=100)
+CONFIG = bert_config.BertConfig(vocab_size=100)
 
 
-def values(*words):
-    found = flags.FlagValues()
-    export_flags.define(found, export_kinds.NEEDED)
-    found(["export", *words])
-    return found
+def settings(**fields):
+    return export_kinds.ExportConfig(model_dir="m", export_dir="e", **fields)
 
 
 def test_every_task_has_a_kind_of_its_own():
@@ -26,7 +24,7 @@ def test_every_task_has_a_kind_of_its_own():
     first = [kinds[0] for kinds in export_kinds.KINDS.values()]
     assert len(set(first)) == len(first)
     for kinds in export_kinds.KINDS.values():
-        assert set(kinds) <= set(export_kinds.NEEDED)
+        assert set(kinds) <= set(export_kinds.WEIGHTS)
         assert kinds[1:] == ("encoder", "sentence_embedding")
 
 
@@ -40,13 +38,15 @@ def test_every_task_has_a_kind_of_its_own():
     ],
 )
 def test_a_kind_is_told_by_the_task(task, kind):
-    assert export_kinds.find_kind(values(), task, (), CONFIG) == kind
-    head = export_kinds.NEEDED[kind][0] + "dense/kernel"
-    assert export_kinds.find_kind(values(), task, (head,), CONFIG) == "encoder"
+    assert export_kinds.find_kind(settings(), task, (), CONFIG) == kind
+    head = export_kinds.WEIGHTS[kind] + "dense/kernel"
+    assert (
+        export_kinds.find_kind(settings(), task, (head,), CONFIG) == "encoder"
+    )
     with pytest.raises(
         ValueError, match=f"--kind={kind} does not fit .*{head}"
     ):
-        export_kinds.find_kind(values(f"--kind={kind}"), task, (head,), CONFIG)
+        export_kinds.find_kind(settings(kind=kind), task, (head,), CONFIG)
 
 
 def test_without_a_pooler_only_what_reads_it_is_missing():
@@ -57,34 +57,92 @@ def test_without_a_pooler_only_what_reads_it_is_missing():
         ("spans", "question_answering"),
         ("tagging", "tagging"),
     ):
-        assert export_kinds.find_kind(values(), task, pooler, CONFIG) == kind
+        assert export_kinds.find_kind(settings(), task, pooler, CONFIG) == kind
     # An LSTM reads every token in its place.
     lstm = dataclasses.replace(CONFIG, bilstm_units=8)
-    found = export_kinds.find_kind(values(), "classification", pooler, lstm)
+    found = export_kinds.find_kind(settings(), "classification", pooler, lstm)
     assert found == "classification"
-
-
-def test_a_question_must_leave_place_for_its_passage():
-    def make(*words):
-        model = tokenizer = None  # Neither is looked at.
-        return export_kinds.make(
-            values(*words), "question_answering", model, tokenizer, 16, {}
-        )
-
-    message = "--max_query_length={} leaves .* in --max_seq_length=16"
-    for words, length in (
-        ((), 64),
-        (("--max_query_length=13",), 13),
-    ):
-        with pytest.raises(ValueError, match=message.format(length)):
-            make(*words)
-    assert "text" in make("--max_query_length=12").signatures
 
 
 def test_any_model_gives_embeddings():
     for task in export_kinds.KINDS:
-        wanted = values("--kind=sentence_embedding")
+        wanted = settings(kind="sentence_embedding")
         assert (
             export_kinds.find_kind(wanted, task, (), CONFIG)
             == "sentence_embedding"
         )
+
+
+def parse(*words):
+    values = flags.FlagValues()
+    common_flags.define(values, export_kinds.ExportConfig)
+    values(["export", "--model_dir=m", "--export_dir=e", *words])
+    return common_flags.config(export_kinds.ExportConfig, values)
+
+
+def test_kinds_are_those_of_the_models():
+    assert parse().kind == "auto"
+    assert parse("--kind=encoder").kind == "encoder"
+    with pytest.raises(flags.Error, match="auto|classification|regression"):
+        parse("--kind=three")
+    with pytest.raises(ValueError, match="--kind=three: choose one of auto, "):
+        settings(kind="three")
+
+
+def test_precisions_are_those_of_training():
+    field = export_kinds.ExportConfig.__dataclass_fields__["precision"]
+    assert field.metadata["choices"] == tuple(loop.POLICIES)
+
+
+def test_defaults_do_not_overrule_the_metadata_of_a_model():
+    config = parse()
+    for name in (
+        "doc_stride",
+        "max_query_length",
+        "n_best_size",
+        "max_answer_length",
+        "version_2_with_negative",
+        "null_score_diff_threshold",
+    ):
+        assert getattr(config, name) is None, name
+    config = parse("--version_2_with_negative", "--n_best_size=3")
+    assert config.version_2_with_negative is True
+    assert config.n_best_size == 3
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "task"),
+    [
+        ("--top_k=3", "fill_mask", "pretraining"),
+        ("--layers=-2", "sentence_embedding", "pretraining"),
+        ("--doc_stride=8", "tagging", "tagging"),
+        ("--noversion_2_with_negative", "question_answering", "spans"),
+    ],
+)
+def test_flags_of_other_kinds_are_refused(word, kind, task):
+    config = parse(word, f"--kind={kind}")
+    assert export_kinds.find_kind(config, task, (), CONFIG) == kind
+    with pytest.raises(
+        ValueError, match=f"{kind}.* and this export is of kind 'encoder'"
+    ):
+        config = parse(word, "--kind=encoder")
+        export_kinds.find_kind(config, task, (), CONFIG)
+
+
+def test_every_setting_applies_to_all_kinds_or_to_some():
+    general = {
+        *["model_dir", "export_dir", "overwrite"],
+        *["kind", "max_seq_length", "precision"],
+    }
+    fields = {f.name for f in dataclasses.fields(export_kinds.ExportConfig)}
+    assert fields == general | set(export_kinds.APPLIES_TO)
+    # absl adds some flags of its own.
+    assert set(export_savedmodel.FLAGS) - set(flags.FlagValues()) == fields
+    for kinds in export_kinds.APPLIES_TO.values():
+        assert set(kinds) <= set(export_kinds.WEIGHTS)
+
+
+def test_numbers_that_mean_nothing_are_refused():
+    for word in ("--n_best_size=0", "--doc_stride=0", "--pooling=max"):
+        with pytest.raises(flags.Error):
+            parse(word)

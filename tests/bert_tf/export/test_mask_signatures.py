@@ -23,8 +23,8 @@ def keeping(tiny_vocab_file):
 
 
 def test_the_mask_is_kept_as_one_token(words, keeping):
-    batch = mask_signatures.MaskedTexts(keeping, 12)(
-        tf.constant(["[MASK] the[MASK][MASK]", "[mask]", ""])
+    batch = mask_signatures.pack_masked(
+        keeping, 12, tf.constant(["[MASK] the[MASK][MASK]", "[mask]", ""])
     )
     the = words(["the"]).values.numpy()[0]
     mask, cls, sep = words.mask_id, words.cls_id, words.sep_id
@@ -40,12 +40,12 @@ def test_the_mask_is_kept_as_one_token(words, keeping):
 
 def test_a_tokenizer_must_keep_the_mask(words):
     with pytest.raises(ValueError, match=r"kept_tokens=\('\[MASK\]',\)"):
-        mask_signatures.MaskedTexts(words, 6)
+        mask_signatures.pack_masked(words, 6, tf.constant(["the"]))
 
 
 def test_a_mask_beyond_the_length_is_cut_off(keeping):
-    batch = mask_signatures.MaskedTexts(keeping, 6)(
-        tf.constant(["the cat sat on the [MASK]", "the [MASK]"])
+    batch = mask_signatures.pack_masked(
+        keeping, 6, tf.constant(["the cat sat on the [MASK]", "the [MASK]"])
     )
     assert batch["masked_lm_positions"].numpy().tolist() == [[0], [2]]
     assert batch["masked_lm_weights"].numpy().tolist() == [[0.0], [1.0]]

@@ -206,3 +206,13 @@ def test_settings_come_from_flags_then_from_the_model():
         version_2_with_negative=True,
         null_score_diff_threshold=-1.5,
     )
+
+
+def test_a_question_must_leave_room_for_its_passage():
+    message = "--max_query_length={} leaves .* in --max_seq_length=16"
+    for settings, length in (({}, 64), ({"max_query_length": 13}, 13)):
+        with pytest.raises(ValueError, match=message.format(length)):
+            question_signatures.find_settings(16, settings, {})
+    found = question_signatures.find_settings(16, {"max_query_length": 12})
+    model = tokenizer = None  # Neither is looked at before a call.
+    assert question_signatures.make_answer(model, tokenizer, found)

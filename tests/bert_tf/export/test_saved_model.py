@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.export import saved_model
+from bert_tf.export import encoder_signatures, saved_model
 from bert_tf.model import encoder as encoder_lib
 from tfrecords import schema
 
@@ -71,7 +71,7 @@ def encoder_path(tiny_encoder, tmp_path_factory):
 @pytest.fixture(scope="module")
 def text_path(tmp_path_factory):
     path = str(tmp_path_factory.mktemp("export") / "text")
-    export_doubles(path, description={"labels": ["no", "yes"]})
+    export_doubles(path, metadata={"labels": ["no", "yes"]})
     return path
 
 
@@ -154,8 +154,8 @@ def test_outputs_of_every_dtype_policy_are_float32(tiny_encoder):
             lambda x: tf.cast(x, tf.bfloat16), tuple(tiny_encoder(inputs()))
         )
     )
-    for output in saved_model.flatten(
-        saved_model.encoder_interface(half)
+    for output in encoder_signatures.flatten(
+        encoder_signatures.encoder_interface(half)
     ).values():
         assert output.dtype == tf.float32
 
@@ -212,7 +212,7 @@ def test_methods_are_those_that_tensorflow_serving_looks_for(tmp_path):
     assert loaded.text(["one"])["y"].numpy().tolist() == [[6.0, 0.0]]
 
 
-def test_the_description_lies_beside(text_path):
+def test_the_metadata_is_a_file_of_the_export(text_path):
     path = os.path.join(text_path, "assets.extra", "model.json")
     with open(path, encoding="utf-8") as file:
         assert json.load(file) == {"labels": ["no", "yes"]}
@@ -220,7 +220,7 @@ def test_the_description_lies_beside(text_path):
 
 def test_an_export_is_not_replaced_unasked(text_path):
     before = os.stat(os.path.join(text_path, "saved_model.pb"))
-    with pytest.raises(ValueError, match="is there already.*pass overwrite"):
+    with pytest.raises(ValueError, match="exists already.*pass overwrite"):
         export_doubles(text_path)
     after = os.stat(os.path.join(text_path, "saved_model.pb"))
     assert before == after

@@ -14,8 +14,8 @@ def words(tiny_vocab_file):
 
 
 def test_padding_that_no_row_needs_is_left_out(words):
-    batch = text_signatures.Pairs(words, 64)(
-        tf.constant(["the cat", "the"]), tf.constant(["", "sat"])
+    batch = text_signatures.pack_pairs(
+        words, 64, tf.constant(["the cat", "the"]), tf.constant(["", "sat"])
     )
     assert batch["input_word_ids"].shape == (2, 5)
     assert list(batch) == list(schema.ENCODER_INPUTS)
@@ -64,5 +64,5 @@ def test_scores_keep_to_the_range_of_their_task():
         (None, [-0.5, 2.5, 5.25]),
         ([0.0, 5.0], [0.0, 2.5, 5.0]),
     ):
-        found = text_signatures.make_score(score_range)(outputs, {})
+        found = text_signatures.score(outputs, {}, score_range=score_range)
         assert found["score"].numpy().tolist() == expected

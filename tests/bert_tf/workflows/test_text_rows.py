@@ -1,50 +1,60 @@
 """Facts of reading lines, TSV rows and pipes."""
 
+import functools
 import json
 import os
 
 import pytest
-import tensorflow as tf
+from absl import flags
 
 from bert_tf.workflows import text_rows
+from run_scripts.flags import common_flags
 
 
 def test_invalid_utf8_is_replaced_and_counted(tmp_path):
     path = tmp_path / "input"
     path.write_bytes(b"caf\xe9 \xff\nna\xc3\xafve \xef\xbf\xbd\n")
     with text_rows.open_lines(str(path)) as lines:
-        rows = list(text_rows.read_texts(lines, "text", 1))
-    assert [row.values for row in rows] == [
-        {"text": "caf\ufffd \ufffd"},
-        {"text": "na\xefve \ufffd"},
-    ]
+        (block,) = lines.blocks()
+    assert block == [(1, "caf\ufffd \ufffd"), (2, "na\xefve \ufffd")]
     assert lines.num_replaced == 2  # The last one stood in the file.
 
 
-def test_a_line_longer_than_a_block_is_one_line(tmp_path):
+def test_a_line_longer_than_a_block_is_one_line(tmp_path, monkeypatch):
     path = tmp_path / "input"
     path.write_text("x" * 200_000 + "\nend", encoding="utf-8")
+    monkeypatch.setattr(text_rows, "_BLOCK_BYTES", 1 << 16)
     with text_rows.open_lines(str(path)) as lines:
-        assert [len(line) for line in lines] == [200_000, 3]
+        read = [line for block in lines.blocks() for line in block]
+    assert [(i, len(line)) for i, line in read] == [(1, 200_000), (2, 3)]
 
 
 def test_what_has_come_is_answered_before_waiting_for_more():
     reader, writer = os.pipe()
-    rows = text_rows.read_texts(text_rows.Lines(reader, "stdin"), "text", 1)
-    batches = text_rows.make_batches(rows, 2)
-    os.write(writer, b"one\ntwo\nthree\nfo")
-    assert [row.values["text"] for row in next(batches)] == ["one", "two"]
-    assert [row.values["text"] for row in next(batches)] == ["three"]
-    os.write(writer, b"ur")
-    os.close(writer)
-    assert [row.line for row in next(batches)] == [4]
-    assert next(batches, None) is None
-    os.close(reader)
+    with open(reader, "rb") as file:
+        lines = text_rows.Lines(file, "stdin")
+        parse = functools.partial(text_rows.parse_text, "text", 1)
+        batches = text_rows.make_batches(lines, parse, 2)
+        os.write(writer, b"one\ntwo\nthree\nfo")
+        assert [row.fields["text"] for row in next(batches)] == ["one", "two"]
+        assert [row.fields["text"] for row in next(batches)] == ["three"]
+        os.write(writer, b"ur")
+        os.close(writer)
+        assert next(batches) == [(4, {"text": "four"})]
+        assert next(batches, None) is None
 
 
-def rows_of(path, read, *arguments):
+def rows_of(path, parse):
     with text_rows.open_lines(str(path)) as lines:
-        return [row for row in read(lines, *arguments) if row is not None]
+        batches = text_rows.make_batches(lines, parse, 2)
+        return [row for batch in batches for row in batch]
+
+
+def read_objects(path, ranks):
+    source = str(path)
+    return rows_of(
+        path, functools.partial(text_rows.parse_object, source, ranks)
+    )
 
 
 def write(tmp_path, *values):
@@ -59,14 +69,15 @@ RANKS = {"context": 1, "endings": 2}
 
 def test_words_stand_between_spaces(tmp_path):
     (tmp_path / "input").write_text("the old  cat\n\n")
-    rows = rows_of(tmp_path / "input", text_rows.read_texts, "words", 2)
-    assert [row.values["words"] for row in rows] == [["the", "old", "cat"], []]
+    parse = functools.partial(text_rows.parse_text, "words", 2)
+    rows = rows_of(tmp_path / "input", parse)
+    assert [row.fields["words"] for row in rows] == [["the", "old", "cat"], []]
 
 
 def test_json_lines_keep_what_the_model_does_not_take(tmp_path):
     one = {"id": 7, "context": "a", "endings": ["b", "c"]}
     path = write(tmp_path, one, "", {"context": "", "endings": []})
-    first, second = rows_of(path, text_rows.read_objects, RANKS)
+    first, second = read_objects(path, RANKS)
     assert first == (1, one)
     assert second == (3, {"context": "", "endings": []})
 
@@ -74,10 +85,7 @@ def test_json_lines_keep_what_the_model_does_not_take(tmp_path):
 def test_what_is_optional_may_be_left_out(tmp_path):
     path = write(tmp_path, {"text_a": "a"})
     ranks = {"text_a": 1, "text_b": 1}
-    rows = rows_of(path, text_rows.read_objects, ranks, ["text_b"])
-    assert rows[0].values == {"text_a": "a"}
-    tensor = text_rows.make_tensor(rows, "text_b", 1)
-    assert tensor.numpy().tolist() == [b""]
+    assert read_objects(path, ranks) == [(1, {"text_a": "a"})]
 
 
 @pytest.mark.parametrize(
@@ -104,28 +112,82 @@ def test_what_is_optional_may_be_left_out(tmp_path):
 def test_json_that_the_model_cannot_take_is_refused(tmp_path, line, message):
     path = write(tmp_path, {"context": "", "endings": []}, line)
     with pytest.raises(ValueError, match=message):
-        rows_of(path, text_rows.read_objects, RANKS)
+        read_objects(path, RANKS)
 
 
 def test_several_columns_of_one_input_make_a_list(tmp_path):
     path = tmp_path / "input"
     path.write_text("a\tb\tc\n1\t2\t3\n")
-    (row,) = rows_of(
-        path,
-        text_rows.read_columns,
-        [("endings", "c"), ("context", "b"), ("endings", "a")],
-        RANKS,
-    )
+    columns = [("endings", "c"), ("context", "b"), ("endings", "a")]
+    (row,) = rows_of(path, text_rows.ColumnParser("input", columns, RANKS))
     assert row == (2, {"endings": ["3", "1"], "context": "2"})
 
 
-def test_lists_of_a_batch_are_padded():
-    rows = [
-        text_rows.Row(1, {"endings": ["a", "b"]}),
-        text_rows.Row(2, {"endings": []}),
-        text_rows.Row(3, {"endings": ["c"]}),
+PAIR = {"text_a": 1, "text_b": 1}
+CHOICE = {"context": 1, "endings": 2}
+
+
+def parse(*words):
+    values = flags.FlagValues()
+    common_flags.define(values, text_rows.InputConfig)
+    values(["predict", *words])
+    return common_flags.config(text_rows.InputConfig, values)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words", "expected"),
+    [
+        (PAIR, [], "text"),
+        (PAIR, ["--input_file=rows.jsonl"], "jsonl"),
+        (PAIR, ["--input_file=rows.jsonl", "--input_format=text"], "text"),
+        (PAIR, ["--text_a_column=0"], "tsv"),
+        (CHOICE, [], "jsonl"),
+        (CHOICE, ["--columns=context=0,endings=1"], "tsv"),
+        ({"words": 2}, [], "text"),
+    ],
+)
+def test_formats_are_told_apart(ranks, words, expected):
+    config = parse(*words)
+    columns = text_rows.find_columns(config, ranks)
+    assert text_rows.find_format(config, ranks, bool(columns)) == expected
+
+
+def test_both_kinds_of_column_flags_name_inputs():
+    config = parse("--text_a_column=first", "--columns=text_b=second")
+    assert text_rows.find_columns(config, PAIR) == [
+        ("text_a", "first"),
+        ("text_b", "second"),
     ]
-    tensor = text_rows.make_tensor(rows, "endings", 2)
-    assert tensor.numpy().tolist() == [[b"a", b"b"], [b"", b""], [b"c", b""]]
-    assert text_rows.make_tensor(rows[1:2], "endings", 2).shape == (1, 0)
-    assert tensor.dtype == tf.string
+    config = parse("--columns=endings=a,context=b,endings=c=d")
+    assert text_rows.find_columns(config, CHOICE) == [
+        ("endings", "a"),
+        ("context", "b"),
+        ("endings", "c=d"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--columns=3"], "columns=3: expected .* such as context=0"),
+        (["--columns=mood=3"], "Inputs of this model: context, endings"),
+        (["--columns=context=1,context=2"], "a column of 'context' already"),
+    ],
+)
+def test_columns_of_no_input_are_refused(words, message):
+    with pytest.raises(ValueError, match=message):
+        text_rows.find_columns(parse(*words), CHOICE)
+
+
+def test_formats_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="needs context, endings. Use jsonl"):
+        text_rows.find_format(parse("--input_format=text"), CHOICE, False)
+    with pytest.raises(ValueError, match="=tsv without columns. A TSV needs"):
+        text_rows.find_format(parse("--input_format=tsv"), PAIR, False)
+    with pytest.raises(ValueError, match="=jsonl with columns"):
+        text_rows.find_format(parse("--input_format=jsonl"), PAIR, True)
+
+
+def test_a_tsv_must_give_every_input():
+    with pytest.raises(ValueError, match="context=0: .*for 'endings', which"):
+        text_rows.find_columns(parse("--columns=context=0"), CHOICE)

@@ -1,4 +1,4 @@
-"""Facts of features as files; extract_features tests them whole."""
+"""Facts of features as files; test_extract_features.py tests the rest."""
 
 import io
 import json
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.workflows import feature_formats
+from bert_tf.workflows import feature_extraction
 
 VOCAB = ["[PAD]", "the", "caf\u00e9"]
 
@@ -15,13 +15,13 @@ VOCAB = ["[PAD]", "the", "caf\u00e9"]
 def texts():
     values = np.arange(12, dtype=np.float32).reshape(3, 2, 2) / 7
     return [
-        feature_formats.Text(4, np.array([2, 1], np.int32), values[:2]),
-        feature_formats.Text(5, np.array([1], np.int32), values[2:]),
+        feature_extraction.Text(4, np.array([2, 1], np.int32), values[:2]),
+        feature_extraction.Text(5, np.array([1], np.int32), values[2:]),
     ]
 
 
 def test_json_is_rounded_and_escaped_as_by_the_original():
-    first, second = feature_formats.to_json(texts(), [-1, 0], VOCAB).split(
+    first, second = feature_extraction.to_json(texts(), [-1, 0], VOCAB).split(
         b"\n"
     )[:2]
     assert first.startswith(
@@ -34,21 +34,23 @@ def test_json_is_rounded_and_escaped_as_by_the_original():
 
 
 def test_npz_of_parts_is_one(tmp_path):
-    parts = [feature_formats.to_npz([text], [-1, 0], VOCAB) for text in texts()]
+    parts = [
+        feature_extraction.to_npz([text], [-1, 0], VOCAB) for text in texts()
+    ]
     file = io.BytesIO()
-    feature_formats.join_npz(file, lambda: iter(parts))
+    feature_extraction.join_npz(file, lambda: iter(parts))
     file.seek(0)
-    found = np.load(file)
-    assert found["row_splits"].tolist() == [0, 2, 3]
-    assert found["token_ids"].tolist() == [2, 1, 1]
-    assert found["layers"].tolist() == [-1, 0]
+    arrays = np.load(file)
+    assert arrays["row_splits"].tolist() == [0, 2, 3]
+    assert arrays["token_ids"].tolist() == [2, 1, 1]
+    assert arrays["layers"].tolist() == [-1, 0]
     expected = np.concatenate([text.values for text in texts()])
-    assert (found["values"] == expected).all()
+    assert (arrays["values"] == expected).all()
 
 
 def test_tfrecords_are_what_tensorflow_reads(tmp_path):
     path = tmp_path / "f"
-    path.write_bytes(feature_formats.to_tfrecord(texts(), [-1, 0], VOCAB))
+    path.write_bytes(feature_extraction.to_tfrecord(texts(), [-1, 0], VOCAB))
     rows = [
         tf.train.Example.FromString(data.numpy()).features.feature
         for data in tf.data.TFRecordDataset(str(path))

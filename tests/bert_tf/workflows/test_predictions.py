@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.workflows import answer_rows, text_rows
+from bert_tf.workflows import predictions, text_rows
 
 
 def test_each_candidate_stands_in_the_text():
     tokens = np.array([[b"cat", b"##s"], [b"mat", b"sea"]], object)
     probabilities = np.array([[0.5, 0.25], [0.1, 0.05]], np.float32)
-    values = answer_rows.fill_masks(
+    values = predictions.fill_masks(
         "The [MASK] on the [MASK]. [MASK]", tokens, probabilities
     )
     assert values == {
@@ -94,12 +94,46 @@ def test_some_outputs_too_do_not_depend_on_other_rows(answers, expected):
         }
 
     rows = [text_rows.Row(1, {"text": "x"}), text_rows.Row(2, {"text": "y"})]
-    found, _ = answer_rows.answer(signature, rows, {"text": 1}, list(expected))
+    found, _ = predictions.answer_rows(
+        signature, rows, {"text": 1}, list(expected)
+    )
     assert found == {"line": 1, "text": "x"} | expected
 
 
 def test_numbers_have_the_digits_of_their_type():
     values = np.array([0.1, 1 / 3, 1e-30], np.float32)
-    assert json.dumps(answer_rows.plain(values)) == "[0.1, 0.33333334, 1e-30]"
-    assert answer_rows.plain(np.array([[b"caf\xc3\xa9"]], object)) == [["café"]]
-    assert answer_rows.plain(np.array([-1, 2], np.int32)) == [-1, 2]
+    assert json.dumps(predictions.plain(values)) == "[0.1, 0.33333334, 1e-30]"
+    assert predictions.plain(np.array([[b"caf\xc3\xa9"]], object)) == [["café"]]
+    assert predictions.plain(np.array([-1, 2], np.int32)) == [-1, 2]
+
+
+def test_lists_of_a_batch_are_padded():
+    rows = [
+        text_rows.Row(1, {"endings": ["a", "b"]}),
+        text_rows.Row(2, {"endings": []}),
+        text_rows.Row(3, {"endings": ["c"]}),
+    ]
+    tensor = predictions.make_tensor(rows, "endings", 2)
+    assert tensor.numpy().tolist() == [[b"a", b"b"], [b"", b""], [b"c", b""]]
+    assert predictions.make_tensor(rows[1:2], "endings", 2).shape == (1, 0)
+    assert tensor.dtype == tf.string
+
+
+def test_a_missing_second_text_is_empty():
+    rows = [text_rows.Row(1, {"text_a": "a"})]
+    tensor = predictions.make_tensor(rows, "text_b", 1)
+    assert tensor.numpy().tolist() == [b""]
+
+
+def test_a_program_predicts_without_flags(exported, tmp_path):
+    (tmp_path / "input").write_text("the cat\nold\n")
+    config = predictions.PredictConfig(
+        export_dir=exported("regression").path,
+        input_file=str(tmp_path / "input"),
+        output_file=str(tmp_path / "answers"),
+        outputs=("score",),
+    )
+    assert predictions.predict(config) == 2
+    first, second = (tmp_path / "answers").read_text().splitlines()
+    assert json.loads(first).keys() == {"line", "text_a", "score"}
+    assert json.loads(second)["text_a"] == "old"

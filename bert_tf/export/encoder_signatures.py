@@ -1,0 +1,107 @@
+"""Texts, encoder outputs -> hidden states, or one vector for each text.
+
+Letters: N texts, B batch, S max_seq_length, s the longest row, H hidden, L
+layers, K chosen layers.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+from tfrecords import schema
+
+
+def encoder_interface(
+    outputs, has_pooler: bool = True
+) -> dict[str, tf.Tensor | list[tf.Tensor]]:
+    """Returns encoder outputs under the names of TF Hub's interface.
+
+    "Common SavedModel APIs for text tasks", transformer text encoders.
+
+    Args:
+      outputs: named tuple of `sequence_output` [B, S, H], `pooled_output`
+        [B, H] and `encoder_outputs`, L tensors [B, S, H].
+      has_pooler: whether the pooler is trained.
+
+    Returns:
+      These by name, float32, and `default`, which equals `pooled_output`;
+      without a trained pooler neither of the two.
+    """
+    named = tf.nest.map_structure(
+        lambda x: tf.cast(x, tf.float32), outputs._asdict()
+    )
+    named["encoder_outputs"] = list(named["encoder_outputs"])
+    pooled = named.pop("pooled_output")
+    if not has_pooler:
+        return named
+    return named | {"pooled_output": pooled, "default": pooled}
+
+
+def flatten(outputs: Mapping) -> dict[str, tf.Tensor]:
+    """Returns the outputs of a signature: items of a list as `name_<i>`."""
+    flat = {}
+    for name, value in outputs.items():
+        if isinstance(value, (list, tuple)):
+            flat |= {f"{name}_{i}": item for i, item in enumerate(value)}
+        else:
+            flat[name] = value
+    return flat
+
+
+def make_functions(encoder, has_pooler: bool):
+    """Returns the callable of TF Hub's interface, and its signature.
+
+    Args:
+      encoder: dict of `schema.ENCODER_INPUTS`, each [B, S] int32 -> outputs as
+        for `encoder_interface`.
+      has_pooler: whether the pooler is trained.
+    """
+    specs = schema.batch_signature(
+        schema.ENCODER_INPUTS, {"max_seq_length": None}
+    )
+
+    @tf.function(autograph=False)
+    def call(inputs, training=False):
+        return encoder_interface(encoder(inputs, training=training), has_pooler)
+
+    # A SavedModel holds only what was traced.
+    for training in (False, True):
+        call.get_concrete_function(specs, training=training)
+
+    @tf.function(input_signature=list(specs.values()), autograph=False)
+    def signature(input_word_ids, input_mask, input_type_ids):
+        inputs = (input_word_ids, input_mask, input_type_ids)
+        return flatten(call(dict(zip(specs, inputs, strict=True))))
+
+    return call, signature
+
+
+def encode(outputs, batch, *, has_pooler: bool) -> dict[str, tf.Tensor]:
+    """Returns the outputs of `encoder_interface`, flat, and `input_mask`."""
+    return {
+        "input_mask": batch["input_mask"],
+        **flatten(encoder_interface(outputs, has_pooler)),
+    }
+
+
+def embed(
+    outputs, batch, *, pooling: str, layers: Sequence[int]
+) -> dict[str, tf.Tensor]:
+    """Returns `embedding` [N, K H] float32, layers in the order given.
+
+    Args:
+      outputs: of the encoder.
+      batch: `input_mask` is read.
+      pooling: "cls", the vector at [CLS]; "mean", the mean over all tokens
+        without padding, [CLS] and [SEP] included, as in sentence-transformers.
+      layers: K numbers from `layer_outputs.parse`.
+    """
+    hidden = [outputs.encoder_outputs[i] for i in layers]
+    if pooling == "cls":
+        hidden = [x[:, 0] for x in hidden]  # [N, H]
+    hidden = tf.cast(tf.concat(hidden, axis=-1), tf.float32)
+    if pooling == "mean":
+        is_token = tf.cast(batch["input_mask"], tf.float32)  # [N, s]
+        lengths = tf.reduce_sum(is_token, axis=1, keepdims=True)
+        hidden = tf.einsum("nsh,ns->nh", hidden, is_token) / lengths
+    return {"embedding": hidden}

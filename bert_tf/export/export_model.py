@@ -1,0 +1,287 @@
+"""ExportConfig -> SavedModel of a trained model, which takes strings."""
+
+import dataclasses
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import keras
+from absl import logging
+
+from bert_tf.config import BertConfig
+from bert_tf.export import (
+    choice_signatures,
+    encoder_signatures,
+    kinds,
+    mask_signatures,
+    question_signatures,
+    saved_model,
+    tag_signatures,
+    text_signatures,
+)
+from bert_tf.model import layer_outputs, task_models
+from bert_tf.training import loop, model_folders, newly_initialized
+from tfrecords.text import tokenizer as tokenizer_lib
+
+# Tasks whose model.json must name the labels.
+_NEED_LABELS = ("classification", "tagging")
+# Kinds that need no head.
+_OF_ENCODER = ("encoder", "sentence_embedding")
+
+
+class Served(NamedTuple):
+    """Arguments of `saved_model.export_text` that a kind decides.
+
+    Attributes:
+      signatures: name -> function of strings.
+      parts: attribute of the SavedModel -> tables and further functions.
+    """
+
+    signatures: Mapping[str, text_signatures.Function]
+    parts: Mapping[str, Any]
+
+
+def export(config: kinds.ExportConfig) -> None:
+    """Writes the SavedModel of a run, model folder or foreign checkpoint.
+
+    Raises:
+      ValueError: if a setting does not fit the model, or there is no model.
+      OSError: if the SavedModel cannot be written.
+    """
+    from bert_tf.conversion import formats
+
+    with tempfile.TemporaryDirectory() as converted:
+        folder = formats.as_model_folder(
+            config.model_dir, os.path.join(converted, "model")
+        )
+        _export_folder(config, folder)
+
+
+def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
+    metadata = model_folders.read_description(folder)
+    precision = _find_precision(config, folder, metadata)
+    model = _load_model(folder, metadata, precision)
+    new_weights = newly_initialized.find(metadata, model.config)
+    kind = kinds.find_kind(config, metadata["task"], new_weights, model.config)
+    has_pooler = newly_initialized.has_pooler(new_weights)
+    if not has_pooler:
+        logging.warning(
+            "%s has no trained pooler: pooled_output is left out",
+            config.model_dir,
+        )
+    tokenizer = _load_tokenizer(folder, metadata, model.config.vocab_size, kind)
+    length = _find_length(config, metadata, model.config)
+    served = make_served(
+        config, kind, model, tokenizer, length, metadata, has_pooler
+    )
+    saved_model.export_text(
+        [model.encoder if kind in _OF_ENCODER else model],
+        config.export_dir,
+        signatures=served.signatures,
+        parts=served.parts,
+        encoder=model.encoder,
+        has_pooler=has_pooler,
+        default=saved_model.ENCODER if kind == "encoder" else saved_model.TEXT,
+        metadata=metadata
+        | {
+            "kind": kind,
+            "max_seq_length": length,
+            "precision": precision,
+            "vocab_sha256": tokenizer.sha256,
+        },
+        overwrite=config.overwrite,
+    )
+    logging.info(
+        "%s of %s written to %s, in %s",
+        kind,
+        config.model_dir,
+        config.export_dir,
+        precision,
+    )
+
+
+def _find_precision(config, folder: str, metadata: Mapping) -> str:
+    """Returns the precision of the settings, or else of the training."""
+    precision = config.precision or metadata.get("precision", "float32")
+    if precision not in loop.POLICIES:
+        raise ValueError(
+            f"{os.path.join(folder, model_folders.DESCRIPTION)} has precision "
+            f"{precision!r}; expected one of {', '.join(loop.POLICIES)}."
+        )
+    return precision
+
+
+def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
+    """Returns the model of a model folder, with its weights."""
+    config = BertConfig.from_json_file(
+        os.path.join(folder, model_folders.CONFIG)
+    )
+    path = os.path.join(folder, model_folders.DESCRIPTION)
+    task, labels = metadata["task"], metadata.get("labels") or ()
+    if task not in kinds.KINDS:
+        raise ValueError(
+            f"{path} has task {task!r}; expected one of "
+            f"{', '.join(kinds.KINDS)}."
+        )
+    if task in _NEED_LABELS and not labels:
+        raise ValueError(
+            f'{path} names no labels; add "labels": a list of them in the '
+            "order of classes."
+        )
+    model = task_models.for_task(
+        task, config, len(labels), dtype=loop.POLICIES[precision]
+    )
+    model_folders.load_weights(model, folder)
+    return model
+
+
+def _load_tokenizer(
+    folder: str, metadata: Mapping, vocab_size: int, kind: str
+) -> tokenizer_lib.BertTokenizer:
+    """Returns the tokenizer that the model was trained with."""
+    vocab_file = os.path.join(folder, model_folders.VOCABULARY)
+    if not os.path.isfile(vocab_file):
+        raise ValueError(
+            f"{vocab_file} is missing, so strings cannot be read. Copy the "
+            "vocabulary of the training records there."
+        )
+    tokenizer = tokenizer_lib.BertTokenizer(
+        vocab_file,
+        metadata.get("do_lower_case", True),
+        kept_tokens=[mask_signatures.MASK] if kind == "fill_mask" else [],
+    )
+    if tokenizer.vocab_size > vocab_size:
+        raise ValueError(
+            f"{vocab_file} has {tokenizer.vocab_size} entries, the model "
+            f"vocab_size={vocab_size}. Use the model's own vocabulary."
+        )
+    return tokenizer
+
+
+def _find_length(config, metadata: Mapping, model_config: BertConfig) -> int:
+    """Returns the sequence length of the settings, or else of the training."""
+    most = model_config.max_position_embeddings
+    length = config.max_seq_length or metadata.get("max_seq_length", most)
+    if length > most:
+        raise ValueError(
+            f"--max_seq_length={length} exceeds the model's "
+            f"max_position_embeddings={most}."
+        )
+    return length
+
+
+def make_served(
+    config: kinds.ExportConfig,
+    kind: str,
+    model: keras.Model,
+    tokenizer: tokenizer_lib.BertTokenizer,
+    max_seq_length: int,
+    metadata: Mapping,
+    has_pooler: bool = True,
+) -> Served:
+    """Returns the signatures of strings of a kind of export.
+
+    Args:
+      config: settings of the export.
+      kind: from `kinds.find_kind`.
+      model: of the task.
+      tokenizer: for fill_mask it keeps [MASK].
+      max_seq_length: tokens at which texts are cut.
+      metadata: content of the model's model.json.
+      has_pooler: whether the pooler is trained.
+
+    Raises:
+      ValueError: if a setting does not fit the model.
+    """
+    if kind == "question_answering":
+        settings = question_signatures.find_settings(
+            max_seq_length, dataclasses.asdict(config), metadata
+        )
+        answer = question_signatures.make_answer(model, tokenizer, settings)
+        return Served({saved_model.TEXT: answer}, {"tokenizer": tokenizer})
+    if kind == "tagging":
+        tag = tag_signatures.make_tag(
+            model,
+            tokenizer,
+            metadata["labels"],
+            max_seq_length,
+            config.doc_stride or metadata.get("doc_stride"),
+        )
+        signatures = {
+            saved_model.TEXT: tag_signatures.tag_texts(tag),
+            "words": tag_signatures.tag_words(tag),
+        }
+        return Served(signatures, {"tokenizer": tokenizer})
+    make_signature, pack = _PREPROCESSING.get(
+        kind, (text_signatures.of_pairs, text_signatures.pack_pairs)
+    )
+    preprocess = functools.partial(pack, tokenizer, max_seq_length)
+    postprocess = _make_postprocess(
+        config, kind, model.config, tokenizer, metadata, has_pooler
+    )
+    reader = model.encoder if kind in _OF_ENCODER else model
+
+    def answer(*texts):
+        batch = preprocess(*texts)
+        return dict(postprocess(reader(batch, training=False), batch))
+
+    signatures = {saved_model.TEXT: make_signature(answer)}
+    if kind == "classification":
+        signatures[saved_model.CLASSIFY] = text_signatures.of_examples(
+            lambda *texts: text_signatures.classes_of(
+                answer(*texts), metadata["labels"]
+            )
+        )
+    if kind == "regression":
+        signatures[saved_model.REGRESS] = text_signatures.of_examples(
+            lambda *texts: {"outputs": answer(*texts)["score"]}
+        )
+    parts = {"preprocess": make_signature(preprocess), "tokenizer": tokenizer}
+    return Served(signatures, parts)
+
+
+# Kind -> function that makes its signature, and one that makes its batches;
+# the other kinds have those of pairs of texts.
+_PREPROCESSING = {
+    "sentence_embedding": (
+        text_signatures.of_texts,
+        text_signatures.pack_pairs,
+    ),
+    "fill_mask": (text_signatures.of_texts, mask_signatures.pack_masked),
+    "multiple_choice": (
+        choice_signatures.of_choices,
+        choice_signatures.pack_choices,
+    ),
+}
+
+
+def _make_postprocess(
+    config, kind, model_config, tokenizer, metadata, has_pooler
+) -> Callable[..., text_signatures.Answers]:
+    """Returns (outputs of the model, batch) -> answers."""
+    if kind == "classification":
+        return functools.partial(
+            text_signatures.classify, labels=metadata["labels"]
+        )
+    if kind == "regression":
+        return functools.partial(
+            text_signatures.score, score_range=metadata.get("score_range")
+        )
+    if kind == "encoder":
+        return functools.partial(
+            encoder_signatures.encode, has_pooler=has_pooler
+        )
+    if kind == "sentence_embedding":
+        layers = ["-1"] if config.layers is None else config.layers
+        return functools.partial(
+            encoder_signatures.embed,
+            pooling=config.pooling or "mean",
+            layers=layer_outputs.parse(layers, model_config.num_hidden_layers),
+        )
+    if kind == "fill_mask":
+        return functools.partial(
+            mask_signatures.fill, tokenizer=tokenizer, top_k=config.top_k or 5
+        )
+    return choice_signatures.choose

@@ -1,0 +1,332 @@
+"""Lines of text, an encoder -> hidden states of their tokens, in a file.
+
+Letters: T tokens of all texts, N layers, H hidden, R texts, S max_seq_length.
+
+  json      the original's: a line a text, each token with its layers' values
+  npz       `values` [T, N, H] float32, `token_ids` [T] int32, `row_splits`
+            [R + 1] int64: tokens of text r are row_splits[r] to
+            row_splits[r + 1]; and `layers` [N]
+  tfrecord  a tf.train.Example a text: `linex_index`, `token_ids`, `layers`,
+            and `values`, flat, of shape [tokens, N, H]
+"""
+
+import dataclasses
+import io
+import json
+import os
+import re
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, NamedTuple
+
+import numpy as np
+from absl import logging
+
+from bert_tf.workflows.configs import Vocabulary
+from tfrecords.io import atomic_files, part_files
+from tfrecords.options import REQUIRED, option
+
+# Lines in a part; a killed run loses one part.
+_LINES_PER_PART = 256
+# extract_features.py: read_examples. The last separator counts.
+_PAIR = re.compile(r"(.*) \|\|\| (.*)")
+# extract_features.py: main.
+_DIGITS = 6
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FeatureConfig(Vocabulary):
+    """Which hidden states of which texts to write, and where to."""
+
+    input_file: str = option(REQUIRED, "A text or a pair a line, UTF-8.")
+    output_file: str = option(
+        REQUIRED, "File for the features; it gets its name when complete."
+    )
+    init_checkpoint: str = option(
+        REQUIRED,
+        "Folder of a run or model, or a checkpoint of any format that "
+        "convert_checkpoint reads.",
+    )
+    layers: tuple[str, ...] = option(
+        ("-1", "-2", "-3", "-4"),
+        "Layers, where 0 is the first after the embeddings and -1 the last.",
+    )
+    max_seq_length: int = option(
+        128,
+        "Tokens at which texts are cut, [CLS] and [SEP] included.",
+        at_least=5,
+    )
+    output_format: str = option(
+        "json",
+        "json: the original's lines. npz: arrays values, token_ids, row_splits "
+        "and layers. tfrecord: a tf.train.Example a line.",
+        choices=("json", "npz", "tfrecord"),
+    )
+    batch_size: int = option(32, "Texts in a batch.", at_least=1)
+
+
+class Text(NamedTuple):
+    """Features of one text.
+
+    Attributes:
+      line: its line, from 0.
+      token_ids: [tokens] int32.
+      values: [tokens, N, H] float32.
+    """
+
+    line: int
+    token_ids: np.ndarray
+    values: np.ndarray
+
+
+def extract_features(config: FeatureConfig) -> None:
+    """Writes the hidden states; a rerun resumes where a run was stopped.
+
+    Raises:
+      ValueError: if a setting does not fit the model, or there are no texts.
+      OSError: if a file cannot be read or written.
+    """
+    from bert_tf.conversion import formats
+
+    with tempfile.TemporaryDirectory() as converted:
+        folder = formats.as_model_folder(
+            config.init_checkpoint, os.path.join(converted, "model")
+        )
+        _extract(config, folder)
+
+
+def _extract(config: FeatureConfig, folder: str) -> None:
+    """Writes the hidden states by the encoder of a model folder."""
+    from bert_tf.model import layer_outputs
+
+    tokenizer = _load_tokenizer(config, folder)
+    encoder = layer_outputs.load_encoder(folder)
+    _check_length(config, encoder.config)
+    layers = layer_outputs.parse(
+        config.layers, encoder.config.num_hidden_layers
+    )
+    lines = _read_lines(config.input_file)
+    read_features = _make_reader(config, encoder, tokenizer, layers)
+    to_bytes, join = FORMATS[config.output_format]
+    starts = range(0, len(lines), _LINES_PER_PART)
+
+    def make_part(number: int) -> bytes:
+        start = starts[number]
+        part = lines[start : start + _LINES_PER_PART]
+        return to_bytes(read_features(part, start), layers, tokenizer.vocab)
+
+    part_files.write(
+        config.output_file,
+        _part_settings(config, folder, tokenizer, layers),
+        [min(_LINES_PER_PART, len(lines) - start) for start in starts],
+        make_part,
+        join,
+        unit="texts",
+    )
+    logging.info("%s  texts %d", config.output_file, len(lines))
+
+
+def _load_tokenizer(config: FeatureConfig, folder: str):
+    """Returns the BertTokenizer of the settings, or else of the model."""
+    from bert_tf.workflows import model_source
+    from tfrecords.text import tokenizer
+
+    vocab_file, do_lower_case = model_source.find_vocabulary(config, folder)
+    if not vocab_file:
+        raise ValueError(
+            f"{folder} holds no vocabulary: give --vocab_file=vocab.txt."
+        )
+    return tokenizer.BertTokenizer(vocab_file, do_lower_case)
+
+
+def _check_length(config: FeatureConfig, model_config) -> None:
+    # run_classifier.py: main.
+    most = model_config.max_position_embeddings
+    if config.max_seq_length > most:
+        raise ValueError(
+            f"--max_seq_length={config.max_seq_length} is more than the "
+            f"model's max_position_embeddings={most}. Lower it."
+        )
+
+
+def _read_lines(path: str) -> list[str]:
+    from tfrecords.text import text_files
+
+    statistics = text_files.ReadStatistics()
+    lines = [line.strip() for line in text_files.read_lines(path, statistics)]
+    if not lines:
+        raise ValueError(f"{path} has no line; give texts.")
+    return lines
+
+
+def _make_reader(
+    config: FeatureConfig, encoder, tokenizer, layers: Sequence[int]
+) -> Callable[[Sequence[str], int], list[Text]]:
+    """Returns lines, number of the first -> their features."""
+    import tensorflow as tf
+
+    from bert_tf.model import layer_outputs
+    from tfrecords.text import segments
+
+    num_layers = encoder.config.num_hidden_layers
+    step = layer_outputs.make_step(
+        encoder,
+        [1 + i % num_layers for i in layers],  # 0 are the embeddings.
+    )
+    lengths = layer_outputs.static_lengths(config.max_seq_length)
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string)] * 2, autograph=False
+    )
+    def encode(texts_a, texts_b):  # [N], [N] -> [N, S]
+        return segments.pack(
+            tokenizer(texts_a),
+            tokenizer(texts_b),
+            config.max_seq_length,
+            tokenizer.cls_id,
+            tokenizer.sep_id,
+        )
+
+    def read(lines: Sequence[str], start: int) -> list[Text]:
+        texts_a, texts_b = zip(*map(split_pair, lines), strict=True)
+        inputs = {
+            name: tensor.numpy()
+            for name, tensor in encode(
+                tf.constant(texts_a), tf.constant(texts_b)
+            ).items()
+        }
+        outputs = layer_outputs.run_in_order(
+            step, inputs, config.batch_size, lengths
+        )
+        rows = zip(inputs["input_word_ids"], outputs, strict=True)
+        return [
+            Text(line, ids[: len(values)], values)
+            for line, (ids, values) in enumerate(rows, start)
+        ]
+
+    return read
+
+
+def split_pair(line: str) -> tuple[str, str]:
+    """Returns the one or two texts of a line; "" for no second one."""
+    match = _PAIR.fullmatch(line)
+    return (match[1], match[2]) if match else (line, "")
+
+
+def _part_settings(
+    config: FeatureConfig, folder: str, tokenizer, layers: Sequence[int]
+) -> dict:
+    """Returns everything that decides the content of the parts."""
+    from bert_tf.training import model_folders
+
+    return {
+        "input": atomic_files.digest(config.input_file),
+        "weights": atomic_files.digest(
+            os.path.join(folder, model_folders.WEIGHTS)
+        ),
+        # The same weights give others with another activation.
+        "config": atomic_files.digest(
+            os.path.join(folder, model_folders.CONFIG)
+        ),
+        "vocabulary": tokenizer.sha256,
+        "do_lower_case": tokenizer.do_lower_case,
+        "max_seq_length": config.max_seq_length,
+        "layers": layers,
+        "output_format": config.output_format,
+        "lines_per_part": _LINES_PER_PART,
+    }
+
+
+def to_json(
+    texts: Sequence[Text], layers: Sequence[int], vocab: Sequence[str]
+) -> bytes:
+    """Returns a JSON line for each text, with the original's keys in order."""
+    lines = []
+    for text in texts:
+        features = [
+            {
+                "token": vocab[i],
+                "layers": [
+                    {
+                        "index": index,
+                        "values": [round(x, _DIGITS) for x in row],
+                    }
+                    for index, row in zip(layers, rows, strict=True)
+                ],
+            }
+            for i, rows in zip(
+                text.token_ids.tolist(), text.values.tolist(), strict=True
+            )
+        ]
+        content = {"linex_index": text.line, "features": features}
+        lines.append(json.dumps(content) + "\n")
+    return "".join(lines).encode()
+
+
+def to_npz(
+    texts: Sequence[Text], layers: Sequence[int], vocab: Sequence[str]
+) -> bytes:
+    """Returns an .npz of some texts, a part for `join_npz`."""
+    file = io.BytesIO()
+    np.savez(
+        file,
+        values=np.concatenate([text.values for text in texts]),
+        token_ids=np.concatenate([text.token_ids for text in texts]),
+        lengths=np.array([len(text.token_ids) for text in texts]),
+        layers=np.array(layers, np.int32),
+    )
+    return file.getvalue()
+
+
+def to_tfrecord(
+    texts: Sequence[Text], layers: Sequence[int], vocab: Sequence[str]
+) -> bytes:
+    """Returns a tf.train.Example for each text, framed as in a TFRecord."""
+    from tfrecords.io import shards
+
+    return b"".join(shards.frame(_example(text, layers)) for text in texts)
+
+
+def _example(text: Text, layers: Sequence[int]) -> bytes:
+    import tensorflow as tf
+
+    example = tf.train.Example()
+    feature = example.features.feature
+    feature["linex_index"].int64_list.value.append(text.line)
+    feature["layers"].int64_list.value.extend(layers)
+    feature["token_ids"].int64_list.value.extend(text.token_ids.tolist())
+    feature["values"].float_list.value.extend(text.values.ravel())
+    return example.SerializeToString(deterministic=True)
+
+
+def join_npz(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
+    """Writes the .npz of all texts with one part at a time in memory."""
+
+    def arrays(name: str) -> Iterator[np.ndarray]:
+        for part in parts():
+            with np.load(io.BytesIO(part)) as content:
+                yield content[name]
+
+    lengths = np.concatenate(list(arrays("lengths")))
+    row_splits = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name in ("values", "token_ids"):
+            first = next(arrays(name))
+            shape = (int(row_splits[-1]), *first.shape[1:])
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                part_files.begin_array(entry, first.dtype, shape)
+                for array in arrays(name):
+                    entry.write(np.ascontiguousarray(array).tobytes())
+        layers = next(arrays("layers"))
+        for name, array in (("row_splits", row_splits), ("layers", layers)):
+            with archive.open(f"{name}.npy", "w") as entry:
+                np.lib.format.write_array(entry, array)
+
+
+# Name -> function of texts to a part of the file, of parts to the file.
+FORMATS = {
+    "json": (to_json, part_files.concatenate),
+    "npz": (to_npz, join_npz),
+    "tfrecord": (to_tfrecord, part_files.concatenate),
+}

@@ -1,0 +1,362 @@
+"""Rows of texts, a SavedModel -> its answers as lines of JSON."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO
+
+import numpy as np
+from absl import logging
+from tqdm import tqdm
+
+from bert_tf.workflows import text_rows
+from tfrecords.io import atomic_files
+from tfrecords.options import REQUIRED, option
+
+# Prefixes of outputs with numbers for each token, and one under a second name.
+_NOT_WRITTEN = ("sequence_output", "encoder_outputs", "input_mask", "default")
+# Keys of a word of a text, and of one of the n best answers -> their outputs.
+_WORD = {
+    "word": "words",
+    "tag": "tags",
+    "start": "starts",
+    "end": "ends",
+    "probability": "probabilities",
+}
+_ANSWER = {
+    "answer": "nbest_answers",
+    "start": "nbest_starts",
+    "end": "nbest_ends",
+    "probability": "nbest_probabilities",
+    "start_logit": "nbest_start_logits",
+    "end_logit": "nbest_end_logits",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PredictConfig(text_rows.InputConfig):
+    """Which model predicts, from what, and where its answers go."""
+
+    export_dir: str = option(
+        REQUIRED, "SavedModel that export_savedmodel wrote."
+    )
+    signature: str = option(
+        "text",
+        "Signature to call: text, or of a tagger words, which takes text that "
+        "is split already.",
+        # Others take no strings, or serialized examples.
+        choices=("text", "words"),
+    )
+    output_file: str = option(
+        "-", "JSON lines to write, completely or not at all; - is stdout."
+    )
+    batch_size: int = option(
+        64, "Most texts in one call of the model.", at_least=1
+    )
+    outputs: tuple[str, ...] | None = option(
+        None,
+        "Outputs to write, comma-separated; default: all but those with "
+        "numbers for each token, such as sequence_output.",
+    )
+
+
+def predict(config: PredictConfig) -> int:
+    """Writes one line of JSON for each row of the input; returns their number.
+
+    Raises:
+      ValueError: if there is no such model, or a row or setting does not fit.
+      OSError: if a file cannot be read or written.
+    """
+    loaded = load(config.export_dir, config.signature)
+    signature = loaded.signatures[config.signature]
+    ranks = find_inputs(config, signature)
+    outputs = find_outputs(config, signature)
+    started = time.monotonic()
+    with (
+        _quiet_when_closed(),
+        text_rows.open_lines(config.input_file) as lines,
+        _open_output(config.output_file) as file,
+        tqdm(
+            total=lines.size,
+            unit="B",
+            unit_scale=True,
+            # No bar among the answers.
+            disable=True if file.isatty() else None,
+        ) as bar,
+    ):
+        parse = text_rows.make_parser(config, lines.name, ranks)
+        count = 0
+        for rows in text_rows.make_batches(lines, parse, config.batch_size):
+            for answer in answer_rows(signature, rows, ranks, outputs):
+                file.write(json.dumps(answer, ensure_ascii=False) + "\n")
+            file.flush()
+            count += len(rows)
+            bar.update(lines.num_read - bar.n)
+        logging.info(
+            "texts %d  texts/s %.1f  invalid UTF-8 replaced %d",
+            count,
+            count / (time.monotonic() - started),
+            lines.num_replaced,
+        )
+    return count
+
+
+def load(export_dir: str, signature: str):
+    """Returns a SavedModel that has a signature of strings.
+
+    Raises:
+      ValueError: if there is none.
+    """
+    import tensorflow as tf
+
+    from tfrecords.text import tokenizer  # noqa: F401, for tf.text's operations
+
+    if not tf.saved_model.contains_saved_model(export_dir):
+        raise ValueError(
+            f"--export_dir={export_dir} holds no SavedModel. Make one with "
+            "export_savedmodel."
+        )
+    loaded = tf.saved_model.load(export_dir)
+    if signature not in loaded.signatures:
+        raise ValueError(
+            f"{export_dir} has signatures {', '.join(loaded.signatures)}; "
+            f"{signature!r} is needed. Make it with export_savedmodel."
+        )
+    return loaded
+
+
+def find_inputs(config: PredictConfig, signature) -> dict[str, int]:
+    """Returns the inputs of a signature: 1 for a text, 2 for a list of texts.
+
+    Raises:
+      ValueError: if there are columns for more texts than the model takes.
+    """
+    if config.text_b_column and not config.text_a_column:
+        raise ValueError(
+            f"--text_b_column={config.text_b_column} needs --text_a_column, "
+            "the column of the first text."
+        )
+    specs = signature.structured_input_signature[1]
+    names = sorted(specs)
+    if config.text_b_column and len(names) == 1:
+        raise ValueError(
+            f"{config.export_dir} takes one text, {names[0]!r}; leave out "
+            f"--text_b_column={config.text_b_column}."
+        )
+    if config.text_a_column and names[0] not in ("text", "text_a"):
+        raise ValueError(
+            f"--text_a_column={config.text_a_column}: this model takes "
+            f"{', '.join(names)}; name their columns by --columns."
+        )
+    return {name: specs[name].shape.rank for name in names}
+
+
+def find_outputs(config: PredictConfig, signature) -> Sequence[str]:
+    """Returns the outputs to write.
+
+    Raises:
+      ValueError: if the model has no output of a given name.
+    """
+    names = sorted(signature.structured_outputs)
+    for name in config.outputs or ():
+        if name not in names:
+            raise ValueError(
+                f"--outputs={name} is none of this model's: {', '.join(names)}."
+            )
+    return config.outputs or [
+        name for name in names if not name.startswith(_NOT_WRITTEN)
+    ]
+
+
+@contextlib.contextmanager
+def _open_output(path: str) -> Iterator[IO[str]]:
+    """Opens the output, which gets its name when complete; "-" is stdout."""
+    if path == "-":
+        sys.stdout.reconfigure(encoding="utf-8")
+        yield sys.stdout
+        return
+    with atomic_files.atomic_file(path) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _quiet_when_closed() -> Iterator[None]:
+    """Ends quietly when stdout is closed, as after `| head`."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # So that Python's own flush at exit does not fail either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def make_tensor(rows: Sequence[text_rows.Row], name: str, rank: int):
+    """Returns an input of all rows: [N] string, or [N, C] padded with "".
+
+    A text that a row lacks is "".
+    """
+    import tensorflow as tf
+
+    if rank == 1:
+        texts = [row.fields.get(name, "") for row in rows]
+        return tf.constant(texts, tf.string)
+    lists = [row.fields.get(name, []) for row in rows]
+    most = max(map(len, lists), default=0)
+    padded = [texts + [""] * (most - len(texts)) for texts in lists]
+    return tf.reshape(tf.constant(padded, tf.string), [len(rows), most])
+
+
+def answer_rows(
+    signature,
+    rows: Sequence[text_rows.Row],
+    ranks: Mapping[str, int],
+    outputs: Sequence[str],
+) -> Iterator[dict]:
+    """Yields the content of an output line for each row.
+
+    It is the number of the row's line, its own keys, and the answers, which
+    replace keys of the same name.
+
+    Args:
+      signature: of a SavedModel.
+      rows: a batch of them.
+      ranks: inputs of the signature, from `find_inputs`.
+      outputs: those of the signature to write.
+    """
+    inputs = {
+        name: make_tensor(rows, name, rank) for name, rank in ranks.items()
+    }
+    answers = {name: x.numpy() for name, x in signature(**inputs).items()}
+    lists = [name for name in ranks if ranks[name] == 2]
+    for i, row in enumerate(rows):
+        num_texts = max((len(row.fields[name]) for name in lists), default=None)
+        of_row = without_padding(
+            {name: array[i : i + 1] for name, array in answers.items()},
+            num_texts,
+        )
+        answer = _to_json(row, of_row, set(outputs))
+        yield {"line": row.line} | row.fields | answer
+
+
+def plain(value: np.ndarray):
+    """Returns a value as JSON has it; float32 in its own few digits."""
+    if value.dtype == object:
+        texts = [text.decode() for text in value.ravel()]
+        return np.array(texts, object).reshape(value.shape).tolist()
+    if value.dtype == np.float32:
+        # Through text, so that 0.1 is not 0.10000000149011612.
+        return value.astype(str).astype(np.float64).tolist()
+    return value.tolist()
+
+
+def _join(texts: list[str], tokens: list[str]) -> str:
+    """Returns texts with a token after each but the last; `##` joins words."""
+    filled = texts[0]
+    for token, text in zip(tokens, texts[1:], strict=True):
+        if token.startswith("##"):
+            filled = filled.rstrip()
+        filled += token.removeprefix("##") + text
+    return filled
+
+
+def fill_masks(text: str, tokens: np.ndarray, probabilities: np.ndarray):
+    """Returns candidates for each [MASK] of a text, and the best text.
+
+    A [MASK] beyond the model's length has no candidates and stays.
+
+    Args:
+      text: with [MASK] in it.
+      tokens: [P, k] bytes, best first.
+      probabilities: [P, k] float32.
+
+    Returns:
+      `filled`, with the best token for each mask, and `masks`: for each mask
+      a list of `token`, `probability`, and `filled` with this token instead.
+    """
+    from bert_tf.export.mask_signatures import MASK
+
+    texts = text.split(MASK)
+    tokens = plain(tokens)
+    best = [candidates[0] for candidates in tokens]
+    best += [MASK] * (len(texts) - 1 - len(best))
+    masks = [
+        [
+            {
+                "token": token,
+                "probability": probability,
+                "filled": _join(texts, best[:i] + [token] + best[i + 1 :]),
+            }
+            for token, probability in zip(*candidates, strict=True)
+        ]
+        for i, candidates in enumerate(
+            zip(tokens, plain(probabilities), strict=True)
+        )
+    ]
+    return {"filled": _join(texts, best), "masks": masks}
+
+
+def _records(answers: Mapping[str, np.ndarray], names: Mapping) -> list[dict]:
+    """Returns lists [1, n] by name as n dicts of the keys of `names`."""
+    columns = [plain(answers[name])[0] for name in names.values()]
+    return [
+        dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)
+    ]
+
+
+def without_padding(
+    answers: Mapping[str, np.ndarray], num_texts: int | None
+) -> dict[str, np.ndarray]:
+    """Returns answers to one row without the padding of its batch.
+
+    Args:
+      answers: all outputs of the signature, each [1, ...]; they tell how many
+        words, masks, answers or tokens the row has.
+      num_texts: texts in the row's longest list, None if it has no lists.
+    """
+    padded = ("",)  # Prefixes of the names of padded outputs.
+    if "num_answers" in answers:
+        padded, count = ("nbest_",), int(answers["num_answers"][0])
+    elif "input_mask" in answers:
+        padded = ("input_mask", "sequence_output", "encoder_outputs")
+        count = int(answers["input_mask"][0].sum())
+    elif "words" in answers:
+        count = np.count_nonzero(answers["words"][0] != b"")
+    elif "tokens" in answers:
+        count = np.count_nonzero(answers["tokens"][0, :, 0] != b"")
+    elif num_texts is not None:
+        count = num_texts
+    else:
+        return dict(answers)
+    return {
+        name: value[:, :count]
+        if value.ndim > 1 and name.startswith(padded)
+        else value
+        for name, value in answers.items()
+    }
+
+
+def _to_json(
+    row: text_rows.Row, answers: Mapping[str, np.ndarray], outputs: set[str]
+) -> dict:
+    """Returns the answers to one row, in lists of dicts for known kinds."""
+    if {"tokens", "probabilities"} <= outputs:
+        return fill_masks(
+            row.fields["text"],
+            answers["tokens"][0],
+            answers["probabilities"][0],
+        )
+    if set(_WORD.values()) <= outputs:
+        return {"words": _records(answers, _WORD)}
+    written = {name: plain(answers[name])[0] for name in sorted(outputs)}
+    if {"answer", "nbest_answers", "num_answers"} <= outputs:
+        best = {
+            name: value
+            for name, value in written.items()
+            if name != "num_answers" and not name.startswith("nbest_")
+        }
+        return best | {"nbest": _records(answers, _ANSWER)}
+    return written
