@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.conversion import coverage
 from tfrecords.inspection.diagnostics import ERROR, NOTE, WARNING, Diagnostic
 
 _NAMED = 3
@@ -25,9 +24,9 @@ def check(
       task: that it is trained for.
       vocabulary: `sha256` and `do_lower_case` of the records; may be empty.
     """
-    found = coverage.of(checkpoint, config, task)
-    total = len(found.found) + len(found.missing) + len(found.other_shapes)
-    text = f"{len(found.found)} of the model's {total} weights are in it"
+    found = checkpoint_lib.coverage(checkpoint, config, task)
+    total = len(found.loaded) + len(found.missing) + len(found.other_shapes)
+    text = f"{len(found.loaded)} of the model's {total} weights are in it"
     severity, fix = NOTE, "."
     if found.missing:
         text += f"; missing, so drawn anew: {_some(found.missing)}"
@@ -38,7 +37,7 @@ def check(
         text += f"; of other shapes: {_some(found.other_shapes)}"
         severity = ERROR
         fix = ". Use the bert_config.json that belongs to the checkpoint."
-    elif not found.found:
+    elif not found.loaded:
         severity, fix = ERROR, ". Give a checkpoint of BERT."
     elif encoder:
         severity, fix = WARNING, ". Is it the checkpoint that you mean?"

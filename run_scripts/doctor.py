@@ -17,7 +17,7 @@ import os
 from absl import flags
 
 from bert_tf import config
-from bert_tf.conversion import formats
+from bert_tf.conversion import convert
 from bert_tf.training import checkpoints, model_folders
 from bert_tf.workflows import estimates
 from run_scripts import checkpoint_checks, run_checks
@@ -95,7 +95,7 @@ def examine() -> tuple[list[diagnostics.Diagnostic], list[str]]:
     checkpoint = None
     if FLAGS.init_checkpoint:
         checkpoint, more = diagnostics.attempt(
-            "checkpoint", formats.read, FLAGS.init_checkpoint
+            "checkpoint", convert.read, FLAGS.init_checkpoint
         )
         faults += more
     vocab_file = FLAGS.vocab_file or beside_checkpoint(model_folders.VOCABULARY)

@@ -128,7 +128,7 @@ def check_lossless(
 
     Returns:
       Lines that say how many tensors are equal, and what the format cannot
-      hold: step, labels, vocabulary, case, papers, rates of dropout.
+      hold: step, labels, vocabulary, case, metadata, rates of dropout.
 
     Raises:
       ValueError: if a weight or a slot is not the same bit for bit, or the
@@ -175,8 +175,8 @@ def check_lossless(
             kept += [f"not kept by this format: {name}{shown}"]
     kept += [
         f"not kept by this format: {name} {value}"
-        for name, value in given.papers.items()
-        if name not in found.papers or found.papers[name] != value
+        for name, value in given.metadata.items()
+        if name not in found.metadata or found.metadata[name] != value
     ]
     return kept + [
         f"not kept by this format: {n} {was[n]}; it says {is_now[n]}"

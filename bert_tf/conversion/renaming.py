@@ -8,8 +8,11 @@ import numpy as np
 from bert_tf import config as bert_config
 
 Shape = tuple[int, ...]
+_DENSE, _NORM = ("kernel", "bias"), ("gamma", "beta")
+KERAS_SUFFIXES = {part: f"/{part}" for part in _DENSE + _NORM}
 # By our names, what a source may lack, each as a whole.
 PARTS = ("encoder/pooler/", "masked_lm/", "next_sentence/")
+POOLER, MASKED_LM, NEXT_SENTENCE = PARTS
 
 
 class Rename(NamedTuple):
@@ -51,61 +54,84 @@ class Rename(NamedTuple):
         )
 
 
-def dense(
-    ours: str, theirs: str, names: Sequence[str] = ("kernel", "bias")
-) -> list[Rename]:
-    """Returns the rows of a dense layer; `names` are theirs."""
-    return [
-        Rename(f"{ours}/{part}", f"{theirs}/{name}")
-        for part, name in zip(("kernel", "bias"), names, strict=True)
-    ]
-
-
-def norm(
-    ours: str, theirs: str, names: Sequence[str] = ("gamma", "beta")
-) -> list[Rename]:
-    """Returns the rows of a LayerNorm; `names` are theirs."""
-    return [
-        Rename(f"{ours}/{part}", f"{theirs}/{name}")
-        for part, name in zip(("gamma", "beta"), names, strict=True)
-    ]
-
-
-def keras_attention(
-    config: bert_config.BertConfig,
-    ours: str,
-    theirs: str,
+def rows(
+    layers: Mapping[str, str],
+    suffixes: Mapping[str, str] = KERAS_SUFFIXES,
     *,
-    start: str = "",
-    names: Sequence[str] = ("kernel", "bias"),
+    is_transposed: bool = False,
 ) -> list[Rename]:
-    """Returns the rows of Keras's MultiHeadAttention, where heads are an axis.
+    """Returns the rows of dense layers and LayerNorms.
+
+    Args:
+      layers: name of a layer of ours, which ends in `norm` if it is a
+        LayerNorm -> name of theirs.
+      suffixes: of their weights' names, by those of ours.
+      is_transposed: whether their kernels are [columns, rows].
+    """
+    return [
+        Rename(
+            f"{ours}/{part}",
+            theirs + suffixes[part],
+            is_transposed=is_transposed and part == "kernel",
+        )
+        for ours, theirs in layers.items()
+        for part in (_NORM if ours.endswith("norm") else _DENSE)
+    ]
+
+
+def encoder_rows(
+    embeddings: Mapping[str, str],
+    layers: Sequence[str],
+    parts: Mapping[str, str],
+    pooler: str,
+    suffixes: Mapping[str, str] = KERAS_SUFFIXES,
+    *,
+    is_transposed: bool = False,
+) -> list[Rename]:
+    """Returns the rows of an encoder.
+
+    Args:
+      embeddings: `norm` -> their LayerNorm; `word_embeddings` and so on ->
+        their weight.
+      layers: what their names of each layer's parts begin with.
+      parts: of a layer, our name -> the rest of theirs.
+      pooler: name of theirs.
+      suffixes: as for `rows`.
+      is_transposed: as for `rows`.
+    """
+    names = {"encoder/embeddings/norm": embeddings["norm"]}
+    for i, start in enumerate(layers):
+        names |= {
+            f"encoder/layer_{i}/{ours}": start + theirs
+            for ours, theirs in parts.items()
+        }
+    names["encoder/pooler"] = pooler
+    tables = [
+        Rename(f"encoder/embeddings/{ours}", theirs)
+        for ours, theirs in embeddings.items()
+        if ours != "norm"
+    ]
+    return tables + rows(names, suffixes, is_transposed=is_transposed)
+
+
+def split_heads(
+    table: Iterable[Rename], config: bert_config.BertConfig
+) -> list[Rename]:
+    """Returns rows as for Keras's MultiHeadAttention, where heads are an axis.
 
     Letters: H hidden, A heads, D = H / A. A kernel is [H, A, D] there, and
     [A, D, H] that of the output.
-
-    Args:
-      config: sizes.
-      ours: name of a layer of ours.
-      theirs: name of theirs.
-      start: of the names of its four dense layers.
-      names: of a dense layer's kernel and bias.
     """
     width, heads = config.hidden_size, config.num_attention_heads
     size = width // heads
-    rows = []
+    shapes = {"attention/output_dense/kernel": (heads, size, width)}
     for part in ("query", "key", "value"):
-        kernel, bias = dense(
-            f"{ours}/{part}", f"{theirs}/{start}{part}_dense", names
-        )
-        rows += [
-            kernel._replace(shape=(width, heads, size)),
-            bias._replace(shape=(heads, size)),
-        ]
-    kernel, bias = dense(
-        f"{ours}/output_dense", f"{theirs}/{start}output_dense", names
-    )
-    return [*rows, kernel._replace(shape=(heads, size, width)), bias]
+        shapes[f"attention/{part}/kernel"] = (width, heads, size)
+        shapes[f"attention/{part}/bias"] = (heads, size)
+    return [
+        row._replace(shape=shapes.get(row.ours.split("/", 2)[-1]))
+        for row in table
+    ]
 
 
 def _difference(lines: list[str], source: str, advice: str) -> ValueError:
@@ -138,7 +164,7 @@ def to_ours(
         another shape.
     """
     table, may_miss = list(table), set(may_miss)
-    lines, found = [], {}
+    lines, renamed = [], {}
     for row in table:
         expected = row.their_shape(our_shapes[row.ours])
         tensor = tensors.get(row.theirs)
@@ -154,7 +180,7 @@ def to_ours(
                 f"{expected} by the config"
             )
         else:
-            found[row.ours] = row.to_ours(tensor, our_shapes[row.ours])
+            renamed[row.ours] = row.to_ours(tensor, our_shapes[row.ours])
     unused = sorted(set(tensors) - {row.theirs for row in table})
     if lines:
         lines += [
@@ -167,27 +193,27 @@ def to_ours(
             "Give the config that belongs to these weights; if they are of a "
             "BERT with other layers, it cannot be read.",
         )
-    return found, unused
+    return renamed, unused
 
 
-def absent_parts(
+def missing_parts(
     table: Iterable[Rename],
     names: Collection[str],
     parts: Iterable[str] = PARTS,
 ) -> list[str]:
-    """Returns our names of the parts that are not there at all.
+    """Returns our names of the parts that are missing as a whole.
 
     Args:
       table: a row for each weight.
       names: theirs that are there.
       parts: starts of our names.
     """
-    table, absent = list(table), []
+    table, missing = list(table), []
     for part in parts:
         group = [row for row in table if row.ours.startswith(part)]
         if not any(row.theirs in names for row in group):
-            absent += [row.ours for row in group]
-    return absent
+            missing += [row.ours for row in group]
+    return missing
 
 
 def refuse_more(

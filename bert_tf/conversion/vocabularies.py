@@ -10,6 +10,9 @@ import unicodedata
 
 from tfrecords.io import atomic_files
 
+# In model.json: whether do_lower_case was inferred, so that a flag may win.
+INFERRED_CASE = "do_lower_case_inferred"
+
 
 def _with_end(content: bytes) -> bytes:
     return (

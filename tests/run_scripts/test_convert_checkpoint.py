@@ -9,8 +9,7 @@ import tensorflow as tf
 from absl import flags
 
 from bert_tf.conversion import checkpoint, formats
-from bert_tf.conversion.google import convert as google
-from bert_tf.conversion.google import tf1_files
+from bert_tf.conversion.google import tf1_checkpoint, tf1_files
 from bert_tf.model import models
 from bert_tf.training import checkpoints, model_folders
 from run_scripts import (
@@ -52,7 +51,7 @@ def write_google(model, task, folder, labels=(), **settings):
         **settings,
     )
     with atomic_files.atomic_folder(str(folder)) as aside:
-        google.write(given, aside)
+        tf1_checkpoint.write(given, aside)
     return given
 
 

@@ -11,48 +11,11 @@ import tensorflow as tf
 
 from bert_tf.conversion import tf_files
 
-_TABLE_MAGIC = bytes.fromhex("57fb808b247547db")  # The last 8 bytes of a table.
-_TF2_KEY = b"_CHECKPOINTABLE_OBJECT_GRAPH"
 # Names that only other models have.
 _OTHERS = {
     "ELECTRA": re.compile("^(electra|generator|discriminator_predictions)/"),
     "ALBERT": re.compile("^bert/encoder/(transformer/|embedding_hidden_)"),
 }
-
-
-def _is_tf1_index(path: str) -> bool:
-    """Returns whether a file lists a checkpoint's variables by their names.
-
-    TensorFlow 2 lists the attributes that lead to them, and an object graph.
-    """
-    with open(path, "rb") as file:
-        content = file.read()
-    if not content.endswith(_TABLE_MAGIC):
-        # A damaged one, or something else of that name.
-        return bool(tf_files.data_files(path.removesuffix(".index")))
-    return _TF2_KEY not in content
-
-
-def prefixes(path: str) -> list[str]:
-    """Returns the prefixes of the TF1 checkpoints that `path` may mean.
-
-    Args:
-      path: a folder, a prefix, or one of the files.
-    """
-    return [
-        index.removesuffix(".index")
-        for index in tf_files.indices(path)
-        if _is_tf1_index(index)
-    ]
-
-
-def find(path: str) -> str:
-    """Returns the one checkpoint that `path` means.
-
-    Raises:
-      ValueError: if it is none, or one of several.
-    """
-    return tf_files.choose(path, prefixes(path), "TF1")
 
 
 def read(prefix: str) -> dict[str, np.ndarray]:

@@ -10,10 +10,7 @@ from official.modeling import tf_utils
 from official.nlp.modeling import layers, networks
 
 from bert_tf import config as bert_config
-from bert_tf.conversion.model_garden import (
-    objects as model_garden_objects,
-)
-from bert_tf.conversion.model_garden import tf2_files
+from bert_tf.conversion.model_garden import object_graph, tf2_files
 
 
 def build_encoder(config: bert_config.BertConfig) -> networks.BertEncoder:
@@ -76,8 +73,8 @@ def outputs(
       batch: from `parity.batch`.
     """
     objects = tf2_files.read(prefix)
-    number = model_garden_objects.find_encoder(objects, prefix)
-    heads = model_garden_objects.find_heads(objects)
+    number = object_graph.find_encoder(objects, prefix)
+    heads = object_graph.find_heads(objects)
     paths = dict(objects.walk())
     encoder = build_encoder(config)
     parts = {paths[number]: encoder}

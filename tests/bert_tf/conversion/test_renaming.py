@@ -68,12 +68,12 @@ def test_a_head_that_the_other_format_lacks_is_named():
 
 def test_a_part_may_be_absent_as_a_whole_only():
     parts = ("a/", "b/", "c/")
-    assert renaming.absent_parts(TABLE, ["a.bias"], parts) == [
+    assert renaming.missing_parts(TABLE, ["a.bias"], parts) == [
         "b/kernel",
         "b/output",
     ]
-    assert renaming.absent_parts(TABLE, ["a.bias"], ["a/"]) == []
-    assert renaming.absent_parts(iter(TABLE), [], parts) == list(SHAPES)
+    assert renaming.missing_parts(TABLE, ["a.bias"], ["a/"]) == []
+    assert renaming.missing_parts(iter(TABLE), [], parts) == list(SHAPES)
 
 
 def test_more_than_is_read_is_refused():
@@ -92,24 +92,56 @@ def test_more_than_is_read_is_refused():
 
 
 def test_layers_have_the_names_that_are_given():
-    assert renaming.dense("a", "b") == [
+    assert renaming.rows({"a": "b"}) == [
         renaming.Rename("a/kernel", "b/kernel"),
         renaming.Rename("a/bias", "b/bias"),
     ]
-    assert renaming.norm("a", "b", ("0", "1")) == [
-        renaming.Rename("a/gamma", "b/0"),
-        renaming.Rename("a/beta", "b/1"),
+    suffixes = {"kernel": ".w", "bias": ".b", "gamma": "/0", "beta": "/1"}
+    assert renaming.rows({"norm": "b"}, suffixes, is_transposed=True) == [
+        renaming.Rename("norm/gamma", "b/0"),
+        renaming.Rename("norm/beta", "b/1"),
+    ]
+    assert renaming.rows({"a": "b"}, suffixes, is_transposed=True) == [
+        renaming.Rename("a/kernel", "b.w", is_transposed=True),
+        renaming.Rename("a/bias", "b.b"),
+    ]
+
+
+def test_an_encoder_has_embeddings_layers_and_a_pooler():
+    rows = renaming.encoder_rows(
+        {"word_embeddings": "words", "norm": "n"},
+        ["l0.", "l1."],
+        {"a": "b"},
+        "p",
+    )
+    assert [tuple(row[:2]) for row in rows] == [
+        ("encoder/embeddings/word_embeddings", "words"),
+        ("encoder/embeddings/norm/gamma", "n/gamma"),
+        ("encoder/embeddings/norm/beta", "n/beta"),
+        ("encoder/layer_0/a/kernel", "l0.b/kernel"),
+        ("encoder/layer_0/a/bias", "l0.b/bias"),
+        ("encoder/layer_1/a/kernel", "l1.b/kernel"),
+        ("encoder/layer_1/a/bias", "l1.b/bias"),
+        ("encoder/pooler/kernel", "p/kernel"),
+        ("encoder/pooler/bias", "p/bias"),
     ]
 
 
 def test_heads_of_attention_are_an_axis(tiny_config):
-    rows = renaming.keras_attention(
-        tiny_config, "a", "b", start="_", names=("0", "1")
-    )
+    parts = ("query", "key", "value", "output")
+    ours = {"output": "output_dense"}
+    layers = {
+        f"encoder/layer_0/attention/{ours.get(part, part)}": f"b/_{part}_dense"
+        for part in parts
+    }
+    suffixes = {"kernel": "/0", "bias": "/1"}
+    rows = renaming.split_heads(renaming.rows(layers, suffixes), tiny_config)
     assert {row.theirs: row.shape for row in rows} == {
         f"b/_{part}_dense/{number}": shape
         for part in ("query", "key", "value")
         for number, shape in ((0, (16, 2, 8)), (1, (2, 8)))
     } | {"b/_output_dense/0": (2, 8, 16), "b/_output_dense/1": None}
-    assert rows[0].ours == "a/query/kernel"
-    assert rows[-1].ours == "a/output_dense/bias"
+    assert rows[0].ours == "encoder/layer_0/attention/query/kernel"
+    assert rows[-1].ours == "encoder/layer_0/attention/output_dense/bias"
+    other = renaming.rows({"encoder/layer_0/output_dense": "c"})
+    assert renaming.split_heads(other, tiny_config) == other

@@ -15,6 +15,7 @@ TASK = "task.json"
 TOKENIZER = "tokenizer.json"
 PREPROCESSOR = "preprocessor.json"
 VOCABULARY = "assets/tokenizer/vocabulary.txt"
+WRITES = (CONFIG, TASK, TOKENIZER, PREPROCESSOR, VOCABULARY)
 
 MASKED_LM = "BertMaskedLM"
 CLASSIFIER = "BertTextClassifier"
@@ -32,7 +33,7 @@ _SIZES = {
 _MASKS = 20  # The original's max_predictions_per_seq.
 
 
-class Papers(NamedTuple):
+class Metadata(NamedTuple):
     """What a preset's JSON files say.
 
     Attributes:
@@ -48,18 +49,6 @@ class Papers(NamedTuple):
     num_classes: int
     do_lower_case: bool | None
     notes: tuple[str, ...]
-
-
-def is_there(folder: str) -> bool:
-    """Returns whether a folder is a preset of KerasHub, of whatever model."""
-    path = os.path.join(folder, CONFIG)
-    if not os.path.isfile(path):
-        return False
-    try:
-        values = atomic_files.read_json(path)
-    except ValueError:
-        return False
-    return isinstance(values, dict) and "registered_name" in values
 
 
 def _read(folder: str, file: str) -> dict | None:
@@ -140,7 +129,7 @@ def _read_task(folder: str) -> tuple[str, int, list[str]]:
     return task, classes, notes
 
 
-def read(folder: str) -> Papers:
+def read(folder: str) -> Metadata:
     """Reads what a preset says of itself.
 
     Raises:
@@ -160,7 +149,7 @@ def read(folder: str) -> Papers:
                 f"{bool(given.get('strip_accents', False))}; BERT strips "
                 "accents where it lower-cases, and nowhere else"
             ]
-    return Papers(config, task, num_classes, do_lower_case, tuple(notes))
+    return Metadata(config, task, num_classes, do_lower_case, tuple(notes))
 
 
 def _keras(module: str, name: str, values: dict, package: str = "keras_hub"):
@@ -212,7 +201,7 @@ def write(
     Args:
       folder: where the files go.
       config: sizes; KerasHub has one rate for all dropout.
-      task: as in `Papers`; None for a backbone without a head.
+      task: as in `Metadata`; None for a backbone without a head.
       num_classes: of a classifier.
       do_lower_case: None for no tokenizer.
     """

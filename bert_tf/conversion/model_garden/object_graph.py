@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import config as bert_config
-from bert_tf.conversion.model_garden import names as model_garden_names
 from bert_tf.conversion.model_garden import tf2_files
 
+POOLER = "encoder/_pooler_layer"
 SLOTS = ("m", "v")  # Of Adam, in tf_keras's optimizers.
 
 # Of a functional encoder, in order of use; then its layers, then the pooler.
@@ -243,7 +243,7 @@ def to_save(
         model.masked_lm = roots["masked_lm"] = tree.masked_lm
     if hasattr(tree, "next_sentence"):
         _add_head(roots, tree.next_sentence, encoder)
-        trained = {model_garden_names.POOLER: "next_sentence/dense"}
+        trained = {POOLER: "next_sentence/dense"}
     slots = {}
     for (name, kind), moment in moments.items():
         layer, _, part = name.rpartition("/")

@@ -12,7 +12,7 @@ import numpy as np
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.conversion import renaming, vocabularies
+from bert_tf.conversion import renaming, tf_files, vocabularies
 from bert_tf.conversion.google import tf1_files
 from bert_tf.training import model_folders
 
@@ -25,53 +25,34 @@ SLOTS = {"m": "adam_m", "v": "adam_v"}
 _OF_ENCODER = re.compile("bert/.*(kernel|bias|gamma|beta|embeddings)$")
 
 
+# modeling.py: BertModel.
+_EMBEDDINGS = {
+    "word_embeddings": "bert/embeddings/word_embeddings",
+    "position_embeddings": "bert/embeddings/position_embeddings",
+    "type_embeddings": "bert/embeddings/token_type_embeddings",
+    "norm": "bert/embeddings/LayerNorm",
+}
+_LAYER = {
+    "attention/query": "attention/self/query",
+    "attention/key": "attention/self/key",
+    "attention/value": "attention/self/value",
+    "attention/output_dense": "attention/output/dense",
+    "attention_norm": "attention/output/LayerNorm",
+    "intermediate": "intermediate/dense",
+    "output_dense": "output/dense",
+    "output_norm": "output/LayerNorm",
+}
+_MASKED_LM = {
+    "masked_lm/transform": "cls/predictions/transform/dense",
+    "masked_lm/norm": "cls/predictions/transform/LayerNorm",
+}
+
+
 def _output(ours: str, theirs: str) -> list[renaming.Rename]:
     """A head's own variables: weights are [C, H], one row a class."""
-    return [
-        renaming.Rename(
-            f"{ours}/dense/kernel",
-            f"{theirs}output_weights",
-            is_transposed=True,
-        ),
-        renaming.Rename(f"{ours}/dense/bias", f"{theirs}output_bias"),
-    ]
-
-
-def _encoder_table(config: bert_config.BertConfig) -> list[renaming.Rename]:
-    """modeling.py: BertModel."""
-    rows = [
-        renaming.Rename(
-            f"encoder/embeddings/{ours}", f"bert/embeddings/{theirs}"
-        )
-        for ours, theirs in (
-            ("word_embeddings", "word_embeddings"),
-            ("position_embeddings", "position_embeddings"),
-            ("type_embeddings", "token_type_embeddings"),
-        )
-    ]
-    rows += renaming.norm(
-        "encoder/embeddings/norm", "bert/embeddings/LayerNorm"
-    )
-    for i in range(config.num_hidden_layers):
-        ours, theirs = f"encoder/layer_{i}", f"bert/encoder/layer_{i}"
-        for part in ("query", "key", "value"):
-            rows += renaming.dense(
-                f"{ours}/attention/{part}", f"{theirs}/attention/self/{part}"
-            )
-        rows += renaming.dense(
-            f"{ours}/attention/output_dense", f"{theirs}/attention/output/dense"
-        )
-        rows += renaming.norm(
-            f"{ours}/attention_norm", f"{theirs}/attention/output/LayerNorm"
-        )
-        rows += renaming.dense(
-            f"{ours}/intermediate", f"{theirs}/intermediate/dense"
-        )
-        rows += renaming.dense(f"{ours}/output_dense", f"{theirs}/output/dense")
-        rows += renaming.norm(
-            f"{ours}/output_norm", f"{theirs}/output/LayerNorm"
-        )
-    return rows + renaming.dense("encoder/pooler", "bert/pooler/dense")
+    suffixes = {"kernel": "output_weights", "bias": "output_bias"}
+    layers = {f"{ours}/dense": theirs}
+    return renaming.rows(layers, suffixes, is_transposed=True)
 
 
 def table(
@@ -85,12 +66,15 @@ def table(
     Raises:
       ValueError: if the original has no such head.
     """
-    rows = _encoder_table(config)
+    layers = [
+        f"bert/encoder/layer_{i}/" for i in range(config.num_hidden_layers)
+    ]
+    rows = renaming.encoder_rows(
+        _EMBEDDINGS, layers, _LAYER, "bert/pooler/dense"
+    )
     if task == "pretraining":
-        head = "cls/predictions"
-        rows += [renaming.Rename("masked_lm/bias", f"{head}/output_bias")]
-        rows += renaming.dense("masked_lm/transform", f"{head}/transform/dense")
-        rows += renaming.norm("masked_lm/norm", f"{head}/transform/LayerNorm")
+        bias = renaming.Rename("masked_lm/bias", "cls/predictions/output_bias")
+        rows += [bias, *renaming.rows(_MASKED_LM)]
         return rows + _output("next_sentence", "cls/seq_relationship/")
     heads = {"classification": "", "regression": "", "spans": "cls/squad/"}
     if task not in heads:
@@ -108,11 +92,6 @@ def _with_slots(rows: list[renaming.Rename]) -> list[renaming.Rename]:
         for kind, slot in SLOTS.items()
         for row in rows
     ]
-
-
-def is_there(path: str) -> bool:
-    """Returns whether `path` is a TF1 checkpoint: folder, prefix or file."""
-    return bool(tf1_files.prefixes(path))
 
 
 def _find_task(tensors: dict[str, np.ndarray]) -> tuple[str, tuple[str, ...]]:
@@ -149,7 +128,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
       ValueError: if files are missing or damaged, or if variables and config
         do not fit; then it lists both sides in full.
     """
-    prefix = tf1_files.find(path)
+    prefix = tf_files.find(path, "TF1")
     tensors = tf1_files.read(prefix)
     folder = os.path.dirname(prefix)
     config_path = os.path.join(folder, model_folders.CONFIG)
@@ -170,7 +149,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         tensors,
         {row.ours: shapes[re.sub("^[mv]/", "", row.ours)] for row in rows},
         source=f"google {prefix}",
-        may_miss=renaming.absent_parts(weight_rows, tensors)
+        may_miss=renaming.missing_parts(weight_rows, tensors)
         + [row.ours for row in rows[len(weight_rows) :]],
     )
     renaming.refuse_more(

@@ -18,29 +18,71 @@ import tensorflow as tf
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.conversion import renaming, vocabularies
-from bert_tf.conversion.model_garden import names as model_garden_names
-from bert_tf.conversion.model_garden import (
-    objects as model_garden_objects,
-)
-from bert_tf.conversion.model_garden import tf2_files
+from bert_tf.conversion import renaming, tf_files, vocabularies
+from bert_tf.conversion.model_garden import object_graph, tf2_files
 from bert_tf.training import model_folders
 from tfrecords.io import atomic_files
 
 PEER = "tf-models-official (pip install tf-models-official)"
 WRITES = ("checkpoint", "bert_model.ckpt.*", "bert_config.json", "vocab.txt")
 
-table = model_garden_names.table
-
 _DENSE = ("kernel", "bias")
 _BOOKKEEPING = re.compile("(save_counter|global_step)/")
 # legacy/bert/configs.py: BertConfig.to_dict writes these besides.
 _IGNORED_KEYS = ("embedding_size", "backward_compatible")
 
+# nlp/modeling: networks/bert_encoder.py, layers/transformer_encoder_block.py,
+# models/bert_pretrainer.py, layers/masked_lm.py and layers/cls_head.py.
+_EMBEDDINGS = {
+    "word_embeddings": "encoder/_embedding_layer/embeddings",
+    "position_embeddings": "encoder/_position_embedding_layer/embeddings",
+    "type_embeddings": "encoder/_type_embedding_layer/embeddings",
+    "norm": "encoder/_embedding_norm_layer",
+}
+_LAYER = {
+    "attention/query": "_attention_layer/_query_dense",
+    "attention/key": "_attention_layer/_key_dense",
+    "attention/value": "_attention_layer/_value_dense",
+    "attention/output_dense": "_attention_layer/_output_dense",
+    "attention_norm": "_attention_layer_norm",
+    "intermediate": "_intermediate_dense",
+    "output_dense": "_output_dense",
+    "output_norm": "_output_layer_norm",
+}
+_HEADS = {
+    "masked_lm/transform": "masked_lm/dense",
+    "masked_lm/norm": "masked_lm/layer_norm",
+    "next_sentence/dense": "next_sentence/out_proj",
+}
 
-def is_there(path: str) -> bool:
-    """Returns whether `path` is a TF2 checkpoint: folder, prefix or file."""
-    return bool(tf2_files.prefixes(path))
+
+def table(
+    config: bert_config.BertConfig, task: str, num_labels: int = 0
+) -> list[renaming.Rename]:
+    """Returns our names and the Model Garden's, a row for each weight.
+
+    Theirs are the attributes that lead to a weight from the encoder and from
+    the heads, with [H, A, D] for [H, H] where a kernel makes heads.
+
+    Raises:
+      ValueError: if the task is not pre-training.
+    """
+    if task != "pretraining":
+        raise ValueError(
+            "Of the Model Garden's models the encoder and the pre-trainer are "
+            f"read and written, without a head for {task}. Choose another "
+            "format."
+        )
+    layers = [
+        f"encoder/_transformer_layers/{i}/"
+        for i in range(config.num_hidden_layers)
+    ]
+    rows = renaming.encoder_rows(
+        _EMBEDDINGS, layers, _LAYER, object_graph.POOLER
+    )
+    rows = renaming.split_heads(rows, config)
+    rows += [renaming.Rename("masked_lm/bias", "masked_lm/bias")]
+    return rows + renaming.rows(_HEADS)
 
 
 def _config(
@@ -57,7 +99,7 @@ def _config(
             return bert_config.BertConfig.from_dict(kept), []
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
-    config = model_garden_objects.config_of(objects, encoder, prefix)
+    config = object_graph.config_of(objects, encoder, prefix)
     return config, [
         "no bert_config.json: the sizes are those of the weights; hidden_act="
         f"{config.hidden_act} and dropout {config.hidden_dropout_prob} are "
@@ -83,7 +125,7 @@ def _numbers(
         # The one that was trained, if there are two.
         number = objects.follow(heads["next_sentence"].get("dense"), part)
         if number is not None:
-            found[f"{model_garden_names.POOLER}/{part}"] = number
+            found[f"{object_graph.POOLER}/{part}"] = number
     return found
 
 
@@ -99,7 +141,7 @@ def _same(objects: tf2_files.Objects, numbers: dict, others: list[int]) -> bool:
     """Returns whether another pooler is a copy of the one in `numbers`."""
     return all(
         np.array_equal(
-            objects.tensor(numbers[f"{model_garden_names.POOLER}/{part}"]),
+            objects.tensor(numbers[f"{object_graph.POOLER}/{part}"]),
             objects.tensor(other),
         )
         for part, other in zip(_DENSE, others, strict=False)
@@ -116,7 +158,7 @@ def _slots(
     return {
         f"{slot.name}/{names[slot.weight]}": slot.moment
         for slot in objects.slots
-        if slot.weight in names and slot.name in model_garden_objects.SLOTS
+        if slot.weight in names and slot.name in object_graph.SLOTS
     }
 
 
@@ -130,13 +172,13 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
       ValueError: if files are missing or damaged, if there is no BERT encoder,
         or if weights and config do not fit; then it lists both sides in full.
     """
-    prefix = tf2_files.find(path)
+    prefix = tf_files.find(path, "TF2")
     source = f"model_garden {prefix}"
     objects = tf2_files.read(prefix)
-    encoder = model_garden_objects.find_encoder(objects, source)
+    encoder = object_graph.find_encoder(objects, source)
     config, notes = _config(objects, encoder, prefix)
     rows = table(config, "pretraining")
-    heads = model_garden_objects.find_heads(objects)
+    heads = object_graph.find_heads(objects)
     numbers = _numbers(objects, encoder, heads, rows)
     slots = _slots(objects, numbers, rows)
     known = {*numbers.values(), *slots.values()}
@@ -168,7 +210,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         tensors,
         shapes,
         source=source,
-        may_miss=renaming.absent_parts(rows, numbers),
+        may_miss=renaming.missing_parts(rows, numbers),
     )
     by_name = {row.ours: row for row in rows}
     moments = {}
@@ -187,7 +229,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         task="pretraining",
         tensors={name: found[name] for name in shapes if name in found},
         slots=moments,
-        step=model_garden_objects.find_step(objects),
+        step=object_graph.find_step(objects),
         vocabulary=vocabulary,
         do_lower_case=do_lower_case,
         is_case_inferred=do_lower_case is not None,
@@ -227,7 +269,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         kind, _, weight = name.partition("/")
         row = by_name[weight]
         moments[row.theirs, kind] = row.to_theirs(tensor.astype(np.float32))
-    roots = model_garden_objects.to_save(
+    roots = object_graph.to_save(
         {name: tensor.astype(np.float32) for name, tensor in named.items()},
         moments,
     )
@@ -252,9 +294,6 @@ def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
     """
     if importlib.util.find_spec("official") is None:
         return None
-    from bert_tf.conversion.model_garden import (
-        peer as model_garden_peer,
-    )
+    from bert_tf.conversion.model_garden import peer
 
-    config = read(path).config
-    return model_garden_peer.outputs(tf2_files.find(path), config, batch)
+    return peer.outputs(tf_files.find(path, "TF2"), read(path).config, batch)

@@ -2,10 +2,12 @@
 
 from collections.abc import Collection
 
-from bert_tf.conversion import renaming
-
-PARTS = renaming.PARTS
-POOLER, MASKED_LM, NEXT_SENTENCE = PARTS
+from bert_tf.conversion.renaming import (
+    MASKED_LM,
+    NEXT_SENTENCE,
+    PARTS,
+    POOLER,
+)
 
 # Class -> (task, parts that the class has). transformers, modeling_bert.py.
 ARCHITECTURES = {

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
-from bert_tf.conversion.hugging_face import tasks as tasks
+from bert_tf.conversion.hugging_face import architectures
 from tfrecords.io import atomic_files
 
 CONFIG = "config.json"
@@ -63,14 +63,14 @@ _OTHER_MODELS = {
 }
 
 
-class Papers(NamedTuple):
+class Metadata(NamedTuple):
     """What config.json says, in our words.
 
     Attributes:
       config: sizes.
       task: a key of `task_models.TASK_MODELS`.
       labels: names of the classes, of "classification" and "tagging".
-      parts: of `hugging_face_tasks.PARTS`, those that must be there.
+      parts: of `architectures.PARTS`, those that must be there.
       notes: choices made in reading.
     """
 
@@ -100,7 +100,7 @@ def read_values(folder: str) -> dict:
     kind = values.get("model_type")
     if kind is None:
         # Files that old name the class at least, if anything.
-        named = tasks.named_class(values, path) or "Bert"
+        named = architectures.named_class(values, path) or "Bert"
         kind = "bert" if named.startswith("Bert") else named
     if kind != "bert":
         raise ValueError(
@@ -151,7 +151,7 @@ def _notes(values: dict, config: bert_config.BertConfig, task: str) -> list:
     return notes
 
 
-def parse(values: dict, names: Collection[str], path: str) -> Papers:
+def parse(values: dict, names: Collection[str], path: str) -> Metadata:
     """Returns what a config.json says.
 
     Args:
@@ -163,8 +163,8 @@ def parse(values: dict, names: Collection[str], path: str) -> Papers:
       ValueError: that names path and key, if it asks for what is not read.
     """
     _refuse(values, path)
-    architecture = tasks.architecture(values, names, path)
-    task, labels, notes = tasks.task_of(architecture, values, path)
+    architecture = architectures.architecture(values, names, path)
+    task, labels, notes = architectures.task_of(architecture, values, path)
     sizes = {
         name: values[name]
         for name in bert_config.BertConfig.__dataclass_fields__
@@ -176,11 +176,11 @@ def parse(values: dict, names: Collection[str], path: str) -> Papers:
         config = bert_config.BertConfig.from_dict(sizes)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
-    _, parts = tasks.ARCHITECTURES[architecture]
+    _, parts = architectures.ARCHITECTURES[architecture]
     if architecture == "BertModel":
         parts = ()  # add_pooling_layer=False saves it without a pooler.
     notes = tuple(_notes(values, config, task) + notes)
-    return Papers(config, task, labels, parts, notes)
+    return Metadata(config, task, labels, parts, notes)
 
 
 def write(
@@ -190,7 +190,7 @@ def write(
 
     Args:
       config: sizes.
-      task_values: of `hugging_face_tasks.values_for`.
+      task_values: of `architectures.values_for`.
       folder: where it goes.
     """
     values = task_values | config.to_dict()
