@@ -31,7 +31,7 @@ OURS = "bert_tf"
 # By name, as typed: the converter, and what a folder holds.
 CONVERTERS = {
     OURS: "bert_tf.conversion.checkpoint",
-    "google": "bert_tf.conversion.google.tf1_checkpoint",
+    "google": "bert_tf.conversion.google",
     "hugging_face": "bert_tf.conversion.hugging_face.pretrained",
     "model_garden": "bert_tf.conversion.model_garden.tf2_checkpoint",
     "keras_hub": "bert_tf.conversion.keras_hub.preset",

@@ -1,5 +1,6 @@
 """Tensors by another format's names <-> tensors by ours, through a table."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -142,34 +143,63 @@ def _difference(lines: list[str], source: str, advice: str) -> ValueError:
     )
 
 
+class Renamed(NamedTuple):
+    """Tensors by our names, and the names of theirs that are left over."""
+
+    weights: dict[str, np.ndarray]
+    slots: dict[str, np.ndarray]
+    unused: list[str]
+
+
+def with_slots(
+    table: Iterable[Rename], suffixes: Mapping[str, str]
+) -> list[Rename]:
+    """Returns a table, and the rows of each weight's slots.
+
+    Args:
+      table: a row for each weight.
+      suffixes: what follows the name of a weight in those of its `m` and `v`.
+    """
+    table = list(table)
+    return table + [
+        row._replace(ours=f"{kind}/{row.ours}", theirs=row.theirs + suffix)
+        for kind, suffix in suffixes.items()
+        for row in table
+    ]
+
+
 def to_ours(
     table: Iterable[Rename],
     tensors: Mapping[str, np.ndarray],
     our_shapes: Mapping[str, Shape],
     *,
     source: str,
-    may_miss: Iterable[str] = (),
-) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Returns tensors by our names, and the names of theirs that are left.
+    optional: Iterable[str] = PARTS,
+) -> Renamed:
+    """Renames tensors.
 
     Args:
-      table: a row for each of `our_shapes`.
+      table: a row for each of `our_shapes`, and maybe for slots of them.
       tensors: by their names.
       our_shapes: every weight of a model of the task.
       source: format and path, for messages.
-      may_miss: our names that the source need not have.
+      optional: parts, as starts of our names, that may be missing as a whole.
+        Each slot may be missing.
 
     Raises:
       ValueError: that lists in full, of both sides, what has no partner or
         another shape.
     """
-    table, may_miss = list(table), set(may_miss)
+    table = list(table)
+    may_miss = set(missing_parts(table, tensors, optional))
     lines, renamed = [], {}
     for row in table:
-        expected = row.their_shape(our_shapes[row.ours])
+        slot = re.match("[mv]/", row.ours)
+        shape = our_shapes[row.ours[2:] if slot else row.ours]
+        expected = row.their_shape(shape)
         tensor = tensors.get(row.theirs)
         if tensor is None:
-            if row.ours not in may_miss:
+            if not slot and row.ours not in may_miss:
                 lines.append(
                     f"  - wanted, not there:  {row.theirs} {expected}, for "
                     f"{row.ours}"
@@ -180,7 +210,7 @@ def to_ours(
                 f"{expected} by the config"
             )
         else:
-            renamed[row.ours] = row.to_ours(tensor, our_shapes[row.ours])
+            renamed[row.ours] = row.to_ours(tensor, shape)
     unused = sorted(set(tensors) - {row.theirs for row in table})
     if lines:
         lines += [
@@ -193,13 +223,15 @@ def to_ours(
             "Give the config that belongs to these weights; if they are of a "
             "BERT with other layers, it cannot be read.",
         )
-    return renamed, unused
+    weights = {name: renamed[name] for name in our_shapes if name in renamed}
+    slots = {name: x for name, x in renamed.items() if name not in weights}
+    return Renamed(weights, slots, unused)
 
 
 def missing_parts(
     table: Iterable[Rename],
     names: Collection[str],
-    parts: Iterable[str] = PARTS,
+    parts: Iterable[str],
 ) -> list[str]:
     """Returns our names of the parts that are missing as a whole.
 

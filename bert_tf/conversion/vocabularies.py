@@ -70,6 +70,17 @@ def infer_lower_case(vocabulary: bytes | None) -> bool | None:
     return 100 * never_matched < max(len(words), 1)
 
 
+def read_inferred(path: str) -> dict[str, object]:
+    """Returns what a Checkpoint has of a vocab.txt without a word on case."""
+    vocabulary = read(path)
+    do_lower_case = infer_lower_case(vocabulary)
+    return {
+        "vocabulary": vocabulary,
+        "do_lower_case": do_lower_case,
+        "is_case_inferred": do_lower_case is not None,
+    }
+
+
 def case_note(do_lower_case: bool | None) -> str:
     """Returns what to tell a person of an answer of `infer_lower_case`."""
     if do_lower_case is None:

@@ -180,14 +180,14 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         if is_inside or part not in metadata.parts
     ]
     source = f"hugging_face {path}"
-    weights, unused = renaming.to_ours(
+    weights, _, unused = renaming.to_ours(
         rows,
         tensors,
         checkpoint_lib.shapes(
             metadata.config, metadata.task, len(metadata.labels)
         ),
         source=source,
-        may_miss=renaming.missing_parts(rows, tensors, optional),
+        optional=optional,
     )
     _check_floats(weights, path)
     _check_ties(tensors, weights, path)

@@ -133,12 +133,12 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
             "the weights of the head. Copy every file of the preset."
         )
     tensors |= {f"{sidecar.TENSORS}/{n}": x for n, x in extra.tensors.items()}
-    weights, unused = renaming.to_ours(
+    weights, _, unused = renaming.to_ours(
         rows,
         {n: x for n, x in tensors.items() if not n.startswith(_STATE)},
         checkpoint_lib.shapes(config, task, len(labels)),
         source=source,
-        may_miss=renaming.missing_parts(rows, tensors, _OPTIONAL),
+        optional=_OPTIONAL,
     )
     renaming.refuse_more(
         {n: tensors[n] for n in unused if n.startswith(weight_files.MODEL)},

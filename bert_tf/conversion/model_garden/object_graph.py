@@ -14,7 +14,8 @@ from bert_tf import config as bert_config
 from bert_tf.conversion.model_garden import tf2_files
 
 POOLER = "encoder/_pooler_layer"
-SLOTS = ("m", "v")  # Of Adam, in tf_keras's optimizers.
+# Of Adam, in tf_keras's optimizers; what follows a weight's name here.
+SLOTS = {"m": ".m", "v": ".v"}
 
 # Of a functional encoder, in order of use; then its layers, then the pooler.
 _EMBEDDINGS = (
@@ -186,11 +187,7 @@ def config_of(
 
 
 def _adam(slots: Mapping) -> tf.Module:
-    """Returns what is saved as an optimizer with moments.
-
-    Args:
-      slots: (reference of a weight, "m" or "v") -> variable.
-    """
+    """Returns what is saved as an optimizer, of (weight's reference, slot)."""
     adam = tf2_files.node()
     # What tf.train.Checkpoint asks of an optimizer.
     adam.get_slot_names = lambda: list(SLOTS)
@@ -213,10 +210,7 @@ def _add_head(
     model.classification = tf2_files.node(**{f"{_NUMBERED}0": head.out_proj})
 
 
-def to_save(
-    tensors: Mapping[str, np.ndarray],
-    moments: Mapping[tuple[str, str], np.ndarray],
-) -> dict[str, tf.Module]:
+def to_save(tensors: Mapping[str, np.ndarray]) -> dict[str, tf.Module]:
     """Returns an encoder and heads under every name that theirs may have.
 
     One checkpoint so restores `Checkpoint(encoder=encoder)`, `(model=encoder)`,
@@ -224,13 +218,17 @@ def to_save(
     `(**pretrainer.checkpoint_items)`.
 
     Args:
-      tensors: by names of `model_garden_names.table`.
-      moments: (name, "m" or "v") -> Adam's moment.
+      tensors: by their names in the rename table, Adam's moments with the
+        suffixes of `SLOTS`.
 
     Returns:
       The attributes of the checkpoint's root.
     """
-    tree = tf2_files.tree(tensors)
+    weights, moments = {}, {}
+    for name, tensor in tensors.items():
+        is_slot = name.endswith(tuple(SLOTS.values()))
+        (moments if is_slot else weights)[name] = tensor
+    tree = tf2_files.tree(weights)
     encoder = tree.encoder
     model = tf2_files.node(encoder_network=encoder, encoder=encoder)
     for name, part in vars(encoder).items():
@@ -245,8 +243,9 @@ def to_save(
         _add_head(roots, tree.next_sentence, encoder)
         trained = {POOLER: "next_sentence/dense"}
     slots = {}
-    for (name, kind), moment in moments.items():
-        layer, _, part = name.rpartition("/")
+    for name, moment in moments.items():
+        weight, _, kind = name.rpartition(".")
+        layer, _, part = weight.rpartition("/")
         owner = tree
         for attribute in trained.get(layer, layer).split("/"):
             owner = getattr(owner, attribute)

@@ -115,51 +115,41 @@ def _numbers(
 ) -> dict[str, int]:
     """Returns the object of each of their names that is there."""
     starts = {"encoder": objects.children[encoder]} | heads
-    found = {}
+    numbers = {}
     for row in rows:
         root, first, *rest = row.theirs.split("/")
         number = objects.follow(starts[root].get(first), *rest)
         if number in objects.keys:
-            found[row.theirs] = number
+            numbers[row.theirs] = number
     for part in _DENSE:
         # The one that was trained, if there are two.
         number = objects.follow(heads["next_sentence"].get("dense"), part)
         if number is not None:
-            found[f"{object_graph.POOLER}/{part}"] = number
-    return found
+            numbers[f"{object_graph.POOLER}/{part}"] = number
+    names = {number: name for name, number in numbers.items()}
+    for slot in objects.slots:
+        if slot.weight in names and slot.name in object_graph.SLOTS:
+            suffix = object_graph.SLOTS[slot.name]
+            numbers[names[slot.weight] + suffix] = slot.moment
+    return numbers
 
 
 def _other_pooler(
     objects: tf2_files.Objects, encoder: int, numbers: dict[str, int]
-) -> list[int]:
-    """Returns the encoder's own pooler, if it is not the one in `numbers`."""
-    own = [objects.follow(encoder, "_pooler_layer", part) for part in _DENSE]
-    return [n for n in own if n is not None and n not in numbers.values()]
+) -> tuple[set[int], bool]:
+    """Returns the encoder's own pooler, if it is not the one in `numbers`.
 
-
-def _same(objects: tf2_files.Objects, numbers: dict, others: list[int]) -> bool:
-    """Returns whether another pooler is a copy of the one in `numbers`."""
-    return all(
-        np.array_equal(
-            objects.tensor(numbers[f"{object_graph.POOLER}/{part}"]),
-            objects.tensor(other),
-        )
-        for part, other in zip(_DENSE, others, strict=False)
-    )
-
-
-def _slots(
-    objects: tf2_files.Objects,
-    numbers: dict[str, int],
-    rows: list[renaming.Rename],
-) -> dict[str, int]:
-    """Returns `m/` or `v/` and our name -> the object of Adam's moment."""
-    names = {numbers[r.theirs]: r.ours for r in rows if r.theirs in numbers}
-    return {
-        f"{slot.name}/{names[slot.weight]}": slot.moment
-        for slot in objects.slots
-        if slot.weight in names and slot.name in object_graph.SLOTS
-    }
+    And whether it is a copy of that one.
+    """
+    others, is_copy = set(), True
+    for part in _DENSE:
+        own = objects.follow(encoder, "_pooler_layer", part)
+        if own is None or own in numbers.values():
+            continue
+        others.add(own)
+        taken = objects.tensor(numbers[f"{object_graph.POOLER}/{part}"])
+        is_copy &= np.array_equal(taken, objects.tensor(own))
+    return others, is_copy
 
 
 def read(path: str) -> checkpoint_lib.Checkpoint:
@@ -180,61 +170,48 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     rows = table(config, "pretraining")
     heads = object_graph.find_heads(objects)
     numbers = _numbers(objects, encoder, heads, rows)
-    slots = _slots(objects, numbers, rows)
-    known = {*numbers.values(), *slots.values()}
-    others = _other_pooler(objects, encoder, numbers)
-    if _same(objects, numbers, others):
-        known.update(others)
-    else:
+    known = set(numbers.values())
+    others, is_copy = _other_pooler(objects, encoder, numbers)
+    if not is_copy:
         notes += [
             "the pooler is that of the next-sentence head; the encoder's own "
             "was not trained with it and is left out"
         ]
-    more = {
-        objects.keys[number]: objects.tensor(number)
-        for number, _ in objects.walk(encoder)
-        if number in objects.keys and number not in known | set(others)
-    }
     folder = os.path.dirname(prefix)
     renaming.refuse_more(
-        more, source=source, config=os.path.join(folder, model_folders.CONFIG)
-    )
-    used = {objects.keys[number] for number in known}
-    used |= {key for key in objects.tensors if _BOOKKEEPING.match(key)}
-    tensors = {name: objects.tensor(n) for name, n in numbers.items()} | {
-        key: x for key, x in objects.tensors.items() if key not in used
-    }
-    shapes = checkpoint_lib.shapes(config, "pretraining")
-    found, unused = renaming.to_ours(
-        rows,
-        tensors,
-        shapes,
+        {
+            objects.keys[number]: objects.tensor(number)
+            for number, _ in objects.walk(encoder)
+            if number in objects.keys and number not in known | others
+        },
         source=source,
-        may_miss=renaming.missing_parts(rows, numbers),
+        config=os.path.join(folder, model_folders.CONFIG),
     )
-    by_name = {row.ours: row for row in rows}
-    moments = {}
-    for name, number in slots.items():
-        _, _, weight = name.partition("/")
-        moments[name] = by_name[weight].to_ours(
-            objects.tensor(number), shapes[weight]
-        )
-    vocabulary = vocabularies.read(
+    used = {objects.keys[n] for n in (known | others if is_copy else known)}
+    weights, slots, unused = renaming.to_ours(
+        renaming.with_slots(rows, object_graph.SLOTS),
+        {name: objects.tensor(number) for name, number in numbers.items()}
+        | {
+            key: tensor
+            for key, tensor in objects.tensors.items()
+            if key not in used and not _BOOKKEEPING.match(key)
+        },
+        checkpoint_lib.shapes(config, "pretraining"),
+        source=source,
+    )
+    text = vocabularies.read_inferred(
         os.path.join(folder, model_folders.VOCABULARY)
     )
-    do_lower_case = vocabularies.infer_lower_case(vocabulary)
     return checkpoint_lib.Checkpoint(
         source=source,
         config=config,
         task="pretraining",
-        tensors={name: found[name] for name in shapes if name in found},
-        slots=moments,
+        tensors=weights,
+        slots=slots,
         step=object_graph.find_step(objects),
-        vocabulary=vocabulary,
-        do_lower_case=do_lower_case,
-        is_case_inferred=do_lower_case is not None,
         unused=tuple(unused),
-        notes=(*notes, vocabularies.case_note(do_lower_case)),
+        notes=(*notes, vocabularies.case_note(text["do_lower_case"])),
+        **text,
     )
 
 
@@ -260,18 +237,13 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
             "that, with outputs that differ a little, give --hidden_act=gelu."
         )
     rows = table(config, checkpoint.task, len(checkpoint.labels))
-    named = renaming.to_theirs(
-        rows, checkpoint.tensors, source=checkpoint.source
+    theirs = renaming.to_theirs(
+        renaming.with_slots(rows, object_graph.SLOTS),
+        checkpoint.tensors | checkpoint.slots,
+        source=checkpoint.source,
     )
-    by_name = {row.ours: row for row in rows}
-    moments = {}
-    for name, tensor in checkpoint.slots.items():
-        kind, _, weight = name.partition("/")
-        row = by_name[weight]
-        moments[row.theirs, kind] = row.to_theirs(tensor.astype(np.float32))
     roots = object_graph.to_save(
-        {name: tensor.astype(np.float32) for name, tensor in named.items()},
-        moments,
+        {name: tensor.astype(np.float32) for name, tensor in theirs.items()}
     )
     if checkpoint.step:
         roots["global_step"] = tf.Variable(checkpoint.step, dtype=tf.int64)

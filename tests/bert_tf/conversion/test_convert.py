@@ -5,8 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from bert_tf.conversion import checkpoint, convert, formats
-from bert_tf.conversion.google import tf1_checkpoint
+from bert_tf.conversion import checkpoint, convert, formats, google
 from bert_tf.model import task_models
 from tfrecords.io import atomic_files
 
@@ -112,18 +111,12 @@ def test_the_report_says_what_it_did(tmp_path, given):
     report = convert.convert(folder, "google", target)
     assert report[0] == f"bert_tf {folder} -> google {target}"
     assert "not kept by this format: labels ('no', 'maybe', 'yes')" in report
-    assert (
-        report[-1]
-        == f"outputs not compared with the target: {tf1_checkpoint.PEER}"
-    )
+    assert report[-1] == f"outputs not compared with the target: {google.PEER}"
     back = convert.convert(target, "bert_tf", str(tmp_path / "back"))
     note = "a TF1 checkpoint does not name its classes: they are called 0 to 2"
     assert f"note on the target: {note}" in report
     assert f"note on the source: {note}" in back
-    assert (
-        back[-1]
-        == f"outputs not compared with the source: {tf1_checkpoint.PEER}"
-    )
+    assert back[-1] == f"outputs not compared with the source: {google.PEER}"
 
 
 def test_a_broken_peer_costs_no_conversion(tmp_path, given, monkeypatch):
@@ -134,7 +127,7 @@ def test_a_broken_peer_costs_no_conversion(tmp_path, given, monkeypatch):
         asked.append(path)
         raise ImportError("libcudart.so.11.0: cannot open shared object file")
 
-    monkeypatch.setattr(tf1_checkpoint, "reference_outputs", fail)
+    monkeypatch.setattr(google, "reference_outputs", fail)
     target = str(tmp_path / "google")
     report = convert.convert(source, "google", target)
     assert len(asked) == 1
@@ -151,7 +144,7 @@ def test_a_broken_peer_costs_no_conversion(tmp_path, given, monkeypatch):
 
 def test_what_is_lost_leaves_nothing(tmp_path, given, monkeypatch):
     folder = write(given, tmp_path / "ours")
-    read = tf1_checkpoint.read
+    read = google.read
 
     def lossy(path):
         found = read(path)
@@ -160,7 +153,7 @@ def test_what_is_lost_leaves_nothing(tmp_path, given, monkeypatch):
             found, tensors=found.tensors | {name: found.tensors[name] * 2}
         )
 
-    monkeypatch.setattr(tf1_checkpoint, "read", lossy)
+    monkeypatch.setattr(google, "read", lossy)
     with pytest.raises(ValueError, match="changed:  encoder/pooler/bias"):
         convert.convert(folder, "google", str(tmp_path / "google"))
     assert os.listdir(tmp_path) == ["ours"]
@@ -176,7 +169,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, given, monkeypatch):
             file.write("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tf1_checkpoint.tf1_files, "write", fail)
+    monkeypatch.setattr(google, "write_tensors", fail)
     with pytest.raises(OSError, match="nothing half-written is left"):
         convert.convert(folder, "google", target, overwrite=True)
     assert sorted(os.listdir(target)) == before

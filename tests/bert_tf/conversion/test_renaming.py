@@ -30,8 +30,8 @@ def test_there_and_back_is_the_same():
         "b.out": (2, 3, 6),
     }
     np.testing.assert_array_equal(theirs["a.weight"].T, ours()["a/kernel"])
-    back, unused = renaming.to_ours(TABLE, theirs, SHAPES, source="test")
-    assert not unused
+    back, slots, unused = renaming.to_ours(TABLE, theirs, SHAPES, source="test")
+    assert not unused and not slots
     for name, tensor in ours().items():
         np.testing.assert_array_equal(back[name], tensor)
 
@@ -39,11 +39,21 @@ def test_there_and_back_is_the_same():
 def test_what_may_miss_may_miss_and_what_is_left_is_named():
     theirs = renaming.to_theirs(TABLE, ours(), source="test")
     theirs["position_ids"] = theirs.pop("a.bias")
-    found, unused = renaming.to_ours(
-        TABLE, theirs, SHAPES, source="test", may_miss=["a/bias"]
+    found, _, unused = renaming.to_ours(
+        TABLE, theirs, SHAPES, source="test", optional=["a/bias"]
     )
     assert set(found) == set(SHAPES) - {"a/bias"}
     assert unused == ["position_ids"]
+
+
+def test_slots_are_renamed_as_their_weights_and_may_be_missing():
+    table = renaming.with_slots(TABLE, {"m": "/adam_m"})
+    given = ours() | {"m/b/kernel": ours()["b/kernel"] + 1}
+    theirs = renaming.to_theirs(table, given, source="test")
+    assert theirs["b.kernel/adam_m"].shape == (6, 2, 3)
+    weights, slots, _ = renaming.to_ours(table, theirs, SHAPES, source="test")
+    assert list(weights) == list(SHAPES) and list(slots) == ["m/b/kernel"]
+    np.testing.assert_array_equal(slots["m/b/kernel"], given["m/b/kernel"])
 
 
 def test_both_sides_are_listed_in_full():
@@ -66,7 +76,7 @@ def test_a_head_that_the_other_format_lacks_is_named():
         )
 
 
-def test_a_part_may_be_absent_as_a_whole_only():
+def test_a_part_may_be_missing_as_a_whole_only():
     parts = ("a/", "b/", "c/")
     assert renaming.missing_parts(TABLE, ["a.bias"], parts) == [
         "b/kernel",

@@ -1,7 +1,6 @@
 import pytest
 
-from bert_tf.conversion import checkpoint, vocabularies
-from bert_tf.conversion.google import tf1_checkpoint
+from bert_tf.conversion import checkpoint, google, vocabularies
 from bert_tf.conversion.hugging_face import pretrained
 from bert_tf.conversion.keras_hub import preset
 from bert_tf.conversion.model_garden import tf2_checkpoint
@@ -12,7 +11,7 @@ SPECIAL = "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
 CONTENT = vocab.to_bytes([*SPECIAL, "the", "##s"])
 # vocab.txt, by format.
 PLACES = {
-    tf1_checkpoint: "vocab.txt",
+    google: "vocab.txt",
     tf2_checkpoint: "vocab.txt",
     pretrained: "vocab.txt",
     preset: "assets/tokenizer/vocabulary.txt",
@@ -113,7 +112,7 @@ def test_a_few_entries_do_not_tell_the_case():
     assert vocabularies.infer_lower_case(None) is None
 
 
-@pytest.mark.parametrize("module", [tf1_checkpoint, tf2_checkpoint, preset])
+@pytest.mark.parametrize("module", [google, tf2_checkpoint, preset])
 @pytest.mark.parametrize("word, lower", [("the", True), ("น้ำ", False)])
 def test_a_guess_is_called_one(tmp_path, make_checkpoint, module, word, lower):
     content = vocab.to_bytes([*SPECIAL, word])

@@ -8,8 +8,7 @@ import pytest
 from absl import flags
 
 from bert_tf import config
-from bert_tf.conversion import checkpoint
-from bert_tf.conversion.google import tf1_checkpoint
+from bert_tf.conversion import checkpoint, google
 from bert_tf.model import models
 from bert_tf.training import model_folders
 from run_scripts.flags import common_flags, model_flags
@@ -46,7 +45,7 @@ def write_google(folder, sizes, vocabulary=b"[PAD]\n[UNK]\nthe\nof\n"):
         vocabulary=vocabulary,
     )
     with atomic_files.atomic_folder(str(folder)) as aside:
-        tf1_checkpoint.write(given, aside)
+        google.write(given, aside)
     return given
 
 

@@ -8,8 +8,7 @@ import pytest
 import reference_bert
 import tensorflow as tf
 
-from bert_tf.conversion import checkpoint, formats, parity, tf_files
-from bert_tf.conversion.google import tf1_checkpoint, tf1_files
+from bert_tf.conversion import checkpoint, formats, google, parity, tf_files
 from tfrecords.io import atomic_files
 
 TASKS = ("pretraining", "classification", "regression", "spans")
@@ -18,7 +17,7 @@ VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n<S>\nder\nthe\n##s\n"
 
 def write(given, folder):
     with atomic_files.atomic_folder(str(folder)) as aside:
-        tf1_checkpoint.write(given, aside)
+        google.write(given, aside)
     return str(folder)
 
 
@@ -55,9 +54,9 @@ def written(tmp_path, make_checkpoint):
 
 def change(folder, remove=(), **tensors):
     """Writes the checkpoint of a folder anew, with other variables."""
-    found = tf1_files.read(tf_files.find(folder, "TF1"))
+    found = google.read_tensors(tf_files.find(folder, "TF1"))
     kept = {n: t for n, t in found.items() if not n.startswith(tuple(remove))}
-    tf1_files.write(kept | tensors, folder)
+    google.write_tensors(kept | tensors, folder)
 
 
 # The table.
@@ -66,7 +65,7 @@ def change(folder, remove=(), **tensors):
 @pytest.mark.parametrize("task", TASKS)
 def test_the_table_has_each_weight_once_on_both_sides(tiny_config, task):
     labels = 3 * (task == "classification")
-    rows = tf1_checkpoint.table(tiny_config, task, labels)
+    rows = google.table(tiny_config, task, labels)
     shapes = checkpoint.shapes(tiny_config, task, labels)
     assert sorted(row.ours for row in rows) == sorted(shapes)
     assert len({row.theirs for row in rows}) == len(rows)
@@ -94,7 +93,7 @@ def test_a_round_trip_loses_no_bit(tmp_path, make_checkpoint, task):
         vocabulary=VOCABULARY.encode(),
         do_lower_case=True,
     )
-    found = tf1_checkpoint.read(write(given, tmp_path / "out"))
+    found = google.read(write(given, tmp_path / "out"))
     assert_same_bits(found.tensors, given.tensors)
     assert_same_bits(found.slots, given.slots)
     for name in ("config", "task", "step", "vocabulary", "do_lower_case"):
@@ -104,7 +103,7 @@ def test_a_round_trip_loses_no_bit(tmp_path, make_checkpoint, task):
 
 
 def test_a_real_checkpoint_comes_back_byte_for_byte(tiny, tmp_path):
-    found = tf1_checkpoint.read(tiny)
+    found = google.read(tiny)
     assert (len(found.tensors), len(found.slots), found.step) == (46, 92, 20)
     assert not found.unused and not found.missing()
     assert found.do_lower_case is True
@@ -145,7 +144,7 @@ def test_what_the_release_has_is_read_from_every_path(written):
         f"{written}/bert_model.ckpt.data-00000-of-00001",
     ):
         assert formats.is_tensorflow(path, "TF1")
-        assert tf1_checkpoint.read(path).step == 0
+        assert google.read(path).step == 0
     assert not formats.is_tensorflow(f"{written}/vocab.txt", "TF1")
     assert not formats.is_tensorflow(f"{written}/none", "TF1")
 
@@ -154,13 +153,13 @@ def test_slots_may_be_there_for_some_weights_only(tmp_path, make_checkpoint):
     given = make_checkpoint("spans")
     slots = {n: t for n, t in moments(given).items() if "pooler" not in n}
     given = make_checkpoint("spans", slots=slots, step=2)
-    found = tf1_checkpoint.read(write(given, tmp_path / "out"))
+    found = google.read(write(given, tmp_path / "out"))
     assert_same_bits(found.slots, slots)
 
 
 def test_a_bare_encoder_is_a_pretrainer_without_heads(written):
     change(written, remove=["cls/"])
-    found = tf1_checkpoint.read(written)
+    found = google.read(written)
     assert found.task == "pretraining"
     assert {name.split("/")[0] for name in found.missing()} == {
         "masked_lm",
@@ -174,17 +173,15 @@ def test_variables_that_nobody_reads_are_named(written):
         "bert/pooler/dense/bias/Adam": np.zeros(16, np.float32),
     }
     change(written, **more)
-    found = tf1_checkpoint.read(written)
+    found = google.read(written)
     assert found.unused == tuple(sorted(more)) and not found.missing()
 
 
 def test_one_row_of_a_classifier_is_a_regression(tmp_path, make_checkpoint):
-    found = tf1_checkpoint.read(
-        write(make_checkpoint("regression"), tmp_path / "out")
-    )
+    found = google.read(write(make_checkpoint("regression"), tmp_path / "out"))
     assert found.task == "regression"
     assert "output_weights has one row: read as a regression" in found.notes
-    found = tf1_checkpoint.read(
+    found = google.read(
         write(make_checkpoint("classification"), tmp_path / "c")
     )
     assert found.labels == ("0", "1", "2")
@@ -202,10 +199,10 @@ def test_of_several_checkpoints_the_newest_is_read(written):
     with open(state, "w") as file:
         file.write('model_checkpoint_path: "/elsewhere/model.ckpt-20"\n')
     assert tf_files.find(written, "TF1") == f"{written}/model.ckpt-20"
-    assert tf1_checkpoint.read(f"{written}/bert_model.ckpt").step == 4
+    assert google.read(f"{written}/bert_model.ckpt").step == 4
     os.remove(state)
     with pytest.raises(ValueError) as raised:
-        tf1_checkpoint.read(written)
+        google.read(written)
     assert (
         "holds several checkpoints: bert_model.ckpt, model.ckpt-20, "
         f"model.ckpt-3. Give one of them, such as {written}/bert_model.ckpt."
@@ -217,7 +214,7 @@ def test_of_several_checkpoints_the_newest_is_read(written):
 
 def test_without_a_vocabulary_the_case_is_not_known(written):
     os.remove(f"{written}/vocab.txt")
-    found = tf1_checkpoint.read(written)
+    found = google.read(written)
     assert found.vocabulary is None and found.do_lower_case is None
     assert any("no vocab.txt" in note for note in found.notes)
 
@@ -260,12 +257,14 @@ def oracle_names(tensors):
 
 
 def assert_agrees_with_the_oracle(path):
-    found = tf1_checkpoint.read(path)
+    found = google.read(path)
     inputs = parity.batch(found.config, found.task)
     ours = parity.outputs(found, inputs)
     tensors = {
         name: tensor.astype(np.float64)
-        for name, tensor in tf1_files.read(tf_files.find(path, "TF1")).items()
+        for name, tensor in google.read_tensors(
+            tf_files.find(path, "TF1")
+        ).items()
     }
     layers, pooled = reference_bert.encode(
         inputs, oracle_names(tensors), found.config
@@ -335,7 +334,7 @@ def test_fine_tuned_heads_compute_what_the_oracle_does(
 
 def refused(path, message):
     with pytest.raises(ValueError, match=message):
-        tf1_checkpoint.read(str(path))
+        google.read(str(path))
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
@@ -382,7 +381,7 @@ def test_other_shapes_are_listed_on_both_sides(written, tiny_config):
     more = {"bert/pooler/dense/scale": np.zeros(1, np.float32)}
     change(written, remove=["bert/pooler/dense/bias"], **more)
     with pytest.raises(ValueError) as raised:
-        tf1_checkpoint.read(written)
+        google.read(written)
     for line in (
         "5 tensors do not fit",
         "word_embeddings (203, 16) there, (99, 16) by the config",
@@ -408,7 +407,7 @@ def test_layers_that_the_config_does_not_know_are_refused(written, tiny_config):
 def test_a_checkpoint_that_matches_nothing_is_refused(written):
     change(written, remove=["bert/", "cls/"], weights=np.zeros(3, np.float32))
     with pytest.raises(ValueError) as raised:
-        tf1_checkpoint.read(written)
+        google.read(written)
     assert "wanted, not there:  bert/embeddings/word_emb" in str(raised.value)
     assert "there, not wanted:  weights (3,)" in str(raised.value)
 
