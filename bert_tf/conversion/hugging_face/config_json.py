@@ -8,10 +8,27 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
-from bert_tf.conversion.hugging_face import architectures
+from bert_tf.conversion.renaming import (
+    MASKED_LM,
+    NEXT_SENTENCE,
+    PARTS,
+    POOLER,
+)
 from tfrecords.io import atomic_files
 
 CONFIG = "config.json"
+# Class -> (task, parts that the class has). transformers, modeling_bert.py.
+ARCHITECTURES = {
+    "BertForPreTraining": ("pretraining", PARTS),
+    "BertForMaskedLM": ("pretraining", (MASKED_LM,)),
+    "BertForNextSentencePrediction": ("pretraining", (POOLER, NEXT_SENTENCE)),
+    "BertModel": ("pretraining", (POOLER,)),
+    "BertLMHeadModel": ("pretraining", (MASKED_LM,)),
+    "BertForSequenceClassification": ("classification", (POOLER,)),
+    "BertForTokenClassification": ("tagging", ()),
+    "BertForQuestionAnswering": ("spans", ()),
+    "BertForMultipleChoice": ("multiple_choice", (POOLER,)),
+}
 
 # Theirs -> ours. transformers, activations.py: "gelu" is the erf form there.
 ACTIVATIONS = {
@@ -70,7 +87,7 @@ class Metadata(NamedTuple):
       config: sizes.
       task: a key of `task_models.TASK_MODELS`.
       labels: names of the classes, of "classification" and "tagging".
-      parts: of `architectures.PARTS`, those that must be there.
+      parts: of `renaming.PARTS`, those that must be there.
       notes: choices made in reading.
     """
 
@@ -79,6 +96,23 @@ class Metadata(NamedTuple):
     labels: tuple[str, ...]
     parts: tuple[str, ...]
     notes: tuple[str, ...]
+
+
+def _named_class(values: dict, path: str) -> str | None:
+    """Returns the first class that a config.json names, None if it does not.
+
+    Raises:
+      ValueError: if it names no class but something else.
+    """
+    given = values.get("architectures") or [None]
+    # transformers writes a list; by hand it may be the name alone.
+    first = given[0] if isinstance(given, list) else given
+    if not isinstance(first, str | None):
+        raise ValueError(
+            f"{path}: architectures={given!r} should list the class that the "
+            'weights were saved from, such as ["BertModel"].'
+        )
+    return first
 
 
 def read_values(folder: str) -> dict:
@@ -100,7 +134,7 @@ def read_values(folder: str) -> dict:
     kind = values.get("model_type")
     if kind is None:
         # Files that old name the class at least, if anything.
-        named = architectures.named_class(values, path) or "Bert"
+        named = _named_class(values, path) or "Bert"
         kind = "bert" if named.startswith("Bert") else named
     if kind != "bert":
         raise ValueError(
@@ -151,6 +185,84 @@ def _notes(values: dict, config: bert_config.BertConfig, task: str) -> list:
     return notes
 
 
+def _architecture(values: dict, names: Collection[str], path: str) -> str:
+    """Returns the class that a folder was saved from.
+
+    Raises:
+      ValueError: if the class cannot be read, or is not to be told.
+    """
+    given = _named_class(values, path)
+    if given in ARCHITECTURES:
+        return given
+    if given is not None:
+        raise ValueError(
+            f"{path}: architectures={[given]}; what can be read is "
+            f"{', '.join(ARCHITECTURES)}. If the model is one of these with "
+            "more around it, save that one."
+        )
+    if any(name.startswith("classifier.") for name in names):
+        raise ValueError(
+            f"{path} names no architectures, and a classifier may be of texts, "
+            'of tokens or of choices. Add "architectures": '
+            '["BertForSequenceClassification"], or what it is.'
+        )
+    is_for_spans = "qa_outputs.weight" in names
+    return "BertForQuestionAnswering" if is_for_spans else "BertModel"
+
+
+def _labels(values: dict, path: str) -> tuple[str, ...]:
+    """Returns the names of the classes in order; transformers' default is 2."""
+    given = values.get("id2label")
+    if given is None:
+        count = values.get("num_labels") or 2
+        return tuple(f"LABEL_{i}" for i in range(count))
+    ids = [str(i) for i in range(len(given) if isinstance(given, dict) else 0)]
+    if not ids or set(given) != set(ids):
+        raise ValueError(
+            f"{path}: id2label={given!r} should name the classes from 0 on, "
+            "each once."
+        )
+    return tuple(str(given[i]) for i in ids)
+
+
+def _task_of(
+    architecture: str, values: dict, path: str
+) -> tuple[str, tuple[str, ...], list[str]]:
+    """Returns task, labels, and notes of what is not the same here.
+
+    Raises:
+      ValueError: if there is no such task here.
+    """
+    task, _ = ARCHITECTURES[architecture]
+    if task not in ("classification", "tagging"):
+        return task, (), []
+    labels = _labels(values, path)
+    if task == "tagging":
+        if len(labels) < 2:
+            raise ValueError(
+                f"{path}: one class, {labels[0]!r}; a tagger here has 2 or "
+                "more. It cannot be read."
+            )
+        return task, labels, []
+    problem, notes = values.get("problem_type"), []
+    if len(labels) > 1 and problem == "regression":
+        raise ValueError(
+            f"{path}: problem_type='regression' with {len(labels)} labels; a "
+            "regression here has one score. It cannot be read."
+        )
+    if len(labels) > 1:
+        if problem == "multi_label_classification":
+            notes.append(
+                f"problem_type is {problem!r}: its classes do not exclude each "
+                "other, take the sigmoid of each logit; probabilities here are "
+                "a softmax"
+            )
+        return task, labels, notes
+    if problem not in (None, "regression"):
+        notes.append(f"one logit, of problem_type {problem!r}, is a score here")
+    return "regression", (), notes
+
+
 def parse(values: dict, names: Collection[str], path: str) -> Metadata:
     """Returns what a config.json says.
 
@@ -163,8 +275,8 @@ def parse(values: dict, names: Collection[str], path: str) -> Metadata:
       ValueError: that names path and key, if it asks for what is not read.
     """
     _refuse(values, path)
-    architecture = architectures.architecture(values, names, path)
-    task, labels, notes = architectures.task_of(architecture, values, path)
+    architecture = _architecture(values, names, path)
+    task, labels, notes = _task_of(architecture, values, path)
     sizes = {
         name: values[name]
         for name in bert_config.BertConfig.__dataclass_fields__
@@ -176,25 +288,54 @@ def parse(values: dict, names: Collection[str], path: str) -> Metadata:
         config = bert_config.BertConfig.from_dict(sizes)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
-    _, parts = architectures.ARCHITECTURES[architecture]
+    _, parts = ARCHITECTURES[architecture]
     if architecture == "BertModel":
         parts = ()  # add_pooling_layer=False saves it without a pooler.
     notes = tuple(_notes(values, config, task) + notes)
     return Metadata(config, task, labels, parts, notes)
 
 
+def architecture_for(task: str, parts: Collection[str]) -> str:
+    """Returns the class that holds a task's weights.
+
+    Args:
+      task: a key of `task_models.TASK_MODELS`.
+      parts: of `PARTS`, those that there are. What the class has no place for
+        is lost, and is as little as can be.
+    """
+    task = "classification" if task == "regression" else task
+    of_task = {n: set(w) for n, (t, w) in ARCHITECTURES.items() if t == task}
+    for name, wanted in of_task.items():
+        if wanted <= set(parts):
+            return name
+    return "BertModel" if task == "pretraining" else next(iter(of_task))
+
+
 def write(
-    config: bert_config.BertConfig, task_values: dict, folder: str
+    config: bert_config.BertConfig,
+    task: str,
+    labels: Collection[str],
+    architecture: str,
+    folder: str,
 ) -> None:
     """Writes a config.json that transformers reads.
 
     Args:
       config: sizes.
-      task_values: of `architectures.values_for`.
+      task: a key of `task_models.TASK_MODELS`.
+      labels: names of the classes; may be empty.
+      architecture: a key of `ARCHITECTURES`.
       folder: where it goes.
     """
-    values = task_values | config.to_dict()
-    values |= {
+    values: dict = {"architectures": [architecture], "model_type": "bert"}
+    if task == "regression":
+        labels, values["problem_type"] = ("LABEL_0",), "regression"
+    if task == "classification":
+        values["problem_type"] = "single_label_classification"
+    if labels:
+        values["id2label"] = {str(i): label for i, label in enumerate(labels)}
+        values["label2id"] = {label: i for i, label in enumerate(labels)}
+    values |= config.to_dict() | {
         "hidden_act": _THEIR_ACTIVATIONS[config.hidden_act],
         "layer_norm_eps": _LAYER_NORM_EPSILON,
         "pad_token_id": 0,

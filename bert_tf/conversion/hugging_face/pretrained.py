@@ -14,7 +14,6 @@ from bert_tf import config as bert_config
 from bert_tf.conversion import checkpoint as checkpoint_lib
 from bert_tf.conversion import renaming, sidecar
 from bert_tf.conversion.hugging_face import (
-    architectures,
     config_json,
     sentence_transformers,
     tokenizer_files,
@@ -234,7 +233,7 @@ def _whole_parts(checkpoint: checkpoint_lib.Checkpoint) -> list[str]:
 
 def architecture(checkpoint: checkpoint_lib.Checkpoint) -> str:
     """Returns the class of transformers that holds most of a checkpoint."""
-    return architectures.architecture_for(
+    return config_json.architecture_for(
         checkpoint.task, _whole_parts(checkpoint)
     )
 
@@ -276,7 +275,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
       ValueError: if the encoder or the task's head is not whole.
     """
     name = architecture(checkpoint)
-    _, parts = architectures.ARCHITECTURES[name]
+    _, parts = config_json.ARCHITECTURES[name]
     _check_whole(checkpoint, name, parts)
     extra = {
         weight: tensor
@@ -302,10 +301,9 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
             checkpoint.step,
             " and ".join(sidecar.WRITES),
         )
-    task_values = architectures.values_for(
-        checkpoint.task, checkpoint.labels, name
+    config_json.write(
+        checkpoint.config, checkpoint.task, checkpoint.labels, name, folder
     )
-    config_json.write(checkpoint.config, task_values, folder)
     _write_text(checkpoint, folder)
 
 

@@ -152,41 +152,51 @@ def read(folder: str) -> Metadata:
     return Metadata(config, task, num_classes, do_lower_case, tuple(notes))
 
 
-def _keras(module: str, name: str, values: dict, package: str = "keras_hub"):
-    """Returns a serialised object as keras.saving writes it."""
+def _layer(
+    module: str, name: str, values: dict, dtype: str = "float32"
+) -> dict:
+    """Returns a layer of keras_hub.src.models.bert as Keras saves it."""
+    policy = {
+        "module": "keras",
+        "class_name": "DTypePolicy",
+        "config": {"name": dtype},
+        "registered_name": None,
+    }
+    own = {"name": module, "trainable": True, "dtype": policy}
     return {
-        "module": module,
+        "module": f"keras_hub.src.models.bert.{module}",
         "class_name": name,
-        "config": values,
-        "registered_name": f"{package}>{name}" if package else None,
+        "config": own | values,
+        "registered_name": f"keras_hub>{name}",
     }
 
 
-def _layer(file: str, name: str, values: dict, dtype: str = "float32") -> dict:
-    """Returns a layer of keras_hub.src.models.bert."""
-    own_name = file.removeprefix("keras_hub.src.models.bert.")
-    policy = _keras("keras", "DTypePolicy", {"name": dtype}, package="")
-    return _keras(
-        f"keras_hub.src.models.bert.{file}",
-        name,
-        {"name": own_name, "trainable": True, "dtype": policy} | values,
-    )
-
-
-def _preprocessor(task: str, config: bert_config.BertConfig, tokenizer: dict):
-    kind = "text_classifier"
-    name = "BertTextClassifierPreprocessor"
-    more = {}
-    if task == "pretraining":
-        kind, name = "masked_lm", "BertMaskedLMPreprocessor"
-        more = {"mask_selection_rate": 0.15, "mask_selection_length": _MASKS}
+def _text_files(
+    config: bert_config.BertConfig, task: str | None, do_lower_case: bool
+) -> dict[str, dict]:
+    """Returns the files of a tokenizer and of the preprocessor with it."""
+    tokenizer = {
+        "config_file": TOKENIZER,
+        "vocabulary": None,
+        "lowercase": do_lower_case,
+        # KerasHub's default keeps accents; BERT strips them.
+        "strip_accents": do_lower_case,
+    }
+    tokenizer = _layer("bert_tokenizer", "BertTokenizer", tokenizer, "int32")
     values = {
         "tokenizer": tokenizer,
         "config_file": PREPROCESSOR,
         "sequence_length": config.max_position_embeddings,
         "truncate": "round_robin",
     }
-    return _layer(f"bert_{kind}_preprocessor", name, values | more)
+    module = "bert_text_classifier_preprocessor"
+    name = "BertTextClassifierPreprocessor"
+    if task == "pretraining":
+        module = "bert_masked_lm_preprocessor"
+        name = "BertMaskedLMPreprocessor"
+        values["mask_selection_rate"] = 0.15
+        values["mask_selection_length"] = _MASKS
+    return {TOKENIZER: tokenizer, PREPROCESSOR: _layer(module, name, values)}
 
 
 def write(
@@ -207,36 +217,16 @@ def write(
     """
     ours = config.to_dict()
     sizes = {theirs: ours[name] for theirs, name in _SIZES.items()}
-    rate = config.hidden_dropout_prob
-    backbone = _layer("bert_backbone", _BACKBONE, sizes | {"dropout": rate})
+    dropout = {"dropout": config.hidden_dropout_prob}
+    backbone = _layer("bert_backbone", _BACKBONE, sizes | dropout)
     files = {CONFIG: backbone}
-    preprocessor = None
     if do_lower_case is not None:
-        files[TOKENIZER] = _layer(
-            "bert_tokenizer",
-            "BertTokenizer",
-            {
-                "config_file": TOKENIZER,
-                "vocabulary": None,
-                "lowercase": do_lower_case,
-                # KerasHub's default keeps accents; BERT strips them.
-                "strip_accents": do_lower_case,
-            },
-            dtype="int32",
-        )
-        preprocessor = _preprocessor(
-            task or "classification", config, files[TOKENIZER]
-        )
-        files[PREPROCESSOR] = preprocessor
-    parts = {"backbone": backbone, "preprocessor": preprocessor}
+        files |= _text_files(config, task, do_lower_case)
+    parts = {"backbone": backbone, "preprocessor": files.get(PREPROCESSOR)}
     if task == "pretraining":
         files[TASK] = _layer("bert_masked_lm", MASKED_LM, parts)
     elif task is not None:
-        head = {"num_classes": num_classes, "activation": "linear"}
-        files[TASK] = _layer(
-            "bert_text_classifier",
-            CLASSIFIER,
-            parts | head | {"dropout": rate},
-        )
+        parts |= {"num_classes": num_classes, "activation": "linear"} | dropout
+        files[TASK] = _layer("bert_text_classifier", CLASSIFIER, parts)
     for file, values in files.items():
         atomic_files.write_json(os.path.join(folder, file), values)

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from bert_tf.conversion.hugging_face import architectures, config_json
+from bert_tf.conversion import renaming
+from bert_tf.conversion.hugging_face import config_json
 
 SIZES = {
     "model_type": "bert",
@@ -119,8 +120,8 @@ def test_nulls_are_as_good_as_nothing():
 def test_tasks_and_labels():
     assert of("BertModel").task == "pretraining"
     assert of("BertModel").parts == ()
-    assert of("BertForPreTraining").parts == architectures.PARTS
-    assert of("BertForMaskedLM").parts == (architectures.MASKED_LM,)
+    assert of("BertForPreTraining").parts == renaming.PARTS
+    assert of("BertForMaskedLM").parts == (renaming.MASKED_LM,)
     assert of("BertForQuestionAnswering").task == "spans"
     assert of("BertForMultipleChoice").task == "multiple_choice"
     found = of(
