@@ -58,7 +58,7 @@ class Checkpoint:
       do_lower_case: None if the source does not say.
       is_case_inferred: whether that was guessed from the vocabulary.
       source_files: digest of the source's files, to see whether they changed.
-      metadata: what our model.json says besides, such as `max_seq_length`.
+      metadata: the rest of our model.json, such as `max_seq_length`.
       unused: names of the source's tensors that no table knows.
       notes: what a person should know of choices made in reading.
     """
@@ -176,7 +176,7 @@ def read(path: str) -> Checkpoint:
             os.path.join(folder, model_folders.CONFIG)
         ),
         task=metadata["task"],
-        # Weights that were drawn, since the source lacked them, stay ours.
+        # Newly initialized weights, which the source lacked, are left out.
         tensors={n: t for n, t in tensors.items() if n not in not_in_source},
         labels=tuple(metadata.get("labels") or ()),
         slots=model_folders.read_tensors(slots_path) if has_slots else {},
@@ -199,7 +199,7 @@ class Coverage(NamedTuple):
       loaded: those that it gives, of the same shape.
       missing: those that are newly initialized.
       other_shapes: those of another shape, each as "name: there, wanted".
-      unused: the checkpoint's own, which the model has no place for.
+      unused: weights of the checkpoint that the model does not have.
     """
 
     loaded: list[str]
@@ -246,7 +246,7 @@ def coverage(
 def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
     """Returns a model with a checkpoint's weights.
 
-    What the checkpoint lacks keeps its first weights, drawn from `seed`.
+    Weights missing in the checkpoint are initialized from `seed`.
     """
     keras.utils.set_random_seed(seed)
     model = task_models.for_task(
@@ -277,7 +277,7 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
     missing = checkpoint.missing()
     if missing:
         logging.warning(
-            "%s has no %s: first weights are drawn for these",
+            "%s has no %s: these are newly initialized",
             checkpoint.source,
             ", ".join(missing),
         )

@@ -1,4 +1,4 @@
-"""Checkpoint of any format -> the same in another, and a report on both."""
+"""Checkpoint of any format -> the same in another format, and a report."""
 
 import dataclasses
 import fnmatch
@@ -52,7 +52,7 @@ def read(path: str, hidden_act: str | None = None) -> ours.Checkpoint:
 
 
 def _unexpected_files(folder: str, writes: Sequence[str]) -> list[str]:
-    """Returns what is in a folder and not of some paths, sorted."""
+    """Returns the paths in a folder that match none of `writes`, sorted."""
     parents = {os.path.dirname(path) for path in writes}
     parents |= {os.path.dirname(path) for path in parents}
     unexpected_files = []

@@ -1,8 +1,8 @@
 """TF1 checkpoints of google-research/bert <-> Checkpoint.
 
-`bert_config.json` and `vocab.txt` lie beside. A released checkpoint's prefix is
-`bert_model.ckpt`, that of a run `model.ckpt-1000`; of the latter's folder the
-two files have to be copied from the model that it began with.
+`bert_config.json` and `vocab.txt` are in the same folder; to that of a run they
+have to be copied from the model that it began with. The prefix of a released
+checkpoint is `bert_model.ckpt`, that of a run such as `model.ckpt-1000`.
 """
 
 import os

@@ -201,12 +201,11 @@ def to_ours(
         if tensor is None:
             if not slot and row.ours not in may_miss:
                 lines.append(
-                    f"  - wanted, not there:  {row.theirs} {expected}, for "
-                    f"{row.ours}"
+                    f"  - missing:      {row.theirs} {expected}, for {row.ours}"
                 )
         elif tensor.shape != expected:
             lines.append(
-                f"  ! of another shape:   {row.theirs} {tensor.shape} there, "
+                f"  ! other shape:  {row.theirs} {tensor.shape} there, "
                 f"{expected} by the config"
             )
         else:
@@ -214,14 +213,13 @@ def to_ours(
     unused = sorted(set(tensors) - {row.theirs for row in table})
     if lines:
         lines += [
-            f"  + there, not wanted:  {name} {tensors[name].shape}"
-            for name in unused
+            f"  + unexpected:   {name} {tensors[name].shape}" for name in unused
         ]
         raise _difference(
             lines,
             source,
-            "Give the config that belongs to these weights; if they are of a "
-            "BERT with other layers, it cannot be read.",
+            "Give the config that belongs to these weights; a BERT with other "
+            "layers cannot be read.",
         )
     weights = {name: renamed[name] for name in our_shapes if name in renamed}
     slots = {name: x for name, x in renamed.items() if name not in weights}
@@ -251,7 +249,7 @@ def missing_parts(
 def refuse_more(
     more: Mapping[str, np.ndarray], *, source: str, config: str
 ) -> None:
-    """Raises ValueError if an encoder has more in it than is read.
+    """Raises ValueError if an encoder has weights that are not read.
 
     Args:
       more: tensors by their names, that the encoder has and no row of a table.
@@ -260,10 +258,10 @@ def refuse_more(
     """
     if more:
         raise ValueError(
-            f"{len(more)} tensors of the encoder have no place in a BERT of "
-            f"these sizes, so its numbers would be others ({source}).\n"
+            f"{len(more)} tensors of the encoder do not belong to a BERT of "
+            f"these sizes, so its outputs would differ ({source}).\n"
             + "\n".join(
-                f"  + there, not wanted:  {name} {tensor.shape}"
+                f"  + unexpected:   {name} {tensor.shape}"
                 for name, tensor in more.items()
             )
             + f"\nGive the {config} that belongs to these weights; if it "
@@ -281,7 +279,7 @@ def to_theirs(
     """
     rows = {row.ours: row for row in table}
     lines = [
-        f"  + no place for:       {name} {tensor.shape}"
+        f"  + no equivalent: {name} {tensor.shape}"
         for name, tensor in tensors.items()
         if name not in rows
     ]

@@ -1,4 +1,4 @@
-"""What another format has no place for <-> files of ours beside its weights.
+"""Tensors and settings that another format cannot hold <-> sidecar files.
 
 `bert_tf.safetensors` has tensors by our names, and Adam's moments with `m/` or
 `v/` before these; `bert_tf.json` has the rest, and the sha256 of each file of

@@ -71,7 +71,7 @@ def infer_lower_case(vocabulary: bytes | None) -> bool | None:
 
 
 def read_inferred(path: str) -> dict[str, object]:
-    """Returns what a Checkpoint has of a vocab.txt without a word on case."""
+    """Returns the fields of a Checkpoint with vocab.txt, the case inferred."""
     vocabulary = read(path)
     do_lower_case = infer_lower_case(vocabulary)
     return {
@@ -82,7 +82,7 @@ def read_inferred(path: str) -> dict[str, object]:
 
 
 def case_note(do_lower_case: bool | None) -> str:
-    """Returns what to tell a person of an answer of `infer_lower_case`."""
+    """Returns a note on the result of `infer_lower_case`."""
     if do_lower_case is None:
         return "no vocab.txt: whether text is lower-cased is not known"
     return (

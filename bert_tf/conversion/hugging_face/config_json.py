@@ -163,7 +163,7 @@ def _refuse(values: dict, path: str) -> None:
 
 
 def _notes(values: dict, config: bert_config.BertConfig, task: str) -> list:
-    """Returns what a person should know of how the file was taken."""
+    """Returns notes on what is not the same here."""
     notes, ours = [], config.hidden_act
     if ours in ("gelu", "gelu_erf"):
         form = "tanh" if ours == "gelu" else "erf"
@@ -300,8 +300,7 @@ def architecture_for(task: str, parts: Collection[str]) -> str:
 
     Args:
       task: a key of `task_models.TASK_MODELS`.
-      parts: of `PARTS`, those that there are. What the class has no place for
-        is lost, and is as little as can be.
+      parts: of `PARTS`, those that there are; the class holds most of them.
     """
     task = "classification" if task == "regression" else task
     of_task = {n: set(w) for n, (t, w) in ARCHITECTURES.items() if t == task}

@@ -253,7 +253,7 @@ def _check_whole(
         x.startswith(renaming.POOLER) for x in missing
     ):
         logging.warning(
-            "%s has no pooler; to load it without one being drawn: "
+            "%s has no pooler; to load it without a newly initialized one: "
             "BertModel.from_pretrained(folder, add_pooling_layer=False)",
             checkpoint.source,
         )
@@ -267,9 +267,8 @@ def _check_whole(
 def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     """Fills a folder of `atomic_files.atomic_folder`, for transformers to load.
 
-    The class is the one with a place for most of the weights. What it has no
-    place for, such as the pooler of a tagger and Adam's slots, goes to the
-    sidecar, which `read` looks at and transformers does not.
+    The class is the one that holds most of the weights. The rest, such as the
+    pooler of a tagger and Adam's slots, goes to the sidecar.
 
     Raises:
       ValueError: if the encoder or the task's head is not whole.
@@ -294,7 +293,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         step = {"step": checkpoint.step} if checkpoint.step else {}
         sidecar.write(folder, _WEIGHTS, extra | checkpoint.slots, step)
         logging.warning(
-            "%s has no place for %s, step %d: these are in %s, which "
+            "%s cannot hold %s, step %d: these are in %s, which "
             "transformers does not read",
             name,
             ", ".join([*extra, f"{len(checkpoint.slots)} optimizer slots"]),
@@ -333,7 +332,7 @@ def _write_text(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 def reference_outputs(
     path: str, batch: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray] | None:
-    """Returns what transformers computes, None where it is not installed.
+    """Returns the outputs of transformers, None where it is not installed.
 
     Args:
       path: as for `read`.

@@ -19,7 +19,7 @@ from tfrecords.io import atomic_files
 SAFETENSORS = "model.safetensors"
 TORCH = "pytorch_model.bin"
 _SHARD = re.compile(r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)")
-# Weights that others save beside, or in place of, what is read here.
+# Weights of others, which are not read.
 _NOT_READ = ("tf_model.h5", "flax_model.msgpack", "model.onnx", "model.gguf")
 _LFS_POINTER = b"version https://git-lfs"
 
@@ -112,14 +112,14 @@ def read(folder: str) -> dict[str, np.ndarray]:
         return _read_file(path)
     tensors: dict[str, np.ndarray] = {}
     for shard, names in _shards(path).items():
-        found = _read_file(shard)
-        lost = sorted(set(names) - set(found))
+        of_shard = _read_file(shard)
+        lost = sorted(set(names) - set(of_shard))
         if lost:
             raise ValueError(
                 f"{shard} lacks what {os.path.basename(path)} says is in it: "
                 f"{', '.join(lost)}. Copy both again."
             )
-        tensors |= found
+        tensors |= of_shard
     return tensors
 
 
@@ -130,20 +130,20 @@ def as_float32(
 
     float16 and bfloat16 lose nothing. Integers stay as they are.
     """
-    found, counts = {}, {}
+    converted, counts = {}, {}
     for name, tensor in tensors.items():
         kind = tensor.dtype
         is_float = kind.kind == "f" or kind == ml_dtypes.bfloat16
         if is_float and kind != np.float32:
             counts[kind.name] = counts.get(kind.name, 0) + 1
             tensor = tensor.astype(np.float32)
-        found[name] = tensor
+        converted[name] = tensor
     notes = [
         f"{count} tensors were {kind}; they are float32 now, "
         + ("rounded" if kind == "float64" else "with the same values")
         for kind, count in counts.items()
     ]
-    return found, notes
+    return converted, notes
 
 
 def write(tensors: dict[str, np.ndarray], folder: str) -> None:

@@ -4,7 +4,7 @@ A preset is a folder with config.json, model.weights.h5 and the tokenizer's
 tokenizer.json and assets; with a head task.json and task.weights.h5 besides.
 Presets of KerasNLP, as it was called, are the same.
 
-What KerasHub has no place for (the next-sentence head, Adam's slots, the step,
+What KerasHub cannot hold (the next-sentence head, Adam's slots, the step,
 names of classes) is written to the sidecar.
 """
 
@@ -182,7 +182,7 @@ def _case(checkpoint: checkpoint_lib.Checkpoint) -> tuple[bool | None, bool]:
 
 
 def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
-    """Fills a folder with a preset, and with what KerasHub has no place for.
+    """Fills a folder with a preset and, if needed, its sidecar.
 
     Weights are float32. A pooler that is missing is written as zeros, since
     KerasHub loads nothing without.
@@ -242,7 +242,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 
 
 def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
-    """Returns what keras_hub computes: the backbone, and a head that is there.
+    """Returns the outputs of keras_hub: of the backbone, and of a known head.
 
     Args:
       path: folder of a preset.

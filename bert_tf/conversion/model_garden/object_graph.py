@@ -30,7 +30,7 @@ _NUMBERED = "layer_with_weights-"
 def _numbered(objects: tf2_files.Objects, number: int) -> list[int]:
     """Returns the layers with weights of a functional Keras model, in order.
 
-    None of them if one is missing, since the others are known by their place.
+    None of them if one is missing, since they are told apart by their order.
     """
     children = objects.children[number]
     count = sum(name.startswith(_NUMBERED) for name in children)
@@ -76,24 +76,24 @@ def find_encoder(objects: tf2_files.Objects, source: str) -> int:
     Raises:
       ValueError: if there is none, or more than one.
     """
-    found = {}
+    encoders = {}
     for number, path in objects.walk():
         words = _word_embeddings(objects, number)
         if words is not None:
-            found.setdefault(words, (number, path))
-    if len(found) > 1:
-        names = ", ".join("/".join(path) for _, path in found.values())
+            encoders.setdefault(words, (number, path))
+    if len(encoders) > 1:
+        names = ", ".join("/".join(path) for _, path in encoders.values())
         raise ValueError(
-            f"{source} holds {len(found)} encoders: {names}. A BERT has one."
+            f"{source} holds {len(encoders)} encoders: {names}. A BERT has one."
         )
-    if not found:
+    if not encoders:
         raise ValueError(
             f"{source} matches nothing: there is no BERT encoder of the Model "
             "Garden, an object with _embedding_layer and _transformer_layers. "
             "There are:\n"
             + "\n".join(f"  + {name}" for name in objects.tensors)
         )
-    ((encoder, _),) = found.values()
+    ((encoder, _),) = encoders.values()
     _name_layers(objects, encoder)
     return encoder
 
@@ -187,7 +187,7 @@ def config_of(
 
 
 def _adam(slots: Mapping) -> tf.Module:
-    """Returns what is saved as an optimizer, of (weight's reference, slot)."""
+    """Returns an optimizer to save, of (weight reference, "m" or "v")."""
     adam = tf2_files.node()
     # What tf.train.Checkpoint asks of an optimizer.
     adam.get_slot_names = lambda: list(SLOTS)

@@ -1,4 +1,4 @@
-"""TF2 checkpoint of the Model Garden -> what tf-models-official computes.
+"""TF2 checkpoint of the Model Garden, batch -> outputs of the Model Garden.
 
 It needs tf-models-official and tf_keras; nothing else imports this module.
 """
@@ -96,12 +96,12 @@ def outputs(
 
     inputs = {name: tf.constant(x) for name, x in batch.items()}
     positions = inputs.pop("masked_lm_positions", None)
-    found = encoder(inputs)
+    encoded = encoder(inputs)
     values = {
         f"encoder_outputs_{i}": layer
-        for i, layer in enumerate(found["encoder_outputs"])
+        for i, layer in enumerate(encoded["encoder_outputs"])
     }
-    hidden, pooled = found["sequence_output"], found["pooled_output"]
+    hidden, pooled = encoded["sequence_output"], encoded["pooled_output"]
     if pooler is not None:
         pooled = pooler(hidden[:, 0])
     values |= {"sequence_output": hidden, "pooled_output": pooled}

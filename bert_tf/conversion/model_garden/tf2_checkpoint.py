@@ -2,8 +2,8 @@
 
 Those of tf-models-official: its BertEncoder and BertEncoderV2 (once
 TransformerEncoder), alone or within BertPretrainer and BertPretrainerV2, saved
-by `tf.train.Checkpoint` under any name. `bert_config.json` and `vocab.txt` lie
-beside; without the former the sizes are those of the weights.
+by `tf.train.Checkpoint` under any name, with `bert_config.json` and `vocab.txt`
+in the same folder; without the former the sizes are those of the weights.
 
 A head of BertPretrainerV2 for next sentences has a pooler of its own, which is
 the one that was trained; the encoder's is then left over.
@@ -88,7 +88,7 @@ def table(
 def _config(
     objects: tf2_files.Objects, encoder: int, prefix: str
 ) -> tuple[bert_config.BertConfig, list[str]]:
-    """Returns the config beside a checkpoint, or that of its shapes; notes."""
+    """Returns the config of the folder, or of the shapes; and notes."""
     path = os.path.join(os.path.dirname(prefix), model_folders.CONFIG)
     if os.path.isfile(path):
         values = atomic_files.read_json(path)
@@ -255,7 +255,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 
 
 def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
-    """Returns what tf-models-official computes from a checkpoint.
+    """Returns the outputs of tf-models-official with a checkpoint.
 
     Args:
       path: as for `read`.

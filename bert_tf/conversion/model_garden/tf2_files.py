@@ -110,10 +110,10 @@ def read(prefix: str) -> Objects:
 
 def node(**children: tf.Module | tf.Variable) -> tf.Module:
     """Returns an object to save, with these attributes."""
-    found = tf.Module()
+    module = tf.Module()
     for name, child in children.items():
-        setattr(found, name, child)
-    return found
+        setattr(module, name, child)
+    return module
 
 
 def tree(tensors: Mapping[str, np.ndarray]) -> tf.Module:

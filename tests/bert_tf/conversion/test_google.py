@@ -387,8 +387,8 @@ def test_other_shapes_are_listed_on_both_sides(written, tiny_config):
         "word_embeddings (203, 16) there, (99, 16) by the config",
         "cls/predictions/output_bias (203,) there, (99,) by the config",
         "token_type_embeddings (2, 16) there, (3, 16) by the config",
-        "wanted, not there:  bert/pooler/dense/bias (16,), for enc",
-        "there, not wanted:  bert/pooler/dense/scale (1,)",
+        "missing:      bert/pooler/dense/bias (16,), for enc",
+        "unexpected:   bert/pooler/dense/scale (1,)",
     ):
         assert line in str(raised.value)
 
@@ -398,8 +398,8 @@ def test_layers_that_the_config_does_not_know_are_refused(written, tiny_config):
     atomic_files.write_json(f"{written}/bert_config.json", sizes)
     refused(
         written,
-        r"16 tensors of the encoder have no place in a BERT of these sizes, so "
-        r"its .*\n  \+ there, not wanted:  bert/encoder/layer_1/[^$]*"
+        r"16 tensors of the encoder do not belong to a BERT of these sizes, so "
+        r"its .*\n  \+ unexpected:   bert/encoder/layer_1/[^$]*"
         r"Give the .*/bert_config.json that belongs to these weights",
     )
 
@@ -408,8 +408,8 @@ def test_a_checkpoint_that_matches_nothing_is_refused(written):
     change(written, remove=["bert/", "cls/"], weights=np.zeros(3, np.float32))
     with pytest.raises(ValueError) as raised:
         google.read(written)
-    assert "wanted, not there:  bert/embeddings/word_emb" in str(raised.value)
-    assert "there, not wanted:  weights (3,)" in str(raised.value)
+    assert "missing:      bert/embeddings/word_emb" in str(raised.value)
+    assert "unexpected:   weights (3,)" in str(raised.value)
 
 
 def test_half_a_head_is_refused(written):

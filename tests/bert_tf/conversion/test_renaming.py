@@ -64,13 +64,13 @@ def test_both_sides_are_listed_in_full():
         renaming.to_ours(TABLE, theirs, SHAPES, source="google x.ckpt")
     message = str(raised.value)
     assert "3 tensors do not fit (google x.ckpt)" in message
-    assert "wanted, not there:  b.out (2, 3, 6), for b/output" in message
-    assert "of another shape:   a.weight (4, 2) there, (3, 2) by" in message
-    assert "there, not wanted:  other (2, 3, 6)" in message
+    assert "missing:      b.out (2, 3, 6), for b/output" in message
+    assert "other shape:  a.weight (4, 2) there, (3, 2) by" in message
+    assert "unexpected:   other (2, 3, 6)" in message
 
 
 def test_a_head_that_the_other_format_lacks_is_named():
-    with pytest.raises(ValueError, match=r"no place for: +c/kernel \(2,\)"):
+    with pytest.raises(ValueError, match=r"no equivalent: +c/kernel \(2,\)"):
         renaming.to_theirs(
             TABLE, ours() | {"c/kernel": np.zeros(2)}, source="keras_hub x"
         )
@@ -93,9 +93,9 @@ def test_more_than_is_read_is_refused():
             {"c.scale": np.zeros((2, 3))}, source="test", config="config.json"
         )
     assert str(raised.value) == (
-        "1 tensors of the encoder have no place in a BERT of these sizes, so "
-        "its numbers would be others (test).\n"
-        "  + there, not wanted:  c.scale (2, 3)\n"
+        "1 tensors of the encoder do not belong to a BERT of these sizes, so "
+        "its outputs would differ (test).\n"
+        "  + unexpected:   c.scale (2, 3)\n"
         "Give the config.json that belongs to these weights; if it does, their "
         "encoder is not BERT's."
     )

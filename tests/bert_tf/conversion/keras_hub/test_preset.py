@@ -252,7 +252,7 @@ def test_a_backbone_with_more_in_it_is_refused(masked_lm):
     with pytest.raises(ValueError) as raised:
         preset.read(folder)
     message = str(raised.value)
-    assert "16 tensors of the encoder have no place" in message
+    assert "16 tensors of the encoder do not belong" in message
     assert "transformer_encoder_1/_feedforward_layer_norm/vars/0" in message
 
 

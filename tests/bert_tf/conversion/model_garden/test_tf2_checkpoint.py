@@ -246,7 +246,7 @@ def test_an_encoder_with_more_in_it_is_refused(tmp_path, pretrainer):
     with pytest.raises(ValueError) as raised:
         tf2_checkpoint.read(folder)
     message = str(raised.value)
-    assert "16 tensors of the encoder have no place" in message
+    assert "16 tensors of the encoder do not belong" in message
     assert "_transformer_layers/1/_output_dense/bias" in message
     assert "_transformer_layers/0" not in message
 
