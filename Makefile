@@ -28,8 +28,8 @@ format: $(VENV)/.installed
 # Against tf-models-official, KerasHub and transformers, which have to be there.
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
-	  tests/bert_tf/conversion/test_hugging_face_peer.py \
-	  tests/bert_tf/conversion/test_hugging_face_pickles.py $(ARGS)
+	  tests/bert_tf/conversion/hugging_face/test_peer.py \
+	  tests/bert_tf/conversion/hugging_face/test_pickles.py $(ARGS)
 
 # Beside the same, in turns: equal shapes. On 2 cores an hour; other sizes by
 # ARGS, such as ARGS='--size=small --rounds=3'.

@@ -36,7 +36,7 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "to",
     None,
-    list(formats.FORMATS),
+    list(formats.CONVERTERS),
     "Format to write.",
     flag_values=FLAGS,
 )
@@ -74,7 +74,9 @@ common_flags.require(FLAGS, "from", "to", "output_dir")
 def main(argv: list[str]) -> None:
     """Converts as the flags say, and prints the report."""
     common_flags.parse(FLAGS, argv, __doc__)
-    report = formats.convert(
+    from bert_tf.conversion import convert
+
+    report = convert.convert(
         FLAGS["from"].value,
         FLAGS.to,
         FLAGS.output_dir,

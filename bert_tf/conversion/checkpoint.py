@@ -9,6 +9,7 @@ pooler and next sentence.
 import dataclasses
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -17,7 +18,7 @@ from absl import logging
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
 from bert_tf.model import task_models
-from bert_tf.training import checkpoints, checksums, model_folders
+from bert_tf.training import checkpoints, model_folders
 from tfrecords.io import atomic_files
 
 WRITES = (
@@ -28,15 +29,13 @@ WRITES = (
     checkpoints.OPTIMIZER,
     checkpoints.STATE,
 )
-# In model.json: whether do_lower_case was guessed, so that a flag may win.
-INFERRED_CASE = "do_lower_case_inferred"
-SOURCE_FILES = "source_files"
+SOURCE_FILES = "source_files"  # In model.json.
 # What of model.json has a field of its own in a Checkpoint.
 _KNOWN = (
     "task",
     "labels",
     "do_lower_case",
-    INFERRED_CASE,
+    vocabularies.INFERRED_CASE,
     "source",
     SOURCE_FILES,
     "not_in_source",
@@ -59,7 +58,7 @@ class Checkpoint:
       do_lower_case: None if the source does not say.
       is_case_inferred: whether that was guessed from the vocabulary.
       source_files: digest of the source's files, to see whether they changed.
-      papers: what our model.json says besides, such as `max_seq_length`.
+      metadata: the rest of our model.json, such as `max_seq_length`.
       unused: names of the source's tensors that no table knows.
       notes: what a person should know of choices made in reading.
     """
@@ -75,7 +74,7 @@ class Checkpoint:
     do_lower_case: bool | None = None
     is_case_inferred: bool = False
     source_files: str = ""
-    papers: dict[str, object] = dataclasses.field(default_factory=dict)
+    metadata: dict[str, object] = dataclasses.field(default_factory=dict)
     unused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -99,7 +98,7 @@ def _norm(name: str, size: int) -> dict[str, tuple[int, ...]]:
 def _encoder_shapes(config: bert_config.BertConfig):
     width, inner = config.hidden_size, config.intermediate_size
     table = "encoder/embeddings"
-    found = {
+    weights = {
         f"{table}/word_embeddings": (config.vocab_size, width),
         f"{table}/position_embeddings": (config.max_position_embeddings, width),
         f"{table}/type_embeddings": (config.type_vocab_size, width),
@@ -107,12 +106,12 @@ def _encoder_shapes(config: bert_config.BertConfig):
     for i in range(config.num_hidden_layers):
         layer = f"encoder/layer_{i}"
         for part in ("query", "key", "value", "output_dense"):
-            found |= _dense(f"{layer}/attention/{part}", width, width)
-        found |= _norm(f"{layer}/attention_norm", width)
-        found |= _dense(f"{layer}/intermediate", width, inner)
-        found |= _dense(f"{layer}/output_dense", inner, width)
-        found |= _norm(f"{layer}/output_norm", width)
-    return found | _dense("encoder/pooler", width, width)
+            weights |= _dense(f"{layer}/attention/{part}", width, width)
+        weights |= _norm(f"{layer}/attention_norm", width)
+        weights |= _dense(f"{layer}/intermediate", width, inner)
+        weights |= _dense(f"{layer}/output_dense", inner, width)
+        weights |= _norm(f"{layer}/output_norm", width)
+    return weights | _dense("encoder/pooler", width, width)
 
 
 def shapes(
@@ -126,93 +125,128 @@ def shapes(
       num_labels: classes, for "classification" and "tagging".
     """
     width = config.hidden_size
-    found = _encoder_shapes(config)
+    weights = _encoder_shapes(config)
     units = config.bilstm_units
     if units:
         for side in ("forward", "backward"):
             cell = f"bilstm/{side}/lstm_cell"
-            found |= {
+            weights |= {
                 f"{cell}/kernel": (width, 4 * units),
                 f"{cell}/recurrent_kernel": (units, 4 * units),
                 f"{cell}/bias": (4 * units,),
             }
         width = 2 * units
     if task == "pretraining":
-        found |= {"masked_lm/bias": (config.vocab_size,)}
-        found |= _dense("masked_lm/transform", width, width)
-        found |= _norm("masked_lm/norm", width)
-        found |= _dense("next_sentence/dense", width, 2)
+        weights |= {"masked_lm/bias": (config.vocab_size,)}
+        weights |= _dense("masked_lm/transform", width, width)
+        weights |= _norm("masked_lm/norm", width)
+        weights |= _dense("next_sentence/dense", width, 2)
     else:
         columns = {
             "classification": num_labels,
             "tagging": num_labels,
             "spans": 2,
         }
-        found |= _dense(f"{task}/dense", width, columns.get(task, 1))
-    return found
-
-
-def is_there(path: str) -> bool:
-    """Returns whether `path` is a model folder of ours, or a run folder.
-
-    Raises:
-      DamagedError: a ValueError, if it is one, but damaged.
-    """
-    try:
-        folder = checkpoints.find(path)
-    except checksums.DamagedError:
-        raise
-    except ValueError:
-        return False
-    # Others' folders have a model.safetensors too.
-    return os.path.isfile(os.path.join(folder, model_folders.DESCRIPTION))
+        weights |= _dense(f"{task}/dense", width, columns.get(task, 1))
+    return weights
 
 
 def read(path: str) -> Checkpoint:
     """Reads a model folder of ours, or the model that a run folder means.
 
     Raises:
-      ValueError: if it is damaged, or does not hold what its papers say.
+      ValueError: if it is damaged, or does not hold what its metadata says.
     """
     folder = checkpoints.find(path)
     path = os.path.join(folder, model_folders.WEIGHTS)
-    description = model_folders.read_description(folder)
-    if description["task"] not in task_models.TASK_MODELS:
+    metadata = model_folders.read_description(folder)
+    if metadata["task"] not in task_models.TASK_MODELS:
         raise ValueError(
             f"{os.path.join(folder, model_folders.DESCRIPTION)}: task is "
-            f"{description['task']!r}; expected one of "
+            f"{metadata['task']!r}; expected one of "
             f"{', '.join(task_models.TASK_MODELS)}. Correct it."
         )
-    not_in_source = set(description.get("not_in_source", ()))
+    not_in_source = set(metadata.get("not_in_source", ()))
     tensors = model_folders.read_tensors(path)
     slots_path = os.path.join(folder, checkpoints.OPTIMIZER)
     has_slots = os.path.isfile(slots_path)
-    found = Checkpoint(
+    checkpoint = Checkpoint(
         source=f"bert_tf {folder}",
         config=bert_config.BertConfig.from_json_file(
             os.path.join(folder, model_folders.CONFIG)
         ),
-        task=description["task"],
-        # Weights that were drawn, since the source lacked them, stay ours.
+        task=metadata["task"],
+        # Newly initialized weights, which the source lacked, are left out.
         tensors={n: t for n, t in tensors.items() if n not in not_in_source},
-        labels=tuple(description.get("labels") or ()),
+        labels=tuple(metadata.get("labels") or ()),
         slots=model_folders.read_tensors(slots_path) if has_slots else {},
         step=checkpoints.step_of(folder),
         vocabulary=vocabularies.read(
             os.path.join(folder, model_folders.VOCABULARY)
         ),
-        do_lower_case=description.get("do_lower_case"),
-        is_case_inferred=bool(description.get(INFERRED_CASE)),
-        papers={n: x for n, x in description.items() if n not in _KNOWN},
+        do_lower_case=metadata.get("do_lower_case"),
+        is_case_inferred=bool(metadata.get(vocabularies.INFERRED_CASE)),
+        metadata={n: x for n, x in metadata.items() if n not in _KNOWN},
     )
-    model_folders.check_partners(found.shapes(), tensors, path)
-    return found
+    model_folders.check_partners(checkpoint.shapes(), tensors, path)
+    return checkpoint
+
+
+class Coverage(NamedTuple):
+    """Names of a model's weights, by what a checkpoint has for them.
+
+    Attributes:
+      loaded: those that it gives, of the same shape.
+      missing: those that are newly initialized.
+      other_shapes: those of another shape, each as "name: there, wanted".
+      unused: weights of the checkpoint that the model does not have.
+    """
+
+    loaded: list[str]
+    missing: list[str]
+    other_shapes: list[str]
+    unused: list[str]
+
+
+def coverage(
+    checkpoint: Checkpoint, config: bert_config.BertConfig, task: str
+) -> Coverage:
+    """Returns which weights of a model a checkpoint gives.
+
+    As the runners load it: of a checkpoint of another task, and by
+    fine-tuning, only the encoder is taken.
+
+    Args:
+      checkpoint: in memory.
+      config: sizes of the model.
+      task: a key of `task_models.TASK_MODELS`.
+    """
+    wanted = shapes(config, task, len(checkpoint.labels) or 2)
+    has_heads = task == checkpoint.task == "pretraining"
+    there = {
+        name: tensor.shape
+        for name, tensor in checkpoint.tensors.items()
+        if has_heads or name.startswith("encoder/")
+    }
+    return Coverage(
+        loaded=[n for n in wanted if there.get(n) == wanted[n]],
+        missing=[n for n in wanted if n not in there],
+        other_shapes=[
+            f"{name}: {there[name]} there, {wanted[name]} in the model"
+            for name in wanted
+            if name in there and there[name] != wanted[name]
+        ],
+        unused=[
+            *(name for name in checkpoint.tensors if name not in wanted),
+            *checkpoint.unused,
+        ],
+    )
 
 
 def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
     """Returns a model with a checkpoint's weights.
 
-    What the checkpoint lacks keeps its first weights, drawn from `seed`.
+    Weights missing in the checkpoint are initialized from `seed`.
     """
     keras.utils.set_random_seed(seed)
     model = task_models.for_task(
@@ -224,17 +258,17 @@ def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
     return model
 
 
-def _description(checkpoint: Checkpoint) -> Mapping:
-    values = checkpoint.papers | {
+def _metadata(checkpoint: Checkpoint) -> Mapping:
+    metadata = checkpoint.metadata | {
         "task": checkpoint.task,
         "labels": list(checkpoint.labels),
         "do_lower_case": checkpoint.do_lower_case,
-        INFERRED_CASE: checkpoint.is_case_inferred or None,
+        vocabularies.INFERRED_CASE: checkpoint.is_case_inferred or None,
         "source": checkpoint.source,
         SOURCE_FILES: checkpoint.source_files or None,
         "not_in_source": checkpoint.missing(),
     }
-    return {name: x for name, x in values.items() if x not in (None, [])}
+    return {name: x for name, x in metadata.items() if x not in (None, [])}
 
 
 def write(checkpoint: Checkpoint, folder: str) -> None:
@@ -243,13 +277,11 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
     missing = checkpoint.missing()
     if missing:
         logging.warning(
-            "%s has no %s: first weights are drawn for these",
+            "%s has no %s: these are newly initialized",
             checkpoint.source,
             ", ".join(missing),
         )
-    model_folders.save_model(
-        folder, model, description=_description(checkpoint)
-    )
+    model_folders.save_model(folder, model, description=_metadata(checkpoint))
     vocabularies.write(
         checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
     )

@@ -1,11 +1,14 @@
-"""Checkpoint of any format, told apart by looking -> any other format.
+"""Path of a checkpoint -> its format, by the files there; our model folder.
 
-Each format is a module with the same names:
+A converter is a module with the same names for each format, imported when a
+checkpoint of its format is met:
 
-    is_there(path)            whether a file or folder is of the format; cheap
     read(path)                -> Checkpoint; ValueErrors that name the path
     write(checkpoint, folder) fills a folder of `atomic_files.atomic_folder`
     WRITES                    paths in a folder that `write` fills; "*" is any
+
+and all but ours:
+
     table(config, task, num_labels)  its rename table
     PEER                      the source implementation, by name
     reference_outputs(path, batch)   what the source implementation computes
@@ -14,29 +17,24 @@ Each format is a module with the same names:
                               any of them
 """
 
-import dataclasses
-import fnmatch
+import hashlib
+import importlib
 import os
-from collections.abc import Sequence
+import re
+import types
 
 from absl import logging
 
-from bert_tf.conversion import checkpoint, parity, source_files
-from bert_tf.conversion.google import convert as google
-from bert_tf.conversion.hugging_face import convert as hugging_face
-from bert_tf.conversion.keras_hub import convert as keras_hub
-from bert_tf.conversion.model_garden import convert as model_garden
-from bert_tf.training import checkpoints, model_folders
 from tfrecords.io import atomic_files
 
 OURS = "bert_tf"
-# By name, as typed; a path is of the first that knows it.
-FORMATS = {
-    OURS: checkpoint,
-    "google": google,
-    "hugging_face": hugging_face,
-    "model_garden": model_garden,
-    "keras_hub": keras_hub,
+# By name, as typed: the converter, and what a folder holds.
+CONVERTERS = {
+    OURS: "bert_tf.conversion.checkpoint",
+    "google": "bert_tf.conversion.google",
+    "hugging_face": "bert_tf.conversion.hugging_face.pretrained",
+    "model_garden": "bert_tf.conversion.model_garden.tf2_checkpoint",
+    "keras_hub": "bert_tf.conversion.keras_hub.preset",
 }
 EXPECTED = {
     OURS: "model.safetensors, model.json and bert_config.json, or the "
@@ -49,13 +47,78 @@ EXPECTED = {
     "ckpt-1.data-00000-of-00001",
     "keras_hub": "config.json, model.weights.h5 and the tokenizer's assets",
 }
-# What hidden_act says, since "gelu" is not the same function everywhere.
+# Values of hidden_act: "gelu" is not the same function everywhere.
 ACTIVATIONS = {
     "gelu": "GELU by tanh, the original's gelu",
     "gelu_erf": "GELU by erf, what Hugging Face calls gelu",
     "relu": "ReLU",
     "tanh": "tanh",
 }
+# Weights of Hugging Face, whole or in parts.
+_PRETRAINED = re.compile(
+    r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)"
+    r"|(model\.safetensors|pytorch_model\.bin)(\.index\.json)?"
+)
+# Folders inside, of KerasHub and of sentence-transformers.
+_FOLDERS_INSIDE = re.compile(r"assets|tokenizer|\d+_\w+")
+
+
+def is_ours(path: str) -> bool:
+    """Returns whether `path` is a model folder of ours, or a run folder.
+
+    Raises:
+      DamagedError: a ValueError, if it is one, but damaged.
+    """
+    from bert_tf.training import checkpoints, checksums, model_folders
+
+    try:
+        folder = checkpoints.find(path)
+    except checksums.DamagedError:
+        raise
+    except ValueError:
+        return False
+    # Others' folders have a model.safetensors too.
+    return os.path.isfile(os.path.join(folder, model_folders.DESCRIPTION))
+
+
+def is_tensorflow(path: str, kind: str) -> bool:
+    """Returns whether `path` is a TensorFlow checkpoint, "TF1" or "TF2".
+
+    Args:
+      path: folder, prefix or file.
+      kind: google-research/bert wrote "TF1", the Model Garden writes "TF2".
+    """
+    from bert_tf.conversion import tf_files
+
+    return bool(tf_files.prefixes(path, kind))
+
+
+def is_hugging_face(path: str) -> bool:
+    """Returns whether a folder is one of Hugging Face, of whatever model."""
+    # Of sentence-transformers.
+    if os.path.isfile(os.path.join(path, "modules.json")):
+        return True
+    if _read_config(path) is not None:
+        return not is_keras_hub(path)
+    return os.path.isdir(path) and any(
+        map(_PRETRAINED.fullmatch, os.listdir(path))
+    )
+
+
+def _read_config(folder: str) -> object:
+    """Returns the content of config.json, None if missing or damaged."""
+    path = os.path.join(folder, "config.json")
+    try:
+        return atomic_files.read_json(path) if os.path.isfile(path) else None
+    except ValueError:
+        return None
+
+
+def is_keras_hub(path: str) -> bool:
+    """Returns whether a folder is a preset of KerasHub, of whatever model."""
+    values = _read_config(path)
+    # It names a Keras class; that of Hugging Face does not.
+    return isinstance(values, dict) and "registered_name" in values
 
 
 def detect(path: str) -> str:
@@ -64,9 +127,16 @@ def detect(path: str) -> str:
     Raises:
       ValueError: if nothing is there, or nothing known.
     """
-    for name, module in FORMATS.items():
-        if module.is_there(path):
-            return name
+    if is_ours(path):
+        return OURS
+    if is_tensorflow(path, "TF1"):
+        return "google"
+    if is_hugging_face(path):
+        return "hugging_face"
+    if is_tensorflow(path, "TF2"):
+        return "model_garden"
+    if is_keras_hub(path):
+        return "keras_hub"
     if not os.path.exists(path):
         raise ValueError(
             f"{path} is not there. Give the folder of a model; names are not "
@@ -74,179 +144,63 @@ def detect(path: str) -> str:
         )
     raise ValueError(
         f"{path} holds no model: expected one of\n"
-        + "\n".join(f"  {name}: {EXPECTED[name]}" for name in FORMATS)
+        + "\n".join(f"  {name}: {EXPECTED[name]}" for name in EXPECTED)
         + "\nGive the folder that holds these files."
     )
 
 
-def read(path: str, hidden_act: str | None = None) -> checkpoint.Checkpoint:
-    """Reads a checkpoint of any format.
+def converter(name: str) -> types.ModuleType:
+    """Imports the converter of a format; `name` is a key of `CONVERTERS`."""
+    return importlib.import_module(CONVERTERS[name])
+
+
+def source_digest(path: str) -> str | None:
+    """Returns a digest of names, sizes and times of a checkpoint's files.
 
     Args:
-      path: folder, or the prefix of a TensorFlow checkpoint.
-      hidden_act: to use in place of the source's own.
-
-    Raises:
-      ValueError: if it is of no known format, or does not fit its config.
-    """
-    name = detect(path)
-    # Before they are read, while they may change.
-    files = source_files.digest(path)
-    found = FORMATS[name].read(path)
-    own = found.config.hidden_act
-    if hidden_act in (None, own):
-        logging.info(
-            "hidden_act %s, as the source has it: %s", own, ACTIVATIONS[own]
-        )
-    else:
-        logging.warning(
-            "hidden_act %s, not the source's %s: %s. Outputs differ from "
-            "those of the source",
-            hidden_act,
-            own,
-            ACTIVATIONS[hidden_act],
-        )
-    return dataclasses.replace(
-        found,
-        config=dataclasses.replace(found.config, hidden_act=hidden_act or own),
-        source=f"{name} {os.path.abspath(path)}",
-        source_files=files or "",
-    )
-
-
-def _unexpected_files(folder: str, writes: Sequence[str]) -> list[str]:
-    """Returns what is in a folder and not of some paths, sorted."""
-    parents = {os.path.dirname(path) for path in writes}
-    parents |= {os.path.dirname(path) for path in parents}
-    unexpected_files = []
-    for inside, folders, names in os.walk(folder):
-        place = os.path.relpath(inside, folder)
-        paths = {
-            name: os.path.normpath(os.path.join(place, name))
-            for name in folders + names
-        }
-        known = [name for name in folders if paths[name] in parents]
-        unexpected_files += [f"{paths[n]}/" for n in folders if n not in known]
-        unexpected_files += [
-            paths[name]
-            for name in names
-            if not any(fnmatch.fnmatchcase(paths[name], x) for x in writes)
-        ]
-        folders[:] = known
-    return sorted(unexpected_files)
-
-
-def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
-    """Raises ValueError if something would be lost in `output_dir`."""
-    source, target = os.path.realpath(path), os.path.realpath(output_dir)
-    if os.path.commonpath([source, target]) == target:
-        raise ValueError(
-            f"{output_dir} holds the source, {path}, which would be replaced. "
-            "Choose another folder."
-        )
-    if not os.path.exists(output_dir) or (
-        os.path.isdir(output_dir) and not os.listdir(output_dir)
-    ):
-        return
-    if not overwrite:
-        raise ValueError(
-            f"{output_dir} is there already. Choose a new folder, or pass "
-            "--overwrite to replace it."
-        )
-    # Only what a conversion can have written is replaced.
-    name = detect(output_dir)
-    unexpected_files = _unexpected_files(output_dir, FORMATS[name].WRITES)
-    if unexpected_files:
-        more = (
-            f" and {len(unexpected_files) - 3} more"
-            if len(unexpected_files) > 3
-            else ""
-        )
-        raise ValueError(
-            f"{output_dir} holds {', '.join(unexpected_files[:3])}{more}, "
-            "which no "
-            f"conversion to {name} writes, so it is not replaced. Choose "
-            "another folder, or remove that one yourself."
-        )
-
-
-def _check_known(given: checkpoint.Checkpoint, to: str) -> None:
-    """Raises ValueError if the other format would be read as another model."""
-    keys = given.config.keys_of_ours()
-    if keys and to != OURS:
-        words = ", ".join(f"{name}={value}" for name, value in keys.items())
-        raise ValueError(
-            f"{given.source} has {words} in its bert_config.json, which {to} "
-            "does not know: its weights would be read as those of a BERT that "
-            "reads both sides, without an LSTM. Such a model stays in the "
-            f"format {OURS}; export_savedmodel takes it."
-        )
-
-
-def convert(
-    path: str,
-    to: str,
-    output_dir: str,
-    hidden_act: str | None = None,
-    *,
-    overwrite: bool = False,
-    compare: bool = True,
-) -> list[str]:
-    """Writes a checkpoint in another format, whole or not at all.
-
-    What was written is read back and compared with the source, bit for bit.
-
-    Args:
-      path: as for `read`.
-      to: a key of `FORMATS`.
-      output_dir: folder to write.
-      hidden_act: as for `read`.
-      overwrite: whether to replace a model that is there.
-      compare: whether to compute outputs too, and compare them with those of
-        the source's and the target's own implementations, if installed.
+      path: folder, or the prefix of a TensorFlow checkpoint; then all files
+        of the folder count, since config and vocabulary are among them.
 
     Returns:
-      The report, line by line.
-
-    Raises:
-      ValueError: if the source cannot be read, the other format cannot hold
-        it, or anything was lost; then nothing is left.
+      A sha256, to see whether they change; None if the checkpoint is gone.
     """
-    _check_free(path, output_dir, overwrite)
-    given = read(path, hidden_act)
-    _check_known(given, to)
-    with atomic_files.atomic_folder(os.path.normpath(output_dir)) as folder:
-        FORMATS[to].write(given, folder)
-        found = FORMATS[to].read(folder)
-        report = [
-            f"{given.source} -> {to} {output_dir}",
-            f"task {given.task}, hidden_act {found.config.hidden_act}",
-            *(f"note on the source: {note}" for note in given.notes),
-            *(f"note on the target: {note}" for note in found.notes),
-            *parity.tensor_lines(given, found),
-            *parity.check_lossless(given, found),
+    is_folder = os.path.isdir(path)
+    top = path if is_folder else os.path.dirname(os.path.abspath(path))
+    prefix = "" if is_folder else os.path.basename(path)
+    lines, is_there = [], False
+    for inside, folders, names in os.walk(top):
+        folders[:] = [
+            name
+            for name in folders
+            if is_folder and _FOLDERS_INSIDE.fullmatch(name)
         ]
-        if compare:
-            sides = [
-                ("source", path, FORMATS[detect(path)]),
-                ("target", folder, FORMATS[to]),
-            ]
-            report += parity.peer_lines(
-                found, [side for side in sides if side[2] is not checkpoint]
-            )
-    return report
+        for name in names:
+            file = os.path.join(inside, name)
+            # A link to nothing counts as nothing.
+            if name.startswith(".") or not os.path.isfile(file):
+                continue
+            is_there |= name.startswith(prefix)
+            state = os.stat(file)
+            relative = os.path.relpath(file, top)
+            lines.append(f"{relative} {state.st_size} {state.st_mtime_ns}\n")
+    if not is_there:
+        return None
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
 
 
 def _was_converted(path: str, folder: str, *, again: bool) -> bool:
     """Returns whether a folder holds what becomes of `path`, and logs it."""
-    papers = os.path.join(folder, model_folders.DESCRIPTION)
-    if not os.path.isfile(papers):
+    from bert_tf.conversion import checkpoint
+    from bert_tf.training import model_folders
+
+    metadata_path = os.path.join(folder, model_folders.DESCRIPTION)
+    if not os.path.isfile(metadata_path):
         return False
-    before = atomic_files.read_json(papers)
-    if before.get("source", "").partition(" ")[2] != os.path.abspath(path):
+    metadata = atomic_files.read_json(metadata_path)
+    if metadata.get("source", "").partition(" ")[2] != os.path.abspath(path):
         return False
-    now = source_files.digest(path)
-    has_changed = now not in (None, before.get(checkpoint.SOURCE_FILES))
+    digest = source_digest(path)
+    has_changed = digest not in (None, metadata.get(checkpoint.SOURCE_FILES))
     if has_changed and again:
         logging.info("%s has changed since: converts it again", path)
         return False
@@ -263,22 +217,26 @@ def as_model_folder(path: str, folder: str, *, again: bool = True) -> str:
     """Returns a model folder of ours for a checkpoint of any format.
 
     Args:
-      path: a run or model folder of ours, which is the answer itself, or a
+      path: a run or model folder of ours, which is returned itself, or a
         checkpoint of another format.
-      folder: where to keep what becomes of it; if it is there from an earlier
+      folder: where to keep the converted one; if it is there from an earlier
         call with the same path, and the files have not changed since or are
-        gone, that is the answer.
+        gone, it is returned.
       again: whether to convert what has changed since; not for a run that has
         begun, whose vocabulary and config are in `folder`.
 
     Raises:
-      ValueError: as `convert`.
+      ValueError: as `convert.convert`.
     """
-    if _was_converted(path, folder, again=again):
+    from bert_tf.training import checkpoints
+
+    if os.path.isdir(folder) and _was_converted(path, folder, again=again):
         return folder
     if detect(path) == OURS:
         return checkpoints.find(path)
-    report = convert(path, OURS, folder, overwrite=True, compare=False)
+    from bert_tf.conversion import convert
+
+    report = convert.convert(path, OURS, folder, overwrite=True, compare=False)
     for line in report:
         logging.info("%s", line)
     return folder

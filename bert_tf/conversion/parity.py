@@ -1,4 +1,4 @@
-"""Checkpoint before and after a conversion -> a report of what is the same.
+"""Checkpoint before and after a conversion -> report of differences.
 
 Letters: B batch, S sequence, H hidden, P predictions, L layers.
 """
@@ -16,7 +16,7 @@ from bert_tf.conversion import checkpoint as checkpoint_lib
 
 Outputs = Mapping[str, np.ndarray]
 
-# Weights that an output of ours reads; without them it means nothing.
+# Output -> weights that it reads; without them it is meaningless.
 _NEEDS = {
     "pooled_output": ("encoder/pooler/",),
     "next_sentence_logits": ("encoder/pooler/", "next_sentence/"),
@@ -38,22 +38,22 @@ def batch(config: bert_config.BertConfig, task: str) -> dict[str, np.ndarray]:
     # 7919 is a prime: neighbours are far apart in the vocabulary.
     words = (1 + 7919 * np.arange(4 * tokens)) % config.vocab_size
     types = np.arange(tokens) >= lengths[:, None] // 2
-    found = {
+    inputs = {
         "input_word_ids": words.reshape(4, tokens) * mask,
         "input_mask": mask,
         "input_type_ids": types * mask * (config.type_vocab_size > 1),
     }
     if task == "multiple_choice":
-        found = {n: x.reshape(2, 2, tokens) for n, x in found.items()}
+        inputs = {n: x.reshape(2, 2, tokens) for n, x in inputs.items()}
     if task == "pretraining":
-        found["masked_lm_positions"] = np.stack([0 * lengths, lengths - 1], 1)
-    return {name: x.astype(np.int32) for name, x in found.items()}
+        inputs["masked_lm_positions"] = np.stack([0 * lengths, lengths - 1], 1)
+    return {name: x.astype(np.int32) for name, x in inputs.items()}
 
 
 def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
-    """Returns what our model computes with a checkpoint's weights.
+    """Returns the outputs of our model with a checkpoint's weights.
 
-    What needs a weight that the checkpoint lacks is left out.
+    Outputs that read a weight missing in the checkpoint are left out.
 
     Args:
       checkpoint: whose weights to take.
@@ -69,13 +69,13 @@ def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
     rows = {
         name: tf.reshape(x, [-1, x.shape[-1]]) for name, x in inputs.items()
     }
-    found = model.encoder(rows)
+    encoded = model.encoder(rows)
     values = {
         f"encoder_outputs_{i}": layer
-        for i, layer in enumerate(found.encoder_outputs)
+        for i, layer in enumerate(encoded.encoder_outputs)
     } | {
-        "sequence_output": found.sequence_output,
-        "pooled_output": found.pooled_output,
+        "sequence_output": encoded.sequence_output,
+        "pooled_output": encoded.pooled_output,
     }
     values |= model(inputs)
     missing = checkpoint.missing()
@@ -111,24 +111,24 @@ def _bits(tensor: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
 
 
-def _is_same(given: np.ndarray, found: np.ndarray) -> bool:
-    """Returns whether not a bit is lost, the other type notwithstanding."""
-    cast = given.astype(found.dtype)
+def _is_same(before: np.ndarray, after: np.ndarray) -> bool:
+    """Returns whether two tensors are equal bit for bit, but for the type."""
+    cast = before.astype(after.dtype)
     return (
-        given.shape == found.shape
-        and np.array_equal(_bits(cast), _bits(found))
-        and np.array_equal(_bits(cast.astype(given.dtype)), _bits(given))
+        before.shape == after.shape
+        and np.array_equal(_bits(cast), _bits(after))
+        and np.array_equal(_bits(cast.astype(before.dtype)), _bits(before))
     )
 
 
 def check_lossless(
-    given: checkpoint_lib.Checkpoint, found: checkpoint_lib.Checkpoint
+    given: checkpoint_lib.Checkpoint, written: checkpoint_lib.Checkpoint
 ) -> list[str]:
     """Compares a checkpoint with what was read back after it was written.
 
     Returns:
       Lines that say how many tensors are equal, and what the format cannot
-      hold: step, labels, vocabulary, case, papers, rates of dropout.
+      hold: step, labels, vocabulary, case, metadata, rates of dropout.
 
     Raises:
       ValueError: if a weight or a slot is not the same bit for bit, or the
@@ -136,9 +136,9 @@ def check_lossless(
     """
     lines, count = [], 0
     for before, after in (
-        (given.tensors, found.tensors),
-        # Every format has a place for them, or a file of ours beside.
-        (given.slots, found.slots),
+        (given.tensors, written.tensors),
+        # Every format holds them, or its sidecar does.
+        (given.slots, written.slots),
     ):
         count += len(before)
         lines += [f"  - lost:     {n}" for n in before if n not in after]
@@ -149,7 +149,7 @@ def check_lossless(
             for name in before
             if name in after and not _is_same(before[name], after[name])
         ]
-    was, is_now = given.config.to_dict(), found.config.to_dict()
+    was, is_now = given.config.to_dict(), written.config.to_dict()
     decisive = [
         name
         for name in was
@@ -158,8 +158,8 @@ def check_lossless(
         and name != "initializer_range"
     ]
     lines += [f"  ! {n}: {was[n]} -> {is_now[n]}" for n in decisive]
-    if given.task != found.task:
-        lines += [f"  ! task: {given.task} -> {found.task}"]
+    if given.task != written.task:
+        lines += [f"  ! task: {given.task} -> {written.task}"]
     if lines:
         raise ValueError(
             f"{given.source} was written and read back, and is not the same:\n"
@@ -170,13 +170,13 @@ def check_lossless(
         value = getattr(given, name)
         # A case that the source did not say is a guess, noted on the target.
         is_guess = name == "do_lower_case" and value is None
-        if value != getattr(found, name) and not is_guess:
+        if value != getattr(written, name) and not is_guess:
             shown = "" if name == "vocabulary" else f" {value}"
             kept += [f"not kept by this format: {name}{shown}"]
     kept += [
         f"not kept by this format: {name} {value}"
-        for name, value in given.papers.items()
-        if name not in found.papers or found.papers[name] != value
+        for name, value in given.metadata.items()
+        if name not in written.metadata or written.metadata[name] != value
     ]
     return kept + [
         f"not kept by this format: {n} {was[n]}; it says {is_now[n]}"
@@ -194,7 +194,7 @@ def _part(name: str) -> str:
 
 
 def tensor_lines(
-    given: checkpoint_lib.Checkpoint, found: checkpoint_lib.Checkpoint
+    given: checkpoint_lib.Checkpoint, written: checkpoint_lib.Checkpoint
 ) -> list[str]:
     """Returns a table of the tensors read, and all that has no partner."""
     groups = collections.defaultdict(list)
@@ -213,21 +213,21 @@ def tensor_lines(
     ):
         lines += [f"{title}: {len(names)}", *(f"  {name}" for name in names)]
     changes = collections.Counter(
-        f"{tensor.dtype} -> {found.tensors[name].dtype}"
+        f"{tensor.dtype} -> {written.tensors[name].dtype}"
         for name, tensor in given.tensors.items()
-        if tensor.dtype != found.tensors[name].dtype
+        if tensor.dtype != written.tensors[name].dtype
     )
     lines += [f"types changed: {sum(changes.values())}"]
     return lines + [f"  {change}: {n}" for change, n in changes.items()]
 
 
 def peer_lines(
-    found: checkpoint_lib.Checkpoint, peers: Sequence[tuple[str, str, object]]
+    written: checkpoint_lib.Checkpoint, peers: Sequence[tuple[str, str, object]]
 ) -> list[str]:
     """Returns how far our outputs are from those of other implementations.
 
     Args:
-      found: what was written.
+      written: what was written.
       peers: whose checkpoint it is, its path and the format's module, of those
         to compare with. One that is broken is named, and costs no more than
         its lines.
@@ -235,7 +235,7 @@ def peer_lines(
     Raises:
       ValueError: if an output has another shape there.
     """
-    inputs = batch(found.config, found.task)
+    inputs = batch(written.config, written.task)
     lines, ours = [], None
     for whose, path, module in peers:
         try:
@@ -250,7 +250,7 @@ def peer_lines(
         if theirs is None:
             lines += [f"outputs not compared with the {whose}: {why_not}"]
             continue
-        ours = ours or outputs(found, inputs)
+        ours = ours or outputs(written, inputs)
         lines += [f"largest difference to the {whose}, by {module.PEER}:"]
         lines += [
             f"  {name:22} {value:.2e}"

@@ -1,5 +1,6 @@
 """Tensors by another format's names <-> tensors by ours, through a table."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -8,8 +9,11 @@ import numpy as np
 from bert_tf import config as bert_config
 
 Shape = tuple[int, ...]
+_DENSE, _NORM = ("kernel", "bias"), ("gamma", "beta")
+KERAS_SUFFIXES = {part: f"/{part}" for part in _DENSE + _NORM}
 # By our names, what a source may lack, each as a whole.
 PARTS = ("encoder/pooler/", "masked_lm/", "next_sentence/")
+POOLER, MASKED_LM, NEXT_SENTENCE = PARTS
 
 
 class Rename(NamedTuple):
@@ -51,61 +55,84 @@ class Rename(NamedTuple):
         )
 
 
-def dense(
-    ours: str, theirs: str, names: Sequence[str] = ("kernel", "bias")
-) -> list[Rename]:
-    """Returns the rows of a dense layer; `names` are theirs."""
-    return [
-        Rename(f"{ours}/{part}", f"{theirs}/{name}")
-        for part, name in zip(("kernel", "bias"), names, strict=True)
-    ]
-
-
-def norm(
-    ours: str, theirs: str, names: Sequence[str] = ("gamma", "beta")
-) -> list[Rename]:
-    """Returns the rows of a LayerNorm; `names` are theirs."""
-    return [
-        Rename(f"{ours}/{part}", f"{theirs}/{name}")
-        for part, name in zip(("gamma", "beta"), names, strict=True)
-    ]
-
-
-def keras_attention(
-    config: bert_config.BertConfig,
-    ours: str,
-    theirs: str,
+def rows(
+    layers: Mapping[str, str],
+    suffixes: Mapping[str, str] = KERAS_SUFFIXES,
     *,
-    start: str = "",
-    names: Sequence[str] = ("kernel", "bias"),
+    is_transposed: bool = False,
 ) -> list[Rename]:
-    """Returns the rows of Keras's MultiHeadAttention, where heads are an axis.
+    """Returns the rows of dense layers and LayerNorms.
+
+    Args:
+      layers: name of a layer of ours, which ends in `norm` if it is a
+        LayerNorm -> name of theirs.
+      suffixes: of their weights' names, by those of ours.
+      is_transposed: whether their kernels are [columns, rows].
+    """
+    return [
+        Rename(
+            f"{ours}/{part}",
+            theirs + suffixes[part],
+            is_transposed=is_transposed and part == "kernel",
+        )
+        for ours, theirs in layers.items()
+        for part in (_NORM if ours.endswith("norm") else _DENSE)
+    ]
+
+
+def encoder_rows(
+    embeddings: Mapping[str, str],
+    layers: Sequence[str],
+    parts: Mapping[str, str],
+    pooler: str,
+    suffixes: Mapping[str, str] = KERAS_SUFFIXES,
+    *,
+    is_transposed: bool = False,
+) -> list[Rename]:
+    """Returns the rows of an encoder.
+
+    Args:
+      embeddings: `norm` -> their LayerNorm; `word_embeddings` and so on ->
+        their weight.
+      layers: what their names of each layer's parts begin with.
+      parts: of a layer, our name -> the rest of theirs.
+      pooler: name of theirs.
+      suffixes: as for `rows`.
+      is_transposed: as for `rows`.
+    """
+    names = {"encoder/embeddings/norm": embeddings["norm"]}
+    for i, start in enumerate(layers):
+        names |= {
+            f"encoder/layer_{i}/{ours}": start + theirs
+            for ours, theirs in parts.items()
+        }
+    names["encoder/pooler"] = pooler
+    tables = [
+        Rename(f"encoder/embeddings/{ours}", theirs)
+        for ours, theirs in embeddings.items()
+        if ours != "norm"
+    ]
+    return tables + rows(names, suffixes, is_transposed=is_transposed)
+
+
+def split_heads(
+    table: Iterable[Rename], config: bert_config.BertConfig
+) -> list[Rename]:
+    """Returns rows as for Keras's MultiHeadAttention, where heads are an axis.
 
     Letters: H hidden, A heads, D = H / A. A kernel is [H, A, D] there, and
     [A, D, H] that of the output.
-
-    Args:
-      config: sizes.
-      ours: name of a layer of ours.
-      theirs: name of theirs.
-      start: of the names of its four dense layers.
-      names: of a dense layer's kernel and bias.
     """
     width, heads = config.hidden_size, config.num_attention_heads
     size = width // heads
-    rows = []
+    shapes = {"attention/output_dense/kernel": (heads, size, width)}
     for part in ("query", "key", "value"):
-        kernel, bias = dense(
-            f"{ours}/{part}", f"{theirs}/{start}{part}_dense", names
-        )
-        rows += [
-            kernel._replace(shape=(width, heads, size)),
-            bias._replace(shape=(heads, size)),
-        ]
-    kernel, bias = dense(
-        f"{ours}/output_dense", f"{theirs}/{start}output_dense", names
-    )
-    return [*rows, kernel._replace(shape=(heads, size, width)), bias]
+        shapes[f"attention/{part}/kernel"] = (width, heads, size)
+        shapes[f"attention/{part}/bias"] = (heads, size)
+    return [
+        row._replace(shape=shapes.get(row.ours.split("/", 2)[-1]))
+        for row in table
+    ]
 
 
 def _difference(lines: list[str], source: str, advice: str) -> ValueError:
@@ -116,84 +143,113 @@ def _difference(lines: list[str], source: str, advice: str) -> ValueError:
     )
 
 
+class Renamed(NamedTuple):
+    """Tensors by our names, and the names of theirs that are left over."""
+
+    weights: dict[str, np.ndarray]
+    slots: dict[str, np.ndarray]
+    unused: list[str]
+
+
+def with_slots(
+    table: Iterable[Rename], suffixes: Mapping[str, str]
+) -> list[Rename]:
+    """Returns a table, and the rows of each weight's slots.
+
+    Args:
+      table: a row for each weight.
+      suffixes: what follows the name of a weight in those of its `m` and `v`.
+    """
+    table = list(table)
+    return table + [
+        row._replace(ours=f"{kind}/{row.ours}", theirs=row.theirs + suffix)
+        for kind, suffix in suffixes.items()
+        for row in table
+    ]
+
+
 def to_ours(
     table: Iterable[Rename],
     tensors: Mapping[str, np.ndarray],
     our_shapes: Mapping[str, Shape],
     *,
     source: str,
-    may_miss: Iterable[str] = (),
-) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Returns tensors by our names, and the names of theirs that are left.
+    optional: Iterable[str] = PARTS,
+) -> Renamed:
+    """Renames tensors.
 
     Args:
-      table: a row for each of `our_shapes`.
+      table: a row for each of `our_shapes`, and maybe for slots of them.
       tensors: by their names.
       our_shapes: every weight of a model of the task.
       source: format and path, for messages.
-      may_miss: our names that the source need not have.
+      optional: parts, as starts of our names, that may be missing as a whole.
+        Each slot may be missing.
 
     Raises:
       ValueError: that lists in full, of both sides, what has no partner or
         another shape.
     """
-    table, may_miss = list(table), set(may_miss)
-    lines, found = [], {}
+    table = list(table)
+    may_miss = set(missing_parts(table, tensors, optional))
+    lines, renamed = [], {}
     for row in table:
-        expected = row.their_shape(our_shapes[row.ours])
+        slot = re.match("[mv]/", row.ours)
+        shape = our_shapes[row.ours[2:] if slot else row.ours]
+        expected = row.their_shape(shape)
         tensor = tensors.get(row.theirs)
         if tensor is None:
-            if row.ours not in may_miss:
+            if not slot and row.ours not in may_miss:
                 lines.append(
-                    f"  - wanted, not there:  {row.theirs} {expected}, for "
-                    f"{row.ours}"
+                    f"  - missing:      {row.theirs} {expected}, for {row.ours}"
                 )
         elif tensor.shape != expected:
             lines.append(
-                f"  ! of another shape:   {row.theirs} {tensor.shape} there, "
+                f"  ! other shape:  {row.theirs} {tensor.shape} there, "
                 f"{expected} by the config"
             )
         else:
-            found[row.ours] = row.to_ours(tensor, our_shapes[row.ours])
+            renamed[row.ours] = row.to_ours(tensor, shape)
     unused = sorted(set(tensors) - {row.theirs for row in table})
     if lines:
         lines += [
-            f"  + there, not wanted:  {name} {tensors[name].shape}"
-            for name in unused
+            f"  + unexpected:   {name} {tensors[name].shape}" for name in unused
         ]
         raise _difference(
             lines,
             source,
-            "Give the config that belongs to these weights; if they are of a "
-            "BERT with other layers, it cannot be read.",
+            "Give the config that belongs to these weights; a BERT with other "
+            "layers cannot be read.",
         )
-    return found, unused
+    weights = {name: renamed[name] for name in our_shapes if name in renamed}
+    slots = {name: x for name, x in renamed.items() if name not in weights}
+    return Renamed(weights, slots, unused)
 
 
-def absent_parts(
+def missing_parts(
     table: Iterable[Rename],
     names: Collection[str],
-    parts: Iterable[str] = PARTS,
+    parts: Iterable[str],
 ) -> list[str]:
-    """Returns our names of the parts that are not there at all.
+    """Returns our names of the parts that are missing as a whole.
 
     Args:
       table: a row for each weight.
       names: theirs that are there.
       parts: starts of our names.
     """
-    table, absent = list(table), []
+    table, missing = list(table), []
     for part in parts:
         group = [row for row in table if row.ours.startswith(part)]
         if not any(row.theirs in names for row in group):
-            absent += [row.ours for row in group]
-    return absent
+            missing += [row.ours for row in group]
+    return missing
 
 
 def refuse_more(
     more: Mapping[str, np.ndarray], *, source: str, config: str
 ) -> None:
-    """Raises ValueError if an encoder has more in it than is read.
+    """Raises ValueError if an encoder has weights that are not read.
 
     Args:
       more: tensors by their names, that the encoder has and no row of a table.
@@ -202,10 +258,10 @@ def refuse_more(
     """
     if more:
         raise ValueError(
-            f"{len(more)} tensors of the encoder have no place in a BERT of "
-            f"these sizes, so its numbers would be others ({source}).\n"
+            f"{len(more)} tensors of the encoder do not belong to a BERT of "
+            f"these sizes, so its outputs would differ ({source}).\n"
             + "\n".join(
-                f"  + there, not wanted:  {name} {tensor.shape}"
+                f"  + unexpected:   {name} {tensor.shape}"
                 for name, tensor in more.items()
             )
             + f"\nGive the {config} that belongs to these weights; if it "
@@ -223,7 +279,7 @@ def to_theirs(
     """
     rows = {row.ours: row for row in table}
     lines = [
-        f"  + no place for:       {name} {tensor.shape}"
+        f"  + no equivalent: {name} {tensor.shape}"
         for name, tensor in tensors.items()
         if name not in rows
     ]

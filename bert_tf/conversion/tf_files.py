@@ -9,7 +9,7 @@ import errno
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import tensorflow as tf
 
@@ -17,23 +17,48 @@ from tfrecords.io import atomic_files
 
 NAME = "bert_model.ckpt"  # As released.
 
+GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"  # Of TF2 alone.
+
 _STATE = "checkpoint"
-_ENDING = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
+_TABLE_MAGIC = bytes.fromhex("57fb808b247547db")  # The last 8 bytes of a table.
+_SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 # Without what a killed process leaves, `.data-00000-of-00001.tempstate123`.
 _DATA = re.compile(r"\.data-\d{5}-of-(\d{5})$")
 
 
-def indices(path: str) -> list[str]:
-    """Returns the index files that `path` may mean, sorted.
+def _kind(index: str) -> str | None:
+    """Returns "TF1" or "TF2"; None if it is no index of a checkpoint.
+
+    TF1 lists variables by their names, TF2 the attributes that lead to them
+    and a graph of objects.
+    """
+    with open(index, "rb") as file:
+        content = file.read()
+    if GRAPH_KEY.encode() in content:
+        return "TF2"
+    # A damaged one has data files beside it; others may be of that name.
+    is_tf1 = content.endswith(_TABLE_MAGIC) or data_files(
+        index.removesuffix(".index")
+    )
+    return "TF1" if is_tf1 else None
+
+
+def prefixes(path: str, kind: str) -> list[str]:
+    """Returns the prefixes of the checkpoints that `path` may mean, sorted.
 
     Args:
       path: a folder, a prefix, or one of the files.
+      kind: "TF1" or "TF2".
     """
     if os.path.isdir(path):
-        paths = glob.glob(os.path.join(glob.escape(path), "*.index"))
+        indices = glob.glob(os.path.join(glob.escape(path), "*.index"))
     else:
-        paths = [f"{_ENDING.sub('', path)}.index"]
-    return sorted(filter(os.path.isfile, paths))
+        indices = [f"{_SUFFIX.sub('', path)}.index"]
+    return [
+        index.removesuffix(".index")
+        for index in sorted(filter(os.path.isfile, indices))
+        if _kind(index) == kind
+    ]
 
 
 def data_files(prefix: str) -> list[str]:
@@ -43,24 +68,24 @@ def data_files(prefix: str) -> list[str]:
     )
 
 
-def choose(path: str, found: Sequence[str], kind: str) -> str:
-    """Returns the one checkpoint that `path` means.
+def find(path: str, kind: str) -> str:
+    """Returns the prefix of the one checkpoint that `path` means.
 
     Args:
-      path: as for `indices`.
-      found: prefixes of the checkpoints of this kind there.
-      kind: "TF1" or "TF2", for messages.
+      path: as for `prefixes`.
+      kind: "TF1" or "TF2".
 
     Raises:
       ValueError: if it is none, or one of several.
     """
-    if not found:
+    choices = prefixes(path, kind)
+    if not choices:
         raise ValueError(
             f"{path} holds no {kind} checkpoint: expected {NAME}.index and "
             f"{NAME}.data-00000-of-00001, or the like of another prefix."
         )
-    if len(found) == 1:
-        return found[0]
+    if len(choices) == 1:
+        return choices[0]
     state = os.path.join(path, _STATE)
     if os.path.isfile(state):
         with open(state, encoding="utf-8") as file:
@@ -68,12 +93,12 @@ def choose(path: str, found: Sequence[str], kind: str) -> str:
         # Often absolute, of the machine that it was trained on.
         if newest:
             prefix = os.path.join(path, os.path.basename(newest[1]))
-            if prefix in found:
+            if prefix in choices:
                 return prefix
     raise ValueError(
         f"{path} holds several checkpoints: "
-        f"{', '.join(os.path.basename(prefix) for prefix in found)}. Give one "
-        f"of them, such as {found[0]}."
+        f"{', '.join(map(os.path.basename, choices))}. Give one of them, such "
+        f"as {choices[0]}."
     )
 
 

@@ -10,6 +10,9 @@ import unicodedata
 
 from tfrecords.io import atomic_files
 
+# In model.json: whether do_lower_case was inferred, so that a flag may win.
+INFERRED_CASE = "do_lower_case_inferred"
+
 
 def _with_end(content: bytes) -> bytes:
     return (
@@ -67,8 +70,19 @@ def infer_lower_case(vocabulary: bytes | None) -> bool | None:
     return 100 * never_matched < max(len(words), 1)
 
 
+def read_inferred(path: str) -> dict[str, object]:
+    """Returns the fields of a Checkpoint with vocab.txt, the case inferred."""
+    vocabulary = read(path)
+    do_lower_case = infer_lower_case(vocabulary)
+    return {
+        "vocabulary": vocabulary,
+        "do_lower_case": do_lower_case,
+        "is_case_inferred": do_lower_case is not None,
+    }
+
+
 def case_note(do_lower_case: bool | None) -> str:
-    """Returns what to tell a person of an answer of `infer_lower_case`."""
+    """Returns a note on the result of `infer_lower_case`."""
     if do_lower_case is None:
         return "no vocab.txt: whether text is lower-cased is not known"
     return (

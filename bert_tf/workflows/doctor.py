@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.conversion import coverage, formats
+from bert_tf.conversion import convert
 from bert_tf.training import checkpoints, model_folders
 from bert_tf.workflows import checks, estimates, model_source
 from bert_tf.workflows.configs import DoctorConfig
@@ -37,7 +37,7 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
     checkpoint = None
     if config.init_checkpoint:
         checkpoint, unread = attempt(
-            "checkpoint", formats.read, config.init_checkpoint
+            "checkpoint", convert.read, config.init_checkpoint
         )
         diagnostics += unread
     vocab_file = config.vocab_file or _sidecar_vocabulary(config)
@@ -202,8 +202,8 @@ def check_checkpoint(
       task: that it is trained for.
       vocabulary: `sha256` and `do_lower_case` of the records; may be empty.
     """
-    weights = coverage.of(checkpoint, bert_config, task)
-    loaded = len(weights.found)
+    weights = checkpoint_lib.coverage(checkpoint, bert_config, task)
+    loaded = len(weights.loaded)
     total = loaded + len(weights.missing) + len(weights.other_shapes)
     text = f"{loaded} of the model's {total} weights are in it"
     severity, fix = NOTE, "."

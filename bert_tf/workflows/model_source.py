@@ -5,7 +5,7 @@ import os
 from absl import logging
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import checkpoint
+from bert_tf.conversion import vocabularies
 from bert_tf.training import checkpoints, model_folders, run_folders
 from bert_tf.workflows.configs import ModelSource
 from tfrecords.io import atomic_files
@@ -70,7 +70,7 @@ def find_vocabulary(
     if model_case in (None, do_lower_case):
         return vocab_file or own, do_lower_case
     # tokenization.py: validate_case_matches_checkpoint.
-    if not metadata.get(checkpoint.INFERRED_CASE):
+    if not metadata.get(vocabularies.INFERRED_CASE):
         raise ValueError(
             f"--do_lower_case={do_lower_case}, but {model_dir} was trained "
             f"with {model_case}. Omit the flag to use the model's, or correct "

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_tf.conversion.hugging_face import convert as hugging_face
+from bert_tf.conversion.hugging_face import pretrained
 
 PEER = "Hugging Face"
 
@@ -27,7 +27,7 @@ def peer(need, config, request):
 
 def as_checkpoint(model, folder):
     model.save_pretrained(str(folder))
-    return hugging_face.read(str(folder))
+    return pretrained.read(str(folder))
 
 
 def their_side(model, batch, precision, folder):

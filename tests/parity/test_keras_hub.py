@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from bert_tf.conversion.keras_hub import convert as presets
+from bert_tf.conversion.keras_hub import preset
 from bert_tf.model import layers, models
 from bert_tf.tasks import losses as our_losses
 
@@ -38,7 +38,7 @@ def randomize(model):
 
 def as_checkpoint(task, folder):
     task.save_to_preset(str(folder))
-    return presets.read(str(folder))
+    return preset.read(str(folder))
 
 
 def inputs_of(batch):

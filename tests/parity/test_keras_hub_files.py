@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bert_tf.conversion import parity
-from bert_tf.conversion.keras_hub import convert as presets
+from bert_tf.conversion.keras_hub import preset
 from tfrecords.io import atomic_files
 from tfrecords.text import tokenizer as our_tokenizer
 
@@ -28,7 +28,7 @@ CASES = {
 
 def write(given, folder):
     with atomic_files.atomic_folder(str(folder)) as aside:
-        presets.write(given, aside)
+        preset.write(given, aside)
     return str(folder)
 
 
@@ -54,7 +54,7 @@ def test_every_head_loads_and_comes_back(
     }.get(case, "BertTextClassifier")
     theirs = getattr(keras_hub.models, name).from_preset(folder)
     theirs.save_to_preset(str(tmp_path / "theirs"))
-    found = presets.read(str(tmp_path / "theirs"))
+    found = preset.read(str(tmp_path / "theirs"))
     assert not found.unused
     for weight, tensor in found.tensors.items():
         expected = given.tensors.get(weight, np.zeros_like(tensor))
@@ -63,8 +63,8 @@ def test_every_head_loads_and_comes_back(
     assert kept <= set(found.tensors)
 
     inputs = parity.batch(given.config, task)
-    ours = parity.outputs(presets.read(folder), inputs)
-    each = parity.differences(ours, presets.reference_outputs(folder, inputs))
+    ours = parity.outputs(preset.read(folder), inputs)
+    each = parity.differences(ours, preset.reference_outputs(folder, inputs))
     # Their head has another GELU and epsilon.
     by_design = {"masked_lm_logits"} & set(each)
     assert set(ours) - set(each) <= {"next_sentence_logits"}
@@ -112,7 +112,7 @@ def test_bfloat16_is_read_as_it_is(tmp_path, make_checkpoint):
         config.vocab_size, 2, 2, 8, 16, dtype="bfloat16"
     )
     theirs.save_to_preset(str(tmp_path / "theirs"))
-    found = presets.read(str(tmp_path / "theirs")).tensors
+    found = preset.read(str(tmp_path / "theirs")).tensors
     kernel = found["encoder/pooler/kernel"]
     assert kernel.dtype == ml_dtypes.bfloat16
     np.testing.assert_array_equal(kernel, theirs.pooled_dense.kernel.numpy())
@@ -124,4 +124,4 @@ def test_another_model_is_named(tmp_path):
     theirs = keras_hub.models.RobertaBackbone(30, 2, 2, 8, 16)
     theirs.save_to_preset(str(tmp_path / "theirs"))
     with pytest.raises(ValueError, match="RobertaBackbone, which is not BERT"):
-        presets.read(str(tmp_path / "theirs"))
+        preset.read(str(tmp_path / "theirs"))

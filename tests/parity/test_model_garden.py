@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_tf.conversion.model_garden import convert as model_garden
-from bert_tf.conversion.model_garden import tf2_files
+from bert_tf.conversion.model_garden import tf2_checkpoint, tf2_files
 
 PEER = "Model Garden"
 
@@ -54,7 +53,7 @@ def peer(policy, config):
 
 def as_checkpoint(model, folder):
     tf2_files.write({"model": model}, str(folder))
-    return model_garden.read(str(folder))
+    return tf2_checkpoint.read(str(folder))
 
 
 @pytest.fixture

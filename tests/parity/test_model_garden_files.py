@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_tf.conversion import parity
-from bert_tf.conversion.model_garden import convert as model_garden
+from bert_tf.conversion.model_garden import tf2_checkpoint
 from tfrecords.io import atomic_files
 
 TOLERANCE = 2e-5
@@ -88,7 +88,7 @@ def written(need, make_checkpoint, tmp_path):
     need("official")
     given = make_checkpoint("pretraining", step=7)
     with atomic_files.atomic_folder(str(tmp_path / "ours")) as folder:
-        model_garden.write(given, folder)
+        tf2_checkpoint.write(given, folder)
     return given, tmp_path / "ours"
 
 
@@ -107,7 +107,7 @@ def test_every_form_restores_and_is_read(written, tmp_path, form):
     theirs = tmp_path / "theirs"
     tf.train.Checkpoint(**objects).save(str(theirs / "ckpt"))
     shutil.copy(folder / "bert_config.json", theirs)
-    found = model_garden.read(str(theirs))
+    found = tf2_checkpoint.read(str(theirs))
     assert len(found.tensors) == count
     assert not found.unused
     (note,) = found.notes
@@ -118,7 +118,7 @@ def test_every_form_restores_and_is_read(written, tmp_path, form):
     inputs = parity.batch(found.config, found.task)
     ours = parity.outputs(found, inputs)
     each = parity.differences(
-        ours, model_garden.reference_outputs(str(theirs), inputs)
+        ours, tf2_checkpoint.reference_outputs(str(theirs), inputs)
     )
     assert set(each) == set(ours)
     assert np.max(list(each.values())) <= TOLERANCE
@@ -141,7 +141,7 @@ def test_their_optimizer_takes_slots_and_step(written, tmp_path):
     assert optimizer.iterations.numpy() == 7
 
     checkpoint.save(str(tmp_path / "theirs" / "ckpt"))
-    found = model_garden.read(str(tmp_path / "theirs"))
+    found = tf2_checkpoint.read(str(tmp_path / "theirs"))
     assert found.step == 7
     assert set(found.slots) == set(given.slots)
     for name, moment in given.slots.items():

@@ -8,9 +8,7 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from bert_tf.conversion import checkpoint, formats
-from bert_tf.conversion.google import convert as google
-from bert_tf.conversion.google import tf1_files
+from bert_tf.conversion import checkpoint, formats, google
 from bert_tf.model import models
 from bert_tf.training import checkpoints, model_folders
 from run_scripts import (
@@ -261,8 +259,8 @@ def test_heads_that_were_never_trained_are_not_evaluated(
 ):
     folder = tmp_path / "bare"
     convert(pretrained[0], "google", folder)
-    tensors = tf1_files.read(f"{folder}/bert_model.ckpt")
-    tf1_files.write(
+    tensors = google.read_tensors(f"{folder}/bert_model.ckpt")
+    google.write_tensors(
         {n: t for n, t in tensors.items() if not n.startswith("cls/")},
         str(folder),
     )

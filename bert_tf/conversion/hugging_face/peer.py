@@ -1,4 +1,4 @@
-"""Hugging Face folder, a batch -> what transformers itself computes from them.
+"""Hugging Face folder, batch -> outputs of transformers.
 
 Letters: B batch, N choices, S sequence, H hidden, P predictions, V vocabulary.
 """
@@ -35,28 +35,28 @@ def _load(folder: str, architecture: str, has_pooler: bool):
     settings = {}
     if architecture == "BertModel":
         settings["add_pooling_layer"] = has_pooler
-    model, found = getattr(transformers, architecture).from_pretrained(
+    model, info = getattr(transformers, architecture).from_pretrained(
         folder,
         output_loading_info=True,
         local_files_only=True,
         attn_implementation="eager",
         **settings,
     )
-    if found["missing_keys"]:
+    if info["missing_keys"]:
         raise ValueError(
             f"transformers {transformers.__version__} does not find "
-            f"{', '.join(sorted(found['missing_keys']))} in {folder}, and "
+            f"{', '.join(sorted(info['missing_keys']))} in {folder}, and "
             "would draw them"
         )
     return model.eval().float()
 
 
 def _heads(
-    architecture: str, task: str, found, batch: Mapping[str, np.ndarray]
+    architecture: str, task: str, outputs, batch: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Returns a class's own outputs by our names."""
     names = _HEADS.get(architecture, {"logits": "logits"})
-    heads = {ours: found[theirs].numpy() for theirs, ours in names.items()}
+    heads = {ours: outputs[theirs].numpy() for theirs, ours in names.items()}
     if "masked_lm_logits" in heads:
         # It has them for every token, [B, S, V].
         positions = batch["masked_lm_positions"][..., None]
@@ -112,11 +112,11 @@ def outputs(
     with torch.no_grad():
         encoder = getattr(model, "bert", model)
         encoded = encoder(**rows, output_hidden_states=True)
-        found = model(**inputs)
+        results = model(**inputs)
     values = {
         f"encoder_outputs_{i}": layer.numpy()
         for i, layer in enumerate(encoded.hidden_states[1:])
     } | {"sequence_output": encoded.last_hidden_state.numpy()}
     if encoded.pooler_output is not None:
         values["pooled_output"] = encoded.pooler_output.numpy()
-    return values | _heads(architecture, task, found, batch)
+    return values | _heads(architecture, task, results, batch)

@@ -53,10 +53,10 @@ def _reason(error: Exception) -> str:
     """Returns what is wrong, without torch's advice to load it all the same."""
     text = str(error)
     if text.startswith("Weights only"):
-        found = re.search(
+        match = re.search(
             r"(Unsupported|Trying to load unsupported) .*?(?=\. |\.?\n|$)", text
         )
-        text = found[0] if found else "its restricted reader does not take it"
+        text = match[0] if match else "its restricted reader does not take it"
     first_line = text.partition("\n")[0]
     return f"torch: {first_line[:200] or type(error).__name__}"
 

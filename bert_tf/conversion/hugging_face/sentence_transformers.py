@@ -1,4 +1,4 @@
-"""Sentence-transformers folder -> folder of the BERT inside, what is around it.
+"""Folder of sentence-transformers -> folder of its BERT, notes on the rest.
 
 Such a folder has `modules.json`: a Transformer, a Pooling and maybe more, each
 in a folder of its own or, the first, beside it.
@@ -30,17 +30,17 @@ def _modules(path: str) -> list[tuple[str, str]]:
         raise ValueError(
             f"{file} should list modules, each with its type and path."
         )
-    found = []
+    modules = []
     for module in listed:
-        place = os.path.normpath(module.get("path") or ".")
-        if os.path.isabs(place) or place.startswith(".."):
+        relative = os.path.normpath(module.get("path") or ".")
+        if os.path.isabs(relative) or relative.startswith(".."):
             raise ValueError(
                 f"{file}: path {module['path']!r} leaves the folder; it should "
                 "be the name of one in it."
             )
         kind = module["type"].rpartition(".")[2]
-        found.append((kind, os.path.normpath(os.path.join(path, place))))
-    return found
+        modules.append((kind, os.path.normpath(os.path.join(path, relative))))
+    return modules
 
 
 def _pooling(folder: str) -> str:

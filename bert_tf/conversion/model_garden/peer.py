@@ -1,4 +1,4 @@
-"""TF2 checkpoint of the Model Garden -> what tf-models-official computes.
+"""TF2 checkpoint of the Model Garden, batch -> outputs of the Model Garden.
 
 It needs tf-models-official and tf_keras; nothing else imports this module.
 """
@@ -10,10 +10,7 @@ from official.modeling import tf_utils
 from official.nlp.modeling import layers, networks
 
 from bert_tf import config as bert_config
-from bert_tf.conversion.model_garden import (
-    objects as model_garden_objects,
-)
-from bert_tf.conversion.model_garden import tf2_files
+from bert_tf.conversion.model_garden import object_graph, tf2_files
 
 
 def build_encoder(config: bert_config.BertConfig) -> networks.BertEncoder:
@@ -76,8 +73,8 @@ def outputs(
       batch: from `parity.batch`.
     """
     objects = tf2_files.read(prefix)
-    number = model_garden_objects.find_encoder(objects, prefix)
-    heads = model_garden_objects.find_heads(objects)
+    number = object_graph.find_encoder(objects, prefix)
+    heads = object_graph.find_heads(objects)
     paths = dict(objects.walk())
     encoder = build_encoder(config)
     parts = {paths[number]: encoder}
@@ -99,12 +96,12 @@ def outputs(
 
     inputs = {name: tf.constant(x) for name, x in batch.items()}
     positions = inputs.pop("masked_lm_positions", None)
-    found = encoder(inputs)
+    encoded = encoder(inputs)
     values = {
         f"encoder_outputs_{i}": layer
-        for i, layer in enumerate(found["encoder_outputs"])
+        for i, layer in enumerate(encoded["encoder_outputs"])
     }
-    hidden, pooled = found["sequence_output"], found["pooled_output"]
+    hidden, pooled = encoded["sequence_output"], encoded["pooled_output"]
     if pooler is not None:
         pooled = pooler(hidden[:, 0])
     values |= {"sequence_output": hidden, "pooled_output": pooled}

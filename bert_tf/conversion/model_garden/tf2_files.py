@@ -18,7 +18,6 @@ from bert_tf.conversion import tf_files
 
 ROOT = 0
 
-_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "VARIABLE_VALUE"
 
 
@@ -70,29 +69,6 @@ class Objects(NamedTuple):
         return self.tensors.get(self.keys.get(number))
 
 
-def prefixes(path: str) -> list[str]:
-    """Returns the prefixes of the TF2 checkpoints that `path` may mean.
-
-    Args:
-      path: a folder, a prefix, or one of the files.
-    """
-    found = []
-    for index in tf_files.indices(path):
-        with open(index, "rb") as file:
-            if _GRAPH_KEY.encode() in file.read():
-                found += [index.removesuffix(".index")]
-    return found
-
-
-def find(path: str) -> str:
-    """Returns the one checkpoint that `path` means.
-
-    Raises:
-      ValueError: if it is none, or one of several.
-    """
-    return tf_files.choose(path, prefixes(path), "TF2")
-
-
 def read(prefix: str) -> Objects:
     """Returns all that a checkpoint holds.
 
@@ -101,12 +77,12 @@ def read(prefix: str) -> Objects:
     """
     with tf_files.reading(prefix) as reader:
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-            reader.get_tensor(_GRAPH_KEY)
+            reader.get_tensor(tf_files.GRAPH_KEY)
         )
         tensors = {
             key: np.asarray(reader.get_tensor(key))
             for key in sorted(reader.get_variable_to_shape_map())
-            if key != _GRAPH_KEY
+            if key != tf_files.GRAPH_KEY
         }
     return Objects(
         children=[
@@ -134,10 +110,10 @@ def read(prefix: str) -> Objects:
 
 def node(**children: tf.Module | tf.Variable) -> tf.Module:
     """Returns an object to save, with these attributes."""
-    found = tf.Module()
+    module = tf.Module()
     for name, child in children.items():
-        setattr(found, name, child)
-    return found
+        setattr(module, name, child)
+    return module
 
 
 def tree(tensors: Mapping[str, np.ndarray]) -> tf.Module:

@@ -59,11 +59,11 @@ def test_shapes_are_those_of_the_model(tiny_config, task, units):
 
 def test_papers_of_ours_go_along_and_win_over_nothing(tmp_path, tiny_config):
     papers = {"max_seq_length": 64, "task_name": "SST-2", "task": "spans"}
-    given = random_checkpoint(tiny_config, "classification", papers=papers)
+    given = random_checkpoint(tiny_config, "classification", metadata=papers)
     found = write(given, tmp_path / "one")
     assert found.task == "classification"
-    assert found.papers == {"max_seq_length": 64, "task_name": "SST-2"}
-    assert write(found, tmp_path / "two").papers == found.papers
+    assert found.metadata == {"max_seq_length": 64, "task_name": "SST-2"}
+    assert write(found, tmp_path / "two").metadata == found.metadata
     description = json.loads((tmp_path / "two" / "model.json").read_text())
     assert description["max_seq_length"] == 64
     assert description["task_name"] == "SST-2"
@@ -152,3 +152,61 @@ def test_a_damaged_folder_of_ours_is_no_unknown_format(tmp_path, tiny_config):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ValueError, match="model is damaged: model.safetensors"):
         formats.detect(str(folder))
+
+
+# Which weights of a model it gives.
+
+
+def test_a_checkpoint_of_the_same_model_gives_all(tiny_config):
+    given = random_checkpoint(tiny_config, "pretraining", unused=("step",))
+    found = checkpoint.coverage(given, tiny_config, "pretraining")
+    assert found.loaded == list(given.shapes())
+    assert found.missing == found.other_shapes == []
+    assert found.unused == ["step"]
+
+
+def test_what_it_lacks_is_missing(tiny_config):
+    given = random_checkpoint(tiny_config, "pretraining")
+    for name in list(given.tensors):
+        if not name.startswith("encoder/layer_0"):
+            del given.tensors[name]
+    found = checkpoint.coverage(given, tiny_config, "pretraining")
+    assert len(found.loaded) == 16
+    assert "encoder/embeddings/word_embeddings" in found.missing
+    assert len(found.loaded) + len(found.missing) == len(given.shapes())
+
+
+def test_weights_of_another_size_are_told_apart(tiny_config):
+    given = random_checkpoint(tiny_config, "pretraining")
+    other = dataclasses.replace(tiny_config, max_position_embeddings=512)
+    found = checkpoint.coverage(given, other, "pretraining")
+    assert found.other_shapes == [
+        "encoder/embeddings/position_embeddings: (64, 16) there, (512, 16) in "
+        "the model"
+    ]
+    assert found.missing == []
+
+
+def test_fine_tuning_takes_the_encoder_alone(tiny_config):
+    for task in ("pretraining", "classification"):
+        given = random_checkpoint(tiny_config, task)
+        found = checkpoint.coverage(given, tiny_config, "classification")
+        assert all(name.startswith("encoder/") for name in found.loaded)
+        assert found.missing == [
+            "classification/dense/kernel",
+            "classification/dense/bias",
+        ]
+    assert found.unused == []
+
+
+def test_pre_training_goes_on_with_the_encoder_of_a_classifier(tiny_config):
+    given = random_checkpoint(tiny_config, "classification")
+    found = checkpoint.coverage(given, tiny_config, "pretraining")
+    assert {name.split("/")[0] for name in found.missing} == {
+        "masked_lm",
+        "next_sentence",
+    }
+    assert found.unused == [
+        "classification/dense/kernel",
+        "classification/dense/bias",
+    ]

@@ -215,7 +215,7 @@ def test_a_slot_that_changed_is_a_loss(make_checkpoint):
 def test_what_a_format_cannot_hold_is_said(make_checkpoint):
     given = make_checkpoint(
         "classification",
-        papers={"max_seq_length": 128, "task_name": "SST-2"},
+        metadata={"max_seq_length": 128, "task_name": "SST-2"},
         step=5,
         vocabulary=b"a",
         do_lower_case=True,

@@ -30,8 +30,8 @@ def test_there_and_back_is_the_same():
         "b.out": (2, 3, 6),
     }
     np.testing.assert_array_equal(theirs["a.weight"].T, ours()["a/kernel"])
-    back, unused = renaming.to_ours(TABLE, theirs, SHAPES, source="test")
-    assert not unused
+    back, slots, unused = renaming.to_ours(TABLE, theirs, SHAPES, source="test")
+    assert not unused and not slots
     for name, tensor in ours().items():
         np.testing.assert_array_equal(back[name], tensor)
 
@@ -39,11 +39,21 @@ def test_there_and_back_is_the_same():
 def test_what_may_miss_may_miss_and_what_is_left_is_named():
     theirs = renaming.to_theirs(TABLE, ours(), source="test")
     theirs["position_ids"] = theirs.pop("a.bias")
-    found, unused = renaming.to_ours(
-        TABLE, theirs, SHAPES, source="test", may_miss=["a/bias"]
+    found, _, unused = renaming.to_ours(
+        TABLE, theirs, SHAPES, source="test", optional=["a/bias"]
     )
     assert set(found) == set(SHAPES) - {"a/bias"}
     assert unused == ["position_ids"]
+
+
+def test_slots_are_renamed_as_their_weights_and_may_be_missing():
+    table = renaming.with_slots(TABLE, {"m": "/adam_m"})
+    given = ours() | {"m/b/kernel": ours()["b/kernel"] + 1}
+    theirs = renaming.to_theirs(table, given, source="test")
+    assert theirs["b.kernel/adam_m"].shape == (6, 2, 3)
+    weights, slots, _ = renaming.to_ours(table, theirs, SHAPES, source="test")
+    assert list(weights) == list(SHAPES) and list(slots) == ["m/b/kernel"]
+    np.testing.assert_array_equal(slots["m/b/kernel"], given["m/b/kernel"])
 
 
 def test_both_sides_are_listed_in_full():
@@ -54,26 +64,26 @@ def test_both_sides_are_listed_in_full():
         renaming.to_ours(TABLE, theirs, SHAPES, source="google x.ckpt")
     message = str(raised.value)
     assert "3 tensors do not fit (google x.ckpt)" in message
-    assert "wanted, not there:  b.out (2, 3, 6), for b/output" in message
-    assert "of another shape:   a.weight (4, 2) there, (3, 2) by" in message
-    assert "there, not wanted:  other (2, 3, 6)" in message
+    assert "missing:      b.out (2, 3, 6), for b/output" in message
+    assert "other shape:  a.weight (4, 2) there, (3, 2) by" in message
+    assert "unexpected:   other (2, 3, 6)" in message
 
 
 def test_a_head_that_the_other_format_lacks_is_named():
-    with pytest.raises(ValueError, match=r"no place for: +c/kernel \(2,\)"):
+    with pytest.raises(ValueError, match=r"no equivalent: +c/kernel \(2,\)"):
         renaming.to_theirs(
             TABLE, ours() | {"c/kernel": np.zeros(2)}, source="keras_hub x"
         )
 
 
-def test_a_part_may_be_absent_as_a_whole_only():
+def test_a_part_may_be_missing_as_a_whole_only():
     parts = ("a/", "b/", "c/")
-    assert renaming.absent_parts(TABLE, ["a.bias"], parts) == [
+    assert renaming.missing_parts(TABLE, ["a.bias"], parts) == [
         "b/kernel",
         "b/output",
     ]
-    assert renaming.absent_parts(TABLE, ["a.bias"], ["a/"]) == []
-    assert renaming.absent_parts(iter(TABLE), [], parts) == list(SHAPES)
+    assert renaming.missing_parts(TABLE, ["a.bias"], ["a/"]) == []
+    assert renaming.missing_parts(iter(TABLE), [], parts) == list(SHAPES)
 
 
 def test_more_than_is_read_is_refused():
@@ -83,33 +93,65 @@ def test_more_than_is_read_is_refused():
             {"c.scale": np.zeros((2, 3))}, source="test", config="config.json"
         )
     assert str(raised.value) == (
-        "1 tensors of the encoder have no place in a BERT of these sizes, so "
-        "its numbers would be others (test).\n"
-        "  + there, not wanted:  c.scale (2, 3)\n"
+        "1 tensors of the encoder do not belong to a BERT of these sizes, so "
+        "its outputs would differ (test).\n"
+        "  + unexpected:   c.scale (2, 3)\n"
         "Give the config.json that belongs to these weights; if it does, their "
         "encoder is not BERT's."
     )
 
 
 def test_layers_have_the_names_that_are_given():
-    assert renaming.dense("a", "b") == [
+    assert renaming.rows({"a": "b"}) == [
         renaming.Rename("a/kernel", "b/kernel"),
         renaming.Rename("a/bias", "b/bias"),
     ]
-    assert renaming.norm("a", "b", ("0", "1")) == [
-        renaming.Rename("a/gamma", "b/0"),
-        renaming.Rename("a/beta", "b/1"),
+    suffixes = {"kernel": ".w", "bias": ".b", "gamma": "/0", "beta": "/1"}
+    assert renaming.rows({"norm": "b"}, suffixes, is_transposed=True) == [
+        renaming.Rename("norm/gamma", "b/0"),
+        renaming.Rename("norm/beta", "b/1"),
+    ]
+    assert renaming.rows({"a": "b"}, suffixes, is_transposed=True) == [
+        renaming.Rename("a/kernel", "b.w", is_transposed=True),
+        renaming.Rename("a/bias", "b.b"),
+    ]
+
+
+def test_an_encoder_has_embeddings_layers_and_a_pooler():
+    rows = renaming.encoder_rows(
+        {"word_embeddings": "words", "norm": "n"},
+        ["l0.", "l1."],
+        {"a": "b"},
+        "p",
+    )
+    assert [tuple(row[:2]) for row in rows] == [
+        ("encoder/embeddings/word_embeddings", "words"),
+        ("encoder/embeddings/norm/gamma", "n/gamma"),
+        ("encoder/embeddings/norm/beta", "n/beta"),
+        ("encoder/layer_0/a/kernel", "l0.b/kernel"),
+        ("encoder/layer_0/a/bias", "l0.b/bias"),
+        ("encoder/layer_1/a/kernel", "l1.b/kernel"),
+        ("encoder/layer_1/a/bias", "l1.b/bias"),
+        ("encoder/pooler/kernel", "p/kernel"),
+        ("encoder/pooler/bias", "p/bias"),
     ]
 
 
 def test_heads_of_attention_are_an_axis(tiny_config):
-    rows = renaming.keras_attention(
-        tiny_config, "a", "b", start="_", names=("0", "1")
-    )
+    parts = ("query", "key", "value", "output")
+    ours = {"output": "output_dense"}
+    layers = {
+        f"encoder/layer_0/attention/{ours.get(part, part)}": f"b/_{part}_dense"
+        for part in parts
+    }
+    suffixes = {"kernel": "/0", "bias": "/1"}
+    rows = renaming.split_heads(renaming.rows(layers, suffixes), tiny_config)
     assert {row.theirs: row.shape for row in rows} == {
         f"b/_{part}_dense/{number}": shape
         for part in ("query", "key", "value")
         for number, shape in ((0, (16, 2, 8)), (1, (2, 8)))
     } | {"b/_output_dense/0": (2, 8, 16), "b/_output_dense/1": None}
-    assert rows[0].ours == "a/query/kernel"
-    assert rows[-1].ours == "a/output_dense/bias"
+    assert rows[0].ours == "encoder/layer_0/attention/query/kernel"
+    assert rows[-1].ours == "encoder/layer_0/attention/output_dense/bias"
+    other = renaming.rows({"encoder/layer_0/output_dense": "c"})
+    assert renaming.split_heads(other, tiny_config) == other

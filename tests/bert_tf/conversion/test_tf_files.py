@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.conversion import tf_files
-from bert_tf.conversion.google import tf1_files
+from bert_tf.conversion import google, tf_files
 from bert_tf.conversion.model_garden import tf2_files
 
 DATA = "bert_model.ckpt.data-00000-of-00001"
 
 
 def write_tf1(folder):
-    tf1_files.write({"x": np.zeros(3, np.float32)}, str(folder))
+    google.write_tensors({"x": np.zeros(3, np.float32)}, str(folder))
 
 
 def write_tf2(folder):
@@ -22,44 +21,49 @@ def write_tf2(folder):
 
 
 KINDS = pytest.mark.parametrize(
-    "module, write",
-    [(tf1_files, write_tf1), (tf2_files, write_tf2)],
+    "kind, read, write",
+    [
+        ("TF1", google.read_tensors, write_tf1),
+        ("TF2", tf2_files.read, write_tf2),
+    ],
     ids=["TF1", "TF2"],
 )
 
 
 @KINDS
-def test_a_folder_a_prefix_and_each_file_mean_the_same(tmp_path, module, write):
+def test_a_folder_a_prefix_and_each_file_mean_the_same(
+    tmp_path, kind, read, write
+):
     write(tmp_path)
     prefix = str(tmp_path / "bert_model.ckpt")
     for path in (tmp_path, prefix, f"{prefix}.index", tmp_path / DATA):
-        assert module.find(str(path)) == prefix
+        assert tf_files.find(str(path), kind) == prefix
     assert tf.train.latest_checkpoint(str(tmp_path)) == prefix
-    other = {tf1_files: tf2_files, tf2_files: tf1_files}[module]
-    assert not other.prefixes(str(tmp_path))
+    other = {"TF1": "TF2", "TF2": "TF1"}[kind]
+    assert not tf_files.prefixes(str(tmp_path), other)
 
 
 @KINDS
-def test_what_a_killed_process_left_is_no_data(tmp_path, module, write):
+def test_what_a_killed_process_left_is_no_data(tmp_path, kind, read, write):
     write(tmp_path)
     (tmp_path / f"{DATA}.tempstate123").write_bytes(b"half")
-    prefix = module.find(str(tmp_path))
+    prefix = tf_files.find(str(tmp_path), kind)
     assert tf_files.data_files(prefix) == [str(tmp_path / DATA)]
-    assert module.read(prefix)
+    assert read(prefix)
     os.remove(tmp_path / DATA)
     with pytest.raises(ValueError, match=f"{DATA} missing. Copy every file"):
-        module.read(prefix)
+        read(prefix)
 
 
 @KINDS
-def test_data_of_an_earlier_save_do_not_matter(tmp_path, module, write):
+def test_data_of_an_earlier_save_do_not_matter(tmp_path, kind, read, write):
     write(tmp_path)
     (tmp_path / "bert_model.ckpt.data-00001-of-00003").write_bytes(b"old")
-    assert module.read(module.find(str(tmp_path)))
+    assert read(tf_files.find(str(tmp_path), kind))
 
 
 @KINDS
-def test_every_data_file_that_is_missing_is_named(tmp_path, module, write):
+def test_every_data_file_that_is_missing_is_named(tmp_path, kind, read, write):
     write(tmp_path)
     shutil.move(
         tmp_path / DATA, tmp_path / "bert_model.ckpt.data-00001-of-00003"
@@ -67,12 +71,12 @@ def test_every_data_file_that_is_missing_is_named(tmp_path, module, write):
     with pytest.raises(
         ValueError, match="00000-of-00003, .*00002-of-00003 missing"
     ):
-        module.read(module.find(str(tmp_path)))
+        read(tf_files.find(str(tmp_path), kind))
 
 
 @KINDS
 def test_one_of_several_is_the_newest_or_has_to_be_named(
-    tmp_path, module, write
+    tmp_path, kind, read, write
 ):
     write(tmp_path)
     for path in list(tmp_path.glob("bert_model.ckpt.*")):
@@ -81,21 +85,20 @@ def test_one_of_several_is_the_newest_or_has_to_be_named(
             shutil.copy(path, tmp_path / f"m-{step}{ending}")
     state = tmp_path / "checkpoint"
     state.write_text('model_checkpoint_path: "/elsewhere/m-20.ckpt"\n')
-    assert module.find(str(tmp_path)) == str(tmp_path / "m-20.ckpt")
+    assert tf_files.find(str(tmp_path), kind) == str(tmp_path / "m-20.ckpt")
     for content in ('model_checkpoint_path: "gone"\n', ""):
         state.write_text(content)
         with pytest.raises(
             ValueError, match="several checkpoints: bert_model.ckpt, m-20.ckpt"
         ):
-            module.find(str(tmp_path))
+            tf_files.find(str(tmp_path), kind)
 
 
 @KINDS
-def test_a_folder_without_one_is_refused(tmp_path, module, write):
-    del write
-    kind = "TF1" if module is tf1_files else "TF2"
+def test_a_folder_without_one_is_refused(tmp_path, kind, read, write):
+    del read, write
     with pytest.raises(ValueError, match=f"holds no {kind} checkpoint"):
-        module.find(str(tmp_path))
+        tf_files.find(str(tmp_path), kind)
 
 
 def test_a_full_disk_names_the_prefix(tmp_path):

@@ -1,10 +1,9 @@
 import pytest
 
-from bert_tf.conversion import checkpoint, vocabularies
-from bert_tf.conversion.google import convert as google
-from bert_tf.conversion.hugging_face import convert as hugging_face
-from bert_tf.conversion.keras_hub import convert as keras_hub
-from bert_tf.conversion.model_garden import convert as model_garden
+from bert_tf.conversion import checkpoint, google, vocabularies
+from bert_tf.conversion.hugging_face import pretrained
+from bert_tf.conversion.keras_hub import preset
+from bert_tf.conversion.model_garden import tf2_checkpoint
 from tfrecords.io import atomic_files
 from tfrecords.text import vocab
 
@@ -13,9 +12,9 @@ CONTENT = vocab.to_bytes([*SPECIAL, "the", "##s"])
 # vocab.txt, by format.
 PLACES = {
     google: "vocab.txt",
-    model_garden: "vocab.txt",
-    hugging_face: "vocab.txt",
-    keras_hub: "assets/tokenizer/vocabulary.txt",
+    tf2_checkpoint: "vocab.txt",
+    pretrained: "vocab.txt",
+    preset: "assets/tokenizer/vocabulary.txt",
     checkpoint: "vocab.txt",
 }
 
@@ -113,7 +112,7 @@ def test_a_few_entries_do_not_tell_the_case():
     assert vocabularies.infer_lower_case(None) is None
 
 
-@pytest.mark.parametrize("module", [google, model_garden, keras_hub])
+@pytest.mark.parametrize("module", [google, tf2_checkpoint, preset])
 @pytest.mark.parametrize("word, lower", [("the", True), ("น้ำ", False)])
 def test_a_guess_is_called_one(tmp_path, make_checkpoint, module, word, lower):
     content = vocab.to_bytes([*SPECIAL, word])
@@ -125,7 +124,7 @@ def test_a_guess_is_called_one(tmp_path, make_checkpoint, module, word, lower):
     assert vocabularies.case_note(lower) in found.notes
     assert f"do_lower_case={lower} is guessed" in vocabularies.case_note(lower)
     # Still a guess in a folder of ours, and from there in a preset.
-    for other in (checkpoint, keras_hub):
+    for other in (checkpoint, preset):
         with atomic_files.atomic_folder(str(tmp_path / "next")) as folder:
             other.write(found, folder)
         found = other.read(str(tmp_path / "next"))
@@ -133,7 +132,7 @@ def test_a_guess_is_called_one(tmp_path, make_checkpoint, module, word, lower):
 
 
 def test_what_a_source_says_is_no_guess(tmp_path, make_checkpoint):
-    for i, module in enumerate((checkpoint, keras_hub, hugging_face)):
+    for i, module in enumerate((checkpoint, preset, pretrained)):
         given = make_checkpoint(
             "pretraining", vocabulary=CONTENT, do_lower_case=False
         )

@@ -8,8 +8,7 @@ import pytest
 from absl import flags
 
 from bert_tf import config
-from bert_tf.conversion import checkpoint
-from bert_tf.conversion.google import convert as google
+from bert_tf.conversion import checkpoint, google
 from bert_tf.model import models
 from bert_tf.training import model_folders
 from run_scripts.flags import common_flags, model_flags

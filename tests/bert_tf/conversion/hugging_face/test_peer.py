@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bert_tf.conversion import parity
-from bert_tf.conversion.hugging_face import convert as hugging_face
+from bert_tf.conversion.hugging_face import pretrained
 from bert_tf.model import task_models
 from tfrecords.io import atomic_files
 from tfrecords.text import tokenizer as our_tokenizer
@@ -49,7 +49,7 @@ def save_bin(model, folder):
 
 def write(given, folder):
     with atomic_files.atomic_folder(str(folder)) as aside:
-        hugging_face.write(given, aside)
+        pretrained.write(given, aside)
     return str(folder)
 
 
@@ -64,10 +64,10 @@ def load(folder, **settings):
 
 def assert_same_outputs(folder, wanted):
     """Our Keras model gives what transformers does, for every output."""
-    found = hugging_face.read(folder)
+    found = pretrained.read(folder)
     batch = parity.batch(found.config, found.task)
     ours = parity.outputs(found, batch)
-    theirs = hugging_face.reference_outputs(folder, batch)
+    theirs = pretrained.reference_outputs(folder, batch)
     assert set(theirs) == set(ours)
     assert set(wanted) <= set(theirs)
     for name, difference in parity.differences(ours, theirs).items():
@@ -83,7 +83,7 @@ def test_their_random_model_gives_the_same_numbers_here(
         {"num_labels": 3} if task in ("classification", "tagging") else {}
     )
     peer(name, tiny_config, **settings).save_pretrained(tmp_path)
-    found = hugging_face.read(str(tmp_path))
+    found = pretrained.read(str(tmp_path))
     assert found.task == task
     assert not found.unused
     assert found.missing() == [
@@ -112,7 +112,7 @@ def test_a_score_is_a_regression(tmp_path, tiny_config):
     peer(
         "BertForSequenceClassification", tiny_config, num_labels=1
     ).save_pretrained(tmp_path)
-    assert hugging_face.read(str(tmp_path)).task == "regression"
+    assert pretrained.read(str(tmp_path)).task == "regression"
     assert_same_outputs(str(tmp_path), ["predictions"])
 
 
@@ -133,8 +133,7 @@ def test_a_bin_file_is_read_as_the_same_model(tmp_path, tiny_config, name):
     (tmp_path / "bin").mkdir()
     save_bin(model, tmp_path / "bin")
     one, other = (
-        hugging_face.read(str(tmp_path / kind))
-        for kind in ("safetensors", "bin")
+        pretrained.read(str(tmp_path / kind)) for kind in ("safetensors", "bin")
     )
     assert set(one.tensors) == set(other.tensors)
     for weight, tensor in one.tensors.items():
@@ -152,7 +151,7 @@ def test_halves_become_float32_with_the_same_values(
         save_bin(model, tmp_path)
     else:
         model.save_pretrained(tmp_path)
-    found = hugging_face.read(str(tmp_path))
+    found = pretrained.read(str(tmp_path))
     assert any(f"39 tensors were {kind}" in note for note in found.notes)
     expected = model.state_dict()["pooler.dense.weight"].float().numpy().T
     kernel = found.tensors["encoder/pooler/kernel"]
@@ -164,7 +163,7 @@ def test_halves_become_float32_with_the_same_values(
 def test_shards_of_a_bin_file_are_read(tmp_path, tiny_config):
     model = peer("BertModel", tiny_config)
     save_bin(model, tmp_path)
-    whole = hugging_face.read(str(tmp_path))
+    whole = pretrained.read(str(tmp_path))
     content = list(model.state_dict().items())
     places = {}
     for i, part in enumerate((content[:9], content[9:]), 1):
@@ -174,7 +173,7 @@ def test_shards_of_a_bin_file_are_read(tmp_path, tiny_config):
     (tmp_path / "pytorch_model.bin").unlink()
     index = tmp_path / "pytorch_model.bin.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
-    shards = hugging_face.read(str(tmp_path))
+    shards = pretrained.read(str(tmp_path))
     for weight, tensor in whole.tensors.items():
         np.testing.assert_array_equal(shards.tensors[weight], tensor)
     assert_same_outputs(str(tmp_path), ["sequence_output"])
@@ -185,7 +184,7 @@ def test_shards_are_read(tmp_path, tiny_config):
     model.save_pretrained(tmp_path / "whole")
     model.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
     whole, shards = (
-        hugging_face.read(str(tmp_path / kind)) for kind in ("whole", "shards")
+        pretrained.read(str(tmp_path / kind)) for kind in ("whole", "shards")
     )
     assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 2
     for weight, tensor in whole.tensors.items():
@@ -207,7 +206,7 @@ def test_ours_loads_there_with_no_key_missing_or_unexpected(
     assert not any(report.values()), report
     # The table names every weight of theirs but the two that are tied.
     tied = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
-    rows = {row.theirs for row in hugging_face.table(model.config, task)}
+    rows = {row.theirs for row in pretrained.table(model.config, task)}
     pooler = {x for x in rows if x.startswith("bert.pooler")}
     assert rows - set(model.state_dict()) <= pooler
     assert set(model.state_dict()) - rows <= tied
@@ -216,9 +215,9 @@ def test_ours_loads_there_with_no_key_missing_or_unexpected(
         "regression": "predictions",
         "spans": "start_logits",
     }
-    found = hugging_face.read(folder)
+    found = pretrained.read(folder)
     batch = parity.batch(found.config, task)
-    theirs = hugging_face.reference_outputs(folder, batch)
+    theirs = pretrained.reference_outputs(folder, batch)
     assert head.get(task, "logits") in theirs
     differences = parity.differences(parity.outputs(found, batch), theirs)
     assert np.max(list(differences.values())) < TOLERANCE
@@ -240,7 +239,7 @@ def test_ours_without_some_parts_loads_there_too(
     folder = write(given, tmp_path / "model")
     _, report = load(folder)
     assert not any(report.values()), report
-    assert set(hugging_face.read(folder).tensors) == set(given.tensors)
+    assert set(pretrained.read(folder).tensors) == set(given.tensors)
 
 
 def test_ours_without_a_pooler_loads_there_when_told_so(
@@ -282,7 +281,7 @@ def test_their_own_tokenizer_folder_is_read(
     ).save_pretrained(tmp_path)
     # transformers 4 writes both, 5 tokenizer.json alone.
     (tmp_path / "vocab.txt").unlink(missing_ok=True)
-    found = hugging_face.read(str(tmp_path))
+    found = pretrained.read(str(tmp_path))
     with open(tiny_vocab_file, "rb") as file:
         assert found.vocabulary == file.read()
     assert found.do_lower_case is False

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from bert_tf.conversion.hugging_face import pickles as pickles
+from bert_tf.conversion.hugging_face import pickles
 
 
 @pytest.fixture

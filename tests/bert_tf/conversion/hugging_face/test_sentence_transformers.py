@@ -2,10 +2,8 @@ import json
 
 import pytest
 
-from bert_tf.conversion.hugging_face import convert as hugging_face
-from bert_tf.conversion.hugging_face import (
-    sentence_transformers as sentences,
-)
+from bert_tf.conversion import formats
+from bert_tf.conversion.hugging_face import pretrained, sentence_transformers
 from tfrecords.io import atomic_files
 
 MEAN = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
@@ -34,7 +32,7 @@ def test_the_bert_inside_is_read(tmp_path, make_checkpoint, place):
     lacking = ("masked_lm", "next_sentence")
     given = make_checkpoint("pretraining", lacking)
     with atomic_files.atomic_folder(str(tmp_path / "model" / place)) as aside:
-        hugging_face.write(given, aside)
+        pretrained.write(given, aside)
     config = tmp_path / "model" / place / "config.json"
     config.write_text(
         config.read_text().replace("BertModel", "BertForMaskedLM")
@@ -45,8 +43,8 @@ def test_the_bert_inside_is_read(tmp_path, make_checkpoint, place):
         module("Pooling", "1_Pooling"),
         module("Normalize", "2_Normalize"),
     )
-    assert hugging_face.is_there(folder)
-    found = hugging_face.read(folder)
+    assert formats.is_hugging_face(folder)
+    found = pretrained.read(folder)
     assert set(found.tensors) == set(given.tensors)
     assert found.notes[0] == (
         "sentence-transformers makes its vectors from sequence_output by "
@@ -73,7 +71,7 @@ def test_pooling_is_named(tmp_path, pooling, name):
         module("Pooling", "1_Pooling"),
         pooling=pooling,
     )
-    inside, (note,) = sentences.find(folder)
+    inside, (note,) = sentence_transformers.find(folder)
     assert inside == folder
     assert name in note
 
@@ -90,17 +88,17 @@ def test_pooling_is_named(tmp_path, pooling, name):
 )
 def test_other_folders_are_refused(tmp_path, modules, message):
     with pytest.raises(ValueError, match=message):
-        sentences.find(put(tmp_path / "model", *modules))
+        sentence_transformers.find(put(tmp_path / "model", *modules))
 
 
 def test_a_pooling_that_is_no_object_is_named(tmp_path):
     modules = module("Transformer", ""), module("Pooling", "1_Pooling")
     folder = put(tmp_path, *modules, pooling=["mean"])
     with pytest.raises(ValueError, match="1_Pooling/config.json should hold o"):
-        sentences.find(folder)
+        sentence_transformers.find(folder)
 
 
 def test_a_path_that_is_no_name_is_refused(tmp_path):
     folder = put(tmp_path, module("Transformer", 0))
     with pytest.raises(ValueError, match="each with its type and path"):
-        sentences.find(folder)
+        sentence_transformers.find(folder)

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf.conversion.hugging_face import weights as weights
+from bert_tf.conversion import formats
+from bert_tf.conversion.hugging_face import weight_files
 
 TENSORS = {
     name: np.arange(i, i + 4, dtype=np.float32).reshape(2, 2)
@@ -38,8 +39,8 @@ def assert_all(found):
 
 def test_shards_are_read_as_one(tmp_path):
     put_shards(tmp_path, SHARDS)
-    assert weights.are_there(str(tmp_path))
-    assert_all(weights.read(str(tmp_path)))
+    assert formats.is_hugging_face(str(tmp_path))
+    assert_all(weight_files.read(str(tmp_path)))
 
 
 def test_missing_shards_are_all_named(tmp_path):
@@ -51,17 +52,17 @@ def test_missing_shards_are_all_named(tmp_path):
         match=r"index.json names 2 shards; 2 of them are not there: "
         r"model-00001-of-00002.safetensors, model-00002-of-00002.safetensors",
     ):
-        weights.read(str(tmp_path))
+        weight_files.read(str(tmp_path))
 
 
 def test_a_missing_index_is_named(tmp_path):
     put_shards(tmp_path, SHARDS)
     (tmp_path / "model.safetensors.index.json").unlink()
-    assert weights.are_there(str(tmp_path))
+    assert formats.is_hugging_face(str(tmp_path))
     with pytest.raises(
         ValueError, match=r"but no model.safetensors.index.json"
     ):
-        weights.read(str(tmp_path))
+        weight_files.read(str(tmp_path))
 
 
 def test_a_shard_that_lacks_a_tensor_is_named(tmp_path):
@@ -69,7 +70,7 @@ def test_a_shard_that_lacks_a_tensor_is_named(tmp_path):
     name = "model-00001-of-00002.safetensors"
     safetensors_numpy.save_file({"a": TENSORS["a"]}, tmp_path / name)
     with pytest.raises(ValueError, match=f"{name} lacks .* is in it: c"):
-        weights.read(str(tmp_path))
+        weight_files.read(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -85,23 +86,23 @@ def test_a_strange_index_is_refused(tmp_path, content, message):
     path = tmp_path / "model.safetensors.index.json"
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=message):
-        weights.read(str(tmp_path))
+        weight_files.read(str(tmp_path))
 
 
 def test_one_file_goes_before_shards_and_pickles(tmp_path):
     put_shards(tmp_path, {"model-00001-of-00001.safetensors": ["a"]})
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
-    weights.write(TENSORS, str(tmp_path))
-    assert_all(weights.read(str(tmp_path)))
+    weight_files.write(TENSORS, str(tmp_path))
+    assert_all(weight_files.read(str(tmp_path)))
 
 
 @pytest.mark.parametrize("kept", [0, 5, 100, -1])
 def test_a_truncated_file_is_named(tmp_path, kept):
-    weights.write(TENSORS, str(tmp_path))
+    weight_files.write(TENSORS, str(tmp_path))
     path = tmp_path / "model.safetensors"
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(ValueError, match=f"{path} is missing or damaged"):
-        weights.read(str(tmp_path))
+        weight_files.read(str(tmp_path))
 
 
 def test_a_pointer_in_place_of_the_weights_is_named(tmp_path):
@@ -110,16 +111,16 @@ def test_a_pointer_in_place_of_the_weights_is_named(tmp_path):
         "version https://git-lfs.github.com/spec/v1\noid sha256:1\n"
     )
     with pytest.raises(ValueError, match=f"{path} is a Git LFS pointer"):
-        weights.read(str(tmp_path))
+        weight_files.read(str(tmp_path))
 
 
 def test_weights_of_other_libraries_are_named(tmp_path):
-    assert not weights.are_there(str(tmp_path))
+    assert not formats.is_hugging_face(str(tmp_path))
     with pytest.raises(ValueError, match="there are no files. Copy the"):
-        weights.read(str(tmp_path))
+        weight_files.read(str(tmp_path))
     (tmp_path / "tf_model.h5").write_bytes(b"")
     with pytest.raises(ValueError, match=r"tf_model\.h5 is not read: save"):
-        weights.read(str(tmp_path))
+        weight_files.read(str(tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["F8_E5M2", "F8_E4M3"])
@@ -130,13 +131,13 @@ def test_eight_bit_floats_are_refused(tmp_path, kind):
     path = tmp_path / "model.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header + b"12")
     with pytest.raises(ValueError, match=f"{path} has tensors of a type that"):
-        weights.read(str(tmp_path))
+        weight_files.read(str(tmp_path))
 
 
 def test_bfloat16_keeps_its_values(tmp_path):
     halves = {n: t.astype(ml_dtypes.bfloat16) for n, t in TENSORS.items()}
-    weights.write(halves, str(tmp_path))
-    found, notes = weights.as_float32(weights.read(str(tmp_path)))
+    weight_files.write(halves, str(tmp_path))
+    found, notes = weight_files.as_float32(weight_files.read(str(tmp_path)))
     assert_all(found)
     assert notes == [
         "3 tensors were bfloat16; they are float32 now, with the same values"
@@ -144,6 +145,6 @@ def test_bfloat16_keeps_its_values(tmp_path):
 
 
 def test_integers_stay(tmp_path):
-    found, notes = weights.as_float32({"position_ids": np.arange(3)})
+    found, notes = weight_files.as_float32({"position_ids": np.arange(3)})
     assert found["position_ids"].dtype == np.int64
     assert not notes

@@ -1,4 +1,4 @@
-"""hugging_face_peer.py where transformers is absent, broken, or finds less."""
+"""peer.py where transformers is absent, broken, or finds less."""
 
 import sys
 import types
@@ -6,13 +6,13 @@ import types
 import pytest
 
 from bert_tf.conversion import parity
-from bert_tf.conversion.hugging_face import peer as hugging_face_peer
+from bert_tf.conversion.hugging_face import peer
 
 FILE = "torch/lib/libtorch.so: undefined symbol"
 
 
 def outputs(config):
-    return hugging_face_peer.outputs(
+    return peer.outputs(
         "model", "BertModel", "pretraining", True, parity.batch(config, "spans")
     )
 

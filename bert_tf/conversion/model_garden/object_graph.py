@@ -11,10 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import config as bert_config
-from bert_tf.conversion.model_garden import names as model_garden_names
 from bert_tf.conversion.model_garden import tf2_files
 
-SLOTS = ("m", "v")  # Of Adam, in tf_keras's optimizers.
+POOLER = "encoder/_pooler_layer"
+# Of Adam, in tf_keras's optimizers; what follows a weight's name here.
+SLOTS = {"m": ".m", "v": ".v"}
 
 # Of a functional encoder, in order of use; then its layers, then the pooler.
 _EMBEDDINGS = (
@@ -29,7 +30,7 @@ _NUMBERED = "layer_with_weights-"
 def _numbered(objects: tf2_files.Objects, number: int) -> list[int]:
     """Returns the layers with weights of a functional Keras model, in order.
 
-    None of them if one is missing, since the others are known by their place.
+    None of them if one is missing, since they are told apart by their order.
     """
     children = objects.children[number]
     count = sum(name.startswith(_NUMBERED) for name in children)
@@ -75,24 +76,24 @@ def find_encoder(objects: tf2_files.Objects, source: str) -> int:
     Raises:
       ValueError: if there is none, or more than one.
     """
-    found = {}
+    encoders = {}
     for number, path in objects.walk():
         words = _word_embeddings(objects, number)
         if words is not None:
-            found.setdefault(words, (number, path))
-    if len(found) > 1:
-        names = ", ".join("/".join(path) for _, path in found.values())
+            encoders.setdefault(words, (number, path))
+    if len(encoders) > 1:
+        names = ", ".join("/".join(path) for _, path in encoders.values())
         raise ValueError(
-            f"{source} holds {len(found)} encoders: {names}. A BERT has one."
+            f"{source} holds {len(encoders)} encoders: {names}. A BERT has one."
         )
-    if not found:
+    if not encoders:
         raise ValueError(
             f"{source} matches nothing: there is no BERT encoder of the Model "
             "Garden, an object with _embedding_layer and _transformer_layers. "
             "There are:\n"
             + "\n".join(f"  + {name}" for name in objects.tensors)
         )
-    ((encoder, _),) = found.values()
+    ((encoder, _),) = encoders.values()
     _name_layers(objects, encoder)
     return encoder
 
@@ -186,11 +187,7 @@ def config_of(
 
 
 def _adam(slots: Mapping) -> tf.Module:
-    """Returns what is saved as an optimizer with moments.
-
-    Args:
-      slots: (reference of a weight, "m" or "v") -> variable.
-    """
+    """Returns an optimizer to save, of (weight reference, "m" or "v")."""
     adam = tf2_files.node()
     # What tf.train.Checkpoint asks of an optimizer.
     adam.get_slot_names = lambda: list(SLOTS)
@@ -213,10 +210,7 @@ def _add_head(
     model.classification = tf2_files.node(**{f"{_NUMBERED}0": head.out_proj})
 
 
-def to_save(
-    tensors: Mapping[str, np.ndarray],
-    moments: Mapping[tuple[str, str], np.ndarray],
-) -> dict[str, tf.Module]:
+def to_save(tensors: Mapping[str, np.ndarray]) -> dict[str, tf.Module]:
     """Returns an encoder and heads under every name that theirs may have.
 
     One checkpoint so restores `Checkpoint(encoder=encoder)`, `(model=encoder)`,
@@ -224,13 +218,17 @@ def to_save(
     `(**pretrainer.checkpoint_items)`.
 
     Args:
-      tensors: by names of `model_garden_names.table`.
-      moments: (name, "m" or "v") -> Adam's moment.
+      tensors: by their names in the rename table, Adam's moments with the
+        suffixes of `SLOTS`.
 
     Returns:
       The attributes of the checkpoint's root.
     """
-    tree = tf2_files.tree(tensors)
+    weights, moments = {}, {}
+    for name, tensor in tensors.items():
+        is_slot = name.endswith(tuple(SLOTS.values()))
+        (moments if is_slot else weights)[name] = tensor
+    tree = tf2_files.tree(weights)
     encoder = tree.encoder
     model = tf2_files.node(encoder_network=encoder, encoder=encoder)
     for name, part in vars(encoder).items():
@@ -243,10 +241,11 @@ def to_save(
         model.masked_lm = roots["masked_lm"] = tree.masked_lm
     if hasattr(tree, "next_sentence"):
         _add_head(roots, tree.next_sentence, encoder)
-        trained = {model_garden_names.POOLER: "next_sentence/dense"}
+        trained = {POOLER: "next_sentence/dense"}
     slots = {}
-    for (name, kind), moment in moments.items():
-        layer, _, part = name.rpartition("/")
+    for name, moment in moments.items():
+        weight, _, kind = name.rpartition(".")
+        layer, _, part = weight.rpartition("/")
         owner = tree
         for attribute in trained.get(layer, layer).split("/"):
             owner = getattr(owner, attribute)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf.conversion import checkpoint, formats
-from bert_tf.conversion.hugging_face import convert as hugging_face
+from bert_tf.conversion import checkpoint, convert, formats
+from bert_tf.conversion.hugging_face import pretrained
 from bert_tf.model import task_models
 from tfrecords.io import atomic_files
 
@@ -50,7 +50,7 @@ def their_names(task, layers=2):
 
 def write(given, folder):
     with atomic_files.atomic_folder(str(folder)) as aside:
-        hugging_face.write(given, aside)
+        pretrained.write(given, aside)
     return str(folder)
 
 
@@ -84,14 +84,14 @@ def change_config(folder, **values):
 
 def refusal(folder):
     with pytest.raises(ValueError) as raised:
-        hugging_face.read(folder)
+        pretrained.read(folder)
     assert folder in str(raised.value)
     return str(raised.value)
 
 
 @pytest.mark.parametrize("task", task_models.TASK_MODELS)
 def test_the_table_is_complete_in_both_directions(tiny_config, task):
-    table = hugging_face.table(tiny_config, task, 3)
+    table = pretrained.table(tiny_config, task, 3)
     ours = [row.ours for row in table]
     assert sorted(ours) == sorted(checkpoint.shapes(tiny_config, task, 3))
     theirs = [row.theirs for row in table]
@@ -102,7 +102,7 @@ def test_the_table_is_complete_in_both_directions(tiny_config, task):
 @pytest.mark.parametrize("task", task_models.TASK_MODELS)
 def test_a_round_trip_is_the_same_bit_for_bit(tmp_path, make_checkpoint, task):
     given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=False)
-    found = hugging_face.read(write(given, tmp_path / "model"))
+    found = pretrained.read(write(given, tmp_path / "model"))
     assert_same_tensors(found.tensors, given.tensors)
     for name in ("config", "task", "labels", "vocabulary", "do_lower_case"):
         assert getattr(found, name) == getattr(given, name)
@@ -118,7 +118,7 @@ def test_the_activation_comes_back(
     folder = write(
         make_checkpoint("regression", config=config), tmp_path / "model"
     )
-    found = hugging_face.read(folder)
+    found = pretrained.read(folder)
     assert found.config == config
     with open(os.path.join(folder, "config.json")) as file:
         theirs = json.load(file)["hidden_act"]
@@ -147,7 +147,7 @@ def test_what_is_missing_decides_the_class_and_stays_missing(
     folder = write(given, tmp_path / "model")
     with open(os.path.join(folder, "config.json")) as file:
         assert json.load(file)["architectures"] == [architecture]
-    found = hugging_face.read(folder)
+    found = pretrained.read(folder)
     assert_same_tensors(found.tensors, given.tensors)
     assert found.missing() == given.missing()
     names = safetensors_numpy.load_file(f"{folder}/model.safetensors")
@@ -165,12 +165,15 @@ def test_what_lies_beside_other_weights_is_left_aside(
         folder,
         lambda tensors: tensors | {"qa_outputs.bias": np.zeros(2, np.float32)},
     )
-    found = hugging_face.read(folder)
+    found = pretrained.read(folder)
     assert set(given.tensors) - set(found.tensors) == {
         "encoder/pooler/kernel",
         "encoder/pooler/bias",
     }
-    assert "was written beside other weights" in found.notes[-1]
+    assert found.notes[-1] == (
+        "bert_tf.json belongs to other weights than model.safetensors, and is "
+        "not read"
+    )
     assert (found.slots, found.step) == ({}, 0)
 
 
@@ -190,13 +193,13 @@ def test_old_names_and_names_without_a_prefix_are_known(
     given = make_checkpoint(task)
     folder = write(given, tmp_path / "model")
     change_tensors(folder, old_names)
-    found = hugging_face.read(folder)
+    found = pretrained.read(folder)
     assert_same_tensors(found.tensors, given.tensors)
     assert not found.unused
 
 
 def test_tied_weights_and_buffers_are_not_worth_a_word(folder):
-    before = hugging_face.read(folder)
+    before = pretrained.read(folder)
 
     def change(tensors):
         return tensors | {
@@ -208,20 +211,20 @@ def test_tied_weights_and_buffers_are_not_worth_a_word(folder):
         }
 
     change_tensors(folder, change)
-    found = hugging_face.read(folder)
+    found = pretrained.read(folder)
     assert_same_tensors(found.tensors, before.tensors)
     assert not found.unused
 
 
 def test_a_bias_by_its_other_name_alone_is_found(folder):
-    before = hugging_face.read(folder)
+    before = pretrained.read(folder)
 
     def change(tensors):
         bias = tensors.pop("cls.predictions.bias")
         return tensors | {"cls.predictions.decoder.bias": bias}
 
     change_tensors(folder, change)
-    assert_same_tensors(hugging_face.read(folder).tensors, before.tensors)
+    assert_same_tensors(pretrained.read(folder).tensors, before.tensors)
 
 
 def test_an_output_matrix_of_its_own_is_refused(folder):
@@ -240,9 +243,9 @@ def test_an_output_matrix_of_its_own_is_refused(folder):
 def test_more_than_the_class_says_is_read_too(folder):
     # As bert-base-uncased is on the hub: a masked LM with pooler and both
     # heads in its file.
-    before = hugging_face.read(folder)
+    before = pretrained.read(folder)
     change_config(folder, architectures=["BertForMaskedLM"])
-    assert_same_tensors(hugging_face.read(folder).tensors, before.tensors)
+    assert_same_tensors(pretrained.read(folder).tensors, before.tensors)
 
 
 def test_less_than_the_class_says_is_refused(folder):
@@ -254,7 +257,7 @@ def test_less_than_the_class_says_is_refused(folder):
     message = refusal(folder)
     assert (
         "5 tensors do not fit" in message
-        and "wanted, not there:  cls.predictions.bias (203,)" in message
+        and "missing:      cls.predictions.bias (203,)" in message
     )
 
 
@@ -265,7 +268,7 @@ def test_half_a_part_is_refused(folder):
 
     change_tensors(folder, change)
     change_config(folder, architectures=["BertModel"])
-    assert "wanted, not there:  bert.pooler.dense.bias (16,)" in refusal(folder)
+    assert "missing:      bert.pooler.dense.bias (16,)" in refusal(folder)
 
 
 def test_a_checkpoint_that_matches_nothing_lists_both_sides(folder):
@@ -274,8 +277,8 @@ def test_a_checkpoint_that_matches_nothing_lists_both_sides(folder):
     )
     message = refusal(folder)
     for name in their_names("pretraining"):
-        assert f"  - wanted, not there:  {name} " in message
-        assert f"  + there, not wanted:  module.{name} " in message
+        assert f"  - missing:      {name} " in message
+        assert f"  + unexpected:   module.{name} " in message
 
 
 def test_shapes_that_do_not_fit_the_config_are_listed(folder):
@@ -283,7 +286,7 @@ def test_shapes_that_do_not_fit_the_config_are_listed(folder):
     message = refusal(folder)
     assert "8 tensors do not fit" in message
     assert (
-        "of another shape:   bert.embeddings.word_embeddings.weight (203, 16) "
+        "other shape:  bert.embeddings.word_embeddings.weight (203, 16) "
         "there, (204, 16) by the config"
     ) in message
 
@@ -291,7 +294,7 @@ def test_shapes_that_do_not_fit_the_config_are_listed(folder):
 def test_layers_beyond_the_config_are_not_dropped_silently(folder):
     change_config(folder, num_hidden_layers=1)
     message = refusal(folder)
-    assert "16 tensors of the encoder have no place in a BERT" in message
+    assert "16 tensors of the encoder do not belong to a BERT" in message
     assert "bert.encoder.layer.1.attention.self.key.weight (16, 16)" in message
 
 
@@ -302,7 +305,7 @@ def test_a_head_of_another_task_is_unused(folder):
             tensors | {"classifier.weight": np.zeros((2, 16), np.float32)}
         ),
     )
-    assert hugging_face.read(folder).unused == ("classifier.weight",)
+    assert pretrained.read(folder).unused == ("classifier.weight",)
 
 
 def test_quantised_weights_are_refused(folder):
@@ -315,7 +318,7 @@ def test_quantised_weights_are_refused(folder):
 
 
 def test_halves_keep_their_values_and_doubles_are_rounded(folder):
-    before = hugging_face.read(folder)
+    before = pretrained.read(folder)
     change_tensors(
         folder,
         lambda tensors: {
@@ -323,7 +326,7 @@ def test_halves_keep_their_values_and_doubles_are_rounded(folder):
             for name, tensor in tensors.items()
         },
     )
-    found = hugging_face.read(folder)
+    found = pretrained.read(folder)
     assert (
         "7 tensors were float16; they are float32 now, with the same values"
         in found.notes
@@ -361,18 +364,19 @@ def test_what_has_no_place_is_beside_and_said(
     given = dataclasses.replace(given, slots=slots)
     folder = write(given, tmp_path / "model")
     assert (
-        "BertModel has no place for next_sentence/dense/kernel, "
+        "BertModel cannot hold next_sentence/dense/kernel, "
         "next_sentence/dense/bias, 78 optimizer slots, step 7: these are in "
-        "bert_tf.safetensors, which transformers does not read"
+        "bert_tf.safetensors and bert_tf.json, which transformers does not read"
     ) in caplog.text
     assert "add_pooling_layer=False" in caplog.text
     assert "no tokenizer is written" in caplog.text
     assert {path.name for path in (tmp_path / "model").iterdir()} == {
+        "bert_tf.json",
         "bert_tf.safetensors",
         "config.json",
         "model.safetensors",
     }
-    found = hugging_face.read(folder)
+    found = pretrained.read(folder)
     assert_same_tensors(found.tensors, given.tensors)
     assert_same_tensors(found.slots, slots)
     assert found.step == 7
@@ -382,7 +386,7 @@ def test_an_unknown_case_is_said(tmp_path, make_checkpoint, caplog):
     given = make_checkpoint("regression", vocabulary=VOCABULARY)
     folder = write(given, tmp_path / "model")
     assert "does not say whether text is lower-cased" in caplog.text
-    assert hugging_face.read(folder).do_lower_case is None
+    assert pretrained.read(folder).do_lower_case is None
     assert not os.path.exists(f"{folder}/bert_tf.safetensors")
 
 
@@ -394,12 +398,12 @@ def test_a_folder_is_told_from_those_of_others(tmp_path, make_checkpoint):
     write(given, theirs)
     assert formats.detect(ours) == "bert_tf"
     assert formats.detect(theirs) == "hugging_face"
-    assert not hugging_face.is_there(str(tmp_path))
-    assert not hugging_face.is_there(str(tmp_path / "nothing"))
+    assert not formats.is_hugging_face(str(tmp_path))
+    assert not formats.is_hugging_face(str(tmp_path / "nothing"))
     change_config(theirs, registered_name="keras_hub>BertBackbone")
-    assert not hugging_face.is_there(theirs)
+    assert not formats.is_hugging_face(theirs)
     os.remove(f"{theirs}/config.json")
-    assert hugging_face.is_there(theirs)
+    assert formats.is_hugging_face(theirs)
     assert "config.json is missing" in refusal(theirs)
 
 
@@ -411,8 +415,8 @@ def test_conversion_there_and_back_loses_nothing(
     names = [str(tmp_path / name) for name in ("ours", "theirs", "back")]
     with atomic_files.atomic_folder(names[0]) as aside:
         checkpoint.write(given, aside)
-    formats.convert(names[0], "hugging_face", names[1], compare=False)
-    report = formats.convert(names[1], "bert_tf", names[2], compare=False)
+    convert.convert(names[0], "hugging_face", names[1], compare=False)
+    report = convert.convert(names[1], "bert_tf", names[2], compare=False)
     assert_same_tensors(checkpoint.read(names[2]).tensors, given.tensors)
     assert f"read back: {len(given.tensors)} tensors equal" in " ".join(report)
 
@@ -420,5 +424,5 @@ def test_conversion_there_and_back_loses_nothing(
 def test_safetensors_need_neither_torch_nor_transformers(folder, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
-    assert not hugging_face.read(folder).missing()
-    assert hugging_face.reference_outputs(folder, {}) is None
+    assert not pretrained.read(folder).missing()
+    assert pretrained.reference_outputs(folder, {}) is None

@@ -8,9 +8,7 @@ import pytest
 import reference_bert
 import tensorflow as tf
 
-from bert_tf.conversion import checkpoint, parity
-from bert_tf.conversion.google import convert as google
-from bert_tf.conversion.google import tf1_files
+from bert_tf.conversion import checkpoint, formats, google, parity, tf_files
 from tfrecords.io import atomic_files
 
 TASKS = ("pretraining", "classification", "regression", "spans")
@@ -56,9 +54,9 @@ def written(tmp_path, make_checkpoint):
 
 def change(folder, remove=(), **tensors):
     """Writes the checkpoint of a folder anew, with other variables."""
-    found = tf1_files.read(tf1_files.find(folder))
+    found = google.read_tensors(tf_files.find(folder, "TF1"))
     kept = {n: t for n, t in found.items() if not n.startswith(tuple(remove))}
-    tf1_files.write(kept | tensors, folder)
+    google.write_tensors(kept | tensors, folder)
 
 
 # The table.
@@ -145,10 +143,10 @@ def test_what_the_release_has_is_read_from_every_path(written):
         f"{written}/bert_model.ckpt.index",
         f"{written}/bert_model.ckpt.data-00000-of-00001",
     ):
-        assert google.is_there(path)
+        assert formats.is_tensorflow(path, "TF1")
         assert google.read(path).step == 0
-    assert not google.is_there(f"{written}/vocab.txt")
-    assert not google.is_there(f"{written}/none")
+    assert not formats.is_tensorflow(f"{written}/vocab.txt", "TF1")
+    assert not formats.is_tensorflow(f"{written}/none", "TF1")
 
 
 def test_slots_may_be_there_for_some_weights_only(tmp_path, make_checkpoint):
@@ -200,7 +198,7 @@ def test_of_several_checkpoints_the_newest_is_read(written):
     state = os.path.join(written, "checkpoint")
     with open(state, "w") as file:
         file.write('model_checkpoint_path: "/elsewhere/model.ckpt-20"\n')
-    assert tf1_files.find(written) == f"{written}/model.ckpt-20"
+    assert tf_files.find(written, "TF1") == f"{written}/model.ckpt-20"
     assert google.read(f"{written}/bert_model.ckpt").step == 4
     os.remove(state)
     with pytest.raises(ValueError) as raised:
@@ -264,7 +262,9 @@ def assert_agrees_with_the_oracle(path):
     ours = parity.outputs(found, inputs)
     tensors = {
         name: tensor.astype(np.float64)
-        for name, tensor in tf1_files.read(tf1_files.find(path)).items()
+        for name, tensor in google.read_tensors(
+            tf_files.find(path, "TF1")
+        ).items()
     }
     layers, pooled = reference_bert.encode(
         inputs, oracle_names(tensors), found.config
@@ -361,7 +361,7 @@ def test_missing_data_files_are_named(written):
 def test_a_truncated_file_is_refused(written, ending):
     path = f"{written}/bert_model.ckpt.{ending}"
     os.truncate(path, os.path.getsize(path) - 100)
-    assert google.is_there(written)
+    assert formats.is_tensorflow(written, "TF1")
     refused(written, "bert_model.ckpt is damaged .*Copy or download it again")
 
 
@@ -387,8 +387,8 @@ def test_other_shapes_are_listed_on_both_sides(written, tiny_config):
         "word_embeddings (203, 16) there, (99, 16) by the config",
         "cls/predictions/output_bias (203,) there, (99,) by the config",
         "token_type_embeddings (2, 16) there, (3, 16) by the config",
-        "wanted, not there:  bert/pooler/dense/bias (16,), for enc",
-        "there, not wanted:  bert/pooler/dense/scale (1,)",
+        "missing:      bert/pooler/dense/bias (16,), for enc",
+        "unexpected:   bert/pooler/dense/scale (1,)",
     ):
         assert line in str(raised.value)
 
@@ -398,8 +398,8 @@ def test_layers_that_the_config_does_not_know_are_refused(written, tiny_config):
     atomic_files.write_json(f"{written}/bert_config.json", sizes)
     refused(
         written,
-        r"16 tensors of the encoder have no place in a BERT of these sizes, so "
-        r"its .*\n  \+ there, not wanted:  bert/encoder/layer_1/[^$]*"
+        r"16 tensors of the encoder do not belong to a BERT of these sizes, so "
+        r"its .*\n  \+ unexpected:   bert/encoder/layer_1/[^$]*"
         r"Give the .*/bert_config.json that belongs to these weights",
     )
 
@@ -408,8 +408,8 @@ def test_a_checkpoint_that_matches_nothing_is_refused(written):
     change(written, remove=["bert/", "cls/"], weights=np.zeros(3, np.float32))
     with pytest.raises(ValueError) as raised:
         google.read(written)
-    assert "wanted, not there:  bert/embeddings/word_emb" in str(raised.value)
-    assert "there, not wanted:  weights (3,)" in str(raised.value)
+    assert "missing:      bert/embeddings/word_emb" in str(raised.value)
+    assert "unexpected:   weights (3,)" in str(raised.value)
 
 
 def test_half_a_head_is_refused(written):
@@ -448,12 +448,12 @@ def test_gelu_by_erf_cannot_be_written(tmp_path, make_checkpoint, tiny_config):
 def test_a_tensorflow_2_checkpoint_is_not_taken_for_one(tmp_path):
     tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "ckpt-1"))
     assert (tmp_path / "ckpt-1.index").is_file()
-    assert not google.is_there(str(tmp_path))
+    assert not formats.is_tensorflow(str(tmp_path), "TF1")
 
 
 def test_an_index_of_records_is_not_taken_for_one(tmp_path):
     (tmp_path / "train.index").write_bytes(bytes(80))
-    assert not google.is_there(str(tmp_path))
+    assert not formats.is_tensorflow(str(tmp_path), "TF1")
 
 
 def test_a_full_disk_is_named(tmp_path, make_checkpoint, monkeypatch):

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from bert_tf.conversion.hugging_face import config as configs
-from bert_tf.conversion.hugging_face import tasks as tasks
+from bert_tf.conversion import renaming
+from bert_tf.conversion.hugging_face import config_json
 
 SIZES = {
     "model_type": "bert",
@@ -16,7 +16,7 @@ SIZES = {
 
 
 def parse(names=(), **values):
-    return configs.parse(SIZES | values, names, "bert/config.json")
+    return config_json.parse(SIZES | values, names, "bert/config.json")
 
 
 def of(architecture, **values):
@@ -40,26 +40,26 @@ def test_another_model_is_named(tmp_path, model_type, name):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(SIZES | {"model_type": model_type}))
     with pytest.raises(ValueError, match=f"{tmp_path} is a {name} folder"):
-        configs.read_values(str(tmp_path))
+        config_json.read_values(str(tmp_path))
 
 
 def test_an_old_file_is_known_by_its_class(tmp_path):
     path = tmp_path / "config.json"
     old = {k: v for k, v in SIZES.items() if k != "model_type"}
     path.write_text(json.dumps(old))
-    assert configs.read_values(str(tmp_path)) == old
+    assert config_json.read_values(str(tmp_path)) == old
     path.write_text(json.dumps(old | {"architectures": ["BertModel"]}))
-    configs.read_values(str(tmp_path))
+    config_json.read_values(str(tmp_path))
     path.write_text(json.dumps(old | {"architectures": ["RobertaModel"]}))
     with pytest.raises(ValueError, match="is a RobertaModel folder"):
-        configs.read_values(str(tmp_path))
+        config_json.read_values(str(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["{", "[1]"])
 def test_what_is_no_object_is_refused(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(ValueError, match=r"config\.json (is no JSON|should)"):
-        configs.read_values(str(tmp_path))
+        config_json.read_values(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_would_give_other_numbers_is_refused(key, value, message):
         parse(**{key: value})
 
 
-@pytest.mark.parametrize(("theirs", "ours"), configs.ACTIVATIONS.items())
+@pytest.mark.parametrize(("theirs", "ours"), config_json.ACTIVATIONS.items())
 def test_activations(theirs, ours):
     found = parse(hidden_act=theirs)
     assert found.config.hidden_act == ours
@@ -108,7 +108,7 @@ def test_activations(theirs, ours):
 
 
 def test_what_the_file_leaves_out_is_as_in_transformers():
-    found = configs.parse({"model_type": "bert"}, (), "config.json").config
+    found = config_json.parse({"model_type": "bert"}, (), "config.json").config
     assert (found.vocab_size, found.hidden_size) == (30522, 768)
     assert (found.hidden_act, found.type_vocab_size) == ("gelu_erf", 2)
 
@@ -120,8 +120,8 @@ def test_nulls_are_as_good_as_nothing():
 def test_tasks_and_labels():
     assert of("BertModel").task == "pretraining"
     assert of("BertModel").parts == ()
-    assert of("BertForPreTraining").parts == tasks.PARTS
-    assert of("BertForMaskedLM").parts == (tasks.MASKED_LM,)
+    assert of("BertForPreTraining").parts == renaming.PARTS
+    assert of("BertForMaskedLM").parts == (renaming.MASKED_LM,)
     assert of("BertForQuestionAnswering").task == "spans"
     assert of("BertForMultipleChoice").task == "multiple_choice"
     found = of(
@@ -213,7 +213,7 @@ def test_a_class_may_stand_alone(tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(old | {"architectures": "RobertaModel"}))
     with pytest.raises(ValueError, match="is a RobertaModel folder"):
-        configs.read_values(str(tmp_path))
+        config_json.read_values(str(tmp_path))
 
 
 @pytest.mark.parametrize("given", [{"BertModel": 1}, 3, [["BertModel"]]])

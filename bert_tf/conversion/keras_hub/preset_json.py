@@ -15,6 +15,7 @@ TASK = "task.json"
 TOKENIZER = "tokenizer.json"
 PREPROCESSOR = "preprocessor.json"
 VOCABULARY = "assets/tokenizer/vocabulary.txt"
+WRITES = (CONFIG, TASK, TOKENIZER, PREPROCESSOR, VOCABULARY)
 
 MASKED_LM = "BertMaskedLM"
 CLASSIFIER = "BertTextClassifier"
@@ -32,7 +33,7 @@ _SIZES = {
 _MASKS = 20  # The original's max_predictions_per_seq.
 
 
-class Papers(NamedTuple):
+class Metadata(NamedTuple):
     """What a preset's JSON files say.
 
     Attributes:
@@ -48,18 +49,6 @@ class Papers(NamedTuple):
     num_classes: int
     do_lower_case: bool | None
     notes: tuple[str, ...]
-
-
-def is_there(folder: str) -> bool:
-    """Returns whether a folder is a preset of KerasHub, of whatever model."""
-    path = os.path.join(folder, CONFIG)
-    if not os.path.isfile(path):
-        return False
-    try:
-        values = atomic_files.read_json(path)
-    except ValueError:
-        return False
-    return isinstance(values, dict) and "registered_name" in values
 
 
 def _read(folder: str, file: str) -> dict | None:
@@ -140,7 +129,7 @@ def _read_task(folder: str) -> tuple[str, int, list[str]]:
     return task, classes, notes
 
 
-def read(folder: str) -> Papers:
+def read(folder: str) -> Metadata:
     """Reads what a preset says of itself.
 
     Raises:
@@ -160,44 +149,54 @@ def read(folder: str) -> Papers:
                 f"{bool(given.get('strip_accents', False))}; BERT strips "
                 "accents where it lower-cases, and nowhere else"
             ]
-    return Papers(config, task, num_classes, do_lower_case, tuple(notes))
+    return Metadata(config, task, num_classes, do_lower_case, tuple(notes))
 
 
-def _keras(module: str, name: str, values: dict, package: str = "keras_hub"):
-    """Returns a serialised object as keras.saving writes it."""
+def _layer(
+    module: str, name: str, values: dict, dtype: str = "float32"
+) -> dict:
+    """Returns a layer of keras_hub.src.models.bert as Keras saves it."""
+    policy = {
+        "module": "keras",
+        "class_name": "DTypePolicy",
+        "config": {"name": dtype},
+        "registered_name": None,
+    }
+    own = {"name": module, "trainable": True, "dtype": policy}
     return {
-        "module": module,
+        "module": f"keras_hub.src.models.bert.{module}",
         "class_name": name,
-        "config": values,
-        "registered_name": f"{package}>{name}" if package else None,
+        "config": own | values,
+        "registered_name": f"keras_hub>{name}",
     }
 
 
-def _layer(file: str, name: str, values: dict, dtype: str = "float32") -> dict:
-    """Returns a layer of keras_hub.src.models.bert."""
-    own_name = file.removeprefix("keras_hub.src.models.bert.")
-    policy = _keras("keras", "DTypePolicy", {"name": dtype}, package="")
-    return _keras(
-        f"keras_hub.src.models.bert.{file}",
-        name,
-        {"name": own_name, "trainable": True, "dtype": policy} | values,
-    )
-
-
-def _preprocessor(task: str, config: bert_config.BertConfig, tokenizer: dict):
-    kind = "text_classifier"
-    name = "BertTextClassifierPreprocessor"
-    more = {}
-    if task == "pretraining":
-        kind, name = "masked_lm", "BertMaskedLMPreprocessor"
-        more = {"mask_selection_rate": 0.15, "mask_selection_length": _MASKS}
+def _text_files(
+    config: bert_config.BertConfig, task: str | None, do_lower_case: bool
+) -> dict[str, dict]:
+    """Returns the files of a tokenizer and of the preprocessor with it."""
+    tokenizer = {
+        "config_file": TOKENIZER,
+        "vocabulary": None,
+        "lowercase": do_lower_case,
+        # KerasHub's default keeps accents; BERT strips them.
+        "strip_accents": do_lower_case,
+    }
+    tokenizer = _layer("bert_tokenizer", "BertTokenizer", tokenizer, "int32")
     values = {
         "tokenizer": tokenizer,
         "config_file": PREPROCESSOR,
         "sequence_length": config.max_position_embeddings,
         "truncate": "round_robin",
     }
-    return _layer(f"bert_{kind}_preprocessor", name, values | more)
+    module = "bert_text_classifier_preprocessor"
+    name = "BertTextClassifierPreprocessor"
+    if task == "pretraining":
+        module = "bert_masked_lm_preprocessor"
+        name = "BertMaskedLMPreprocessor"
+        values["mask_selection_rate"] = 0.15
+        values["mask_selection_length"] = _MASKS
+    return {TOKENIZER: tokenizer, PREPROCESSOR: _layer(module, name, values)}
 
 
 def write(
@@ -212,42 +211,22 @@ def write(
     Args:
       folder: where the files go.
       config: sizes; KerasHub has one rate for all dropout.
-      task: as in `Papers`; None for a backbone without a head.
+      task: as in `Metadata`; None for a backbone without a head.
       num_classes: of a classifier.
       do_lower_case: None for no tokenizer.
     """
     ours = config.to_dict()
     sizes = {theirs: ours[name] for theirs, name in _SIZES.items()}
-    rate = config.hidden_dropout_prob
-    backbone = _layer("bert_backbone", _BACKBONE, sizes | {"dropout": rate})
+    dropout = {"dropout": config.hidden_dropout_prob}
+    backbone = _layer("bert_backbone", _BACKBONE, sizes | dropout)
     files = {CONFIG: backbone}
-    preprocessor = None
     if do_lower_case is not None:
-        files[TOKENIZER] = _layer(
-            "bert_tokenizer",
-            "BertTokenizer",
-            {
-                "config_file": TOKENIZER,
-                "vocabulary": None,
-                "lowercase": do_lower_case,
-                # KerasHub's default keeps accents; BERT strips them.
-                "strip_accents": do_lower_case,
-            },
-            dtype="int32",
-        )
-        preprocessor = _preprocessor(
-            task or "classification", config, files[TOKENIZER]
-        )
-        files[PREPROCESSOR] = preprocessor
-    parts = {"backbone": backbone, "preprocessor": preprocessor}
+        files |= _text_files(config, task, do_lower_case)
+    parts = {"backbone": backbone, "preprocessor": files.get(PREPROCESSOR)}
     if task == "pretraining":
         files[TASK] = _layer("bert_masked_lm", MASKED_LM, parts)
     elif task is not None:
-        head = {"num_classes": num_classes, "activation": "linear"}
-        files[TASK] = _layer(
-            "bert_text_classifier",
-            CLASSIFIER,
-            parts | head | {"dropout": rate},
-        )
+        parts |= {"num_classes": num_classes, "activation": "linear"} | dropout
+        files[TASK] = _layer("bert_text_classifier", CLASSIFIER, parts)
     for file, values in files.items():
         atomic_files.write_json(os.path.join(folder, file), values)

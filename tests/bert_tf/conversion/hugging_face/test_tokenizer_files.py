@@ -3,7 +3,7 @@ import json
 import pytest
 
 from bert_tf import config as bert_config
-from bert_tf.conversion.hugging_face import tokenizer as tokenizers
+from bert_tf.conversion.hugging_face import tokenizer_files
 
 ENTRIES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##s"]
 CONTENT = "".join(f"{entry}\n" for entry in ENTRIES).encode()
@@ -31,7 +31,7 @@ def put(folder, vocabulary=None, **files):
         (folder / "vocab.txt").write_bytes(vocabulary)
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content))
-    return tokenizers.read(str(folder), CONFIG)
+    return tokenizer_files.read(str(folder), CONFIG)
 
 
 def test_vocab_txt_stays_as_it_is(tmp_path):
@@ -54,8 +54,12 @@ def test_a_folder_without_text_files_has_no_vocabulary(tmp_path):
 
 def test_what_is_written_comes_back(tmp_path):
     for case in (True, False, None):
-        tokenizers.write(CONTENT, case, 64, str(tmp_path))
-        assert tokenizers.read(str(tmp_path), CONFIG) == (CONTENT, case, ())
+        tokenizer_files.write(CONTENT, case, 64, str(tmp_path))
+        assert tokenizer_files.read(str(tmp_path), CONFIG) == (
+            CONTENT,
+            case,
+            (),
+        )
 
 
 @pytest.mark.parametrize(

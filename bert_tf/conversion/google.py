@@ -1,77 +1,63 @@
 """TF1 checkpoints of google-research/bert <-> Checkpoint.
 
-`bert_config.json` and `vocab.txt` lie beside. A released checkpoint's prefix is
-`bert_model.ckpt`, that of a run `model.ckpt-1000`; of the latter's folder the
-two files have to be copied from the model that it began with.
+`bert_config.json` and `vocab.txt` are in the same folder; to that of a run they
+have to be copied from the model that it began with. The prefix of a released
+checkpoint is `bert_model.ckpt`, that of a run such as `model.ckpt-1000`.
 """
 
 import os
 import re
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.conversion import renaming, vocabularies
-from bert_tf.conversion.google import tf1_files
+from bert_tf.conversion import renaming, tf_files, vocabularies
 from bert_tf.training import model_folders
 
 PEER = "google-research/bert, which needs TensorFlow 1 and cannot run here"
 WRITES = ("checkpoint", "bert_model.ckpt.*", "bert_config.json", "vocab.txt")
-STEP = "global_step"
+_STEP = "global_step"
 # optimization.py: AdamWeightDecayOptimizer.apply_gradients.
-SLOTS = {"m": "adam_m", "v": "adam_v"}
+_SLOTS = {"m": "/adam_m", "v": "/adam_v"}
 
+# Names that only other models have.
+_OTHERS = {
+    "ELECTRA": re.compile("^(electra|generator|discriminator_predictions)/"),
+    "ALBERT": re.compile("^bert/encoder/(transformer/|embedding_hidden_)"),
+}
 _OF_ENCODER = re.compile("bert/.*(kernel|bias|gamma|beta|embeddings)$")
+
+
+# modeling.py: BertModel.
+_EMBEDDINGS = {
+    "word_embeddings": "bert/embeddings/word_embeddings",
+    "position_embeddings": "bert/embeddings/position_embeddings",
+    "type_embeddings": "bert/embeddings/token_type_embeddings",
+    "norm": "bert/embeddings/LayerNorm",
+}
+_LAYER = {
+    "attention/query": "attention/self/query",
+    "attention/key": "attention/self/key",
+    "attention/value": "attention/self/value",
+    "attention/output_dense": "attention/output/dense",
+    "attention_norm": "attention/output/LayerNorm",
+    "intermediate": "intermediate/dense",
+    "output_dense": "output/dense",
+    "output_norm": "output/LayerNorm",
+}
+_MASKED_LM = {
+    "masked_lm/transform": "cls/predictions/transform/dense",
+    "masked_lm/norm": "cls/predictions/transform/LayerNorm",
+}
 
 
 def _output(ours: str, theirs: str) -> list[renaming.Rename]:
     """A head's own variables: weights are [C, H], one row a class."""
-    return [
-        renaming.Rename(
-            f"{ours}/dense/kernel",
-            f"{theirs}output_weights",
-            is_transposed=True,
-        ),
-        renaming.Rename(f"{ours}/dense/bias", f"{theirs}output_bias"),
-    ]
-
-
-def _encoder_table(config: bert_config.BertConfig) -> list[renaming.Rename]:
-    """modeling.py: BertModel."""
-    rows = [
-        renaming.Rename(
-            f"encoder/embeddings/{ours}", f"bert/embeddings/{theirs}"
-        )
-        for ours, theirs in (
-            ("word_embeddings", "word_embeddings"),
-            ("position_embeddings", "position_embeddings"),
-            ("type_embeddings", "token_type_embeddings"),
-        )
-    ]
-    rows += renaming.norm(
-        "encoder/embeddings/norm", "bert/embeddings/LayerNorm"
-    )
-    for i in range(config.num_hidden_layers):
-        ours, theirs = f"encoder/layer_{i}", f"bert/encoder/layer_{i}"
-        for part in ("query", "key", "value"):
-            rows += renaming.dense(
-                f"{ours}/attention/{part}", f"{theirs}/attention/self/{part}"
-            )
-        rows += renaming.dense(
-            f"{ours}/attention/output_dense", f"{theirs}/attention/output/dense"
-        )
-        rows += renaming.norm(
-            f"{ours}/attention_norm", f"{theirs}/attention/output/LayerNorm"
-        )
-        rows += renaming.dense(
-            f"{ours}/intermediate", f"{theirs}/intermediate/dense"
-        )
-        rows += renaming.dense(f"{ours}/output_dense", f"{theirs}/output/dense")
-        rows += renaming.norm(
-            f"{ours}/output_norm", f"{theirs}/output/LayerNorm"
-        )
-    return rows + renaming.dense("encoder/pooler", "bert/pooler/dense")
+    suffixes = {"kernel": "output_weights", "bias": "output_bias"}
+    layers = {f"{ours}/dense": theirs}
+    return renaming.rows(layers, suffixes, is_transposed=True)
 
 
 def table(
@@ -85,12 +71,15 @@ def table(
     Raises:
       ValueError: if the original has no such head.
     """
-    rows = _encoder_table(config)
+    layers = [
+        f"bert/encoder/layer_{i}/" for i in range(config.num_hidden_layers)
+    ]
+    rows = renaming.encoder_rows(
+        _EMBEDDINGS, layers, _LAYER, "bert/pooler/dense"
+    )
     if task == "pretraining":
-        head = "cls/predictions"
-        rows += [renaming.Rename("masked_lm/bias", f"{head}/output_bias")]
-        rows += renaming.dense("masked_lm/transform", f"{head}/transform/dense")
-        rows += renaming.norm("masked_lm/norm", f"{head}/transform/LayerNorm")
+        bias = renaming.Rename("masked_lm/bias", "cls/predictions/output_bias")
+        rows += [bias, *renaming.rows(_MASKED_LM)]
         return rows + _output("next_sentence", "cls/seq_relationship/")
     heads = {"classification": "", "regression": "", "spans": "cls/squad/"}
     if task not in heads:
@@ -101,18 +90,38 @@ def table(
     return rows + _output(task, heads[task])
 
 
-def _with_slots(rows: list[renaming.Rename]) -> list[renaming.Rename]:
-    """Returns the rows, and those of each weight's slots."""
-    return rows + [
-        row._replace(ours=f"{kind}/{row.ours}", theirs=f"{row.theirs}/{slot}")
-        for kind, slot in SLOTS.items()
-        for row in rows
-    ]
+def read_tensors(prefix: str) -> dict[str, np.ndarray]:
+    """Returns every tensor of a checkpoint.
+
+    Raises:
+      ValueError: if files are missing or damaged, or of another model than
+        BERT, which is named.
+    """
+    with tf_files.reading(prefix) as reader:
+        names = sorted(reader.get_variable_to_shape_map())
+        for model, pattern in _OTHERS.items():
+            if any(pattern.match(name) for name in names):
+                raise ValueError(
+                    f"{prefix} is of {model}, whose layers are not BERT's; it "
+                    "cannot be read."
+                )
+        return {name: reader.get_tensor(name) for name in names}
 
 
-def is_there(path: str) -> bool:
-    """Returns whether `path` is a TF1 checkpoint: folder, prefix or file."""
-    return bool(tf1_files.prefixes(path))
+def write_tensors(tensors: dict[str, np.ndarray], folder: str) -> None:
+    """Writes `bert_model.ckpt.*` and the `checkpoint` file that names it.
+
+    Raises:
+      OSError: if the disk is full.
+    """
+    names = sorted(tensors)
+    with tf_files.writing(folder) as prefix:
+        tf.raw_ops.SaveV2(
+            prefix=prefix,
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            tensors=[tensors[name] for name in names],
+        )
 
 
 def _find_task(tensors: dict[str, np.ndarray]) -> tuple[str, tuple[str, ...]]:
@@ -149,8 +158,8 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
       ValueError: if files are missing or damaged, or if variables and config
         do not fit; then it lists both sides in full.
     """
-    prefix = tf1_files.find(path)
-    tensors = tf1_files.read(prefix)
+    prefix = tf_files.find(path, "TF1")
+    tensors = read_tensors(prefix)
     folder = os.path.dirname(prefix)
     config_path = os.path.join(folder, model_folders.CONFIG)
     if not os.path.isfile(config_path):
@@ -161,40 +170,31 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         )
     config = bert_config.BertConfig.from_json_file(config_path)
     task, labels = _find_task(tensors)
-    step = int(tensors.pop(STEP, 0))
+    step = int(tensors.pop(_STEP, 0))
     shapes = checkpoint_lib.shapes(config, task, len(labels))
-    weight_rows = table(config, task, len(labels))
-    rows = _with_slots(weight_rows)
-    found, unused = renaming.to_ours(
-        rows,
-        tensors,
-        {row.ours: shapes[re.sub("^[mv]/", "", row.ours)] for row in rows},
-        source=f"google {prefix}",
-        may_miss=renaming.absent_parts(weight_rows, tensors)
-        + [row.ours for row in rows[len(weight_rows) :]],
+    rows = renaming.with_slots(table(config, task, len(labels)), _SLOTS)
+    weights, slots, unused = renaming.to_ours(
+        rows, tensors, shapes, source=f"google {prefix}"
     )
     renaming.refuse_more(
         {name: tensors[name] for name in unused if _OF_ENCODER.match(name)},
         source=f"google {prefix}",
         config=config_path,
     )
-    vocabulary = vocabularies.read(
+    text = vocabularies.read_inferred(
         os.path.join(folder, model_folders.VOCABULARY)
     )
-    do_lower_case = vocabularies.infer_lower_case(vocabulary)
     return checkpoint_lib.Checkpoint(
         source=f"google {prefix}",
         config=config,
         task=task,
-        tensors={name: found[name] for name in shapes if name in found},
+        tensors=weights,
         labels=labels,
-        slots={n: t for n, t in found.items() if n not in shapes},
+        slots=slots,
         step=step,
-        vocabulary=vocabulary,
-        do_lower_case=do_lower_case,
-        is_case_inferred=do_lower_case is not None,
         unused=tuple(unused),
-        notes=tuple(_notes(task, labels, do_lower_case)),
+        notes=tuple(_notes(task, labels, text["do_lower_case"])),
+        **text,
     )
 
 
@@ -218,15 +218,16 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
             "does not know: its gelu is by tanh. To write it as that, with "
             "outputs that differ a little, give --hidden_act=gelu."
         )
-    named = renaming.to_theirs(
-        _with_slots(table(config, checkpoint.task, len(checkpoint.labels))),
+    rows = table(config, checkpoint.task, len(checkpoint.labels))
+    theirs = renaming.to_theirs(
+        renaming.with_slots(rows, _SLOTS),
         checkpoint.tensors | checkpoint.slots,
         source=checkpoint.source,
     )
-    values = {name: tensor.astype(np.float32) for name, tensor in named.items()}
+    tensors = {name: x.astype(np.float32) for name, x in theirs.items()}
     if checkpoint.step or checkpoint.slots:
-        values[STEP] = np.int64(checkpoint.step)
-    tf1_files.write(values, folder)
+        tensors[_STEP] = np.int64(checkpoint.step)
+    write_tensors(tensors, folder)
     config.to_json_file(os.path.join(folder, model_folders.CONFIG))
     vocabularies.write(
         checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)

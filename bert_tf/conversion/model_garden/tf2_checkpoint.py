@@ -2,8 +2,8 @@
 
 Those of tf-models-official: its BertEncoder and BertEncoderV2 (once
 TransformerEncoder), alone or within BertPretrainer and BertPretrainerV2, saved
-by `tf.train.Checkpoint` under any name. `bert_config.json` and `vocab.txt` lie
-beside; without the former the sizes are those of the weights.
+by `tf.train.Checkpoint` under any name, with `bert_config.json` and `vocab.txt`
+in the same folder; without the former the sizes are those of the weights.
 
 A head of BertPretrainerV2 for next sentences has a pooler of its own, which is
 the one that was trained; the encoder's is then left over.
@@ -18,35 +18,77 @@ import tensorflow as tf
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.conversion import renaming, vocabularies
-from bert_tf.conversion.model_garden import names as model_garden_names
-from bert_tf.conversion.model_garden import (
-    objects as model_garden_objects,
-)
-from bert_tf.conversion.model_garden import tf2_files
+from bert_tf.conversion import renaming, tf_files, vocabularies
+from bert_tf.conversion.model_garden import object_graph, tf2_files
 from bert_tf.training import model_folders
 from tfrecords.io import atomic_files
 
 PEER = "tf-models-official (pip install tf-models-official)"
 WRITES = ("checkpoint", "bert_model.ckpt.*", "bert_config.json", "vocab.txt")
 
-table = model_garden_names.table
-
 _DENSE = ("kernel", "bias")
 _BOOKKEEPING = re.compile("(save_counter|global_step)/")
 # legacy/bert/configs.py: BertConfig.to_dict writes these besides.
 _IGNORED_KEYS = ("embedding_size", "backward_compatible")
 
+# nlp/modeling: networks/bert_encoder.py, layers/transformer_encoder_block.py,
+# models/bert_pretrainer.py, layers/masked_lm.py and layers/cls_head.py.
+_EMBEDDINGS = {
+    "word_embeddings": "encoder/_embedding_layer/embeddings",
+    "position_embeddings": "encoder/_position_embedding_layer/embeddings",
+    "type_embeddings": "encoder/_type_embedding_layer/embeddings",
+    "norm": "encoder/_embedding_norm_layer",
+}
+_LAYER = {
+    "attention/query": "_attention_layer/_query_dense",
+    "attention/key": "_attention_layer/_key_dense",
+    "attention/value": "_attention_layer/_value_dense",
+    "attention/output_dense": "_attention_layer/_output_dense",
+    "attention_norm": "_attention_layer_norm",
+    "intermediate": "_intermediate_dense",
+    "output_dense": "_output_dense",
+    "output_norm": "_output_layer_norm",
+}
+_HEADS = {
+    "masked_lm/transform": "masked_lm/dense",
+    "masked_lm/norm": "masked_lm/layer_norm",
+    "next_sentence/dense": "next_sentence/out_proj",
+}
 
-def is_there(path: str) -> bool:
-    """Returns whether `path` is a TF2 checkpoint: folder, prefix or file."""
-    return bool(tf2_files.prefixes(path))
+
+def table(
+    config: bert_config.BertConfig, task: str, num_labels: int = 0
+) -> list[renaming.Rename]:
+    """Returns our names and the Model Garden's, a row for each weight.
+
+    Theirs are the attributes that lead to a weight from the encoder and from
+    the heads, with [H, A, D] for [H, H] where a kernel makes heads.
+
+    Raises:
+      ValueError: if the task is not pre-training.
+    """
+    if task != "pretraining":
+        raise ValueError(
+            "Of the Model Garden's models the encoder and the pre-trainer are "
+            f"read and written, without a head for {task}. Choose another "
+            "format."
+        )
+    layers = [
+        f"encoder/_transformer_layers/{i}/"
+        for i in range(config.num_hidden_layers)
+    ]
+    rows = renaming.encoder_rows(
+        _EMBEDDINGS, layers, _LAYER, object_graph.POOLER
+    )
+    rows = renaming.split_heads(rows, config)
+    rows += [renaming.Rename("masked_lm/bias", "masked_lm/bias")]
+    return rows + renaming.rows(_HEADS)
 
 
 def _config(
     objects: tf2_files.Objects, encoder: int, prefix: str
 ) -> tuple[bert_config.BertConfig, list[str]]:
-    """Returns the config beside a checkpoint, or that of its shapes; notes."""
+    """Returns the config of the folder, or of the shapes; and notes."""
     path = os.path.join(os.path.dirname(prefix), model_folders.CONFIG)
     if os.path.isfile(path):
         values = atomic_files.read_json(path)
@@ -57,7 +99,7 @@ def _config(
             return bert_config.BertConfig.from_dict(kept), []
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
-    config = model_garden_objects.config_of(objects, encoder, prefix)
+    config = object_graph.config_of(objects, encoder, prefix)
     return config, [
         "no bert_config.json: the sizes are those of the weights; hidden_act="
         f"{config.hidden_act} and dropout {config.hidden_dropout_prob} are "
@@ -73,51 +115,41 @@ def _numbers(
 ) -> dict[str, int]:
     """Returns the object of each of their names that is there."""
     starts = {"encoder": objects.children[encoder]} | heads
-    found = {}
+    numbers = {}
     for row in rows:
         root, first, *rest = row.theirs.split("/")
         number = objects.follow(starts[root].get(first), *rest)
         if number in objects.keys:
-            found[row.theirs] = number
+            numbers[row.theirs] = number
     for part in _DENSE:
         # The one that was trained, if there are two.
         number = objects.follow(heads["next_sentence"].get("dense"), part)
         if number is not None:
-            found[f"{model_garden_names.POOLER}/{part}"] = number
-    return found
+            numbers[f"{object_graph.POOLER}/{part}"] = number
+    names = {number: name for name, number in numbers.items()}
+    for slot in objects.slots:
+        if slot.weight in names and slot.name in object_graph.SLOTS:
+            suffix = object_graph.SLOTS[slot.name]
+            numbers[names[slot.weight] + suffix] = slot.moment
+    return numbers
 
 
 def _other_pooler(
     objects: tf2_files.Objects, encoder: int, numbers: dict[str, int]
-) -> list[int]:
-    """Returns the encoder's own pooler, if it is not the one in `numbers`."""
-    own = [objects.follow(encoder, "_pooler_layer", part) for part in _DENSE]
-    return [n for n in own if n is not None and n not in numbers.values()]
+) -> tuple[set[int], bool]:
+    """Returns the encoder's own pooler, if it is not the one in `numbers`.
 
-
-def _same(objects: tf2_files.Objects, numbers: dict, others: list[int]) -> bool:
-    """Returns whether another pooler is a copy of the one in `numbers`."""
-    return all(
-        np.array_equal(
-            objects.tensor(numbers[f"{model_garden_names.POOLER}/{part}"]),
-            objects.tensor(other),
-        )
-        for part, other in zip(_DENSE, others, strict=False)
-    )
-
-
-def _slots(
-    objects: tf2_files.Objects,
-    numbers: dict[str, int],
-    rows: list[renaming.Rename],
-) -> dict[str, int]:
-    """Returns `m/` or `v/` and our name -> the object of Adam's moment."""
-    names = {numbers[r.theirs]: r.ours for r in rows if r.theirs in numbers}
-    return {
-        f"{slot.name}/{names[slot.weight]}": slot.moment
-        for slot in objects.slots
-        if slot.weight in names and slot.name in model_garden_objects.SLOTS
-    }
+    And whether it is a copy of that one.
+    """
+    others, is_copy = set(), True
+    for part in _DENSE:
+        own = objects.follow(encoder, "_pooler_layer", part)
+        if own is None or own in numbers.values():
+            continue
+        others.add(own)
+        taken = objects.tensor(numbers[f"{object_graph.POOLER}/{part}"])
+        is_copy &= np.array_equal(taken, objects.tensor(own))
+    return others, is_copy
 
 
 def read(path: str) -> checkpoint_lib.Checkpoint:
@@ -130,69 +162,56 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
       ValueError: if files are missing or damaged, if there is no BERT encoder,
         or if weights and config do not fit; then it lists both sides in full.
     """
-    prefix = tf2_files.find(path)
+    prefix = tf_files.find(path, "TF2")
     source = f"model_garden {prefix}"
     objects = tf2_files.read(prefix)
-    encoder = model_garden_objects.find_encoder(objects, source)
+    encoder = object_graph.find_encoder(objects, source)
     config, notes = _config(objects, encoder, prefix)
     rows = table(config, "pretraining")
-    heads = model_garden_objects.find_heads(objects)
+    heads = object_graph.find_heads(objects)
     numbers = _numbers(objects, encoder, heads, rows)
-    slots = _slots(objects, numbers, rows)
-    known = {*numbers.values(), *slots.values()}
-    others = _other_pooler(objects, encoder, numbers)
-    if _same(objects, numbers, others):
-        known.update(others)
-    else:
+    known = set(numbers.values())
+    others, is_copy = _other_pooler(objects, encoder, numbers)
+    if not is_copy:
         notes += [
             "the pooler is that of the next-sentence head; the encoder's own "
             "was not trained with it and is left out"
         ]
-    more = {
-        objects.keys[number]: objects.tensor(number)
-        for number, _ in objects.walk(encoder)
-        if number in objects.keys and number not in known | set(others)
-    }
     folder = os.path.dirname(prefix)
     renaming.refuse_more(
-        more, source=source, config=os.path.join(folder, model_folders.CONFIG)
-    )
-    used = {objects.keys[number] for number in known}
-    used |= {key for key in objects.tensors if _BOOKKEEPING.match(key)}
-    tensors = {name: objects.tensor(n) for name, n in numbers.items()} | {
-        key: x for key, x in objects.tensors.items() if key not in used
-    }
-    shapes = checkpoint_lib.shapes(config, "pretraining")
-    found, unused = renaming.to_ours(
-        rows,
-        tensors,
-        shapes,
+        {
+            objects.keys[number]: objects.tensor(number)
+            for number, _ in objects.walk(encoder)
+            if number in objects.keys and number not in known | others
+        },
         source=source,
-        may_miss=renaming.absent_parts(rows, numbers),
+        config=os.path.join(folder, model_folders.CONFIG),
     )
-    by_name = {row.ours: row for row in rows}
-    moments = {}
-    for name, number in slots.items():
-        _, _, weight = name.partition("/")
-        moments[name] = by_name[weight].to_ours(
-            objects.tensor(number), shapes[weight]
-        )
-    vocabulary = vocabularies.read(
+    used = {objects.keys[n] for n in (known | others if is_copy else known)}
+    weights, slots, unused = renaming.to_ours(
+        renaming.with_slots(rows, object_graph.SLOTS),
+        {name: objects.tensor(number) for name, number in numbers.items()}
+        | {
+            key: tensor
+            for key, tensor in objects.tensors.items()
+            if key not in used and not _BOOKKEEPING.match(key)
+        },
+        checkpoint_lib.shapes(config, "pretraining"),
+        source=source,
+    )
+    text = vocabularies.read_inferred(
         os.path.join(folder, model_folders.VOCABULARY)
     )
-    do_lower_case = vocabularies.infer_lower_case(vocabulary)
     return checkpoint_lib.Checkpoint(
         source=source,
         config=config,
         task="pretraining",
-        tensors={name: found[name] for name in shapes if name in found},
-        slots=moments,
-        step=model_garden_objects.find_step(objects),
-        vocabulary=vocabulary,
-        do_lower_case=do_lower_case,
-        is_case_inferred=do_lower_case is not None,
+        tensors=weights,
+        slots=slots,
+        step=object_graph.find_step(objects),
         unused=tuple(unused),
-        notes=(*notes, vocabularies.case_note(do_lower_case)),
+        notes=(*notes, vocabularies.case_note(text["do_lower_case"])),
+        **text,
     )
 
 
@@ -218,18 +237,13 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
             "that, with outputs that differ a little, give --hidden_act=gelu."
         )
     rows = table(config, checkpoint.task, len(checkpoint.labels))
-    named = renaming.to_theirs(
-        rows, checkpoint.tensors, source=checkpoint.source
+    theirs = renaming.to_theirs(
+        renaming.with_slots(rows, object_graph.SLOTS),
+        checkpoint.tensors | checkpoint.slots,
+        source=checkpoint.source,
     )
-    by_name = {row.ours: row for row in rows}
-    moments = {}
-    for name, tensor in checkpoint.slots.items():
-        kind, _, weight = name.partition("/")
-        row = by_name[weight]
-        moments[row.theirs, kind] = row.to_theirs(tensor.astype(np.float32))
-    roots = model_garden_objects.to_save(
-        {name: tensor.astype(np.float32) for name, tensor in named.items()},
-        moments,
+    roots = object_graph.to_save(
+        {name: tensor.astype(np.float32) for name, tensor in theirs.items()}
     )
     if checkpoint.step:
         roots["global_step"] = tf.Variable(checkpoint.step, dtype=tf.int64)
@@ -241,7 +255,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 
 
 def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
-    """Returns what tf-models-official computes from a checkpoint.
+    """Returns the outputs of tf-models-official with a checkpoint.
 
     Args:
       path: as for `read`.
@@ -252,9 +266,6 @@ def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
     """
     if importlib.util.find_spec("official") is None:
         return None
-    from bert_tf.conversion.model_garden import (
-        peer as model_garden_peer,
-    )
+    from bert_tf.conversion.model_garden import peer
 
-    config = read(path).config
-    return model_garden_peer.outputs(tf2_files.find(path), config, batch)
+    return peer.outputs(tf_files.find(path, "TF2"), read(path).config, batch)

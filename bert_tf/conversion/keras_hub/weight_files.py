@@ -13,6 +13,7 @@ import numpy as np
 
 MODEL = "model.weights.h5"
 TASK = "task.weights.h5"
+WRITES = (MODEL, TASK)
 SHARDED = "model.weights.json"
 
 # What Keras 2.13 called the group of all layers.
@@ -115,7 +116,7 @@ def write(tensors: Mapping[str, np.ndarray], folder: str) -> None:
     Raises:
       OSError: if the disk is full.
     """
-    for file in (MODEL, TASK):
+    for file in WRITES:
         paths = [name for name in tensors if name.startswith(f"{file}/")]
         if not paths:
             continue

@@ -7,15 +7,14 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.conversion import checkpoint, formats, parity, renaming
-from bert_tf.conversion.model_garden import convert as model_garden
-from bert_tf.conversion.model_garden import tf2_files
+from bert_tf.conversion.model_garden import tf2_checkpoint, tf2_files
 from bert_tf.model import task_models
 from tfrecords.io import atomic_files
 
 
 def written(given, folder):
     with atomic_files.atomic_folder(str(folder)) as aside:
-        model_garden.write(given, aside)
+        tf2_checkpoint.write(given, aside)
     return str(folder)
 
 
@@ -42,7 +41,7 @@ def pretrainer(make_checkpoint):
 def their_objects(given):
     """Attributes -> what Model Garden's own objects would be."""
     tensors = renaming.to_theirs(
-        model_garden.table(given.config, "pretraining"),
+        tf2_checkpoint.table(given.config, "pretraining"),
         given.tensors,
         source="test",
     )
@@ -55,7 +54,7 @@ def save(folder, **roots):
 
 
 def test_every_weight_has_one_row_and_one_name_there(tiny_config):
-    rows = model_garden.table(tiny_config, "pretraining")
+    rows = tf2_checkpoint.table(tiny_config, "pretraining")
     shapes = checkpoint.shapes(tiny_config, "pretraining")
     assert sorted(row.ours for row in rows) == sorted(shapes)
     assert len({row.theirs for row in rows}) == len(rows)
@@ -67,7 +66,7 @@ def test_every_weight_has_one_row_and_one_name_there(tiny_config):
 def test_heads_are_an_axis_there(tiny_config):
     shapes = {
         row.theirs: row.shape
-        for row in model_garden.table(tiny_config, "pretraining")
+        for row in tf2_checkpoint.table(tiny_config, "pretraining")
     }
     attention = "encoder/_transformer_layers/1/_attention_layer"
     assert shapes[f"{attention}/_query_dense/kernel"] == (16, 2, 8)
@@ -86,7 +85,7 @@ def test_there_and_back_is_the_same(tmp_path, make_checkpoint, lacking):
     )
     folder = written(given, tmp_path / "garden")
     assert formats.detect(folder) == "model_garden"
-    found = model_garden.read(folder)
+    found = tf2_checkpoint.read(folder)
     assert_same(found.tensors, given.tensors)
     assert found.missing() == given.missing()
     assert (found.config, found.vocabulary) == (given.config, given.vocabulary)
@@ -98,7 +97,7 @@ def test_there_and_back_is_the_same(tmp_path, make_checkpoint, lacking):
 def test_slots_come_back(tmp_path, make_checkpoint, pretrainer):
     slots = moments(pretrainer)
     given = make_checkpoint("pretraining", slots=slots, step=3)
-    found = model_garden.read(written(given, tmp_path / "garden"))
+    found = tf2_checkpoint.read(written(given, tmp_path / "garden"))
     assert_same(found.slots, slots)
     lines = parity.check_lossless(given, found)
     assert lines[0] == "read back: 138 tensors equal bit for bit"
@@ -109,14 +108,14 @@ def test_slots_of_a_pooler_without_a_head_come_back(tmp_path, make_checkpoint):
     given = make_checkpoint(
         "pretraining", ("next_sentence",), slots=moments(given)
     )
-    found = model_garden.read(written(given, tmp_path / "garden"))
+    found = tf2_checkpoint.read(written(given, tmp_path / "garden"))
     assert_same(found.slots, given.slots)
 
 
 def test_half_precision_is_written_as_float32(tmp_path, pretrainer):
     for name, tensor in pretrainer.tensors.items():
         pretrainer.tensors[name] = tensor.astype(np.float16)
-    found = model_garden.read(written(pretrainer, tmp_path / "garden"))
+    found = tf2_checkpoint.read(written(pretrainer, tmp_path / "garden"))
     assert {tensor.dtype for tensor in found.tensors.values()} == {
         np.dtype(np.float32)
     }
@@ -126,7 +125,7 @@ def test_half_precision_is_written_as_float32(tmp_path, pretrainer):
 @pytest.mark.parametrize("root", ["encoder", "model", "anything"])
 def test_an_encoder_may_have_any_name(tmp_path, pretrainer, root):
     encoder = their_objects(pretrainer).encoder
-    found = model_garden.read(save(tmp_path, **{root: encoder}))
+    found = tf2_checkpoint.read(save(tmp_path, **{root: encoder}))
     assert len(found.tensors) == 39
     assert all(name.startswith("encoder/") for name in found.tensors)
     assert_same(
@@ -139,7 +138,7 @@ def test_without_a_config_the_sizes_are_those_of_the_weights(
     tmp_path, pretrainer, tiny_config
 ):
     encoder = their_objects(pretrainer).encoder
-    found = model_garden.read(save(tmp_path, encoder=encoder))
+    found = tf2_checkpoint.read(save(tmp_path, encoder=encoder))
     assert found.config == tiny_config
     assert "no bert_config.json" in found.notes[0]
     assert found.do_lower_case is None
@@ -158,7 +157,7 @@ def test_layers_that_are_only_numbered_are_found(tmp_path, pretrainer):
     numbered = tf2_files.node(
         **{f"layer_with_weights-{i}": part for i, part in enumerate(parts)}
     )
-    found = model_garden.read(save(tmp_path, model=numbered))
+    found = tf2_checkpoint.read(save(tmp_path, model=numbered))
     assert len(found.tensors) == 39
     assert_same(
         found.tensors,
@@ -174,7 +173,7 @@ def test_a_numbered_layer_that_is_missing_is_no_encoder(tmp_path, pretrainer):
         **{f"layer_with_weights-{i}": layer for i in numbers}
     )
     with pytest.raises(ValueError, match="matches nothing: there is no BERT"):
-        model_garden.read(save(tmp_path, model=numbered))
+        tf2_checkpoint.read(save(tmp_path, model=numbered))
 
 
 @pytest.mark.parametrize("name", ["iter", "_iterations"])
@@ -182,7 +181,7 @@ def test_the_step_is_that_of_any_keras_optimizer(tmp_path, pretrainer, name):
     counter = tf2_files.node(**{name: tf.Variable(7, dtype=tf.int64)})
     encoder = their_objects(pretrainer).encoder
     folder = save(tmp_path, encoder=encoder, optimizer=counter)
-    assert model_garden.read(folder).step == 7
+    assert tf2_checkpoint.read(folder).step == 7
 
 
 def test_the_head_has_a_pooler_of_its_own(tmp_path, pretrainer):
@@ -196,7 +195,7 @@ def test_the_head_has_a_pooler_of_its_own(tmp_path, pretrainer):
         masked_lm=tree.masked_lm,
         classification_heads=tf2_files.node(**{"0": tree.next_sentence}),
     )
-    found = model_garden.read(save(tmp_path, model=model))
+    found = tf2_checkpoint.read(save(tmp_path, model=model))
     kernel = found.tensors.pop("encoder/pooler/kernel")
     np.testing.assert_array_equal(
         kernel, pretrainer.tensors.pop("encoder/pooler/kernel") + 1
@@ -212,7 +211,7 @@ def test_the_head_has_a_pooler_of_its_own(tmp_path, pretrainer):
 def test_what_no_table_knows_is_named(tmp_path, pretrainer):
     tree = their_objects(pretrainer)
     extra = tf2_files.node(kernel=tf.Variable([1.0]))
-    found = model_garden.read(
+    found = tf2_checkpoint.read(
         save(tmp_path, encoder=tree.encoder, head=extra, step=tf.Variable(1))
     )
     assert found.unused == (
@@ -229,7 +228,7 @@ def test_a_misfit_lists_both_sides(tmp_path, pretrainer):
     with open(path, "w") as file:
         json.dump(values | {"num_attention_heads": 4, "vocab_size": 5}, file)
     with pytest.raises(ValueError) as raised:
-        model_garden.read(folder)
+        tf2_checkpoint.read(folder)
     message = str(raised.value)
     assert f"model_garden {folder}" in message
     assert "_embedding_layer/embeddings (" in message
@@ -245,9 +244,9 @@ def test_an_encoder_with_more_in_it_is_refused(tmp_path, pretrainer):
     with open(path, "w") as file:
         json.dump(values | {"num_hidden_layers": 1}, file)
     with pytest.raises(ValueError) as raised:
-        model_garden.read(folder)
+        tf2_checkpoint.read(folder)
     message = str(raised.value)
-    assert "16 tensors of the encoder have no place" in message
+    assert "16 tensors of the encoder do not belong" in message
     assert "_transformer_layers/1/_output_dense/bias" in message
     assert "_transformer_layers/0" not in message
 
@@ -260,29 +259,29 @@ def test_what_their_config_says_besides_is_ignored(tmp_path, pretrainer):
     more = {"embedding_size": None, "backward_compatible": True}
     with open(path, "w") as file:
         json.dump(values | more, file)
-    assert model_garden.read(folder).config == pretrainer.config
+    assert tf2_checkpoint.read(folder).config == pretrainer.config
     with open(path, "w") as file:
         json.dump(values | {"norm_first": True}, file)
     with pytest.raises(ValueError, match="bert_config.json: .*norm_first"):
-        model_garden.read(folder)
+        tf2_checkpoint.read(folder)
     with open(path, "w") as file:
         json.dump([values], file)
     with pytest.raises(ValueError, match="config.json should hold one JSON o"):
-        model_garden.read(folder)
+        tf2_checkpoint.read(folder)
 
 
 def test_what_is_no_bert_is_refused(tmp_path, pretrainer):
     other = tf2_files.node(kernel=tf.Variable([1.0]))
     folder = save(tmp_path, model=other)
     with pytest.raises(ValueError, match=r"(?s)matches nothing.*model/kernel"):
-        model_garden.read(folder)
+        tf2_checkpoint.read(folder)
     both = {
         name: their_objects(pretrainer).encoder
         for name in ("generator", "discriminator")
     }
     folder = save(tmp_path, **both)
     with pytest.raises(ValueError, match="2 encoders: .*generator"):
-        model_garden.read(folder)
+        tf2_checkpoint.read(folder)
 
 
 def test_files_that_are_missing_or_damaged_are_named(tmp_path, pretrainer):
@@ -292,11 +291,11 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path, pretrainer):
         content = file.read()
     os.remove(data)
     with pytest.raises(ValueError, match=f"{data} missing"):
-        model_garden.read(folder)
+        tf2_checkpoint.read(folder)
     with open(data, "wb") as file:
         file.write(content[:-1000])
     with pytest.raises(ValueError, match="bert_model.ckpt is damaged"):
-        model_garden.read(folder)
+        tf2_checkpoint.read(folder)
 
 
 def test_one_of_several_has_to_be_named(tmp_path, pretrainer):
@@ -306,23 +305,23 @@ def test_one_of_several_has_to_be_named(tmp_path, pretrainer):
             str(tmp_path / f"c-{number}")
         )
     with pytest.raises(ValueError, match=r"several checkpoints: c-1, c-2\."):
-        model_garden.read(str(tmp_path))
-    assert model_garden.read(str(tmp_path / "c-1")).tensors
+        tf2_checkpoint.read(str(tmp_path))
+    assert tf2_checkpoint.read(str(tmp_path / "c-1")).tensors
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/x/c-2"\n')
-    assert model_garden.read(str(tmp_path)).source.endswith("c-2")
-    assert not model_garden.is_there(str(tmp_path / "c-3"))
+    assert tf2_checkpoint.read(str(tmp_path)).source.endswith("c-2")
+    assert not formats.is_tensorflow(str(tmp_path / "c-3"), "TF2")
     with pytest.raises(ValueError, match="holds no TF2 checkpoint"):
-        model_garden.read(str(tmp_path / "c-3"))
+        tf2_checkpoint.read(str(tmp_path / "c-3"))
 
 
 @pytest.mark.parametrize("task", [*task_models.TASK_MODELS][1:])
 def test_other_heads_are_refused(tmp_path, make_checkpoint, task):
     with pytest.raises(ValueError, match=f"without a head for {task}"):
-        model_garden.write(make_checkpoint(task), str(tmp_path))
+        tf2_checkpoint.write(make_checkpoint(task), str(tmp_path))
 
 
 def test_gelu_by_erf_is_refused(tmp_path, make_checkpoint, tiny_config):
     config = dataclasses.replace(tiny_config, hidden_act="gelu_erf")
     given = make_checkpoint("pretraining", config=config)
     with pytest.raises(ValueError, match="give --hidden_act=gelu"):
-        model_garden.write(given, str(tmp_path))
+        tf2_checkpoint.write(given, str(tmp_path))

@@ -10,31 +10,18 @@ import re
 
 import ml_dtypes  # Teaches NumPy bfloat16, which safetensors asks it for.
 import numpy as np
-import safetensors
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf.conversion.hugging_face import pickles as pickles
+from bert_tf.conversion.hugging_face import pickles
 from bert_tf.training import model_folders
 from tfrecords.io import atomic_files
 
 SAFETENSORS = "model.safetensors"
 TORCH = "pytorch_model.bin"
-# Ours, for what has no place in `SAFETENSORS`; transformers ignores it.
-BESIDE = "bert_tf.safetensors"
-WRITES = (SAFETENSORS, BESIDE)
 _SHARD = re.compile(r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)")
-# Weights that others save beside, or in place of, what is read here.
+# Weights of others, which are not read.
 _NOT_READ = ("tf_model.h5", "flax_model.msgpack", "model.onnx", "model.gguf")
 _LFS_POINTER = b"version https://git-lfs"
-
-
-def are_there(folder: str) -> bool:
-    """Returns whether a folder holds weights of the names read here."""
-    return os.path.isdir(folder) and any(
-        name.removesuffix(".index.json") in (SAFETENSORS, TORCH)
-        or _SHARD.fullmatch(name)
-        for name in os.listdir(folder)
-    )
 
 
 def _find(folder: str) -> str:
@@ -125,14 +112,14 @@ def read(folder: str) -> dict[str, np.ndarray]:
         return _read_file(path)
     tensors: dict[str, np.ndarray] = {}
     for shard, names in _shards(path).items():
-        found = _read_file(shard)
-        lost = sorted(set(names) - set(found))
+        of_shard = _read_file(shard)
+        lost = sorted(set(names) - set(of_shard))
         if lost:
             raise ValueError(
                 f"{shard} lacks what {os.path.basename(path)} says is in it: "
                 f"{', '.join(lost)}. Copy both again."
             )
-        tensors |= found
+        tensors |= of_shard
     return tensors
 
 
@@ -143,20 +130,20 @@ def as_float32(
 
     float16 and bfloat16 lose nothing. Integers stay as they are.
     """
-    found, counts = {}, {}
+    converted, counts = {}, {}
     for name, tensor in tensors.items():
         kind = tensor.dtype
         is_float = kind.kind == "f" or kind == ml_dtypes.bfloat16
         if is_float and kind != np.float32:
             counts[kind.name] = counts.get(kind.name, 0) + 1
             tensor = tensor.astype(np.float32)
-        found[name] = tensor
+        converted[name] = tensor
     notes = [
         f"{count} tensors were {kind}; they are float32 now, "
         + ("rounded" if kind == "float64" else "with the same values")
         for kind, count in counts.items()
     ]
-    return found, notes
+    return converted, notes
 
 
 def write(tensors: dict[str, np.ndarray], folder: str) -> None:
@@ -164,40 +151,3 @@ def write(tensors: dict[str, np.ndarray], folder: str) -> None:
     with open(os.path.join(folder, SAFETENSORS), "wb") as file:
         # Without the format transformers refuses the file.
         file.write(safetensors_numpy.save(tensors, {"format": "pt"}))
-
-
-def write_beside(
-    tensors: dict[str, np.ndarray], step: int, folder: str
-) -> None:
-    """Writes what belongs to a model.safetensors and has no place there.
-
-    Args:
-      tensors: by our names; with `m/` or `v/` before them, Adam's moments.
-      step: updates behind the weights.
-      folder: in which model.safetensors is already.
-    """
-    model = os.path.join(folder, SAFETENSORS)
-    metadata = {"model_sha256": atomic_files.digest(model), "step": str(step)}
-    with open(os.path.join(folder, BESIDE), "wb") as file:
-        file.write(safetensors_numpy.save(tensors, metadata))
-
-
-def read_beside(folder: str) -> tuple[dict[str, np.ndarray], int, list[str]]:
-    """Reads what `write_beside` wrote.
-
-    Returns:
-      The tensors and the step; or neither and a note, if model.safetensors is
-      not the one that they were written beside.
-    """
-    path = os.path.join(folder, BESIDE)
-    if not os.path.isfile(path):
-        return {}, 0, []
-    tensors = model_folders.read_tensors(path)
-    with safetensors.safe_open(path, "numpy") as file:
-        metadata = file.metadata() or {}
-    model = os.path.join(folder, SAFETENSORS)
-    if os.path.isfile(model) and metadata.get(
-        "model_sha256"
-    ) == atomic_files.digest(model):
-        return tensors, int(metadata.get("step", 0)), []
-    return {}, 0, [f"{BESIDE} was written beside other weights; it is not read"]

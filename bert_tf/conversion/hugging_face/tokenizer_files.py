@@ -22,7 +22,7 @@ _AS_IT_IS = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", *_AS_IT_IS)
 
 
-class Papers(NamedTuple):
+class Metadata(NamedTuple):
     """What the tokenizer's files say.
 
     Attributes:
@@ -162,7 +162,7 @@ def _added(folder: str, tokenizer: dict) -> list[str]:
     return [f"tokens added to the vocabulary are unknown here: {names}"]
 
 
-def read(folder: str, config: bert_config.BertConfig) -> Papers:
+def read(folder: str, config: bert_config.BertConfig) -> Metadata:
     """Reads what the tokenizer's files say.
 
     Raises:
@@ -188,7 +188,7 @@ def read(folder: str, config: bert_config.BertConfig) -> Papers:
             f"the vocabulary has {count} entries, the model "
             f"{config.vocab_size}: the last ids stand for no token"
         )
-    return Papers(vocabulary, do_lower_case, tuple(notes))
+    return Metadata(vocabulary, do_lower_case, tuple(notes))
 
 
 def write(

@@ -1,0 +1,174 @@
+"""Checkpoint of any format -> the same in another format, and a report."""
+
+import dataclasses
+import fnmatch
+import os
+from collections.abc import Sequence
+
+from absl import logging
+
+from bert_tf.conversion import checkpoint as ours
+from bert_tf.conversion import formats, parity
+from tfrecords.io import atomic_files
+
+
+def read(path: str, hidden_act: str | None = None) -> ours.Checkpoint:
+    """Reads a checkpoint of any format.
+
+    Args:
+      path: folder, or the prefix of a TensorFlow checkpoint.
+      hidden_act: to use in place of the source's own.
+
+    Raises:
+      ValueError: if it is of no known format, or does not fit its config.
+    """
+    name = formats.detect(path)
+    # Before they are read, while they may change.
+    digest = formats.source_digest(path)
+    checkpoint = formats.converter(name).read(path)
+    own = checkpoint.config.hidden_act
+    if hidden_act in (None, own):
+        logging.info(
+            "hidden_act %s, as the source has it: %s",
+            own,
+            formats.ACTIVATIONS[own],
+        )
+    else:
+        logging.warning(
+            "hidden_act %s, not the source's %s: %s. Outputs differ from "
+            "those of the source",
+            hidden_act,
+            own,
+            formats.ACTIVATIONS[hidden_act],
+        )
+    return dataclasses.replace(
+        checkpoint,
+        config=dataclasses.replace(
+            checkpoint.config, hidden_act=hidden_act or own
+        ),
+        source=f"{name} {os.path.abspath(path)}",
+        source_files=digest or "",
+    )
+
+
+def _unexpected_files(folder: str, writes: Sequence[str]) -> list[str]:
+    """Returns the paths in a folder that match none of `writes`, sorted."""
+    parents = {os.path.dirname(path) for path in writes}
+    parents |= {os.path.dirname(path) for path in parents}
+    unexpected_files = []
+    for inside, folders, names in os.walk(folder):
+        relative = os.path.relpath(inside, folder)
+        paths = {
+            name: os.path.normpath(os.path.join(relative, name))
+            for name in folders + names
+        }
+        known = [name for name in folders if paths[name] in parents]
+        unexpected_files += [f"{paths[n]}/" for n in folders if n not in known]
+        unexpected_files += [
+            paths[name]
+            for name in names
+            if not any(fnmatch.fnmatchcase(paths[name], x) for x in writes)
+        ]
+        folders[:] = known
+    return sorted(unexpected_files)
+
+
+def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
+    """Raises ValueError if something would be lost in `output_dir`."""
+    source, target = os.path.realpath(path), os.path.realpath(output_dir)
+    if os.path.commonpath([source, target]) == target:
+        raise ValueError(
+            f"{output_dir} holds the source, {path}, which would be replaced. "
+            "Choose another folder."
+        )
+    if not os.path.exists(output_dir) or (
+        os.path.isdir(output_dir) and not os.listdir(output_dir)
+    ):
+        return
+    if not overwrite:
+        raise ValueError(
+            f"{output_dir} is there already. Choose a new folder, or pass "
+            "--overwrite to replace it."
+        )
+    # Only what a conversion can have written is replaced.
+    name = formats.detect(output_dir)
+    unexpected_files = _unexpected_files(
+        output_dir, formats.converter(name).WRITES
+    )
+    if unexpected_files:
+        more = (
+            f" and {len(unexpected_files) - 3} more"
+            if len(unexpected_files) > 3
+            else ""
+        )
+        raise ValueError(
+            f"{output_dir} holds {', '.join(unexpected_files[:3])}{more}, "
+            f"which no conversion to {name} writes, so it is not replaced. "
+            "Choose another folder, or remove that one yourself."
+        )
+
+
+def _check_known(given: ours.Checkpoint, to: str) -> None:
+    """Raises ValueError if the other format would be read as another model."""
+    keys = given.config.keys_of_ours()
+    if keys and to != formats.OURS:
+        words = ", ".join(f"{name}={value}" for name, value in keys.items())
+        raise ValueError(
+            f"{given.source} has {words} in its bert_config.json, which {to} "
+            "does not know: its weights would be read as those of a BERT that "
+            "reads both sides, without an LSTM. Such a model stays in the "
+            f"format {formats.OURS}; export_savedmodel takes it."
+        )
+
+
+def convert(
+    path: str,
+    to: str,
+    output_dir: str,
+    hidden_act: str | None = None,
+    *,
+    overwrite: bool = False,
+    compare: bool = True,
+) -> list[str]:
+    """Writes a checkpoint in another format, whole or not at all.
+
+    What was written is read back and compared with the source, bit for bit.
+
+    Args:
+      path: as for `read`.
+      to: a key of `formats.CONVERTERS`.
+      output_dir: folder to write.
+      hidden_act: as for `read`.
+      overwrite: whether to replace a model that is there.
+      compare: whether to compute outputs too, and compare them with those of
+        the source's and the target's own implementations, if installed.
+
+    Returns:
+      The report, line by line.
+
+    Raises:
+      ValueError: if the source cannot be read, the other format cannot hold
+        it, or anything was lost; then nothing is left.
+    """
+    _check_free(path, output_dir, overwrite)
+    given = read(path, hidden_act)
+    _check_known(given, to)
+    target = formats.converter(to)
+    with atomic_files.atomic_folder(os.path.normpath(output_dir)) as folder:
+        target.write(given, folder)
+        written = target.read(folder)
+        report = [
+            f"{given.source} -> {to} {output_dir}",
+            f"task {given.task}, hidden_act {written.config.hidden_act}",
+            *(f"note on the source: {note}" for note in given.notes),
+            *(f"note on the target: {note}" for note in written.notes),
+            *parity.tensor_lines(given, written),
+            *parity.check_lossless(given, written),
+        ]
+        if compare:
+            source = formats.converter(formats.detect(path))
+            sides = [("source", path, source), ("target", folder, target)]
+            report += parity.peer_lines(
+                written, [side for side in sides if side[2] is not ours]
+            )
+    return report

@@ -1,1 +1,0 @@
-"""TF1 checkpoints of google-research/bert <-> model folders."""

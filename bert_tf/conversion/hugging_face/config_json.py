@@ -1,0 +1,343 @@
+"""Config.json of a Hugging Face BERT <-> BertConfig, task and labels.
+
+What a file may ask for and our BERT does not compute is refused by name.
+"""
+
+import os
+from collections.abc import Collection
+from typing import NamedTuple
+
+from bert_tf import config as bert_config
+from bert_tf.conversion.renaming import (
+    MASKED_LM,
+    NEXT_SENTENCE,
+    PARTS,
+    POOLER,
+)
+from tfrecords.io import atomic_files
+
+CONFIG = "config.json"
+# Class -> (task, parts that the class has). transformers, modeling_bert.py.
+ARCHITECTURES = {
+    "BertForPreTraining": ("pretraining", PARTS),
+    "BertForMaskedLM": ("pretraining", (MASKED_LM,)),
+    "BertForNextSentencePrediction": ("pretraining", (POOLER, NEXT_SENTENCE)),
+    "BertModel": ("pretraining", (POOLER,)),
+    "BertLMHeadModel": ("pretraining", (MASKED_LM,)),
+    "BertForSequenceClassification": ("classification", (POOLER,)),
+    "BertForTokenClassification": ("tagging", ()),
+    "BertForQuestionAnswering": ("spans", ()),
+    "BertForMultipleChoice": ("multiple_choice", (POOLER,)),
+}
+
+# Theirs -> ours. transformers, activations.py: "gelu" is the erf form there.
+ACTIVATIONS = {
+    "gelu": "gelu_erf",
+    "gelu_python": "gelu_erf",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_python_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_accurate": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+}
+_THEIR_ACTIVATIONS = {
+    "gelu_erf": "gelu",
+    "gelu": "gelu_new",
+    "relu": "relu",
+    "tanh": "tanh",
+}
+_LAYER_NORM_EPSILON = 1e-12  # bert_tf/model/layers.py: the only one.
+_DEFAULT_VOCAB_SIZE = 30522  # transformers', where the file is silent.
+# What changes the numbers, and the only value of it that we compute.
+_COMPUTED = {
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "position_embedding_type": "absolute",
+    "layer_norm_eps": _LAYER_NORM_EPSILON,
+    "pruned_heads": {},
+    "quantization_config": None,
+}
+# How people write what model_type says.
+_OTHER_MODELS = {
+    "albert": "ALBERT",
+    "bert-generation": "BertGeneration",
+    "big_bird": "BigBird",
+    "camembert": "CamemBERT",
+    "deberta": "DeBERTa",
+    "deberta-v2": "DeBERTa v2",
+    "distilbert": "DistilBERT",
+    "electra": "ELECTRA",
+    "ernie": "ERNIE",
+    "mobilebert": "MobileBERT",
+    "modernbert": "ModernBERT",
+    "mpnet": "MPNet",
+    "nomic_bert": "Nomic BERT",
+    "roberta": "RoBERTa",
+    "roformer": "RoFormer",
+    "xlm-roberta": "XLM-RoBERTa",
+}
+
+
+class Metadata(NamedTuple):
+    """What config.json says, in our words.
+
+    Attributes:
+      config: sizes.
+      task: a key of `task_models.TASK_MODELS`.
+      labels: names of the classes, of "classification" and "tagging".
+      parts: of `renaming.PARTS`, those that must be there.
+      notes: choices made in reading.
+    """
+
+    config: bert_config.BertConfig
+    task: str
+    labels: tuple[str, ...]
+    parts: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def _named_class(values: dict, path: str) -> str | None:
+    """Returns the first class that a config.json names, None if it does not.
+
+    Raises:
+      ValueError: if it names no class but something else.
+    """
+    given = values.get("architectures") or [None]
+    # transformers writes a list; by hand it may be the name alone.
+    first = given[0] if isinstance(given, list) else given
+    if not isinstance(first, str | None):
+        raise ValueError(
+            f"{path}: architectures={given!r} should list the class that the "
+            'weights were saved from, such as ["BertModel"].'
+        )
+    return first
+
+
+def read_values(folder: str) -> dict:
+    """Reads config.json as it is.
+
+    Raises:
+      ValueError: if it is missing, no JSON object, or of a model that is no
+        BERT, which is named.
+    """
+    path = os.path.join(folder, CONFIG)
+    if not os.path.isfile(path):
+        raise ValueError(
+            f"{path} is missing; a Hugging Face folder has its sizes there. "
+            "Copy it from where the weights are from."
+        )
+    values = atomic_files.read_json(path)
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} should hold one JSON object.")
+    kind = values.get("model_type")
+    if kind is None:
+        # Files that old name the class at least, if anything.
+        named = _named_class(values, path) or "Bert"
+        kind = "bert" if named.startswith("Bert") else named
+    if kind != "bert":
+        raise ValueError(
+            f"{folder} is a {_OTHER_MODELS.get(kind, kind)} folder "
+            f"({CONFIG} says {kind!r}), which is another model than BERT. Only "
+            "folders of model_type 'bert' can be read."
+        )
+    return values
+
+
+def _refuse(values: dict, path: str) -> None:
+    """Raises ValueError for what would give other numbers here."""
+    for key, ours in _COMPUTED.items():
+        value = values.get(key)
+        if value is not None and value != ours:
+            raise ValueError(
+                f"{path}: {key}={value!r}; bert_tf computes {ours!r} only, so "
+                "the numbers would be others. It cannot be read."
+            )
+    act = values.get("hidden_act", "gelu")
+    if act not in ACTIVATIONS:
+        raise ValueError(
+            f"{path}: hidden_act={act!r} is none of {', '.join(ACTIVATIONS)}. "
+            "It cannot be read."
+        )
+
+
+def _notes(values: dict, config: bert_config.BertConfig, task: str) -> list:
+    """Returns notes on what is not the same here."""
+    notes, ours = [], config.hidden_act
+    if ours in ("gelu", "gelu_erf"):
+        form = "tanh" if ours == "gelu" else "erf"
+        notes.append(
+            f"hidden_act {values.get('hidden_act', 'gelu')!r} is GELU by {form}"
+            f" there, which is {ours!r} here"
+        )
+    dropout, rate = values.get("classifier_dropout"), config.hidden_dropout_prob
+    if task not in ("pretraining", "spans") and dropout not in (None, rate):
+        notes.append(
+            f"classifier_dropout={dropout} is not kept; before the logits "
+            f"there is hidden_dropout_prob={rate} here"
+        )
+    if values.get("auto_map"):
+        notes.append(
+            f"{CONFIG} names code of its own (auto_map), which is not run: the "
+            "model is taken for the BERT that its architectures say"
+        )
+    return notes
+
+
+def _architecture(values: dict, names: Collection[str], path: str) -> str:
+    """Returns the class that a folder was saved from.
+
+    Raises:
+      ValueError: if the class cannot be read, or is not to be told.
+    """
+    given = _named_class(values, path)
+    if given in ARCHITECTURES:
+        return given
+    if given is not None:
+        raise ValueError(
+            f"{path}: architectures={[given]}; what can be read is "
+            f"{', '.join(ARCHITECTURES)}. If the model is one of these with "
+            "more around it, save that one."
+        )
+    if any(name.startswith("classifier.") for name in names):
+        raise ValueError(
+            f"{path} names no architectures, and a classifier may be of texts, "
+            'of tokens or of choices. Add "architectures": '
+            '["BertForSequenceClassification"], or what it is.'
+        )
+    is_for_spans = "qa_outputs.weight" in names
+    return "BertForQuestionAnswering" if is_for_spans else "BertModel"
+
+
+def _labels(values: dict, path: str) -> tuple[str, ...]:
+    """Returns the names of the classes in order; transformers' default is 2."""
+    given = values.get("id2label")
+    if given is None:
+        count = values.get("num_labels") or 2
+        return tuple(f"LABEL_{i}" for i in range(count))
+    ids = [str(i) for i in range(len(given) if isinstance(given, dict) else 0)]
+    if not ids or set(given) != set(ids):
+        raise ValueError(
+            f"{path}: id2label={given!r} should name the classes from 0 on, "
+            "each once."
+        )
+    return tuple(str(given[i]) for i in ids)
+
+
+def _task_of(
+    architecture: str, values: dict, path: str
+) -> tuple[str, tuple[str, ...], list[str]]:
+    """Returns task, labels, and notes of what is not the same here.
+
+    Raises:
+      ValueError: if there is no such task here.
+    """
+    task, _ = ARCHITECTURES[architecture]
+    if task not in ("classification", "tagging"):
+        return task, (), []
+    labels = _labels(values, path)
+    if task == "tagging":
+        if len(labels) < 2:
+            raise ValueError(
+                f"{path}: one class, {labels[0]!r}; a tagger here has 2 or "
+                "more. It cannot be read."
+            )
+        return task, labels, []
+    problem, notes = values.get("problem_type"), []
+    if len(labels) > 1 and problem == "regression":
+        raise ValueError(
+            f"{path}: problem_type='regression' with {len(labels)} labels; a "
+            "regression here has one score. It cannot be read."
+        )
+    if len(labels) > 1:
+        if problem == "multi_label_classification":
+            notes.append(
+                f"problem_type is {problem!r}: its classes do not exclude each "
+                "other, take the sigmoid of each logit; probabilities here are "
+                "a softmax"
+            )
+        return task, labels, notes
+    if problem not in (None, "regression"):
+        notes.append(f"one logit, of problem_type {problem!r}, is a score here")
+    return "regression", (), notes
+
+
+def parse(values: dict, names: Collection[str], path: str) -> Metadata:
+    """Returns what a config.json says.
+
+    Args:
+      values: as `read_values` gives them.
+      names: of the folder's tensors; they tell the task if `values` do not.
+      path: of the file, for messages.
+
+    Raises:
+      ValueError: that names path and key, if it asks for what is not read.
+    """
+    _refuse(values, path)
+    architecture = _architecture(values, names, path)
+    task, labels, notes = _task_of(architecture, values, path)
+    sizes = {
+        name: values[name]
+        for name in bert_config.BertConfig.__dataclass_fields__
+        if name in values
+    }
+    sizes["hidden_act"] = ACTIVATIONS[values.get("hidden_act", "gelu")]
+    sizes.setdefault("vocab_size", _DEFAULT_VOCAB_SIZE)
+    try:
+        config = bert_config.BertConfig.from_dict(sizes)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+    _, parts = ARCHITECTURES[architecture]
+    if architecture == "BertModel":
+        parts = ()  # add_pooling_layer=False saves it without a pooler.
+    notes = tuple(_notes(values, config, task) + notes)
+    return Metadata(config, task, labels, parts, notes)
+
+
+def architecture_for(task: str, parts: Collection[str]) -> str:
+    """Returns the class that holds a task's weights.
+
+    Args:
+      task: a key of `task_models.TASK_MODELS`.
+      parts: of `PARTS`, those that there are; the class holds most of them.
+    """
+    task = "classification" if task == "regression" else task
+    of_task = {n: set(w) for n, (t, w) in ARCHITECTURES.items() if t == task}
+    for name, wanted in of_task.items():
+        if wanted <= set(parts):
+            return name
+    return "BertModel" if task == "pretraining" else next(iter(of_task))
+
+
+def write(
+    config: bert_config.BertConfig,
+    task: str,
+    labels: Collection[str],
+    architecture: str,
+    folder: str,
+) -> None:
+    """Writes a config.json that transformers reads.
+
+    Args:
+      config: sizes.
+      task: a key of `task_models.TASK_MODELS`.
+      labels: names of the classes; may be empty.
+      architecture: a key of `ARCHITECTURES`.
+      folder: where it goes.
+    """
+    values: dict = {"architectures": [architecture], "model_type": "bert"}
+    if task == "regression":
+        labels, values["problem_type"] = ("LABEL_0",), "regression"
+    if task == "classification":
+        values["problem_type"] = "single_label_classification"
+    if labels:
+        values["id2label"] = {str(i): label for i, label in enumerate(labels)}
+        values["label2id"] = {label: i for i, label in enumerate(labels)}
+    values |= config.to_dict() | {
+        "hidden_act": _THEIR_ACTIVATIONS[config.hidden_act],
+        "layer_norm_eps": _LAYER_NORM_EPSILON,
+        "pad_token_id": 0,
+        "torch_dtype": "float32",
+    }
+    atomic_files.write_json(os.path.join(folder, CONFIG), values)

@@ -1,0 +1,355 @@
+"""Hugging Face folders of a BERT <-> Checkpoint.
+
+Folders of sentence-transformers with a BERT inside are read too. Read and
+written is what transformers' modeling_bert.py has, with and without heads.
+"""
+
+import os
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from absl import logging
+
+from bert_tf import config as bert_config
+from bert_tf.conversion import checkpoint as checkpoint_lib
+from bert_tf.conversion import renaming, sidecar
+from bert_tf.conversion.hugging_face import (
+    config_json,
+    sentence_transformers,
+    tokenizer_files,
+    weight_files,
+)
+
+PEER = "transformers (pip install transformers torch)"
+WRITES = (
+    config_json.CONFIG,
+    weight_files.SAFETENSORS,
+    *sidecar.WRITES,
+    *tokenizer_files.WRITES,
+)
+
+# modeling_bert.py: BertModel.
+_EMBEDDINGS = {
+    "word_embeddings": "bert.embeddings.word_embeddings.weight",
+    "position_embeddings": "bert.embeddings.position_embeddings.weight",
+    "type_embeddings": "bert.embeddings.token_type_embeddings.weight",
+    "norm": "bert.embeddings.LayerNorm",
+}
+_LAYER = {
+    "attention/query": "attention.self.query",
+    "attention/key": "attention.self.key",
+    "attention/value": "attention.self.value",
+    "attention/output_dense": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "intermediate": "intermediate.dense",
+    "output_dense": "output.dense",
+    "output_norm": "output.LayerNorm",
+}
+_PRETRAINING = {
+    "masked_lm/transform": "cls.predictions.transform.dense",
+    "masked_lm/norm": "cls.predictions.transform.LayerNorm",
+    "next_sentence/dense": "cls.seq_relationship",
+}
+_SUFFIXES = {
+    "kernel": ".weight",
+    "bias": ".bias",
+    "gamma": ".weight",
+    "beta": ".bias",
+}
+# Of a LayerNorm, in older folders.
+_OLD_SUFFIXES = {"gamma": ".gamma", "beta": ".beta"}
+# Theirs that are the same as another, in names of ours.
+_TIED = {
+    "cls.predictions.decoder.weight": "encoder/embeddings/word_embeddings",
+    "cls.predictions.decoder.bias": "masked_lm/bias",
+}
+_ENCODER = ("embeddings.", "encoder.")
+# Numbers 0, 1, 2 ... that older versions saved with the weights.
+_BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
+# What the sidecar belongs to.
+_WEIGHTS = (weight_files.SAFETENSORS,)
+
+
+def table(
+    config: bert_config.BertConfig, task: str, num_labels: int = 0
+) -> list[renaming.Rename]:
+    """Returns the rename table of a task, by the names of today.
+
+    Args:
+      config: reads `num_hidden_layers`.
+      task: a key of `models.TASK_MODELS`.
+      num_labels: unused; the names are the same for any number of classes.
+    """
+    layers = [
+        f"bert.encoder.layer.{i}." for i in range(config.num_hidden_layers)
+    ]
+    rows = renaming.encoder_rows(
+        _EMBEDDINGS,
+        layers,
+        _LAYER,
+        "bert.pooler.dense",
+        _SUFFIXES,
+        is_transposed=True,
+    )
+    heads = _PRETRAINING
+    if task == "pretraining":
+        rows += [renaming.Rename("masked_lm/bias", "cls.predictions.bias")]
+    else:
+        head = "qa_outputs" if task == "spans" else "classifier"
+        heads = {f"{task}/dense": head}
+    return rows + renaming.rows(heads, _SUFFIXES, is_transposed=True)
+
+
+def _as_named(row: renaming.Rename, names: Collection[str]) -> renaming.Rename:
+    """Returns a row by the name that the same tensor has in a folder.
+
+    Older folders call a LayerNorm's weights gamma and beta, and an encoder that
+    was saved alone has no `bert.` before its names.
+    """
+    layer = row.theirs.rpartition(".")[0]
+    part = row.ours.rpartition("/")[2]
+    known = [row.theirs]
+    if part in _OLD_SUFFIXES:
+        known += [layer + _OLD_SUFFIXES[part]]
+    known += [name.removeprefix("bert.") for name in known]
+    known += [theirs for theirs, ours in _TIED.items() if ours == row.ours]
+    theirs = next((name for name in known if name in names), row.theirs)
+    return row._replace(theirs=theirs)
+
+
+def _check_ties(
+    tensors: Mapping[str, np.ndarray],
+    renamed: Mapping[str, np.ndarray],
+    path: str,
+) -> None:
+    """Raises ValueError if a head has an output matrix of its own."""
+    for theirs, ours in _TIED.items():
+        given = tensors.get(theirs)
+        if given is None or "masked_lm/bias" not in renamed:
+            continue
+        tied = renamed[ours]
+        if given.tobytes() != tied.tobytes() or given.shape != tied.shape:
+            raise ValueError(
+                f"{path}: {theirs} {given.shape} is not the same, bit for bit, "
+                f"as {ours} {tied.shape}. In BERT they are one (Devlin et al. "
+                "2018, as in run_pretraining.py), so this head cannot be read. "
+                "If only the encoder is wanted, save the BertModel alone."
+            )
+
+
+def _check_floats(tensors: Mapping[str, np.ndarray], path: str) -> None:
+    others = [
+        f"{name} {tensor.dtype}"
+        for name, tensor in tensors.items()
+        if tensor.dtype != np.float32
+    ]
+    if others:
+        raise ValueError(
+            f"{path}: weights should be floating-point numbers; these are not: "
+            f"{', '.join(others)}. A quantised model cannot be read."
+        )
+
+
+def read(path: str) -> checkpoint_lib.Checkpoint:
+    """Reads a folder, or the BERT inside one of sentence-transformers.
+
+    Raises:
+      ValueError: if it is of another model, asks for what is not computed
+        here, lacks files or tensors, or has ones that do not fit.
+    """
+    folder, notes = path, []
+    if is_inside := sentence_transformers.is_there(path):
+        folder, notes = sentence_transformers.find(path)
+    values = config_json.read_values(folder)
+    tensors, changes = weight_files.as_float32(weight_files.read(folder))
+    extra = sidecar.read(folder, _WEIGHTS)
+    config_path = os.path.join(folder, config_json.CONFIG)
+    metadata = config_json.parse(values, tensors, config_path)
+    rows = table(metadata.config, metadata.task)
+    tensors = {
+        row.theirs: row.to_theirs(extra.tensors[row.ours])
+        for row in rows
+        if row.ours in extra.tensors
+    } | tensors
+    rows = [_as_named(row, tensors) for row in rows]
+    # Vectors of sentences take the encoder alone, whatever class is named.
+    optional = [
+        part
+        for part in renaming.PARTS
+        if is_inside or part not in metadata.parts
+    ]
+    source = f"hugging_face {path}"
+    weights, _, unused = renaming.to_ours(
+        rows,
+        tensors,
+        checkpoint_lib.shapes(
+            metadata.config, metadata.task, len(metadata.labels)
+        ),
+        source=source,
+        optional=optional,
+    )
+    _check_floats(weights, path)
+    _check_ties(tensors, weights, path)
+    unused = [
+        name
+        for name in unused
+        if not name.endswith(_BUFFERS)
+        and not (name in _TIED and "masked_lm/bias" in weights)
+    ]
+    renaming.refuse_more(
+        {
+            name: tensors[name]
+            for name in unused
+            if name.removeprefix("bert.").startswith(_ENCODER)
+        },
+        source=source,
+        config=config_path,
+    )
+    text = tokenizer_files.read(folder, metadata.config)
+    return checkpoint_lib.Checkpoint(
+        source=source,
+        config=metadata.config,
+        task=metadata.task,
+        tensors=weights,
+        labels=metadata.labels,
+        slots=extra.slots,
+        step=extra.settings.get("step", 0),
+        vocabulary=text.vocabulary,
+        do_lower_case=text.do_lower_case,
+        unused=tuple(unused),
+        notes=(*notes, *metadata.notes, *text.notes, *changes, *extra.notes),
+    )
+
+
+def _whole_parts(checkpoint: checkpoint_lib.Checkpoint) -> list[str]:
+    """Returns the parts of which no tensor is missing."""
+    missing = checkpoint.missing()
+    return [
+        part
+        for part in renaming.PARTS
+        if not any(name.startswith(part) for name in missing)
+    ]
+
+
+def architecture(checkpoint: checkpoint_lib.Checkpoint) -> str:
+    """Returns the class of transformers that holds most of a checkpoint."""
+    return config_json.architecture_for(
+        checkpoint.task, _whole_parts(checkpoint)
+    )
+
+
+def _check_whole(
+    checkpoint: checkpoint_lib.Checkpoint, name: str, parts: tuple[str, ...]
+) -> None:
+    """Raises ValueError if a class would lack weights; a pooler may."""
+    missing = [
+        weight
+        for weight in checkpoint.missing()
+        if weight.startswith(parts) or not weight.startswith(renaming.PARTS)
+    ]
+    if not missing:
+        return
+    if name == "BertModel" and all(
+        x.startswith(renaming.POOLER) for x in missing
+    ):
+        logging.warning(
+            "%s has no pooler; to load it without a newly initialized one: "
+            "BertModel.from_pretrained(folder, add_pooling_layer=False)",
+            checkpoint.source,
+        )
+        return
+    raise ValueError(
+        f"{checkpoint.source} has no {', '.join(missing)}; a {name} needs all "
+        "of its weights. Train the model first, or give one that has them."
+    )
+
+
+def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
+    """Fills a folder of `atomic_files.atomic_folder`, for transformers to load.
+
+    The class is the one that holds most of the weights. The rest, such as the
+    pooler of a tagger and Adam's slots, goes to the sidecar.
+
+    Raises:
+      ValueError: if the encoder or the task's head is not whole.
+    """
+    name = architecture(checkpoint)
+    _, parts = config_json.ARCHITECTURES[name]
+    _check_whole(checkpoint, name, parts)
+    extra = {
+        weight: tensor
+        for weight, tensor in checkpoint.tensors.items()
+        if weight.startswith(renaming.PARTS) and not weight.startswith(parts)
+    }
+    theirs = renaming.to_theirs(
+        table(checkpoint.config, checkpoint.task),
+        {n: x for n, x in checkpoint.tensors.items() if n not in extra},
+        source=checkpoint.source,
+    )
+    if name == "BertModel":
+        theirs = {x.removeprefix("bert."): t for x, t in theirs.items()}
+    weight_files.write(theirs, folder)
+    if extra or checkpoint.slots or checkpoint.step:
+        step = {"step": checkpoint.step} if checkpoint.step else {}
+        sidecar.write(folder, _WEIGHTS, extra | checkpoint.slots, step)
+        logging.warning(
+            "%s cannot hold %s, step %d: these are in %s, which "
+            "transformers does not read",
+            name,
+            ", ".join([*extra, f"{len(checkpoint.slots)} optimizer slots"]),
+            checkpoint.step,
+            " and ".join(sidecar.WRITES),
+        )
+    config_json.write(
+        checkpoint.config, checkpoint.task, checkpoint.labels, name, folder
+    )
+    _write_text(checkpoint, folder)
+
+
+def _write_text(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
+    if checkpoint.vocabulary is None:
+        logging.warning(
+            "%s has no vocabulary, so no tokenizer is written; add its "
+            "vocab.txt",
+            checkpoint.source,
+        )
+        return
+    if checkpoint.do_lower_case is None:
+        logging.warning(
+            "%s does not say whether text is lower-cased; transformers will "
+            "do so. Add do_lower_case to %s if not",
+            checkpoint.source,
+            tokenizer_files.SETTINGS,
+        )
+    tokenizer_files.write(
+        checkpoint.vocabulary,
+        checkpoint.do_lower_case,
+        checkpoint.config.max_position_embeddings,
+        folder,
+    )
+
+
+def reference_outputs(
+    path: str, batch: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray] | None:
+    """Returns the outputs of transformers, None where it is not installed.
+
+    Args:
+      path: as for `read`.
+      batch: see `parity.batch`.
+
+    Raises:
+      ValueError: as `read`.
+    """
+    from bert_tf.conversion.hugging_face import peer
+
+    checkpoint, folder = read(path), path
+    if sentence_transformers.is_there(path):
+        folder, _ = sentence_transformers.find(path)
+    return peer.outputs(
+        folder,
+        architecture(checkpoint),
+        checkpoint.task,
+        renaming.POOLER in _whole_parts(checkpoint),
+        batch,
+    )

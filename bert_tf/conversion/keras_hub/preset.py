@@ -1,0 +1,279 @@
+"""KerasHub presets of BERT <-> Checkpoint.
+
+A preset is a folder with config.json, model.weights.h5 and the tokenizer's
+tokenizer.json and assets; with a head task.json and task.weights.h5 besides.
+Presets of KerasNLP, as it was called, are the same.
+
+What KerasHub cannot hold (the next-sentence head, Adam's slots, the step,
+names of classes) is written to the sidecar.
+"""
+
+import importlib.util
+import os
+
+import numpy as np
+
+from bert_tf import config as bert_config
+from bert_tf.conversion import checkpoint as checkpoint_lib
+from bert_tf.conversion import renaming, sidecar, vocabularies
+from bert_tf.conversion.keras_hub import preset_json, weight_files
+
+PEER = "keras_hub (pip install keras-hub)"
+WRITES = (*preset_json.WRITES, *weight_files.WRITES, *sidecar.WRITES)
+
+# saving_lib.py: state of a compiled task, which is not trained by its weights.
+_STATE = f"{weight_files.TASK}/optimizer/"
+# KerasHub loads no preset without a pooler.
+_OPTIONAL = (renaming.MASKED_LM, renaming.NEXT_SENTENCE)
+
+# keras_hub 0.32: models/bert/bert_backbone.py, bert_masked_lm.py and
+# bert_text_classifier.py, layers/modeling/transformer_encoder.py and
+# masked_lm_head.py, saved by Keras 3.15. A layer's path is its class, numbered
+# from the second on.
+_BACKBONE = f"{weight_files.MODEL}/layers"
+_HEAD = f"{weight_files.TASK}/layers"
+_EMBEDDINGS = {
+    "word_embeddings": f"{_BACKBONE}/reversible_embedding/vars/0",
+    "position_embeddings": f"{_BACKBONE}/position_embedding/vars/0",
+    "type_embeddings": f"{_BACKBONE}/embedding/vars/0",
+    "norm": f"{_BACKBONE}/layer_normalization",
+}
+_LAYER = {
+    "attention/query": "_self_attention_layer/query_dense",
+    "attention/key": "_self_attention_layer/key_dense",
+    "attention/value": "_self_attention_layer/value_dense",
+    "attention/output_dense": "_self_attention_layer/output_dense",
+    "attention_norm": "_self_attention_layer_norm",
+    "intermediate": "_feedforward_intermediate_dense",
+    "output_dense": "_feedforward_output_dense",
+    "output_norm": "_feedforward_layer_norm",
+}
+_MASKED_LM = {
+    "masked_lm/transform": f"{_HEAD}/masked_lm_head/_intermediate_dense",
+    "masked_lm/norm": f"{_HEAD}/masked_lm_head/_intermediate_layer_norm",
+}
+_SUFFIXES = {
+    "kernel": "/vars/0",
+    "bias": "/vars/1",
+    "gamma": "/vars/0",
+    "beta": "/vars/1",
+}
+_INPUTS = {
+    "token_ids": "input_word_ids",
+    "segment_ids": "input_type_ids",
+    "padding_mask": "input_mask",
+}
+
+
+def table(
+    config: bert_config.BertConfig, task: str, num_labels: int = 0
+) -> list[renaming.Rename]:
+    """Returns our names and KerasHub's, a row for each weight.
+
+    Theirs are file and path in it, or file and our name for the sidecar.
+
+    Raises:
+      ValueError: if KerasHub has no such head.
+    """
+    layers = [
+        f"{_BACKBONE}/transformer_encoder{f'_{i}' if i else ''}/"
+        for i in range(config.num_hidden_layers)
+    ]
+    rows = renaming.encoder_rows(
+        _EMBEDDINGS, layers, _LAYER, f"{_BACKBONE}/dense", _SUFFIXES
+    )
+    rows = renaming.split_heads(rows, config)
+    if task == "pretraining":
+        bias = f"{_HEAD}/masked_lm_head/vars/0"
+        head = "next_sentence/dense"
+        rows += [renaming.Rename("masked_lm/bias", bias)]
+        rows += renaming.rows(_MASKED_LM, _SUFFIXES)
+        return rows + renaming.rows({head: f"{sidecar.TENSORS}/{head}"})
+    if task in ("classification", "regression"):
+        return rows + renaming.rows(
+            {f"{task}/dense": f"{_HEAD}/dense"}, _SUFFIXES
+        )
+    raise ValueError(
+        f"KerasHub has no head of BERT for {task}; it has BertMaskedLM and "
+        "BertTextClassifier. Choose another format."
+    )
+
+
+def _labels(count: int, given: list[str], task: str) -> tuple[str, ...]:
+    if task != "classification":
+        return ()
+    return tuple(given or (str(label) for label in range(count)))
+
+
+def read(path: str) -> checkpoint_lib.Checkpoint:
+    """Reads a preset, with the weights of a head that is known here.
+
+    Args:
+      path: its folder.
+
+    Raises:
+      ValueError: if it is of another model, which is named, if files are
+        missing or damaged, or if weights and config do not fit; then it lists
+        both sides in full.
+    """
+    source = f"keras_hub {path}"
+    metadata = preset_json.read(path)
+    config, task = metadata.config, metadata.task
+    weight_files.path_of(path, weight_files.MODEL)
+    extra = sidecar.read(path, weight_files.WRITES)
+    labels = _labels(metadata.num_classes, extra.settings.get("labels"), task)
+    rows = table(config, task, len(labels))
+    theirs = {row.theirs for row in rows}
+    tensors = weight_files.read(path, weight_files.MODEL, theirs)
+    if os.path.isfile(os.path.join(path, weight_files.TASK)):
+        tensors |= weight_files.read(path, weight_files.TASK, theirs)
+    elif task != "pretraining":
+        raise ValueError(
+            f"{os.path.join(path, weight_files.TASK)} is missing, which has "
+            "the weights of the head. Copy every file of the preset."
+        )
+    tensors |= {f"{sidecar.TENSORS}/{n}": x for n, x in extra.tensors.items()}
+    weights, _, unused = renaming.to_ours(
+        rows,
+        {n: x for n, x in tensors.items() if not n.startswith(_STATE)},
+        checkpoint_lib.shapes(config, task, len(labels)),
+        source=source,
+        optional=_OPTIONAL,
+    )
+    renaming.refuse_more(
+        {n: tensors[n] for n in unused if n.startswith(weight_files.MODEL)},
+        source=source,
+        config=os.path.join(path, preset_json.CONFIG),
+    )
+    for name in extra.settings.get("not_in_source", ()):
+        weights.pop(name, None)
+    notes = [*metadata.notes, *extra.notes]
+    is_case_inferred = bool(extra.settings.get(vocabularies.INFERRED_CASE))
+    if is_case_inferred:
+        notes += [vocabularies.case_note(metadata.do_lower_case)]
+    return checkpoint_lib.Checkpoint(
+        source=source,
+        config=config,
+        task=task,
+        tensors=weights,
+        labels=labels,
+        slots=extra.slots,
+        step=extra.settings.get("step", 0),
+        vocabulary=vocabularies.read(
+            os.path.join(path, preset_json.VOCABULARY)
+        ),
+        do_lower_case=metadata.do_lower_case,
+        is_case_inferred=is_case_inferred,
+        unused=tuple(unused),
+        notes=tuple(notes),
+    )
+
+
+def _case(checkpoint: checkpoint_lib.Checkpoint) -> tuple[bool | None, bool]:
+    """Returns the case of the tokenizer to write, and whether it is a guess.
+
+    KerasHub's tokenizer has to say one.
+    """
+    if checkpoint.vocabulary is None:
+        return None, False
+    if checkpoint.do_lower_case is not None:
+        return checkpoint.do_lower_case, checkpoint.is_case_inferred
+    return vocabularies.infer_lower_case(checkpoint.vocabulary), True
+
+
+def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
+    """Fills a folder with a preset and, if needed, its sidecar.
+
+    Weights are float32. A pooler that is missing is written as zeros, since
+    KerasHub loads nothing without.
+
+    Args:
+      checkpoint: of a task that KerasHub has.
+      folder: a folder from `atomic_files.atomic_folder`.
+
+    Raises:
+      ValueError: if KerasHub has no such head, or not this hidden_act.
+    """
+    config, labels = checkpoint.config, checkpoint.labels
+    if config.hidden_act != "gelu":
+        raise ValueError(
+            f"{checkpoint.source} has hidden_act={config.hidden_act}; "
+            "KerasHub's BertBackbone has GELU by tanh and no other. To write "
+            "it as that, with other outputs, give --hidden_act=gelu."
+        )
+    rows = table(config, checkpoint.task, len(labels))
+    shapes = checkpoint.shapes()
+    missing = [n for n in checkpoint.missing() if n.startswith("encoder/")]
+    theirs = renaming.to_theirs(
+        rows,
+        {name: np.zeros(shapes[name]) for name in missing} | checkpoint.tensors,
+        source=checkpoint.source,
+    )
+    task = checkpoint.task
+    if not any(name.startswith(f"{_HEAD}/") for name in theirs):
+        task = None
+    lower, is_case_inferred = _case(checkpoint)
+    classes = 1 if task == "regression" else len(labels)
+    preset_json.write(folder, config, task, classes, lower)
+    weight_files.write(
+        {n: x.astype(np.float32) for n, x in theirs.items()}, folder
+    )
+    vocabularies.write(
+        checkpoint.vocabulary, os.path.join(folder, preset_json.VOCABULARY)
+    )
+    prefix = f"{sidecar.TENSORS}/"
+    extra = {
+        name.removeprefix(prefix): tensor
+        for name, tensor in theirs.items()
+        if name.startswith(prefix)
+    }
+    settings = {
+        "labels": list(labels),
+        "step": checkpoint.step,
+        "not_in_source": missing,
+        vocabularies.INFERRED_CASE: is_case_inferred,
+    }
+    sidecar.write(
+        folder,
+        weight_files.WRITES,
+        extra | checkpoint.slots,
+        {n: x for n, x in settings.items() if x},
+    )
+
+
+def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
+    """Returns the outputs of keras_hub: of the backbone, and of a known head.
+
+    Args:
+      path: folder of a preset.
+      batch: from `parity.batch`.
+
+    Returns:
+      As `parity.outputs`; None if keras_hub is not installed.
+    """
+    if importlib.util.find_spec("keras_hub") is None:
+        return None
+    import keras
+    import keras_hub
+
+    inputs = {theirs: batch[ours] for theirs, ours in _INPUTS.items()}
+    backbone = keras_hub.models.Backbone.from_preset(path)
+    layers = {
+        f"encoder_outputs_{i}": layer.output
+        for i, layer in enumerate(backbone.transformer_layers)
+    }
+    model = keras.Model(backbone.inputs, layers | backbone.output)
+    outputs = dict(model(inputs))
+    head = preset_json.head(path)
+    if head is not None:
+        task = getattr(keras_hub.models, head).from_preset(
+            path, preprocessor=None
+        )
+        if head == preset_json.MASKED_LM:
+            positions = {"mask_positions": batch["masked_lm_positions"]}
+            outputs["masked_lm_logits"] = task(inputs | positions)
+        elif task.num_classes == 1:
+            outputs["predictions"] = task(inputs)[:, 0]
+        else:
+            outputs["logits"] = task(inputs)
+    return {name: np.asarray(value) for name, value in outputs.items()}

@@ -1,0 +1,89 @@
+"""Tensors and settings that another format cannot hold <-> sidecar files.
+
+`bert_tf.safetensors` has tensors by our names, and Adam's moments with `m/` or
+`v/` before these; `bert_tf.json` has the rest, and the sha256 of each file of
+weights that both belong to. Other programs ignore the two.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_tf.training import model_folders
+from tfrecords.io import atomic_files
+
+TENSORS = "bert_tf.safetensors"
+SETTINGS = "bert_tf.json"
+WRITES = (TENSORS, SETTINGS)
+_DIGESTS = "weights_sha256"
+
+
+class Sidecar(NamedTuple):
+    """Content of the files; empty if they are missing or not read.
+
+    Attributes:
+      tensors: weights by our names.
+      slots: Adam's moments.
+      settings: the rest, such as `step`.
+      notes: why the files are not read, if they are there.
+    """
+
+    tensors: dict[str, np.ndarray]
+    slots: dict[str, np.ndarray]
+    settings: dict
+    notes: list[str]
+
+
+def _digests(folder: str, weight_files: Sequence[str]) -> dict[str, str]:
+    paths = {name: os.path.join(folder, name) for name in weight_files}
+    return {
+        name: atomic_files.digest(path)
+        for name, path in paths.items()
+        if os.path.isfile(path)
+    }
+
+
+def write(
+    folder: str,
+    weight_files: Sequence[str],
+    tensors: Mapping[str, np.ndarray],
+    settings: Mapping,
+) -> None:
+    """Writes the files; nothing if there are neither tensors nor settings.
+
+    Args:
+      folder: has the other format's weights already.
+      weight_files: names of these; some may be missing.
+      tensors: weights and moments, by our names.
+      settings: JSON values.
+    """
+    if not tensors and not settings:
+        return
+    atomic_files.write_json(
+        os.path.join(folder, SETTINGS),
+        {_DIGESTS: _digests(folder, weight_files)} | dict(settings),
+    )
+    if tensors:
+        model_folders.write_tensors(tensors, os.path.join(folder, TENSORS))
+
+
+def read(folder: str, weight_files: Sequence[str]) -> Sidecar:
+    """Reads the files, unless the weights are not those of `write`."""
+    path = os.path.join(folder, SETTINGS)
+    if not os.path.isfile(path):
+        return Sidecar({}, {}, {}, [])
+    settings = atomic_files.read_json(path)
+    digests = settings.get(_DIGESTS) if isinstance(settings, dict) else None
+    if digests != _digests(folder, weight_files):
+        note = (
+            f"{SETTINGS} belongs to other weights than "
+            f"{' and '.join(weight_files)}, and is not read"
+        )
+        return Sidecar({}, {}, {}, [note])
+    path = os.path.join(folder, TENSORS)
+    tensors = model_folders.read_tensors(path) if os.path.isfile(path) else {}
+    slots = {n: x for n, x in tensors.items() if n.startswith(("m/", "v/"))}
+    weights = {n: x for n, x in tensors.items() if n not in slots}
+    return Sidecar(weights, slots, settings, [])

@@ -1,0 +1,276 @@
+import dataclasses
+import logging as python_logging
+import os
+
+import numpy as np
+import pytest
+
+from bert_tf.conversion import checkpoint, convert, formats, google
+from bert_tf.model import task_models
+from tfrecords.io import atomic_files
+
+VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"
+
+
+def write(given, folder, name="bert_tf"):
+    with atomic_files.atomic_folder(str(folder)) as aside:
+        formats.converter(name).write(given, aside)
+    return str(folder)
+
+
+@pytest.fixture
+def given(make_checkpoint):
+    return make_checkpoint(
+        "classification", vocabulary=VOCABULARY, do_lower_case=True, step=3
+    )
+
+
+def pretraining(given):
+    """Its encoder alone, which every format has a place for."""
+    return dataclasses.replace(
+        given,
+        task="pretraining",
+        labels=(),
+        tensors={
+            n: t for n, t in given.tensors.items() if n.startswith("encoder/")
+        },
+    )
+
+
+def assert_same_bits(found, expected):
+    assert set(found) == set(expected)
+    for name, tensor in expected.items():
+        assert found[name].tobytes() == tensor.tobytes(), name
+
+
+# The activation.
+
+
+def test_the_activation_of_the_source_is_kept_and_said(tmp_path, given, caplog):
+    folder = write(given, tmp_path / "google", "google")
+    with caplog.at_level(python_logging.INFO, logger="absl"):
+        assert convert.read(folder).config.hidden_act == "gelu"
+    assert "hidden_act gelu, as the source has it: GELU by tanh" in caplog.text
+
+
+def test_the_activation_may_be_chosen(tmp_path, given, caplog):
+    folder = write(given, tmp_path / "google", "google")
+    with caplog.at_level(python_logging.WARNING, logger="absl"):
+        report = convert.convert(
+            folder, "bert_tf", str(tmp_path / "ours"), "gelu_erf"
+        )
+    assert "hidden_act gelu_erf, not the source's gelu: GELU by" in caplog.text
+    assert "task classification, hidden_act gelu_erf" in report
+    found = checkpoint.read(str(tmp_path / "ours"))
+    assert found.config.hidden_act == "gelu_erf"
+    assert_same_bits(found.tensors, given.tensors)
+
+
+# Conversion.
+
+
+@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+def test_every_task_goes_from_format_to_format(tmp_path, make_checkpoint, task):
+    given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=True)
+    path = write(given, tmp_path / "bert_tf")
+    went = []
+    for name in ("hugging_face", "google", "bert_tf"):
+        if name == "google" and task in ("tagging", "multiple_choice"):
+            continue
+        went.append(name)
+        target = str(tmp_path / f"{len(went)}_{name}")
+        report = convert.convert(path, name, target, compare=False)
+        count = len(given.tensors)
+        assert f"read back: {count} tensors equal bit for bit" in report
+        path = target
+    assert_same_bits(convert.read(path).tensors, given.tensors)
+    assert convert.read(path).task == task
+
+
+@pytest.mark.parametrize("changes", [{"is_causal": True}, {"bilstm_units": 3}])
+@pytest.mark.parametrize("name", ["google", "hugging_face"])
+def test_what_others_would_read_as_a_bert_is_not_written(
+    tmp_path, given, changes, name
+):
+    config = dataclasses.replace(given.config, **changes)
+    shapes = checkpoint.shapes(config, given.task, len(given.labels))
+    tensors = {n: np.zeros(shape, np.float32) for n, shape in shapes.items()}
+    given = dataclasses.replace(given, config=config, tensors=tensors)
+    folder = write(given, tmp_path / "ours")
+    key = next(iter(changes))
+    with pytest.raises(ValueError, match=f"{key}=.*{name} does not know"):
+        convert.convert(folder, name, str(tmp_path / "theirs"))
+    assert os.listdir(tmp_path) == ["ours"]
+    convert.convert(folder, "bert_tf", str(tmp_path / "copy"), compare=False)
+    assert convert.read(str(tmp_path / "copy")).config == config
+
+
+def test_the_report_says_what_it_did(tmp_path, given):
+    folder = write(given, tmp_path / "ours")
+    target = str(tmp_path / "google")
+    report = convert.convert(folder, "google", target)
+    assert report[0] == f"bert_tf {folder} -> google {target}"
+    assert "not kept by this format: labels ('no', 'maybe', 'yes')" in report
+    assert report[-1] == f"outputs not compared with the target: {google.PEER}"
+    back = convert.convert(target, "bert_tf", str(tmp_path / "back"))
+    note = "a TF1 checkpoint does not name its classes: they are called 0 to 2"
+    assert f"note on the target: {note}" in report
+    assert f"note on the source: {note}" in back
+    assert back[-1] == f"outputs not compared with the source: {google.PEER}"
+
+
+def test_a_broken_peer_costs_no_conversion(tmp_path, given, monkeypatch):
+    source = write(given, tmp_path / "ours")
+    asked = []
+
+    def fail(path, batch):
+        asked.append(path)
+        raise ImportError("libcudart.so.11.0: cannot open shared object file")
+
+    monkeypatch.setattr(google, "reference_outputs", fail)
+    target = str(tmp_path / "google")
+    report = convert.convert(source, "google", target)
+    assert len(asked) == 1
+    assert report[-1] == (
+        "outputs not compared with the target: ImportError: libcudart.so.11.0: "
+        "cannot open shared object file"
+    )
+    assert_same_bits(convert.read(target).tensors, given.tensors)
+    convert.convert(
+        source, "google", str(tmp_path / "quick"), overwrite=True, compare=False
+    )
+    assert len(asked) == 1
+
+
+def test_what_is_lost_leaves_nothing(tmp_path, given, monkeypatch):
+    folder = write(given, tmp_path / "ours")
+    read = google.read
+
+    def lossy(path):
+        found = read(path)
+        name = "encoder/pooler/bias"
+        return dataclasses.replace(
+            found, tensors=found.tensors | {name: found.tensors[name] * 2}
+        )
+
+    monkeypatch.setattr(google, "read", lossy)
+    with pytest.raises(ValueError, match="changed:  encoder/pooler/bias"):
+        convert.convert(folder, "google", str(tmp_path / "google"))
+    assert os.listdir(tmp_path) == ["ours"]
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path, given, monkeypatch):
+    folder = write(given, tmp_path / "ours")
+    target = write(given, tmp_path / "google", "google")
+    before = sorted(os.listdir(target))
+
+    def fail(tensors, aside):
+        with open(os.path.join(aside, "half"), "w") as file:
+            file.write("half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(google, "write_tensors", fail)
+    with pytest.raises(OSError, match="nothing half-written is left"):
+        convert.convert(folder, "google", target, overwrite=True)
+    assert sorted(os.listdir(target)) == before
+    assert sorted(os.listdir(tmp_path)) == ["google", "ours"]
+
+
+def test_a_folder_that_is_taken_is_left_alone(tmp_path, given):
+    folder = write(given, tmp_path / "ours")
+    target = write(given, tmp_path / "google", "google")
+    with pytest.raises(ValueError, match="is there already. Choose a new fold"):
+        convert.convert(folder, "google", target)
+    other = tmp_path / "papers"
+    other.mkdir()
+    (other / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match="papers holds no model"):
+        convert.convert(folder, "google", str(other), overwrite=True)
+    assert (other / "thesis.tex").exists()
+    for inside in (folder, str(tmp_path)):
+        with pytest.raises(
+            ValueError, match="holds the source, .*Choose anoth"
+        ):
+            convert.convert(folder, "google", inside, overwrite=True)
+    convert.convert(folder, "google", target, overwrite=True, compare=False)
+    assert formats.detect(target) == "google"
+
+
+def test_what_each_format_writes_is_what_it_says(tmp_path, given):
+    for name in formats.CONVERTERS:
+        kept = given
+        if name in ("model_garden", "keras_hub"):
+            kept = pretraining(given)
+        slots = {f"m/{n}": tensor for n, tensor in kept.tensors.items()}
+        slots |= {f"v/{n}": tensor for n, tensor in kept.tensors.items()}
+        kept = dataclasses.replace(kept, slots=slots)
+        folder = write(kept, tmp_path / name, name)
+        assert convert.read(folder).slots
+        source = write(given, tmp_path / f"source_of_{name}")
+        convert.convert(source, "bert_tf", folder, overwrite=True)
+        assert formats.converter(name).WRITES
+        assert formats.detect(folder) == "bert_tf"
+
+
+@pytest.mark.parametrize(
+    "stranger", ["data.db", ".git/HEAD", "assets/mine.txt", "onnx/model.onnx"]
+)
+@pytest.mark.parametrize("name", ["hugging_face", "keras_hub"])
+def test_a_model_with_more_beside_is_not_replaced(
+    tmp_path, given, name, stranger
+):
+    source = write(given, tmp_path / "ours")
+    target = tmp_path / "target"
+    write(pretraining(given), target, name)
+    path = target / stranger
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    said = stranger
+    if name == "hugging_face" or not stranger.startswith("assets"):
+        said = stranger.partition("/")[0]
+    with pytest.raises(
+        ValueError, match=f"holds {said}.* no conversion to {name} writes"
+    ):
+        convert.convert(source, "google", str(target), overwrite=True)
+    assert path.read_text() == "mine"
+    assert formats.detect(str(target)) == name
+
+
+def test_runs_and_apps_are_not_replaced(tmp_path, given):
+    source = write(given, tmp_path / "ours")
+    run = tmp_path / "run"
+    write(given, run / "checkpoints" / "step-00000003")
+    (run / "run.json").write_text("{}")
+    app = tmp_path / "app"
+    app.mkdir()
+    for name in ("config.json", "data.db", "a.py", "b.py", "c.py"):
+        (app / name).write_text("{}")
+    for folder, said in (
+        (run, "run holds checkpoints/, run.json, which no conversion to bert"),
+        (app, "app holds a.py, b.py, c.py and 1 more, which no conversion"),
+    ):
+        before = sorted(folder.rglob("*"))
+        with pytest.raises(ValueError, match=said):
+            convert.convert(source, "google", str(folder), overwrite=True)
+        assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", formats.CONVERTERS)
+def test_a_real_checkpoint_goes_through_each_format(
+    shared_data, tmp_path, name
+):
+    source = str(shared_data / "golden" / "tiny_tf1_checkpoint")
+    there, back = str(tmp_path / "there"), str(tmp_path / "back")
+    convert.convert(source, name, there, compare=False)
+    convert.convert(there, "google", back, compare=False)
+    given, found = convert.read(source), convert.read(back)
+    assert_same_bits(found.tensors, given.tensors)
+    assert found.vocabulary == given.vocabulary
+    assert_same_bits(found.slots, given.slots)
+    assert found.step == given.step == 20
+    for path in os.listdir(back):
+        if path.startswith("bert_model.ckpt."):
+            with open(os.path.join(source, path), "rb") as file:
+                expected = file.read()
+            with open(os.path.join(back, path), "rb") as file:
+                assert file.read() == expected
