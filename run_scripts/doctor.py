@@ -22,7 +22,7 @@ from bert_tf.training import checkpoints, model_folders
 from bert_tf.workflows import estimates
 from run_scripts import checkpoint_checks, run_checks
 from run_scripts.flags import common_flags, model_flags, training_flags
-from tfrecords.inspection import diagnostics, record_samples, shard_checks
+from tfrecords.inspection import diagnostics, samples, shard_checks
 from tfrecords.text import vocab
 
 FLAGS = flags.FlagValues()
@@ -134,7 +134,7 @@ def examine() -> tuple[list[diagnostics.Diagnostic], list[str]]:
             lines += estimate(step, num_rows, mean_tokens)
     if checkpoint and sizes:
         vocabulary = found.manifest.vocabulary if found.manifest else {}
-        task = run_checks.task_of(record_samples.schema_name(found))
+        task = run_checks.task_of(samples.schema_name(found))
         faults += checkpoint_checks.check(checkpoint, sizes, task, vocabulary)
     return faults, lines
 

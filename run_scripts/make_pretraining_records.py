@@ -28,8 +28,8 @@ from tfrecords.pretraining import (
     corpus,
     duplicates,
     original_records,
-    pretraining_records,
 )
+from tfrecords.pretraining import records as pretraining_records
 from tfrecords.text import text_files
 
 FLAGS = flags.FlagValues()

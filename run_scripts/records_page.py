@@ -7,7 +7,7 @@ matplotlib.use("Agg")  # Before pyplot looks for a screen.
 import numpy as np  # noqa: E402
 from matplotlib import pyplot  # noqa: E402
 
-from tfrecords.inspection import record_samples
+from tfrecords.inspection import samples
 from tfrecords.io import atomic_files  # noqa: E402
 
 _BLUE, _GREY = "#1f6fb4", "#777777"
@@ -62,7 +62,7 @@ def draw(
     if unk_id is None:
         _nothing(panels[2], "[UNK]", "needs --vocab_file")
     else:
-        is_unknown = (record_samples.unmask(batch) == unk_id) & is_token
+        is_unknown = (samples.unmask(batch) == unk_id) & is_token
         share = 100 * is_unknown.sum() / max(is_token.sum(), 1)
         _histogram(
             panels[2],

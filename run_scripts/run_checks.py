@@ -16,8 +16,8 @@ from tfrecords import schema as schema_lib
 from tfrecords.inspection import (
     diagnostics,
     record_checks,
-    record_samples,
     sample_statistics,
+    samples,
 )
 from tfrecords.inspection.diagnostics import ERROR, WARNING, Diagnostic
 from tfrecords.io import records as records_lib
@@ -67,12 +67,10 @@ def check_examples(
     Returns:
       What is wrong with them, and what was counted.
     """
-    name, faults = diagnostics.attempt(
-        "records", record_samples.schema_name, found
-    )
+    name, faults = diagnostics.attempt("records", samples.schema_name, found)
     if name is None:
         return faults, None
-    sizes = record_samples.sizes_of(found, name)
+    sizes = samples.sizes_of(found, name)
     entries = None
     if vocab_file:
         names, faults = diagnostics.attempt(
@@ -141,10 +139,10 @@ def check_sizes(
       vocab_file: None if it is not known.
       wanted: sizes that flags say, by dimension.
     """
-    name, _ = diagnostics.attempt("records", record_samples.schema_name, found)
+    name, _ = diagnostics.attempt("records", samples.schema_name, found)
     if name is None:
         return []  # Said by `check_examples`.
-    sizes = record_samples.sizes_of(found, name)
+    sizes = samples.sizes_of(found, name)
     _, faults = diagnostics.attempt(
         "lengths", found.check, schema_lib.SCHEMAS[name], sizes
     )
@@ -247,8 +245,8 @@ def step_of(
     values: flags.FlagValues, config: BertConfig, found: records_lib.Records
 ) -> estimates.Step:
     """Returns what a step works on, by the flags of training."""
-    name = record_samples.schema_name(found)
-    sizes = record_samples.sizes_of(found, name)
+    name = samples.schema_name(found)
+    sizes = samples.sizes_of(found, name)
     task, length = task_of(name), sizes["max_seq_length"]
     predictions = sizes.get(
         "max_predictions_per_row", sizes.get("max_predictions_per_seq", 0)

@@ -19,7 +19,7 @@ from absl import flags, logging
 from run_scripts import records_page, run_checks
 from run_scripts.flags import common_flags
 from tfrecords import schema
-from tfrecords.inspection import record_samples, record_text
+from tfrecords.inspection import record_text, samples
 from tfrecords.io import records
 from tfrecords.text import vocab
 
@@ -105,15 +105,15 @@ def record_lines(
 ) -> Iterator[str]:
     """Yields the lines of one record; of a row of several, each of them."""
     yield f"record {index}: {found.describe(index)}"
-    features = record_samples.features_of(found, index)
+    features = samples.features_of(found, index)
     try:
-        schema_name = record_samples.schema_name(found)
+        schema_name = samples.schema_name(found)
         known = schema.SCHEMAS[schema_name]
     except ValueError:
         known = {}
     if known:
-        sizes = record_samples.sizes_of(found, schema_name)
-        batch, _ = record_samples.unpack(
+        sizes = samples.sizes_of(found, schema_name)
+        batch, _ = samples.unpack(
             {
                 # The last dimension is shown as it is.
                 name: features[name].reshape(
@@ -139,11 +139,11 @@ def _word(value) -> str:
 
 def draw(found: records.Records, entries, path: str) -> None:
     """Draws the histograms of a sample."""
-    name = record_samples.schema_name(found)
-    sizes = record_samples.sizes_of(found, name)
-    indices = record_samples.spread(len(found), run_checks.EXAMPLES)
-    batch = record_samples.read(found, name, sizes, indices)
-    batch, _ = record_samples.unpack(batch)
+    name = samples.schema_name(found)
+    sizes = samples.sizes_of(found, name)
+    indices = samples.spread(len(found), run_checks.EXAMPLES)
+    batch = samples.read(found, name, sizes, indices)
+    batch, _ = samples.unpack(batch)
     unk_id = entries.index("[UNK]") if entries else None
     num_examples = len(batch["input_mask"])
     title = (

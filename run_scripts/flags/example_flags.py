@@ -5,11 +5,8 @@ import dataclasses
 from absl import flags
 
 from run_scripts.flags import common_flags
-from tfrecords.pretraining import (
-    example_settings,
-    masking,
-    pretraining_examples,
-)
+from tfrecords.pretraining import masking
+from tfrecords.pretraining import settings as settings_lib
 
 # Words of --mask_mix, in the order of its default.
 _KINDS = tuple(field.name for field in dataclasses.fields(masking.Mix))
@@ -31,7 +28,7 @@ def define_examples(values: flags.FlagValues) -> None:
     flags.DEFINE_enum(
         "pairs",
         "next_sentence",
-        example_settings.PAIRS,
+        settings_lib.PAIRS,
         "next_sentence: half of the segments B follow A, the others come from "
         "elsewhere. none: single segments of whole sentences, filled to "
         "length, as in RoBERTa. sentence_order: neighbours, half of them "
@@ -60,7 +57,7 @@ def _define_masking(values):
     flags.DEFINE_enum(
         "masking_time",
         "static",
-        example_settings.MASKING_TIMES,
+        settings_lib.MASKING_TIMES,
         "static: tokens are masked when records are written. dynamic: when "
         "they are read, anew in each epoch, as in RoBERTa; the records hold "
         "tokens as they are.",
@@ -106,7 +103,7 @@ def _define_masking(values):
     )
 
 
-def settings(values: flags.FlagValues) -> pretraining_examples.Settings:
+def settings(values: flags.FlagValues) -> settings_lib.Settings:
     """Returns what the flags of `define_examples` say.
 
     Raises:
@@ -114,14 +111,14 @@ def settings(values: flags.FlagValues) -> pretraining_examples.Settings:
     """
     named = {
         field.name: values[field.name].value
-        for field in dataclasses.fields(pretraining_examples.Settings)
+        for field in dataclasses.fields(settings_lib.Settings)
     }
     named["mask_mix"] = _mask_mix(values.mask_mix)
     if values.dupe_factor is None:
         named["dupe_factor"] = 1 if values.masking_time == "dynamic" else 10
     if values.short_seq_prob is None:
         named["short_seq_prob"] = 0.0 if values.pairs == "none" else 0.1
-    found = pretraining_examples.Settings(**named)
+    found = settings_lib.Settings(**named)
     if values["max_ngram"].present and found.unit != "spans":
         raise ValueError(
             f"--max_ngram={values.max_ngram} is the length of spans, and "
@@ -147,7 +144,7 @@ def _mask_mix(words: list[str]) -> masking.Mix:
     return masking.Mix(**(dict.fromkeys(_KINDS, 0.0) | shares))
 
 
-def check_compat(found: pretraining_examples.Settings) -> None:
+def check_compat(found: settings_lib.Settings) -> None:
     """Raises ValueError if the original cannot make such examples."""
     allowed = {
         "mask_mix": [masking.Mix()],

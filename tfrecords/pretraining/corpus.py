@@ -11,7 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tfrecords.io import progress, storage
-from tfrecords.pretraining import duplicates, token_store
+from tfrecords.pretraining import duplicates, token_files
 from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -130,7 +130,7 @@ def _tokenize_file(job: _FileJob) -> None:
     function, vocab_size = load_tokenizer(
         corpus.vocab_file, corpus.do_lower_case
     )
-    token_store.write_piece(
+    token_files.write_piece(
         job.piece,
         (document.sentences for document in found),
         function,
@@ -139,20 +139,20 @@ def _tokenize_file(job: _FileJob) -> None:
     )
     after = _file_version(job.path)
     if after != job.version:
-        token_store.remove_piece(job.piece)
+        token_files.remove_piece(job.piece)
         raise ValueError(
             f"{job.path} changed while it was read: it had {job.version[1]} "
             f"bytes when the run began, it has {after[1]} now. Wait until it "
             "is whole, then run the same command again."
         )
     # Last: it says that the piece is whole.
-    token_store.write_json(f"{job.piece}.json", dataclasses.asdict(statistics))
+    token_files.write_json(f"{job.piece}.json", dataclasses.asdict(statistics))
 
 
 @functools.lru_cache(maxsize=1)
 def load_tokenizer(
     vocab_file: str, do_lower_case: bool
-) -> tuple[token_store.Tokenize, int]:
+) -> tuple[token_files.Tokenize, int]:
     """Returns a function of sentences, and the size of its vocabulary.
 
     The function maps strings [N] to ids [T] of all of them and lengths [N]. It

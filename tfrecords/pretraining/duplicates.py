@@ -25,12 +25,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tfrecords.io import progress, storage
-from tfrecords.pretraining import token_store
+from tfrecords.pretraining import token_files
 from tfrecords.text import documents as documents_lib
 
 KINDS = ("documents", "lines")
 
-_KEY_DTYPE = token_store.KEY_DTYPE
+_KEY_DTYPE = token_files.KEY_DTYPE
 _DIGEST_BYTES = 8
 # Of one bucket: some 150 MB while it is searched.
 _KEYS_IN_BUCKET = 1 << 22
@@ -38,7 +38,7 @@ _KEYS_IN_BUCKET = 1 << 22
 _CHUNK = 1 << 20
 
 
-def fingerprint(document: documents_lib.Document) -> token_store.Fingerprint:
+def fingerprint(document: documents_lib.Document) -> token_files.Fingerprint:
     """Returns what stands for a document, its lines and their sentences.
 
     Two keys are the same if and only if the sentences stand at the same place
@@ -52,7 +52,7 @@ def fingerprint(document: documents_lib.Document) -> token_store.Fingerprint:
         first = _digest(line.encode()) | 1
         keys += [first] + [first ^ place << 1 ^ 1 for place in range(1, length)]
     keys = np.array(keys, _KEY_DTYPE)
-    return token_store.Fingerprint(keys, _digest(keys.tobytes()))
+    return token_files.Fingerprint(keys, _digest(keys.tobytes()))
 
 
 def _digest(data: bytes) -> int:
@@ -190,7 +190,7 @@ def _search(job: _BucketJob) -> None:
     keys, places, counts = [], [], []
     for path in job.scattered:
         count = 0
-        bounds = token_store.load(f"{path}.npy")[:, job.bucket : job.bucket + 2]
+        bounds = token_files.load(f"{path}.npy")[:, job.bucket : job.bucket + 2]
         for begin, end in bounds.tolist():
             for found, name, dtype in (
                 (keys, "keys", _KEY_DTYPE),
@@ -215,15 +215,15 @@ def _search(job: _BucketJob) -> None:
 
 def _copy(job: _CopyJob) -> None:
     """Copies a piece without what came before, and counts that."""
-    bounds = token_store.read_bounds(job.piece)
+    bounds = token_files.read_bounds(job.piece)
     # [sentences] bool each.
     is_in_kept = np.repeat(job.is_kept, np.diff(bounds[:, 1]))
     is_again = np.zeros(len(is_in_kept), bool)
     for path in job.found:
-        begin, end = token_store.load(f"{path}.npy")[job.number :][:2]
+        begin, end = token_files.load(f"{path}.npy")[job.number :][:2]
         places = storage.read_array(f"{path}.places", "<i8", begin, end)
         is_again[places] = True
-    token_store.copy_piece(
+    token_files.copy_piece(
         job.piece, job.copy, is_in_kept & ~is_again, job.vocab_size
     )
     keys = storage.read_array(f"{job.piece}.keys", _KEY_DTYPE)
@@ -233,7 +233,7 @@ def _copy(job: _CopyJob) -> None:
     # The first sentence of each line counts it.
     statistics["duplicate_lines"] = int((keys[is_in_kept & is_again] & 1).sum())
     # Last: it says that the copy is whole.
-    token_store.write_json(f"{job.copy}.json", statistics)
+    token_files.write_json(f"{job.copy}.json", statistics)
 
 
 def _size(path: str) -> int:

@@ -1,6 +1,6 @@
 """Text files -> the very records that the original writes, in one go.
 
-google-research/bert create_pretraining_data.py. Unlike pretraining_records.py
+google-research/bert create_pretraining_data.py. Unlike records.py
 this needs memory for the whole corpus, one core does it all, and a run that is
 stopped begins anew: for small corpora, and for comparing.
 
@@ -21,13 +21,14 @@ from absl import logging
 from tfrecords.io import journal as progress
 from tfrecords.io import records
 from tfrecords.pretraining import corpus as corpus_lib
+from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import (
     masking,
     original_examples,
-    pretraining_examples,
-    pretraining_records,
-    token_store,
+    token_files,
 )
+from tfrecords.pretraining import records as pretraining_records
+from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import text_files
 from tfrecords.text import vocab as vocab_lib
 
@@ -94,7 +95,7 @@ def _counted(sentences, statistics):
 
 def make_records(
     corpus: corpus_lib.Corpus,
-    settings: pretraining_examples.Settings,
+    settings: settings_lib.Settings,
     output_dir: str,
     *,
     num_shards: int = 1,
@@ -166,16 +167,16 @@ def make_records(
     return {name: manifest}
 
 
-def _read_shuffled(corpus, work, read, rng) -> token_store.Documents:
+def _read_shuffled(corpus, work, read, rng) -> token_files.Documents:
     """Returns all documents in random order; counts in `read` what is seen."""
     tokenize, vocab_size = corpus_lib.load_tokenizer(
         corpus.vocab_file, corpus.do_lower_case
     )
     piece = os.path.join(work, "corpus")
-    token_store.write_piece(
+    token_files.write_piece(
         piece, read_documents(corpus.input_files, read), tokenize, vocab_size
     )
-    table = token_store.places([piece])
+    table = token_files.places([piece])
     if not len(table):
         raise ValueError(
             f"There is no sentence with a token in the {read.files} input "
@@ -183,7 +184,7 @@ def _read_shuffled(corpus, work, read, rng) -> token_store.Documents:
         )
     order = list(range(len(table)))
     rng.shuffle(order)
-    return token_store.read([piece], table[order], vocab_size)
+    return token_files.read([piece], table[order], vocab_size)
 
 
 def _serialize(examples, rows, tokens, vocabulary, settings, statistics):
@@ -199,4 +200,4 @@ def _serialize(examples, rows, tokens, vocabulary, settings, statistics):
         )
         for begin in range(0, len(rows), _BLOCK_EXAMPLES)
     )
-    return pretraining_examples.serialize(blocks, settings)
+    return examples_lib.serialize(blocks, settings)

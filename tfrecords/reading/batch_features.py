@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
-from tfrecords.pretraining import dynamic_masking
+from tfrecords.reading import dynamic_masking
 
 # The dimension that batches are cut in, where static lengths are given.
 SEQUENCE = "max_seq_length"

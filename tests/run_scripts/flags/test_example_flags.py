@@ -4,7 +4,8 @@ import pytest
 from absl import flags
 
 from run_scripts.flags import example_flags
-from tfrecords.pretraining import masking, pretraining_examples
+from tfrecords.pretraining import masking
+from tfrecords.pretraining import settings as settings_lib
 
 
 def settings(*words):
@@ -15,7 +16,7 @@ def settings(*words):
 
 
 def test_no_flags_are_the_defaults():
-    assert settings() == pretraining_examples.Settings()
+    assert settings() == settings_lib.Settings()
 
 
 def test_flags_become_settings():
@@ -30,7 +31,7 @@ def test_flags_become_settings():
         "--max_ngram=3",
         "--mask_mix=same:0.2,random:0.8",
     )
-    assert found == pretraining_examples.Settings(
+    assert found == settings_lib.Settings(
         max_seq_length=64,
         max_predictions_per_seq=11,
         random_seed=3,

@@ -8,8 +8,8 @@ import pytest
 
 from tfrecords.inspection import (
     pretraining_checks,
-    record_samples,
     sample_statistics,
+    samples,
 )
 from tfrecords.pretraining import masking
 
@@ -110,7 +110,7 @@ def test_too_few_places_for_masks():
         batch[f"masked_lm_{name}"] = batch[f"masked_lm_{name}"][:, :2]
     batch["input_word_ids"] = np.where(
         batch["input_word_ids"] == planted.MASK,
-        record_samples.unmask(batch),
+        samples.unmask(batch),
         batch["input_word_ids"],
     )
     flags = planted.FLAGS | {"max_predictions_per_seq": 2}

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tfrecords.engines import processes
-from tfrecords.pretraining import corpus, token_store
+from tfrecords.pretraining import corpus, token_files
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def tokenize(text, folder):
 
 def test_each_file_is_a_piece_in_order(text, tmp_path):
     pieces = tokenize(text, tmp_path / "work")
-    table = token_store.places(pieces)
+    table = token_files.places(pieces)
     assert table[:, 1].tolist() == [0, 0, 1]
-    found = token_store.read(pieces, table, 1000)
+    found = token_files.read(pieces, table, 1000)
     assert len(found.sentence_bounds) - 1 == 5
     read = corpus.read_statistics(pieces)
     assert read["files"] == 2 and read["documents"] == 3
@@ -67,7 +67,7 @@ def test_other_reading_has_other_pieces(text, tmp_path, tiny_vocab_file):
 def test_a_file_that_grows_while_it_is_read_is_refused(
     text, tmp_path, monkeypatch
 ):
-    real = token_store.write_piece
+    real = token_files.write_piece
 
     def grow(piece, documents, *others):
         real(piece, documents, *others)
@@ -75,7 +75,7 @@ def test_a_file_that_grows_while_it_is_read_is_refused(
             file.write("The garden.\n")
 
     with monkeypatch.context() as patch:
-        patch.setattr(token_store, "write_piece", grow)
+        patch.setattr(token_files, "write_piece", grow)
         with pytest.raises(
             ValueError, match="a.txt changed while it was read: it had 41 bytes"
         ):
@@ -90,7 +90,7 @@ def test_duplicates_are_dropped_and_counted(text, tmp_path):
     both = dataclasses.replace(text, drop_duplicates=("documents", "lines"))
     assert both.describe() != text.describe()
     pieces = tokenize(both, tmp_path / "work")
-    found = token_store.read(pieces, token_store.places(pieces), 1000)
+    found = token_files.read(pieces, token_files.places(pieces), 1000)
     assert len(found.sentence_bounds) - 1 == 6  # Of 8.
     read = corpus.read_statistics(pieces)
     assert read["documents"] == 5 and read["sentences"] == 8

@@ -12,9 +12,9 @@ from tfrecords.io import records
 from tfrecords.pretraining import (
     corpus,
     original_records,
-    pretraining_examples,
-    pretraining_records,
 )
+from tfrecords.pretraining import records as pretraining_records
+from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import text_files
 
 # What the original wrote, from text with all that it has rules for.
@@ -66,7 +66,7 @@ def rows_of(shard):
 @pytest.mark.parametrize("number", RUNS)
 def test_records_are_the_original_s(text, tmp_path, number):
     run = GOLDEN["runs"][number]
-    settings = pretraining_examples.Settings(**run["flags"])
+    settings = settings_lib.Settings(**run["flags"])
     manifests = original_records.make_records(
         text, settings, str(tmp_path / "out"), num_shards=len(run["shards"])
     )
@@ -92,7 +92,7 @@ def test_the_original_s_own_sample_gives_the_original_s_records(
         vocab_file=str(shared_data / "vocab" / "bert-base-uncased-vocab.txt"),
         do_lower_case=golden["flags"].pop("do_lower_case"),
     )
-    settings = pretraining_examples.Settings(**golden["flags"])
+    settings = settings_lib.Settings(**golden["flags"])
     manifest = original_records.make_records(text, settings, str(tmp_path))
     shard = str(tmp_path / "train" / manifest["train"].shards[0].name)
     found = features_of([shard], settings.sizes)
@@ -127,7 +127,7 @@ def test_a_document_ends_at_a_blank_line_and_not_with_its_file(tmp_path):
 
 
 def test_the_manifest_says_how_and_counts_what(text, tmp_path):
-    settings = pretraining_examples.Settings(**GOLDEN["runs"][1]["flags"])
+    settings = settings_lib.Settings(**GOLDEN["runs"][1]["flags"])
     manifest = original_records.make_records(
         text, settings, str(tmp_path / "out"), num_shards=2
     )["train"]
@@ -150,7 +150,7 @@ def test_the_manifest_says_how_and_counts_what(text, tmp_path):
 
 
 def test_a_rerun_makes_nothing_and_other_records_are_refused(text, tmp_path):
-    settings = pretraining_examples.Settings(**GOLDEN["runs"][0]["flags"])
+    settings = settings_lib.Settings(**GOLDEN["runs"][0]["flags"])
     first = original_records.make_records(text, settings, str(tmp_path / "out"))
     shard = tmp_path / "out" / "train" / first["train"].shards[0].name
     before = shard.stat().st_mtime_ns
@@ -169,6 +169,6 @@ def test_text_without_a_token_is_named(text, tmp_path):
                 input_files=(str(tmp_path / "empty.txt"),),
                 vocab_file=text.vocab_file,
             ),
-            pretraining_examples.Settings(),
+            settings_lib.Settings(),
             str(tmp_path / "out"),
         )

@@ -1,11 +1,11 @@
-"""token_store.py: documents written in pieces, read in any order."""
+"""token_files.py: documents written in pieces, read in any order."""
 
 import os
 
 import numpy as np
 import pytest
 
-from tfrecords.pretraining import token_store
+from tfrecords.pretraining import token_files
 
 
 def tokenize(sentences):
@@ -23,7 +23,7 @@ SECOND = [["5 6 7"], ["8", "", "9 10"], ["", ""], ["11"]]
 def pieces(tmp_path):
     paths = [str(tmp_path / name) for name in "ab"]
     for path, documents in zip(paths, (FIRST, SECOND), strict=True):
-        token_store.write_piece(path, documents, tokenize, 100)
+        token_files.write_piece(path, documents, tokenize, 100)
     return paths
 
 
@@ -41,8 +41,8 @@ def _as_lists(documents):
 
 
 def test_documents_written_are_the_documents_read(pieces):
-    table = token_store.places(pieces)
-    documents = token_store.read(pieces, table, 100)
+    table = token_files.places(pieces)
+    documents = token_files.read(pieces, table, 100)
     # Without empty sentences, and without documents that have no others.
     assert _as_lists(documents) == [
         [[1, 2], [3]],
@@ -55,8 +55,8 @@ def test_documents_written_are_the_documents_read(pieces):
 
 
 def test_some_documents_are_read_alone(pieces):
-    table = token_store.places(pieces)[[3, 0]]
-    documents = token_store.read(pieces, table, 100)
+    table = token_files.places(pieces)[[3, 0]]
+    documents = token_files.read(pieces, table, 100)
     assert _as_lists(documents) == [[[8], [9, 10]], [[1, 2], [3]]]
     assert documents.numbers.tolist() == [3, 0]
 
@@ -64,9 +64,9 @@ def test_some_documents_are_read_alone(pieces):
 @pytest.mark.parametrize("vocab_size", [1 << 16, (1 << 16) + 1])
 def test_the_largest_id_fits(tmp_path, vocab_size):
     path = str(tmp_path / "a")
-    token_store.write_piece(path, [[str(vocab_size - 1)]], tokenize, vocab_size)
-    table = token_store.places([path])
-    found = token_store.read([path], table, vocab_size)
+    token_files.write_piece(path, [[str(vocab_size - 1)]], tokenize, vocab_size)
+    table = token_files.places([path])
+    found = token_files.read([path], table, vocab_size)
     assert found.tokens.tolist() == [vocab_size - 1]
 
 
@@ -75,22 +75,22 @@ def test_small_vocabularies_take_two_bytes_a_token(pieces):
 
 
 def test_more_sentences_than_are_tokenised_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(token_store, "_SENTENCES", 3)
+    monkeypatch.setattr(token_files, "_SENTENCES", 3)
     rng = np.random.default_rng(0)
     documents = [
         [str(rng.integers(100)) for _ in range(rng.integers(1, 9))]
         for _ in range(50)
     ]
     path = str(tmp_path / "a")
-    token_store.write_piece(path, documents, tokenize, 100)
-    found = token_store.read([path], token_store.places([path]), 100)
+    token_files.write_piece(path, documents, tokenize, 100)
+    found = token_files.read([path], token_files.places([path]), 100)
     assert _as_lists(found) == [[[int(s)] for s in d] for d in documents]
 
 
 def test_a_file_without_documents_has_no_place(tmp_path):
     path = str(tmp_path / "a")
-    token_store.write_piece(path, [], tokenize, 100)
-    assert token_store.places([path]).shape == (0, 6)
+    token_files.write_piece(path, [], tokenize, 100)
+    assert token_files.places([path]).shape == (0, 6)
 
 
 def test_a_failed_piece_leaves_nothing(tmp_path):
@@ -99,5 +99,5 @@ def test_a_failed_piece_leaves_nothing(tmp_path):
         raise RuntimeError("stop")
 
     with pytest.raises(RuntimeError):
-        token_store.write_piece(str(tmp_path / "a"), documents(), tokenize, 9)
+        token_files.write_piece(str(tmp_path / "a"), documents(), tokenize, 9)
     assert os.listdir(tmp_path) == []

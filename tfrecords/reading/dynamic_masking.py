@@ -17,13 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tfrecords import random_numbers, schema
-from tfrecords.inspection import record_samples
-from tfrecords.io import records, storage
-from tfrecords.pretraining import example_settings, masking, packed_rows
+from tfrecords.io import records
+from tfrecords.pretraining import masking, packing
+from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import vocab
 
-# Beside the shards, as masking has to know special tokens and ## pieces.
-VOCABULARY_NAME = "vocab.txt"
 # What masks are for: the same seed has other masks for each.
 _TRAINING, _EVALUATION = np.arange(2, dtype=np.uint64)
 
@@ -35,15 +33,6 @@ class Masker(NamedTuple):
     sizes: dict[str, int]  # Of the rows.
     vocabulary: masking.Vocabulary
     key: np.ndarray  # [1] uint64, of all that is random.
-
-
-def keep_vocabulary(vocab_file: str, folder: str) -> None:
-    """Copies the vocabulary to where `masker` looks for it."""
-    with open(vocab_file, "rb") as source:
-        content = source.read()
-    path = os.path.join(folder, VOCABULARY_NAME)
-    with storage.atomic_file(path, "wb") as target:
-        target.write(content)
 
 
 def is_needed(found: records.Records, wanted: schema.Schema) -> bool:
@@ -69,7 +58,7 @@ def masker(
       ValueError: if the sizes are not those of the manifest, or the vocabulary
         beside the shards is missing or another.
     """
-    settings = example_settings.Settings.of(found.manifest.flags)
+    settings = settings_lib.Settings.of(found.manifest.flags)
     for name, size in settings.sizes.items():
         if sizes[name] != size:
             raise ValueError(
@@ -77,7 +66,8 @@ def masker(
                 f"{os.path.dirname(found.paths[0])!r}, which are masked when "
                 f"they are read, were made with {size}. Leave the flag away."
             )
-    path = os.path.join(os.path.dirname(found.paths[0]), VOCABULARY_NAME)
+    folder = os.path.dirname(found.paths[0])
+    path = os.path.join(folder, masking.VOCABULARY_NAME)
     wanted = found.manifest.vocabulary["sha256"]
     if not os.path.isfile(path) or vocab.digest(path) != wanted:
         raise ValueError(
@@ -110,7 +100,7 @@ def mask(
     Returns:
       The features of `schema.MASKED_WHEN_READ`, each [B, ...].
     """
-    examples, of_row = record_samples.unpack(rows)  # n of them.
+    examples, of_row = packing.separate(rows)  # n of them.
     number = np.arange(len(of_row)) - np.searchsorted(of_row, of_row)
     most = how.sizes.get("max_examples_per_row", 1)
     places = (places[of_row] * most + number).astype(np.uint64)
@@ -125,4 +115,4 @@ def mask(
     if "example_numbers" not in rows:
         return examples
     counts = np.bincount(of_row, minlength=len(rows["input_mask"]))
-    return packed_rows.join(examples, counts, how.sizes)
+    return packing.join(examples, counts, how.sizes)

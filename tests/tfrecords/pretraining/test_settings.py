@@ -1,10 +1,11 @@
-"""example_settings.py: what can be asked for, and mistakes named."""
+"""settings.py: what can be asked for, and mistakes named."""
 
 import json
 
 import pytest
 
-from tfrecords.pretraining import example_settings, masking
+from tfrecords.pretraining import masking
+from tfrecords.pretraining import settings as settings_lib
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ from tfrecords.pretraining import example_settings, masking
     ],
 )
 def test_whole_words_are_asked_for_in_two_ways(changes, unit):
-    assert example_settings.Settings(**changes).rules.unit == unit
+    assert settings_lib.Settings(**changes).rules.unit == unit
 
 
 @pytest.mark.parametrize(
@@ -43,22 +44,22 @@ def test_whole_words_are_asked_for_in_two_ways(changes, unit):
     ],
 )
 def test_records_have_the_schema_of_their_kind(changes, name):
-    assert example_settings.Settings(**changes).schema_name == name
+    assert settings_lib.Settings(**changes).schema_name == name
 
 
 def test_settings_come_back_from_a_manifest():
-    settings = example_settings.Settings(
+    settings = settings_lib.Settings(
         masking="spans",
         mask_mix=masking.Mix(mask=0.5, random=0.5, same=0.0),
         pairs="none",
     )
     flags = json.loads(json.dumps(settings.describe()))
     flags |= {"num_shards": 3, "vocab_sha256": "aa"}
-    assert example_settings.Settings.of(flags) == settings
+    assert settings_lib.Settings.of(flags) == settings
 
 
 def test_defaults_are_described_as_by_the_first_version():
-    described = example_settings.Settings(dupe_factor=5).describe()
+    described = settings_lib.Settings(dupe_factor=5).describe()
     assert described == {
         "max_seq_length": 128,
         "max_predictions_per_seq": 20,
@@ -68,13 +69,13 @@ def test_defaults_are_described_as_by_the_first_version():
         "short_seq_prob": 0.1,
         "do_whole_word_mask": False,
     }
-    settings = example_settings.Settings.of(described)
-    assert settings == example_settings.Settings(dupe_factor=5)
+    settings = settings_lib.Settings.of(described)
+    assert settings == settings_lib.Settings(dupe_factor=5)
 
 
 def test_rules_are_those_of_the_settings():
     mix = masking.Mix(mask=1.0, random=0.0, same=0.0)
-    settings = example_settings.Settings(
+    settings = settings_lib.Settings(
         max_predictions_per_seq=7,
         masked_lm_prob=0.3,
         masking="spans",
@@ -91,7 +92,7 @@ def test_rules_are_those_of_the_settings():
 
 
 def test_packed_rows_have_sizes_and_a_schema_of_their_own():
-    settings = example_settings.Settings(max_examples_per_row=3)
+    settings = settings_lib.Settings(max_examples_per_row=3)
     assert settings.schema_name == "packed_pretraining"
     assert settings.sizes == {
         "max_seq_length": 128,
@@ -99,9 +100,9 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
         "max_examples_per_row": 3,
         "max_predictions_per_row": 20,
     }
-    settings = example_settings.Settings(max_examples_per_row=3, pairs="none")
+    settings = settings_lib.Settings(max_examples_per_row=3, pairs="none")
     assert settings.schema_name == "packed_masked_lm"
-    settings = example_settings.Settings()
+    settings = settings_lib.Settings()
     assert settings.schema_name == "pretraining"
     assert list(settings.sizes) == ["max_seq_length", "max_predictions_per_seq"]
 
@@ -144,4 +145,4 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
 )
 def test_settings_out_of_range_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
-        example_settings.Settings(**changes)
+        settings_lib.Settings(**changes)

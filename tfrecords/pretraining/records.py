@@ -1,6 +1,6 @@
 """Text files -> pre-training records, in steps that a rerun skips.
 
-First each input file is tokenised into a piece (token_store.py). Then the
+First each input file is tokenised into a piece (token_files.py). Then the
 documents of all pieces are dealt at random into partitions of about a million
 tokens, and each partition becomes one shard. A process holds one document of
 text or one partition of tokens; the driver 48 bytes for each document.
@@ -18,26 +18,30 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
+from tfrecords import random_numbers
 from tfrecords.engines import processes
 from tfrecords.io import journal as progress
 from tfrecords.io import progress as job_progress
 from tfrecords.io import records, storage
 from tfrecords.pretraining import corpus as corpus_lib
+from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import (
-    dynamic_masking,
     masking,
-    partitions,
-    token_store,
+    token_files,
 )
-from tfrecords.pretraining import pretraining_examples as examples_lib
+from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import vocab as vocab_lib
 
-TRAIN, HELD_OUT = partitions.TRAIN, partitions.HELD_OUT
+TRAIN, HELD_OUT = "train", "held_out"
+# So that a process needs little memory, and yet random segments come from
+# many documents.
+_PARTITION_TOKENS = 1_000_000
+_PARTITION_DOCUMENTS = 8
 
 
 def make_records(
     corpus: corpus_lib.Corpus,
-    settings: examples_lib.Settings,
+    settings: settings_lib.Settings,
     output_dir: str,
     *,
     num_shards: int | None = None,
@@ -82,8 +86,8 @@ def make_records(
     try:
         with engine or processes.Workers(num_processes) as workers:
             pieces = corpus_lib.tokenize(corpus, folders[-1], workers)
-            tables = partitions.assign_partitions(
-                token_store.places(pieces),
+            tables = assign_partitions(
+                token_files.places(pieces),
                 settings.random_seed,
                 num_shards,
                 held_out_prob,
@@ -115,12 +119,19 @@ def make_records(
             read,
         )
         if settings.masking_time == "dynamic":
-            dynamic_masking.keep_vocabulary(
-                corpus.vocab_file, os.path.join(output_dir, name)
-            )
+            _keep_vocabulary(corpus.vocab_file, os.path.join(output_dir, name))
         manifests[name].write(os.path.join(output_dir, name))
     storage.remove_folder(folders[-1])
     return manifests
+
+
+def _keep_vocabulary(vocab_file: str, folder: str) -> None:
+    """Copies the vocabulary to where dynamic masking looks for it."""
+    with open(vocab_file, "rb") as source:
+        content = source.read()
+    path = os.path.join(folder, masking.VOCABULARY_NAME)
+    with storage.atomic_file(path, "wb") as target:
+        target.write(content)
 
 
 class _ShardJob(NamedTuple):
@@ -128,7 +139,7 @@ class _ShardJob(NamedTuple):
     pieces: list[str]
     table: np.ndarray
     shard: int
-    settings: examples_lib.Settings
+    settings: settings_lib.Settings
     vocabulary: masking.Vocabulary
 
 
@@ -164,7 +175,7 @@ def _make_shards(name, tables, pieces, settings, vocabulary, journal, workers):
 
 
 def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
-    documents = token_store.read(job.pieces, job.table, job.vocabulary.size)
+    documents = token_files.read(job.pieces, job.table, job.vocabulary.size)
     statistics = {
         "documents": len(documents.numbers),
         "sentences": len(documents.sentence_bounds) - 1,
@@ -180,7 +191,7 @@ def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
 def describe(
     name: str,
     num_shards: int,
-    settings: examples_lib.Settings,
+    settings: settings_lib.Settings,
     corpus: corpus_lib.Corpus,
     vocab_size: int,
     journal: progress.Journal,
@@ -225,3 +236,78 @@ def describe(
         statistics=statistics,
         shards=shards,
     )
+
+
+def assign_partitions(
+    table: np.ndarray,
+    random_seed: int,
+    num_shards: int | None,
+    held_out_prob: float,
+) -> dict[str, list[np.ndarray]]:
+    """Splits documents at random into sets, and each set into partitions.
+
+    Every partition is a uniform sample of its set, and their numbers of
+    documents differ by one at most: so the partner of a random next sentence
+    is uniform over the other documents of the set, though it is only looked
+    for in the partition.
+
+    Args:
+      table: all documents, as `token_files.places` gives them.
+      random_seed: of the split.
+      num_shards: partitions of `train`; None for what fits the corpus.
+      held_out_prob: share of documents in `held_out`; one at least, unless 0.
+
+    Returns:
+      Set to partitions, each a part of the table.
+
+    Raises:
+      ValueError: if there is no document, or fewer than needed.
+    """
+    num_held_out = 0
+    if held_out_prob:
+        num_held_out = max(1, round(len(table) * held_out_prob))
+    if not len(table):
+        raise ValueError(
+            "There is no sentence with a token in the input files; check "
+            "--input_file and --input_format."
+        )
+    if num_held_out >= len(table):
+        raise ValueError(
+            f"held_out_prob={held_out_prob} leaves none of {len(table)} "
+            "documents to train on. Give more documents, or lower it to 0; "
+            "blank lines separate documents."
+        )
+    rng = random_numbers.Stream(random_seed, random_numbers.HELD_OUT).at()
+    is_held_out = np.zeros(len(table), bool)
+    is_held_out[rng.permutation(len(table))[:num_held_out]] = True
+    rng = random_numbers.Stream(random_seed, random_numbers.DEAL).at()
+    tables = {TRAIN: _partitions(table[~is_held_out], num_shards, rng)}
+    if num_held_out:
+        tables[HELD_OUT] = _partitions(table[is_held_out], None, rng)
+    return tables
+
+
+def _partitions(table, num_shards, rng):
+    if num_shards is None:
+        tokens = (table[:, 4] - table[:, 2]).sum()
+        num_shards = min(
+            round(tokens / _PARTITION_TOKENS),
+            len(table) // _PARTITION_DOCUMENTS,
+        )
+        num_shards = max(1, num_shards)
+    if num_shards > len(table):
+        raise ValueError(
+            f"num_shards={num_shards} exceeds the {len(table)} documents; a "
+            "shard holds whole documents. Lower --num_shards."
+        )
+    if len(table) < 2 * num_shards:
+        logging.warning(
+            "%d documents in %d shards: where a shard has one document, its "
+            "random next sentences come from that same document",
+            len(table),
+            num_shards,
+        )
+    partition = rng.permutation(len(table)) % num_shards
+    order = np.argsort(partition, kind="stable")
+    ends = np.cumsum(np.bincount(partition, minlength=num_shards))
+    return np.split(table[order], ends[:-1])
