@@ -6,7 +6,6 @@ Of any schema, ours or the original's. N examples, S places in one.
 from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from tfrecords import schema
 from tfrecords.io import records as records_lib
@@ -24,6 +23,8 @@ def features_of(found: records_lib.Records, index: int) -> dict:
     Raises:
       ValueError: if it is damaged, or no tf.train.Example.
     """
+    import tensorflow as tf
+
     ours = {legacy: name for name, legacy in schema.LEGACY_NAMES.items()}
     try:
         proto = tf.train.Example.FromString(found.get([index])[0])
@@ -119,6 +120,8 @@ def read(
     Raises:
       ValueError: if one is damaged, or its features are not of these sizes.
     """
+    import tensorflow as tf
+
     serialized = found.get(indices)
     try:
         batch = schema.parse(

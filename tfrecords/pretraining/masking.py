@@ -5,6 +5,7 @@ row has its own random number, a hash of the row's seed and the place.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,27 @@ class Mix:
                 f"same:{self.same:g} is {sum(shares):g} in all; shares should "
                 "be 0 or more, and 1 in all."
             )
+
+    @classmethod
+    def parse(cls, words: Sequence[str]) -> "Mix":
+        """Returns the mix of words such as `mask:0.8`.
+
+        Raises:
+          ValueError: if a word is malformed or a kind is unknown or repeated.
+        """
+        kinds = [field.name for field in dataclasses.fields(cls)]
+        try:
+            pairs = [word.split(":") for word in words]
+            shares = {kind.strip(): float(share) for kind, share in pairs}
+        except ValueError:
+            shares = {}
+        if not shares or set(shares) - set(kinds) or len(shares) < len(words):
+            raise ValueError(
+                f"--mask_mix={','.join(words)} should be like "
+                f"mask:0.8,random:0.1,same:0.1: shares of {', '.join(kinds)}, "
+                "each named once."
+            )
+        return cls(**(dict.fromkeys(kinds, 0.0) | shares))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

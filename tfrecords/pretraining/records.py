@@ -1,18 +1,19 @@
-"""Text files -> pre-training records, in steps that a rerun skips.
+"""Text files -> pre-training records, resumable shard by shard.
 
-First each input file is tokenised into a piece (token_files.py). Then the
-documents of all pieces are dealt at random into partitions of about a million
-tokens, and each partition becomes one shard. A process holds one document of
-text or one partition of tokens; the driver 48 bytes for each document.
+First each input file becomes a token file (token_files.py). Then the documents
+of all of them are split at random into partitions of about a million tokens,
+and each partition becomes one shard. A process holds one document of text or
+one partition of tokens; the driver 48 bytes for each document.
 
-  <output_dir>/progress.jsonl   what is made, then a line for each shard
+  <output_dir>/progress.jsonl   all that records depend on, a line per shard
   <output_dir>/train/           shards, their indices, manifest.json
   <output_dir>/held_out/        the same, if documents are held out
-  <output_dir>/work/            pieces; removed in the end
+  <output_dir>/work/            token files; removed in the end
 """
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -20,15 +21,12 @@ from absl import logging
 
 from tfrecords import random_numbers
 from tfrecords.engines import processes
-from tfrecords.io import journal as progress
-from tfrecords.io import progress as job_progress
-from tfrecords.io import records, storage
+from tfrecords.io import journal as journal_lib
+from tfrecords.io import progress, records, storage
+from tfrecords.options import REQUIRED, Options, option
 from tfrecords.pretraining import corpus as corpus_lib
 from tfrecords.pretraining import examples as examples_lib
-from tfrecords.pretraining import (
-    masking,
-    token_files,
-)
+from tfrecords.pretraining import masking, token_files
 from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import vocab as vocab_lib
 
@@ -39,76 +37,136 @@ _PARTITION_TOKENS = 1_000_000
 _PARTITION_DOCUMENTS = 8
 
 
-def make_records(
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Output(Options):
+    """Where records go, and in how many files."""
+
+    output_dir: str = option(
+        REQUIRED, "Folder for the records; train/ and held_out/ are made in it."
+    )
+    num_shards: int | None = option(
+        None,
+        "Files of train/; by default one for about a million tokens of text, "
+        "and one with --compat=original. The records depend on it.",
+        at_least=1,
+    )
+    held_out_prob: float = option(
+        0.0,
+        "Share of documents that go to held_out/, one at least; 0 for none.",
+        at_least=0.0,
+        at_most=1.0,
+    )
+    compat: str | None = option(
+        None,
+        "original: the very records, in order, that google-research/bert's "
+        "create_pretraining_data.py writes for these flags; one sentence a "
+        "line, blank line between documents; input files in the order named. "
+        "All tokens and examples of the corpus are in memory, on one core: "
+        "for small corpora and for comparing.",
+        choices=("original",),
+    )
+
+
+def make(
     corpus: corpus_lib.Corpus,
     settings: settings_lib.Settings,
-    output_dir: str,
-    *,
-    num_shards: int | None = None,
-    held_out_prob: float = 0.0,
-    num_processes: int = 1,
-    engine: job_progress.Engine | None = None,
+    output: Output,
+    engine: progress.Engine | None = None,
 ) -> dict[str, records.Manifest]:
-    """Makes the records of a corpus, or what is missing of them.
+    """Makes the records of a corpus, or the missing ones of them.
 
     Args:
       corpus: text and vocabulary.
-      settings: what examples to make. Held-out documents are masked once,
+      settings: which examples to make. Held-out documents are masked once,
         whatever the `dupe_factor`.
-      output_dir: where the folders `train` and `held_out` go.
-      num_shards: shards of `train`; None for about a million tokens each. The
-        records depend on it, and not on `num_processes`.
-      held_out_prob: share of the documents that go to `held_out`.
-      num_processes: workers; 1 works in this process.
-      engine: runs the jobs in place of `num_processes` workers here, on other
-        machines perhaps, which then share `output_dir` and the input files.
-        The records do not depend on it either.
+      output: where records go.
+      engine: runs the jobs; None for this process. The records do not depend
+        on it. Other machines share `output_dir` and the input files.
 
     Returns:
-      The manifest of each folder.
+      The manifest of each folder, by its name.
 
     Raises:
       ValueError: if the folder holds other records, or the corpus no text.
-      OSError: if the disk is full; nothing half-written is left.
+      OSError: if the disk is full; nothing half-written remains.
     """
+    if output.compat:
+        # For comparisons, which few runs are.
+        from tfrecords.pretraining import original_records
+
+        manifests = original_records.make(corpus, settings, output)
+    else:
+        manifests = _make(
+            corpus, settings, output, engine or processes.Workers(1)
+        )
+    for name, manifest in manifests.items():
+        _log(os.path.join(output.output_dir, name), manifest)
+    return manifests
+
+
+def _log(folder, manifest):
+    statistics = manifest.statistics
+    logging.info(
+        "%s  shards %d  examples %d  documents %d  tokens %d  "
+        "invalid_characters %d  digest %s",
+        folder,
+        len(manifest.shards),
+        statistics["examples"],
+        statistics["documents"],
+        statistics["tokens"],
+        statistics["corpus"]["invalid_characters"],
+        manifest.digest,
+    )
+    logging.info(
+        "%s  rows %d  padding %.1f %%, with a row for each example %.1f %%",
+        folder,
+        statistics["rows"],
+        100 * statistics["padding_share"],
+        100 * statistics["unpacked_padding_share"],
+    )
+
+
+def _make(corpus, settings, output, engine):
+    paths = corpus.paths()
     entries = vocab_lib.read(corpus.vocab_file)
-    run = corpus.describe() | settings.describe()
-    run |= {"num_shards": num_shards, "held_out_prob": held_out_prob}
-    names = [TRAIN, HELD_OUT] if held_out_prob else [TRAIN]
-    journal = progress.Journal(output_dir, run, names)
+    run = corpus.describe(paths) | settings.describe()
+    run |= {
+        "num_shards": output.num_shards,
+        "held_out_prob": output.held_out_prob,
+    }
+    names = [TRAIN, HELD_OUT] if output.held_out_prob else [TRAIN]
+    journal = journal_lib.Journal(output.output_dir, run, names)
     manifests = journal.finished_manifests()
     if manifests:
-        logging.info("records in %s are whole already", output_dir)
+        logging.info("records in %s are complete already", output.output_dir)
         return manifests
-    folders = [os.path.join(output_dir, name) for name in [*names, "work"]]
+    folders = [
+        os.path.join(output.output_dir, name) for name in [*names, "work"]
+    ]
     for folder in folders:
         storage.make_folder(folder)
+    vocabulary = masking.Vocabulary.of(entries)
     try:
-        with engine or processes.Workers(num_processes) as workers:
-            pieces = corpus_lib.tokenize(corpus, folders[-1], workers)
+        with engine as workers:
+            made = corpus_lib.tokenize(corpus, paths, folders[-1], workers)
             tables = assign_partitions(
-                token_files.places(pieces),
+                token_files.locate(made),
                 settings.random_seed,
-                num_shards,
-                held_out_prob,
+                output.num_shards,
+                output.held_out_prob,
             )
-            vocabulary = masking.Vocabulary.of(entries)
             for name in names:
-                _make_shards(
-                    name,
-                    tables[name],
-                    pieces,
-                    settings,
-                    vocabulary,
-                    journal,
-                    workers,
+                jobs = _jobs(
+                    name, tables[name], made, settings, vocabulary, journal
                 )
+                _make_shards(name, jobs, journal, workers)
     finally:
-        # What a worker was writing when it was stopped.
-        for folder in [output_dir, *folders]:
+        # Files that a stopped worker was writing.
+        for folder in [output.output_dir, *folders]:
             storage.remove_leftovers(folder)
-    read = corpus_lib.read_statistics(pieces)
+    counts = corpus_lib.read_statistics(made)
     for name in names:
+        folder = os.path.join(output.output_dir, name)
         manifests[name] = describe(
             name,
             len(tables[name]),
@@ -116,11 +174,11 @@ def make_records(
             corpus,
             len(entries),
             journal,
-            read,
+            counts,
         )
         if settings.masking_time == "dynamic":
-            _keep_vocabulary(corpus.vocab_file, os.path.join(output_dir, name))
-        manifests[name].write(os.path.join(output_dir, name))
+            _keep_vocabulary(corpus.vocab_file, folder)
+        manifests[name].write(folder)
     storage.remove_folder(folders[-1])
     return manifests
 
@@ -136,37 +194,44 @@ def _keep_vocabulary(vocab_file: str, folder: str) -> None:
 
 class _ShardJob(NamedTuple):
     path: str
-    pieces: list[str]
+    token_files: list[str]
     table: np.ndarray
     shard: int
     settings: settings_lib.Settings
     vocabulary: masking.Vocabulary
 
 
-def _set_settings(name, settings):
+def _jobs(name, tables, made, settings, vocabulary, journal):
+    """Returns the jobs of the shards that are missing."""
     if name == HELD_OUT:
-        return dataclasses.replace(settings, dupe_factor=1)
-    return settings
+        settings = dataclasses.replace(settings, dupe_factor=1)
+    # Absolute: other machines have another current folder.
+    folder = os.path.join(storage.absolute_path(journal.output_dir), name)
+    file_names = _shard_names(name, len(tables))
+    return [
+        _ShardJob(
+            os.path.join(folder, file_name),
+            made,
+            table,
+            shard,
+            settings,
+            vocabulary,
+        )
+        for shard, (file_name, table) in enumerate(
+            zip(file_names, tables, strict=True)
+        )
+        if not journal.has(name, file_name)
+    ]
 
 
-def _make_shards(name, tables, pieces, settings, vocabulary, journal, workers):
-    jobs = []
-    for shard, table in enumerate(tables):
-        file_name = records.shard_name(name, shard, len(tables))
-        if not journal.has(name, file_name):
-            # Whole: other machines have another current folder.
-            folder = storage.whole_path(journal.output_dir)
-            path = os.path.join(folder, name, file_name)
-            jobs.append(
-                _ShardJob(
-                    path,
-                    pieces,
-                    table,
-                    shard,
-                    _set_settings(name, settings),
-                    vocabulary,
-                )
-            )
+def _shard_names(name, num_shards):
+    return [
+        records.shard_name(name, shard, num_shards)
+        for shard in range(num_shards)
+    ]
+
+
+def _make_shards(name, jobs, journal, workers):
     weights = [int((job.table[:, 4] - job.table[:, 2]).sum()) for job in jobs]
     for _, (info, statistics) in workers.run(
         _make_shard, jobs, weights, name=f"write {name}", unit="tokens"
@@ -175,7 +240,9 @@ def _make_shards(name, tables, pieces, settings, vocabulary, journal, workers):
 
 
 def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
-    documents = token_files.read(job.pieces, job.table, job.vocabulary.size)
+    documents = token_files.read(
+        job.token_files, job.table, job.vocabulary.size
+    )
     statistics = {
         "documents": len(documents.numbers),
         "sentences": len(documents.sentence_bounds) - 1,
@@ -194,25 +261,21 @@ def describe(
     settings: settings_lib.Settings,
     corpus: corpus_lib.Corpus,
     vocab_size: int,
-    journal: progress.Journal,
-    read: dict,
+    journal: journal_lib.Journal,
+    counts: Mapping,
 ) -> records.Manifest:
     """Returns the manifest of a set of which every shard is finished.
 
     Args:
       name: of the set.
       num_shards: its shards.
-      settings: what its examples are.
-      corpus: what they were made of.
+      settings: of its examples.
+      corpus: that they were made of.
       vocab_size: entries in its vocabulary.
-      journal: what was made.
-      read: what was seen while reading the text.
+      journal: of the finished shards.
+      counts: from reading the text.
     """
-    names = [
-        records.shard_name(name, shard, num_shards)
-        for shard in range(num_shards)
-    ]
-    shards, statistics = journal.read(name, names)
+    shards, statistics = journal.read(name, _shard_names(name, num_shards))
     shares = examples_lib.shares(statistics)
     examples = statistics["examples"]
     rows = statistics.setdefault("rows", examples)
@@ -222,7 +285,7 @@ def describe(
         # With a row for each example.
         "unpacked_padding_share": 1 - row_tokens / examples,
         **shares,
-        "corpus": read,
+        "corpus": counts,
     }
     return records.Manifest(
         schema_name=settings.schema_name,
@@ -252,7 +315,7 @@ def assign_partitions(
     for in the partition.
 
     Args:
-      table: all documents, as `token_files.places` gives them.
+      table: all documents, from `token_files.locate`.
       random_seed: of the split.
       num_shards: partitions of `train`; None for what fits the corpus.
       held_out_prob: share of documents in `held_out`; one at least, unless 0.
@@ -280,7 +343,7 @@ def assign_partitions(
     rng = random_numbers.Stream(random_seed, random_numbers.HELD_OUT).at()
     is_held_out = np.zeros(len(table), bool)
     is_held_out[rng.permutation(len(table))[:num_held_out]] = True
-    rng = random_numbers.Stream(random_seed, random_numbers.DEAL).at()
+    rng = random_numbers.Stream(random_seed, random_numbers.PARTITIONS).at()
     tables = {TRAIN: _partitions(table[~is_held_out], num_shards, rng)}
     if num_held_out:
         tables[HELD_OUT] = _partitions(table[is_held_out], None, rng)

@@ -16,12 +16,12 @@ _WORDS = ("num_words",)
 BATCH: schema.Schema = {
     "word_features": schema.Feature(
         (*_WORDS, "num_layers", "hidden_size"),
-        tf.float32,
+        schema.FLOAT32,
         "Hidden states of each word's first piece.",
     ),
-    "input_mask": schema.Feature(_WORDS, tf.int32, "1 word, 0 padding."),
-    "tag_ids": schema.Feature(_WORDS, tf.int32, "Tags."),
-    "tag_weights": schema.Feature(_WORDS, tf.float32, "1 word, 0 padding."),
+    "input_mask": schema.Feature(_WORDS, schema.INT32, "1 word, 0 padding."),
+    "tag_ids": schema.Feature(_WORDS, schema.INT32, "Tags."),
+    "tag_weights": schema.Feature(_WORDS, schema.FLOAT32, "1 word, 0 padding."),
 }
 
 

@@ -34,20 +34,20 @@ def drop(tmp_path):
     """Files of documents -> files of documents of texts, and the counts."""
 
     def call(files, kinds, **changes):
-        pieces = []
+        paths = []
         for number, found in enumerate(files):
-            pieces.append(str(tmp_path / f"piece-{number}"))
-            token_files.write_piece(
-                pieces[-1],
+            paths.append(str(tmp_path / f"token_file-{number}"))
+            token_files.write(
+                paths[-1],
                 [row.sentences for row in found],
                 tokenize,
                 VOCAB_SIZE,
                 map(duplicates.fingerprint, found),
             )
-            token_files.write_json(f"{pieces[-1]}.json", {"files": 1})
+            token_files.write_json(f"{paths[-1]}.json", {"files": 1})
         with processes.Workers(1) as workers:
             copies = duplicates.drop(
-                pieces, kinds, str(tmp_path), VOCAB_SIZE, workers
+                paths, kinds, str(tmp_path), VOCAB_SIZE, workers
             )
         counts = []
         for copy in copies:
@@ -58,11 +58,11 @@ def drop(tmp_path):
     return call
 
 
-def texts_of(piece):
-    table = token_files.places([piece])
+def texts_of(token_file):
+    table = token_files.locate([token_file])
     if not len(table):
         return []
-    found = token_files.read([piece], table, VOCAB_SIZE)
+    found = token_files.read([token_file], table, VOCAB_SIZE)
     letters = "".join(map(chr, found.tokens))
     bounds = found.sentence_bounds
     texts = [letters[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]

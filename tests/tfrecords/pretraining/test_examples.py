@@ -372,13 +372,13 @@ def test_the_original_s_text_gives_examples_like_the_original_s(
         ids = split(sentences)
         return ids.flat_values.numpy(), ids.row_lengths().numpy()
 
-    piece = str(tmp_path / "piece")
+    path = str(tmp_path / "path")
     text = documents.read_documents([str(shared_data / golden["input"])])
-    token_files.write_piece(
-        piece, (d.sentences for d in text), tokenize, split.vocab_size
+    token_files.write(
+        path, (d.sentences for d in text), tokenize, split.vocab_size
     )
     found = token_files.read(
-        [piece], token_files.places([piece]), split.vocab_size
+        [path], token_files.locate([path]), split.vocab_size
     )
     flags = {k: v for k, v in golden["flags"].items() if k != "do_lower_case"}
     counts = []

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tfrecords import schema
+from tfrecords.engines import processes
 from tfrecords.io import atomic_files, records, storage
 from tfrecords.pretraining import corpus
 from tfrecords.pretraining import records as pretraining_records
@@ -34,14 +35,18 @@ def text(tmp_path, tiny_vocab_file):
         files.append(tmp_path / f"{name}.txt")
         files[-1].write_text("\n".join(documents))
     return corpus.Corpus(
-        input_files=tuple(map(str, files)), vocab_file=tiny_vocab_file
+        input_file=",".join(map(str, files)), vocab_file=tiny_vocab_file
     )
 
 
 def make(text, folder, **changes):
-    arguments = {"num_shards": 4, "held_out_prob": 0.1} | changes
-    return pretraining_records.make_records(
-        text, SETTINGS, str(folder), **arguments
+    num_processes = changes.pop("num_processes", 1)
+    output = {"num_shards": 4, "held_out_prob": 0.1} | changes
+    return pretraining_records.make(
+        text,
+        SETTINGS,
+        pretraining_records.Output(output_dir=str(folder), **output),
+        processes.Workers(num_processes),
     )
 
 
@@ -228,7 +233,7 @@ def test_another_run_in_the_folder_is_refused(text, tmp_path, changes, message):
 
 def test_other_text_in_the_folder_is_refused(text, tmp_path):
     make(text, tmp_path / "out")
-    with open(text.input_files[0], "a") as file:
+    with open(text.paths()[0], "a") as file:
         file.write("The sea.\n")
     with pytest.raises(ValueError, match="made with input_files=5 files"):
         make(text, tmp_path / "out")
@@ -237,7 +242,7 @@ def test_other_text_in_the_folder_is_refused(text, tmp_path):
 def test_text_without_a_sentence_is_named(tmp_path, tiny_vocab_file):
     (tmp_path / "empty").write_text("\n\n")
     text = corpus.Corpus(
-        input_files=(str(tmp_path / "empty"),), vocab_file=tiny_vocab_file
+        input_file=str(tmp_path / "empty"), vocab_file=tiny_vocab_file
     )
     with pytest.raises(ValueError, match="There is no sentence with a token"):
         make(text, tmp_path / "out")
@@ -247,7 +252,7 @@ def test_text_without_a_sentence_is_named(tmp_path, tiny_vocab_file):
 def test_a_document_of_one_sentence_is_enough(tmp_path, tiny_vocab_file):
     (tmp_path / "one").write_text("The old captain looked at the sea.\n")
     text = corpus.Corpus(
-        input_files=(str(tmp_path / "one"),), vocab_file=tiny_vocab_file
+        input_file=str(tmp_path / "one"), vocab_file=tiny_vocab_file
     )
     manifest = make(text, tmp_path / "out", num_shards=None, held_out_prob=0.0)[
         "train"

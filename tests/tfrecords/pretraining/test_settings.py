@@ -3,7 +3,9 @@
 import json
 
 import pytest
+from absl import flags
 
+from run_scripts.flags import common_flags
 from tfrecords.pretraining import masking
 from tfrecords.pretraining import settings as settings_lib
 
@@ -50,7 +52,7 @@ def test_records_have_the_schema_of_their_kind(changes, name):
 def test_settings_come_back_from_a_manifest():
     settings = settings_lib.Settings(
         masking="spans",
-        mask_mix=masking.Mix(mask=0.5, random=0.5, same=0.0),
+        mask_mix=("mask:0.5", "random:0.5"),
         pairs="none",
     )
     flags = json.loads(json.dumps(settings.describe()))
@@ -58,36 +60,20 @@ def test_settings_come_back_from_a_manifest():
     assert settings_lib.Settings.of(flags) == settings
 
 
-def test_defaults_are_described_as_by_the_first_version():
-    described = settings_lib.Settings(dupe_factor=5).describe()
-    assert described == {
-        "max_seq_length": 128,
-        "max_predictions_per_seq": 20,
-        "random_seed": 12345,
-        "dupe_factor": 5,
-        "masked_lm_prob": 0.15,
-        "short_seq_prob": 0.1,
-        "do_whole_word_mask": False,
-    }
-    settings = settings_lib.Settings.of(described)
-    assert settings == settings_lib.Settings(dupe_factor=5)
-
-
 def test_rules_are_those_of_the_settings():
-    mix = masking.Mix(mask=1.0, random=0.0, same=0.0)
     settings = settings_lib.Settings(
         max_predictions_per_seq=7,
         masked_lm_prob=0.3,
         masking="spans",
         max_ngram=4,
-        mask_mix=mix,
+        mask_mix=("mask:1",),
     )
     assert settings.rules == masking.Rules(
         max_predictions_per_seq=7,
         masked_lm_prob=0.3,
         unit="spans",
         max_ngram=4,
-        mix=mix,
+        mix=masking.Mix(mask=1.0, random=0.0, same=0.0),
     )
 
 
@@ -124,7 +110,7 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
         ({"short_seq_prob": -0.1}, "short_seq_prob=-0.1 should be from 0"),
         (
             {"masking": "ngrams"},
-            "masking=ngrams should be one of tokens, words",
+            "--masking=ngrams: choose one of tokens, words",
         ),
         (
             {"masking": "spans", "do_whole_word_mask": True},
@@ -134,8 +120,8 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
             {"masking": "tokens", "do_whole_word_mask": True},
             "masking=tokens contradicts do_whole_word_mask",
         ),
-        ({"pairs": "both"}, "pairs=both should be one of next_sentence, none"),
-        ({"masking_time": "later"}, "masking_time=later should be one of"),
+        ({"pairs": "both"}, "pairs=both: choose one of next_sentence, none"),
+        ({"masking_time": "later"}, "masking_time=later: choose one of"),
         ({"max_ngram": 0}, "max_ngram=0 should be 1 or more"),
         (
             {"max_examples_per_row": 0},
@@ -146,3 +132,70 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
 def test_settings_out_of_range_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
         settings_lib.Settings(**changes)
+
+
+def flags_to_settings(*words):
+    flag_values = flags.FlagValues()
+    common_flags.define(flag_values, settings_lib.Settings)
+    flag_values(["script", *words])
+    return common_flags.config(settings_lib.Settings, flag_values)
+
+
+def test_no_flags_are_the_defaults():
+    assert flags_to_settings() == settings_lib.Settings()
+
+
+def test_flags_become_settings():
+    settings = flags_to_settings(
+        "--max_seq_length=64",
+        "--max_predictions_per_seq=11",
+        "--random_seed=3",
+        "--dupe_factor=2",
+        "--masked_lm_prob=0.2",
+        "--short_seq_prob=0.5",
+        "--masking=spans",
+        "--max_ngram=3",
+        "--mask_mix=same:0.2,random:0.8",
+    )
+    assert settings == settings_lib.Settings(
+        max_seq_length=64,
+        max_predictions_per_seq=11,
+        random_seed=3,
+        dupe_factor=2,
+        masked_lm_prob=0.2,
+        short_seq_prob=0.5,
+        masking="spans",
+        max_ngram=3,
+        mask_mix=("same:0.2", "random:0.8"),
+    )
+    assert settings.rules.mix == masking.Mix(mask=0.0, random=0.8, same=0.2)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["--do_whole_word_mask", "--masking=words", "--do_whole_word_mask=1"],
+)
+def test_the_original_s_flag_masks_whole_words(word):
+    assert flags_to_settings(word).unit == "words"
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("--mask_mix=mask:0.8,random:0.1", "mask:0.8,random:0.1,same:0 is 0.9"),
+        ("--mask_mix=0.8,0.1,0.1", "--mask_mix=0.8,0.1,0.1 should be like"),
+        ("--mask_mix=mask:1,keep:0", "each named once"),
+        ("--mask_mix=mask:0.5,mask:0.5", "each named once"),
+        ("--mask_mix=mask:all", "--mask_mix=mask:all should be like"),
+        ("--mask_mix=", "--mask_mix= should be like"),
+        ("--max_ngram=3", "--max_ngram=3 is the length of spans, and"),
+    ],
+)
+def test_mistakes_in_flags_are_named(word, message):
+    with pytest.raises(ValueError, match=message):
+        flags_to_settings(word)
+
+
+def test_two_flags_that_contradict_are_named():
+    with pytest.raises(ValueError, match="masking=spans contradicts"):
+        flags_to_settings("--do_whole_word_mask", "--masking=spans")
