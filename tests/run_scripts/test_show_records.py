@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from run_scripts import make_glue_records, show_records
-from tfrecords.inspection import samples
+from tfrecords.inspection import record_text, samples
 from tfrecords.io import records
 from tfrecords.pretraining import packing
 
@@ -186,7 +186,7 @@ def test_features_that_no_schema_has_are_printed_plainly(show, tmp_path):
 
 
 def test_histograms_of_a_sample(show, folder, monkeypatch):
-    monkeypatch.setattr(show_records.run_checks, "EXAMPLES", 16)
+    monkeypatch.setattr(record_text, "_DRAWN_EXAMPLES", 16)
     show(
         f"--records={folder / 'train'}",
         f"--vocab_file={folder / 'vocab.txt'}",
