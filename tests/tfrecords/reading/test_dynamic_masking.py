@@ -15,14 +15,14 @@ from tfrecords.pretraining import (
     packing,
 )
 from tfrecords.pretraining import settings as settings_lib
-from tfrecords.reading import batches, dynamic_masking
+from tfrecords.reading import batch_features, batches, dynamic_masking
 from tfrecords.text import vocab
 
 SETTINGS = settings_lib.Settings(
     max_seq_length=32,
     max_predictions_per_seq=6,
     masked_lm_prob=0.2,
-    mask_mix=masking.Mix(mask=0.6, random=0.1, same=0.3),
+    mask_mix=("mask:0.6", "random:0.1", "same:0.3"),
     masking_time="dynamic",
     random_seed=3,
 )
@@ -82,10 +82,10 @@ def found(tmp_path_factory, tiny_vocab_file, vocabulary):
 
 
 def test_masks_are_wanted_of_records_without_them_alone(found):
-    assert dynamic_masking.is_needed(found, schema.PRETRAINING)
-    assert not dynamic_masking.is_needed(found, schema.UNMASKED_PAIRS)
+    assert batch_features.needs_masks(found, schema.PRETRAINING)
+    assert not batch_features.needs_masks(found, schema.UNMASKED_PAIRS)
     bare = records.Records(found.paths)
-    assert not dynamic_masking.is_needed(bare, schema.PRETRAINING)
+    assert not batch_features.needs_masks(bare, schema.PRETRAINING)
 
 
 def test_rates_are_those_of_the_manifest(found):
