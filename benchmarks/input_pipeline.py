@@ -81,7 +81,7 @@ def make_examples(schema_name: str, sizes: schema.Sizes) -> list[bytes]:
             high = _VOCAB_SIZE if name.endswith("_ids") else 2
             high = 2 if name in ("input_type_ids", "label_ids") else high
             example[name] = rng.integers(0, high, shape)
-            if not feature.dtype.is_integer:
+            if feature.dtype != schema.INT32:
                 example[name] = example[name].astype(np.float32)
         length = rng.integers(1, sizes["max_seq_length"] + 1)
         example["input_mask"] = (

@@ -3,7 +3,7 @@
 import numpy as np
 
 # Streams of random numbers that are never the same.
-EXAMPLES, SHUFFLE, DEAL, HELD_OUT = range(4)
+EXAMPLES, SHUFFLE, PARTITIONS, HELD_OUT = range(4)
 
 
 class Stream:

@@ -6,9 +6,14 @@ inputs and serving signature are derived from the tables below.
 
 import dataclasses
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
+
+if TYPE_CHECKING:  # Scripts that print help need the table, not TensorFlow.
+    import tensorflow as tf
+
+INT32, FLOAT32 = np.dtype("int32"), np.dtype("float32")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Feature:
     """
 
     shape: tuple[str, ...]
-    dtype: tf.DType
+    dtype: np.dtype
     doc: str
 
 
@@ -37,44 +42,42 @@ _ROW_EXAMPLES = ("max_examples_per_row",)
 _ROW_PREDICTIONS = ("max_predictions_per_row",)
 
 ENCODER_INPUTS: Schema = {
-    "input_word_ids": Feature(_SEQUENCE, tf.int32, "Token ids; 0 is [PAD]."),
-    "input_mask": Feature(_SEQUENCE, tf.int32, "1 token, 0 padding."),
-    "input_type_ids": Feature(_SEQUENCE, tf.int32, "Segment A 0, B 1."),
+    "input_word_ids": Feature(_SEQUENCE, INT32, "Token ids; 0 is [PAD]."),
+    "input_mask": Feature(_SEQUENCE, INT32, "1 token, 0 padding."),
+    "input_type_ids": Feature(_SEQUENCE, INT32, "Segment A 0, B 1."),
 }
 PRETRAINING: Schema = ENCODER_INPUTS | {
     "masked_lm_positions": Feature(
-        _PREDICTIONS, tf.int32, "Masked places, into max_seq_length."
+        _PREDICTIONS, INT32, "Masked places, into max_seq_length."
     ),
-    "masked_lm_ids": Feature(_PREDICTIONS, tf.int32, "Ids before masking."),
-    "masked_lm_weights": Feature(_PREDICTIONS, tf.float32, "1 masked, 0 pad."),
+    "masked_lm_ids": Feature(_PREDICTIONS, INT32, "Ids before masking."),
+    "masked_lm_weights": Feature(_PREDICTIONS, FLOAT32, "1 masked, 0 pad."),
     "next_sentence_labels": Feature(
-        (), tf.int32, "0 next, 1 random; or 0 in order, 1 swapped."
+        (), INT32, "0 next, 1 random; or 0 in order, 1 swapped."
     ),
 }
 # Rows that several examples share: what the encoder needs to know of them, ...
 PACKED_INPUTS: Schema = ENCODER_INPUTS | {
     "example_numbers": Feature(
-        _SEQUENCE, tf.int32, "Example of each token, from 1; 0 padding."
+        _SEQUENCE, INT32, "Example of each token, from 1; 0 padding."
     ),
     "position_ids": Feature(
-        _SEQUENCE, tf.int32, "Place of each token in its example, from 0."
+        _SEQUENCE, INT32, "Place of each token in its example, from 0."
     ),
-    "cls_positions": Feature(_ROW_EXAMPLES, tf.int32, "Each example's [CLS]."),
+    "cls_positions": Feature(_ROW_EXAMPLES, INT32, "Each example's [CLS]."),
 }
 # ... and the labels of each.
 PACKED_PRETRAINING: Schema = PACKED_INPUTS | {
     "masked_lm_positions": Feature(
-        _ROW_PREDICTIONS, tf.int32, "Masked places, into max_seq_length."
+        _ROW_PREDICTIONS, INT32, "Masked places, into max_seq_length."
     ),
-    "masked_lm_ids": Feature(_ROW_PREDICTIONS, tf.int32, "Ids before masking."),
+    "masked_lm_ids": Feature(_ROW_PREDICTIONS, INT32, "Ids before masking."),
     "masked_lm_weights": Feature(
-        _ROW_PREDICTIONS, tf.float32, "1 masked, 0 padding."
+        _ROW_PREDICTIONS, FLOAT32, "1 masked, 0 padding."
     ),
-    "next_sentence_labels": Feature(
-        _ROW_EXAMPLES, tf.int32, "0 next, 1 random."
-    ),
+    "next_sentence_labels": Feature(_ROW_EXAMPLES, INT32, "0 next, 1 random."),
     "next_sentence_weights": Feature(
-        _ROW_EXAMPLES, tf.float32, "1 an example, 0 none."
+        _ROW_EXAMPLES, FLOAT32, "1 an example, 0 none."
     ),
 }
 
@@ -92,10 +95,10 @@ UNMASKED_SEGMENTS = _without(MASKED_LM, "masked_lm")
 PACKED_PAIRS = _without(PACKED_PRETRAINING, "masked_lm")
 PACKED_SEGMENTS = _without(PACKED_MASKED_LM, "masked_lm")
 CLASSIFICATION: Schema = ENCODER_INPUTS | {
-    "label_ids": Feature((), tf.int32, "Index into the task's labels."),
+    "label_ids": Feature((), INT32, "Index into the task's labels."),
 }
 REGRESSION: Schema = ENCODER_INPUTS | {
-    "label_scores": Feature((), tf.float32, "The score to predict."),
+    "label_scores": Feature((), FLOAT32, "The score to predict."),
 }
 # A row for each way to go on; the label says which one is right.
 CHOICE_INPUTS: Schema = {
@@ -105,12 +108,12 @@ CHOICE_INPUTS: Schema = {
 MULTIPLE_CHOICE: Schema = CLASSIFICATION | CHOICE_INPUTS
 # A tag for each word, at its first piece.
 TAGGING: Schema = ENCODER_INPUTS | {
-    "tag_ids": Feature(_SEQUENCE, tf.int32, "Tags, at words' first pieces."),
-    "tag_weights": Feature(_SEQUENCE, tf.float32, "1 where a tag stands."),
+    "tag_ids": Feature(_SEQUENCE, INT32, "Tags, at words' first pieces."),
+    "tag_weights": Feature(_SEQUENCE, FLOAT32, "1 where a tag stands."),
 }
 SPANS: Schema = ENCODER_INPUTS | {
-    "start_positions": Feature((), tf.int32, "Of an answer; 0 if none."),
-    "end_positions": Feature((), tf.int32, "Its last token; 0 if none."),
+    "start_positions": Feature((), INT32, "Of an answer; 0 if none."),
+    "end_positions": Feature((), INT32, "Its last token; 0 if none."),
 }
 
 # By name, as a manifest of records says it.
@@ -150,7 +153,7 @@ MASKED_WHEN_READ: dict[str, Schema] = {
 
 # A batch carries one more feature, which no record holds: batches.py adds it.
 IS_REAL_EXAMPLE = Feature(
-    (), tf.float32, "1 for a record, 0 for a row that fills the last batch."
+    (), FLOAT32, "1 for a record, 0 for a row that fills the last batch."
 )
 
 # Names in records made by google-research/bert. Only the reader knows them.
@@ -183,31 +186,32 @@ def shape_of(feature: Feature, sizes: Sizes) -> tuple[int, ...]:
     return tuple(sizes[name] for name in feature.shape)
 
 
-def disk_dtype(feature: Feature) -> tf.DType:
-    """Returns the type in a tf.train.Example: int64 or float32."""
-    return tf.int64 if feature.dtype.is_integer else tf.float32
-
-
 def parsing_spec(
     schema: Schema, sizes: Sizes, legacy_names: bool = False
-) -> dict[str, tf.io.FixedLenFeature]:
-    """Returns what `tf.io.parse_example` needs, keyed by the name on disk."""
+) -> dict[str, "tf.io.FixedLenFeature"]:
+    """Returns the features of `tf.io.parse_example`, keyed by name on disk.
+
+    In a tf.train.Example integers are int64.
+    """
+    import tensorflow as tf
+
     return {
         LEGACY_NAMES.get(name, name)
         if legacy_names
         else name: tf.io.FixedLenFeature(
-            shape_of(feature, sizes), disk_dtype(feature)
+            shape_of(feature, sizes),
+            tf.int64 if feature.dtype == INT32 else tf.float32,
         )
         for name, feature in schema.items()
     }
 
 
 def parse(
-    serialized: tf.Tensor,
+    serialized: "tf.Tensor",
     schema: Schema,
     sizes: Sizes,
     legacy_names: bool = False,
-) -> dict[str, tf.Tensor]:
+) -> dict[str, "tf.Tensor"]:
     """Parses a batch of serialised examples, in the graph.
 
     Args:
@@ -219,6 +223,8 @@ def parse(
     Returns:
       Name to tensor [B, ...] of the schema's types.
     """
+    import tensorflow as tf
+
     parsed = tf.io.parse_example(
         serialized, parsing_spec(schema, sizes, legacy_names)
     )
@@ -233,8 +239,10 @@ def parse(
 
 def batch_signature(
     schema: Schema, sizes: Sizes, batch_size: int | None = None
-) -> dict[str, tf.TensorSpec]:
+) -> dict[str, "tf.TensorSpec"]:
     """Returns the specs of a batch: model inputs and serving signature."""
+    import tensorflow as tf
+
     return {
         name: tf.TensorSpec(
             (batch_size, *shape_of(feature, sizes)), feature.dtype, name
@@ -271,7 +279,7 @@ def check(
                 f"Feature {name!r} has shape {array.shape}; {feature.shape} "
                 f"is {shape} here. Pad or truncate it before writing."
             )
-        wanted = "iu" if feature.dtype.is_integer else "f"
+        wanted = "iu" if feature.dtype == INT32 else "f"
         if array.dtype.kind not in wanted:
             raise ValueError(
                 f"Feature {name!r} has type {array.dtype}; it should be "
@@ -287,12 +295,14 @@ def serialize(
     Raises:
       ValueError: as `check` does.
     """
+    import tensorflow as tf
+
     check(example, schema, sizes)
     proto = tf.train.Example()
     for name, feature in schema.items():
         values = np.asarray(example[name]).ravel().tolist()
         slot = proto.features.feature[name]
-        if feature.dtype.is_integer:
+        if feature.dtype == INT32:
             slot.int64_list.value.extend(values)
         else:
             slot.float_list.value.extend(values)

@@ -16,8 +16,8 @@ from bert_tf.workflows import estimates
 from tfrecords import schema as schema_lib
 from tfrecords.inspection import (
     record_checks,
-    record_samples,
     sample_statistics,
+    samples,
 )
 from tfrecords.inspection.diagnostics import (
     ERROR,
@@ -62,10 +62,10 @@ def check_examples(
     Returns:
       What is wrong with them, and the statistics of the sample.
     """
-    name, diagnostics = attempt("records", record_samples.schema_name, records)
+    name, diagnostics = attempt("records", samples.schema_name, records)
     if name is None:
         return diagnostics, None
-    sizes = record_samples.sizes_of(records, name)
+    sizes = samples.sizes_of(records, name)
     entries = None
     if vocab_file:
         names, diagnostics = attempt("vocabulary", vocab_lib.read, vocab_file)
@@ -132,10 +132,10 @@ def check_sizes(
       vocab_file: None if it is not known.
       flags: sizes of the run, by dimension; those of the records by default.
     """
-    name, _ = attempt("records", record_samples.schema_name, records)
+    name, _ = attempt("records", samples.schema_name, records)
     if name is None:
         return []  # `check_examples` reports it.
-    sizes = record_samples.sizes_of(records, name)
+    sizes = samples.sizes_of(records, name)
     _, diagnostics = attempt(
         "lengths", records.check, schema_lib.SCHEMAS[name], sizes
     )
@@ -240,8 +240,8 @@ def step_of(
     records: records_lib.Records,
 ) -> estimates.Step:
     """Returns the batch and model of one optimizer step on these records."""
-    name = record_samples.schema_name(records)
-    sizes = record_samples.sizes_of(records, name)
+    name = samples.schema_name(records)
+    sizes = samples.sizes_of(records, name)
     task, length = task_of(name), sizes["max_seq_length"]
     predictions = sizes.get(
         "max_predictions_per_row", sizes.get("max_predictions_per_seq", 0)

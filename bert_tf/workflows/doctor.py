@@ -12,7 +12,7 @@ from bert_tf.conversion import convert
 from bert_tf.training import checkpoints, model_folders
 from bert_tf.workflows import checks, estimates, model_source
 from bert_tf.workflows.configs import DoctorConfig
-from tfrecords.inspection import record_samples, shard_checks
+from tfrecords.inspection import samples, shard_checks
 from tfrecords.inspection.diagnostics import (
     ERROR,
     NOTE,
@@ -78,7 +78,7 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
             )
     if checkpoint and bert_config:
         vocabulary = records.manifest.vocabulary if records.manifest else {}
-        task = checks.task_of(record_samples.schema_name(records))
+        task = checks.task_of(samples.schema_name(records))
         diagnostics += check_checkpoint(
             checkpoint, bert_config, task, vocabulary
         )

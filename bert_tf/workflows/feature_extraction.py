@@ -23,9 +23,9 @@ from typing import IO, NamedTuple
 import numpy as np
 from absl import logging
 
-from bert_tf.workflows.configs import Vocabulary
 from tfrecords.io import atomic_files, part_files
 from tfrecords.options import REQUIRED, option
+from tfrecords.text.vocab import VocabularyOptions
 
 # Lines in a part; a killed run loses one part.
 _LINES_PER_PART = 256
@@ -36,7 +36,7 @@ _DIGITS = 6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FeatureConfig(Vocabulary):
+class FeatureConfig(VocabularyOptions):
     """Which hidden states of which texts to write, and where to."""
 
     input_file: str = option(REQUIRED, "A text or a pair a line, UTF-8.")

@@ -12,7 +12,7 @@ from bert_tf.model.encoder import last_positions
 from bert_tf.tasks import pretraining
 from bert_tf.training import model_folders
 from tfrecords import schema
-from tfrecords.pretraining import packed_rows, packing
+from tfrecords.pretraining import packing
 
 PLACE = dropout.place(7, 3, 0)
 
@@ -182,7 +182,7 @@ def test_rows_that_examples_share_have_their_losses(config, make_batch):
         "max_predictions_per_row": 9,
         "max_examples_per_row": 3,
     }
-    shared = packed_rows.join(alone, found.counts, sizes)
+    shared = packing.join(alone, found.counts, sizes)
     assert len(found.counts) < 12
     task = pretraining.LEFT_TO_RIGHT
     means = [

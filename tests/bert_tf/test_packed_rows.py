@@ -9,7 +9,7 @@ import bert_tf
 from bert_tf.model import dropout
 from bert_tf.tasks import pretraining
 from bert_tf.training import loop, optimizers, strategies, train_step
-from tfrecords.pretraining import packed_rows, packing
+from tfrecords.pretraining import packing
 
 SIZES = {
     "max_seq_length": 36,
@@ -36,7 +36,7 @@ def both(tiny_config, make_batch):
     lengths = examples["input_mask"].sum(axis=1)
     found = packing.assign(lengths, 36, 3)
     alone = {name: x[found.order] for name, x in examples.items()}
-    shared = packed_rows.join(alone, found.counts, SIZES)
+    shared = packing.join(alone, found.counts, SIZES)
     assert len(found.counts) < 12
     assert {2, 3} <= set(found.counts)
     shared["is_real_example"] = np.ones(len(found.counts), np.float32)

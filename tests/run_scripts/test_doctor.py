@@ -15,9 +15,9 @@ from bert_tf.training import model_folders
 from bert_tf.workflows import checks, estimates
 from bert_tf.workflows import doctor as workflow
 from run_scripts import doctor, make_glue_records
-from tfrecords.inspection import record_samples
+from tfrecords.inspection import samples
 from tfrecords.io import atomic_files, records
-from tfrecords.pretraining import packed_rows
+from tfrecords.pretraining import packing
 from tfrecords.text import vocab
 
 
@@ -103,7 +103,7 @@ def test_a_sound_run_is_let_through_with_an_estimate(tmp_path, examine):
 def test_sound_examples_of_other_kinds(tmp_path, examine, schema_name):
     batch = planted.make_batch(200)
     if schema_name.startswith("unmasked"):
-        batch["input_word_ids"] = record_samples.unmask(batch)
+        batch["input_word_ids"] = samples.unmask(batch)
     status, lines = examine(*plant(tmp_path, batch, schema_name=schema_name))
     assert status == 0, lines
     assert lines[-1] == "0 errors, 0 warnings"
@@ -115,7 +115,7 @@ def test_sound_rows_of_several_examples(tmp_path, examine):
         "max_predictions_per_row": 10,
         "max_examples_per_row": 2,
     }
-    rows = packed_rows.join(planted.make_batch(200), np.full(100, 2), sizes)
+    rows = packing.join(planted.make_batch(200), np.full(100, 2), sizes)
     found = planted.write(
         tmp_path / "train",
         rows,

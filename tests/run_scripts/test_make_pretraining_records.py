@@ -108,19 +108,6 @@ def test_each_kind_of_examples_becomes_batches(argv, tmp_path, words, name):
     assert batch["masked_lm_weights"].numpy().sum() >= 4
 
 
-def test_records_of_the_first_version_are_whole(argv, tmp_path):
-    make_pretraining_records.main(argv)
-    folder = str(tmp_path / "out" / "train")
-    manifest = records.Manifest.read(folder)
-    assert not {"pairs", "masking_time", "mask_mix"} & set(manifest.flags)
-    names = ("rows", "padding_share", "unpacked_padding_share")
-    for name in names:
-        del manifest.statistics[name]
-    manifest.write(folder)
-    make_pretraining_records.main(argv)
-    assert records.Manifest.read(folder) == manifest
-
-
 def test_other_flags_in_the_same_folder_are_refused(argv):
     make_pretraining_records.main(argv)
     with pytest.raises(ValueError, match="made with dupe_factor=10; now"):

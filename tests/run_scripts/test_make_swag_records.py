@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_tf.export import choice_signatures
 from run_scripts import doctor, make_swag_records, show_records
 from tfrecords import schema
-from tfrecords.inspection import record_samples
+from tfrecords.inspection import samples
 from tfrecords.io import records
 from tfrecords.tasks import swag_files
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -67,7 +67,7 @@ def test_each_choice_is_shown(folder, tiny_vocab_file, capsys):
 def test_an_export_packs_endings_as_the_records_do(folder, tiny_vocab_file):
     tokenizer = tokenizer_lib.BertTokenizer(tiny_vocab_file)
     found = records.Records.open(str(folder))
-    wanted = record_samples.read(
+    wanted = samples.read(
         found, "multiple_choice", found.manifest.sizes, range(5)
     )
     rows = list(

@@ -58,7 +58,7 @@ def test_the_same_command_again_changes_nothing(make):
 
 def test_another_vocabulary_is_overwritten_only_when_told(make, tmp_path):
     first = make("--vocab_size=150")
-    with pytest.raises(ValueError, match="vocab.txt is there with other.*--ov"):
+    with pytest.raises(ValueError, match="vocab.txt exists with other.*--ov"):
         make("--vocab_size=140")
     assert vocab.read(f"{tmp_path}/out/vocab.txt") == first
     assert len(make("--vocab_size=140", "--overwrite")) == 140

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from run_scripts import make_glue_records, show_records
-from tfrecords.inspection import record_samples
+from tfrecords.inspection import record_text, samples
 from tfrecords.io import records
-from tfrecords.pretraining import packed_rows
+from tfrecords.pretraining import packing
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_examples_of_pre_training(show, folder, batch):
     )
     assert first.startswith("  A [CLS] ") and first.endswith(" [SEP]")
     assert second.startswith("  B ") and second.endswith(" [SEP]")
-    ids = record_samples.unmask(batch)[3][:tokens]
+    ids = samples.unmask(batch)[3][:tokens]
     words = [planted.UNCASED[i] for i in ids]
     a_end = words.index("[SEP]") + 1
     for line, part in ((first, words[:a_end]), (second, words[a_end:])):
@@ -100,7 +100,7 @@ def test_rows_of_several_examples_show_each(show, tmp_path, batch):
         "max_predictions_per_row": 10,
         "max_examples_per_row": 2,
     }
-    rows = packed_rows.join(batch, np.full(20, 2), sizes)
+    rows = packing.join(batch, np.full(20, 2), sizes)
     planted.write(
         tmp_path / "train",
         rows,
@@ -186,7 +186,7 @@ def test_features_that_no_schema_has_are_printed_plainly(show, tmp_path):
 
 
 def test_histograms_of_a_sample(show, folder, monkeypatch):
-    monkeypatch.setattr(show_records, "EXAMPLES", 16)
+    monkeypatch.setattr(record_text, "_DRAWN_EXAMPLES", 16)
     show(
         f"--records={folder / 'train'}",
         f"--vocab_file={folder / 'vocab.txt'}",

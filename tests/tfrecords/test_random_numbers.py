@@ -18,12 +18,12 @@ def test_streams_and_numbers_differ():
 
 
 def test_a_place_is_the_same_whatever_came_before():
-    stream = random_numbers.Stream(5, random_numbers.DEAL)
+    stream = random_numbers.Stream(5, random_numbers.PARTITIONS)
     first = stream.at(1, 2).random(5)
     # 32 of 64 bits are left over, and must not come next.
     stream.at(7).integers(10, dtype=np.uint32)
     np.testing.assert_array_equal(stream.at(1, 2).random(5), first)
-    fresh = random_numbers.Stream(5, random_numbers.DEAL)
+    fresh = random_numbers.Stream(5, random_numbers.PARTITIONS)
     np.testing.assert_array_equal(fresh.at(1, 2).random(5), first)
 
 

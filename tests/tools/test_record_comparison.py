@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from tfrecords.inspection import record_statistics
+from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import (
     masking,
     original_examples,
-    pretraining_examples,
-    token_store,
+    token_files,
 )
+from tfrecords.pretraining import settings as settings_lib
 from tools import record_comparison
 from tools.record_comparison import DIFFERS, SAME, UNCLEAR
 
@@ -28,7 +29,7 @@ def text():
     lengths = rng.integers(3, 30, counts.sum())
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     chances = 1 / np.arange(4, V)
-    return token_store.Documents(
+    return token_files.Documents(
         tokens=rng.choice(
             np.arange(4, V), bounds[-1], p=chances / chances.sum()
         ),
@@ -41,16 +42,14 @@ def text():
 def settings(seed, changes):
     values = {"max_seq_length": 64, "max_predictions_per_seq": 10}
     values |= {"dupe_factor": 4, "random_seed": seed} | changes
-    return pretraining_examples.Settings(**values)
+    return settings_lib.Settings(**values)
 
 
 @functools.cache
 def default(seed, **changes):
     """Counts of a set that our default mode makes."""
     given = settings(seed, changes)
-    blocks = pretraining_examples.make_examples(
-        text(), VOCABULARY, given, 0, {}
-    )
+    blocks = examples_lib.make_examples(text(), VOCABULARY, given, 0, {})
     rng = np.random.default_rng(seed)
     return record_statistics.add(
         [record_statistics.count(block, VOCABULARY, rng) for block in blocks]

@@ -7,8 +7,6 @@ import os
 import signal
 import threading
 
-import tensorflow as tf
-
 from tfrecords.io import progress
 
 _ADVICE = "Lower --num_processes; the same command goes on from here."
@@ -16,6 +14,8 @@ _ADVICE = "Lower --num_processes; the same command goes on from here."
 
 def use_one_core() -> None:
     """Makes TensorFlow take one core and no GPU in this process."""
+    import tensorflow as tf
+
     # Its threads are set once, and cannot be when it has begun.
     with contextlib.suppress(RuntimeError):
         tf.config.threading.set_intra_op_parallelism_threads(1)

@@ -46,7 +46,7 @@ class Failed(NamedTuple):
 def marker_in(folder: str) -> Iterator[Marker]:
     """Yields a marker in a folder, which is made if need be."""
     storage.make_folder(folder)
-    folder = storage.whole_path(folder)
+    folder = storage.absolute_path(folder)
     path = os.path.join(folder, f"shared-{secrets.token_hex(8)}")
     with storage.atomic_file(path, "wb"):
         pass

@@ -58,14 +58,10 @@ def check_pairs(tally: Tally, flags: Mapping) -> list[Diagnostic]:
     ]
 
 
-def mask_mix(flags: Mapping) -> dict[str, float]:
-    """Returns the shares of [MASK], random and unchanged tokens of a manifest.
-
-    Args:
-      flags: `mask_mix` by name; without, that of the paper.
-    """
-    mix = flags.get("mask_mix") or dataclasses.asdict(masking.Mix())
-    return {name: float(mix[name]) for name in ("mask", "random", "same")}
+def mask_mix(flags: Mapping) -> masking.Mix:
+    """Returns the mix of a manifest's flags; of others, that of the paper."""
+    words = flags.get("mask_mix")
+    return masking.Mix.parse(words) if words else masking.Mix()
 
 
 def check_masks(tally: Tally, flags: Mapping) -> list[Diagnostic]:
@@ -77,7 +73,7 @@ def check_masks(tally: Tally, flags: Mapping) -> list[Diagnostic]:
         return []
     found = _check_number_of_masks(tally, flags)
     shown = tally.counts.shown
-    expected = list(mask_mix(flags).values())
+    expected = dataclasses.astuple(mask_mix(flags))
     total = max(shown.sum(), 1)
     shares = shown / total
     is_span = flags.get("masking") == "spans"

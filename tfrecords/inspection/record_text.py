@@ -1,17 +1,25 @@
-"""One example, a vocabulary -> its pieces as a person reads them.
+"""Records, a vocabulary -> text for people.
 
-S places in an example, P masked slots.
+S positions in an example, P masked slots.
 """
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from absl import logging
 
+from tfrecords import schema
+from tfrecords.inspection import samples
+from tfrecords.io import records as records_lib
+from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text import vocab
 
-# What stands at a place: as in the text; [CLS] and the like; [UNK]; masked, and
-# shown as [MASK], as a random token, or as it was.
+# Kinds of tokens: of the text; [CLS] and the like; [UNK]; masked, and replaced
+# by [MASK], by a random token, or kept.
 TEXT, SPECIAL, UNKNOWN, MASK, RANDOM, KEPT = (
     "text",
     "special",
@@ -28,14 +36,41 @@ _NEXT_SENTENCE_LABELS = {
     "sentence_order": ("in order", "swapped"),
 }
 _UNKNOWN_TOKEN, _MASK_TOKEN = "[UNK]", "[MASK]"
+_COLOURS = {
+    SPECIAL: "2",  # Dim.
+    UNKNOWN: "1;31",  # Bold red.
+    MASK: "33",  # Yellow.
+    RANDOM: "35",  # Magenta.
+    KEPT: "32",  # Green.
+}
+_SECOND_SEGMENT = "36"  # Cyan.
+_MOST_VALUES = 12
+_DRAWN_EXAMPLES = 8192
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShowOptions(Options):
+    """Which records to print or draw."""
+
+    records: str = option(
+        REQUIRED,
+        "Folder that a make_*_records script wrote, or TFRecord files of any "
+        "BERT as comma-separated globs.",
+    )
+    vocab_file: str | None = option(
+        None, "Their vocabulary; without it ids are shown."
+    )
+    num_records: int = option(5, "Records to show.", at_least=0)
+    first: int = option(0, "Number of the first, from 0.", at_least=0)
+    png: str | None = option(None, "File for the histograms.")
 
 
 class Piece(NamedTuple):
-    """What one place holds.
+    """One token of an example.
 
     Attributes:
       shown: the entry that the model reads.
-      original: the entry before masking; of others the same.
+      original: the entry before masking; if not masked, the same.
       kind: one of the names above.
       segment: 0 for A, 1 for B.
     """
@@ -47,7 +82,7 @@ class Piece(NamedTuple):
 
 
 def name_of(token_id: int, entries: Sequence[str] | None) -> str:
-    """Returns an entry, or its id where the vocabulary does not say."""
+    """Returns an entry, or its id where the vocabulary lacks it."""
     if entries is not None and 0 <= token_id < len(entries):
         return entries[token_id]
     return f"<{token_id}>"
@@ -64,28 +99,28 @@ def pieces(
       entries: the vocabulary; without one ids are shown.
     """
     originals = {}
-    for place, original, weight in zip(
+    for position, original, weight in zip(
         example.get("masked_lm_positions", ()),
         example.get("masked_lm_ids", ()),
         example.get("masked_lm_weights", ()),
         strict=True,
     ):
         if weight > 0:
-            originals[int(place)] = int(original)
-    found = []
-    for place in np.flatnonzero(example["input_mask"]).tolist():
-        shown_id = int(example["input_word_ids"][place])
+            originals[int(position)] = int(original)
+    tokens = []
+    for position in np.flatnonzero(example["input_mask"]).tolist():
+        shown_id = int(example["input_word_ids"][position])
         shown = name_of(shown_id, entries)
-        original = name_of(originals.get(place, shown_id), entries)
-        found.append(
+        original = name_of(originals.get(position, shown_id), entries)
+        tokens.append(
             Piece(
                 shown,
                 original,
-                _kind(shown, original, place in originals),
-                int(example["input_type_ids"][place]),
+                _kind(shown, original, position in originals),
+                int(example["input_type_ids"][position]),
             )
         )
-    return found
+    return tokens
 
 
 def _kind(shown: str, original: str, is_masked: bool) -> str:
@@ -99,7 +134,7 @@ def _kind(shown: str, original: str, is_masked: bool) -> str:
 
 
 def plain(piece: Piece) -> str:
-    """Returns a piece in letters: {what stood there -> what is shown}."""
+    """Returns a piece as text: {original -> shown} where it is masked."""
     if piece.kind == KEPT:
         return f"{{{piece.original} = kept}}"
     if piece.kind in MASKED:
@@ -107,22 +142,28 @@ def plain(piece: Piece) -> str:
     return piece.shown
 
 
+def paint(text: str, piece: Piece) -> str:
+    """Returns the text of a piece in the colour of its kind."""
+    colour = _COLOURS.get(piece.kind, _SECOND_SEGMENT if piece.segment else "")
+    return f"\033[{colour}m{text}\033[0m" if colour else text
+
+
 def segments(
-    found: Sequence[Piece], paint=lambda text, piece: text
+    tokens: Sequence[Piece], paint=lambda text, piece: text
 ) -> list[str]:
     """Returns a line for each segment: A, then B.
 
     Pieces of a word are joined, and their ## stays: look##ed.
 
     Args:
-      found: from `pieces`.
+      tokens: from `pieces`.
       paint: text and its piece -> the text in colour.
     """
     lines: dict[int, str] = {}
     before = SPECIAL
-    for piece in found:
+    for piece in tokens:
         line = lines.get(piece.segment, "")
-        # After [CLS] it goes on with a word that was cut.
+        # After [CLS] it continues a word that was cut.
         is_joined = piece.original.startswith("##") and before != SPECIAL
         if line and not is_joined:
             line += " "
@@ -135,12 +176,12 @@ def segments(
 
 
 def describe_label(name: str, value: float | int, flags: Mapping) -> str:
-    """Returns a label with its name, where the manifest's flags say it.
+    """Returns a label, with its name if the manifest's flags have it.
 
     Args:
       name: of the feature.
       value: the label.
-      flags: what the records were made with.
+      flags: of the manifest.
     """
     names: Sequence[str] = ()
     if name == "label_ids":
@@ -153,28 +194,142 @@ def describe_label(name: str, value: float | int, flags: Mapping) -> str:
 
 
 def describe_tags(
-    example: Mapping[str, np.ndarray], found: Sequence[Piece], flags: Mapping
+    example: Mapping[str, np.ndarray], tokens: Sequence[Piece], flags: Mapping
 ) -> str:
-    """Returns how many words have a tag here, and those that are not O.
+    """Returns the number of tagged words, and those whose tag is not O.
 
     Words are shown by their first piece and the ## that follow it.
 
     Args:
       example: of `schema.TAGGING`, each [S].
-      found: from `pieces`.
-      flags: what the records were made with.
+      tokens: from `pieces`.
+      flags: of the manifest.
     """
     labels = flags.get("labels") or ()
     tagged = np.flatnonzero(example["tag_weights"]).tolist()
     named = []
-    for place in tagged:
-        tag = int(example["tag_ids"][place])
+    for position in tagged:
+        tag = int(example["tag_ids"][position])
         label = labels[tag] if tag < len(labels) else f"<{tag}>"
-        word = found[place].shown
-        for piece in found[place + 1 :]:
+        word = tokens[position].shown
+        for piece in tokens[position + 1 :]:
             if not piece.shown.startswith("##"):
                 break
             word += piece.shown
         if label != "O":
             named.append(f"{word} {label}")
     return ", ".join([f"{len(tagged)} words tagged", *named])
+
+
+def show(options: ShowOptions) -> None:
+    """Prints examples, in colour on a terminal; draws histograms if asked to.
+
+    Raises:
+      ValueError: if records or vocabulary cannot be read, or there are fewer
+        records than `first`.
+    """
+    records = records_lib.Records.open(options.records)
+    entries = vocab.read(options.vocab_file) if options.vocab_file else None
+    if options.first >= len(records):
+        raise ValueError(
+            f"--first={options.first}: {options.records} has {len(records)} "
+            "records, numbered from 0."
+        )
+    # No colour: see no-color.org.
+    has_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    end = min(options.first + options.num_records, len(records))
+    for index in range(options.first, end):
+        for line in _record_lines(records, index, entries, has_colour):
+            print(line)
+        print()
+    if options.png:
+        _draw(records, entries, options)
+
+
+def _record_lines(
+    records: records_lib.Records, index: int, entries, has_colour: bool
+) -> Iterator[str]:
+    """Yields the lines of one record; of a packed row, of each example."""
+    yield f"record {index}: {records.describe(index)}"
+    features = samples.features_of(records, index)
+    try:
+        schema_name = samples.schema_name(records)
+        known = schema.SCHEMAS[schema_name]
+    except ValueError:
+        known = {}
+    if known:
+        sizes = samples.sizes_of(records, schema_name)
+        batch, _ = samples.unpack(
+            {
+                # The last dimension is shown as it is.
+                name: features[name].reshape(
+                    1, *schema.shape_of(feature, sizes)[:-1], -1
+                )
+                for name, feature in known.items()
+            }
+        )
+        flags = records.manifest.flags if records.manifest else {}
+        for row in range(len(batch["input_mask"])):
+            example = {name: array[row] for name, array in batch.items()}
+            yield from _example_lines(example, entries, flags, has_colour)
+    for name in sorted(set(features) - set(known)):
+        values = features[name].tolist()
+        more = f" ... of {len(values)}" * (len(values) > _MOST_VALUES)
+        words = " ".join(map(_word, values[:_MOST_VALUES]))
+        yield f"  {name}: {words}{more}"
+
+
+def _word(value) -> str:
+    return repr(value) if isinstance(value, bytes) else f"{value:g}"
+
+
+def _example_lines(
+    example: dict, entries, flags: Mapping, has_colour: bool
+) -> Iterator[str]:
+    """Yields the lines of one example: counts and labels, then its segments.
+
+    Args:
+      example: name to array, of a schema that begins with ENCODER_INPUTS.
+      entries: of the vocabulary, or None.
+      flags: of the manifest.
+      has_colour: whether to paint.
+    """
+    tokens = pieces(example, entries)
+    kinds = [piece.kind for piece in tokens]
+    counts = [f"{len(tokens)} tokens of {len(example['input_mask'])}"]
+    if "masked_lm_weights" in example:
+        counts.append(f"{sum(kind in MASKED for kind in kinds)} masked")
+    counts.append(f"{kinds.count(UNKNOWN)} [UNK]")
+    if "choices" in example:
+        choice = example["choices"]
+        counts.insert(0, f"choice {choice}")
+        if "label_ids" in example and choice == example["label_ids"][0]:
+            counts.insert(1, "the right one")
+    for name in ("next_sentence_labels", "label_ids", "label_scores"):
+        if name in example and "choices" not in example:
+            value = np.asarray(example[name]).reshape(-1)[0].item()
+            counts.append(describe_label(name, value, flags))
+    yield "  " + ", ".join(counts)
+    painted = [tokens, paint] if has_colour else [tokens]
+    for line in segments(*painted):
+        yield f"  {line}"
+    if "tag_weights" in example:
+        yield "  " + describe_tags(example, tokens, flags)
+
+
+def _draw(records, entries, options) -> None:
+    """Draws the histograms of a sample."""
+    from tfrecords.inspection import histograms
+
+    name = samples.schema_name(records)
+    sizes = samples.sizes_of(records, name)
+    indices = samples.spread(len(records), _DRAWN_EXAMPLES)
+    batch, _ = samples.unpack(samples.read(records, name, sizes, indices))
+    unk_id = entries.index(_UNKNOWN_TOKEN) if entries else None
+    num_examples = len(batch["input_mask"])
+    title = (
+        f"{options.records}: {num_examples:,} examples of {len(records):,} "
+        "records"
+    )
+    histograms.draw(batch, unk_id, title, options.png)
+    logging.info("%s  examples %d", options.png, num_examples)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfrecords import schema
-from tfrecords.inspection import record_samples, record_statistics
+from tfrecords.inspection import record_statistics, samples
 from tfrecords.io import records as records_lib
 from tfrecords.pretraining import masking
 from tfrecords.text import vocab as vocab_lib
@@ -105,12 +105,12 @@ def tally(
       The counts, None if nothing could be read; and what could not be read.
     """
     total, faults = None, []
-    indices = record_samples.spread(len(found), num_wanted)
+    indices = samples.spread(len(found), num_wanted)
     for begin in range(0, len(indices), _READ_EXAMPLES):
         part = indices[begin : begin + _READ_EXAMPLES]
         try:
-            read = record_samples.read(found, name, sizes, part)
-            batch, rows = record_samples.unpack(read)
+            read = samples.read(found, name, sizes, part)
+            batch, rows = samples.unpack(read)
         except ValueError as error:
             faults.append(str(error))
             continue
@@ -123,7 +123,7 @@ def tally(
 
 def _count(found, batch, indices, entries, vocab_size) -> Tally:
     is_token = batch["input_mask"] != 0
-    ids = record_samples.unmask(batch)
+    ids = samples.unmask(batch)
     highest = max(batch[n].max(initial=0) for n in _ID_FEATURES if n in batch)
     size = len(entries.names) if entries else highest + 1
     plain = ids.clip(0, size - 1)[is_token]
@@ -178,8 +178,8 @@ def _wrong_ids(found, batch, indices, limit) -> list[str]:
 def _wrong_places(batch) -> int:
     """Returns how many examples have a mask where no token is."""
     is_used = batch["masked_lm_weights"] > 0
-    is_wrong = is_used & ~record_samples.is_masked(batch)
-    rows, slots = np.nonzero(record_samples.is_masked(batch))
+    is_wrong = is_used & ~samples.is_masked(batch)
+    rows, slots = np.nonzero(samples.is_masked(batch))
     places = batch["masked_lm_positions"][rows, slots]
     is_wrong[rows, slots] |= batch["input_mask"][rows, places] == 0
     return int(is_wrong.any(axis=1).sum())
@@ -187,7 +187,7 @@ def _wrong_places(batch) -> int:
 
 def _count_masks(batch, ids, entries, size):
     """Returns record_statistics.Counts, of ids and places that are in range."""
-    is_used = record_samples.is_masked(batch)
+    is_used = samples.is_masked(batch)
     if not is_used.any():
         return None
     vocabulary = entries.masking if entries else _guess(batch, ids, size)

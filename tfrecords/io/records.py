@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from tfrecords import schema as schema_lib
 from tfrecords.io import shards, storage
@@ -206,7 +205,7 @@ class Records:
         parts = []
         for begin in range(0, len(self), _RECORDS_AT_ONCE):
             end = min(begin + _RECORDS_AT_ONCE, len(self))
-            serialized = tf.constant(self.get(np.arange(begin, end)))
+            serialized = self.get(np.arange(begin, end))
             parts.append(
                 schema_lib.parse(serialized, features, self.manifest.sizes)
             )
@@ -214,6 +213,8 @@ class Records:
 
     def _features(self, index: int) -> dict[str, int]:
         """Returns name to number of values in one record."""
+        import tensorflow as tf
+
         try:
             example = tf.train.Example.FromString(self.get([index])[0])
         except Exception as error:  # protobuf's DecodeError has no public name.

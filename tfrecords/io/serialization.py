@@ -98,7 +98,7 @@ def serialize_rows(
     # Sorted, as protobuf sorts the keys of a map when deterministic.
     for name in sorted(schema):
         array = np.asarray(examples[name])
-        is_integer = schema[name].dtype.is_integer
+        is_integer = schema[name].dtype == schema_lib.INT32
         parts += _entry(name, array.reshape(len(array), -1), is_integer)
     length = sum(np.count_nonzero(keep, axis=1) for _, keep in parts)
     head = _varints(_columns(len(length), _FIELD_1, length))

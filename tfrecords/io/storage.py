@@ -32,7 +32,7 @@ def is_local(path: str) -> bool:
     return "://" not in path
 
 
-def whole_path(path: str) -> str:
+def absolute_path(path: str) -> str:
     """Returns a path that is the same from any current folder."""
     return os.path.abspath(path) if is_local(path) else path
 

@@ -1,4 +1,4 @@
-"""Text files -> pieces of tokens, one for each file."""
+"""Text files -> token files, one for each."""
 
 import dataclasses
 import functools
@@ -6,64 +6,50 @@ import hashlib
 import itertools
 import json
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import tensorflow as tf
-
 from tfrecords.io import progress, storage
-from tfrecords.pretraining import duplicates, token_store
+from tfrecords.options import REQUIRED, option
+from tfrecords.pretraining import duplicates, token_files
 from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files
-from tfrecords.text import tokenizer as tokenizer_lib
 from tfrecords.text import vocab as vocab_lib
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Corpus:
-    """Text and how to read it.
+class Corpus(documents_lib.TextOptions):
+    """Text, how to read it, and the vocabulary of its tokens.
 
     Attributes:
-      input_files: in the order of their documents.
-      vocab_file: as released with BERT.
-      do_lower_case: for uncased vocabularies.
-      input_format: one of `documents.INPUT_FORMATS`.
-      language: whose rules say where a sentence ends.
-      text_field: of "jsonl" and "parquet", the field with the text.
-      drop_duplicates: what is left out when it comes again, of
-        `duplicates.KINDS`.
+      drop_duplicates: what is omitted when it repeats, of `duplicates.KINDS`.
     """
 
-    input_files: tuple[str, ...]
-    vocab_file: str
-    do_lower_case: bool = True
-    input_format: str = "auto"
-    language: str = "en"
-    text_field: str = "text"
+    vocab_file: str = option(
+        REQUIRED, "WordPiece vocabulary, one entry a line, as released."
+    )
+    do_lower_case: bool = option(
+        True, "Lower-case text and strip accents; false for cased vocabularies."
+    )
     drop_duplicates: tuple[str, ...] = ()
 
-    def describe(self) -> dict:
-        """Returns what records depend on; equal if and only if that is."""
-        files = [_file_version(path) for path in self.input_files]
-        with open(self.vocab_file, "rb") as file:
-            vocab_sha256 = hashlib.sha256(file.read()).hexdigest()
-        described = {
-            "input_files": f"{len(files)} files; their names, sizes and "
-            f"times have sha256 {_digest(files)[:16]}",
-            "vocab_sha256": vocab_sha256,
+    def describe(self, paths: Sequence[str]) -> dict:
+        """Returns everything that the tokens of the files `paths` depend on."""
+        versions = [_file_version(path) for path in paths]
+        return {
+            "input_files": f"{len(versions)} files; their names, sizes and "
+            f"times have sha256 {_digest(versions)[:16]}",
+            "vocab_sha256": vocab_lib.digest(self.vocab_file),
             "do_lower_case": self.do_lower_case,
             "input_format": self.input_format,
             "language": self.language,
+            "text_field": self.text_field,
+            "drop_duplicates": sorted(set(self.drop_duplicates)),
         }
-        # Named if they are not what folders without them were made with.
-        if self.text_field != "text":
-            described["text_field"] = self.text_field
-        if self.drop_duplicates:
-            described["drop_duplicates"] = sorted(self.drop_duplicates)
-        return described
 
 
 def _file_version(path):
-    return [storage.whole_path(path), *storage.version(path)]
+    return [storage.absolute_path(path), *storage.version(path)]
 
 
 def _digest(content) -> str:
@@ -71,35 +57,46 @@ def _digest(content) -> str:
 
 
 class _FileJob(NamedTuple):
-    corpus: Corpus  # Without its other files.
+    corpus: Corpus
     path: str
     version: list
-    piece: str
+    token_file: str
 
 
-def tokenize(corpus: Corpus, work: str, workers: progress.Engine) -> list[str]:
-    """Makes the piece of each input file, unless it is there.
+def tokenize(
+    corpus: Corpus,
+    paths: Sequence[str],
+    work: str,
+    workers: progress.Engine,
+) -> list[str]:
+    """Makes the token file of each input file, unless it exists.
+
+    Args:
+      corpus: how to read text.
+      paths: input files.
+      work: folder of the token files.
+      workers: run the jobs.
 
     Returns:
-      Paths of the pieces, in the order of the files.
+      Paths of the token files, in the order of the input files.
 
     Raises:
-      ValueError: if a file cannot be read, or changes while it is.
+      ValueError: if a file cannot be read, or changes while it is read.
     """
-    basis = corpus.describe()
-    del basis["input_files"]  # A piece depends on its own file alone.
-    # Whole paths: other machines have another current folder.
-    work = storage.whole_path(work)
-    alone = dataclasses.replace(
-        corpus, input_files=(), vocab_file=os.path.abspath(corpus.vocab_file)
+    # A token file depends on its own input file alone.
+    basis = corpus.describe([])
+    # Absolute paths: other machines have another current folder.
+    work = storage.absolute_path(work)
+    corpus = dataclasses.replace(
+        corpus, vocab_file=os.path.abspath(corpus.vocab_file)
     )
-    jobs, pieces = [], []
-    for path in corpus.input_files:
+    jobs, made = [], []
+    for path in paths:
         version = _file_version(path)
-        piece = os.path.join(work, _digest([basis, version])[:20])
-        pieces.append(piece)
-        if not storage.exists(f"{piece}.json"):
-            jobs.append(_FileJob(alone, version[0], version, piece))
+        token_file = os.path.join(work, _digest([basis, version])[:20])
+        made.append(token_file)
+        if not storage.exists(f"{token_file}.json"):
+            jobs.append(_FileJob(corpus, version[0], version, token_file))
     weights = [job.version[1] for job in jobs]
     for _ in workers.run(
         _tokenize_file, jobs, weights, name="tokenize", unit="bytes"
@@ -108,15 +105,15 @@ def tokenize(corpus: Corpus, work: str, workers: progress.Engine) -> list[str]:
     if corpus.drop_duplicates:
         vocab_size = len(vocab_lib.read(corpus.vocab_file))
         return duplicates.drop(
-            pieces, corpus.drop_duplicates, work, vocab_size, workers
+            made, corpus.drop_duplicates, work, vocab_size, workers
         )
-    return pieces
+    return made
 
 
 def _tokenize_file(job: _FileJob) -> None:
     corpus = job.corpus
     statistics = text_files.ReadStatistics()
-    found = documents_lib.read_file(
+    documents = documents_lib.read_file(
         job.path,
         language=corpus.language,
         input_format=corpus.input_format,
@@ -125,39 +122,45 @@ def _tokenize_file(job: _FileJob) -> None:
     )
     fingerprints = None
     if corpus.drop_duplicates:
-        found, again = itertools.tee(found)
+        documents, again = itertools.tee(documents)
         fingerprints = map(duplicates.fingerprint, again)
     function, vocab_size = load_tokenizer(
         corpus.vocab_file, corpus.do_lower_case
     )
-    token_store.write_piece(
-        job.piece,
-        (document.sentences for document in found),
+    token_files.write(
+        job.token_file,
+        (document.sentences for document in documents),
         function,
         vocab_size,
         fingerprints,
     )
     after = _file_version(job.path)
     if after != job.version:
-        token_store.remove_piece(job.piece)
+        token_files.remove(job.token_file)
         raise ValueError(
             f"{job.path} changed while it was read: it had {job.version[1]} "
             f"bytes when the run began, it has {after[1]} now. Wait until it "
-            "is whole, then run the same command again."
+            "is complete, then run the same command again."
         )
-    # Last: it says that the piece is whole.
-    token_store.write_json(f"{job.piece}.json", dataclasses.asdict(statistics))
+    # Last, as it marks the token file as complete.
+    token_files.write_json(
+        f"{job.token_file}.json", dataclasses.asdict(statistics)
+    )
 
 
 @functools.lru_cache(maxsize=1)
 def load_tokenizer(
     vocab_file: str, do_lower_case: bool
-) -> tuple[token_store.Tokenize, int]:
+) -> tuple[token_files.Tokenize, int]:
     """Returns a function of sentences, and the size of its vocabulary.
 
-    The function maps strings [N] to ids [T] of all of them and lengths [N]. It
-    is made once a process.
+    The function maps strings [N] to the ids [T] of all of them and lengths
+    [N]. It is made once in each process.
     """
+    import tensorflow as tf
+
+    from tfrecords.text import tokenizer as tokenizer_lib
+
     tokenizer = tokenizer_lib.BertTokenizer(vocab_file, do_lower_case)
     graph = tf.function(
         tokenizer.__call__,
@@ -172,10 +175,10 @@ def load_tokenizer(
     return function, tokenizer.vocab_size
 
 
-def read_statistics(pieces: list[str]) -> dict:
-    """Returns what was seen while reading the files of pieces."""
+def read_statistics(paths: Sequence[str]) -> dict:
+    """Returns what reading the text counted, over all token files."""
     total = text_files.ReadStatistics()
-    for piece in pieces:
-        with storage.open_bytes(f"{piece}.json") as file:
+    for path in paths:
+        with storage.open_bytes(f"{path}.json") as file:
             total.add(text_files.ReadStatistics(**json.load(file)))
     return dataclasses.asdict(total)

@@ -1,19 +1,22 @@
-"""Pieces of tokens -> the same without documents or lines seen before.
+"""Token files -> copies without duplicate documents or lines.
 
-The first of equal ones stays, in the order of the input files and of what is in
-them: so what is left out does not depend on who works on what. Equal means the
-same text; 64 bits of a digest stand for it, of which among 10^9 lines two
-different ones agree with a chance of 3 %.
+The first of equal ones stays, in the order of the input files and within them;
+so the result does not depend on the assignment of jobs to workers. Equal means
+the same text, as told by 64 bits of a digest: among 10^9 lines two different
+ones agree with a probability of 3 %.
 
-Equal documents are found by the driver: 8 bytes each. Lines go another way, as
-they may be too many: their digests are dealt into buckets by their value, each
-bucket is searched by itself, and each piece is copied without what was found.
-A line is what the input calls so, or a paragraph where lines are wrapped; it
-goes with all its sentences.
+The driver finds equal documents, in 8 bytes each. There may be too many lines
+for that: their digests are split into buckets by value, each bucket is searched
+independently, and each token file is copied without the duplicates. A line is
+one of the input, or a paragraph where lines are wrapped; it goes with all its
+sentences.
 
-  <piece>.keys       uint64 for each sentence: digest of its line, and which of
-                     the line's sentences it is; the lowest bit marks the first
-  <piece>.digests    uint64 for each document
+  <path>.keys       uint64 for each sentence: digest of its line, and which of
+                    the line's sentences it is; the lowest bit marks the first
+  <path>.digests    uint64 for each document
+
+By hand: a library's external sort would need its cluster, this runs on any
+engine, and exact duplicates need no more.
 """
 
 import hashlib
@@ -25,23 +28,23 @@ from typing import NamedTuple
 import numpy as np
 
 from tfrecords.io import progress, storage
-from tfrecords.pretraining import token_store
+from tfrecords.pretraining import token_files
 from tfrecords.text import documents as documents_lib
 
 KINDS = ("documents", "lines")
 
-_KEY_DTYPE = token_store.KEY_DTYPE
+_KEY_DTYPE = token_files.KEY_DTYPE
 _DIGEST_BYTES = 8
 # Of one bucket: some 150 MB while it is searched.
 _KEYS_IN_BUCKET = 1 << 22
-# Keys of a piece that are sorted at a time.
+# Keys of a token file that are sorted at a time.
 _CHUNK = 1 << 20
 
 
-def fingerprint(document: documents_lib.Document) -> token_store.Fingerprint:
-    """Returns what stands for a document, its lines and their sentences.
+def fingerprint(document: documents_lib.Document) -> token_files.Fingerprint:
+    """Returns the keys of a document's sentences, and the document's digest.
 
-    Two keys are the same if and only if the sentences stand at the same place
+    Two keys are the same if and only if the sentences have the same position
     in the same line.
     """
     keys = []
@@ -50,68 +53,69 @@ def fingerprint(document: documents_lib.Document) -> token_store.Fingerprint:
         line = "\n".join(document.sentences[begin : begin + length])
         begin += length
         first = _digest(line.encode()) | 1
-        keys += [first] + [first ^ place << 1 ^ 1 for place in range(1, length)]
+        keys.append(first)
+        keys += [first ^ position << 1 ^ 1 for position in range(1, length)]
     keys = np.array(keys, _KEY_DTYPE)
-    return token_store.Fingerprint(keys, _digest(keys.tobytes()))
+    return token_files.Fingerprint(keys, _digest(keys.tobytes()))
 
 
 def _digest(data: bytes) -> int:
-    found = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
-    return int.from_bytes(found, "little")
+    digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
+    return int.from_bytes(digest, "little")
 
 
-class _ScatterJob(NamedTuple):
-    piece: str
-    scattered: str
+class _SplitJob(NamedTuple):
+    token_file: str
+    split: str
     num_buckets: int
 
 
 class _BucketJob(NamedTuple):
-    scattered: Sequence[str]
+    split: Sequence[str]
     bucket: int
-    found: str
+    repeated: str
 
 
 class _CopyJob(NamedTuple):
-    piece: str
-    number: int
+    token_file: str
+    index: int
     is_kept: np.ndarray  # [documents] bool.
-    found: Sequence[str]
+    repeated: Sequence[str]
     copy: str
     vocab_size: int
 
 
 def drop(
-    pieces: Sequence[str],
+    paths: Sequence[str],
     kinds: Sequence[str],
     work: str,
     vocab_size: int,
     workers: progress.Engine,
 ) -> list[str]:
-    """Returns copies of pieces, without what is there before.
+    """Returns copies of token files without repeated documents or lines.
 
     Args:
-      pieces: made with keys and digests.
+      paths: of token files with keys and digests.
       kinds: of KINDS.
-      work: folder for the copies; one that is there is not made again.
+      work: folder for the copies; existing ones are not made again.
       vocab_size: of the tokens.
-      workers: who does the work.
+      workers: run the jobs.
     """
-    name = hashlib.sha256("\n".join([*kinds, *pieces]).encode()).hexdigest()
+    name = hashlib.sha256("\n".join([*kinds, *paths]).encode()).hexdigest()
     begin = os.path.join(work, f"{name[:12]}-")
-    copies = [f"{begin}piece-{number}" for number in range(len(pieces))]
+    copies = [f"{begin}copy-{index}" for index in range(len(paths))]
     if all(storage.exists(f"{copy}.json") for copy in copies):
         return copies
-    is_kept = _first_documents(pieces, "documents" in kinds)
-    found = []
+    is_kept = _first_documents(paths, "documents" in kinds)
+    repeated = []
     if "lines" in kinds:
-        found = _find_lines(pieces, begin, workers)
+        repeated = _find_lines(paths, begin, workers)
     jobs = [
-        _CopyJob(piece, number, is_kept[number], found, copy, vocab_size)
-        for number, (piece, copy) in enumerate(zip(pieces, copies, strict=True))
+        _CopyJob(path, index, is_kept[index], repeated, copy, vocab_size)
+        for index, (path, copy) in enumerate(zip(paths, copies, strict=True))
         if not storage.exists(f"{copy}.json")
     ]
-    weights = [_size(f"{job.piece}.tokens") for job in jobs]
+    weights = [_size(f"{job.token_file}.tokens") for job in jobs]
     for _ in workers.run(
         _copy, jobs, weights, name="drop duplicates", unit="bytes"
     ):
@@ -119,10 +123,10 @@ def drop(
     return copies
 
 
-def _first_documents(pieces, is_wanted):
-    """Returns [documents] bool for each piece: whether none before is equal."""
+def _first_documents(paths, is_wanted):
+    """Returns [documents] bool for each file: no equal document before."""
     digests = [
-        storage.read_array(f"{piece}.digests", _KEY_DTYPE) for piece in pieces
+        storage.read_array(f"{path}.digests", _KEY_DTYPE) for path in paths
     ]
     counts = [len(part) for part in digests]
     is_kept = np.ones(sum(counts), bool)
@@ -133,40 +137,40 @@ def _first_documents(pieces, is_wanted):
     return np.split(is_kept, np.cumsum(counts)[:-1])
 
 
-def _find_lines(pieces, begin, workers):
-    """Returns a file for each bucket, of sentences that are there before."""
-    keys = [_size(f"{piece}.keys") // 8 for piece in pieces]
+def _find_lines(paths, begin, workers):
+    """Returns a file for each bucket, of the repeated sentences in it."""
+    keys = [_size(f"{path}.keys") // 8 for path in paths]
     num_buckets = max(1, -(-sum(keys) // _KEYS_IN_BUCKET))
-    scattered = [f"{begin}scattered-{place}" for place in range(len(pieces))]
+    split = [f"{begin}split-{index}" for index in range(len(paths))]
     jobs = [
-        _ScatterJob(piece, path, num_buckets)
-        for piece, path in zip(pieces, scattered, strict=True)
+        _SplitJob(path, target, num_buckets)
+        for path, target in zip(paths, split, strict=True)
     ]
-    for _ in workers.run(_scatter, jobs, keys, name="sort lines", unit="lines"):
+    for _ in workers.run(_split, jobs, keys, name="sort lines", unit="lines"):
         pass
-    found = [f"{begin}found-{bucket}" for bucket in range(num_buckets)]
+    repeated = [f"{begin}repeated-{bucket}" for bucket in range(num_buckets)]
     jobs = [
-        _BucketJob(scattered, bucket, path) for bucket, path in enumerate(found)
+        _BucketJob(split, bucket, path) for bucket, path in enumerate(repeated)
     ]
     weights = [sum(keys) // num_buckets] * num_buckets
     for _ in workers.run(
         _search, jobs, weights, name="compare lines", unit="lines"
     ):
         pass
-    return found
+    return repeated
 
 
-def _scatter(job: _ScatterJob) -> None:
-    """Sorts a piece's keys by bucket, a chunk at a time."""
+def _split(job: _SplitJob) -> None:
+    """Sorts the keys of a token file by bucket, a chunk at a time."""
     bounds = []
-    total = _size(f"{job.piece}.keys") // 8
+    total = _size(f"{job.token_file}.keys") // 8
     with (
-        storage.atomic_file(f"{job.scattered}.keys", "wb") as keys_file,
-        storage.atomic_file(f"{job.scattered}.places", "wb") as places_file,
+        storage.atomic_file(f"{job.split}.keys", "wb") as keys_file,
+        storage.atomic_file(f"{job.split}.indices", "wb") as indices_file,
     ):
         for begin in range(0, total, _CHUNK):
             keys = storage.read_array(
-                f"{job.piece}.keys",
+                f"{job.token_file}.keys",
                 _KEY_DTYPE,
                 begin,
                 min(begin + _CHUNK, total),
@@ -175,65 +179,63 @@ def _scatter(job: _ScatterJob) -> None:
             bucket = (keys >> np.uint64(1)) % np.uint64(job.num_buckets)
             order = np.argsort(bucket, kind="stable")
             keys_file.write(keys[order].data)
-            places_file.write((begin + order).astype("<i8").data)
+            indices_file.write((begin + order).astype("<i8").data)
             counts = np.bincount(
                 bucket.astype(np.int64), minlength=job.num_buckets
             )
             bounds.append(begin + np.concatenate([[0], np.cumsum(counts)]))
         bounds = np.array(bounds, np.int64).reshape(-1, job.num_buckets + 1)
-        with storage.atomic_file(f"{job.scattered}.npy", "wb") as file:
+        with storage.atomic_file(f"{job.split}.npy", "wb") as file:
             np.save(file, bounds)
 
 
 def _search(job: _BucketJob) -> None:
-    """Writes the places of sentences whose key came before, by piece."""
-    keys, places, counts = [], [], []
-    for path in job.scattered:
-        count = 0
-        bounds = token_store.load(f"{path}.npy")[:, job.bucket : job.bucket + 2]
+    """Writes the indices of repeated sentences, by token file."""
+    keys, indices = [np.zeros(0, _KEY_DTYPE)], [np.zeros(0, np.int64)]
+    counts = []
+    for path in job.split:
+        bounds = token_files.load(f"{path}.npy")[:, job.bucket : job.bucket + 2]
         for begin, end in bounds.tolist():
-            for found, name, dtype in (
-                (keys, "keys", _KEY_DTYPE),
-                (places, "places", "<i8"),
-            ):
-                found.append(
-                    storage.read_array(f"{path}.{name}", dtype, begin, end)
-                )
-            count += end - begin
-        counts.append(count)
-    keys = np.concatenate(keys) if keys else np.zeros(0, _KEY_DTYPE)
-    places = np.concatenate(places) if places else np.zeros(0, np.int64)
+            keys.append(
+                storage.read_array(f"{path}.keys", _KEY_DTYPE, begin, end)
+            )
+            indices.append(
+                storage.read_array(f"{path}.indices", "<i8", begin, end)
+            )
+        counts.append(int(np.diff(bounds).sum()))
+    keys, indices = np.concatenate(keys), np.concatenate(indices)
     order = np.argsort(keys, kind="stable")
     again = order[1:][keys[order[1:]] == keys[order[:-1]]]
-    again.sort()  # By piece, and by place in it.
+    again.sort()  # By token file, and by index in it.
     ends = np.searchsorted(again, np.cumsum(counts))
-    with storage.atomic_file(f"{job.found}.npy", "wb") as file:
+    with storage.atomic_file(f"{job.repeated}.npy", "wb") as file:
         np.save(file, np.concatenate([[0], ends]))
-    with storage.atomic_file(f"{job.found}.places", "wb") as file:
-        file.write(places[again].astype("<i8").data)
+    with storage.atomic_file(f"{job.repeated}.indices", "wb") as file:
+        file.write(indices[again].astype("<i8").data)
 
 
 def _copy(job: _CopyJob) -> None:
-    """Copies a piece without what came before, and counts that."""
-    bounds = token_store.read_bounds(job.piece)
+    """Copies a token file without repetitions, and counts those."""
+    bounds = token_files.read_bounds(job.token_file)
     # [sentences] bool each.
     is_in_kept = np.repeat(job.is_kept, np.diff(bounds[:, 1]))
     is_again = np.zeros(len(is_in_kept), bool)
-    for path in job.found:
-        begin, end = token_store.load(f"{path}.npy")[job.number :][:2]
-        places = storage.read_array(f"{path}.places", "<i8", begin, end)
-        is_again[places] = True
-    token_store.copy_piece(
-        job.piece, job.copy, is_in_kept & ~is_again, job.vocab_size
+    for path in job.repeated:
+        begin, end = token_files.load(f"{path}.npy")[job.index :][:2]
+        is_again[storage.read_array(f"{path}.indices", "<i8", begin, end)] = (
+            True
+        )
+    token_files.copy(
+        job.token_file, job.copy, is_in_kept & ~is_again, job.vocab_size
     )
-    keys = storage.read_array(f"{job.piece}.keys", _KEY_DTYPE)
-    with storage.open_bytes(f"{job.piece}.json") as file:
+    keys = storage.read_array(f"{job.token_file}.keys", _KEY_DTYPE)
+    with storage.open_bytes(f"{job.token_file}.json") as file:
         statistics = json.load(file)
     statistics["duplicate_documents"] = int((~job.is_kept).sum())
     # The first sentence of each line counts it.
     statistics["duplicate_lines"] = int((keys[is_in_kept & is_again] & 1).sum())
-    # Last: it says that the copy is whole.
-    token_store.write_json(f"{job.copy}.json", statistics)
+    # Last, as it marks the copy as complete.
+    token_files.write_json(f"{job.copy}.json", statistics)
 
 
 def _size(path: str) -> int:

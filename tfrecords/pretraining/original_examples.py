@@ -7,7 +7,7 @@ repetition and document, each pair is chosen, cut to fit and masked before the
 next one; examples are shuffled. Python 3.10 to 3.12 draw alike.
 
 All tokens and all examples of the corpus are in memory, as numbers: for small
-corpora, and for comparing. pretraining_examples.py makes examples of the same
+corpora, and for comparing. examples.py makes examples of the same
 distribution that depend on no order.
 
 N examples, P masked slots.
@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import (
     masking,
-    pretraining_examples,
     sentence_pairs,
-    token_store,
+    token_files,
 )
+from tfrecords.pretraining import settings as settings_lib
 
 # create_pretraining_data.py: tries to draw another document; the chances that
 # B is random, that a token to cut stands in front, that a masked token becomes
@@ -45,9 +46,9 @@ class Examples(NamedTuple):
 
 
 def make_examples(
-    documents: token_store.Documents,
+    documents: token_files.Documents,
     vocabulary: masking.Vocabulary,
-    settings: pretraining_examples.Settings,
+    settings: settings_lib.Settings,
     rng: random.Random,
 ) -> Examples:
     """Returns all examples of a corpus in the order of the original.
@@ -95,7 +96,7 @@ def _pairs(
     bounds: Sequence[int],
     document_bounds: Sequence[int],
     number: int,
-    settings: pretraining_examples.Settings,
+    settings: settings_lib.Settings,
     rng: random.Random,
 ) -> Iterator[tuple[int, int, int, int, int, int]]:
     """Yields the pairs of a document as ranges of tokens, cut to fit.
@@ -171,7 +172,7 @@ def mask(
     ids: Sequence[int],
     continues: Sequence[bool],
     vocabulary: masking.Vocabulary,
-    settings: pretraining_examples.Settings,
+    settings: settings_lib.Settings,
     rng: random.Random,
 ) -> dict[int, int]:
     """Returns which places to hide, ascending, and what to show there.
@@ -233,9 +234,7 @@ def build(
       statistics: counts are added to it.
     """
     pairs = sentence_pairs.Pairs(*(column[rows] for column in examples.pairs))
-    features = pretraining_examples.pack(
-        tokens, pairs, vocabulary, max_seq_length
-    )
+    features = examples_lib.pack(tokens, pairs, vocabulary, max_seq_length)
     ids = features["input_word_ids"]
     positions = examples.positions[rows].astype(np.int32)
     is_used = np.arange(positions.shape[1]) < examples.num_masked[rows, None]
@@ -249,6 +248,4 @@ def build(
         ids=np.where(is_used, labels, 0),
         weights=is_used.astype(np.float32),
     )
-    return pretraining_examples.merge(
-        features, masked, pairs, vocabulary, statistics
-    )
+    return examples_lib.merge(features, masked, pairs, vocabulary, statistics)

@@ -1,10 +1,10 @@
-"""Text files -> the very records that the original writes, in one go.
+"""Text files -> the records that the original writes, bit for bit.
 
-google-research/bert create_pretraining_data.py. Unlike pretraining_records.py
-this needs memory for the whole corpus, one core does it all, and a run that is
-stopped begins anew: for small corpora, and for comparing.
+google-research/bert create_pretraining_data.py. Unlike records.py this needs
+memory for the whole corpus and runs on one core, and a run that is stopped
+begins anew: for small corpora, and for comparing.
 
-  <output_dir>/progress.jsonl   what is made, then a line for each shard
+  <output_dir>/progress.jsonl   all that records depend on, a line per shard
   <output_dir>/train/           shards, their indices, manifest.json
   <output_dir>/work/            tokens; removed in the end
 """
@@ -18,16 +18,17 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from absl import logging
 
-from tfrecords.io import journal as progress
-from tfrecords.io import records
+from tfrecords.io import journal as journal_lib
+from tfrecords.io import records, storage
 from tfrecords.pretraining import corpus as corpus_lib
+from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import (
     masking,
     original_examples,
-    pretraining_examples,
-    pretraining_records,
-    token_store,
+    token_files,
 )
+from tfrecords.pretraining import records as pretraining_records
+from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import text_files
 from tfrecords.text import vocab as vocab_lib
 
@@ -92,54 +93,110 @@ def _counted(sentences, statistics):
     return sentences
 
 
-def make_records(
+def check(
     corpus: corpus_lib.Corpus,
-    settings: pretraining_examples.Settings,
-    output_dir: str,
-    *,
-    num_shards: int = 1,
+    settings: settings_lib.Settings,
+    output: pretraining_records.Output,
+) -> None:
+    """Raises ValueError for an option that the original cannot follow."""
+    refused = {
+        "held_out_prob": (
+            output.held_out_prob,
+            "which holds no document out. Put those documents into a file of "
+            "their own and make their records in another --output_dir",
+        ),
+        "drop_duplicates": (
+            ",".join(corpus.drop_duplicates),
+            "which drops nothing",
+        ),
+        "input_format": (
+            corpus.input_format not in ("auto", "sentences")
+            and corpus.input_format,
+            "which reads one sentence a line. Split the text into sentences "
+            "first",
+        ),
+        "output_dir": (
+            not storage.is_local(output.output_dir) and output.output_dir,
+            "which writes to a folder of this machine. Name one, and copy it "
+            "when it is finished",
+        ),
+    }
+    for name, (value, reason) in refused.items():
+        if value:
+            raise ValueError(
+                f"--{name}={value} does not go with --compat=original, "
+                f"{reason}; or omit one of the two flags."
+            )
+    is_allowed = {
+        "mask_mix": settings.rules.mix == masking.Mix(),
+        "masking": settings.unit in ("tokens", "words"),
+        "max_examples_per_row": not settings.is_packed,
+        "pairs": settings.pairs == "next_sentence",
+        "masking_time": settings.masking_time == "static",
+    }
+    for name in is_allowed:
+        if not is_allowed[name]:
+            raise ValueError(
+                f"--{name} as given does not go with --compat=original, which "
+                "makes what create_pretraining_data.py makes: next sentences, "
+                "tokens or words masked 80/10/10 when they are written. Omit "
+                "one of the two flags."
+            )
+
+
+def make(
+    corpus: corpus_lib.Corpus,
+    settings: settings_lib.Settings,
+    output: pretraining_records.Output,
 ) -> dict[str, records.Manifest]:
-    """Makes the records of a corpus, unless they are there.
+    """Makes the records of a corpus, unless they exist.
 
     create_pretraining_data.py: main, write_instance_to_example_files. Example
     i goes to shard i % num_shards.
 
     Args:
       corpus: text, one sentence a line, and vocabulary.
-      settings: what examples to make.
-      output_dir: where the folder `train` goes.
-      num_shards: as many as the original was given names of output files.
+      settings: which examples to make.
+      output: where the folder `train` goes; with as many shards as the
+        original was given names of output files, by default one.
 
     Returns:
       The manifest of `train`, under that name.
 
     Raises:
-      ValueError: if the folder holds other records, or the corpus no text.
-      OSError: if the disk is full; nothing half-written is left.
+      ValueError: if the folder holds other records, or the corpus no text, or
+        as `check`.
+      OSError: if the disk is full; nothing half-written remains.
     """
+    check(corpus, settings, output)
+    corpus = dataclasses.replace(corpus, input_format="sentences")
+    paths = expand_inputs(corpus.input_file)
+    num_shards = output.num_shards or 1
     entries = vocab_lib.read(corpus.vocab_file)
-    run = corpus.describe() | settings.describe()
+    run = corpus.describe(paths) | settings.describe()
     run |= {"num_shards": num_shards, "compat": "original"}
     name = pretraining_records.TRAIN
-    journal = progress.Journal(output_dir, run, [name])
+    journal = journal_lib.Journal(output.output_dir, run, [name])
     manifests = journal.finished_manifests()
     if manifests:
-        logging.info("records in %s are whole already", output_dir)
+        logging.info("records in %s are complete already", output.output_dir)
         return manifests
-    folder, work = (os.path.join(output_dir, part) for part in (name, "work"))
+    folder, work = (
+        os.path.join(output.output_dir, part) for part in (name, "work")
+    )
     os.makedirs(folder, exist_ok=True)
     os.makedirs(work, exist_ok=True)
-    read = text_files.ReadStatistics()
+    counts = text_files.ReadStatistics()
     rng = random.Random(settings.random_seed)
     try:
-        documents = _read_shuffled(corpus, work, read, rng)
+        documents = _read_shuffled(corpus, paths, work, counts, rng)
     finally:
         shutil.rmtree(work)
     vocabulary = masking.Vocabulary.of(entries)
     examples = original_examples.make_examples(
         documents, vocabulary, settings, rng
     )
-    # Those of all shards are added up: the first one counts the corpus.
+    # Statistics of all shards are summed: the first one counts the corpus.
     statistics = {
         "documents": len(documents.numbers),
         "sentences": len(documents.sentence_bounds) - 1,
@@ -160,30 +217,30 @@ def make_records(
         corpus,
         len(entries),
         journal,
-        dataclasses.asdict(read),
+        dataclasses.asdict(counts),
     )
     manifest.write(folder)
     return {name: manifest}
 
 
-def _read_shuffled(corpus, work, read, rng) -> token_store.Documents:
-    """Returns all documents in random order; counts in `read` what is seen."""
+def _read_shuffled(corpus, paths, work, counts, rng) -> token_files.Documents:
+    """Returns all documents in random order; adds to the counts of reading."""
     tokenize, vocab_size = corpus_lib.load_tokenizer(
         corpus.vocab_file, corpus.do_lower_case
     )
-    piece = os.path.join(work, "corpus")
-    token_store.write_piece(
-        piece, read_documents(corpus.input_files, read), tokenize, vocab_size
+    token_file = os.path.join(work, "corpus")
+    token_files.write(
+        token_file, read_documents(paths, counts), tokenize, vocab_size
     )
-    table = token_store.places([piece])
+    table = token_files.locate([token_file])
     if not len(table):
         raise ValueError(
-            f"There is no sentence with a token in the {read.files} input "
+            f"There is no sentence with a token in the {counts.files} input "
             "files; check --input_file."
         )
     order = list(range(len(table)))
     rng.shuffle(order)
-    return token_store.read([piece], table[order], vocab_size)
+    return token_files.read([token_file], table[order], vocab_size)
 
 
 def _serialize(examples, rows, tokens, vocabulary, settings, statistics):
@@ -199,4 +256,4 @@ def _serialize(examples, rows, tokens, vocabulary, settings, statistics):
         )
         for begin in range(0, len(rows), _BLOCK_EXAMPLES)
     )
-    return pretraining_examples.serialize(blocks, settings)
+    return examples_lib.serialize(blocks, settings)

@@ -3,6 +3,7 @@
 import atexit
 import threading
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,6 @@ import tensorflow as tf
 
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
-from tfrecords.pretraining import dynamic_masking
 
 # The dimension that batches are cut in, where static lengths are given.
 SEQUENCE = "max_seq_length"
@@ -61,11 +61,11 @@ atexit.register(_reads.wait)
 
 
 class Source(NamedTuple):
-    """What batches are read from; see `batches.training_batches`.
+    """Records and how to read them; see `batches.training_batches`.
 
     Attributes:
       is_cut: whether the sequence dimension is cut to the batch's length.
-      masker: what masks the rows, if the records hold them unmasked.
+      mask: (rows, positions) -> rows with masks, for records that lack them.
     """
 
     records: records_lib.Records
@@ -73,19 +73,30 @@ class Source(NamedTuple):
     sizes: schema_lib.Sizes
     vocab_size: int | None
     is_cut: bool
-    masker: dynamic_masking.Masker | None = None
+    mask: Callable | None = None
+
+
+def needs_masks(
+    records: records_lib.Records, wanted: schema_lib.Schema
+) -> bool:
+    """Returns whether masks are wanted that the records do not hold."""
+    return bool(
+        records.manifest
+        and records.manifest.schema_name in schema_lib.MASKED_WHEN_READ
+        and "masked_lm_ids" in wanted
+    )
 
 
 def read(
-    source: Source, indices: tf.Tensor, places: tf.Tensor, length: tf.Tensor
+    source: Source, indices: tf.Tensor, positions: tf.Tensor, length: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Reads, parses, checks, masks if need be, and cuts a batch.
+    """Reads, parses, checks, masks if necessary, and cuts a batch.
 
     Args:
-      source: where from.
+      source: of the records.
       indices: [B] int64, of the records; B is static.
-      places: [B] int64, what masks depend on, see `dynamic_masking`.
-      length: [] int64, what sequences are cut to.
+      positions: [B] int64, which masks depend on, see `dynamic_masking`.
+      length: [] int64, the length that sequences are cut to.
 
     Returns:
       Name to feature, `is_real_example` among them.
@@ -98,7 +109,7 @@ def read(
     serialized = tf.numpy_function(get, [indices], tf.string)
     serialized.set_shape(indices.shape)
     on_disk = source.schema
-    if source.masker:
+    if source.mask:
         on_disk = schema_lib.SCHEMAS[source.records.manifest.schema_name]
     features = schema_lib.parse(
         serialized, on_disk, source.sizes, source.records.legacy_names
@@ -107,8 +118,8 @@ def read(
         features = _check_ids(
             source.records, features, indices, source.vocab_size
         )
-    if source.masker:
-        features |= _masked(source, features, places)
+    if source.mask:
+        features |= _masked(source, features, positions)
     if source.is_cut:
         for name, feature in source.schema.items():
             ends = [length if n == SEQUENCE else None for n in feature.shape]
@@ -120,26 +131,26 @@ def read(
     return features
 
 
-def _masked(source, features, places):
+def _masked(source, features, positions):
     """Returns the features that masking makes or changes."""
     given = list(features)
     names = [name for name in source.schema if name.startswith("masked_lm")]
     names.append("input_word_ids")
 
-    def mask(places, *arrays):
+    def mask(positions, *arrays):
         with _reads:
             rows = dict(zip(given, arrays, strict=True))
-            found = dynamic_masking.mask(source.masker, rows, places)
-            return [found[name] for name in names]
+            masked = source.mask(rows, positions)
+            return [masked[name] for name in names]
 
     masked = tf.numpy_function(
         mask,
-        [places, *features.values()],
+        [positions, *features.values()],
         [source.schema[name].dtype for name in names],
     )
     for name, value in zip(names, masked, strict=True):
         shape = schema_lib.shape_of(source.schema[name], source.sizes)
-        value.set_shape((places.shape[0], *shape))
+        value.set_shape((positions.shape[0], *shape))
     return dict(zip(names, masked, strict=True))
 
 
@@ -147,10 +158,10 @@ def _check_ids(records, features, indices, vocab_size):
     """Returns the features, behind a check of all their token ids."""
 
     def fail(name, ids, indices):
-        place = tuple(np.argwhere((ids < 0) | (ids >= vocab_size))[0])
+        index = tuple(np.argwhere((ids < 0) | (ids >= vocab_size))[0])
         raise ValueError(
-            f"Id {ids[place]} in {name.decode()!r} of "
-            f"{records.describe(int(indices[place[0]]))} is not below "
+            f"Id {ids[index]} in {name.decode()!r} of "
+            f"{records.describe(int(indices[index[0]]))} is not below "
             f"vocab_size {vocab_size}. Use the vocabulary and the "
             "bert_config.json that the records were made for."
         )

@@ -1,6 +1,6 @@
 """Number of a batch -> its records and its length, in a resumable order.
 
-Place p of the endless stream of training examples is record
+Position p of the endless stream of training examples is record
 `shuffle_e(p mod N)` of epoch e = p div N, where `shuffle_e` is a permutation
 of all N records keyed by seed and epoch. So batch k is known from k alone: a
 restart reads no record twice, keeps no shuffle buffer, and the order is
@@ -26,12 +26,12 @@ class Batch(NamedTuple):
     """What a global batch of B rows is made of.
 
     Attributes:
-      places: [B] int64, in the endless stream; div N gives the epoch.
-      indices: [B] int64, the record at each place.
+      positions: [B] int64, in the endless stream; div N gives the epoch.
+      indices: [B] int64, the record at each position.
       length: [] int64, the static length that holds them all.
     """
 
-    places: tf.Tensor
+    positions: tf.Tensor
     indices: tf.Tensor
     length: tf.Tensor
 
@@ -80,7 +80,7 @@ class TrainingOrder:
 
     def dataset(self, start_batch: int) -> tf.data.Dataset:
         """Returns a `Batch` for each number from `start_batch` on."""
-        window, row = self._place(start_batch)
+        window, row = self._locate(start_batch)
         windows = tf.data.Dataset.counter(window).map(
             self._window, num_parallel_calls=tf.data.AUTOTUNE
         )
@@ -88,11 +88,11 @@ class TrainingOrder:
 
     def batch(self, number: int) -> Batch:
         """Returns batch `number`, counted from 0."""
-        window, row = self._place(number)
+        window, row = self._locate(number)
         return Batch(*(part[row] for part in self._window(np.int64(window))))
 
-    def _place(self, number):
-        """Returns a batch's window, and its place in it."""
+    def _locate(self, number):
+        """Returns a batch's window, and its row in it."""
         if self._end is None or number < self._end:
             return divmod(number, self._size)
         windows, row = divmod(number - self._end, self._size)
@@ -113,13 +113,15 @@ class TrainingOrder:
     def _window(self, window):
         """Returns the batches of a window, [W, B], [W, B] and [W]."""
         begin, end = self._bounds(window)
-        places = tf.range(begin * self._batch_size, end * self._batch_size)
-        indices = shuffled(places, self.num_records, self._seed)
+        positions = tf.range(begin * self._batch_size, end * self._batch_size)
+        indices = shuffled(positions, self.num_records, self._seed)
         shape = [-1, self._batch_size]
         if not self._has_buckets:
             lengths = tf.fill([end - begin], self._static_lengths[-1])
-            places, indices = (tf.reshape(x, shape) for x in (places, indices))
-            return Batch(places, indices, lengths)
+            positions, indices = (
+                tf.reshape(x, shape) for x in (positions, indices)
+            )
+            return Batch(positions, indices, lengths)
         lengths = tf.gather(self._lengths, indices)
         by_length = tf.argsort(lengths, stable=True)
         # From the shortest batch to the longest; then in random order.
@@ -139,7 +141,9 @@ class TrainingOrder:
         )
         lengths = tf.gather(self._static_lengths, which)
         return Batch(
-            tf.gather(places, by_length), tf.gather(indices, by_length), lengths
+            tf.gather(positions, by_length),
+            tf.gather(indices, by_length),
+            lengths,
         )
 
 
@@ -165,9 +169,9 @@ def round_up(lengths: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     return allowed[np.searchsorted(allowed, lengths)]
 
 
-def shuffled(places: tf.Tensor, num_records: int, seed: int) -> tf.Tensor:
-    """Returns [B] int64: the record at each place [B] of the endless stream."""
-    epochs = places // num_records
+def shuffled(positions: tf.Tensor, num_records: int, seed: int) -> tf.Tensor:
+    """Returns [B] int64: the records at positions [B] of the endless stream."""
+    epochs = positions // num_records
     seeds = tf.stack(
         [0 * epochs, 0 * epochs + np.int64(seed), epochs], axis=-1
     )  # [B, 3]
@@ -180,15 +184,16 @@ def shuffled(places: tf.Tensor, num_records: int, seed: int) -> tf.Tensor:
             index=indices, seed=seeds, max_index=np.int64(last), rounds=16
         )
 
-    indices = places % num_records
+    indices = positions % num_records
     last = num_records - 1
     if last < 2**16 or last & (last - 1) or last.bit_length() % 2 == 0:
         return shuffle(indices, last)
     # The op takes log2(last) bits, which do not hold `last` if it is a power
     # of 4: one record would come twice and another never. So one more is
-    # shuffled, and its place taken by what it is shuffled to.
-    found = shuffle(indices, num_records)
+    # shuffled, and replaced by what it is shuffled to.
+    shuffled_indices = shuffle(indices, num_records)
     instead = shuffle(
         tf.fill(tf.shape(indices), np.int64(num_records)), num_records
     )
-    return tf.where(found == num_records, instead, found)
+    is_extra = shuffled_indices == num_records
+    return tf.where(is_extra, instead, shuffled_indices)

@@ -4,6 +4,7 @@
 by rows, so that it is the same whatever their number.
 """
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,8 +12,11 @@ import tensorflow as tf
 
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
-from tfrecords.pretraining import dynamic_masking
-from tfrecords.reading import batch_features, batch_order, static_lengths
+from tfrecords.reading import (
+    batch_features,
+    batch_order,
+    static_lengths,
+)
 
 # Records of a batch that a message names.
 _NAMED = 3
@@ -79,13 +83,13 @@ def training_batches(
     )
 
     def parts(batch):
-        """Returns parts: indices and places [local, rows], lengths [local]."""
+        """Returns indices and positions [local, rows], lengths [local]."""
         end = first_replica + local_replicas
-        indices, places = (
+        indices, positions = (
             tf.reshape(numbers, [replicas, rows])[first_replica:end]
-            for numbers in (batch.indices, batch.places)
+            for numbers in (batch.indices, batch.positions)
         )
-        return indices, places, tf.fill([local_replicas], batch.length)
+        return indices, positions, tf.fill([local_replicas], batch.length)
 
     source = _source(records, schema, sizes, vocab_size, bucket_lengths, seed)
     return _pipeline(
@@ -115,7 +119,7 @@ def describe_batch(
         records, sizes, batch_size, seed, bucket_lengths, num_batches
     )
     batch = order.batch(number)
-    epochs = batch.places.numpy() // len(records) + 1
+    epochs = batch.positions.numpy() // len(records) + 1
     which = f"epoch {epochs.min()}"
     if epochs.min() < epochs.max():
         which = f"epochs {epochs.min()} to {epochs.max()}"
@@ -153,9 +157,9 @@ def evaluation_batches(
         bucket_lengths, sizes[batch_features.SEQUENCE]
     )
     num_batches = -(-len(records) // batch_size)
-    places = np.arange(num_batches * batch_size).reshape(num_batches, -1)
-    is_real = places < len(records)
-    indices, lengths = np.where(is_real, places, 0), static[-1:]
+    positions = np.arange(num_batches * batch_size).reshape(num_batches, -1)
+    is_real = positions < len(records)
+    indices, lengths = np.where(is_real, positions, 0), static[-1:]
     if bucket_lengths:
         lengths = static_lengths.read(records, sizes[batch_features.SEQUENCE])
         indices = np.argsort(-lengths, kind="stable")[indices]
@@ -181,11 +185,14 @@ def evaluation_batches(
 
 
 def _source(records, schema, sizes, vocab_size, bucket_lengths, seed):
-    masker = None
-    if dynamic_masking.is_needed(records, schema):
+    mask = None
+    if batch_features.needs_masks(records, schema):
+        from tfrecords.reading import dynamic_masking
+
         masker = dynamic_masking.masker(records, sizes, seed)
+        mask = functools.partial(dynamic_masking.mask, masker)
     return batch_features.Source(
-        records, schema, sizes, vocab_size, bool(bucket_lengths), masker
+        records, schema, sizes, vocab_size, bool(bucket_lengths), mask
     )
 
 
@@ -239,7 +246,7 @@ def _pipeline(elements, batch):
     # and the end of its iterator can miss to wake it (TF 2.20: Model::
     # OptimizeLoop). There is nothing to tune: AUTOTUNE takes all cores.
     options.autotune.enabled = False
-    # There are no files in the graph to deal to workers.
+    # There are no files in the graph to split over workers.
     options.experimental_distribute.auto_shard_policy = (
         tf.data.experimental.AutoShardPolicy.OFF
     )

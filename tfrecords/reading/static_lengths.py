@@ -22,17 +22,17 @@ _SECONDS_WITHOUT_BAR = 3
 # Evaluation asks again for each time that it runs.
 @functools.lru_cache(8)
 def read(records: records_lib.Records, max_seq_length: int) -> np.ndarray:
-    """Returns how many places of each record hold tokens.
+    """Returns the length of each record in tokens.
 
-    They are read from the records once, and kept in `<shard>.lengths` beside
-    each shard if its folder can be written to.
+    Lengths are read from the records once, and cached in `<shard>.lengths`
+    beside each shard if its folder can be written to.
 
     Args:
       records: where the examples lie.
-      max_seq_length: places in each record.
+      max_seq_length: positions in each record.
 
     Returns:
-      [N] int32: place of the last token, plus one; of records with several
+      [N] int32: position of the last token, plus one; of records with several
       sequences that of the longest.
 
     Raises:
@@ -48,25 +48,25 @@ def read(records: records_lib.Records, max_seq_length: int) -> np.ndarray:
     ) as bar:
         for shard, path in enumerate(records.paths):
             first, end = records.first[shard : shard + 2]
-            found = _load(records, shard)
-            if found is None:
+            of_shard = _load(records, shard)
+            if of_shard is None:
                 num_read += end - first
-                found = _parse(
+                of_shard = _parse(
                     records, max_seq_length, np.arange(first, end), bar
                 )
-                _keep(path, found, _digest(records, shard))
+                _keep(path, of_shard, _digest(records, shard))
             else:
-                bar.update(len(found))
-            lengths.append(found)
+                bar.update(len(of_shard))
+            lengths.append(of_shard)
     if num_read:
         logging.info(
             "lengths of %d records read in %.1f s",
             num_read,
             time.monotonic() - started,
         )
-    found = np.concatenate(lengths)
-    found.setflags(write=False)  # It is shared.
-    return found
+    lengths = np.concatenate(lengths)
+    lengths.setflags(write=False)  # It is shared.
+    return lengths
 
 
 def _parse(records, max_seq_length, indices, bar):
@@ -82,15 +82,15 @@ def _parse(records, max_seq_length, indices, bar):
         serialized = tf.constant(records.get(indices[rows]))
         is_token = schema_lib.parse(serialized, features, sizes)[_MASK]
         is_token = is_token.numpy() != 0  # [B, S] or [B, N, S]
-        places = np.arange(1, is_token.shape[-1] + 1)
-        ends = (is_token * places).reshape(len(is_token), -1)
+        positions = np.arange(1, is_token.shape[-1] + 1)
+        ends = (is_token * positions).reshape(len(is_token), -1)
         lengths[rows] = ends.max(axis=1)
         bar.update(len(is_token))
     return lengths
 
 
 def _digest(records, shard):
-    """Returns what another shard under the same name would not have."""
+    """Returns the identity of a shard: its sha256, or its size and time."""
     if records.manifest:
         return records.manifest.shards[shard].sha256
     status = os.stat(records.paths[shard])
@@ -98,15 +98,17 @@ def _digest(records, shard):
 
 
 def _load(records, shard):
-    """Returns the lengths kept beside a shard; None if they are not its."""
+    """Returns the cached lengths of a shard; None if there are none."""
     try:
         with np.load(f"{records.paths[shard]}.lengths") as kept:
             lengths, digest = kept["lengths"], str(kept["digest"])
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
         return None
     first, end = records.first[shard : shard + 2]
-    is_its = digest == _digest(records, shard) and len(lengths) == end - first
-    return lengths if is_its else None
+    is_current = (
+        digest == _digest(records, shard) and len(lengths) == end - first
+    )
+    return lengths if is_current else None
 
 
 def _keep(path, lengths, digest):
@@ -147,10 +149,10 @@ def choose(
         is_less = costs.min(axis=0) < cost
         before.append(np.where(is_less, costs.argmin(axis=0), -1))
         cost = np.where(is_less, costs.min(axis=0), cost)
-    place = len(allowed) - 1
-    chosen = [place]
+    index = len(allowed) - 1
+    chosen = [index]
     for shorter in reversed(before):
-        if shorter[place] >= 0:
-            place = shorter[place]
-            chosen.append(place)
-    return tuple(int(allowed[place]) for place in reversed(chosen))
+        if shorter[index] >= 0:
+            index = shorter[index]
+            chosen.append(index)
+    return tuple(int(allowed[index]) for index in reversed(chosen))

@@ -16,12 +16,12 @@ _WORDS = ("num_words",)
 BATCH: schema.Schema = {
     "word_features": schema.Feature(
         (*_WORDS, "num_layers", "hidden_size"),
-        tf.float32,
+        schema.FLOAT32,
         "Hidden states of each word's first piece.",
     ),
-    "input_mask": schema.Feature(_WORDS, tf.int32, "1 word, 0 padding."),
-    "tag_ids": schema.Feature(_WORDS, tf.int32, "Tags."),
-    "tag_weights": schema.Feature(_WORDS, tf.float32, "1 word, 0 padding."),
+    "input_mask": schema.Feature(_WORDS, schema.INT32, "1 word, 0 padding."),
+    "tag_ids": schema.Feature(_WORDS, schema.INT32, "Tags."),
+    "tag_weights": schema.Feature(_WORDS, schema.FLOAT32, "1 word, 0 padding."),
 }
 
 
@@ -31,7 +31,7 @@ class Sentences:
     Args:
       features: [T, N', H] float, as from `np.load(..., mmap_mode="r")`: only
         what a batch needs is read.
-      layers: places in N' of the N layers to give.
+      layers: indices in N' of the N layers to read.
       lengths: words of each sentence, in the order of the words.
       tag_ids: [T] int32.
 
@@ -71,8 +71,8 @@ class Sentences:
     @property
     def mask(self) -> np.ndarray:
         """[sentences, longest] float32: 1 where a word is."""
-        places = np.arange(self.static_lengths[-1])
-        return (places < self.lengths[:, None]).astype(np.float32)
+        positions = np.arange(self.static_lengths[-1])
+        return (positions < self.lengths[:, None]).astype(np.float32)
 
     def read(self, indices: np.ndarray, length: int) -> tuple[np.ndarray, ...]:
         """Returns the features of `BATCH` for some sentences, in its order."""
@@ -83,9 +83,9 @@ class Sentences:
         tag_ids = np.zeros(shape, np.int32)
         for row, index in enumerate(indices):
             end, words = self._ends[index], self.lengths[index]
-            place = slice(end - words, end)
-            values[row, :words] = self._features[place][:, self._layers]
-            tag_ids[row, :words] = self._tag_ids[place]
+            rows = slice(end - words, end)
+            values[row, :words] = self._features[rows][:, self._layers]
+            tag_ids[row, :words] = self._tag_ids[rows]
             mask[row, :words] = 1
         return values, mask, tag_ids, mask.astype(np.float32)
 
@@ -149,13 +149,13 @@ class Sentences:
 
         def batch(indices, length):
             values = tf.numpy_function(self.read, [indices, length], types)
-            found = dict(zip(BATCH, values, strict=True))
-            for name, value in found.items():
+            features = dict(zip(BATCH, values, strict=True))
+            for name, value in features.items():
                 value.set_shape([rows] + [None] * (len(BATCH[name].shape)))
-            found["word_features"].set_shape(
+            features["word_features"].set_shape(
                 [rows, None, len(self._layers), width]
             )
-            return found | {"is_real_example": tf.ones([rows])}
+            return features | {"is_real_example": tf.ones([rows])}
 
         options = tf.data.Options()
         # See `batches._pipeline`.

@@ -10,15 +10,16 @@ Five formats, each but Parquet plain, .gz or .zst, and UTF-8:
   parquet        a table of which one column holds documents.
 """
 
+import dataclasses
 import html
 import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import sentencex
 from absl import logging
 
+from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text import dumps, text_files
 
 INPUT_FORMATS = (
@@ -36,6 +37,35 @@ _LINES_TO_JUDGE = 200
 _SENTENCE_END = re.compile(r"[.?!…。？！।؟:;][\s\"'”’»)\]_*]*$")
 _TITLE = re.compile(r'title="(.*)"\s*>')
 _LANGUAGE = re.compile(r"[a-z]{2,3}([-_]\w+)*")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextOptions(Options):
+    """Which text to read, and how."""
+
+    input_file: str = option(
+        REQUIRED,
+        "Files in UTF-8, plain, .gz or .zst, or Parquet; names or globs, "
+        "separated by commas, of this machine or a store such as gs://.",
+    )
+    input_format: str = option(
+        "auto",
+        "sentences: one a line, a blank line between documents. text: "
+        "paragraphs, a file is a document. wikiextractor: <doc ...> files. "
+        "jsonl: a JSON object a line, parquet: a table; a row is a document. "
+        "auto judges each file.",
+        choices=INPUT_FORMATS,
+    )
+    text_field: str = option(
+        "text", "Field or column with the text, in JSON lines and Parquet."
+    )
+    language: str = option(
+        "en", "Code of the text's language, for where sentences end."
+    )
+
+    def paths(self) -> list[str]:
+        """Returns the input files, as `text_files.expand_inputs`."""
+        return text_files.expand_inputs(self.input_file)
 
 
 class Document(NamedTuple):
@@ -271,5 +301,7 @@ def _docs(
 
 def _segment(language: str, paragraph: str) -> list[str]:
     """Splits a paragraph into sentences."""
+    import sentencex
+
     pieces = sentencex.segment(language, paragraph)
     return [piece for piece in map(str.strip, pieces) if piece]

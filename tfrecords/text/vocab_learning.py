@@ -2,15 +2,19 @@
 
 import collections
 import concurrent.futures
+import dataclasses
 import itertools
 import os
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-import tokenizers
 from absl import logging
+from tqdm import tqdm
 
+from tfrecords.io import storage
+from tfrecords.options import REQUIRED, option
 from tfrecords.text import documents as documents_lib
-from tfrecords.text import vocab
+from tfrecords.text import text_files, vocab
 
 # The first entries of the released vocabularies: ids 0, 1 to 99, 100 to 103.
 FIRST_ENTRIES = (
@@ -28,6 +32,107 @@ _BLOCK_SENTENCES = 65_536
 # many in all, counts are scaled down.
 _MAX_OCCURRENCES = 50_000_000
 _WORDS_PER_STRING = 10_000
+_SECONDS_BETWEEN_LOGS = 30
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabConfig(documents_lib.TextOptions):
+    """Which vocabulary to learn, and from which text."""
+
+    output_file: str = option(REQUIRED, "Vocabulary to write.")
+    vocab_size: int = option(
+        30522,
+        "Entries of the vocabulary, special tokens included.",
+        at_least=1,
+    )
+    do_lower_case: bool = option(
+        True, "Lower-case text and strip accents; false for a cased vocabulary."
+    )
+    max_characters: int = option(
+        1000,
+        "Characters that get entries, the most frequent ones. A word with "
+        "another one is [UNK]; raise it for Chinese or Japanese.",
+        at_least=1,
+    )
+    overwrite: bool = option(
+        False, "Replace an output file that has other entries."
+    )
+
+
+def make(config: VocabConfig) -> None:
+    """Learns a vocabulary from files and writes it.
+
+    Raises:
+      ValueError: if there is no text, the size is too small, or the output file
+        exists with other entries and is not to be overwritten.
+    """
+    start = time.monotonic()
+    statistics = text_files.ReadStatistics()
+    documents = documents_lib.read_documents(
+        _with_progress(config.paths()),
+        language=config.language,
+        input_format=config.input_format,
+        text_field=config.text_field,
+        statistics=statistics,
+    )
+    words = count_words(_sentences(documents), config.do_lower_case)
+    logging.info("read  %s", statistics)
+    logging.info("learning from %d different words", len(words))
+    entries = learn_words(
+        words, config.vocab_size, max_characters=config.max_characters
+    )
+    _write(entries, config.output_file, config.overwrite)
+    logging.info(
+        "%s  documents %d  sentences %d  words %d  different_words %d  "
+        "entries %d  coverage %.5f  seconds %.1f",
+        config.output_file,
+        statistics.documents,
+        statistics.sentences,
+        sum(words.values()),
+        len(words),
+        len(entries),
+        coverage(entries, words),
+        time.monotonic() - start,
+    )
+
+
+def _with_progress(paths: list[str]) -> Iterator[str]:
+    """Yields paths; shows bytes read and ETA when a path has been read."""
+    sizes = [storage.version(path)[0] for path in paths]
+    start = last = time.monotonic()
+    done = 0
+    with tqdm(total=sum(sizes), unit="B", unit_scale=True, disable=None) as bar:
+        for path, size in zip(paths, sizes, strict=True):
+            yield path
+            bar.update(size)
+            done += size
+            now = time.monotonic()
+            if now - last > _SECONDS_BETWEEN_LOGS:
+                last = now
+                eta = (now - start) * (sum(sizes) - done) / max(1, done)
+                logging.info(
+                    "read_megabytes %.0f of %.0f  eta_seconds %.0f",
+                    done / 1e6,
+                    sum(sizes) / 1e6,
+                    eta,
+                )
+
+
+def _write(entries: list[str], path: str, overwrite: bool) -> None:
+    if os.path.exists(path) and not overwrite:
+        with open(path, "rb") as file:
+            if file.read() != vocab.to_bytes(entries):
+                raise ValueError(
+                    f"--output_file={path} exists with other entries; models "
+                    "may depend on it. Name another file, or pass --overwrite."
+                )
+    vocab.write(entries, path)
+
+
+def _sentences(documents):
+    return itertools.chain.from_iterable(
+        document.sentences for document in documents
+    )
 
 
 def learn(
@@ -37,10 +142,7 @@ def learn(
     **settings,
 ) -> list[str]:
     """Learns a vocabulary from documents; see count_words and learn_words."""
-    sentences = itertools.chain.from_iterable(
-        document.sentences for document in documents
-    )
-    words = count_words(sentences, do_lower_case)
+    words = count_words(_sentences(documents), do_lower_case)
     return learn_words(words, vocab_size, **settings)
 
 
@@ -130,6 +232,8 @@ def learn_words(
         the characters.
     """
     characters = _characters(words, max_characters)
+    import tokenizers
+
     # With ids fixed here the trainer breaks ties always alike; by itself it
     # numbers the ##characters in the order of a randomly seeded hash table.
     first = [*FIRST_ENTRIES, *characters]

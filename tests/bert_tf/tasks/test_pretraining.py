@@ -16,9 +16,7 @@ def made_with(folder, schema_name="pretraining", **made):
     """Returns one record with a manifest of these flags."""
     folder.mkdir()
     example = {
-        name: np.zeros(
-            schema.shape_of(feature, SIZES), feature.dtype.as_numpy_dtype
-        )
+        name: np.zeros(schema.shape_of(feature, SIZES), feature.dtype)
         for name, feature in schema.PRETRAINING.items()
     }
     name = records.shard_name("train", 0, 1)

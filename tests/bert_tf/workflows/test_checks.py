@@ -12,7 +12,7 @@ from bert_tf.workflows import checks, estimates
 from bert_tf.workflows.configs import PretrainingConfig
 from run_scripts import run_glue, run_pretraining
 from tfrecords.io import records
-from tfrecords.pretraining import packed_rows
+from tfrecords.pretraining import packing
 from tfrecords.text import vocab
 
 SIZES = config.BertConfig(
@@ -135,7 +135,7 @@ def test_packed_rows_have_slots_of_rows(tmp_path):
         "max_predictions_per_row": 10,
         "max_examples_per_row": 2,
     }
-    rows = packed_rows.join(planted.make_batch(8), np.full(4, 2), sizes)
+    rows = packing.join(planted.make_batch(8), np.full(4, 2), sizes)
     folder, _ = planted.write(
         tmp_path / "train",
         rows,

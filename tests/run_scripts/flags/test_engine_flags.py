@@ -5,13 +5,15 @@ from absl import flags
 
 from run_scripts.flags import engine_flags
 from tfrecords.engines import processes, spark
+from tfrecords.pretraining import records
 
 
 def engine(*words, beam_flags=()):
     values = flags.FlagValues()
     engine_flags.define(values)
     values(["test", *words])
-    return engine_flags.engine(values, list(beam_flags), "out")
+    output = records.Output(output_dir="out")
+    return engine_flags.engine(values, list(beam_flags), output)
 
 
 def test_processes_are_the_default():

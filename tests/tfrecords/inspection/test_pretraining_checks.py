@@ -1,15 +1,13 @@
 """pretraining_checks.py: pairs and masks that are off, and sound ones."""
 
-import dataclasses
-
 import numpy as np
 import planted_records as planted
 import pytest
 
 from tfrecords.inspection import (
     pretraining_checks,
-    record_samples,
     sample_statistics,
+    samples,
 )
 from tfrecords.pretraining import masking
 
@@ -73,8 +71,8 @@ def masks_of(flags=planted.FLAGS, **changes):
 def test_masks_as_asked_for():
     assert masks_of() == []
     assert masks_of({}) == []
-    mix = {"mask": 1.0, "random": 0.0, "same": 0.0}
-    assert masks_of(planted.FLAGS | {"mask_mix": mix}, mask_share=1.0) == []
+    flags = planted.FLAGS | {"mask_mix": ["mask:1"]}
+    assert masks_of(flags, mask_share=1.0) == []
 
 
 @pytest.mark.parametrize("mask_share", [0.7, 0.87, 1.0])
@@ -87,9 +85,9 @@ def test_another_mix_than_asked_for(mask_share):
 
 def test_the_mix_of_a_manifest_is_that_of_the_settings():
     mix = masking.Mix(mask=0.2, random=0.5, same=0.3)
-    flags = {"mask_mix": dataclasses.asdict(mix)}
-    assert pretraining_checks.mask_mix(flags) == flags["mask_mix"]
-    assert pretraining_checks.mask_mix({}) == dataclasses.asdict(masking.Mix())
+    flags = {"mask_mix": ["mask:0.2", "random:0.5", "same:0.3"]}
+    assert pretraining_checks.mask_mix(flags) == mix
+    assert pretraining_checks.mask_mix({}) == masking.Mix()
 
 
 def test_fewer_or_more_masks_than_asked_for():
@@ -110,7 +108,7 @@ def test_too_few_places_for_masks():
         batch[f"masked_lm_{name}"] = batch[f"masked_lm_{name}"][:, :2]
     batch["input_word_ids"] = np.where(
         batch["input_word_ids"] == planted.MASK,
-        record_samples.unmask(batch),
+        samples.unmask(batch),
         batch["input_word_ids"],
     )
     flags = planted.FLAGS | {"max_predictions_per_seq": 2}

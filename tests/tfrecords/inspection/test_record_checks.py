@@ -8,8 +8,8 @@ import pytest
 
 from tfrecords.inspection import (
     record_checks,
-    record_samples,
     sample_statistics,
+    samples,
 )
 from tfrecords.io import records
 
@@ -32,7 +32,7 @@ def look(
         tmp_path / "train", batch, entries.names, num_shards=num_shards
     )
     found = records.Records.open(folder)
-    name = record_samples.schema_name(found)
+    name = samples.schema_name(found)
     tally, faults = sample_statistics.tally(
         found, name, planted.SIZES, entries, len(entries.names), wanted
     )
@@ -166,7 +166,7 @@ def test_copies_show_in_a_small_part_of_a_large_set():
     # of any number; or two in one shard, which dupe_factor=2 explains.
     num_records, num_shards = 1_000_000, 1000
     first = np.arange(num_shards + 1) * (num_records // num_shards)
-    numbers = record_samples.spread(num_records, 8192)
+    numbers = samples.spread(num_records, 8192)
     rng = np.random.default_rng(0)
     twenty = rng.permutation(np.arange(num_records) // 20)
     two = np.arange(num_records).reshape(num_shards, -1) // 2

@@ -5,20 +5,20 @@ import planted_records as planted
 import pytest
 
 from tfrecords.inspection import (
-    record_samples,
     record_statistics,
     sample_statistics,
+    samples,
 )
 from tfrecords.io import records
-from tfrecords.pretraining import packed_rows
+from tfrecords.pretraining import packing
 
 ENTRIES = sample_statistics.Entries.of(planted.UNCASED)
 
 
 def tally_of(folder, entries=ENTRIES, vocab_size=None, wanted=None):
     found = records.Records.open(str(folder))
-    name = record_samples.schema_name(found)
-    sizes = record_samples.sizes_of(found, name)
+    name = samples.schema_name(found)
+    sizes = samples.sizes_of(found, name)
     return sample_statistics.tally(
         found, name, sizes, entries, vocab_size, wanted
     )
@@ -40,7 +40,7 @@ def test_a_set_is_counted_in_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(sample_statistics, "_READ_EXAMPLES", 16)
     found, faults = tally_of(folder)
     assert not faults
-    ids, mask = record_samples.unmask(batch), batch["input_mask"] > 0
+    ids, mask = samples.unmask(batch), batch["input_mask"] > 0
     assert found.num_examples == 90
     assert found.num_tokens == mask.sum()
     assert found.num_unknown == (ids == planted.UNK).sum()
@@ -86,7 +86,7 @@ def test_rows_of_several_examples_count_each(tmp_path):
         "max_predictions_per_row": 10,
         "max_examples_per_row": 2,
     }
-    rows = packed_rows.join(batch, np.full(30, 2), sizes)
+    rows = packing.join(batch, np.full(30, 2), sizes)
     planted.write(tmp_path / "plain", batch, num_shards=1)
     planted.write(
         tmp_path / "packed",

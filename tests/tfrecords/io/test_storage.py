@@ -74,9 +74,9 @@ def test_a_store_that_is_not_known_or_reached_is_named():
         storage.open_bytes("nowhere://bucket/a.txt")
 
 
-def test_whole_paths_of_a_store_stay_as_they_are():
-    assert storage.whole_path("gs://b/a.txt") == "gs://b/a.txt"
-    assert storage.whole_path("a.txt") == os.path.abspath("a.txt")
+def test_absolute_paths_of_a_store_stay_as_they_are():
+    assert storage.absolute_path("gs://b/a.txt") == "gs://b/a.txt"
+    assert storage.absolute_path("a.txt") == os.path.abspath("a.txt")
 
 
 def test_a_file_of_a_store_is_whole_or_absent(store):

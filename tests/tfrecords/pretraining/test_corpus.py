@@ -1,4 +1,4 @@
-"""corpus.py: a piece for each file, made once."""
+"""corpus.py: a token file for each file, made once."""
 
 import dataclasses
 import os
@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tfrecords.engines import processes
-from tfrecords.pretraining import corpus, token_store
+from tfrecords.pretraining import corpus, token_files
 
 
 @pytest.fixture
@@ -15,51 +15,51 @@ def text(tmp_path, tiny_vocab_file):
     files[0].write_text("The old captain.\nA white sail.\n\nThe sea.\n")
     files[1].write_bytes(b"The cat \xff sat.\nThe door.\n")
     return corpus.Corpus(
-        input_files=tuple(map(str, files)), vocab_file=tiny_vocab_file
+        input_file=",".join(map(str, files)), vocab_file=tiny_vocab_file
     )
 
 
 def tokenize(text, folder):
     os.makedirs(folder, exist_ok=True)
     with processes.Workers(1) as workers:
-        return corpus.tokenize(text, str(folder), workers)
+        return corpus.tokenize(text, text.paths(), str(folder), workers)
 
 
-def test_each_file_is_a_piece_in_order(text, tmp_path):
-    pieces = tokenize(text, tmp_path / "work")
-    table = token_store.places(pieces)
+def test_each_file_becomes_a_token_file_in_order(text, tmp_path):
+    made = tokenize(text, tmp_path / "work")
+    table = token_files.locate(made)
     assert table[:, 1].tolist() == [0, 0, 1]
-    found = token_store.read(pieces, table, 1000)
+    found = token_files.read(made, table, 1000)
     assert len(found.sentence_bounds) - 1 == 5
-    read = corpus.read_statistics(pieces)
+    read = corpus.read_statistics(made)
     assert read["files"] == 2 and read["documents"] == 3
     assert read["invalid_characters"] == 1
 
 
 def test_a_rerun_makes_nothing_again(text, tmp_path):
-    pieces = tokenize(text, tmp_path / "work")
-    before = os.stat(f"{pieces[0]}.tokens").st_mtime_ns
-    os.remove(f"{pieces[1]}.json")
-    assert tokenize(text, tmp_path / "work") == pieces
-    assert os.stat(f"{pieces[0]}.tokens").st_mtime_ns == before
-    assert os.path.exists(f"{pieces[1]}.json")
+    made = tokenize(text, tmp_path / "work")
+    before = os.stat(f"{made[0]}.tokens").st_mtime_ns
+    os.remove(f"{made[1]}.json")
+    assert tokenize(text, tmp_path / "work") == made
+    assert os.stat(f"{made[0]}.tokens").st_mtime_ns == before
+    assert os.path.exists(f"{made[1]}.json")
 
 
-def test_a_changed_file_has_another_piece(text, tmp_path):
+def test_a_changed_file_has_another_token_file(text, tmp_path):
     before = tokenize(text, tmp_path / "work")
-    with open(text.input_files[0], "a") as file:
+    with open(text.paths()[0], "a") as file:
         file.write("The garden.\n")
     after = tokenize(text, tmp_path / "work")
     assert before[0] != after[0] and before[1] == after[1]
 
 
-def test_other_reading_has_other_pieces(text, tmp_path, tiny_vocab_file):
+def test_other_reading_has_other_token_files(text, tmp_path, tiny_vocab_file):
     cased = corpus.Corpus(
-        input_files=text.input_files,
+        input_file=text.input_file,
         vocab_file=tiny_vocab_file,
         do_lower_case=False,
     )
-    assert text.describe() != cased.describe()
+    assert text.describe([]) != cased.describe([])
     one = tokenize(text, tmp_path / "work")
     assert not set(one) & set(tokenize(cased, tmp_path / "work"))
 
@@ -67,15 +67,15 @@ def test_other_reading_has_other_pieces(text, tmp_path, tiny_vocab_file):
 def test_a_file_that_grows_while_it_is_read_is_refused(
     text, tmp_path, monkeypatch
 ):
-    real = token_store.write_piece
+    real = token_files.write
 
-    def grow(piece, documents, *others):
-        real(piece, documents, *others)
-        with open(text.input_files[0], "a") as file:
+    def grow(path, documents, *others):
+        real(path, documents, *others)
+        with open(text.paths()[0], "a") as file:
             file.write("The garden.\n")
 
     with monkeypatch.context() as patch:
-        patch.setattr(token_store, "write_piece", grow)
+        patch.setattr(token_files, "write", grow)
         with pytest.raises(
             ValueError, match="a.txt changed while it was read: it had 41 bytes"
         ):
@@ -85,14 +85,14 @@ def test_a_file_that_grows_while_it_is_read_is_refused(
 
 
 def test_duplicates_are_dropped_and_counted(text, tmp_path):
-    with open(text.input_files[1], "ab") as file:
+    with open(text.paths()[1], "ab") as file:
         file.write(b"\nThe sea.\n\nThe old captain.\nA cat.\n")
     both = dataclasses.replace(text, drop_duplicates=("documents", "lines"))
-    assert both.describe() != text.describe()
-    pieces = tokenize(both, tmp_path / "work")
-    found = token_store.read(pieces, token_store.places(pieces), 1000)
+    assert both.describe([]) != text.describe([])
+    made = tokenize(both, tmp_path / "work")
+    found = token_files.read(made, token_files.locate(made), 1000)
     assert len(found.sentence_bounds) - 1 == 6  # Of 8.
-    read = corpus.read_statistics(pieces)
+    read = corpus.read_statistics(made)
     assert read["documents"] == 5 and read["sentences"] == 8
     assert read["duplicate_documents"] == read["duplicate_lines"] == 1
-    assert tokenize(both, tmp_path / "work") == pieces
+    assert tokenize(both, tmp_path / "work") == made

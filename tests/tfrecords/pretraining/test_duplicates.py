@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfrecords.engines import processes
-from tfrecords.pretraining import duplicates, token_store
+from tfrecords.pretraining import duplicates, token_files
 from tfrecords.text import documents
 
 VOCAB_SIZE = 1000
@@ -34,20 +34,20 @@ def drop(tmp_path):
     """Files of documents -> files of documents of texts, and the counts."""
 
     def call(files, kinds, **changes):
-        pieces = []
+        paths = []
         for number, found in enumerate(files):
-            pieces.append(str(tmp_path / f"piece-{number}"))
-            token_store.write_piece(
-                pieces[-1],
+            paths.append(str(tmp_path / f"token_file-{number}"))
+            token_files.write(
+                paths[-1],
                 [row.sentences for row in found],
                 tokenize,
                 VOCAB_SIZE,
                 map(duplicates.fingerprint, found),
             )
-            token_store.write_json(f"{pieces[-1]}.json", {"files": 1})
+            token_files.write_json(f"{paths[-1]}.json", {"files": 1})
         with processes.Workers(1) as workers:
             copies = duplicates.drop(
-                pieces, kinds, str(tmp_path), VOCAB_SIZE, workers
+                paths, kinds, str(tmp_path), VOCAB_SIZE, workers
             )
         counts = []
         for copy in copies:
@@ -58,11 +58,11 @@ def drop(tmp_path):
     return call
 
 
-def texts_of(piece):
-    table = token_store.places([piece])
+def texts_of(token_file):
+    table = token_files.locate([token_file])
     if not len(table):
         return []
-    found = token_store.read([piece], table, VOCAB_SIZE)
+    found = token_files.read([token_file], table, VOCAB_SIZE)
     letters = "".join(map(chr, found.tokens))
     bounds = found.sentence_bounds
     texts = [letters[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
@@ -141,7 +141,7 @@ def test_many_lines_are_dropped_as_a_set_drops_them(
 ):
     monkeypatch.setattr(duplicates, "_KEYS_IN_BUCKET", keys_in_bucket)
     monkeypatch.setattr(duplicates, "_CHUNK", 64)
-    monkeypatch.setattr(token_store, "_COPIED_SENTENCES", 50)
+    monkeypatch.setattr(token_files, "_COPIED_SENTENCES", 50)
     rng = np.random.default_rng(5)
     words = [
         "".join(rng.choice(list("abcdef"), rng.integers(1, 4)))

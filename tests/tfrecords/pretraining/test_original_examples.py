@@ -11,9 +11,9 @@ from tfrecords import schema
 from tfrecords.pretraining import (
     masking,
     original_examples,
-    pretraining_examples,
-    token_store,
+    token_files,
 )
+from tfrecords.pretraining import settings as settings_lib
 
 CLS, SEP, MASK = 1, 2, 3
 VOCAB_SIZE = 40
@@ -56,13 +56,13 @@ def settings(**changes):
         "dupe_factor": 1,
         "short_seq_prob": 0.1,
     } | changes
-    return pretraining_examples.Settings(**values)
+    return settings_lib.Settings(**values)
 
 
 def documents(*lengths):
     """Documents of sentences of so many tokens, each with an id of its own."""
     flat = [length for document in lengths for length in document]
-    return token_store.Documents(
+    return token_files.Documents(
         tokens=np.arange(4, 4 + sum(flat)).astype(np.uint16),
         sentence_bounds=np.concatenate([[0], np.cumsum(flat)]),
         document_bounds=np.cumsum([0, *map(len, lengths)]),

@@ -12,9 +12,9 @@ from tfrecords.io import records
 from tfrecords.pretraining import (
     corpus,
     original_records,
-    pretraining_examples,
-    pretraining_records,
 )
+from tfrecords.pretraining import records as pretraining_records
+from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import text_files
 
 # What the original wrote, from text with all that it has rules for.
@@ -35,9 +35,15 @@ def text(tmp_path, tiny_vocab_file):
         (tmp_path / name).write_bytes(content.encode())
     named = ",".join(str(tmp_path / name) for name in GOLDEN["input_files"])
     return corpus.Corpus(
-        input_files=tuple(original_records.expand_inputs(named)),
+        input_file=named,
         vocab_file=tiny_vocab_file,
         input_format="sentences",
+    )
+
+
+def output(tmp_path, **changes):
+    return pretraining_records.Output(
+        output_dir=str(tmp_path / "out"), **changes
     )
 
 
@@ -66,9 +72,9 @@ def rows_of(shard):
 @pytest.mark.parametrize("number", RUNS)
 def test_records_are_the_original_s(text, tmp_path, number):
     run = GOLDEN["runs"][number]
-    settings = pretraining_examples.Settings(**run["flags"])
-    manifests = original_records.make_records(
-        text, settings, str(tmp_path / "out"), num_shards=len(run["shards"])
+    settings = settings_lib.Settings(**run["flags"])
+    manifests = original_records.make(
+        text, settings, output(tmp_path, num_shards=len(run["shards"]))
     )
     folder = tmp_path / "out" / "train"
     manifest = manifests["train"]
@@ -88,12 +94,14 @@ def test_the_original_s_own_sample_gives_the_original_s_records(
     path = shared_data / "golden" / "google_create_pretraining_data" / name
     golden = json.loads(path.read_text())
     text = corpus.Corpus(
-        input_files=(str(shared_data / golden["input"]),),
+        input_file=str(shared_data / golden["input"]),
         vocab_file=str(shared_data / "vocab" / "bert-base-uncased-vocab.txt"),
         do_lower_case=golden["flags"].pop("do_lower_case"),
     )
-    settings = pretraining_examples.Settings(**golden["flags"])
-    manifest = original_records.make_records(text, settings, str(tmp_path))
+    settings = settings_lib.Settings(**golden["flags"])
+    manifest = original_records.make(
+        text, settings, pretraining_records.Output(output_dir=str(tmp_path))
+    )
     shard = str(tmp_path / "train" / manifest["train"].shards[0].name)
     found = features_of([shard], settings.sizes)
     assert len(golden["records"]) == {False: 60, True: 64}[is_words]
@@ -127,9 +135,9 @@ def test_a_document_ends_at_a_blank_line_and_not_with_its_file(tmp_path):
 
 
 def test_the_manifest_says_how_and_counts_what(text, tmp_path):
-    settings = pretraining_examples.Settings(**GOLDEN["runs"][1]["flags"])
-    manifest = original_records.make_records(
-        text, settings, str(tmp_path / "out"), num_shards=2
+    settings = settings_lib.Settings(**GOLDEN["runs"][1]["flags"])
+    manifest = original_records.make(
+        text, settings, output(tmp_path, num_shards=2)
     )["train"]
     assert manifest.flags["compat"] == "original"
     assert manifest.flags["random_seed"] == settings.random_seed
@@ -150,25 +158,48 @@ def test_the_manifest_says_how_and_counts_what(text, tmp_path):
 
 
 def test_a_rerun_makes_nothing_and_other_records_are_refused(text, tmp_path):
-    settings = pretraining_examples.Settings(**GOLDEN["runs"][0]["flags"])
-    first = original_records.make_records(text, settings, str(tmp_path / "out"))
+    settings = settings_lib.Settings(**GOLDEN["runs"][0]["flags"])
+    first = original_records.make(text, settings, output(tmp_path))
     shard = tmp_path / "out" / "train" / first["train"].shards[0].name
     before = shard.stat().st_mtime_ns
-    again = original_records.make_records(text, settings, str(tmp_path / "out"))
+    again = original_records.make(text, settings, output(tmp_path))
     assert again == first
     assert shard.stat().st_mtime_ns == before
     with pytest.raises(ValueError, match="compat=original; now it is compat="):
-        pretraining_records.make_records(text, settings, str(tmp_path / "out"))
+        pretraining_records.make(text, settings, output(tmp_path))
 
 
 def test_text_without_a_token_is_named(text, tmp_path):
     (tmp_path / "empty.txt").write_bytes(b"\n\0\n\n")
     with pytest.raises(ValueError, match="no sentence with a token in the 1"):
-        original_records.make_records(
+        original_records.make(
             corpus.Corpus(
-                input_files=(str(tmp_path / "empty.txt"),),
+                input_file=str(tmp_path / "empty.txt"),
                 vocab_file=text.vocab_file,
             ),
-            pretraining_examples.Settings(),
-            str(tmp_path / "out"),
+            settings_lib.Settings(),
+            output(tmp_path),
+        )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"masking": "spans"},
+        {"mask_mix": ("mask:1",)},
+        {"pairs": "none"},
+        {"masking_time": "dynamic"},
+        {"max_examples_per_row": 2},
+    ],
+)
+def test_settings_that_the_original_cannot_follow_are_named(
+    text, tmp_path, changes
+):
+    (name,) = changes
+    original_records.check(
+        text, settings_lib.Settings(do_whole_word_mask=True), output(tmp_path)
+    )
+    with pytest.raises(ValueError, match=f"--{name} as given does not go with"):
+        original_records.check(
+            text, settings_lib.Settings(**changes), output(tmp_path)
         )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from tfrecords.pretraining import sentence_pairs, token_store
+from tfrecords.pretraining import sentence_pairs, token_files
 
 MAX_NUM_TOKENS = 29
 
@@ -15,7 +15,7 @@ def make_documents(lengths):
     flat = [length for document in lengths for length in document]
     bounds = np.concatenate([[0], np.cumsum(flat)]).astype(np.int64)
     counts = [len(document) for document in lengths]
-    return token_store.Documents(
+    return token_files.Documents(
         tokens=np.arange(bounds[-1]),
         sentence_bounds=bounds,
         document_bounds=np.concatenate([[0], np.cumsum(counts)]),

@@ -47,8 +47,8 @@ def batches(order, start, count):
     return list(order.dataset(start).take(count).as_numpy_iterator())
 
 
-def shuffled(places, num_records, seed):
-    return batch_order.shuffled(places, num_records, seed).numpy()
+def shuffled(positions, num_records, seed):
+    return batch_order.shuffled(positions, num_records, seed).numpy()
 
 
 def bucketed(**changes):
@@ -87,7 +87,7 @@ def test_every_record_comes_once_an_epoch(count):
 def test_without_buckets_places_follow_each_other():
     for number in (0, 63, 64, 10**15):
         batch = order().batch(number)
-        assert batch.places.numpy().tolist() == [
+        assert batch.positions.numpy().tolist() == [
             4 * number + i for i in range(4)
         ]
         assert batch.length == 32
@@ -97,22 +97,22 @@ def test_without_buckets_places_follow_each_other():
 def test_a_run_sees_the_same_examples_with_buckets(num_batches):
     found = batches(bucketed(num_batches=num_batches), 0, num_batches + 200)
     run, beyond = found[:num_batches], found[num_batches:]
-    places = np.concatenate([batch.places for batch in run])
-    assert sorted(places) == list(range(4 * num_batches))
+    positions = np.concatenate([batch.positions for batch in run])
+    assert sorted(positions) == list(range(4 * num_batches))
     indices = np.concatenate([batch.indices for batch in run])
-    by_place = indices[np.argsort(places)]
-    assert by_place.tolist() == (
+    by_position = indices[np.argsort(positions)]
+    assert by_position.tolist() == (
         shuffled(np.arange(4 * num_batches), RECORDS, 7).tolist()
     )
     # Batches made ahead, which no step takes.
-    beyond = [batch.places for batch in beyond]
+    beyond = [batch.positions for batch in beyond]
     assert len(set(np.concatenate(beyond))) == 800
     assert np.min(beyond) == 4 * num_batches
 
 
 def test_windows_keep_to_themselves():
-    places = [batch.places for batch in batches(bucketed(), 64, 64)]
-    assert sorted(np.concatenate(places)) == list(range(256, 512))
+    positions = [batch.positions for batch in batches(bucketed(), 64, 64)]
+    assert sorted(np.concatenate(positions)) == list(range(256, 512))
 
 
 def test_a_batch_has_the_smallest_length_that_holds_it():

@@ -7,7 +7,7 @@ import planted_swag as planted
 import pytest
 
 from tfrecords import schema
-from tfrecords.inspection import record_samples
+from tfrecords.inspection import samples
 from tfrecords.io import records
 from tfrecords.reading import batches, static_lengths
 from tfrecords.tasks import swag_examples
@@ -61,7 +61,7 @@ def test_a_record_has_a_row_for_each_ending(folder, tokenizer):
         sizes = {"num_choices": choices, "max_seq_length": 32}
         assert sets[split].manifest.sizes == sizes
     assert sets["test"].manifest.schema_name == "choice_inputs"
-    found = record_samples.read(
+    found = samples.read(
         sets["train"], "multiple_choice", sets["train"].manifest.sizes, range(7)
     )
     assert found["label_ids"].tolist() == [0, 1, 2, 3, 0, 1, 2]
@@ -127,7 +127,7 @@ def test_batches_are_cut_to_their_longest_ending(folder, tokenizer):
     found = open_splits(folder, tokenizer)["train"]
     sizes = found.manifest.sizes
     lengths = static_lengths.read(found, 32)
-    whole = record_samples.read(found, "multiple_choice", sizes, range(7))
+    whole = samples.read(found, "multiple_choice", sizes, range(7))
     longest = whole["input_mask"].sum(axis=-1).max(axis=-1)
     assert lengths.tolist() == longest.tolist()
     buckets = static_lengths.choose(lengths, 32)

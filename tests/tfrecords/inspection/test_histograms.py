@@ -1,4 +1,4 @@
-"""records_page.py: a PNG of three histograms, with or without masks."""
+"""histograms.py: a PNG of three histograms, with or without masks."""
 
 import pathlib
 
@@ -6,7 +6,7 @@ import numpy as np
 import planted_records as planted
 import pytest
 
-from run_scripts import records_page
+from tfrecords.inspection import histograms
 
 
 @pytest.mark.parametrize("has_masks", [True, False])
@@ -16,7 +16,7 @@ def test_a_page_is_drawn(tmp_path, has_masks, unk_id):
     if not has_masks:
         batch = {n: x for n, x in batch.items() if n.startswith("input")}
     path = tmp_path / "page.png"
-    records_page.draw(batch, unk_id, "60 examples", str(path))
+    histograms.draw(batch, unk_id, "60 examples", str(path))
     assert path.read_bytes().startswith(b"\x89PNG")
     assert list(pathlib.Path(tmp_path).iterdir()) == [path]
 
@@ -26,7 +26,7 @@ def test_bars_add_up_to_the_examples_and_stand_over_their_numbers():
 
     for values in (np.array([3, 3, 5]), np.arange(500), np.zeros(4)):
         figure, axes = pyplot.subplots()
-        records_page._histogram(axes, values, "title", "label")
+        histograms._histogram(axes, values, "title", "label")
         bars = [bar for bar in axes.patches if bar.get_height()]
         assert sum(bar.get_height() for bar in bars) == len(values)
         assert (

@@ -1,4 +1,4 @@
-"""record_samples.py: which records, their features, masked tokens put back."""
+"""samples.py: which records, their features, masked tokens put back."""
 
 import numpy as np
 import planted_records as planted
@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from tfrecords import schema
-from tfrecords.inspection import record_samples
+from tfrecords.inspection import samples as samples_lib
 from tfrecords.io import records
-from tfrecords.pretraining import packed_rows
+from tfrecords.pretraining import packing
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def batch():
 
 
 def test_a_sample_is_spread_and_of_neighbours():
-    found = record_samples.spread(1_000_000, 8192)
+    found = samples_lib.spread(1_000_000, 8192)
     assert len(found) == 8192
     assert (np.diff(found) > 0).all()
     assert found[0] == 0 and found[-1] == 999_999
@@ -27,15 +27,15 @@ def test_a_sample_is_spread_and_of_neighbours():
 
 @pytest.mark.parametrize("wanted", [None, 10, 11])
 def test_a_small_set_is_taken_whole(wanted):
-    assert record_samples.spread(10, wanted).tolist() == list(range(10))
+    assert samples_lib.spread(10, wanted).tolist() == list(range(10))
 
 
 def test_a_sample_smaller_than_a_run():
-    assert record_samples.spread(100, 3).tolist() == [0, 1, 2]
+    assert samples_lib.spread(100, 3).tolist() == [0, 1, 2]
 
 
 def test_masked_tokens_are_put_back(batch):
-    ids = record_samples.unmask(batch)
+    ids = samples_lib.unmask(batch)
     is_masked = np.zeros(ids.shape, bool)
     for row in range(len(ids)):
         used = batch["masked_lm_weights"][row] > 0
@@ -49,7 +49,7 @@ def test_masked_tokens_are_put_back(batch):
 
 def test_without_masks_ids_are_what_they_are(batch):
     plain = {name: batch[name] for name in schema.ENCODER_INPUTS}
-    assert (record_samples.unmask(plain) == plain["input_word_ids"]).all()
+    assert (samples_lib.unmask(plain) == plain["input_word_ids"]).all()
 
 
 @pytest.mark.parametrize("has_labels", [True, False])
@@ -62,8 +62,8 @@ def test_rows_of_several_examples_are_taken_apart(batch, has_labels):
         "max_predictions_per_row": 15,
         "max_examples_per_row": 3,
     }
-    rows = packed_rows.join(half, np.array([3, 1, 2, 3, 3]), sizes)
-    found, places = record_samples.unpack(rows)
+    rows = packing.join(half, np.array([3, 1, 2, 3, 3]), sizes)
+    found, places = samples_lib.unpack(rows)
     assert places.tolist() == [0, 0, 0, 1, 2, 2, 3, 3, 3, 4, 4, 4]
     assert set(found) == set(half)
     for name, array in half.items():
@@ -75,7 +75,7 @@ def test_rows_of_several_examples_are_taken_apart(batch, has_labels):
 
 
 def test_examples_of_their_own_stay_as_they_are(batch):
-    found, rows = record_samples.unpack(batch)
+    found, rows = samples_lib.unpack(batch)
     assert found is batch
     assert rows.tolist() == list(range(40))
 
@@ -85,7 +85,7 @@ def test_choices_are_taken_apart():
     batch = dict.fromkeys(schema.CHOICE_INPUTS, ids) | {
         "label_ids": np.array([2, 0])
     }
-    found, rows = record_samples.unpack(batch)
+    found, rows = samples_lib.unpack(batch)
     assert rows.tolist() == [0, 0, 0, 1, 1, 1]
     assert found["choices"].tolist() == [0, 1, 2, 0, 1, 2]
     assert found["label_ids"].tolist() == [2, 2, 2, 0, 0, 0]
@@ -96,14 +96,14 @@ def test_choices_are_taken_apart():
 def test_records_of_ours_are_read(batch, tmp_path):
     folder, _ = planted.write(tmp_path / "train", batch)
     found = records.Records.open(folder)
-    assert record_samples.schema_name(found) == "pretraining"
-    sizes = record_samples.sizes_of(found, "pretraining")
+    assert samples_lib.schema_name(found) == "pretraining"
+    sizes = samples_lib.sizes_of(found, "pretraining")
     assert sizes == planted.SIZES
     # Shards take the examples in turn.
-    read = record_samples.read(found, "pretraining", sizes, [0, 1, 20])
+    read = samples_lib.read(found, "pretraining", sizes, [0, 1, 20])
     for name, array in batch.items():
         np.testing.assert_array_equal(read[name], array[[0, 2, 1]])
-    features = record_samples.features_of(found, 20)
+    features = samples_lib.features_of(found, 20)
     assert features["input_word_ids"].tolist() == (
         batch["input_word_ids"][1].tolist()
     )
@@ -112,10 +112,10 @@ def test_records_of_ours_are_read(batch, tmp_path):
 def test_records_of_the_original_are_known_by_their_features(tmp_path, samples):
     samples.write_legacy(str(tmp_path / "a.tfrecord"))
     found = records.Records.open(f"{tmp_path}/a.tfrecord")
-    assert record_samples.schema_name(found) == "pretraining"
-    assert record_samples.sizes_of(found, "pretraining") == samples.sizes
-    assert "input_word_ids" in record_samples.features_of(found, 1)
-    read = record_samples.read(found, "pretraining", samples.sizes, [1])
+    assert samples_lib.schema_name(found) == "pretraining"
+    assert samples_lib.sizes_of(found, "pretraining") == samples.sizes
+    assert "input_word_ids" in samples_lib.features_of(found, 1)
+    read = samples_lib.read(found, "pretraining", samples.sizes, [1])
     assert read["input_word_ids"].tolist() == [[1] * 8]
 
 
@@ -127,13 +127,13 @@ def test_what_cannot_be_read_is_named(tmp_path, batch, samples):
         writer.write(proto.SerializeToString())
     other = records.Records.open(path)
     with pytest.raises(ValueError, match="has features .'pixels'.*BERT"):
-        record_samples.schema_name(other)
+        samples_lib.schema_name(other)
     samples.write_folder(str(tmp_path / "new"), schema_name="of tomorrow")
     with pytest.raises(ValueError, match="schema 'of tomorrow'; known are"):
-        record_samples.schema_name(records.Records.open(str(tmp_path / "new")))
+        samples_lib.schema_name(records.Records.open(str(tmp_path / "new")))
     folder, _ = planted.write(tmp_path / "train", batch)
     with pytest.raises(ValueError, match="not of the sizes .*Make them again"):
-        record_samples.read(
+        samples_lib.read(
             records.Records.open(folder),
             "pretraining",
             planted.SIZES | {"max_seq_length": 64},
@@ -141,4 +141,4 @@ def test_what_cannot_be_read_is_named(tmp_path, batch, samples):
         )
     samples.write_folder(str(tmp_path / "none"), counts=(0,))
     with pytest.raises(ValueError, match="hold no example"):
-        record_samples.schema_name(records.Records.open(str(tmp_path / "none")))
+        samples_lib.schema_name(records.Records.open(str(tmp_path / "none")))

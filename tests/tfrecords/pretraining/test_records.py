@@ -1,4 +1,4 @@
-"""pretraining_records.py: the deal, and runs that go on where they stopped."""
+"""records.py: the deal, and runs that go on where they stopped."""
 
 import os
 import pathlib
@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from tfrecords import schema
+from tfrecords.engines import processes
 from tfrecords.io import atomic_files, records, storage
-from tfrecords.pretraining import (
-    corpus,
-    pretraining_examples,
-    pretraining_records,
-)
+from tfrecords.pretraining import corpus
+from tfrecords.pretraining import records as pretraining_records
+from tfrecords.pretraining import settings as settings_lib
 
-SETTINGS = pretraining_examples.Settings(
+SETTINGS = settings_lib.Settings(
     max_seq_length=32, max_predictions_per_seq=5, dupe_factor=2
 )
 WORDS = "the old captain looked at sea a white sail came from north".split()
@@ -36,14 +35,18 @@ def text(tmp_path, tiny_vocab_file):
         files.append(tmp_path / f"{name}.txt")
         files[-1].write_text("\n".join(documents))
     return corpus.Corpus(
-        input_files=tuple(map(str, files)), vocab_file=tiny_vocab_file
+        input_file=",".join(map(str, files)), vocab_file=tiny_vocab_file
     )
 
 
 def make(text, folder, **changes):
-    arguments = {"num_shards": 4, "held_out_prob": 0.1} | changes
-    return pretraining_records.make_records(
-        text, SETTINGS, str(folder), **arguments
+    num_processes = changes.pop("num_processes", 1)
+    output = {"num_shards": 4, "held_out_prob": 0.1} | changes
+    return pretraining_records.make(
+        text,
+        SETTINGS,
+        pretraining_records.Output(output_dir=str(folder), **output),
+        processes.Workers(num_processes),
     )
 
 
@@ -230,7 +233,7 @@ def test_another_run_in_the_folder_is_refused(text, tmp_path, changes, message):
 
 def test_other_text_in_the_folder_is_refused(text, tmp_path):
     make(text, tmp_path / "out")
-    with open(text.input_files[0], "a") as file:
+    with open(text.paths()[0], "a") as file:
         file.write("The sea.\n")
     with pytest.raises(ValueError, match="made with input_files=5 files"):
         make(text, tmp_path / "out")
@@ -239,7 +242,7 @@ def test_other_text_in_the_folder_is_refused(text, tmp_path):
 def test_text_without_a_sentence_is_named(tmp_path, tiny_vocab_file):
     (tmp_path / "empty").write_text("\n\n")
     text = corpus.Corpus(
-        input_files=(str(tmp_path / "empty"),), vocab_file=tiny_vocab_file
+        input_file=str(tmp_path / "empty"), vocab_file=tiny_vocab_file
     )
     with pytest.raises(ValueError, match="There is no sentence with a token"):
         make(text, tmp_path / "out")
@@ -249,7 +252,7 @@ def test_text_without_a_sentence_is_named(tmp_path, tiny_vocab_file):
 def test_a_document_of_one_sentence_is_enough(tmp_path, tiny_vocab_file):
     (tmp_path / "one").write_text("The old captain looked at the sea.\n")
     text = corpus.Corpus(
-        input_files=(str(tmp_path / "one"),), vocab_file=tiny_vocab_file
+        input_file=str(tmp_path / "one"), vocab_file=tiny_vocab_file
     )
     manifest = make(text, tmp_path / "out", num_shards=None, held_out_prob=0.0)[
         "train"
@@ -264,3 +267,57 @@ def test_the_held_out_documents_do_not_depend_on_shards(text, tmp_path):
     other = make(text, tmp_path / "other", num_shards=9)["held_out"]
     assert one.statistics["tokens"] == other.statistics["tokens"]
     assert one.num_examples == other.num_examples
+
+
+def table_of(count, tokens=10):
+    table = np.zeros((count, 6), np.int64)
+    table[:, 0] = np.arange(count)
+    table[:, 4] = tokens
+    return table
+
+
+def test_the_deal_gives_each_document_once():
+    tables = pretraining_records.assign_partitions(table_of(1003), 5, 7, 0.1)
+    assert len(tables["train"]) == 7 and len(tables["held_out"]) == 1
+    numbers = np.concatenate(tables["train"] + tables["held_out"])[:, 0]
+    assert sorted(numbers) == list(range(1003))
+    assert len(tables["held_out"][0]) == 100
+    sizes = {len(table) for table in tables["train"]}
+    assert sizes == {129}
+    assert all((np.diff(t[:, 0]) > 0).all() for t in tables["train"])
+
+
+def test_any_two_documents_meet_with_the_same_chance():
+    count, num_shards, repetitions = 12, 3, 3000
+    meet = np.zeros((count, count))
+    for seed in range(repetitions):
+        for part in pretraining_records.assign_partitions(
+            table_of(count), seed, num_shards, 0.0
+        )["train"]:
+            meet[np.ix_(part[:, 0], part[:, 0])] += 1
+    meet = meet[~np.eye(count, dtype=bool)]
+    # Each has three partners among the other eleven.
+    expected = repetitions * 3 / 11
+    assert abs(meet - expected).max() < 5 * np.sqrt(expected)
+
+
+@pytest.mark.parametrize(
+    ("count", "tokens", "expected"),
+    [(3, 10, 1), (80, 1_000_000, 10), (1000, 10_000, 10), (20, 10**6, 2)],
+)
+def test_shards_hold_a_million_tokens_or_eight_documents(
+    count, tokens, expected
+):
+    table = table_of(count, tokens)
+    tables = pretraining_records.assign_partitions(table, 1, None, 0.0)
+    assert len(tables["train"]) == expected
+
+
+def test_more_shards_than_documents_are_named():
+    with pytest.raises(ValueError, match="num_shards=9 exceeds the 3 doc"):
+        pretraining_records.assign_partitions(table_of(3), 1, 9, 0.0)
+
+
+def test_nothing_left_to_train_on_is_named():
+    with pytest.raises(ValueError, match="held_out_prob=0.5 leaves none of 1"):
+        pretraining_records.assign_partitions(table_of(1), 1, None, 0.5)

@@ -8,23 +8,21 @@ import numpy as np
 import pytest
 
 from tfrecords import schema
-from tfrecords.inspection import record_samples
+from tfrecords.inspection import samples
 from tfrecords.io import records, serialization
 from tfrecords.pretraining import (
-    dynamic_masking,
-    example_settings,
     masking,
-    packed_rows,
     packing,
 )
-from tfrecords.reading import batches
+from tfrecords.pretraining import settings as settings_lib
+from tfrecords.reading import batch_features, batches, dynamic_masking
 from tfrecords.text import vocab
 
-SETTINGS = example_settings.Settings(
+SETTINGS = settings_lib.Settings(
     max_seq_length=32,
     max_predictions_per_seq=6,
     masked_lm_prob=0.2,
-    mask_mix=masking.Mix(mask=0.6, random=0.1, same=0.3),
+    mask_mix=("mask:0.6", "random:0.1", "same:0.3"),
     masking_time="dynamic",
     random_seed=3,
 )
@@ -60,7 +58,7 @@ def write(folder, rows, settings, vocab_file):
     )
     name = records.shard_name("train", 0, 1)
     shard = records.write_shard(str(folder / name), serialized)
-    dynamic_masking.keep_vocabulary(vocab_file, str(folder))
+    shutil.copy(vocab_file, folder / masking.VOCABULARY_NAME)
     records.Manifest(
         schema_name=settings.schema_name,
         sizes=settings.sizes,
@@ -84,10 +82,10 @@ def found(tmp_path_factory, tiny_vocab_file, vocabulary):
 
 
 def test_masks_are_wanted_of_records_without_them_alone(found):
-    assert dynamic_masking.is_needed(found, schema.PRETRAINING)
-    assert not dynamic_masking.is_needed(found, schema.UNMASKED_PAIRS)
+    assert batch_features.needs_masks(found, schema.PRETRAINING)
+    assert not batch_features.needs_masks(found, schema.UNMASKED_PAIRS)
     bare = records.Records(found.paths)
-    assert not dynamic_masking.is_needed(bare, schema.PRETRAINING)
+    assert not batch_features.needs_masks(bare, schema.PRETRAINING)
 
 
 def test_rates_are_those_of_the_manifest(found):
@@ -277,7 +275,7 @@ def test_examples_that_share_rows_are_masked_each_for_itself(
         examples[name] = np.pad(examples[name], ((0, 0), (0, 32)))
     dealt = packing.assign(examples["input_mask"].sum(axis=1), 64, 4)
     examples = {name: array[dealt.order] for name, array in examples.items()}
-    rows = packed_rows.join(examples, dealt.counts, settings.sizes)
+    rows = packing.join(examples, dealt.counts, settings.sizes)
     shared = write(tmp_path, rows, settings, tiny_vocab_file)
     count = len(dealt.counts)
     assert count < 0.7 * N
@@ -299,7 +297,7 @@ def test_examples_that_share_rows_are_masked_each_for_itself(
     )
     epochs = []
     for begin in (0, count):
-        epoch, _ = record_samples.unpack(
+        epoch, _ = samples.unpack(
             {name: array[begin : begin + count] for name, array in once.items()}
         )
         order = np.argsort(epoch["next_sentence_labels"])
@@ -330,7 +328,7 @@ def test_a_lost_or_foreign_vocabulary_is_named(found, tmp_path):
     shutil.copytree(found.paths[0].rpartition("/")[0], folder)
     copy = records.Records.open(str(folder))
     for is_there in (True, False):
-        path = folder / dynamic_masking.VOCABULARY_NAME
+        path = folder / masking.VOCABULARY_NAME
         path.write_text("[PAD]\n") if is_there else path.unlink()
         with pytest.raises(ValueError, match=r"vocab\.txt should be the voc"):
             dynamic_masking.masker(copy, SETTINGS.sizes, seed=1)

@@ -1,11 +1,11 @@
-"""token_store.py: documents written in pieces, read in any order."""
+"""token_files.py: documents are written and read in any order."""
 
 import os
 
 import numpy as np
 import pytest
 
-from tfrecords.pretraining import token_store
+from tfrecords.pretraining import token_files
 
 
 def tokenize(sentences):
@@ -20,10 +20,10 @@ SECOND = [["5 6 7"], ["8", "", "9 10"], ["", ""], ["11"]]
 
 
 @pytest.fixture
-def pieces(tmp_path):
+def paths(tmp_path):
     paths = [str(tmp_path / name) for name in "ab"]
     for path, documents in zip(paths, (FIRST, SECOND), strict=True):
-        token_store.write_piece(path, documents, tokenize, 100)
+        token_files.write(path, documents, tokenize, 100)
     return paths
 
 
@@ -40,9 +40,9 @@ def _as_lists(documents):
     ]
 
 
-def test_documents_written_are_the_documents_read(pieces):
-    table = token_store.places(pieces)
-    documents = token_store.read(pieces, table, 100)
+def test_documents_written_are_the_documents_read(paths):
+    table = token_files.locate(paths)
+    documents = token_files.read(paths, table, 100)
     # Without empty sentences, and without documents that have no others.
     assert _as_lists(documents) == [
         [[1, 2], [3]],
@@ -54,9 +54,9 @@ def test_documents_written_are_the_documents_read(pieces):
     assert documents.numbers.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_some_documents_are_read_alone(pieces):
-    table = token_store.places(pieces)[[3, 0]]
-    documents = token_store.read(pieces, table, 100)
+def test_some_documents_are_read_alone(paths):
+    table = token_files.locate(paths)[[3, 0]]
+    documents = token_files.read(paths, table, 100)
     assert _as_lists(documents) == [[[8], [9, 10]], [[1, 2], [3]]]
     assert documents.numbers.tolist() == [3, 0]
 
@@ -64,40 +64,40 @@ def test_some_documents_are_read_alone(pieces):
 @pytest.mark.parametrize("vocab_size", [1 << 16, (1 << 16) + 1])
 def test_the_largest_id_fits(tmp_path, vocab_size):
     path = str(tmp_path / "a")
-    token_store.write_piece(path, [[str(vocab_size - 1)]], tokenize, vocab_size)
-    table = token_store.places([path])
-    found = token_store.read([path], table, vocab_size)
+    token_files.write(path, [[str(vocab_size - 1)]], tokenize, vocab_size)
+    table = token_files.locate([path])
+    found = token_files.read([path], table, vocab_size)
     assert found.tokens.tolist() == [vocab_size - 1]
 
 
-def test_small_vocabularies_take_two_bytes_a_token(pieces):
-    assert os.path.getsize(f"{pieces[0]}.tokens") == 2 * 4
+def test_small_vocabularies_take_two_bytes_a_token(paths):
+    assert os.path.getsize(f"{paths[0]}.tokens") == 2 * 4
 
 
 def test_more_sentences_than_are_tokenised_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(token_store, "_SENTENCES", 3)
+    monkeypatch.setattr(token_files, "_SENTENCES", 3)
     rng = np.random.default_rng(0)
     documents = [
         [str(rng.integers(100)) for _ in range(rng.integers(1, 9))]
         for _ in range(50)
     ]
     path = str(tmp_path / "a")
-    token_store.write_piece(path, documents, tokenize, 100)
-    found = token_store.read([path], token_store.places([path]), 100)
+    token_files.write(path, documents, tokenize, 100)
+    found = token_files.read([path], token_files.locate([path]), 100)
     assert _as_lists(found) == [[[int(s)] for s in d] for d in documents]
 
 
-def test_a_file_without_documents_has_no_place(tmp_path):
+def test_a_file_without_documents_has_no_rows(tmp_path):
     path = str(tmp_path / "a")
-    token_store.write_piece(path, [], tokenize, 100)
-    assert token_store.places([path]).shape == (0, 6)
+    token_files.write(path, [], tokenize, 100)
+    assert token_files.locate([path]).shape == (0, 6)
 
 
-def test_a_failed_piece_leaves_nothing(tmp_path):
+def test_a_failed_write_leaves_nothing(tmp_path):
     def documents():
         yield ["1"]
         raise RuntimeError("stop")
 
     with pytest.raises(RuntimeError):
-        token_store.write_piece(str(tmp_path / "a"), documents(), tokenize, 9)
+        token_files.write(str(tmp_path / "a"), documents(), tokenize, 9)
     assert os.listdir(tmp_path) == []

@@ -1,4 +1,4 @@
-"""pretraining_examples.py: documents to arrays, against golden properties."""
+"""examples.py: documents to arrays, against golden properties."""
 
 import dataclasses
 import hashlib
@@ -9,17 +9,18 @@ import pytest
 
 from tfrecords import schema
 from tfrecords.io import serialization
+from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import (
     masking,
-    pretraining_examples,
     sentence_pairs,
-    token_store,
+    token_files,
 )
+from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import documents, tokenizer
 
 CLS, SEP, MASK = 1, 2, 3
 VOCABULARY = masking.Vocabulary(200, CLS, SEP, MASK, np.zeros(200, bool))
-SETTINGS = pretraining_examples.Settings(
+SETTINGS = settings_lib.Settings(
     max_seq_length=32, max_predictions_per_seq=5, dupe_factor=3
 )
 
@@ -29,7 +30,7 @@ def random_documents(count=20, seed=0):
     counts = rng.integers(1, 12, count)
     lengths = rng.integers(1, 15, counts.sum())
     bounds = np.concatenate([[0], np.cumsum(lengths)])
-    return token_store.Documents(
+    return token_files.Documents(
         tokens=rng.integers(4, 200, bounds[-1]).astype(np.uint16),
         sentence_bounds=bounds,
         document_bounds=np.concatenate([[0], np.cumsum(counts)]),
@@ -39,9 +40,7 @@ def random_documents(count=20, seed=0):
 
 def examples_of(found, settings=SETTINGS, shard=0):
     blocks = list(
-        pretraining_examples.make_examples(
-            found, VOCABULARY, settings, shard, {}
-        )
+        examples_lib.make_examples(found, VOCABULARY, settings, shard, {})
     )
     return {
         name: np.concatenate([block[name] for block in blocks])
@@ -57,7 +56,7 @@ def test_packing_puts_both_segments_in_place():
         np.array([0, 0]),
     )
     tokens = np.arange(20, 30).astype(np.uint16)
-    features = pretraining_examples.pack(tokens, pairs, VOCABULARY, 9)
+    features = examples_lib.pack(tokens, pairs, VOCABULARY, 9)
     assert features["input_word_ids"].tolist() == [
         [CLS, 20, 21, SEP, 26, 27, 28, SEP, 0],
         [CLS, 25, 26, 27, SEP, 20, SEP, 0, 0],
@@ -76,7 +75,7 @@ def make(source, statistics=None, **changes):
     """Returns the examples of changed settings, whatever features they have."""
     settings = dataclasses.replace(SETTINGS, **changes)
     blocks = list(
-        pretraining_examples.make_examples(
+        examples_lib.make_examples(
             source,
             VOCABULARY,
             settings,
@@ -90,7 +89,7 @@ def make(source, statistics=None, **changes):
     }
     features = schema.SCHEMAS[settings.schema_name]
     schema.check(found, features, settings.sizes)
-    serialized = pretraining_examples.serialize(iter(blocks), settings)
+    serialized = examples_lib.serialize(iter(blocks), settings)
     assert len(list(serialized)) == len(found["input_mask"])
     return found
 
@@ -103,7 +102,7 @@ def test_packing_of_single_segments():
         np.array([0, 0]),
     )
     tokens = np.arange(20, 30).astype(np.uint16)
-    found = pretraining_examples.pack_alone(tokens, segments, VOCABULARY, 6)
+    found = examples_lib.pack_alone(tokens, segments, VOCABULARY, 6)
     assert found["input_word_ids"].tolist() == [
         [CLS, 20, 21, 22, 23, SEP],
         [CLS, 25, SEP, 0, 0, 0],
@@ -146,7 +145,7 @@ def test_single_segments_hold_all_the_text_and_no_label():
         "truncated_tokens": 0,
         "example_tokens": num_tokens.sum(),
     }
-    shares = pretraining_examples.shares(statistics)
+    shares = examples_lib.shares(statistics)
     assert shares == {"mean_example_tokens": num_tokens.mean()}
 
 
@@ -154,7 +153,7 @@ def test_single_segments_are_masked_as_pairs_are():
     statistics = {}
     found = make(random_documents(), statistics, pairs="none")
     assert set(found) == set(schema.PRETRAINING) - {"next_sentence_labels"}
-    shares = pretraining_examples.shares(statistics)
+    shares = examples_lib.shares(statistics)
     assert set(shares) == {
         "mean_example_tokens",
         "masked_share",
@@ -171,7 +170,7 @@ def test_labels_of_order_are_no_random_next_sentences():
     labels = found["next_sentence_labels"]
     assert statistics["swapped_examples"] == labels.sum() > 0
     assert "random_next_examples" not in statistics
-    shares = pretraining_examples.shares(statistics)
+    shares = examples_lib.shares(statistics)
     assert shares["swapped_share"] == labels.mean()
     assert "random_next_share" not in shares
 
@@ -196,13 +195,13 @@ def test_unmasked_examples_are_the_masked_ones_before():
 
 def test_no_example_at_all_is_said():
     with pytest.raises(ValueError, match="No example was made of"):
-        pretraining_examples.shares({"documents": 1})
+        examples_lib.shares({"documents": 1})
 
 
 def test_examples_have_the_schema():
     found = examples_of(random_documents())
     schema.check(found, schema.PRETRAINING, SETTINGS.sizes)
-    serialized = pretraining_examples.serialize(iter([found]), SETTINGS)
+    serialized = examples_lib.serialize(iter([found]), SETTINGS)
     assert len(list(serialized)) == len(found["input_mask"])
 
 
@@ -223,7 +222,7 @@ def test_records_of_the_first_version_stay_as_they_are(is_words, digest):
     settings = dataclasses.replace(SETTINGS, do_whole_word_mask=is_words)
     found = examples_of(random_documents(), settings)
     digests = hashlib.sha256()
-    for serialized in pretraining_examples.serialize(iter([found]), settings):
+    for serialized in examples_lib.serialize(iter([found]), settings):
         digests.update(serialized)
     assert digests.hexdigest() == digest
 
@@ -286,7 +285,7 @@ def test_packed_rows_hold_the_very_same_examples(pairs):
 
 def test_each_repetition_differs():
     source = random_documents(1)
-    one = pretraining_examples.Settings(
+    one = settings_lib.Settings(
         max_seq_length=32, max_predictions_per_seq=5, dupe_factor=50
     )
     found = examples_of(source, one)
@@ -296,7 +295,7 @@ def test_each_repetition_differs():
 
 def test_examples_do_not_depend_on_the_size_of_blocks(monkeypatch):
     whole = examples_of(random_documents())
-    monkeypatch.setattr(pretraining_examples, "_BLOCK_PLACES", 7 * 32)
+    monkeypatch.setattr(examples_lib, "_BLOCK_PLACES", 7 * 32)
     parts = examples_of(random_documents())
     for name in schema.PRETRAINING:
         np.testing.assert_array_equal(whole[name], parts[name])
@@ -306,7 +305,7 @@ def test_a_repetition_more_leaves_the_others_as_they_are():
     few = examples_of(random_documents())
     more = examples_of(
         random_documents(),
-        pretraining_examples.Settings(
+        settings_lib.Settings(
             max_seq_length=32, max_predictions_per_seq=5, dupe_factor=4
         ),
     )
@@ -330,7 +329,7 @@ def test_the_order_is_shuffled_by_shard():
 
 
 def test_another_seed_gives_other_examples():
-    other = pretraining_examples.Settings(
+    other = settings_lib.Settings(
         max_seq_length=32,
         max_predictions_per_seq=5,
         dupe_factor=3,
@@ -344,7 +343,7 @@ def test_another_seed_gives_other_examples():
 def test_statistics_count_what_is_made():
     statistics = {"documents": 1}
     blocks = list(
-        pretraining_examples.make_examples(
+        examples_lib.make_examples(
             random_documents(), VOCABULARY, SETTINGS, 0, statistics
         )
     )
@@ -373,23 +372,21 @@ def test_the_original_s_text_gives_examples_like_the_original_s(
         ids = split(sentences)
         return ids.flat_values.numpy(), ids.row_lengths().numpy()
 
-    piece = str(tmp_path / "piece")
+    path = str(tmp_path / "path")
     text = documents.read_documents([str(shared_data / golden["input"])])
-    token_store.write_piece(
-        piece, (d.sentences for d in text), tokenize, split.vocab_size
+    token_files.write(
+        path, (d.sentences for d in text), tokenize, split.vocab_size
     )
-    found = token_store.read(
-        [piece], token_store.places([piece]), split.vocab_size
+    found = token_files.read(
+        [path], token_files.locate([path]), split.vocab_size
     )
     flags = {k: v for k, v in golden["flags"].items() if k != "do_lower_case"}
     counts = []
     for seed in range(40):
         statistics = {}
-        settings = pretraining_examples.Settings(
-            **(flags | {"random_seed": seed})
-        )
+        settings = settings_lib.Settings(**(flags | {"random_seed": seed}))
         vocabulary = masking.Vocabulary.of(split.vocab)
-        for _ in pretraining_examples.make_examples(
+        for _ in examples_lib.make_examples(
             found, vocabulary, settings, 0, statistics
         ):
             pass

@@ -15,13 +15,12 @@ import numpy as np
 from tfrecords import random_numbers, schema
 from tfrecords.io import serialization
 from tfrecords.pretraining import (
-    example_settings,
     masking,
-    packed_rows,
     packing,
     sentence_pairs,
-    token_store,
+    token_files,
 )
+from tfrecords.pretraining import settings as settings_lib
 
 # Places (N * S) that are worked on at a time: some 30 MB of arrays.
 _BLOCK_PLACES = 1 << 18
@@ -39,12 +38,11 @@ _LABEL_COUNTS = {
     "sentence_order": ("swapped_examples", "swapped_share"),
 }
 
-# What says how to make them, under the name of what makes them.
-Settings = example_settings.Settings
-
 
 def make_pairs(
-    documents: token_store.Documents, settings: Settings, shard: int
+    documents: token_files.Documents,
+    settings: settings_lib.Settings,
+    shard: int,
 ) -> sentence_pairs.Pairs:
     """Returns all pairs, or single segments, of a partition, shuffled."""
     cut, num_special = _CUTS[settings.pairs]
@@ -122,9 +120,9 @@ def _encoder_inputs(tokens, source, ends, is_b, vocabulary):
 
 
 def make_examples(
-    documents: token_store.Documents,
+    documents: token_files.Documents,
     vocabulary: masking.Vocabulary,
-    settings: Settings,
+    settings: settings_lib.Settings,
     shard: int,
     statistics: dict[str, int],
 ) -> Iterator[dict[str, np.ndarray]]:
@@ -157,7 +155,7 @@ def make_examples(
     statistics["rows"] = len(rows.counts)
     pairs = sentence_pairs.Pairs(*(column[rows.order] for column in pairs))
     blocks = _make_blocks(documents, pairs, vocabulary, settings, statistics)
-    yield from packed_rows.pack(blocks, rows.counts, settings.sizes)
+    yield from packing.pack(blocks, rows.counts, settings.sizes)
 
 
 def _make_blocks(documents, all_pairs, vocabulary, settings, statistics):
@@ -201,7 +199,7 @@ def merge(
       pairs: what the rows were made of.
       vocabulary: of the tokens.
       statistics: counts are added to it.
-      kind: of pairs, one of `example_settings.PAIRS`.
+      kind: of pairs, one of `settings.PAIRS`.
     """
     num_tokens = features["input_mask"].sum(axis=1)
     _count(statistics, pairs, num_tokens, masked, vocabulary, kind)
@@ -265,7 +263,7 @@ def shares(statistics: dict[str, int]) -> dict[str, float]:
 
 
 def serialize(
-    blocks: Iterator[dict[str, np.ndarray]], settings: Settings
+    blocks: Iterator[dict[str, np.ndarray]], settings: settings_lib.Settings
 ) -> Iterator[bytes]:
     """Yields each row of the blocks as a serialised tf.train.Example."""
     features = schema.SCHEMAS[settings.schema_name]

@@ -6,10 +6,10 @@ Of any schema, ours or the original's. N examples, S places in one.
 from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from tfrecords import schema
 from tfrecords.io import records as records_lib
+from tfrecords.pretraining import packing
 
 # Neighbours that are read together: few seeks, and yet from everywhere.
 _NEIGHBOURS = 64
@@ -23,6 +23,8 @@ def features_of(found: records_lib.Records, index: int) -> dict:
     Raises:
       ValueError: if it is damaged, or no tf.train.Example.
     """
+    import tensorflow as tf
+
     ours = {legacy: name for name, legacy in schema.LEGACY_NAMES.items()}
     try:
         proto = tf.train.Example.FromString(found.get([index])[0])
@@ -118,6 +120,8 @@ def read(
     Raises:
       ValueError: if one is damaged, or its features are not of these sizes.
     """
+    import tensorflow as tf
+
     serialized = found.get(indices)
     try:
         batch = schema.parse(
@@ -148,37 +152,7 @@ def unpack(
     """
     if batch["input_mask"].ndim == 3:
         return _unpack_choices(batch)
-    if "example_numbers" not in batch:
-        return batch, np.arange(len(batch["input_mask"]))
-    counts = batch["example_numbers"].max(axis=1, initial=0)  # [R]
-    most = np.arange(batch["cls_positions"].shape[1])
-    rows, numbers = np.nonzero(most < counts[:, None])  # [N] each
-    begins = batch["cls_positions"][rows, numbers, None]  # [N, 1]
-    owners = batch["example_numbers"][rows] - 1  # [N, S]
-    num_tokens = (owners == numbers[:, None]).sum(axis=1, keepdims=True)
-    places = np.arange(owners.shape[1])
-    is_token = places < num_tokens
-    source = np.where(is_token, begins + places, 0)
-    found = {
-        name: np.take_along_axis(batch[name][rows], source, 1) * is_token
-        for name in ("input_word_ids", "input_mask", "input_type_ids")
-    }
-    name = "next_sentence_labels"
-    if name in batch:
-        found[name] = batch[name][rows, numbers]
-    if "masked_lm_positions" not in batch:
-        return found, rows
-    positions = batch["masked_lm_positions"][rows]  # [N, P]
-    is_own = batch["masked_lm_weights"][rows] > 0
-    is_own &= np.take_along_axis(owners, positions, 1) == numbers[:, None]
-    order = np.argsort(~is_own, axis=1, kind="stable")  # Its own slots first.
-    for name, values in (
-        ("masked_lm_positions", positions - begins),
-        ("masked_lm_ids", batch["masked_lm_ids"][rows]),
-        ("masked_lm_weights", batch["masked_lm_weights"][rows]),
-    ):
-        found[name] = np.take_along_axis(values * is_own, order, 1)
-    return found, rows
+    return packing.separate(batch)
 
 
 def _unpack_choices(batch):

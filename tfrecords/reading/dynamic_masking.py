@@ -1,14 +1,14 @@
-"""Rows written unmasked, and their places -> masked rows, anew in each epoch.
+"""Unmasked rows, their positions in training -> masked rows.
 
 Dynamic masking (Liu et al. 2019, section 4.1), by the same code and the same
 rates as when records are written. The masks of a row in training depend on
-seed and place in the endless order of training (`batch_order.py`), so that they
-are others in each epoch, and the same after a restart and on any number of
+seed and position in the endless order of training (`batch_order.py`): they
+differ between epochs, and are the same after a restart and on any number of
 replicas. In evaluation they depend on the record alone.
 
 Examples that share a row are taken apart, masked, and put side by side again.
 
-B rows, S places in one, P masked slots, E examples in a row at most.
+B rows, S positions in one, P masked slots, E examples in a row at most.
 """
 
 import os
@@ -17,19 +17,17 @@ from typing import NamedTuple
 import numpy as np
 
 from tfrecords import random_numbers, schema
-from tfrecords.inspection import record_samples
-from tfrecords.io import records, storage
-from tfrecords.pretraining import example_settings, masking, packed_rows
+from tfrecords.io import records
+from tfrecords.pretraining import masking, packing
+from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import vocab
 
-# Beside the shards, as masking has to know special tokens and ## pieces.
-VOCABULARY_NAME = "vocab.txt"
 # What masks are for: the same seed has other masks for each.
 _TRAINING, _EVALUATION = np.arange(2, dtype=np.uint64)
 
 
 class Masker(NamedTuple):
-    """What masks rows when they are read."""
+    """Rules and random key of masking rows when they are read."""
 
     rules: masking.Rules
     sizes: dict[str, int]  # Of the rows.
@@ -37,31 +35,13 @@ class Masker(NamedTuple):
     key: np.ndarray  # [1] uint64, of all that is random.
 
 
-def keep_vocabulary(vocab_file: str, folder: str) -> None:
-    """Copies the vocabulary to where `masker` looks for it."""
-    with open(vocab_file, "rb") as source:
-        content = source.read()
-    path = os.path.join(folder, VOCABULARY_NAME)
-    with storage.atomic_file(path, "wb") as target:
-        target.write(content)
-
-
-def is_needed(found: records.Records, wanted: schema.Schema) -> bool:
-    """Returns whether masks are wanted that the records do not hold."""
-    return bool(
-        found.manifest
-        and found.manifest.schema_name in schema.MASKED_WHEN_READ
-        and "masked_lm_ids" in wanted
-    )
-
-
 def masker(
-    found: records.Records, sizes: schema.Sizes, seed: int | None
+    unmasked: records.Records, sizes: schema.Sizes, seed: int | None
 ) -> Masker:
-    """Returns what masks the rows of unmasked records.
+    """Returns the masker of unmasked records.
 
     Args:
-      found: records with a manifest, which says the rates.
+      unmasked: records with a manifest, which has the rates.
       sizes: of the batches.
       seed: of training; None for evaluation.
 
@@ -69,16 +49,17 @@ def masker(
       ValueError: if the sizes are not those of the manifest, or the vocabulary
         beside the shards is missing or another.
     """
-    settings = example_settings.Settings.of(found.manifest.flags)
+    folder = os.path.dirname(unmasked.paths[0])
+    settings = settings_lib.Settings.of(unmasked.manifest.flags)
     for name, size in settings.sizes.items():
         if sizes[name] != size:
             raise ValueError(
-                f"{name}={sizes[name]}, but the records in "
-                f"{os.path.dirname(found.paths[0])!r}, which are masked when "
-                f"they are read, were made with {size}. Leave the flag away."
+                f"{name}={sizes[name]}, but the records in {folder!r}, which "
+                f"are masked when they are read, were made with {size}. Omit "
+                "the flag."
             )
-    path = os.path.join(os.path.dirname(found.paths[0]), VOCABULARY_NAME)
-    wanted = found.manifest.vocabulary["sha256"]
+    path = os.path.join(folder, masking.VOCABULARY_NAME)
+    wanted = unmasked.manifest.vocabulary["sha256"]
     if not os.path.isfile(path) or vocab.digest(path) != wanted:
         raise ValueError(
             f"{path} should be the vocabulary that the records were made "
@@ -98,31 +79,31 @@ def masker(
 
 
 def mask(
-    how: Masker, rows: dict[str, np.ndarray], places: np.ndarray
+    masker: Masker, rows: dict[str, np.ndarray], positions: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Returns the rows with masks.
 
     Args:
-      how: from `masker`.
+      masker: from the function `masker`.
       rows: the features of the records' schema, each [B, ...].
-      places: [B] int64, in the order of training; or numbers of records.
+      positions: [B] int64, in the order of training; or numbers of records.
 
     Returns:
       The features of `schema.MASKED_WHEN_READ`, each [B, ...].
     """
-    examples, of_row = record_samples.unpack(rows)  # n of them.
+    examples, of_row = packing.separate(rows)  # n of them.
     number = np.arange(len(of_row)) - np.searchsorted(of_row, of_row)
-    most = how.sizes.get("max_examples_per_row", 1)
-    places = (places[of_row] * most + number).astype(np.uint64)
+    most = masker.sizes.get("max_examples_per_row", 1)
+    positions = (positions[of_row] * most + number).astype(np.uint64)
     masked = masking.mask(
         examples["input_word_ids"],
         examples["input_mask"].sum(axis=1),
-        random_numbers.bits(how.key, places)[0],
-        how.vocabulary,
-        how.rules,
+        random_numbers.bits(masker.key, positions)[0],
+        masker.vocabulary,
+        masker.rules,
     )
     examples = examples | masked.features()
     if "example_numbers" not in rows:
         return examples
     counts = np.bincount(of_row, minlength=len(rows["input_mask"]))
-    return packed_rows.join(examples, counts, how.sizes)
+    return packing.join(examples, counts, masker.sizes)

@@ -1,10 +1,13 @@
-"""Documents -> token ids on disk, any document read at once.
+"""Documents -> files of token ids with random access to documents.
 
-A piece is what one input file becomes: three files that need not fit into
-memory. `<piece>.tokens` holds ids, `<piece>.sentences` the length of each
-sentence as int32, and `<piece>.documents.npy` where each document ends. Where
-duplicates are looked for, `<piece>.keys` and `<piece>.digests` hold the
-fingerprints of duplicates.py: uint64 for each sentence and each document.
+The token file of an input file is a group of files that need not fit into
+memory: `<path>.tokens` holds ids, `<path>.sentences` the length of each
+sentence as int32, `<path>.documents.npy` where each document ends. To find
+duplicates, `<path>.keys` and `<path>.digests` hold the fingerprints of
+duplicates.py: uint64 for each sentence and each document.
+
+By hand, as plain arrays on disk are read by offset from a local disk and from a
+store alike, and need no library on the machines of a cluster.
 """
 
 import array
@@ -68,23 +71,23 @@ def _groups(documents) -> Iterator[list[tuple]]:
         yield group
 
 
-def write_piece(
+def write(
     path: str,
     documents: Iterable[Sequence[str]],
     tokenize: Tokenize,
     vocab_size: int,
     fingerprints: Iterable[Fingerprint] | None = None,
 ) -> None:
-    """Writes documents of sentences; sentences without a token are left out.
+    """Writes documents; sentences without tokens are omitted.
 
     As in create_pretraining_data.py, so are documents without a sentence.
 
     Args:
-      path: of the piece, to which the endings are added.
+      path: of the token file, to which the endings are added.
       documents: the sentences of each.
-      tokenize: turns sentences into ids.
+      tokenize: sentences -> ids and lengths.
       vocab_size: ids are below it.
-      fingerprints: of each document, to be kept beside; None for none.
+      fingerprints: of each document, to be written too; None for none.
     """
     ends = array.array("q", [0, 0])  # Tokens and sentences before each.
     names = ["tokens", "sentences", "documents.npy"]
@@ -99,7 +102,7 @@ def write_piece(
         if fingerprints is not None:
             both = zip(documents, fingerprints, strict=True)
         for group in _groups(both):
-            last = np.cumsum([len(sentences) for sentences, _ in group])
+            last = np.cumsum([len(sentences) for sentences, _ in group]) - 1
             flat = [text for sentences, _ in group for text in sentences]
             lengths = []
             for begin in range(0, len(flat), _SENTENCES):
@@ -111,38 +114,36 @@ def write_piece(
             token_ends = ends[-2] + np.cumsum(lengths, dtype=np.int64)
             sentence_ends = ends[-1] + np.cumsum(lengths > 0)
             digests = []
-            for end, (_, fingerprint) in zip(
-                (last - 1).tolist(), group, strict=True
-            ):
+            for end, (_, fingerprint) in zip(last.tolist(), group, strict=True):
                 if sentence_ends[end] > ends[-1]:
                     ends.extend((int(token_ends[end]), int(sentence_ends[end])))
                     if fingerprint is not None:
                         digests.append(fingerprint.digest)
             if fingerprints is not None:
-                keys = np.concatenate([found.keys for _, found in group])
+                keys = np.concatenate(
+                    [fingerprint.keys for _, fingerprint in group]
+                )
                 files[3].write(keys[lengths > 0].astype(KEY_DTYPE).data)
                 files[4].write(np.array(digests, KEY_DTYPE).data)
         np.save(files[2], np.array(ends, np.int64).reshape(-1, 2))
 
 
-def copy_piece(
-    path: str, copy: str, is_kept: np.ndarray, vocab_size: int
-) -> None:
-    """Copies some sentences of a piece, and documents that have one of them.
+def copy(path: str, target: str, is_kept: np.ndarray, vocab_size: int) -> None:
+    """Copies some sentences, and the documents that contain them.
 
     Args:
-      path: of the piece.
-      copy: path of its copy, which has no fingerprints.
+      path: of the token file.
+      target: path of the copy, which has no fingerprints.
       is_kept: [sentences] bool.
-      vocab_size: as the piece was written with.
+      vocab_size: that the token file was written with.
     """
     bounds = read_bounds(path)
     dtype = token_dtype(vocab_size)
     ends = [np.zeros((1, 2), np.int64)]
     with (
-        storage.atomic_file(f"{copy}.tokens", "wb") as tokens_file,
-        storage.atomic_file(f"{copy}.sentences", "wb") as sentences_file,
-        storage.atomic_file(f"{copy}.documents.npy", "wb") as documents_file,
+        storage.atomic_file(f"{target}.tokens", "wb") as tokens_file,
+        storage.atomic_file(f"{target}.sentences", "wb") as sentences_file,
+        storage.atomic_file(f"{target}.documents.npy", "wb") as documents_file,
     ):
         begin = 0
         while begin + 1 < len(bounds):
@@ -172,7 +173,7 @@ def copy_piece(
 
 
 def write_json(path: str, content: dict) -> None:
-    """Writes a small file that marks a piece as whole."""
+    """Writes the file that marks a token file as complete."""
     with storage.atomic_file(path, "wb") as file:
         file.write(json.dumps(content).encode())
 
@@ -188,50 +189,53 @@ def load(path: str) -> np.ndarray:
         return np.load(file)
 
 
-# Where a document lies, as a row of int64.
-class Place(NamedTuple):
+class _Location(NamedTuple):
     """Columns of a table of documents, [documents, 6] int64."""
 
     number: int
-    piece: int
+    file: int
     first_token: int
     first_sentence: int
     last_token: int
     last_sentence: int
 
 
-def places(pieces: Sequence[str]) -> np.ndarray:
-    """Returns the table of all documents of some pieces, [documents, 6]."""
+def locate(paths: Sequence[str]) -> np.ndarray:
+    """Returns the table of all documents, [documents, 6] int64.
+
+    Columns: number of the document, index of its token file, its first token
+    and sentence, the ones after its last.
+    """
     rows = []
-    for piece, path in enumerate(pieces):
+    for index, path in enumerate(paths):
         bounds = read_bounds(path)
-        number = np.full((len(bounds) - 1, 1), piece)
-        rows.append(np.hstack([number, number, bounds[:-1], bounds[1:]]))
+        file = np.full((len(bounds) - 1, 1), index)
+        rows.append(np.hstack([file, file, bounds[:-1], bounds[1:]]))
     table = np.concatenate(rows) if rows else np.zeros((0, 6), np.int64)
     table[:, 0] = np.arange(len(table))
     return table
 
 
-def read(
-    pieces: Sequence[str], table: np.ndarray, vocab_size: int
-) -> Documents:
-    """Reads the documents of some rows of `places`."""
+def read(paths: Sequence[str], table: np.ndarray, vocab_size: int) -> Documents:
+    """Reads the documents of some rows of `locate`."""
     dtype = token_dtype(vocab_size)
     tokens, lengths, counts = [], [], []
-    for row in map(Place._make, table.tolist()):
-        path = pieces[row.piece]
+    for row in map(_Location._make, table.tolist()):
+        path = paths[row.file]
         counts.append(row.last_sentence - row.first_sentence)
-        for name, found, kind, begin, end in (
-            ("tokens", tokens, dtype, row.first_token, row.last_token),
-            (
-                "sentences",
-                lengths,
+        tokens.append(
+            storage.read_array(
+                f"{path}.tokens", dtype, row.first_token, row.last_token
+            )
+        )
+        lengths.append(
+            storage.read_array(
+                f"{path}.sentences",
                 _LENGTH_DTYPE,
                 row.first_sentence,
                 row.last_sentence,
-            ),
-        ):
-            found.append(storage.read_array(f"{path}.{name}", kind, begin, end))
+            )
+        )
     return Documents(
         tokens=np.concatenate(tokens),
         sentence_bounds=_bounds(np.concatenate(lengths)),
@@ -244,7 +248,7 @@ def _bounds(lengths) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def remove_piece(path: str) -> None:
-    """Removes the files of a piece, so far as they are there."""
+def remove(path: str) -> None:
+    """Removes a token file, as far as it exists."""
     for name in ("tokens", "sentences", "documents.npy", "keys", "digests"):
         storage.remove(f"{path}.{name}")

@@ -1,14 +1,9 @@
-"""Examples of a sample of records -> one PNG with three histograms."""
+"""A sample of examples -> one PNG with three histograms."""
 
-import matplotlib
+import numpy as np
 
-matplotlib.use("Agg")  # Before pyplot looks for a screen.
-
-import numpy as np  # noqa: E402
-from matplotlib import pyplot  # noqa: E402
-
-from tfrecords.inspection import record_samples
-from tfrecords.io import atomic_files  # noqa: E402
+from tfrecords.inspection import samples
+from tfrecords.io import atomic_files
 
 _BLUE, _GREY = "#1f6fb4", "#777777"
 _MOST_BINS = 60
@@ -16,7 +11,7 @@ _LEAST_RANGE = 10
 
 
 def _histogram(axes, values, title: str, label: str, more: str = "") -> None:
-    """Draws whole numbers, a bin each or each few, and their mean."""
+    """Draws integers, one or several in each bin, and their mean."""
     highest = int(values.max(initial=_LEAST_RANGE))
     width = max(1, -(-highest // _MOST_BINS))
     # From one below: a bar stands over its number.
@@ -33,10 +28,10 @@ def _histogram(axes, values, title: str, label: str, more: str = "") -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _nothing(axes, title: str, why: str) -> None:
+def _placeholder(axes, title: str, reason: str) -> None:
     axes.axis("off")
     axes.set_title(title)
-    axes.text(0.5, 0.5, why, ha="center", va="center", color=_GREY)
+    axes.text(0.5, 0.5, reason, ha="center", va="center", color=_GREY)
 
 
 def draw(
@@ -50,6 +45,11 @@ def draw(
       title: of the page.
       path: of the PNG.
     """
+    import matplotlib
+
+    matplotlib.use("Agg")  # Before pyplot looks for a screen.
+    from matplotlib import pyplot
+
     figure, panels = pyplot.subplots(1, 3, figsize=(13, 4))
     is_token = batch["input_mask"] > 0
     tokens = is_token.sum(axis=1)
@@ -58,11 +58,11 @@ def draw(
         masked = (batch["masked_lm_weights"] > 0).sum(axis=1)
         _histogram(panels[1], masked, "Masked", "masked tokens")
     else:
-        _nothing(panels[1], "Masked", "no masks in this schema")
+        _placeholder(panels[1], "Masked", "no masks in this schema")
     if unk_id is None:
-        _nothing(panels[2], "[UNK]", "needs --vocab_file")
+        _placeholder(panels[2], "[UNK]", "needs --vocab_file")
     else:
-        is_unknown = (record_samples.unmask(batch) == unk_id) & is_token
+        is_unknown = (samples.unmask(batch) == unk_id) & is_token
         share = 100 * is_unknown.sum() / max(is_token.sum(), 1)
         _histogram(
             panels[2],

@@ -1,10 +1,13 @@
-"""example_settings.py: what can be asked for, and mistakes named."""
+"""settings.py: what can be asked for, and mistakes named."""
 
 import json
 
 import pytest
+from absl import flags
 
-from tfrecords.pretraining import example_settings, masking
+from run_scripts.flags import common_flags
+from tfrecords.pretraining import masking
+from tfrecords.pretraining import settings as settings_lib
 
 
 @pytest.mark.parametrize(
@@ -18,7 +21,7 @@ from tfrecords.pretraining import example_settings, masking
     ],
 )
 def test_whole_words_are_asked_for_in_two_ways(changes, unit):
-    assert example_settings.Settings(**changes).rules.unit == unit
+    assert settings_lib.Settings(**changes).rules.unit == unit
 
 
 @pytest.mark.parametrize(
@@ -43,55 +46,39 @@ def test_whole_words_are_asked_for_in_two_ways(changes, unit):
     ],
 )
 def test_records_have_the_schema_of_their_kind(changes, name):
-    assert example_settings.Settings(**changes).schema_name == name
+    assert settings_lib.Settings(**changes).schema_name == name
 
 
 def test_settings_come_back_from_a_manifest():
-    settings = example_settings.Settings(
+    settings = settings_lib.Settings(
         masking="spans",
-        mask_mix=masking.Mix(mask=0.5, random=0.5, same=0.0),
+        mask_mix=("mask:0.5", "random:0.5"),
         pairs="none",
     )
     flags = json.loads(json.dumps(settings.describe()))
     flags |= {"num_shards": 3, "vocab_sha256": "aa"}
-    assert example_settings.Settings.of(flags) == settings
-
-
-def test_defaults_are_described_as_by_the_first_version():
-    described = example_settings.Settings(dupe_factor=5).describe()
-    assert described == {
-        "max_seq_length": 128,
-        "max_predictions_per_seq": 20,
-        "random_seed": 12345,
-        "dupe_factor": 5,
-        "masked_lm_prob": 0.15,
-        "short_seq_prob": 0.1,
-        "do_whole_word_mask": False,
-    }
-    settings = example_settings.Settings.of(described)
-    assert settings == example_settings.Settings(dupe_factor=5)
+    assert settings_lib.Settings.of(flags) == settings
 
 
 def test_rules_are_those_of_the_settings():
-    mix = masking.Mix(mask=1.0, random=0.0, same=0.0)
-    settings = example_settings.Settings(
+    settings = settings_lib.Settings(
         max_predictions_per_seq=7,
         masked_lm_prob=0.3,
         masking="spans",
         max_ngram=4,
-        mask_mix=mix,
+        mask_mix=("mask:1",),
     )
     assert settings.rules == masking.Rules(
         max_predictions_per_seq=7,
         masked_lm_prob=0.3,
         unit="spans",
         max_ngram=4,
-        mix=mix,
+        mix=masking.Mix(mask=1.0, random=0.0, same=0.0),
     )
 
 
 def test_packed_rows_have_sizes_and_a_schema_of_their_own():
-    settings = example_settings.Settings(max_examples_per_row=3)
+    settings = settings_lib.Settings(max_examples_per_row=3)
     assert settings.schema_name == "packed_pretraining"
     assert settings.sizes == {
         "max_seq_length": 128,
@@ -99,9 +86,9 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
         "max_examples_per_row": 3,
         "max_predictions_per_row": 20,
     }
-    settings = example_settings.Settings(max_examples_per_row=3, pairs="none")
+    settings = settings_lib.Settings(max_examples_per_row=3, pairs="none")
     assert settings.schema_name == "packed_masked_lm"
-    settings = example_settings.Settings()
+    settings = settings_lib.Settings()
     assert settings.schema_name == "pretraining"
     assert list(settings.sizes) == ["max_seq_length", "max_predictions_per_seq"]
 
@@ -123,7 +110,7 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
         ({"short_seq_prob": -0.1}, "short_seq_prob=-0.1 should be from 0"),
         (
             {"masking": "ngrams"},
-            "masking=ngrams should be one of tokens, words",
+            "--masking=ngrams: choose one of tokens, words",
         ),
         (
             {"masking": "spans", "do_whole_word_mask": True},
@@ -133,8 +120,8 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
             {"masking": "tokens", "do_whole_word_mask": True},
             "masking=tokens contradicts do_whole_word_mask",
         ),
-        ({"pairs": "both"}, "pairs=both should be one of next_sentence, none"),
-        ({"masking_time": "later"}, "masking_time=later should be one of"),
+        ({"pairs": "both"}, "pairs=both: choose one of next_sentence, none"),
+        ({"masking_time": "later"}, "masking_time=later: choose one of"),
         ({"max_ngram": 0}, "max_ngram=0 should be 1 or more"),
         (
             {"max_examples_per_row": 0},
@@ -144,4 +131,71 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
 )
 def test_settings_out_of_range_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
-        example_settings.Settings(**changes)
+        settings_lib.Settings(**changes)
+
+
+def flags_to_settings(*words):
+    flag_values = flags.FlagValues()
+    common_flags.define(flag_values, settings_lib.Settings)
+    flag_values(["script", *words])
+    return common_flags.config(settings_lib.Settings, flag_values)
+
+
+def test_no_flags_are_the_defaults():
+    assert flags_to_settings() == settings_lib.Settings()
+
+
+def test_flags_become_settings():
+    settings = flags_to_settings(
+        "--max_seq_length=64",
+        "--max_predictions_per_seq=11",
+        "--random_seed=3",
+        "--dupe_factor=2",
+        "--masked_lm_prob=0.2",
+        "--short_seq_prob=0.5",
+        "--masking=spans",
+        "--max_ngram=3",
+        "--mask_mix=same:0.2,random:0.8",
+    )
+    assert settings == settings_lib.Settings(
+        max_seq_length=64,
+        max_predictions_per_seq=11,
+        random_seed=3,
+        dupe_factor=2,
+        masked_lm_prob=0.2,
+        short_seq_prob=0.5,
+        masking="spans",
+        max_ngram=3,
+        mask_mix=("same:0.2", "random:0.8"),
+    )
+    assert settings.rules.mix == masking.Mix(mask=0.0, random=0.8, same=0.2)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["--do_whole_word_mask", "--masking=words", "--do_whole_word_mask=1"],
+)
+def test_the_original_s_flag_masks_whole_words(word):
+    assert flags_to_settings(word).unit == "words"
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("--mask_mix=mask:0.8,random:0.1", "mask:0.8,random:0.1,same:0 is 0.9"),
+        ("--mask_mix=0.8,0.1,0.1", "--mask_mix=0.8,0.1,0.1 should be like"),
+        ("--mask_mix=mask:1,keep:0", "each named once"),
+        ("--mask_mix=mask:0.5,mask:0.5", "each named once"),
+        ("--mask_mix=mask:all", "--mask_mix=mask:all should be like"),
+        ("--mask_mix=", "--mask_mix= should be like"),
+        ("--max_ngram=3", "--max_ngram=3 is the length of spans, and"),
+    ],
+)
+def test_mistakes_in_flags_are_named(word, message):
+    with pytest.raises(ValueError, match=message):
+        flags_to_settings(word)
+
+
+def test_two_flags_that_contradict_are_named():
+    with pytest.raises(ValueError, match="masking=spans contradicts"):
+        flags_to_settings("--do_whole_word_mask", "--masking=spans")

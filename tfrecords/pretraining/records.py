@@ -1,0 +1,376 @@
+"""Text files -> pre-training records, resumable shard by shard.
+
+First each input file becomes a token file (token_files.py). Then the documents
+of all of them are split at random into partitions of about a million tokens,
+and each partition becomes one shard. A process holds one document of text or
+one partition of tokens; the driver 48 bytes for each document.
+
+  <output_dir>/progress.jsonl   all that records depend on, a line per shard
+  <output_dir>/train/           shards, their indices, manifest.json
+  <output_dir>/held_out/        the same, if documents are held out
+  <output_dir>/work/            token files; removed in the end
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from absl import logging
+
+from tfrecords import random_numbers
+from tfrecords.engines import processes
+from tfrecords.io import journal as journal_lib
+from tfrecords.io import progress, records, storage
+from tfrecords.options import REQUIRED, Options, option
+from tfrecords.pretraining import corpus as corpus_lib
+from tfrecords.pretraining import examples as examples_lib
+from tfrecords.pretraining import masking, token_files
+from tfrecords.pretraining import settings as settings_lib
+from tfrecords.text import vocab as vocab_lib
+
+TRAIN, HELD_OUT = "train", "held_out"
+# So that a process needs little memory, and yet random segments come from
+# many documents.
+_PARTITION_TOKENS = 1_000_000
+_PARTITION_DOCUMENTS = 8
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Output(Options):
+    """Where records go, and in how many files."""
+
+    output_dir: str = option(
+        REQUIRED, "Folder for the records; train/ and held_out/ are made in it."
+    )
+    num_shards: int | None = option(
+        None,
+        "Files of train/; by default one for about a million tokens of text, "
+        "and one with --compat=original. The records depend on it.",
+        at_least=1,
+    )
+    held_out_prob: float = option(
+        0.0,
+        "Share of documents that go to held_out/, one at least; 0 for none.",
+        at_least=0.0,
+        at_most=1.0,
+    )
+    compat: str | None = option(
+        None,
+        "original: the very records, in order, that google-research/bert's "
+        "create_pretraining_data.py writes for these flags; one sentence a "
+        "line, blank line between documents; input files in the order named. "
+        "All tokens and examples of the corpus are in memory, on one core: "
+        "for small corpora and for comparing.",
+        choices=("original",),
+    )
+
+
+def make(
+    corpus: corpus_lib.Corpus,
+    settings: settings_lib.Settings,
+    output: Output,
+    engine: progress.Engine | None = None,
+) -> dict[str, records.Manifest]:
+    """Makes the records of a corpus, or the missing ones of them.
+
+    Args:
+      corpus: text and vocabulary.
+      settings: which examples to make. Held-out documents are masked once,
+        whatever the `dupe_factor`.
+      output: where records go.
+      engine: runs the jobs; None for this process. The records do not depend
+        on it. Other machines share `output_dir` and the input files.
+
+    Returns:
+      The manifest of each folder, by its name.
+
+    Raises:
+      ValueError: if the folder holds other records, or the corpus no text.
+      OSError: if the disk is full; nothing half-written remains.
+    """
+    if output.compat:
+        # For comparisons, which few runs are.
+        from tfrecords.pretraining import original_records
+
+        manifests = original_records.make(corpus, settings, output)
+    else:
+        manifests = _make(
+            corpus, settings, output, engine or processes.Workers(1)
+        )
+    for name, manifest in manifests.items():
+        _log(os.path.join(output.output_dir, name), manifest)
+    return manifests
+
+
+def _log(folder, manifest):
+    statistics = manifest.statistics
+    logging.info(
+        "%s  shards %d  examples %d  documents %d  tokens %d  "
+        "invalid_characters %d  digest %s",
+        folder,
+        len(manifest.shards),
+        statistics["examples"],
+        statistics["documents"],
+        statistics["tokens"],
+        statistics["corpus"]["invalid_characters"],
+        manifest.digest,
+    )
+    logging.info(
+        "%s  rows %d  padding %.1f %%, with a row for each example %.1f %%",
+        folder,
+        statistics["rows"],
+        100 * statistics["padding_share"],
+        100 * statistics["unpacked_padding_share"],
+    )
+
+
+def _make(corpus, settings, output, engine):
+    paths = corpus.paths()
+    entries = vocab_lib.read(corpus.vocab_file)
+    run = corpus.describe(paths) | settings.describe()
+    run |= {
+        "num_shards": output.num_shards,
+        "held_out_prob": output.held_out_prob,
+    }
+    names = [TRAIN, HELD_OUT] if output.held_out_prob else [TRAIN]
+    journal = journal_lib.Journal(output.output_dir, run, names)
+    manifests = journal.finished_manifests()
+    if manifests:
+        logging.info("records in %s are complete already", output.output_dir)
+        return manifests
+    folders = [
+        os.path.join(output.output_dir, name) for name in [*names, "work"]
+    ]
+    for folder in folders:
+        storage.make_folder(folder)
+    vocabulary = masking.Vocabulary.of(entries)
+    try:
+        with engine as workers:
+            made = corpus_lib.tokenize(corpus, paths, folders[-1], workers)
+            tables = assign_partitions(
+                token_files.locate(made),
+                settings.random_seed,
+                output.num_shards,
+                output.held_out_prob,
+            )
+            for name in names:
+                jobs = _jobs(
+                    name, tables[name], made, settings, vocabulary, journal
+                )
+                _make_shards(name, jobs, journal, workers)
+    finally:
+        # Files that a stopped worker was writing.
+        for folder in [output.output_dir, *folders]:
+            storage.remove_leftovers(folder)
+    counts = corpus_lib.read_statistics(made)
+    for name in names:
+        folder = os.path.join(output.output_dir, name)
+        manifests[name] = describe(
+            name,
+            len(tables[name]),
+            settings,
+            corpus,
+            len(entries),
+            journal,
+            counts,
+        )
+        if settings.masking_time == "dynamic":
+            _keep_vocabulary(corpus.vocab_file, folder)
+        manifests[name].write(folder)
+    storage.remove_folder(folders[-1])
+    return manifests
+
+
+def _keep_vocabulary(vocab_file: str, folder: str) -> None:
+    """Copies the vocabulary to where dynamic masking looks for it."""
+    with open(vocab_file, "rb") as source:
+        content = source.read()
+    path = os.path.join(folder, masking.VOCABULARY_NAME)
+    with storage.atomic_file(path, "wb") as target:
+        target.write(content)
+
+
+class _ShardJob(NamedTuple):
+    path: str
+    token_files: list[str]
+    table: np.ndarray
+    shard: int
+    settings: settings_lib.Settings
+    vocabulary: masking.Vocabulary
+
+
+def _jobs(name, tables, made, settings, vocabulary, journal):
+    """Returns the jobs of the shards that are missing."""
+    if name == HELD_OUT:
+        settings = dataclasses.replace(settings, dupe_factor=1)
+    # Absolute: other machines have another current folder.
+    folder = os.path.join(storage.absolute_path(journal.output_dir), name)
+    file_names = _shard_names(name, len(tables))
+    return [
+        _ShardJob(
+            os.path.join(folder, file_name),
+            made,
+            table,
+            shard,
+            settings,
+            vocabulary,
+        )
+        for shard, (file_name, table) in enumerate(
+            zip(file_names, tables, strict=True)
+        )
+        if not journal.has(name, file_name)
+    ]
+
+
+def _shard_names(name, num_shards):
+    return [
+        records.shard_name(name, shard, num_shards)
+        for shard in range(num_shards)
+    ]
+
+
+def _make_shards(name, jobs, journal, workers):
+    weights = [int((job.table[:, 4] - job.table[:, 2]).sum()) for job in jobs]
+    for _, (info, statistics) in workers.run(
+        _make_shard, jobs, weights, name=f"write {name}", unit="tokens"
+    ):
+        journal.add(name, info, statistics)
+
+
+def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
+    documents = token_files.read(
+        job.token_files, job.table, job.vocabulary.size
+    )
+    statistics = {
+        "documents": len(documents.numbers),
+        "sentences": len(documents.sentence_bounds) - 1,
+        "tokens": len(documents.tokens),
+    }
+    blocks = examples_lib.make_examples(
+        documents, job.vocabulary, job.settings, job.shard, statistics
+    )
+    serialized = examples_lib.serialize(blocks, job.settings)
+    return records.write_shard(job.path, serialized), statistics
+
+
+def describe(
+    name: str,
+    num_shards: int,
+    settings: settings_lib.Settings,
+    corpus: corpus_lib.Corpus,
+    vocab_size: int,
+    journal: journal_lib.Journal,
+    counts: Mapping,
+) -> records.Manifest:
+    """Returns the manifest of a set of which every shard is finished.
+
+    Args:
+      name: of the set.
+      num_shards: its shards.
+      settings: of its examples.
+      corpus: that they were made of.
+      vocab_size: entries in its vocabulary.
+      journal: of the finished shards.
+      counts: from reading the text.
+    """
+    shards, statistics = journal.read(name, _shard_names(name, num_shards))
+    shares = examples_lib.shares(statistics)
+    examples = statistics["examples"]
+    rows = statistics.setdefault("rows", examples)
+    row_tokens = statistics["example_tokens"] / settings.max_seq_length
+    statistics |= {
+        "padding_share": 1 - row_tokens / rows,
+        # With a row for each example.
+        "unpacked_padding_share": 1 - row_tokens / examples,
+        **shares,
+        "corpus": counts,
+    }
+    return records.Manifest(
+        schema_name=settings.schema_name,
+        sizes=settings.sizes,
+        flags=journal.run,
+        vocabulary={
+            "sha256": journal.run["vocab_sha256"],
+            "size": vocab_size,
+            "do_lower_case": corpus.do_lower_case,
+        },
+        statistics=statistics,
+        shards=shards,
+    )
+
+
+def assign_partitions(
+    table: np.ndarray,
+    random_seed: int,
+    num_shards: int | None,
+    held_out_prob: float,
+) -> dict[str, list[np.ndarray]]:
+    """Splits documents at random into sets, and each set into partitions.
+
+    Every partition is a uniform sample of its set, and their numbers of
+    documents differ by one at most: so the partner of a random next sentence
+    is uniform over the other documents of the set, though it is only looked
+    for in the partition.
+
+    Args:
+      table: all documents, from `token_files.locate`.
+      random_seed: of the split.
+      num_shards: partitions of `train`; None for what fits the corpus.
+      held_out_prob: share of documents in `held_out`; one at least, unless 0.
+
+    Returns:
+      Set to partitions, each a part of the table.
+
+    Raises:
+      ValueError: if there is no document, or fewer than needed.
+    """
+    num_held_out = 0
+    if held_out_prob:
+        num_held_out = max(1, round(len(table) * held_out_prob))
+    if not len(table):
+        raise ValueError(
+            "There is no sentence with a token in the input files; check "
+            "--input_file and --input_format."
+        )
+    if num_held_out >= len(table):
+        raise ValueError(
+            f"held_out_prob={held_out_prob} leaves none of {len(table)} "
+            "documents to train on. Give more documents, or lower it to 0; "
+            "blank lines separate documents."
+        )
+    rng = random_numbers.Stream(random_seed, random_numbers.HELD_OUT).at()
+    is_held_out = np.zeros(len(table), bool)
+    is_held_out[rng.permutation(len(table))[:num_held_out]] = True
+    rng = random_numbers.Stream(random_seed, random_numbers.PARTITIONS).at()
+    tables = {TRAIN: _partitions(table[~is_held_out], num_shards, rng)}
+    if num_held_out:
+        tables[HELD_OUT] = _partitions(table[is_held_out], None, rng)
+    return tables
+
+
+def _partitions(table, num_shards, rng):
+    if num_shards is None:
+        tokens = (table[:, 4] - table[:, 2]).sum()
+        num_shards = min(
+            round(tokens / _PARTITION_TOKENS),
+            len(table) // _PARTITION_DOCUMENTS,
+        )
+        num_shards = max(1, num_shards)
+    if num_shards > len(table):
+        raise ValueError(
+            f"num_shards={num_shards} exceeds the {len(table)} documents; a "
+            "shard holds whole documents. Lower --num_shards."
+        )
+    if len(table) < 2 * num_shards:
+        logging.warning(
+            "%d documents in %d shards: where a shard has one document, its "
+            "random next sentences come from that same document",
+            len(table),
+            num_shards,
+        )
+    partition = rng.permutation(len(table)) % num_shards
+    order = np.argsort(partition, kind="stable")
+    ends = np.cumsum(np.bincount(partition, minlength=num_shards))
+    return np.split(table[order], ends[:-1])

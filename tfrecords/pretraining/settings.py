@@ -1,0 +1,214 @@
+"""Options of pre-training examples -> checked Settings, rules of masking."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from tfrecords.options import Options, option
+from tfrecords.pretraining import masking as masking_lib
+from tfrecords.pretraining import packing
+
+# What a model learns of segments besides masked tokens: whether B follows A
+# or comes from elsewhere (Devlin et al. 2019); nothing, of single segments
+# (Liu et al. 2019); which of two neighbours came first (Lan et al. 2020).
+PAIRS = ("next_sentence", "none", "sentence_order")
+# Whether tokens are masked when records are written, or when they are read.
+MASKING_TIMES = ("static", "dynamic")
+# SpanBERT, section 3.1.
+_MAX_NGRAM = 10
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(Options):
+    """Which examples to make; most names and defaults are the original's flags.
+
+    Raises:
+      ValueError: if a number is out of range, or two settings contradict.
+    """
+
+    max_seq_length: int = option(
+        128, "Tokens in an example, [CLS], [SEP] and padding included."
+    )
+    random_seed: int = option(12345, "Seed of everything random.")
+    dupe_factor: int | None = option(
+        None,
+        "Times that each document is paired and masked anew; by default 10, "
+        "and 1 with --masking_time=dynamic, where more only cut other pairs.",
+    )
+    pairs: str = option(
+        "next_sentence",
+        "next_sentence: half of the segments B follow A, the others come from "
+        "elsewhere. none: single segments of whole sentences, filled to "
+        "length, as in RoBERTa. sentence_order: neighbours, half of them "
+        "swapped, as in ALBERT.",
+        choices=PAIRS,
+    )
+    short_seq_prob: float | None = option(
+        None,
+        "Probability that a document is cut for examples shorter than the "
+        "maximum; by default 0.1, and 0 with --pairs=none.",
+    )
+    max_examples_per_row: int = option(
+        1,
+        "Short examples that may share a row of --max_seq_length, each "
+        "independent of the others, in place of padding; 3 to 8 are good. A "
+        "training batch then counts rows, and holds more examples.",
+    )
+    masking_time: str = option(
+        "static",
+        "static: tokens are masked when records are written. dynamic: when "
+        "they are read, anew in each epoch, as in RoBERTa; the records hold "
+        "unmasked tokens.",
+        choices=MASKING_TIMES,
+    )
+    max_predictions_per_seq: int = option(
+        20, "Masked tokens in an example, at most."
+    )
+    masked_lm_prob: float = option(0.15, "Share of tokens to mask.")
+    masking: str | None = option(
+        None,
+        "What is masked together. tokens: word pieces, the default. words: all "
+        "pieces of a word or none. spans: contiguous whole words of random "
+        "number, as in SpanBERT.",
+        choices=masking_lib.UNITS,
+    )
+    do_whole_word_mask: bool = option(
+        False, "The original's name of --masking=words."
+    )
+    max_ngram: int | None = option(
+        None,
+        "Words in a span of --masking=spans, at most; by default "
+        f"{_MAX_NGRAM}. Shorter spans are likelier, of length k in proportion "
+        "to 0.8^k.",
+    )
+    mask_mix: tuple[str, ...] = option(
+        ("mask:0.8", "random:0.1", "same:0.1"),
+        "What replaces masked tokens, as shares that sum to 1: [MASK], a "
+        "random token, the token itself. Kinds not named have no share.",
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        # Frozen, and yet a manifest shall hold the defaults in numbers.
+        if self.dupe_factor is None:
+            dupe_factor = 1 if self.masking_time == "dynamic" else 10
+            object.__setattr__(self, "dupe_factor", dupe_factor)
+        if self.short_seq_prob is None:
+            is_single = self.pairs == "none"
+            object.__setattr__(
+                self, "short_seq_prob", 0.0 if is_single else 0.1
+            )
+        self._check_sizes()
+        self._check_masking()
+
+    def _check_sizes(self):
+        if not 5 <= self.max_seq_length < 1 << 16:
+            raise ValueError(
+                f"max_seq_length={self.max_seq_length} should be from 5, for "
+                "[CLS], two tokens and two [SEP], to 65535."
+            )
+        if not 1 <= self.max_predictions_per_seq <= self.max_seq_length:
+            raise ValueError(
+                f"max_predictions_per_seq={self.max_predictions_per_seq} "
+                f"should be from 1 to max_seq_length={self.max_seq_length}; "
+                "about max_seq_length * masked_lm_prob is usual."
+            )
+        if self.dupe_factor < 1 or self.random_seed < 0:
+            raise ValueError(
+                f"dupe_factor={self.dupe_factor} should be 1 or more and "
+                f"random_seed={self.random_seed} 0 or more."
+            )
+        for name in ("masked_lm_prob", "short_seq_prob"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} should be from 0 to 1; it "
+                    "is a probability."
+                )
+        if not 1 <= self.max_examples_per_row <= self.max_seq_length:
+            raise ValueError(
+                f"max_examples_per_row={self.max_examples_per_row} should be "
+                f"from 1 to max_seq_length={self.max_seq_length}; 3 to 8 leave "
+                "little padding."
+            )
+
+    def _check_masking(self):
+        if self.do_whole_word_mask and self.unit != "words":
+            raise ValueError(
+                f"masking={self.masking} contradicts do_whole_word_mask, which "
+                "means masking=words. Omit one of the two."
+            )
+        if self.max_ngram is not None and self.max_ngram < 1:
+            raise ValueError(
+                f"max_ngram={self.max_ngram} should be 1 or more; SpanBERT "
+                f"takes {_MAX_NGRAM}."
+            )
+        if self.max_ngram is not None and self.unit != "spans":
+            raise ValueError(
+                f"--max_ngram={self.max_ngram} is the length of spans, and "
+                f"--masking={self.unit} has none. Add --masking=spans, or omit "
+                "it."
+            )
+        masking_lib.Mix.parse(self.mask_mix)
+
+    def describe(self) -> dict:
+        """Returns all settings by name, for the manifest."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def of(cls, flags: Mapping) -> "Settings":
+        """Returns the settings in a manifest's `flags`, as `describe`."""
+        names = {field.name for field in dataclasses.fields(cls)} & set(flags)
+        named = {name: flags[name] for name in names}
+        if "mask_mix" in named:
+            named["mask_mix"] = tuple(named["mask_mix"])
+        return cls(**named)
+
+    @property
+    def unit(self) -> str:
+        """What is masked together, one of `masking.UNITS`."""
+        return self.masking or (
+            "words" if self.do_whole_word_mask else "tokens"
+        )
+
+    @property
+    def rules(self) -> masking_lib.Rules:
+        """How examples are masked."""
+        return masking_lib.Rules(
+            max_predictions_per_seq=self.max_predictions_per_seq,
+            masked_lm_prob=self.masked_lm_prob,
+            unit=self.unit,
+            max_ngram=self.max_ngram or _MAX_NGRAM,
+            mix=masking_lib.Mix.parse(self.mask_mix),
+        )
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether examples share rows."""
+        return self.max_examples_per_row > 1
+
+    @property
+    def schema_name(self) -> str:
+        """Schema of a record, a key of `schema.SCHEMAS`."""
+        is_single = self.pairs == "none"
+        if self.masking_time == "dynamic":
+            name = "unmasked_segments" if is_single else "unmasked_pairs"
+        else:
+            name = "masked_lm" if is_single else "pretraining"
+        return f"packed_{name}" if self.is_packed else name
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number for each dimension name of the schema."""
+        sizes = {
+            "max_seq_length": self.max_seq_length,
+            "max_predictions_per_seq": self.max_predictions_per_seq,
+        }
+        if self.is_packed:
+            sizes |= {
+                "max_examples_per_row": self.max_examples_per_row,
+                "max_predictions_per_row": packing.max_predictions_per_row(
+                    **sizes,
+                    masked_lm_prob=self.masked_lm_prob,
+                    max_examples_per_row=self.max_examples_per_row,
+                ),
+            }
+        return sizes
