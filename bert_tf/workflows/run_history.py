@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from absl import flags, logging
+from absl import logging
 
 from bert_tf.training import checkpoints, reporting
 from tfrecords.io import atomic_files
@@ -65,18 +65,6 @@ def flag_line(name: str, value) -> str:
         csv.writer(text, lineterminator="").writerow(value)
         value = text.getvalue()
     return f"--{name}={value}"
-
-
-def write_flag_values(
-    values: flags.FlagValues, script: str, output_dir: str
-) -> None:
-    """The same for a script whose flags are no dataclass yet."""
-    lines = [
-        values[name].serialize()
-        for name in sorted(values)
-        if values[name].value is not None
-    ]
-    _write(script, output_dir, lines)
 
 
 def _write(command: str, output_dir: str, lines: list[str]) -> None:

@@ -7,77 +7,39 @@ from absl import flags
 
 from bert_tf.training.config import TrainingConfig
 from bert_tf.workflows import run_history
-from run_scripts.flags import common_flags, training_flags
+from run_scripts.flags import common_flags
+from tfrecords.options import option
 
 
-@pytest.fixture
-def training_values():
-    values = flags.FlagValues()
-    training_flags.define_training(
-        values, learning_rate=1e-4, train_batch_size=32
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(TrainingConfig):
+    labels: tuple[str, ...] | None = option(None, "List.")
+    phases: tuple[str, ...] | None = option(None, "List.")
+    do_lower_case: bool | None = option(None, "Bool.")
+    do_eval: bool = option(True, "Bool.")
+
+
+def test_the_flag_file_of_a_run_repeats_it(tmp_path):
+    config = Config(
+        output_dir="x",
+        correct_bias=False,
+        jit_compile=True,
+        learning_rate=3e-5,
+        labels=("a,b", "c"),
+        phases=("8:0.9", "16:0.1"),
+        do_eval=False,
     )
-    return values
-
-
-def parse(values, *words):
-    common_flags.parse(values, ["script", *words], "Doc.")
-
-
-def test_the_flag_file_of_a_run_repeats_it(training_values, tmp_path):
-    parse(training_values, "--learning_rate=3e-5", "--correct_bias")
-    run_history.write_flag_values(
-        training_values, "run_x", str(tmp_path / "run")
-    )
-    text = (tmp_path / "run" / "run.flags").read_text()
+    run_history.write_flags("run_x", str(tmp_path / "run"), config)
+    path = tmp_path / "run" / "run.flags"
+    text = path.read_text()
     assert text.startswith("# run_scripts.run_x\n# python 3.")
     assert "tensorflow 2." in text
-    before = training_flags.run_settings(training_values)
-    parse(training_values, f"--flagfile={tmp_path / 'run' / 'run.flags'}")
-    assert training_flags.run_settings(training_values) == before
-    assert training_values.correct_bias
-
-
-@pytest.mark.parametrize("typed", [False, True])
-def test_the_flag_file_leaves_an_untyped_case_to_the_model(
-    training_values, tmp_path, typed
-):
-    common_flags.define_vocabulary(training_values)
-    parse(training_values, *["--do_lower_case"] * typed)
-    run_history.write_flag_values(training_values, "run_x", str(tmp_path))
-    text = (tmp_path / "run.flags").read_text()
-    assert ("do_lower_case" in text) == typed
-
-
-@dataclasses.dataclass
-class _More:
-    labels: tuple = ("a,b", "c")
-    phases: tuple = ("8:0.9", "16:0.1")
-    do_lower_case: bool | None = None
-    do_eval: bool = False
-
-
-def test_the_fields_of_dataclasses_are_read_back_as_flags(
-    training_values, tmp_path
-):
-    config = TrainingConfig(
-        output_dir="x", correct_bias=False, jit_compile=True
-    )
-    run_history.write_flags("run_x", str(tmp_path), config, _More())
-    path = tmp_path / "run.flags"
-    assert path.read_text().startswith("# run_scripts.run_x\n# python 3.")
-    for name in ("labels", "phases"):
-        flags.DEFINE_list(name, None, "List.", flag_values=training_values)
-    flags.DEFINE_bool("do_eval", True, "Bool.", flag_values=training_values)
-    common_flags.define_vocabulary(training_values)
-    parse(training_values, f"--flagfile={path}")
-    assert not training_values["do_lower_case"].present
-    assert not training_values.do_eval
-    assert training_values.labels == ["a,b", "c"]
-    assert training_values.phases == ["8:0.9", "16:0.1"]
-    names = [field.name for field in dataclasses.fields(TrainingConfig)]
-    read = TrainingConfig(**{n: training_values[n].value for n in names})
-    written = dataclasses.replace(config, save_checkpoints_steps=1000)
-    assert read == written
+    # An option of None is open: the case is the model's.
+    assert "do_lower_case" not in text
+    values = flags.FlagValues()
+    common_flags.define(values, Config)
+    common_flags.parse(values, ["script", f"--flagfile={path}"], "Doc.")
+    assert common_flags.config(Config, values) == config
 
 
 def write_flags(folder, *lines):

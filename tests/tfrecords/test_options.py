@@ -1,0 +1,66 @@
+"""Fields of options -> flags, and values out of bounds."""
+
+import dataclasses
+
+import pytest
+from absl import flags
+
+from run_scripts.flags import common_flags
+from tfrecords.options import REQUIRED, Options, option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Example(Options):
+    folder: str = option(REQUIRED, "Where.")
+    count: int | None = option(None, "How many.", at_least=1)
+    share: float = option(0.5, "How much.", at_least=0.0, at_most=1.0)
+    kind: str = option("a", "Which.", choices=("a", "b"))
+    names: tuple[str, ...] = option(("x",), "Whose.")
+    is_on: bool = option(False, "Whether.")
+
+
+def parse(*words, **defaults):
+    values = flags.FlagValues()
+    common_flags.define(values, Example, **defaults)
+    common_flags.parse(values, ["script", *words], "Doc.")
+    return common_flags.config(Example, values)
+
+
+def test_a_flag_is_made_of_each_field():
+    assert parse("--folder=f") == Example(folder="f")
+    assert parse(
+        *["--folder=f", "--count=3", "--share=0.25", "--kind=b"],
+        *["--names=y,z", "--is_on"],
+    ) == Example(
+        folder="f", count=3, share=0.25, kind="b", names=("y", "z"), is_on=True
+    )
+    assert parse("--folder=f", share=0.1).share == 0.1
+
+
+def test_wrong_flags_are_refused():
+    for word, message in (
+        ("--count=0", "count"),
+        ("--share=2", "share"),
+        ("--kind=c", "kind"),
+        ("--share=nan", "share"),
+    ):
+        with pytest.raises((flags.Error, ValueError), match=message):
+            parse("--folder=f", word)
+    with pytest.raises(flags.Error, match="folder"):
+        parse()
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"count": 0}, "--count=0 should be at least 1"),
+        ({"share": 1.5}, "--share=1.5 should be at most 1.0"),
+        ({"share": float("nan")}, "--share=nan should be at least 0.0"),
+        ({"kind": "c"}, "--kind=c: choose one of a, b"),
+    ],
+)
+def test_wrong_values_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Example(folder="f", **changes)
+    with pytest.raises(TypeError, match="folder"):
+        Example()
