@@ -27,9 +27,10 @@ from bert_tf.training import loop, phases, strategies
 from bert_tf.workflows import training_phases
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
+from tfrecords.text.vocab import VocabularyOptions
 
 FLAGS = flags.FlagValues()
-common_flags.define_vocabulary(FLAGS)
+common_flags.define(FLAGS, VocabularyOptions)
 common_flags.define_max_seq_length(FLAGS)
 settings.define_machine_flags(FLAGS)
 flags.DEFINE_string(

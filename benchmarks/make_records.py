@@ -31,9 +31,10 @@ from benchmarks import turns
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
 from tfrecords.text import documents, text_files
+from tfrecords.text.vocab import VocabularyOptions
 
 FLAGS = flags.FlagValues()
-common_flags.define_vocabulary(FLAGS)
+common_flags.define(FLAGS, VocabularyOptions)
 flags.DEFINE_string(
     "input_file",
     None,

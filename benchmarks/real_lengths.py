@@ -32,9 +32,10 @@ from tfrecords.io import atomic_files, records
 from tfrecords.reading import batches, static_lengths
 from tfrecords.tasks import glue_examples, glue_tables
 from tfrecords.text import tokenizer as tokenizer_lib
+from tfrecords.text.vocab import VocabularyOptions
 
 FLAGS = flags.FlagValues()
-common_flags.define_vocabulary(FLAGS)
+common_flags.define(FLAGS, VocabularyOptions)
 common_flags.define_max_seq_length(FLAGS)
 settings.define_flags(FLAGS)
 flags.DEFINE_string(

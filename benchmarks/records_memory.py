@@ -22,9 +22,10 @@ from absl import flags, logging
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
 from tfrecords.text import text_files
+from tfrecords.text.vocab import VocabularyOptions
 
 FLAGS = flags.FlagValues()
-common_flags.define_vocabulary(FLAGS)
+common_flags.define(FLAGS, VocabularyOptions)
 flags.DEFINE_string(
     "input_file",
     None,

@@ -23,9 +23,10 @@ import numpy as np
 from absl import flags, logging
 
 from run_scripts.flags import common_flags
+from tfrecords.text.vocab import VocabularyOptions
 
 FLAGS = flags.FlagValues()
-common_flags.define_vocabulary(FLAGS)
+common_flags.define(FLAGS, VocabularyOptions)
 flags.DEFINE_string("data_file", None, "SQuAD JSON.", flag_values=FLAGS)
 flags.DEFINE_bool(
     "version_2_with_negative",

@@ -30,10 +30,11 @@ from experiments.ablations.jobs import Job
 from experiments.ablations.plan import Row
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files
+from tfrecords.text.vocab import VocabularyOptions
 
 FLAGS = flags.FlagValues()
 ablation_flags.define(FLAGS)
-common_flags.define_vocabulary(FLAGS)
+common_flags.define(FLAGS, VocabularyOptions)
 common_flags.define_max_seq_length(FLAGS)
 common_flags.require(FLAGS, "output_dir", "corpus")
 

@@ -17,56 +17,6 @@ from bert_tf.training import stopping
 from tfrecords import options
 
 
-def define_vocabulary(values: flags.FlagValues) -> None:
-    """Adds the flags that say how text becomes token ids."""
-    flags.DEFINE_string(
-        "vocab_file",
-        None,
-        "WordPiece vocabulary, one entry a line, as released with BERT.",
-        flag_values=values,
-    )
-    flags.DEFINE_bool(
-        "do_lower_case",
-        None,
-        "Lower-case text and strip accents; false for cased vocabularies. "
-        "Default: as the model has it, or else true.",
-        flag_values=values,
-    )
-
-
-def define_text(values: flags.FlagValues) -> None:
-    """Adds the flags that say which text to read, and how."""
-    flags.DEFINE_string(
-        "input_file",
-        None,
-        "Files in UTF-8, plain, .gz or .zst, or Parquet; names or globs, "
-        "separated by commas, of this machine or a store such as gs://.",
-        flag_values=values,
-    )
-    flags.DEFINE_enum(
-        "input_format",
-        "auto",
-        ["auto", "sentences", "text", "wikiextractor", "jsonl", "parquet"],
-        "sentences: one a line, a blank line between documents. text: "
-        "paragraphs, a file is a document. wikiextractor: <doc ...> files. "
-        "jsonl: a JSON object a line, parquet: a table; a row is a document. "
-        "auto judges each file.",
-        flag_values=values,
-    )
-    flags.DEFINE_string(
-        "text_field",
-        "text",
-        "Field or column with the text, in JSON lines and Parquet.",
-        flag_values=values,
-    )
-    flags.DEFINE_string(
-        "language",
-        "en",
-        "Code of the text's language, for where sentences end.",
-        flag_values=values,
-    )
-
-
 def define_max_seq_length(values: flags.FlagValues, default: int = 128) -> None:
     """Adds `--max_seq_length`."""
     flags.DEFINE_integer(

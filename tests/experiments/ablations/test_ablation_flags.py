@@ -3,6 +3,7 @@ from absl import flags
 
 from experiments.ablations import ablation_flags
 from run_scripts.flags import common_flags
+from tfrecords.text.vocab import VocabularyOptions
 
 
 @pytest.fixture
@@ -13,7 +14,7 @@ def parse(tmp_path):
     def parse(*words):
         values = flags.FlagValues()
         ablation_flags.define(values)
-        common_flags.define_vocabulary(values)
+        common_flags.define(values, VocabularyOptions)
         common_flags.define_max_seq_length(values)
         given = [f"--corpus={tmp_path}/*.txt", f"--output_dir={tmp_path}/runs"]
         values(["run_ablations", *given, *words])

@@ -11,6 +11,7 @@ import tensorflow as tf
 from absl import flags
 
 from run_scripts.flags import common_flags
+from tfrecords.text.vocab import VocabularyOptions
 
 DOC = r"""This -> that.
 
@@ -24,9 +25,9 @@ The same command goes on.
 @pytest.fixture
 def values():
     values = flags.FlagValues()
-    common_flags.define_vocabulary(values)
-    common_flags.define_text(values)
+    common_flags.define(values, VocabularyOptions)
     common_flags.define_max_seq_length(values)
+    flags.DEFINE_string("language", "en", "", flag_values=values)
     return values
 
 
