@@ -22,12 +22,8 @@ from bert_tf.training import (
     stopping,
     strategies,
 )
-from bert_tf.workflows import (
-    checks,
-    dev_results,
-    run_history,
-    training_phases,
-)
+from bert_tf.workflows import dev_results, run_history, training_phases
+from bert_tf.workflows.doctor import checks
 from run_scripts.flags import fine_tuning_flags, model_flags, training_flags
 from run_scripts.work import FindWork, Outputs, Predict, Run, Sets, Work
 from tfrecords.io import atomic_files, records

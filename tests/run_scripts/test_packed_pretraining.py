@@ -6,7 +6,7 @@ import pathlib
 import pytest
 import run_processes
 
-from bert_tf.workflows import pretraining
+from bert_tf.workflows import pretraining_data
 from run_scripts import make_pretraining_records, run_pretraining
 from tfrecords.io import records
 
@@ -98,10 +98,10 @@ def test_a_row_counts_as_the_examples_that_it_holds(folder):
         records.Records.open(str(folder / name / "train"))
         for name in ("alone", "packed")
     )
-    assert pretraining.examples_per_row(alone) == 1
-    each = pretraining.examples_per_row(packed)
+    assert pretraining_data.examples_per_row(alone) == 1
+    each = pretraining_data.examples_per_row(packed)
     assert each == pytest.approx(len(alone) / len(packed))
-    assert pretraining.examples_per_row(records.Records(alone.paths)) == 1
+    assert pretraining_data.examples_per_row(records.Records(alone.paths)) == 1
 
 
 @pytest.mark.slow
@@ -137,7 +137,7 @@ def test_packed_rows_train_a_model_that_reads_single_examples_too(
         for name in ("examples/s", "tokens/s")
     ]
     found = records.Records.open(str(folder / "packed" / "train"))
-    each = pretraining.examples_per_row(found)
+    each = pretraining_data.examples_per_row(found)
     assert rates[0] == pytest.approx(each * rates[1] / 64, rel=2e-3)
 
 
