@@ -39,10 +39,10 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(DoctorConfig, FLAGS)
 
-    from bert_tf.workflows import doctor
+    from bert_tf.workflows.doctor import diagnose
     from tfrecords.inspection.diagnostics import ERROR, NOTE, WARNING
 
-    diagnostics, lines = doctor.diagnose(config)
+    diagnostics, lines = diagnose.diagnose(config)
     print(config.records)
     order = (ERROR, WARNING, NOTE)
     for diagnostic in sorted(

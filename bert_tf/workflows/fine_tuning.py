@@ -285,7 +285,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
 
 def _check_records(records, config, bert_config, vocab_file) -> None:
     """Refuses what would spoil the training."""
-    from bert_tf.workflows import checks
+    from bert_tf.workflows.doctor import checks
 
     checks.refuse_bad_records(config, [records], bert_config, vocab_file)
 

@@ -5,7 +5,7 @@ import os
 from absl import flags
 
 from bert_tf.training import loop
-from bert_tf.workflows import estimates
+from bert_tf.workflows.doctor import estimates
 from experiments.ablations import evaluation_tasks, plan, settings
 from experiments.ablations.evaluation_tasks import Probe
 from experiments.ablations.plan import Model, Row

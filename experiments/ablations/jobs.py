@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from bert_tf.training import checkpoints
-from bert_tf.workflows import estimates
+from bert_tf.workflows.doctor import estimates
 from experiments.ablations import settings as ablation_settings
 from experiments.ablations.evaluation_tasks import Probe
 from experiments.ablations.plan import COLUMNS, Model, Row

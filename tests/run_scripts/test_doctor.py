@@ -12,8 +12,7 @@ from absl import flags
 from bert_tf import config
 from bert_tf.conversion import checkpoint
 from bert_tf.training import model_folders
-from bert_tf.workflows import checks, estimates
-from bert_tf.workflows import doctor as workflow
+from bert_tf.workflows.doctor import checks, diagnose, estimates
 from run_scripts import doctor, make_glue_records
 from tfrecords.inspection import samples
 from tfrecords.io import atomic_files, records
@@ -352,7 +351,7 @@ def test_of_many_records_a_sample_unless_all_are_asked_for(
     tmp_path, examine, monkeypatch
 ):
     monkeypatch.setattr(checks, "EXAMPLES", 128)
-    monkeypatch.setattr(workflow, "_DIGEST_BYTES", 1)
+    monkeypatch.setattr(diagnose, "_DIGEST_BYTES", 1)
     words = plant(tmp_path)
     _, lines = examine(*words)
     assert "800 records, shards: 2; 128 examples looked at" in lines

@@ -1,179 +1,31 @@
-"""pretraining.py: phases in order, and users' mistakes."""
+"""pretraining.py: a run without flags; the rest by test_run_pretraining.py."""
 
-import types
-
-import numpy as np
 import pytest
 
 from bert_tf.workflows import pretraining
 from bert_tf.workflows.configs import PretrainingConfig
-from tfrecords import schema
-from tfrecords.io import records
-
-CONFIG = types.SimpleNamespace(
-    vocab_size=100, max_position_embeddings=64, is_causal=False
-)
-SHA256 = "aa"
 
 
-def write_records(folder, length, sha256=SHA256):
-    """Writes a folder with one example of `length` tokens."""
-    folder.mkdir()
-    sizes = {"max_seq_length": length, "max_predictions_per_seq": 2}
-    example = {
-        name: np.zeros(schema.shape_of(feature, sizes), feature.dtype)
-        for name, feature in schema.PRETRAINING.items()
-    }
-    example = schema.serialize(example, schema.PRETRAINING, sizes)
-    name = records.shard_name("train", 0, 1)
-    shard = records.write_shard(str(folder / name), [example])
-    records.Manifest(
-        schema_name="pretraining",
-        sizes=sizes,
-        flags={},
-        vocabulary={"size": 100, "sha256": sha256, "do_lower_case": True},
-        statistics={},
-        shards=[shard],
-    ).write(str(folder))
-    return str(folder)
-
-
-@pytest.fixture
-def folders(tmp_path):
-    """Length -> folder of records of that length."""
-    return {
-        length: write_records(tmp_path / f"of_{length}", length)
-        for length in (8, 16, 32)
-    }
-
-
-def config_of(input_file, num_train_steps=10, **fields):
-    return PretrainingConfig(
-        output_dir="unused",
-        input_file=input_file,
-        num_train_steps=num_train_steps,
-        **fields,
-    )
-
-
-def open_phases(folders, lengths, phases=None, **fields):
-    """Returns (length, steps, path of the first shard) of each phase."""
-    paths = ",".join(folders.get(length, str(length)) for length in lengths)
-    if phases is not None:
-        fields["phases"] = tuple(phases.split(","))
-    config = config_of(paths, **fields)
-    return [
-        (phase.sizes["max_seq_length"], phase.num_steps, phase.records.paths[0])
-        for phase in pretraining.open_phases(config, CONFIG, SHA256)
-    ]
-
-
-def test_one_folder_is_one_phase(folders):
-    expected = [(16, 10, f"{folders[16]}/train-00000-of-00001.tfrecord")]
-    assert open_phases(folders, [16]) == expected
-    assert open_phases(folders, [16], "16:1") == expected
-
-
-def test_of_two_folders_the_shorter_takes_nine_tenths(folders):
-    for lengths in ([8, 32], [32, 8]):
-        found = open_phases(folders, lengths)
-        assert [phase[:2] for phase in found] == [(8, 9), (32, 1)]
-        for length, _, path in found:
-            assert path.startswith(folders[length] + "/")
-
-
-def test_the_flag_says_the_order_and_the_shares(folders):
-    found = open_phases(folders, [8, 16, 32], "32:0.2,8:0.5,16:0.3")
-    assert [phase[:2] for phase in found] == [(32, 2), (8, 5), (16, 3)]
-
-
-@pytest.mark.parametrize(
-    "total, steps", [(10, [3, 4, 3]), (11, [4, 3, 4]), (1000, [333, 334, 333])]
-)
-def test_shares_are_rounded_to_steps_that_sum_up(folders, total, steps):
-    flag = f"8:{1 / 3},16:{1 / 3},32:{1 / 3}"
-    found = open_phases(folders, [8, 16, 32], flag, num_train_steps=total)
-    assert [phase[1] for phase in found] == steps
-    assert sum(steps) == total
-
-
-def test_files_and_globs_are_one_phase(folders, tmp_path):
-    again = write_records(tmp_path / "again", 8)
-    shards = ",".join(f"{folder}/train*" for folder in (folders[8], again))
-    config = config_of(shards, max_seq_length=8, max_predictions_per_seq=2)
-    (phase,) = pretraining.open_phases(config, CONFIG, None)
-    assert phase.num_steps == 10
-    assert len(phase.records) == 2
-
-
-@pytest.mark.parametrize(
-    "flag",
-    ["8", "8:a", "a:1", "8:0.5:0.5,16:0.5", "8:0.9,,16:0.1"],
-)
-def test_what_is_no_length_and_share_is_shown_how_to_write(folders, flag):
-    with pytest.raises(ValueError, match="should be like 128:0.9,512:0.1") as e:
-        open_phases(folders, [8, 16], flag)
-    assert f"--phases={flag} " in str(e.value)
-
-
-@pytest.mark.parametrize(
-    "flag",
-    [
-        "8:0.9,16:0.2",
-        "8:0.9,16:0.05",
-        "8:1,16:0",
-        "8:1.5,16:-0.5",
-        "8:nan,16:0.1",
-        "8:0.9,16:nan",
-        "8:inf,16:0.1",
-    ],
-)
-def test_shares_are_above_0_and_1_in_all(folders, flag):
-    with pytest.raises(ValueError, match="above 0, and 1 in all"):
-        open_phases(folders, [8, 16], flag)
-
-
-@pytest.mark.parametrize("flag", ["8:1", "8:0.5,32:0.5", "8:0.5,8:0.5,16:0.5"])
-def test_each_length_of_the_records_is_named_once(folders, flag):
-    with pytest.raises(ValueError, match=r"of \[8, 16\] tokens. Name each"):
-        open_phases(folders, [8, 16], flag)
-
-
-def test_three_folders_need_the_flag(folders):
-    with pytest.raises(ValueError, match="3 folders.*say with --phases="):
-        open_phases(folders, [8, 16, 32])
-
-
-def test_two_folders_of_one_length_are_refused(folders, tmp_path):
-    again = write_records(tmp_path / "again", 8)
-    with pytest.raises(ValueError, match=r"2 folders, but examples of \[8\]"):
-        open_phases(folders, [8, again])
-
-
-def test_a_phase_without_a_step_is_named(folders):
-    with pytest.raises(
-        ValueError, match="^--phases=16:0.1 of --num_train_steps=3 is no step"
+def test_a_config_that_asks_for_nothing_is_refused(tmp_path):
+    output_dir = tmp_path / "run"
+    for fields in (
+        {},
+        {"input_file": "x", "do_train": False},
+        {"eval_input_file": "x", "do_eval": False},
     ):
-        open_phases(folders, [8, 16], num_train_steps=3)
+        config = PretrainingConfig(output_dir=str(output_dir), **fields)
+        with pytest.raises(ValueError, match="Nothing to do: give --input_fi"):
+            pretraining.pretrain(config)
+    assert not output_dir.exists()
 
 
-def test_what_is_no_folder_among_folders_is_named(folders, tmp_path):
-    typo = str(tmp_path / "of_61")
-    for lengths in ([8, typo], [typo, 8]):
-        with pytest.raises(ValueError, match="no folder at [^ ]*of_61, unlike"):
-            open_phases(folders, lengths)
-    config = config_of(f"{folders[8]},{typo}")
-    with pytest.raises(ValueError, match="no folder at [^ ]*of_61, unlike"):
-        pretraining.find_vocabulary_of_records(config, None)
-    # Alone it is named by who opens it.
-    with pytest.raises(ValueError, match="No records at '.*of_61'"):
-        open_phases(folders, [typo])
-
-
-def test_each_phase_must_fit_the_model_and_its_vocabulary(folders, tmp_path):
-    other = write_records(tmp_path / "other", 12, sha256="bb")
-    with pytest.raises(ValueError, match="other.*a vocabulary of sha256"):
-        open_phases(folders, [8, other])
-    long = write_records(tmp_path / "long", 128)
-    with pytest.raises(ValueError, match="of 128 tokens; the model reads at"):
-        open_phases(folders, [8, long])
+def test_batches_that_replicas_cannot_share_are_refused_at_once(tmp_path):
+    config = PretrainingConfig(
+        output_dir=str(tmp_path / "run"),
+        input_file="missing",
+        train_batch_size=9,
+        gradient_accumulation_steps=2,
+    )
+    with pytest.raises(ValueError, match="train_batch_size=9 is not a multip"):
+        pretraining.pretrain(config)
+    assert not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""doctor.py: weights, vocabulary and case that do not fit."""
+"""diagnose.py: weights, vocabulary and case that do not fit."""
 
 import dataclasses
 import hashlib
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_tf.conversion import checkpoint
-from bert_tf.workflows import doctor
+from bert_tf.workflows.doctor import diagnose
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def given(tiny_config):
 def check(given, config=None, task="pretraining", **vocabulary):
     return [
         (fault.severity, fault.check, fault.text)
-        for fault in doctor.check_checkpoint(
+        for fault in diagnose.check_checkpoint(
             given, config or given.config, task, vocabulary
         )
     ]

@@ -10,8 +10,9 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import checkpoint as checkpoint_lib
 from bert_tf.conversion import convert
 from bert_tf.training import checkpoints, model_folders
-from bert_tf.workflows import checks, estimates, model_source
+from bert_tf.workflows import model_source
 from bert_tf.workflows.configs import DoctorConfig
+from bert_tf.workflows.doctor import checks, estimates
 from tfrecords.inspection import samples, shard_checks
 from tfrecords.inspection.diagnostics import (
     ERROR,

@@ -12,7 +12,7 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import vocabularies
 from bert_tf.training import checkpoints
 from bert_tf.training.config import TrainingConfig
-from bert_tf.workflows import estimates
+from bert_tf.workflows.doctor import estimates
 from tfrecords import schema as schema_lib
 from tfrecords.inspection import (
     record_checks,
