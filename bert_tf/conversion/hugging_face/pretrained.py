@@ -70,15 +70,12 @@ _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 _WEIGHTS = (weight_files.SAFETENSORS,)
 
 
-def table(
-    config: bert_config.BertConfig, task: str, num_labels: int = 0
-) -> list[renaming.Rename]:
+def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     """Returns the rename table of a task, by the names of today.
 
     Args:
       config: reads `num_hidden_layers`.
       task: a key of `models.TASK_MODELS`.
-      num_labels: unused; the names are the same for any number of classes.
     """
     layers = [
         f"bert.encoder.layer.{i}." for i in range(config.num_hidden_layers)

@@ -56,9 +56,7 @@ _HEADS = {
 }
 
 
-def table(
-    config: bert_config.BertConfig, task: str, num_labels: int = 0
-) -> list[renaming.Rename]:
+def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     """Returns our names and the Model Garden's, a row for each weight.
 
     Theirs are the attributes that lead to a weight from the encoder and from
@@ -236,7 +234,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
             "the Model Garden cannot say: its gelu is by tanh. To write it as "
             "that, with outputs that differ a little, give --hidden_act=gelu."
         )
-    rows = table(config, checkpoint.task, len(checkpoint.labels))
+    rows = table(config, checkpoint.task)
     theirs = renaming.to_theirs(
         renaming.with_slots(rows, object_graph.SLOTS),
         checkpoint.tensors | checkpoint.slots,
