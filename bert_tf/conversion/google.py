@@ -202,10 +202,6 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     Adam's slots and the step are written if the checkpoint has them. Weights
     are float32, as the original's code expects them.
 
-    Args:
-      checkpoint: of a task that the original has.
-      folder: a folder from `atomic_files.atomic_folder`.
-
     Raises:
       ValueError: if the original has no such head, or not this hidden_act.
     """

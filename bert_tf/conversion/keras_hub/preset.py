@@ -185,10 +185,6 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     Weights are float32. A pooler that is missing is written as zeros, since
     KerasHub loads nothing without.
 
-    Args:
-      checkpoint: of a task that KerasHub has.
-      folder: a folder from `atomic_files.atomic_folder`.
-
     Raises:
       ValueError: if KerasHub has no such head, or not this hidden_act.
     """
@@ -240,14 +236,9 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 
 
 def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
-    """Returns the outputs of keras_hub: of the backbone, and of a known head.
+    """Returns the outputs of keras_hub, None if it is not installed.
 
-    Args:
-      path: folder of a preset.
-      batch: from `parity.batch`.
-
-    Returns:
-      As `parity.outputs`; None if keras_hub is not installed.
+    Those of the backbone, and of a head that is known here.
     """
     if importlib.util.find_spec("keras_hub") is None:
         return None
