@@ -9,12 +9,11 @@ checkpoint of its format is met:
 
 and all but ours:
 
-    table(config, task, num_labels)  its rename table
+    table(config, task)       its rename table
     PEER                      the source implementation, by name
-    reference_outputs(path, batch)   what the source implementation computes
-                              from `parity.batch`, or None where it is not
-                              installed: by the names of `parity.outputs`,
-                              any of them
+    reference_outputs(path, batch)  its outputs for a `parity.batch`, by the
+                              names of `parity.outputs`, any of them; None where
+                              it is not installed
 """
 
 import hashlib

@@ -60,9 +60,7 @@ def _output(ours: str, theirs: str) -> list[renaming.Rename]:
     return renaming.rows(layers, suffixes, is_transposed=True)
 
 
-def table(
-    config: bert_config.BertConfig, task: str, num_labels: int = 0
-) -> list[renaming.Rename]:
+def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     """Returns our names and the original's, a row for each weight.
 
     run_pretraining.py: get_masked_lm_output, get_next_sentence_output;
@@ -172,7 +170,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     task, labels = _find_task(tensors)
     step = int(tensors.pop(_STEP, 0))
     shapes = checkpoint_lib.shapes(config, task, len(labels))
-    rows = renaming.with_slots(table(config, task, len(labels)), _SLOTS)
+    rows = renaming.with_slots(table(config, task), _SLOTS)
     weights, slots, unused = renaming.to_ours(
         rows, tensors, shapes, source=f"google {prefix}"
     )
@@ -204,10 +202,6 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     Adam's slots and the step are written if the checkpoint has them. Weights
     are float32, as the original's code expects them.
 
-    Args:
-      checkpoint: of a task that the original has.
-      folder: a folder from `atomic_files.atomic_folder`.
-
     Raises:
       ValueError: if the original has no such head, or not this hidden_act.
     """
@@ -218,7 +212,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
             "does not know: its gelu is by tanh. To write it as that, with "
             "outputs that differ a little, give --hidden_act=gelu."
         )
-    rows = table(config, checkpoint.task, len(checkpoint.labels))
+    rows = table(config, checkpoint.task)
     theirs = renaming.to_theirs(
         renaming.with_slots(rows, _SLOTS),
         checkpoint.tensors | checkpoint.slots,

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-PEER = "transformers (pip install transformers torch)"
 # Output of their class -> ours. "logits" is many things there.
 _HEADS = {
     "BertForPreTraining": {

@@ -70,16 +70,8 @@ _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 _WEIGHTS = (weight_files.SAFETENSORS,)
 
 
-def table(
-    config: bert_config.BertConfig, task: str, num_labels: int = 0
-) -> list[renaming.Rename]:
-    """Returns the rename table of a task, by the names of today.
-
-    Args:
-      config: reads `num_hidden_layers`.
-      task: a key of `models.TASK_MODELS`.
-      num_labels: unused; the names are the same for any number of classes.
-    """
+def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
+    """Returns the rename table of a task, by the names of today."""
     layers = [
         f"bert.encoder.layer.{i}." for i in range(config.num_hidden_layers)
     ]
@@ -332,15 +324,7 @@ def _write_text(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 def reference_outputs(
     path: str, batch: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray] | None:
-    """Returns the outputs of transformers, None where it is not installed.
-
-    Args:
-      path: as for `read`.
-      batch: see `parity.batch`.
-
-    Raises:
-      ValueError: as `read`.
-    """
+    """Returns the outputs of transformers, None where it is not installed."""
     from bert_tf.conversion.hugging_face import peer
 
     checkpoint, folder = read(path), path

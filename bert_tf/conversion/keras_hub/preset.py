@@ -65,9 +65,7 @@ _INPUTS = {
 }
 
 
-def table(
-    config: bert_config.BertConfig, task: str, num_labels: int = 0
-) -> list[renaming.Rename]:
+def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     """Returns our names and KerasHub's, a row for each weight.
 
     Theirs are file and path in it, or file and our name for the sidecar.
@@ -122,7 +120,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     weight_files.path_of(path, weight_files.MODEL)
     extra = sidecar.read(path, weight_files.WRITES)
     labels = _labels(metadata.num_classes, extra.settings.get("labels"), task)
-    rows = table(config, task, len(labels))
+    rows = table(config, task)
     theirs = {row.theirs for row in rows}
     tensors = weight_files.read(path, weight_files.MODEL, theirs)
     if os.path.isfile(os.path.join(path, weight_files.TASK)):
@@ -187,10 +185,6 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     Weights are float32. A pooler that is missing is written as zeros, since
     KerasHub loads nothing without.
 
-    Args:
-      checkpoint: of a task that KerasHub has.
-      folder: a folder from `atomic_files.atomic_folder`.
-
     Raises:
       ValueError: if KerasHub has no such head, or not this hidden_act.
     """
@@ -201,7 +195,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
             "KerasHub's BertBackbone has GELU by tanh and no other. To write "
             "it as that, with other outputs, give --hidden_act=gelu."
         )
-    rows = table(config, checkpoint.task, len(labels))
+    rows = table(config, checkpoint.task)
     shapes = checkpoint.shapes()
     missing = [n for n in checkpoint.missing() if n.startswith("encoder/")]
     theirs = renaming.to_theirs(
@@ -242,14 +236,9 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 
 
 def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
-    """Returns the outputs of keras_hub: of the backbone, and of a known head.
+    """Returns the outputs of keras_hub, None if it is not installed.
 
-    Args:
-      path: folder of a preset.
-      batch: from `parity.batch`.
-
-    Returns:
-      As `parity.outputs`; None if keras_hub is not installed.
+    Those of the backbone, and of a head that is known here.
     """
     if importlib.util.find_spec("keras_hub") is None:
         return None

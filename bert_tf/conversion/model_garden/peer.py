@@ -39,14 +39,7 @@ def _restore(prefix: str, parts: dict[tuple[str, ...], object]) -> None:
     Raises:
       ValueError: if the checkpoint lacks a weight of theirs.
     """
-    root = tf2_files.node()
-    for path, part in parts.items():
-        parent = root
-        for name in path[:-1]:
-            if not hasattr(parent, name):
-                setattr(parent, name, tf2_files.node())
-            parent = getattr(parent, name)
-        setattr(parent, path[-1], part)
+    root = tf2_files.tree({"/".join(path): x for path, x in parts.items()})
     status = tf.train.Checkpoint(root=root).restore(prefix)
     try:
         status.assert_existing_objects_matched().expect_partial()

@@ -56,9 +56,7 @@ _HEADS = {
 }
 
 
-def table(
-    config: bert_config.BertConfig, task: str, num_labels: int = 0
-) -> list[renaming.Rename]:
+def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     """Returns our names and the Model Garden's, a row for each weight.
 
     Theirs are the attributes that lead to a weight from the encoder and from
@@ -221,10 +219,6 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     Adam's slots and the step are written if the checkpoint has them. Weights
     are float32, as the Model Garden's variables are.
 
-    Args:
-      checkpoint: of the task "pretraining", with or without its heads.
-      folder: a folder from `atomic_files.atomic_folder`.
-
     Raises:
       ValueError: if it has another head, or a hidden_act that the Model Garden
         has no name for.
@@ -236,7 +230,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
             "the Model Garden cannot say: its gelu is by tanh. To write it as "
             "that, with outputs that differ a little, give --hidden_act=gelu."
         )
-    rows = table(config, checkpoint.task, len(checkpoint.labels))
+    rows = table(config, checkpoint.task)
     theirs = renaming.to_theirs(
         renaming.with_slots(rows, object_graph.SLOTS),
         checkpoint.tensors | checkpoint.slots,
@@ -255,15 +249,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 
 
 def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
-    """Returns the outputs of tf-models-official with a checkpoint.
-
-    Args:
-      path: as for `read`.
-      batch: from `parity.batch`.
-
-    Returns:
-      As `parity.outputs`; None if tf-models-official is not installed.
-    """
+    """Returns the outputs of tf-models-official, None if not installed."""
     if importlib.util.find_spec("official") is None:
         return None
     from bert_tf.conversion.model_garden import peer

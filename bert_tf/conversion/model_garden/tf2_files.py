@@ -116,21 +116,23 @@ def node(**children: tf.Module | tf.Variable) -> tf.Module:
     return module
 
 
-def tree(tensors: Mapping[str, np.ndarray]) -> tf.Module:
-    """Returns objects to save, whose attributes are the parts of the names.
+def tree(parts: Mapping[str, object]) -> tf.Module:
+    """Returns an object to save, whose attributes are the parts of the names.
 
     Args:
-      tensors: by names such as `_transformer_layers/0/_output_dense/bias`.
+      parts: tensors or objects by names such as
+        `_transformer_layers/0/_output_dense/bias`.
     """
     root = node()
-    for name, tensor in tensors.items():
-        *parts, last = name.split("/")
+    for name, part in parts.items():
+        *parents, last = name.split("/")
         parent = root
-        for part in parts:
-            if not hasattr(parent, part):
-                setattr(parent, part, node())
-            parent = getattr(parent, part)
-        setattr(parent, last, tf.Variable(tensor))
+        for attribute in parents:
+            if not hasattr(parent, attribute):
+                setattr(parent, attribute, node())
+            parent = getattr(parent, attribute)
+        is_tensor = isinstance(part, np.ndarray)
+        setattr(parent, last, tf.Variable(part) if is_tensor else part)
     return root
 
 

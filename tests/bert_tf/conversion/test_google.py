@@ -65,7 +65,7 @@ def change(folder, remove=(), **tensors):
 @pytest.mark.parametrize("task", TASKS)
 def test_the_table_has_each_weight_once_on_both_sides(tiny_config, task):
     labels = 3 * (task == "classification")
-    rows = google.table(tiny_config, task, labels)
+    rows = google.table(tiny_config, task)
     shapes = checkpoint.shapes(tiny_config, task, labels)
     assert sorted(row.ours for row in rows) == sorted(shapes)
     assert len({row.theirs for row in rows}) == len(rows)

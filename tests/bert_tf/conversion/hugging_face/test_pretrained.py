@@ -91,7 +91,7 @@ def refusal(folder):
 
 @pytest.mark.parametrize("task", task_models.TASK_MODELS)
 def test_the_table_is_complete_in_both_directions(tiny_config, task):
-    table = pretrained.table(tiny_config, task, 3)
+    table = pretrained.table(tiny_config, task)
     ours = [row.ours for row in table]
     assert sorted(ours) == sorted(checkpoint.shapes(tiny_config, task, 3))
     theirs = [row.theirs for row in table]

@@ -48,7 +48,7 @@ def masked_lm(tmp_path, make_checkpoint):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_weight_has_one_row_and_one_name_there(tiny_config, task):
-    rows = preset.table(tiny_config, task, 3)
+    rows = preset.table(tiny_config, task)
     shapes = checkpoint.shapes(tiny_config, task, 3)
     assert sorted(row.ours for row in rows) == sorted(shapes)
     assert len({row.theirs for row in rows}) == len(rows)
