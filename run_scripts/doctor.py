@@ -91,7 +91,7 @@ def find_config(checkpoint, found, vocab_file) -> config.BertConfig | None:
 
 def examine() -> tuple[list[diagnostics.Diagnostic], list[str]]:
     """Returns all findings, and lines on what was looked at."""
-    found, faults = shard_checks.open_whole(FLAGS.records)
+    found, faults = shard_checks.open_intact(FLAGS.records)
     checkpoint = None
     if FLAGS.init_checkpoint:
         checkpoint, more = diagnostics.attempt(

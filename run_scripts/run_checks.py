@@ -55,7 +55,7 @@ def check_examples(
     config: BertConfig | None,
     vocab_file: str | None,
     num_wanted: int | None,
-) -> tuple[list[Diagnostic], sample_statistics.Tally | None]:
+) -> tuple[list[Diagnostic], sample_statistics.SampleStatistics | None]:
     """Looks at a sample of records.
 
     Args:
@@ -88,7 +88,7 @@ def check_examples(
         None,
         vocab_lib.digest(vocab_file),
     )
-    tally, damaged = sample_statistics.tally(
+    tally, damaged = sample_statistics.count(
         found,
         name,
         sizes,
