@@ -1,19 +1,19 @@
-"""What was seen of a run that is to begin -> findings: a fault, and its fix."""
+"""Checks before a run -> diagnostics: severity, problem, fix."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-# An error spoils a run; a warning may be meant so; a note is for knowing.
+# An error spoils a run; a warning may be intended; a note only informs.
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
 
 class Diagnostic(NamedTuple):
-    """One thing that was found.
+    """A problem, or a note, and what to do about it.
 
     Attributes:
       severity: ERROR, WARNING or NOTE.
-      check: what was looked at, in a word or two.
-      text: what is there, what was expected, and what to do.
+      check: name of the check, a word or two.
+      text: the value, the expected one, and what to do.
     """
 
     severity: str
@@ -25,16 +25,16 @@ class Diagnostic(NamedTuple):
 
 
 def attempt(check: str, function: Callable, *args, **kwargs):
-    """Calls what raises a ValueError for a fault.
+    """Calls a function; an error that it raises becomes a diagnostic.
 
     Args:
-      check: of the finding that an error becomes.
+      check: of the diagnostic.
       function: to call.
       *args: of the function.
       **kwargs: of the function.
 
     Returns:
-      What it returns, or None; and the findings: none, or the error.
+      Its result, or None; and the diagnostics: none, or the error.
     """
     try:
         return function(*args, **kwargs), []
@@ -42,6 +42,6 @@ def attempt(check: str, function: Callable, *args, **kwargs):
         return None, [Diagnostic(ERROR, check, str(error))]
 
 
-def errors(found: list[Diagnostic]) -> list[Diagnostic]:
-    """Returns those that spoil a run."""
-    return [finding for finding in found if finding.severity == ERROR]
+def errors(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    """Returns the diagnostics that spoil a run."""
+    return [one for one in diagnostics if one.severity == ERROR]

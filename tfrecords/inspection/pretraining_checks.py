@@ -1,4 +1,4 @@
-"""Counts of a sample, how it was made -> findings on its pairs and its masks.
+"""Statistics of a sample, its flags -> diagnostics on pairs and masks.
 
 A share counts as off only beyond what chance explains in a sample of that size.
 """
@@ -9,15 +9,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from tfrecords.inspection.diagnostics import ERROR, WARNING, Diagnostic
-from tfrecords.inspection.sample_statistics import Tally
+from tfrecords.inspection.sample_statistics import SampleStatistics
 from tfrecords.pretraining import masking
 
 # Shares of random next sentences. Books and Wikipedia have 0.54 to 0.58: a
 # chunk of one sentence always gets a random one.
 _USUAL_RANDOM = (0.35, 0.70)
 _BEARABLE_RANDOM = (0.2, 0.8)
-# Masked tokens, as a part of what the flags ask for; whole words and spans
-# that do not fit leave some out.
+# Masked tokens, relative to what the flags ask for; whole words and spans that
+# do not fit are omitted.
 _LEAST_MASKED, _MOST_MASKED = 0.75, 1.05
 _MIX_SLACK = 0.02
 _SIGMAS = 4.0
@@ -25,9 +25,9 @@ _SIGMAS = 4.0
 _TOKENS_A_DRAW = {True: 8, False: 1}
 
 
-def check_pairs(tally: Tally, flags: Mapping) -> list[Diagnostic]:
-    """Returns a finding if random next sentences are far from half."""
-    labels = tally.pair_labels
+def check_pairs(sample: SampleStatistics, flags: Mapping) -> list[Diagnostic]:
+    """Returns a diagnostic if random next sentences are far from half."""
+    labels = sample.pair_labels
     kind = flags.get("pairs", "next_sentence")
     if not labels.sum():
         return []
@@ -64,15 +64,15 @@ def mask_mix(flags: Mapping) -> masking.Mix:
     return masking.Mix.parse(words) if words else masking.Mix()
 
 
-def check_masks(tally: Tally, flags: Mapping) -> list[Diagnostic]:
-    """Returns findings if masks are not what the flags ask for.
+def check_masks(sample: SampleStatistics, flags: Mapping) -> list[Diagnostic]:
+    """Returns diagnostics if masks are not what the flags ask for.
 
     Records that are masked when they are read have none to check.
     """
-    if tally.counts is None:
+    if sample.counts is None:
         return []
-    found = _check_number_of_masks(tally, flags)
-    shown = tally.counts.shown
+    diagnostics = _check_number_of_masks(sample, flags)
+    shown = sample.counts.shown
     expected = dataclasses.astuple(mask_mix(flags))
     total = max(shown.sum(), 1)
     shares = shown / total
@@ -86,7 +86,7 @@ def check_masks(tally: Tally, flags: Mapping) -> list[Diagnostic]:
     if any(off):
         words = " / ".join(f"{share:.3f}" for share in shares)
         wanted = " / ".join(f"{share:.3f}" for share in expected)
-        found.append(
+        diagnostics.append(
             Diagnostic(
                 ERROR,
                 "masks",
@@ -95,11 +95,13 @@ def check_masks(tally: Tally, flags: Mapping) -> list[Diagnostic]:
                 "for. Make the records again.",
             )
         )
-    return found
+    return diagnostics
 
 
-def _check_number_of_masks(tally: Tally, flags: Mapping) -> list[Diagnostic]:
-    masked = tally.counts.masked  # [S + 1, P + 1]
+def _check_number_of_masks(
+    sample: SampleStatistics, flags: Mapping
+) -> list[Diagnostic]:
+    masked = sample.counts.masked  # [S + 1, P + 1]
     prob = float(flags.get("masked_lm_prob", 0.15))
     num_tokens = np.arange(masked.shape[0])
     num_slots = int(flags.get("max_predictions_per_seq", masked.shape[1] - 1))
@@ -117,7 +119,7 @@ def _check_number_of_masks(tally: Tally, flags: Mapping) -> list[Diagnostic]:
             Diagnostic(
                 ERROR if "masked_lm_prob" in flags else WARNING,
                 "masks",
-                f"{counted}; masked_lm_prob={prob:g} with {num_slots} places "
+                f"{counted}; masked_lm_prob={prob:g} with {num_slots} slots "
                 f"at most gives {expected / max(tokens, 1):.3f}. Make the "
                 "records again.",
             )

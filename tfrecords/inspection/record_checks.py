@@ -1,4 +1,4 @@
-"""Counts of a sample, how it was made -> findings: what would spoil a training.
+"""Statistics of a sample, its flags -> diagnostics of the examples.
 
 A share counts as off only beyond what chance explains in a sample of that size.
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 from tfrecords.inspection import pretraining_checks
 from tfrecords.inspection.diagnostics import ERROR, WARNING, Diagnostic
-from tfrecords.inspection.sample_statistics import Entries, Tally
+from tfrecords.inspection.sample_statistics import Entries, SampleStatistics
 
 # A share of [UNK] above this says that the vocabulary is not the text's. In
 # fine-tuning it is the model's and cannot be chosen, so more is borne.
@@ -29,73 +29,75 @@ _WORDS_TO_SEE_CAPITALS = 2000
 
 
 def check_sample(
-    tally: Tally,
+    sample: SampleStatistics,
     flags: Mapping,
     entries: Entries | None,
     *,
     first: np.ndarray,
     is_pretraining: bool,
 ) -> list[Diagnostic]:
-    """Returns what is wrong with the examples themselves.
+    """Checks the examples themselves.
 
     Args:
-      tally: counts of a sample.
-      flags: what the manifest says the records were made with; may be empty.
+      sample: statistics of a sample.
+      flags: of the manifest; may be empty.
       entries: of the vocabulary; None if it is not known.
       first: [shards + 1], `Records.first`.
       is_pretraining: whether the examples are of pre-training.
     """
-    found = check_ids(tally)
+    diagnostics = check_ids(sample)
     if entries:
-        found += check_unknown(tally, is_pretraining)
-    found += check_duplicates(tally, flags, first, is_pretraining)
+        diagnostics += check_unknown(sample, is_pretraining)
+    diagnostics += check_duplicates(sample, flags, first, is_pretraining)
     if is_pretraining:
-        found += pretraining_checks.check_pairs(tally, flags)
-        found += pretraining_checks.check_masks(tally, flags)
-    return found + check_labels(tally, flags)
+        diagnostics += pretraining_checks.check_pairs(sample, flags)
+        diagnostics += pretraining_checks.check_masks(sample, flags)
+    return diagnostics + check_labels(sample, flags)
 
 
-def check_ids(tally: Tally) -> list[Diagnostic]:
-    """Returns a finding if ids are out of range, or masks where no token is."""
-    found = []
-    if tally.num_wrong_ids:
-        found.append(
+def check_ids(sample: SampleStatistics) -> list[Diagnostic]:
+    """Checks the range of ids, and that masked positions hold tokens."""
+    diagnostics = []
+    if sample.num_wrong_ids:
+        diagnostics.append(
             Diagnostic(
                 ERROR,
                 "ids",
-                f"{tally.num_wrong_ids} of {tally.num_examples} examples have "
-                f"ids that are not below vocab_size, such as "
-                f"{'; '.join(tally.wrong_ids)}. Use the vocabulary and the "
+                f"{sample.num_wrong_ids} of {sample.num_examples} examples "
+                "have ids that are not below vocab_size, such as "
+                f"{'; '.join(sample.wrong_ids)}. Use the vocabulary and the "
                 "bert_config.json that the records were made for, or make the "
                 "records again.",
             )
         )
-    if tally.wrong_places:
-        found.append(
+    if sample.misplaced_masks:
+        diagnostics.append(
             Diagnostic(
                 ERROR,
                 "masks",
-                f"{tally.wrong_places} of {tally.num_examples} examples have "
-                "masked_lm_positions where no token is. Make the records "
+                f"{sample.misplaced_masks} of {sample.num_examples} examples "
+                "have masked_lm_positions where no token is. Make the records "
                 "again.",
             )
         )
-    return found
+    return diagnostics
 
 
-def check_unknown(tally: Tally, is_pretraining: bool) -> list[Diagnostic]:
-    """Returns a finding if too many words are [UNK]."""
-    share = tally.num_unknown / max(tally.num_words, 1)
-    least = tally.num_unknown - _SIGMAS * tally.num_unknown**0.5
-    if least <= MOST_UNKNOWN * tally.num_words:
+def check_unknown(
+    sample: SampleStatistics, is_pretraining: bool
+) -> list[Diagnostic]:
+    """Returns a diagnostic if too many words are [UNK]."""
+    share = sample.num_unknown / max(sample.num_words, 1)
+    least = sample.num_unknown - _SIGMAS * sample.num_unknown**0.5
+    if least <= MOST_UNKNOWN * sample.num_words:
         return []
     most = MOST_UNKNOWN if is_pretraining else MOST_UNKNOWN_FINE_TUNING
     return [
         Diagnostic(
-            ERROR if least > most * tally.num_words else WARNING,
+            ERROR if least > most * sample.num_words else WARNING,
             "[UNK]",
-            f"{100 * share:.1f} % of the tokens are [UNK] ({tally.num_unknown} "
-            f"of {tally.num_words}); up to {100 * MOST_UNKNOWN:g} % is usual. "
+            f"{100 * share:.1f} % of the tokens are [UNK] "
+            f"({sample.num_unknown} of {sample.num_words}); up to {100 * MOST_UNKNOWN:g} % is usual. "
             "The vocabulary does not know this text: check --do_lower_case "
             "and the text's language, take another --vocab_file or make one "
             "of this text with run_scripts.make_vocab, and make the records "
@@ -105,28 +107,28 @@ def check_unknown(tally: Tally, is_pretraining: bool) -> list[Diagnostic]:
 
 
 def check_case(
-    tally: Tally | None,
+    sample: SampleStatistics | None,
     entries: Entries,
     *,
     made_with: bool | None,
     is_uncased: bool,
 ) -> list[Diagnostic]:
-    """Returns a finding if text and vocabulary are not of the same case.
+    """Returns a diagnostic if text and vocabulary are not of the same case.
 
     Args:
-      tally: counts of a sample; None if its ids are not of this vocabulary.
+      sample: its statistics; None if its ids are not of this vocabulary.
       entries: of the vocabulary.
       made_with: `do_lower_case` of the manifest; None if it does not say.
       is_uncased: whether the vocabulary is of lower-cased text.
     """
     capitals = int(entries.has_capital.sum())
     size = len(entries.names)
-    words = tally.num_words if tally else 0
+    words = sample.num_words if sample else 0
     # Of a script without capitals, case says nothing.
     has_case = any(name != name.upper() for name in entries.names[5:])
     if made_with is False and is_uncased and has_case:
-        is_harmless = words and tally.num_unknown <= MOST_UNKNOWN * words
-        seen = f", {tally.num_unknown} of {words} tokens" if words else ""
+        is_harmless = words and sample.num_unknown <= MOST_UNKNOWN * words
+        seen = f", {sample.num_unknown} of {words} tokens" if words else ""
         return [
             Diagnostic(
                 WARNING if is_harmless else ERROR,
@@ -140,7 +142,7 @@ def check_case(
         ]
     lower = made_with
     if made_with is None and words >= _WORDS_TO_SEE_CAPITALS:
-        lower = tally.num_capital == 0
+        lower = sample.num_capital == 0
     if lower and not is_uncased:
         return [
             Diagnostic(
@@ -150,7 +152,7 @@ def check_case(
                 + (" (do_lower_case true)" if made_with else "")
                 + f", and {capitals} of the vocabulary's {size} entries have "
                 "capitals, so text never meets them"
-                + (f" ({tally.num_capital} of {words} tokens)" * bool(tally))
+                + (f" ({sample.num_capital} of {words} tokens)" * bool(sample))
                 + ". Make the records again with --do_lower_case=false, or "
                 "with an uncased --vocab_file.",
             )
@@ -159,33 +161,36 @@ def check_case(
 
 
 def check_duplicates(
-    tally: Tally, flags: Mapping, first: np.ndarray, is_pretraining: bool
+    sample: SampleStatistics,
+    flags: Mapping,
+    first: np.ndarray,
+    is_pretraining: bool,
 ) -> list[Diagnostic]:
-    """Returns a finding if examples stand there again and again.
+    """Returns a diagnostic if examples repeat.
 
     Examples are the same if all tokens are, before masking. `dupe_factor` = D
     pairs and masks each document D times, which may give the same example up
     to D times, all in one shard. What counts is more than that: copies of one
-    example over D, and examples that stand in several shards. The latter show
+    example over D, and examples in several shards. The latter show
     in a small part of many records, too: with r copies of each, r n^2 / 2 N of
     n examples of N have another in the sample.
 
     Args:
-      tally: counts of a sample.
+      sample: statistics of a sample.
       flags: as for `check_sample`.
       first: [shards + 1], `Records.first`.
       is_pretraining: whether it is pre-training.
     """
     factor = int(flags.get("dupe_factor", 1)) if is_pretraining else 1
-    num_examples = tally.num_examples
+    num_examples = sample.num_examples
     texts, copies = np.unique(
-        tally.digests, return_inverse=True, return_counts=True
+        sample.digests, return_inverse=True, return_counts=True
     )[1:]
     surplus = int((copies - factor).clip(0).sum())
-    # As the original deals examples, a document's are in any file.
-    is_dealt = bool(flags) and "compat" not in flags
-    spread = _num_spread(texts, tally.numbers, first) if is_dealt else 0
-    each = num_examples / max(len(np.unique(tally.numbers)), 1)
+    # As the original distributes examples, a document's are in any file.
+    is_by_document = bool(flags) and "compat" not in flags
+    spread = _num_spread(texts, sample.numbers, first) if is_by_document else 0
+    each = num_examples / max(len(np.unique(sample.numbers)), 1)
     more = 2.0 * spread * first[-1] * each / max(num_examples, 1) ** 2
     if spread < _LEAST_SPREAD:
         more = 0.0
@@ -196,14 +201,14 @@ def check_duplicates(
     )
     text = (
         f"{copies[copies > 1].sum()} of {num_examples} examples of the sample "
-        "have the same tokens as another, before masking; one stands there "
+        "have the same tokens as another, before masking; one occurs "
         f"{copies.max()} times"
     )
     if is_pretraining:
         text += f", and dupe_factor={factor} explains {factor} at most"
     if more:
         text += (
-            f". {spread} of them stand in several shards, which it does not "
+            f". {spread} of them are in several shards, which it does not "
             f"explain at all: some {more:.1f} copies of each example in the "
             "whole set"
         )
@@ -230,9 +235,9 @@ def _num_spread(
     return int((np.bincount(pairs[0]) > 1).sum())
 
 
-def check_labels(tally: Tally, flags: Mapping) -> list[Diagnostic]:
-    """Returns a finding if a class has no example, or nearly all of them."""
-    labels, names = tally.labels, list(flags.get("labels") or ())
+def check_labels(sample: SampleStatistics, flags: Mapping) -> list[Diagnostic]:
+    """Returns a diagnostic if a class has no example, or nearly all of them."""
+    labels, names = sample.labels, list(flags.get("labels") or ())
     if not labels.sum():
         return []
     if names and len(labels) > len(names):

@@ -1,7 +1,7 @@
 """Pre-training records -> counts of lengths, pairs, masks and replacements.
 
 Works for records of ours and of google-research/bert alike. B examples, S
-places in one, P masked slots, V entries in the vocabulary.
+positions in one, P masked slots, V entries in the vocabulary.
 """
 
 import glob
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from tfrecords import schema
 from tfrecords.io import records
@@ -21,14 +20,14 @@ from tfrecords.text import vocab as vocab_lib
 _READ_EXAMPLES = 4096
 _BINS = 20
 
-# What stands at a masked place.
+# Replacements of masked tokens.
 MASK, RANDOM, KEPT = range(3)
 
 
 class Counts(NamedTuple):
-    """What one set of records holds; counts of parts add up.
+    """Counts of one set of records; those of parts add up.
 
-    A random word that is the masked one counts as kept: nobody can tell.
+    A random word equal to the masked one counts as kept: they look the same.
     """
 
     tokens: np.ndarray  # [S + 1] examples by their tokens, special ones too.
@@ -40,7 +39,7 @@ class Counts(NamedTuple):
     places: np.ndarray  # [20] masked words by the place of their first piece.
     random_words: np.ndarray  # [20] random words by id, 0 to V.
     joined: np.ndarray  # [2] masked ## pieces: is the one before masked too?
-    originals: np.ndarray  # [V] masked tokens by what stood there.
+    originals: np.ndarray  # [V] masked tokens by their original id.
 
     @property
     def num_examples(self) -> int:
@@ -64,36 +63,38 @@ def open_sets(patterns: str) -> list[records.Records]:
     Raises:
       ValueError: if nothing is there, or as `Records.open` does.
     """
-    found = []
+    sets = []
     for pattern in filter(None, map(str.strip, patterns.split(","))):
         folders = [path for path in glob.glob(pattern) if os.path.isdir(path)]
-        found += map(records.Records.open, sorted(folders) or [pattern])
-    if not found:
+        sets += map(records.Records.open, sorted(folders) or [pattern])
+    if not sets:
         raise ValueError(
             f"No records are named by {patterns!r}; give the folder that "
             "make_pretraining_records wrote, or a glob of TFRecord files."
         )
-    return found
+    return sets
 
 
-def find_sizes(found: records.Records) -> dict[str, int]:
+def find_sizes(record_set: records.Records) -> dict[str, int]:
     """Returns the sizes of a set, from its manifest or its first example.
 
     Raises:
       ValueError: if it holds no examples of pre-training.
     """
-    where = found.paths[0]
-    if not len(found):
+    where = record_set.paths[0]
+    if not len(record_set):
         raise ValueError(f"The records of {where!r} hold no example.")
-    if found.manifest:
-        if found.manifest.schema_name != "pretraining":
+    if record_set.manifest:
+        if record_set.manifest.schema_name != "pretraining":
             raise ValueError(
-                f"{where!r} holds examples of {found.manifest.schema_name!r}; "
-                "this compares pre-training records of pairs, one in a row, "
+                f"{where!r} holds examples of "
+                f"{record_set.manifest.schema_name!r}; this compares pre-training records of pairs, one in a row, "
                 "that were masked when they were written."
             )
-        return found.manifest.sizes
-    example = tf.train.Example.FromString(found.get([0])[0])
+        return record_set.manifest.sizes
+    import tensorflow as tf
+
+    example = tf.train.Example.FromString(record_set.get([0])[0])
     features = example.features.feature
     return {
         "max_seq_length": len(features["input_mask"].int64_list.value),
@@ -127,13 +128,13 @@ def count_sides(
             )
         other.check(schema.PRETRAINING, sizes, vocabulary.size, sha256)
     return [
-        [count_records(found, sizes, vocabulary, rng) for found in side]
+        [count_records(one_set, sizes, vocabulary, rng) for one_set in side]
         for side in sides
     ]
 
 
 def count_records(
-    found: records.Records,
+    record_set: records.Records,
     sizes: schema.Sizes,
     vocabulary: masking.Vocabulary,
     rng: np.random.Generator,
@@ -141,19 +142,19 @@ def count_records(
     """Returns the counts of one set.
 
     Args:
-      found: the set.
+      record_set: the set.
       sizes: of its examples.
       vocabulary: of its tokens.
       rng: see `count`.
     """
     total = None
-    for begin in range(0, len(found), _READ_EXAMPLES):
-        end = min(begin + _READ_EXAMPLES, len(found))
+    for begin in range(0, len(record_set), _READ_EXAMPLES):
+        end = min(begin + _READ_EXAMPLES, len(record_set))
         batch = schema.parse(
-            found.get(np.arange(begin, end)),
+            record_set.get(np.arange(begin, end)),
             schema.PRETRAINING,
             sizes,
-            found.legacy_names,
+            record_set.legacy_names,
         )
         arrays = {name: tensor.numpy() for name, tensor in batch.items()}
         part = count(arrays, vocabulary, rng)
@@ -171,7 +172,7 @@ def count(
     The place of a masked token is drawn uniformly from the range that its
     token takes in [0, 1): the second of four tokens from [0.25, 0.5). So
     places of uniform masks are uniform whatever the length of an example. The
-    ## pieces of a word are left out: with whole words they stand where its
+    ## pieces of a word are omitted: with whole words they are masked where its
     first piece does, and would be no draws of their own.
 
     Args:

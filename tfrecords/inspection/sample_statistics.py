@@ -1,6 +1,6 @@
-"""Records, a vocabulary -> counts of what a sample of the examples holds.
+"""Records, a vocabulary -> statistics of a sample of the examples.
 
-N examples, S places in one, P masked slots, V entries in the vocabulary.
+N examples, S positions in one, P masked slots, V entries in the vocabulary.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _ID_FEATURES = ("input_word_ids", "masked_lm_ids")
 
 
 class Entries(NamedTuple):
-    """What a sample is judged by, of a vocabulary."""
+    """Facts of a vocabulary that a sample is judged by."""
 
     names: list[str]
     masking: masking.Vocabulary
@@ -44,12 +44,12 @@ class Entries(NamedTuple):
         )
 
 
-class Tally(NamedTuple):
-    """Counts over a sample; those of parts add up.
+class SampleStatistics(NamedTuple):
+    """Statistics of a sample; those of parts add up.
 
     Attributes:
       num_examples: in the sample (N); each choice of a record is one.
-      num_tokens: places that hold tokens.
+      num_tokens: positions that hold tokens.
       num_words: tokens that are not special; [UNK] is counted.
       num_unknown: [UNK] among them.
       num_capital: those of entries with a capital.
@@ -57,13 +57,13 @@ class Tally(NamedTuple):
       num_wrong_ids: examples with an id out of range.
       wrong_ids: the first of them, each as "record: id".
       highest_type: of `input_type_ids`.
-      wrong_places: examples with a masked place where no token is.
+      misplaced_masks: examples with a masked position that holds no token.
       labels: [classes] examples by `label_ids`, empty without.
       pair_labels: [2] examples by `next_sentence_labels`, empty without.
       numbers: [N] int64, of the records that the examples are in.
       digests: [N] uint64, of the tokens before masking.
       counts: of masked examples; None of others. Its `labels`, `places` and
-        `originals` are not to be read.
+        `originals` are meaningless.
     """
 
     num_examples: int
@@ -75,7 +75,7 @@ class Tally(NamedTuple):
     num_wrong_ids: int
     wrong_ids: list[str]
     highest_type: int
-    wrong_places: int
+    misplaced_masks: int
     labels: np.ndarray
     pair_labels: np.ndarray
     numbers: np.ndarray
@@ -83,18 +83,18 @@ class Tally(NamedTuple):
     counts: record_statistics.Counts | None
 
 
-def tally(
-    found: records_lib.Records,
+def count(
+    records: records_lib.Records,
     name: str,
     sizes: schema.Sizes,
     entries: Entries | None,
     vocab_size: int | None,
     num_wanted: int | None,
-) -> tuple[Tally | None, list[str]]:
-    """Counts what a sample of records holds.
+) -> tuple[SampleStatistics | None, list[str]]:
+    """Returns the statistics of a sample of records.
 
     Args:
-      found: the records.
+      records: the records.
       name: of their schema.
       sizes: of its dimensions.
       entries: of their vocabulary; None if it is not known.
@@ -102,26 +102,26 @@ def tally(
       num_wanted: examples; None for all.
 
     Returns:
-      The counts, None if nothing could be read; and what could not be read.
+      The statistics, None if nothing could be read; and reading errors.
     """
-    total, faults = None, []
-    indices = samples.spread(len(found), num_wanted)
+    total, errors = None, []
+    indices = samples.spread(len(records), num_wanted)
     for begin in range(0, len(indices), _READ_EXAMPLES):
         part = indices[begin : begin + _READ_EXAMPLES]
         try:
-            read = samples.read(found, name, sizes, part)
+            read = samples.read(records, name, sizes, part)
             batch, rows = samples.unpack(read)
         except ValueError as error:
-            faults.append(str(error))
+            errors.append(str(error))
             continue
-        counted = _count(found, batch, part[rows], entries, vocab_size)
+        counted = _count(records, batch, part[rows], entries, vocab_size)
         # One for all choices of a record.
         counted = counted._replace(labels=_by_label(read, "label_ids"))
         total = counted if total is None else _add(total, counted)
-    return total, faults
+    return total, errors
 
 
-def _count(found, batch, indices, entries, vocab_size) -> Tally:
+def _count(records, batch, indices, entries, vocab_size) -> SampleStatistics:
     is_token = batch["input_mask"] != 0
     ids = samples.unmask(batch)
     highest = max(batch[n].max(initial=0) for n in _ID_FEATURES if n in batch)
@@ -130,13 +130,13 @@ def _count(found, batch, indices, entries, vocab_size) -> Tally:
     words = plain
     if entries:
         words = plain[~entries.is_special[plain] | (plain == entries.unk_id)]
-    wrong_places, counts = 0, None
+    misplaced_masks, counts = 0, None
     if "masked_lm_positions" in batch:
-        wrong_places = _wrong_places(batch)
+        misplaced_masks = _misplaced_masks(batch)
         counts = _count_masks(batch, ids, entries, size)
     limit = highest + 1 if vocab_size is None else vocab_size
-    wrong_ids = _wrong_ids(found, batch, indices, limit)
-    return Tally(
+    wrong_ids = _wrong_ids(records, batch, indices, limit)
+    return SampleStatistics(
         num_examples=len(indices),
         num_tokens=int(is_token.sum()),
         num_words=len(words),
@@ -146,8 +146,8 @@ def _count(found, batch, indices, entries, vocab_size) -> Tally:
         num_wrong_ids=len(wrong_ids),
         wrong_ids=wrong_ids[:_NAMED],
         highest_type=int(batch["input_type_ids"].max(initial=0)),
-        wrong_places=wrong_places,
-        labels=np.zeros(0, np.int64),  # By `tally`.
+        misplaced_masks=misplaced_masks,
+        labels=np.zeros(0, np.int64),  # By `count`.
         pair_labels=_by_label(batch, "next_sentence_labels", 2),
         numbers=np.asarray(indices),
         digests=_digests(ids * is_token),
@@ -156,37 +156,37 @@ def _count(found, batch, indices, entries, vocab_size) -> Tally:
 
 
 def _by_label(batch, name, num_classes=0):
-    """Returns [classes] how many examples have each label; empty without."""
+    """Returns [classes] the examples of each label; empty without labels."""
     if name not in batch:
         return np.zeros(0, np.int64)
     return np.bincount(batch[name].clip(0), minlength=num_classes)
 
 
-def _wrong_ids(found, batch, indices, limit) -> list[str]:
-    """Returns where ids are out of range, an example a line."""
+def _wrong_ids(records, batch, indices, limit) -> list[str]:
+    """Returns a line for each example with an id out of range."""
     lines = {}
     for name in _ID_FEATURES:
         ids = batch.get(name, np.zeros((0, 0), int))
         is_wrong = (ids < 0) | (ids >= limit)
         for row in np.flatnonzero(is_wrong.any(axis=1)).tolist():
             wrong = ids[row, is_wrong[row].argmax()]
-            where = found.describe(int(indices[row]))
+            where = records.describe(int(indices[row]))
             lines.setdefault(row, f"{where}: id {wrong} in {name}")
     return [lines[row] for row in sorted(lines)]
 
 
-def _wrong_places(batch) -> int:
-    """Returns how many examples have a mask where no token is."""
+def _misplaced_masks(batch) -> int:
+    """Returns the number of examples that mask a position without a token."""
     is_used = batch["masked_lm_weights"] > 0
     is_wrong = is_used & ~samples.is_masked(batch)
     rows, slots = np.nonzero(samples.is_masked(batch))
-    places = batch["masked_lm_positions"][rows, slots]
-    is_wrong[rows, slots] |= batch["input_mask"][rows, places] == 0
+    positions = batch["masked_lm_positions"][rows, slots]
+    is_wrong[rows, slots] |= batch["input_mask"][rows, positions] == 0
     return int(is_wrong.any(axis=1).sum())
 
 
 def _count_masks(batch, ids, entries, size):
-    """Returns record_statistics.Counts, of ids and places that are in range."""
+    """Returns record_statistics.Counts, of ids and positions in range."""
     is_used = samples.is_masked(batch)
     if not is_used.any():
         return None
@@ -199,15 +199,15 @@ def _count_masks(batch, ids, entries, size):
     )
     batch["masked_lm_weights"] = is_used.astype(np.float32)
     batch["next_sentence_labels"] = np.zeros(len(ids), np.int64)
-    rng = np.random.default_rng(0)  # For the places, which nobody reads.
-    with np.errstate(all="ignore"):  # A single token has no place of its own.
+    rng = np.random.default_rng(0)  # For the places, which are not used.
+    with np.errstate(all="ignore"):  # 0 / 0 for a single token.
         counts = record_statistics.count(batch, vocabulary, rng)
     # Of a guessed vocabulary each part has its own size.
     return counts._replace(originals=np.zeros(0, np.int64))
 
 
 def _guess(batch, ids, size) -> masking.Vocabulary:
-    """Returns a vocabulary of which what most masks show is [MASK]."""
+    """Returns a vocabulary whose [MASK] is the most frequent replacement."""
     shown = batch["input_word_ids"][ids != batch["input_word_ids"]]
     shown = shown.clip(0, size - 1)
     mask_id = int(np.bincount(shown).argmax()) if len(shown) else -1
@@ -224,9 +224,9 @@ def _digests(ids: np.ndarray) -> np.ndarray:
     return np.frombuffer(digests, np.uint64)
 
 
-def _add(one: Tally, other: Tally) -> Tally:
+def _add(one: SampleStatistics, other: SampleStatistics) -> SampleStatistics:
     counts = [t.counts for t in (one, other) if t.counts is not None]
-    return Tally(
+    return SampleStatistics(
         num_examples=one.num_examples + other.num_examples,
         num_tokens=one.num_tokens + other.num_tokens,
         num_words=one.num_words + other.num_words,
@@ -236,7 +236,7 @@ def _add(one: Tally, other: Tally) -> Tally:
         num_wrong_ids=one.num_wrong_ids + other.num_wrong_ids,
         wrong_ids=(one.wrong_ids + other.wrong_ids)[:_NAMED],
         highest_type=max(one.highest_type, other.highest_type),
-        wrong_places=one.wrong_places + other.wrong_places,
+        misplaced_masks=one.misplaced_masks + other.misplaced_masks,
         labels=_sum(one.labels, other.labels),
         pair_labels=_sum(one.pair_labels, other.pair_labels),
         numbers=np.concatenate([one.numbers, other.numbers]),

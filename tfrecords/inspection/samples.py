@@ -1,6 +1,6 @@
-"""Records -> a sample of their examples as arrays, masked tokens put back.
+"""Records -> a sample of their examples as arrays, without masks.
 
-Of any schema, ours or the original's. N examples, S places in one.
+Of any schema, ours or the original's. N examples, S positions in one.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from tfrecords.pretraining import packing
 _NEIGHBOURS = 64
 
 
-def features_of(found: records_lib.Records, index: int) -> dict:
-    """Returns all that one record holds: name to [values], bytes too.
+def features_of(records: records_lib.Records, index: int) -> dict:
+    """Returns the features of one record: name to [values], bytes too.
 
     Names of the original are turned into ours.
 
@@ -27,12 +27,12 @@ def features_of(found: records_lib.Records, index: int) -> dict:
 
     ours = {legacy: name for name, legacy in schema.LEGACY_NAMES.items()}
     try:
-        proto = tf.train.Example.FromString(found.get([index])[0])
+        proto = tf.train.Example.FromString(records.get([index])[0])
     except Exception as error:  # protobuf's DecodeError has no public name.
         if isinstance(error, ValueError):
             raise
         raise ValueError(
-            f"{found.describe(index)} is no tf.train.Example. Give records "
+            f"{records.describe(index)} is no tf.train.Example. Give records "
             "that a make_*_records script or google-research/bert wrote."
         ) from error
     features = {}
@@ -45,47 +45,47 @@ def features_of(found: records_lib.Records, index: int) -> dict:
     return features
 
 
-def schema_name(found: records_lib.Records) -> str:
-    """Returns the key in `schema.SCHEMAS` of what records hold.
+def schema_name(records: records_lib.Records) -> str:
+    """Returns the schema of records, a key of `schema.SCHEMAS`.
 
     Raises:
       ValueError: if they are empty, or fit no schema.
     """
-    if not len(found):
-        raise ValueError(f"The records in {found.paths} hold no example.")
-    if found.manifest:
-        if found.manifest.schema_name in schema.SCHEMAS:
-            return found.manifest.schema_name
+    if not len(records):
+        raise ValueError(f"The records in {records.paths} hold no example.")
+    if records.manifest:
+        if records.manifest.schema_name in schema.SCHEMAS:
+            return records.manifest.schema_name
         raise ValueError(
-            f"{found.paths[0]!r}: the manifest says schema "
-            f"{found.manifest.schema_name!r}; known are "
+            f"{records.paths[0]!r}: the manifest says schema "
+            f"{records.manifest.schema_name!r}; known are "
             f"{', '.join(schema.SCHEMAS)}. Use the version that made them."
         )
-    there = features_of(found, 0)
+    present = features_of(records, 0)
     fitting = [
         name
         for name, features in schema.SCHEMAS.items()
-        if set(features) <= set(there)
+        if set(features) <= set(present)
     ]
     if not fitting:
         raise ValueError(
-            f"{found.describe(0)} has features {sorted(there)}, and not all of "
-            f"{sorted(schema.ENCODER_INPUTS)}. Are these records of BERT?"
+            f"{records.describe(0)} has features {sorted(present)}, and not "
+            f"all of {sorted(schema.ENCODER_INPUTS)}. Are these records of BERT?"
         )
     return max(fitting, key=lambda name: len(schema.SCHEMAS[name]))
 
 
-def sizes_of(found: records_lib.Records, name: str) -> dict[str, int]:
+def sizes_of(records: records_lib.Records, name: str) -> dict[str, int]:
     """Returns the sizes of a schema's dimensions, by manifest or first record.
 
     Raises:
       ValueError: as `features_of`.
     """
-    if found.manifest:
-        return dict(found.manifest.sizes)
-    there = features_of(found, 0)
+    if records.manifest:
+        return dict(records.manifest.sizes)
+    present = features_of(records, 0)
     return {
-        feature.shape[0]: len(there[feature_name])
+        feature.shape[0]: len(present[feature_name])
         for feature_name, feature in schema.SCHEMAS[name].items()
         if len(feature.shape) == 1
     }
@@ -110,7 +110,7 @@ def spread(num_records: int, num_wanted: int | None) -> np.ndarray:
 
 
 def read(
-    found: records_lib.Records,
+    records: records_lib.Records,
     name: str,
     sizes: schema.Sizes,
     indices: Sequence[int],
@@ -122,15 +122,15 @@ def read(
     """
     import tensorflow as tf
 
-    serialized = found.get(indices)
+    serialized = records.get(indices)
     try:
         batch = schema.parse(
-            serialized, schema.SCHEMAS[name], sizes, found.legacy_names
+            serialized, schema.SCHEMAS[name], sizes, records.legacy_names
         )
     except tf.errors.InvalidArgumentError as error:
         raise ValueError(
             f"Some of the records {indices[0]} to {indices[-1]} of "
-            f"{found.paths[0]!r} are not of the sizes {dict(sizes)}: "
+            f"{records.paths[0]!r} are not of the sizes {dict(sizes)}: "
             f"{error.message.splitlines()[0]}. Make them again."
         ) from error
     return {name: tensor.numpy() for name, tensor in batch.items()}
@@ -159,13 +159,15 @@ def _unpack_choices(batch):
     """`unpack`, of features [R, C, S] and labels [R]."""
     num_rows, num_choices = batch["input_mask"].shape[:2]
     rows = np.repeat(np.arange(num_rows), num_choices)
-    found = {
+    examples = {
         name: values.reshape(len(rows), -1)
         if values.ndim == 3
         else values[rows]
         for name, values in batch.items()
     }
-    return found | {"choices": np.tile(np.arange(num_choices), num_rows)}, rows
+    return examples | {
+        "choices": np.tile(np.arange(num_choices), num_rows)
+    }, rows
 
 
 def unmask(batch: dict[str, np.ndarray]) -> np.ndarray:
@@ -174,13 +176,13 @@ def unmask(batch: dict[str, np.ndarray]) -> np.ndarray:
     if "masked_lm_positions" in batch:
         is_used = is_masked(batch)
         rows = np.nonzero(is_used)[0]
-        places = batch["masked_lm_positions"][is_used]
-        ids[rows, places] = batch["masked_lm_ids"][is_used]
+        positions = batch["masked_lm_positions"][is_used]
+        ids[rows, positions] = batch["masked_lm_ids"][is_used]
     return ids
 
 
 def is_masked(batch: dict[str, np.ndarray]) -> np.ndarray:
-    """Returns which slots are in use and name a place of the row, [N, P]."""
+    """Returns which slots are in use, at a position of the row, [N, P]."""
     positions = batch["masked_lm_positions"]
     is_inside = (positions >= 0) & (positions < batch["input_mask"].shape[1])
     return (batch["masked_lm_weights"] > 0) & is_inside

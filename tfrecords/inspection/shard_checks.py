@@ -1,4 +1,4 @@
-"""Path of records -> the shards that are whole, and findings on the others."""
+"""Path of records -> the intact shards, diagnostics of the others."""
 
 import os
 
@@ -12,48 +12,48 @@ from tfrecords.io import records as records_lib
 _CHECK = "shards"
 
 
-def open_whole(
+def open_intact(
     path: str,
 ) -> tuple[records_lib.Records | None, list[Diagnostic]]:
-    """Opens records as `Records.open` does, but goes on past bad shards.
+    """Opens records as `Records.open` does, but skips bad shards.
 
     Args:
       path: as for `Records.open`.
 
     Returns:
-      The records of the shards that are whole; None if there are none. And a
-      finding for each shard that is missing, cut, or of another size than the
-      manifest says.
+      The records of the intact shards; None if there are none. And a
+      diagnostic for each shard that is missing, cut, or not of the size that
+      the manifest lists.
     """
-    manifest, found = None, []
+    manifest, problems = None, []
     if os.path.isdir(path):
-        manifest, found = diagnostics.attempt(
+        manifest, problems = diagnostics.attempt(
             _CHECK, records_lib.Manifest.read, path
         )
         if manifest is None:
-            return None, found
+            return None, problems
         listed = [
             (os.path.join(path, shard.name), shard.num_bytes)
             for shard in manifest.shards
         ]
     else:
         listed = [(name, None) for name in records_lib.find_shards(path)]
-    whole = []
+    intact = []
     for shard_path, num_bytes in listed:
-        faults = _check_shard(shard_path, num_bytes)
-        found += faults
-        if not faults:
-            whole.append(shard_path)
-    if not whole:
-        if not found:
-            _, found = diagnostics.attempt(
+        of_shard = _check_shard(shard_path, num_bytes)
+        problems += of_shard
+        if not of_shard:
+            intact.append(shard_path)
+    if not intact:
+        if not problems:
+            _, problems = diagnostics.attempt(
                 _CHECK, records_lib.Records.open, path
             )
-        return None, found
-    opened, faults = diagnostics.attempt(
-        _CHECK, records_lib.Records, whole, manifest
+        return None, problems
+    opened, more = diagnostics.attempt(
+        _CHECK, records_lib.Records, intact, manifest
     )
-    return opened, found + faults
+    return opened, problems + more
 
 
 def _check_shard(path: str, num_bytes: int | None) -> list[Diagnostic]:
@@ -64,15 +64,15 @@ def _check_shard(path: str, num_bytes: int | None) -> list[Diagnostic]:
         )
         return [Diagnostic(ERROR, _CHECK, text)]
     # Says which record is cut.
-    _, found = diagnostics.attempt(_CHECK, shards.Shard, path)
+    _, problems = diagnostics.attempt(_CHECK, shards.Shard, path)
     size = os.path.getsize(path)
-    if not found and num_bytes not in (None, size):
+    if not problems and num_bytes not in (None, size):
         text = (
             f"{path!r} has {size} bytes; the manifest lists {num_bytes}. "
             "Delete it and run the command that makes it again."
         )
-        found = [Diagnostic(ERROR, _CHECK, text)]
-    return found
+        problems = [Diagnostic(ERROR, _CHECK, text)]
+    return problems
 
 
 def check_digests(
@@ -81,20 +81,20 @@ def check_digests(
     """Compares shards with the sha256 that the manifest has of them.
 
     Args:
-      records: from `open_whole`.
+      records: from `open_intact`.
       most_bytes: to read, but one shard at least; None for all. The shards
         are then spread over the set.
 
     Returns:
-      A finding for each shard that is another one, and a note of how many
-      were read if not all; nothing without a manifest.
+      A diagnostic for each shard that differs, and a note of how many were
+      read if not all; nothing without a manifest.
     """
     if records.manifest is None:
         return []
     listed = {shard.name: shard for shard in records.manifest.shards}
-    found, num_read, num_bytes = [], 0, 0
-    for place in _spread_order(len(records.paths)):
-        path = records.paths[place]
+    problems, num_read, num_bytes = [], 0, 0
+    for index in _spread_order(len(records.paths)):
+        path = records.paths[index]
         shard = listed[os.path.basename(path)]
         if most_bytes is not None and num_read:
             if num_bytes + shard.num_bytes > most_bytes:
@@ -106,22 +106,22 @@ def check_digests(
                 f"sha256 is not {shard.sha256[:12]}.... Delete it and run the "
                 "command that makes it again."
             )
-            found.append(Diagnostic(ERROR, _CHECK, text))
+            problems.append(Diagnostic(ERROR, _CHECK, text))
     if num_read < len(records.paths):
         text = (
             f"the sha256 of {num_read} of {len(records.paths)} shards was "
             "compared with the manifest; --all compares all."
         )
-        found.append(Diagnostic(NOTE, _CHECK, text))
-    return found
+        problems.append(Diagnostic(NOTE, _CHECK, text))
+    return problems
 
 
 def _spread_order(count: int) -> np.ndarray:
     """Returns 0 to count - 1 such that each beginning is spread widely."""
     # Van der Corput's sequence in base 2: halves, quarters, eighths.
     bits = max(1, int(count - 1).bit_length())
-    places = np.arange(count)
+    numbers = np.arange(count)
     flipped = sum(
-        ((places >> bit) & 1) << (bits - 1 - bit) for bit in range(bits)
+        ((numbers >> bit) & 1) << (bits - 1 - bit) for bit in range(bits)
     )
     return np.argsort(flipped, kind="stable")

@@ -50,7 +50,7 @@ def check_examples(
     bert_config: BertConfig | None,
     vocab_file: str | None,
     num_examples: int | None,
-) -> tuple[list[Diagnostic], sample_statistics.Tally | None]:
+) -> tuple[list[Diagnostic], sample_statistics.SampleStatistics | None]:
     """Checks a sample of records.
 
     Args:
@@ -81,7 +81,7 @@ def check_examples(
         None,
         vocab_lib.digest(vocab_file),
     )
-    statistics, damaged = sample_statistics.tally(
+    statistics, damaged = sample_statistics.count(
         records,
         name,
         sizes,

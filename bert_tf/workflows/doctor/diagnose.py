@@ -34,7 +34,7 @@ _NAMED = 3  # Weights that a message names.
 
 def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
     """Returns all diagnostics, and lines on what was read and estimated."""
-    records, diagnostics = shard_checks.open_whole(config.records)
+    records, diagnostics = shard_checks.open_intact(config.records)
     checkpoint = None
     if config.init_checkpoint:
         checkpoint, unread = attempt(

@@ -93,7 +93,7 @@ def test_the_mix_of_a_manifest_is_that_of_the_settings():
 def test_fewer_or_more_masks_than_asked_for():
     (fault,) = masks_of(masked_lm_prob=0.05)
     assert fault.severity == "error"
-    assert "masked_lm_prob=0.15 with 5 places at most gives 0.1" in fault.text
+    assert "masked_lm_prob=0.15 with 5 slots at most gives 0.1" in fault.text
     flags = planted.FLAGS | {"masked_lm_prob": 0.08}
     (fault,) = masks_of(flags)
     assert "masked_lm_prob=0.08" in fault.text

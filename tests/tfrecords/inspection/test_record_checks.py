@@ -27,18 +27,18 @@ def look(
     num_shards=2,
     **flags,
 ):
-    """Returns tally and findings of examples that are written first."""
+    """Returns statistics and diagnostics of examples that are written first."""
     folder, _ = planted.write(
         tmp_path / "train", batch, entries.names, num_shards=num_shards
     )
     found = records.Records.open(folder)
     name = samples.schema_name(found)
-    tally, faults = sample_statistics.tally(
+    sample, faults = sample_statistics.count(
         found, name, planted.SIZES, entries, len(entries.names), wanted
     )
     assert not faults
-    return tally, record_checks.check_sample(
-        tally,
+    return sample, record_checks.check_sample(
+        sample,
         planted.FLAGS | flags,
         entries,
         first=found.first,
@@ -93,37 +93,37 @@ def test_in_fine_tuning_more_unknown_words_are_borne(tmp_path):
     the_one(faults, "error", "[UNK]")
 
 
-def case_of(tally, entries, made_with, is_uncased):
+def case_of(sample, entries, made_with, is_uncased):
     return record_checks.check_case(
-        tally, entries, made_with=made_with, is_uncased=is_uncased
+        sample, entries, made_with=made_with, is_uncased=is_uncased
     )
 
 
 def test_cased_text_with_an_uncased_vocabulary(tmp_path):
-    tally, _ = look(tmp_path, planted.make_batch(unk_share=0.1))
-    text = the_one(case_of(tally, UNCASED, False, True), "error", "case")
+    sample, _ = look(tmp_path, planted.make_batch(unk_share=0.1))
+    text = the_one(case_of(sample, UNCASED, False, True), "error", "case")
     assert "--do_lower_case" in text
     assert "155 entries" in text and "0 have capitals" in text
     # Text that had no capitals to begin with is not spoilt.
-    tally, _ = look(tmp_path, planted.make_batch())
-    the_one(case_of(tally, UNCASED, False, True), "warning", "case")
-    assert case_of(tally, UNCASED, True, True) == []
+    sample, _ = look(tmp_path, planted.make_batch())
+    the_one(case_of(sample, UNCASED, False, True), "warning", "case")
+    assert case_of(sample, UNCASED, True, True) == []
     # Of records of another vocabulary the ids say nothing.
     text = the_one(case_of(None, UNCASED, False, True), "error", "case")
     assert "are [UNK]. Make" in text
 
 
 def test_lower_cased_text_with_a_cased_vocabulary(tmp_path):
-    tally, _ = look(tmp_path, planted.make_batch(), CASED)
-    text = the_one(case_of(tally, CASED, True, False), "error", "case")
+    sample, _ = look(tmp_path, planted.make_batch(), CASED)
+    text = the_one(case_of(sample, CASED, True, False), "error", "case")
     assert "75 of the vocabulary's 230 entries have capitals" in text
     assert "--do_lower_case=false" in text
     # Nobody said how the records were made, but so many words have a capital.
-    the_one(case_of(tally, CASED, None, False), "warning", "case")
+    the_one(case_of(sample, CASED, None, False), "warning", "case")
     batch = planted.make_batch(entries=planted.CASED, capital_share=0.1)
-    tally, _ = look(tmp_path, batch, CASED)
-    assert case_of(tally, CASED, None, False) == []
-    assert case_of(tally, CASED, False, False) == []
+    sample, _ = look(tmp_path, batch, CASED)
+    assert case_of(sample, CASED, None, False) == []
+    assert case_of(sample, CASED, False, False) == []
 
 
 def test_a_script_without_capitals_has_no_case(tmp_path):
@@ -138,7 +138,7 @@ def test_copies_beyond_the_dupe_factor(tmp_path):
     _, faults = look(tmp_path, batch, dupe_factor=2)
     text = the_one(faults, "error", "duplicates")
     assert text.startswith("800 of 800 examples of the sample have the same")
-    assert "one stands there 4 times, and dupe_factor=2 explains 2" in text
+    assert "one occurs 4 times, and dupe_factor=2 explains 2" in text
     assert "Drop duplicate documents" in text
 
 
@@ -150,7 +150,7 @@ def test_one_text_again_and_again(tmp_path, num_copies, severity):
     often = np.r_[np.zeros(num_copies, int), np.arange(800 - num_copies)]
     batch = {name: array[often] for name, array in batch.items()}
     text = the_one(look(tmp_path, batch)[1], severity, "duplicates")
-    assert f"one stands there {num_copies + 1} times" in text
+    assert f"one occurs {num_copies + 1} times" in text
     assert "explains 2 at most. The model" in text
 
 
@@ -172,15 +172,15 @@ def test_copies_show_in_a_small_part_of_a_large_set():
     two = np.arange(num_records).reshape(num_shards, -1) // 2
     two = rng.permuted(two, axis=1).ravel()
     for texts, is_fault in ((twenty, True), (two, False)):
-        tally = sample_statistics.Tally(
-            *[0] * len(sample_statistics.Tally._fields)
+        sample = sample_statistics.SampleStatistics(
+            *[0] * len(sample_statistics.SampleStatistics._fields)
         )._replace(
             num_examples=len(numbers),
             numbers=numbers,
             digests=texts[numbers].astype(np.uint64),
         )
         faults = record_checks.check_duplicates(
-            tally, {"dupe_factor": 2}, first, True
+            sample, {"dupe_factor": 2}, first, True
         )
         assert [fault.severity for fault in faults] == ["error"] * is_fault
         for fault in faults:
@@ -197,10 +197,10 @@ def test_in_fine_tuning_copies_are_a_warning(tmp_path):
 
 
 def labels_of(counts, **flags):
-    tally = sample_statistics.Tally(
-        *[0] * len(sample_statistics.Tally._fields)
+    sample = sample_statistics.SampleStatistics(
+        *[0] * len(sample_statistics.SampleStatistics._fields)
     )._replace(labels=np.array(counts))
-    return record_checks.check_labels(tally, flags)
+    return record_checks.check_labels(sample, flags)
 
 
 def test_classes_that_are_hardly_there():

@@ -15,11 +15,11 @@ from tfrecords.pretraining import packing
 ENTRIES = sample_statistics.Entries.of(planted.UNCASED)
 
 
-def tally_of(folder, entries=ENTRIES, vocab_size=None, wanted=None):
+def count_of(folder, entries=ENTRIES, vocab_size=None, wanted=None):
     found = records.Records.open(str(folder))
     name = samples.schema_name(found)
     sizes = samples.sizes_of(found, name)
-    return sample_statistics.tally(
+    return sample_statistics.count(
         found, name, sizes, entries, vocab_size, wanted
     )
 
@@ -35,17 +35,19 @@ def test_entries_know_specials_and_capitals():
 def test_a_set_is_counted_in_parts(tmp_path, monkeypatch):
     batch = planted.make_batch(90, unk_share=0.2)
     folder, _ = planted.write(tmp_path / "train", batch)
-    whole, faults = tally_of(folder)
+    whole, faults = count_of(folder)
     assert not faults
     monkeypatch.setattr(sample_statistics, "_READ_EXAMPLES", 16)
-    found, faults = tally_of(folder)
+    found, faults = count_of(folder)
     assert not faults
     ids, mask = samples.unmask(batch), batch["input_mask"] > 0
     assert found.num_examples == 90
     assert found.num_tokens == mask.sum()
     assert found.num_unknown == (ids == planted.UNK).sum()
     assert found.num_words == mask.sum() - 3 * 90
-    assert found.num_capital == found.num_wrong_ids == found.wrong_places == 0
+    assert (
+        found.num_capital == found.num_wrong_ids == found.misplaced_masks == 0
+    )
     assert found.highest_id == max(
         batch["input_word_ids"].max(), batch["masked_lm_ids"].max()
     )
@@ -72,7 +74,7 @@ def test_masks_are_counted_as_record_statistics_does(tmp_path, monkeypatch):
     # Without a vocabulary [MASK] is what most masks show.
     monkeypatch.setattr(sample_statistics, "_READ_EXAMPLES", 10)
     for entries in (ENTRIES, None):
-        found, _ = tally_of(folder, entries)
+        found, _ = count_of(folder, entries)
         for name in ("tokens", "masked", "shown"):
             np.testing.assert_array_equal(
                 getattr(found.counts, name), getattr(expected, name)
@@ -95,8 +97,8 @@ def test_rows_of_several_examples_count_each(tmp_path):
         sizes=sizes,
         schema_name="packed_pretraining",
     )
-    plain, _ = tally_of(tmp_path / "plain")
-    packed, _ = tally_of(tmp_path / "packed")
+    plain, _ = count_of(tmp_path / "plain")
+    packed, _ = count_of(tmp_path / "packed")
     assert packed.num_examples == 60
     assert packed.numbers.tolist() == np.repeat(np.arange(30), 2).tolist()
     for name in ("num_tokens", "num_words", "highest_id", "highest_type"):
@@ -109,7 +111,7 @@ def test_equal_texts_have_equal_digests_whatever_is_masked(tmp_path):
     folder, _ = planted.write(
         tmp_path / "train", planted.make_batch(40, copies=2)
     )
-    found, _ = tally_of(folder)
+    found, _ = count_of(folder)
     counts = np.unique(found.digests, return_counts=True)[1]
     assert counts.tolist() == [2] * 20
 
@@ -120,7 +122,7 @@ def test_wrong_ids_are_counted_and_the_first_named(tmp_path):
         batch["input_word_ids"][row, 1] = 500 + row
     batch["masked_lm_ids"][2, 0] = 700
     folder, _ = planted.write(tmp_path / "train", batch, num_shards=1)
-    found, _ = tally_of(folder, vocab_size=155)
+    found, _ = count_of(folder, vocab_size=155)
     assert found.num_wrong_ids == 5
     assert len(found.wrong_ids) == 3
     assert "record 2, byte" in found.wrong_ids[0]
@@ -134,8 +136,8 @@ def test_masks_in_the_padding_are_counted(tmp_path):
     batch["masked_lm_positions"][short, 0] = 31
     batch["masked_lm_positions"][19, 1] = 99
     folder, _ = planted.write(tmp_path / "train", batch)
-    found, _ = tally_of(folder)
-    assert found.wrong_places == len({*short.tolist(), 19})
+    found, _ = count_of(folder)
+    assert found.misplaced_masks == len({*short.tolist(), 19})
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_schemas_without_labels_or_masks(tmp_path, schema_name):
     folder, _ = planted.write(
         tmp_path / "train", batch, schema_name=schema_name
     )
-    found, faults = tally_of(folder)
+    found, faults = count_of(folder)
     assert not faults
     assert (found.counts is not None) == (schema_name == "masked_lm")
     assert (found.pair_labels.sum() > 0) == (schema_name == "unmasked_pairs")
@@ -163,6 +165,6 @@ def test_what_is_damaged_is_named_and_the_rest_counted(tmp_path, monkeypatch):
         file.seek(1000)
         file.write(bytes([byte[0] ^ 1]))
     monkeypatch.setattr(sample_statistics, "_READ_EXAMPLES", 10)
-    found, faults = tally_of(folder)
+    found, faults = count_of(folder)
     assert found.num_examples == 30
     assert len(faults) == 1 and "Corrupt record" in faults[0]

@@ -24,7 +24,7 @@ def texts(found):
 
 
 def test_whole_shards_have_no_finding(folder):
-    found, faults = shard_checks.open_whole(folder)
+    found, faults = shard_checks.open_intact(folder)
     assert (len(found), faults) == (14, [])
     assert shard_checks.check_digests(found, None) == []
 
@@ -35,7 +35,7 @@ def test_every_bad_shard_is_named_and_the_others_are_opened(folder, samples):
     with open(shard(folder, 3), "ab") as file:
         file.write(b"more")
     os.remove(f"{shard(folder, 3)}.index")
-    found, faults = shard_checks.open_whole(folder)
+    found, faults = shard_checks.open_intact(folder)
     missing, cut, longer = texts(faults)
     assert "00000-of-00004" in missing and "not in the folder" in missing
     assert "Truncated record" in cut and "record 4" in cut
@@ -50,7 +50,7 @@ def test_a_shard_of_another_size(folder, samples):
     for end in ("", ".index"):
         name = other.shards[2].name
         os.replace(f"{folder}-other/{name}{end}", f"{folder}/{name}{end}")
-    _, faults = shard_checks.open_whole(folder)
+    _, faults = shard_checks.open_intact(folder)
     (text,) = texts(faults)
     assert "bytes; the manifest lists" in text and "Delete it" in text
 
@@ -62,7 +62,7 @@ def test_a_shard_of_the_same_size_but_other_bytes(folder):
             byte = file.read(1)
             file.seek(40)
             file.write(bytes([byte[0] ^ 1]))
-    found, faults = shard_checks.open_whole(folder)
+    found, faults = shard_checks.open_intact(folder)
     assert faults == []
     one, other = texts(shard_checks.check_digests(found, None))
     assert "is not the shard that the manifest lists" in one
@@ -72,7 +72,7 @@ def test_a_shard_of_the_same_size_but_other_bytes(folder):
 def test_of_many_bytes_some_are_compared(folder):
     with open(shard(folder, 2), "r+b") as file:
         file.write(b"x")
-    found, _ = shard_checks.open_whole(folder)
+    found, _ = shard_checks.open_intact(folder)
     first = os.path.getsize(shard(folder, 0))
     # At least one; the first, then the one in the middle.
     (note,) = shard_checks.check_digests(found, 1)
@@ -95,7 +95,7 @@ def test_foreign_files_are_opened_but_for_those_that_are_cut(tmp_path, samples):
     for name in "abc":
         samples.write_legacy(str(tmp_path / f"{name}.tfrecord"))
     os.truncate(tmp_path / "b.tfrecord", 700)
-    found, faults = shard_checks.open_whole(f"{tmp_path}/*.tfrecord")
+    found, faults = shard_checks.open_intact(f"{tmp_path}/*.tfrecord")
     (text,) = texts(faults)
     assert "b.tfrecord" in text and "Truncated record" in text
     assert len(found) == 8 and found.legacy_names
@@ -103,9 +103,9 @@ def test_foreign_files_are_opened_but_for_those_that_are_cut(tmp_path, samples):
 
 
 def test_where_nothing_is_a_finding_says_so(tmp_path):
-    found, faults = shard_checks.open_whole(f"{tmp_path}/none*")
+    found, faults = shard_checks.open_intact(f"{tmp_path}/none*")
     assert found is None
     assert "No records at" in texts(faults)[0]
-    found, faults = shard_checks.open_whole(str(tmp_path))
+    found, faults = shard_checks.open_intact(str(tmp_path))
     assert found is None
     assert f"has no {records.MANIFEST_NAME}" in texts(faults)[0]
