@@ -8,6 +8,7 @@ import planted_swag as planted
 import pytest
 import served
 
+from bert_tf.tasks import swag
 from run_scripts import run_glue, run_swag
 
 
@@ -104,7 +105,9 @@ def test_an_export_answers_as_the_files_say(swag_run, tmp_path):
 def test_predictions_are_the_best_of_each_row(tmp_path):
     logits = np.array([[0.0, 2.0, 1.0], [3.0, 2.0, -np.inf]])
     path = tmp_path / "predictions/test.csv"
-    run_swag.write_predictions({"logits": logits}, str(path))
+    swag.Swag().write_predictions(
+        lambda split: {"logits": logits}, str(tmp_path / "predictions")
+    )
     assert path.read_text() == ",pred\n0,1\n1,0\n"
 
 

@@ -24,7 +24,7 @@ def test_the_first_of_the_best_steps_is_kept(tmp_path, monkeypatch):
         },
         str(tmp_path),
         best_metric="accuracy",
-        describe=lambda found: {"seen": found["dev_matched"]["accuracy"]},
+        metadata_of=lambda found: {"seen": found["dev_matched"]["accuracy"]},
         vocab_file=None,
     )
     for step in scores:
