@@ -5,7 +5,7 @@ import functools
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from absl import logging
@@ -29,18 +29,6 @@ from tfrecords.text import tokenizer as tokenizer_lib
 _NEED_LABELS = ("classification", "tagging")
 # Kinds that need no head.
 _OF_ENCODER = ("encoder", "sentence_embedding")
-
-
-class Served(NamedTuple):
-    """Arguments of `saved_model.export_text` that a kind decides.
-
-    Attributes:
-      signatures: name -> function of strings.
-      parts: attribute of the SavedModel -> tables and further functions.
-    """
-
-    signatures: Mapping[str, text_signatures.Function]
-    parts: Mapping[str, Any]
 
 
 def export(config: kinds.ExportConfig) -> None:
@@ -73,14 +61,14 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
         )
     tokenizer = _load_tokenizer(folder, metadata, model.config.vocab_size, kind)
     length = _find_length(config, metadata, model.config)
-    served = make_served(
+    signatures, parts = make_signatures(
         config, kind, model, tokenizer, length, metadata, has_pooler
     )
     saved_model.export_text(
         [model.encoder if kind in _OF_ENCODER else model],
         config.export_dir,
-        signatures=served.signatures,
-        parts=served.parts,
+        signatures=signatures,
+        parts=parts,
         encoder=model.encoder,
         has_pooler=has_pooler,
         default=saved_model.ENCODER if kind == "encoder" else saved_model.TEXT,
@@ -172,7 +160,7 @@ def _find_length(config, metadata: Mapping, model_config: BertConfig) -> int:
     return length
 
 
-def make_served(
+def make_signatures(
     config: kinds.ExportConfig,
     kind: str,
     model: keras.Model,
@@ -180,8 +168,8 @@ def make_served(
     max_seq_length: int,
     metadata: Mapping,
     has_pooler: bool = True,
-) -> Served:
-    """Returns the signatures of strings of a kind of export.
+) -> tuple[dict[str, text_signatures.Function], dict[str, Any]]:
+    """Returns the signatures of strings, and other attributes of a SavedModel.
 
     Args:
       config: settings of the export.
@@ -200,7 +188,7 @@ def make_served(
             max_seq_length, dataclasses.asdict(config), metadata
         )
         answer = question_signatures.make_answer(model, tokenizer, settings)
-        return Served({saved_model.TEXT: answer}, {"tokenizer": tokenizer})
+        return {saved_model.TEXT: answer}, {"tokenizer": tokenizer}
     if kind == "tagging":
         tag = tag_signatures.make_tag(
             model,
@@ -213,7 +201,7 @@ def make_served(
             saved_model.TEXT: tag_signatures.tag_texts(tag),
             "words": tag_signatures.tag_words(tag),
         }
-        return Served(signatures, {"tokenizer": tokenizer})
+        return signatures, {"tokenizer": tokenizer}
     make_signature, pack = _PREPROCESSING.get(
         kind, (text_signatures.of_pairs, text_signatures.pack_pairs)
     )
@@ -239,7 +227,7 @@ def make_served(
             lambda *texts: {"outputs": answer(*texts)["score"]}
         )
     parts = {"preprocess": make_signature(preprocess), "tokenizer": tokenizer}
-    return Served(signatures, parts)
+    return signatures, parts
 
 
 # Kind -> function that makes its signature, and one that makes its batches;

@@ -99,10 +99,22 @@ def extract_features(config: FeatureConfig) -> None:
 def _extract(config: FeatureConfig, folder: str) -> None:
     """Writes the hidden states by the encoder of a model folder."""
     from bert_tf.model import layer_outputs
+    from bert_tf.workflows import model_source
+    from tfrecords.text import tokenizer as tokenizer_lib
 
-    tokenizer = _load_tokenizer(config, folder)
+    vocab_file, do_lower_case = model_source.find_vocabulary(config, folder)
+    if not vocab_file:
+        raise ValueError(
+            f"{folder} holds no vocabulary: give --vocab_file=vocab.txt."
+        )
+    tokenizer = tokenizer_lib.BertTokenizer(vocab_file, do_lower_case)
     encoder = layer_outputs.load_encoder(folder)
-    _check_length(config, encoder.config)
+    most = encoder.config.max_position_embeddings
+    if config.max_seq_length > most:
+        raise ValueError(
+            f"--max_seq_length={config.max_seq_length} is more than the "
+            f"model's max_position_embeddings={most}. Lower it."
+        )
     layers = layer_outputs.parse(
         config.layers, encoder.config.num_hidden_layers
     )
@@ -125,29 +137,6 @@ def _extract(config: FeatureConfig, folder: str) -> None:
         unit="texts",
     )
     logging.info("%s  texts %d", config.output_file, len(lines))
-
-
-def _load_tokenizer(config: FeatureConfig, folder: str):
-    """Returns the BertTokenizer of the settings, or else of the model."""
-    from bert_tf.workflows import model_source
-    from tfrecords.text import tokenizer
-
-    vocab_file, do_lower_case = model_source.find_vocabulary(config, folder)
-    if not vocab_file:
-        raise ValueError(
-            f"{folder} holds no vocabulary: give --vocab_file=vocab.txt."
-        )
-    return tokenizer.BertTokenizer(vocab_file, do_lower_case)
-
-
-def _check_length(config: FeatureConfig, model_config) -> None:
-    # run_classifier.py: main.
-    most = model_config.max_position_embeddings
-    if config.max_seq_length > most:
-        raise ValueError(
-            f"--max_seq_length={config.max_seq_length} is more than the "
-            f"model's max_position_embeddings={most}. Lower it."
-        )
 
 
 def _read_lines(path: str) -> list[str]:

@@ -13,14 +13,14 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfrecords.options import Options, option
 
 # Inputs that a row may lack.
 OPTIONAL = ("text_b",)
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,29 +84,37 @@ class Lines:
         self.num_replaced = 0
         self._file = file
 
-    def blocks(self) -> Iterator[list[tuple[int, str]]]:
-        """Yields numbers and texts of the lines that have arrived by then."""
+    def blocks(self) -> Iterator[Iterator[tuple[int, str]]]:
+        """Yields numbered lines that can be read without waiting.
+
+        One block has all lines of a file, or those that a pipe has by now.
+        """
+        if self.size is not None:
+            yield self._decode(self._file, 1)
+            return
         first, rest = 1, b""
-        # One read(2) each, which waits only where nothing has arrived.
+        # One read(2) each, which waits only if the pipe is empty.
         while block := self._file.read1(_BLOCK_BYTES):
-            self.num_read += len(block)
-            *lines, rest = (rest + block).split(b"\n")
+            lines = io.BytesIO(rest + block).readlines()
+            rest = b"" if block.endswith(b"\n") else lines.pop()
             yield self._decode(lines, first)
             first += len(lines)
         if rest:  # The last line need not have an end.
             yield self._decode([rest], first)
 
-    def _decode(self, lines: list[bytes], first: int) -> list[tuple[int, str]]:
-        texts = []
+    def _decode(
+        self, lines: Iterable[bytes], first: int
+    ) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(lines, first):
-            text = line.removesuffix(b"\r").decode("utf-8", errors="replace")
+            self.num_read += len(line)
+            line = line.removesuffix(b"\n").removesuffix(b"\r")
+            text = line.decode("utf-8", errors="replace")
             if "\ufffd" in text:
                 self.num_replaced += text.count("\ufffd")
                 self.num_replaced -= line.count("\ufffd".encode())
             if number == 1:
                 text = text.removeprefix("\ufeff")  # A byte order mark.
-            texts.append((number, text))
-        return texts
+            yield number, text
 
 
 @contextlib.contextmanager
@@ -122,7 +130,7 @@ def open_lines(path: str) -> Iterator[Lines]:
 def make_batches(
     lines: Lines, parse: Parser, batch_size: int
 ) -> Iterator[list[Row]]:
-    """Yields batches of rows, smaller ones where the next line is awaited."""
+    """Yields batches of rows, smaller ones at the end of a block."""
     for block in lines.blocks():
         rows = (parse(number, line) for number, line in block)
         rows = (row for row in rows if row is not None)

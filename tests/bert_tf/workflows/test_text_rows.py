@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import threading
 
 import pytest
 from absl import flags
@@ -15,18 +16,37 @@ def test_invalid_utf8_is_replaced_and_counted(tmp_path):
     path = tmp_path / "input"
     path.write_bytes(b"caf\xe9 \xff\nna\xc3\xafve \xef\xbf\xbd\n")
     with text_rows.open_lines(str(path)) as lines:
-        (block,) = lines.blocks()
+        (block,) = map(list, lines.blocks())
     assert block == [(1, "caf\ufffd \ufffd"), (2, "na\xefve \ufffd")]
     assert lines.num_replaced == 2  # The last one stood in the file.
 
 
-def test_a_line_longer_than_a_block_is_one_line(tmp_path, monkeypatch):
+def test_a_line_longer_than_a_block_is_one_line(tmp_path):
+    content = b"x" * 200_000 + b"\nend"
+    reader, writer = os.pipe()
+
+    def write():
+        with open(writer, "wb") as file:
+            file.write(content)
+
+    threading.Thread(target=write).start()
+    (tmp_path / "input").write_bytes(content)
+    for path in (reader, tmp_path / "input"):
+        with open(path, "rb") as file:
+            lines = text_rows.Lines(file, "input")
+            read = [line for block in lines.blocks() for line in block]
+        assert [(i, len(text)) for i, text in read] == [(1, 200_000), (2, 3)]
+        assert lines.num_read == len(content)
+    assert lines.size == len(content)
+
+
+def test_only_the_last_batch_of_a_file_is_smaller(tmp_path):
     path = tmp_path / "input"
-    path.write_text("x" * 200_000 + "\nend", encoding="utf-8")
-    monkeypatch.setattr(text_rows, "_BLOCK_BYTES", 1 << 16)
+    path.write_text("\n".join("x" * 1000 for _ in range(200)))
+    parse = functools.partial(text_rows.parse_text, "text", 1)
     with text_rows.open_lines(str(path)) as lines:
-        read = [line for block in lines.blocks() for line in block]
-    assert [(i, len(line)) for i, line in read] == [(1, 200_000), (2, 3)]
+        batches = text_rows.make_batches(lines, parse, 64)
+        assert [len(batch) for batch in batches] == [64, 64, 64, 8]
 
 
 def test_what_has_come_is_answered_before_waiting_for_more():
