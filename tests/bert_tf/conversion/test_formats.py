@@ -2,7 +2,10 @@ import dataclasses
 import json
 import logging as python_logging
 import os
+import pathlib
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -101,6 +104,42 @@ def test_another_model_is_refused_by_name(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(ValueError, match="(?i)roberta"):
         convert.read(str(tmp_path))
+
+
+# Start-up: a fresh process says what it has imported.
+
+
+def imported(program, *args):
+    """Modules of the room, and some of others, after a program."""
+    program += """
+names = ("numpy", "tensorflow", "keras", "h5py", "safetensors", "ml_dtypes")
+room = "bert_tf.conversion."
+print(*(n for n in sys.modules if n in names or n.startswith(room)))
+"""
+    command = [sys.executable, "-c", f"import sys\n{program}", *args]
+    root = pathlib.Path(__file__).parents[3]
+    result = subprocess.run(
+        command, cwd=root, capture_output=True, text=True, check=True
+    )
+    return set(result.stdout.splitlines()[-1].split())
+
+
+def test_formats_are_known_without_their_converters():
+    program = "from bert_tf.conversion import formats"
+    assert imported(program) == {"bert_tf.conversion.formats"}
+
+
+@pytest.mark.slow
+def test_a_folder_of_ours_needs_no_converter(tmp_path, given):
+    program = """
+from bert_tf.conversion import formats
+assert formats.as_model_folder(sys.argv[1], sys.argv[2]) == sys.argv[1]
+"""
+    folder = write(given, tmp_path / "model")
+    names = imported(program, folder, str(tmp_path / "aside"))
+    assert {n for n in names if n.startswith("bert_tf.conversion.")} == {
+        "bert_tf.conversion.formats"
+    }
 
 
 # For training and export.
