@@ -97,7 +97,8 @@ def check_unknown(
             ERROR if least > most * sample.num_words else WARNING,
             "[UNK]",
             f"{100 * share:.1f} % of the tokens are [UNK] "
-            f"({sample.num_unknown} of {sample.num_words}); up to {100 * MOST_UNKNOWN:g} % is usual. "
+            f"({sample.num_unknown} of {sample.num_words}); up to "
+            f"{100 * MOST_UNKNOWN:g} % is usual. "
             "The vocabulary does not know this text: check --do_lower_case "
             "and the text's language, take another --vocab_file or make one "
             "of this text with run_scripts.make_vocab, and make the records "

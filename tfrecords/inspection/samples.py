@@ -70,7 +70,8 @@ def schema_name(records: records_lib.Records) -> str:
     if not fitting:
         raise ValueError(
             f"{records.describe(0)} has features {sorted(present)}, and not "
-            f"all of {sorted(schema.ENCODER_INPUTS)}. Are these records of BERT?"
+            f"all of {sorted(schema.ENCODER_INPUTS)}. Are these records of "
+            "BERT?"
         )
     return max(fitting, key=lambda name: len(schema.SCHEMAS[name]))
 

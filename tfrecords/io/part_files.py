@@ -1,8 +1,8 @@
-"""Parts made one after the other -> one whole file; a rerun makes what lacks.
+"""Parts -> one file, written atomically; a rerun writes only missing parts.
 
-Parts lie in a hidden folder beside, `.<name>.parts`, each whole or absent. So
-what takes hours loses one part when it is killed, and the file gets its name
-when all of it is there.
+Parts are in a hidden sibling folder, `.<name>.parts`, each complete or absent.
+So a job of hours loses one part when it is killed, and the file is renamed when
+all of it exists.
 """
 
 import os
@@ -27,12 +27,12 @@ def write(
     *,
     unit: str,
 ) -> None:
-    """Writes a file of parts; goes on where an earlier call was stopped.
+    """Writes a file of parts; resumes where an earlier call was stopped.
 
     Args:
       path: of the file; one that is there is replaced.
-      settings: all that decides the parts, as JSON. Parts of others are thrown
-        away.
+      settings: everything that decides the parts, as JSON. Parts of other
+        settings are removed.
       weights: work in each part, in units; as many as there are parts.
       make_part: number -> its bytes.
       join: (file, () -> the parts in order) writes the file of them.
@@ -51,17 +51,17 @@ def write(
     missing = [i for i, part in enumerate(parts) if not os.path.exists(part)]
     if len(missing) < len(parts):
         logging.info(
-            "%s  %d of %d parts are there from before",
+            "%s  %d of %d parts exist from before",
             path,
             len(parts) - len(missing),
             len(parts),
         )
 
     def results():
-        for place, number in enumerate(missing):
+        for index, number in enumerate(missing):
             with atomic_files.atomic_file(parts[number], "wb") as file:
                 file.write(make_part(number))
-            yield place, None
+            yield index, None
 
     for _ in progress.show(
         results(),
@@ -83,7 +83,7 @@ def write(
 
 
 def concatenate(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
-    """Writes parts one behind the other: a `join`."""
+    """Writes the concatenated parts: a `join`."""
     for part in parts():
         file.write(part)
 
@@ -91,7 +91,7 @@ def concatenate(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
 def begin_array(
     file: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]
 ) -> None:
-    """Writes what a .npy begins with; its parts are to follow, row by row."""
+    """Writes the header of a .npy; its parts follow, row by row."""
     header = {
         "descr": np.lib.format.dtype_to_descr(dtype),
         "fortran_order": False,
@@ -107,7 +107,7 @@ def _begin(aside: str, settings: dict) -> None:
         atomic_files.remove_leftovers(aside)
         return
     if os.path.isdir(aside):
-        logging.warning("%s  is of other settings, and begins again", aside)
+        logging.warning("%s  has other settings; starting again", aside)
         shutil.rmtree(aside)
     os.makedirs(aside)
     atomic_files.write_json(path, settings)
