@@ -240,7 +240,7 @@ def _group_is_gone(group, seconds=20):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_run_leaves_no_process_and_goes_on(
+def test_a_stopped_run_leaves_no_process_and_resumes(
     argv, big_text, tmp_path, kind
 ):
     argv = [*argv, big_text, "--num_processes=2", "--num_shards=24"]
@@ -255,7 +255,7 @@ def test_a_stopped_run_leaves_no_process_and_goes_on(
     assert _group_is_gone(process.pid)
     if kind == signal.SIGINT:
         assert process.returncode == 130
-        assert "the same command goes on" in errors
+        assert "the same command resumes" in errors
         assert "Traceback" not in errors
         assert not list((tmp_path / "out").rglob("*.tmp"))
     assert not (tmp_path / "out" / "train" / "manifest.json").exists()

@@ -9,7 +9,7 @@ import threading
 
 from tfrecords.io import progress
 
-_ADVICE = "Lower --num_processes; the same command goes on from here."
+_ADVICE = "Lower --num_processes; the same command resumes from here."
 
 
 def use_one_core() -> None:
@@ -71,17 +71,17 @@ class Workers(progress.Engine):
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def results(self, function, jobs, name):
-        """Yields place and result of each job as it ends; see `Engine`."""
+        """Yields index and result of each job as it ends; see `Engine`."""
         if self._executor is None:
-            for place, job in enumerate(jobs):
+            for index, job in enumerate(jobs):
                 with _out_of_memory():
                     result = function(job)
-                yield place, result
+                yield index, result
             return
         with contextlib.ExitStack() as stack:
             futures = {
-                self._executor.submit(function, job): place
-                for place, job in enumerate(jobs)
+                self._executor.submit(function, job): index
+                for index, job in enumerate(jobs)
             }
             stack.callback(lambda: [future.cancel() for future in futures])
             for future in concurrent.futures.as_completed(futures):
@@ -92,7 +92,7 @@ class Workers(progress.Engine):
 
 @contextlib.contextmanager
 def _out_of_memory():
-    """Says of a worker that the kernel killed, or that got none, what to do."""
+    """Turns a lack of memory into an error with advice."""
     try:
         yield
     except concurrent.futures.process.BrokenProcessPool as error:

@@ -1,8 +1,8 @@
-"""Jobs for other machines -> their results, or the mistakes found there.
+"""Jobs on other machines -> their results, or errors of the user.
 
 The machines of a cluster read and write the same folder under the same path: a
-network file system, or a store that every one of them reaches. A job says so
-where that is not the case, before it does anything.
+network file system, or a store that all of them reach. A job checks that before
+it does anything.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from tfrecords.io import storage
 
 
 class Marker(NamedTuple):
-    """A file that the driver wrote, and that each machine has to see."""
+    """A file of the driver that every machine must see."""
 
     path: str
     driver: str  # Name of its machine, for messages.
@@ -37,14 +37,14 @@ class Marker(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """What came of a job instead of a result: to try again will not help."""
+    """Instead of a result: an error that a retry cannot mend."""
 
     error: Exception
 
 
 @contextlib.contextmanager
 def marker_in(folder: str) -> Iterator[Marker]:
-    """Yields a marker in a folder, which is made if need be."""
+    """Yields a marker in a folder, which is made if necessary."""
     storage.make_folder(folder)
     folder = storage.absolute_path(folder)
     path = os.path.join(folder, f"shared-{secrets.token_hex(8)}")
@@ -57,13 +57,13 @@ def marker_in(folder: str) -> Iterator[Marker]:
 
 
 def attempt(function: Callable[[Any], Any], marker: Marker, job: Any) -> Any:
-    """Does a job where it is called.
+    """Runs a job on this machine.
 
     Returns:
-      Its result; `Failed` if the user has to mend something first.
+      Its result; `Failed` for an error that the user has to mend.
 
     Raises:
-      Exception: whatever another machine, or this one later, may not meet.
+      Exception: any other error, which another machine may not meet.
     """
     _prepare()
     try:

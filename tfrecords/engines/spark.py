@@ -1,8 +1,8 @@
 """Jobs -> results, on the executors of an Apache Spark cluster.
 
-A job is a Spark job of one task. Spark tries a task again when its executor
-dies; since a shard gets its name when it is whole, and is the same whoever
-makes it, a task that ran twice, or in two places at a time, does no harm.
+A job is a Spark job of one task. Spark retries a task whose executor dies. A
+shard is renamed when complete and its bytes depend on the job alone, so a task
+that ran twice, or on two machines at once, does no harm.
 """
 
 import concurrent.futures
@@ -55,19 +55,19 @@ class Cluster(progress.Engine):
         self._stack.close()
 
     def results(self, function, jobs, name):
-        """Yields place and result of each job as it ends; see `Engine`."""
+        """Yields index and result of each job as it ends; see `Engine`."""
         do = functools.partial(remote_jobs.attempt, function, self._marker)
 
-        def run_one(place, job):
-            description = f"{name} {place + 1} of {len(jobs)}"
+        def run_one(index, job):
+            description = f"{name} {index + 1} of {len(jobs)}"
             self._context.setLocalProperty("spark.job.description", description)
             return self._context.parallelize([job], 1).map(do).collect()[0]
 
         waiting = max(_JOBS_IN_SPARK, 2 * self._context.defaultParallelism)
         pool = concurrent.futures.ThreadPoolExecutor(waiting)
         futures = {
-            pool.submit(run_one, place, job): place
-            for place, job in enumerate(jobs)
+            pool.submit(run_one, index, job): index
+            for index, job in enumerate(jobs)
         }
         try:
             for future in concurrent.futures.as_completed(futures):
@@ -76,7 +76,7 @@ class Cluster(progress.Engine):
                     raise result.error
                 yield futures[future], result
         finally:
-            # However this ends: nothing more is begun, and what runs stops.
+            # In any case: no further job is begun, and running ones stop.
             pool.shutdown(wait=False, cancel_futures=True)
             if not all(future.done() for future in futures):
                 with contextlib.suppress(Exception):  # Spark may be gone.
@@ -121,14 +121,14 @@ def _result(future):
             f"Spark gave a job up ({_reason(error)}). If executors die, they "
             "may be out of memory: give them fewer cores "
             "(--spark_conf=spark.executor.cores=1) or more memory. The same "
-            "command goes on from here."
+            "command resumes from here."
         ) from error
 
 
 def _reason(error) -> str:
     """Returns one line: what Python raised on an executor, or Spark itself."""
     lines = str(getattr(error, "java_exception", error)).splitlines()
-    found = [
+    errors = [
         match[0] for line in lines if (match := _PYTHON_ERROR.fullmatch(line))
     ]
-    return (found or lines or [repr(error)])[0][:500]
+    return (errors or lines or [repr(error)])[0][:500]

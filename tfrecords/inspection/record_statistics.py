@@ -89,10 +89,11 @@ def find_sizes(record_set: records.Records) -> dict[str, int]:
             raise ValueError(
                 f"{where!r} holds examples of "
                 f"{record_set.manifest.schema_name!r}; this compares "
-                "pre-training records of pairs, one in a row, that were "
-                "masked when they were written."
+                "pre-training records of pairs, one in a row, that were masked "
+                "when they were written."
             )
         return record_set.manifest.sizes
+
     import tensorflow as tf
 
     example = tf.train.Example.FromString(record_set.get([0])[0])

@@ -1,1 +1,1 @@
-"""Content -> files that are whole or absent; examples <-> records."""
+"""Content -> atomically written files; examples <-> records."""

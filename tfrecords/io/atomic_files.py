@@ -1,4 +1,8 @@
-"""Content being written -> a file or folder under its name, whole or absent."""
+"""Content -> a file or folder that is complete or absent, also after a kill.
+
+By hand: no library at hand syncs files and their folders to the disk, keeps the
+umask, and replaces a folder at once.
+"""
 
 import contextlib
 import ctypes
@@ -13,7 +17,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from typing import IO
 
-# Random bytes in the names of what is not whole yet.
+# Random bytes in the names of temporary files and folders.
 _TOKEN_BYTES = 8
 _ADVICE = (
     "; nothing half-written is left. Make room and run the same command again"
@@ -25,23 +29,23 @@ _RENAME_EXCHANGE = 2
 
 @contextlib.contextmanager
 def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
-    """Yields a file to write, which gets its name when it is whole.
+    """Yields a file to write, which is renamed when complete.
 
-    Until then it is a hidden file beside, `.<name>.<16 digits>.tmp`.
+    Until then it is a hidden sibling, `.<name>.<16 digits>.tmp`.
 
     Args:
-      path: where the file goes; one that is there is replaced.
+      path: where the file goes; an existing one is replaced.
       mode: "w" for UTF-8 text, "wb" for bytes.
 
     Raises:
-      OSError: that names `path`, when the disk is full or not writable; what
-        was written is removed again.
+      OSError: that names `path`, when the disk is full or not writable; no
+        part of the file remains.
     """
-    aside = _beside(path, "tmp")
+    aside = _sibling(path, "tmp")
     encoding = None if "b" in mode else "utf-8"
     with naming(path, aside):
         try:
-            # "x", as nothing that is there may be written to.
+            # "x", as an existing file must not be written to.
             with open(aside, mode.replace("w", "x"), encoding=encoding) as file:
                 yield file
                 file.flush()
@@ -56,26 +60,26 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str) -> Iterator[str]:
-    """Yields a folder to fill, which gets its name when it is whole.
+    """Yields a folder to fill, which is renamed when complete.
 
-    Until then it is a hidden folder beside, `.<name>.<16 digits>.tmp`. All in
-    it is on the disk before it gets its name, and its name before what it
-    replaces is removed. At every moment the old folder or the new one stands
-    under the name, also after a kill.
+    Until then it is a hidden sibling, `.<name>.<16 digits>.tmp`. Its contents
+    are synced before it is renamed, and the rename before the folder that it
+    replaces is removed. At every moment the old folder or the new one has the
+    name, also after a kill.
 
-    Where a file system cannot exchange two names at once (some of the network),
-    the old folder is `.<name>.<16 digits>.old` for a moment; if the writer is
-    killed then, `remove_leftovers` puts it back.
+    Where a file system cannot exchange two names at once (some network file
+    systems), the old folder is `.<name>.<16 digits>.old` for a moment; if the
+    writer is killed then, `remove_leftovers` restores it.
 
     Args:
-      path: where the folder goes; one that is there is replaced. Of a link it
-        is the folder behind it.
+      path: where the folder goes; an existing one is replaced. Of a link it
+        is the target.
 
     Raises:
       OSError: as `atomic_file`.
     """
-    place = os.path.realpath(path)
-    aside = _beside(place, "tmp")
+    target = os.path.realpath(path)
+    aside = _sibling(target, "tmp")
     with naming(path, aside):
         try:
             _make_folders(aside)
@@ -84,17 +88,17 @@ def atomic_folder(path: str) -> Iterator[str]:
                 for name in names:
                     _sync(os.path.join(folder, name))
                 _sync(folder)
-            _put(aside, place)
+            _replace(aside, target)
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise
 
 
 def append(path: str, text: str) -> None:
-    """Adds text to the end of a UTF-8 file; it is on the disk afterwards.
+    """Appends text to a UTF-8 file, and syncs it.
 
     Raises:
-      OSError: as `atomic_file`; the file holds what it held before.
+      OSError: as `atomic_file`; the file is unchanged then.
     """
     size = os.path.getsize(path) if os.path.exists(path) else 0
     with naming(path):
@@ -110,27 +114,28 @@ def append(path: str, text: str) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Renames a file or folder; a lost power cannot undo it any more."""
+    """Renames a file or folder, and syncs that."""
     os.rename(source, target)
     for folder in {os.path.dirname(source), os.path.dirname(target)}:
         _sync(folder)
 
 
 def remove_folder(path: str) -> None:
-    """Removes a folder such that none of it stands half under its name.
+    """Removes a folder such that it is never seen incomplete.
 
-    It is hidden first, as what `remove_leftovers` removes after a kill.
+    It is hidden first, under a name that `remove_leftovers` removes after a
+    kill.
     """
-    aside = _beside(path, "tmp")
+    aside = _sibling(path, "tmp")
     move(path, aside)
     shutil.rmtree(aside)
 
 
-def _beside(path: str, ending: str) -> str:
-    """Returns a path that nobody else has: 64 random bits are in its name.
+def _sibling(path: str, ending: str) -> str:
+    """Returns a sibling path with 64 random bits in its name.
 
-    tempfile is not used, as its files are for their owner alone, whatever the
-    umask says.
+    tempfile is not used, as its files belong to their owner alone, whatever
+    the umask.
     """
     folder, name = os.path.split(path)
     name = f".{name}.{secrets.token_hex(_TOKEN_BYTES)}.{ending}"
@@ -138,38 +143,38 @@ def _beside(path: str, ending: str) -> str:
 
 
 def _make_folders(path: str) -> None:
-    """Makes a folder and those above it, each safe from a lost power."""
+    """Makes a folder and its missing parents, and syncs each."""
     above = os.path.dirname(path)
     if not os.path.isdir(above):
         _make_folders(above)
-    # Another process may have been quicker; of `path` itself there is none.
+    # Another process may have made a parent meanwhile.
     os.makedirs(path, exist_ok=True)
     _sync(above)
 
 
-def _put(aside: str, place: str) -> None:
-    """Gives a folder its name; removes what had the name before."""
-    if not os.path.isdir(place):
-        move(aside, place)
+def _replace(aside: str, target: str) -> None:
+    """Renames a folder; removes the folder that had the name before."""
+    if not os.path.isdir(target):
+        move(aside, target)
         return
-    if _exchange(aside, place):
-        _sync(os.path.dirname(place))
+    if _exchange(aside, target):
+        _sync(os.path.dirname(target))
         shutil.rmtree(aside, ignore_errors=True)
         return
-    old = _beside(place, "old")
+    old = _sibling(target, "old")
     try:
-        os.rename(place, old)
-        move(aside, place)
+        os.rename(target, old)
+        move(aside, target)
     except BaseException:
-        if not os.path.isdir(place):
-            os.rename(old, place)
+        if not os.path.isdir(target):
+            os.rename(old, target)
         raise
     shutil.rmtree(old, ignore_errors=True)
 
 
 @functools.cache
 def _renameat2():
-    """Returns the C library's function, None where it has none."""
+    """Returns the C library's function, None if it lacks it."""
     try:
         function = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
@@ -182,11 +187,11 @@ def _renameat2():
 def _exchange(first: str, second: str) -> bool:
     """Exchanges the names of two folders at once.
 
-    Two renames would leave a moment without either under its name. Python has
-    no call for it; rename(2) of Linux has, since 3.15, as renameat2.
+    Two renames would leave a moment without either. Python has no call for it;
+    Linux has renameat2(2), since 3.15.
 
     Returns:
-      Whether it was done: not where the system or file system cannot.
+      Whether the system and the file system can, and did.
     """
     function = _renameat2()
     if function is None:
@@ -202,14 +207,13 @@ def _exchange(first: str, second: str) -> bool:
 
 
 def remove_leftovers(folder: str, prefix: str = "") -> None:
-    """Removes what writers that were killed left in a folder.
+    """Removes the temporary files and folders of killed writers.
 
-    A `.old` without its folder is put back: the new one was about to get its
-    name, and did not.
+    A `.old` without its folder is restored: the new one was never renamed.
 
     Args:
-      folder: that no other process writes to now; it need not be there.
-      prefix: of the names that they were writing.
+      folder: that no other process writes to now; it need not exist.
+      prefix: of the names that the writers were writing.
     """
     pattern = re.compile(
         rf"\.({re.escape(prefix)}.*)\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.(tmp|old)"
@@ -219,9 +223,9 @@ def remove_leftovers(folder: str, prefix: str = "") -> None:
         match = pattern.fullmatch(name)
         if not match:
             continue
-        place = os.path.join(folder, match[1])
-        if match[2] == "old" and not os.path.lexists(place):
-            move(path, place)
+        target = os.path.join(folder, match[1])
+        if match[2] == "old" and not os.path.lexists(target):
+            move(path, target)
         elif os.path.isdir(path):
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -229,12 +233,12 @@ def remove_leftovers(folder: str, prefix: str = "") -> None:
 
 
 def _sync(path: str) -> None:
-    """Waits until a file's bytes, or the names in a folder, are on the disk."""
+    """Syncs the bytes of a file, or the names in a folder, to the disk."""
     handle = os.open(path or ".", os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
-        # Some file systems of the network cannot do it for folders.
+        # Some network file systems cannot sync folders.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
@@ -243,14 +247,14 @@ def _sync(path: str) -> None:
 
 @contextlib.contextmanager
 def naming(path: str, aside: str | None = None) -> Iterator[None]:
-    """Turns errors of a disk into ones that name the file a user knows.
+    """Translates errors of the disk, so that they name the user's file.
 
-    Those of a full disk say what to do, too; of another file, such as an
-    input, they are let through.
+    Those of a full disk say what to do, too; errors of other files, such as
+    inputs, pass through.
 
     Args:
-      path: what is written.
-      aside: under which name it is written; None for its own.
+      path: of the file being written.
+      aside: its temporary path; None if there is none.
 
     Raises:
       OSError: that names `path`.
@@ -270,29 +274,29 @@ def naming(path: str, aside: str | None = None) -> Iterator[None]:
 
 
 def digest(path: str) -> str:
-    """Returns the sha256 of a file's bytes, read a piece at a time."""
+    """Returns the sha256 of a file's bytes."""
     sha256 = hashlib.sha256()
     with open(path, "rb") as file:
-        while piece := file.read(1 << 20):
-            sha256.update(piece)
+        while block := file.read(1 << 20):
+            sha256.update(block)
     return sha256.hexdigest()
 
 
-def write_json(path: str, values: Mapping) -> None:
-    """Writes a JSON file, whole or not at all."""
+def write_json(path: str, content: Mapping) -> None:
+    """Writes a JSON file atomically."""
     with atomic_file(path) as file:
-        json.dump(values, file, indent=2)
+        json.dump(content, file, indent=2)
         file.write("\n")
 
 
 def read_json(path: str) -> dict:
-    """Returns what JSON holds: in all files of ours, an object.
+    """Returns the content of a JSON file: in files of ours, an object.
 
     Raises:
-      ValueError: that names the file, if it is no JSON.
+      ValueError: that names the file, if it is not JSON.
     """
     with open(path, encoding="utf-8-sig") as file:
         try:
             return json.load(file)
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is no JSON: {error}.") from error
+            raise ValueError(f"{path} is not JSON: {error}.") from error

@@ -1,4 +1,4 @@
-"""Finished shards -> a journal that a rerun goes on from."""
+"""Finished shards -> a journal that a rerun resumes from."""
 
 import json
 import os
@@ -10,19 +10,19 @@ JOURNAL_NAME = "progress.jsonl"
 
 
 class Journal:
-    """A file with what is made, then one line for each finished shard.
+    """A file with the settings, then one line for each finished shard.
 
     It stays beside the records, so that a shard that is lost later can be
     made again alone.
 
     Args:
       output_dir: the folder that holds one folder for each set of records.
-      run: all that the records depend on, as JSON has it.
+      run: everything that the records depend on, as JSON.
       names: of the sets.
 
     Raises:
-      ValueError: if the folder holds records of another run, or is none of
-        this machine.
+      ValueError: if the folder holds records of another run, or its store
+        cannot be written to atomically.
     """
 
     def __init__(self, output_dir: str, run: dict, names: Sequence[str]):
@@ -79,7 +79,7 @@ class Journal:
             if storage.names_in(folder):
                 raise ValueError(
                     f"{folder!r} is not empty, and {self._path!r} is not "
-                    "there to say what it holds. Choose another --output_dir, "
+                    "there to describe them. Choose another --output_dir, "
                     "or remove this one first."
                 )
 
@@ -97,7 +97,7 @@ class Journal:
     def add(
         self, set_name: str, shard: records.ShardInfo, statistics: dict
     ) -> None:
-        """Writes down a finished shard.
+        """Records a finished shard.
 
         Raises:
           OSError: if the disk is full; the journal stays as it was.
@@ -111,12 +111,12 @@ class Journal:
         if storage.is_local(self._path):
             atomic_files.append(self._path, json.dumps(row) + "\n")
         else:
-            self._write()  # A store adds nothing to a file.
+            self._write()  # A store cannot append.
 
     def read(
         self, set_name: str, shard_names: Sequence[str]
     ) -> tuple[list[records.ShardInfo], dict]:
-        """Returns finished shards, and their statistics added up."""
+        """Returns finished shards, and the sum of their statistics."""
         rows = [self._rows[set_name, name] for name in shard_names]
         total: dict = {}
         for row in rows:

@@ -1,4 +1,4 @@
-"""Results of jobs as they end -> the same, and lines that say how far it is."""
+"""Results of jobs -> the same results, with progress lines."""
 
 import abc
 import contextlib
@@ -13,7 +13,7 @@ _LOG_SECONDS = 30
 
 
 class Engine(abc.ABC):
-    """What runs jobs, here or elsewhere. A context manager."""
+    """Runs jobs, on this machine or others. A context manager."""
 
     def run(
         self,
@@ -27,7 +27,7 @@ class Engine(abc.ABC):
         """Yields (job, its result) as jobs end, and shows progress.
 
         Args:
-          function: of a module, so that who does a job finds it.
+          function: at the top level of a module, so that workers can import it.
           jobs: its arguments, one for each call.
           weights: work in each job, in units.
           name: of the stage, for progress lines.
@@ -35,7 +35,7 @@ class Engine(abc.ABC):
 
         Raises:
           ValueError, OSError: what a job raised, with its message.
-          ChildProcessError: if who did a job died, or gave it up.
+          ChildProcessError: if a worker died or gave the job up.
         """
         results = self.results(function, jobs, name)
         yield from show(results, jobs, weights, name=name, unit=unit)
@@ -44,15 +44,15 @@ class Engine(abc.ABC):
     def results(
         self, function: Callable[[Any], Any], jobs: Sequence[Any], name: str
     ) -> Generator[tuple[int, Any], None, None]:
-        """Yields the place of a job in `jobs` and its result, as jobs end."""
+        """Yields the index of a job in `jobs` and its result, as jobs end."""
 
     @abc.abstractmethod
     def __enter__(self) -> "Engine":
-        """Begins what jobs need."""
+        """Starts the workers."""
 
     @abc.abstractmethod
     def __exit__(self, kind, error, trace) -> None:
-        """Ends it, however it is left."""
+        """Stops them."""
 
 
 def show(
@@ -66,7 +66,7 @@ def show(
     """Yields (job, its result): a bar on a terminal, lines in the log.
 
     Args:
-      results: place of a job in `jobs` and its result, in any order; closed
+      results: index of a job in `jobs` and its result, in any order; closed
         when this is left.
       jobs: all jobs.
       weights: work in each job, in units.
@@ -83,10 +83,10 @@ def show(
         disable=None,
     )
     with bar, contextlib.closing(results):
-        for place, result in results:
-            yield jobs[place], result
-            done += weights[place]
-            bar.update(weights[place])
+        for index, result in results:
+            yield jobs[index], result
+            done += weights[index]
+            bar.update(weights[index])
             now = time.monotonic()
             if now - logged > _LOG_SECONDS or done == total:
                 logged = now

@@ -13,11 +13,11 @@ from tfrecords import schema as schema_lib
 from tfrecords.io import shards, storage
 
 MANIFEST_NAME = "manifest.json"
-# Ends of names of files beside a shard: see shards.py and static_lengths.py.
-_BESIDE = (".index", ".lengths")
+# Sidecars of a shard: see shards.py and static_lengths.py.
+_SIDECARS = (".index", ".lengths")
 _RECORDS_AT_ONCE = 8192
 
-# What a writer of examples needs, under the name of what it writes.
+# Writers of examples import this module alone.
 ShardInfo = shards.ShardInfo
 write_shard = shards.write_shard
 shard_name = shards.shard_name
@@ -25,7 +25,7 @@ shard_name = shards.shard_name
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a folder of records holds and how it was made.
+    """Contents of a folder of records, and how they were made.
 
     Attributes:
       schema_name: a key of `schema.SCHEMAS`.
@@ -54,13 +54,13 @@ class Manifest:
         lines = "".join(f"{shard.sha256}\n" for shard in self.shards)
         return hashlib.sha256(lines.encode()).hexdigest()
 
-    def is_whole(self, folder: str) -> bool:
-        """Returns whether every shard is in the folder, and none is cut."""
+    def is_complete(self, folder: str) -> bool:
+        """Returns whether the folder has every shard in its full size."""
         num_bytes = {f.name: f.stat().st_size for f in os.scandir(folder)}
         return all(num_bytes.get(s.name) == s.num_bytes for s in self.shards)
 
     def write(self, folder: str) -> None:
-        """Writes manifest.json; do it last, as the mark of a whole folder."""
+        """Writes manifest.json; do it last, as it marks a complete folder."""
         content = {
             "num_examples": self.num_examples,
             "digest": self.digest,
@@ -89,8 +89,8 @@ class Manifest:
         except FileNotFoundError:
             raise ValueError(
                 f"{folder!r} has no {MANIFEST_NAME}: its records were never "
-                "finished, or they lie in a folder inside it. Run the command "
-                "that makes them again; it goes on where it stopped."
+                "finished, or they are in a folder inside it. Run the command "
+                "that makes them again; it resumes where it stopped."
             ) from None
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(
@@ -100,20 +100,20 @@ class Manifest:
 
 
 def find_shards(path: str) -> list[str]:
-    """Returns the shards that comma-separated files or globs mean, sorted."""
+    """Returns the shards of comma-separated files or globs, sorted."""
     parts = filter(None, path.split(","))
     paths = {name for part in parts for name in glob.glob(part)}
-    # What lies beside a shard is none, though `train*` finds it too.
-    beside = {name + end for name in paths for end in _BESIDE}
-    return sorted(paths - beside)
+    # `train*` matches the sidecars of shards, too.
+    sidecars = {name + end for name in paths for end in _SIDECARS}
+    return sorted(paths - sidecars)
 
 
 class Records:
-    """Records at any place of a list of shards.
+    """Random access to the records of a list of shards.
 
     Attributes:
       paths: the shards.
-      manifest: what the folder says of itself; None for foreign files.
+      manifest: of the folder; None for foreign files.
       first: [shards + 1] int64, number of each shard's first record; then of
         all records.
       legacy_names: whether features have the names of google-research/bert.
@@ -179,10 +179,10 @@ class Records:
             raise ValueError(
                 f"Record {wrong[0]} of {len(self)} does not exist."
             )
-        found = np.searchsorted(self.first, indices, side="right") - 1
-        numbers = indices - self.first[found]
-        found = [self._shards[shard] for shard in found.tolist()]
-        return zip(found, numbers.tolist(), strict=True)
+        owners = np.searchsorted(self.first, indices, side="right") - 1
+        numbers = indices - self.first[owners]
+        of_record = [self._shards[owner] for owner in owners.tolist()]
+        return zip(of_record, numbers.tolist(), strict=True)
 
     def describe(self, index: int) -> str:
         """Returns shard, number in the shard and byte of a record."""
@@ -253,18 +253,18 @@ class Records:
         where = os.path.dirname(self.paths[0])
         if not len(self):
             raise ValueError(f"The records in {where!r} hold no example.")
-        found = self._features(0)
+        lengths = self._features(0)
         for name, feature in schema.items():
             on_disk = name
             if self.legacy_names:
                 on_disk = schema_lib.LEGACY_NAMES.get(name, name)
             shape = schema_lib.shape_of(feature, sizes)
-            if on_disk not in found:
+            if on_disk not in lengths:
                 raise ValueError(
-                    f"{self.describe(0)} has features {sorted(found)} and no "
+                    f"{self.describe(0)} has features {sorted(lengths)} and no "
                     f"{on_disk!r}. Are these records of another task?"
                 )
-            if found[on_disk] != int(np.prod(shape, dtype=int)):
+            if lengths[on_disk] != int(np.prod(shape, dtype=int)):
                 wanted = " x ".join(
                     f"{dimension}={size}"
                     for dimension, size in zip(
@@ -272,7 +272,7 @@ class Records:
                     )
                 )
                 raise ValueError(
-                    f"{self.describe(0)} has {found[on_disk]} values of "
+                    f"{self.describe(0)} has {lengths[on_disk]} values of "
                     f"{on_disk!r}, wanted is {wanted or 'one'}. Set the "
                     "flag of that name to what the records were made with, "
                     "or make them again."

@@ -1,8 +1,10 @@
 """Serialised examples <-> one TFRecord shard with an index.
 
-A shard is an ordinary TFRecord file. Beside it lies `<shard>.index`, an npy
-array of where each record begins, so that any record is found at once: the
-order of training is then a function of one integer (see batches.py).
+A shard is an ordinary TFRecord file. Its sidecar `<shard>.index` is an npy
+array of offsets, so that records are read in any order: the order of training
+is then a function of one integer (see batch_order.py).
+
+By hand, as tf.io writes no offsets and cannot seek.
 """
 
 import dataclasses
@@ -60,14 +62,14 @@ def shard_name(prefix: str, shard: int, num_shards: int) -> str:
 
 
 def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
-    """Writes records to a shard and its index; both whole or not at all.
+    """Writes records to a shard and its index, both atomically.
 
     Args:
       path: where the shard goes; the index goes to `<path>.index`.
       serialized: one serialised tf.train.Example for each record.
 
     Raises:
-      OSError: if it cannot be written; nothing half-written is left.
+      OSError: if it cannot be written; nothing half-written remains.
     """
     digest = hashlib.sha256()
     sizes, frames = [0], []
@@ -98,32 +100,32 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
 
 
 def _scan(path: str) -> np.ndarray:
-    """Finds where each record of a foreign shard begins, from its headers."""
+    """Returns the offsets of a foreign shard, from its headers."""
     offsets, end = [0], os.path.getsize(path)
     with open(path, "rb") as file:
         while offsets[-1] < end:
-            place = offsets[-1]
-            header = os.pread(file.fileno(), _HEADER.size, place)
-            where = f"{path!r}, record {len(offsets) - 1}, byte {place}"
+            offset = offsets[-1]
+            header = os.pread(file.fileno(), _HEADER.size, offset)
+            record = f"{path!r}, record {len(offsets) - 1}, byte {offset}"
             if len(header) == _HEADER.size:
                 length, crc = _HEADER.unpack(header)
                 if crc != _masked_crc(header[:8]):
                     raise ValueError(
-                        f"Corrupt header at {where}: not a TFRecord file, or "
+                        f"Corrupt header at {record}: not a TFRecord file, or "
                         "damaged. Make or copy it again."
                     )
-                place += _FRAME_BYTES + length
-            if len(header) < _HEADER.size or place > end:
+                offset += _FRAME_BYTES + length
+            if len(header) < _HEADER.size or offset > end:
                 raise ValueError(
-                    f"Truncated record at {where}: the file ends at byte "
+                    f"Truncated record at {record}: the file ends at byte "
                     f"{end}. Make or copy it again."
                 )
-            offsets.append(place)
+            offsets.append(offset)
     return np.array(offsets, np.int64)
 
 
 def _offsets(path: str) -> np.ndarray:
-    """Returns [records + 1] int64: each record's begin, then the end."""
+    """Returns [records + 1] int64: the offset of each record, then the end."""
     try:
         offsets = np.load(f"{path}.index", mmap_mode="r")
     except FileNotFoundError:
@@ -159,7 +161,7 @@ class Shard:
 
     Attributes:
       path: the file.
-      offsets: [records + 1] int64: where each record begins, then the end.
+      offsets: [records + 1] int64: of each record, then the end.
     """
 
     def __init__(self, path: str):
@@ -183,7 +185,9 @@ class Shard:
         Raises:
           ValueError: naming the record, if it is truncated or corrupt.
         """
-        begin, end = (int(place) for place in self.offsets[record : record + 2])
+        begin, end = (
+            int(offset) for offset in self.offsets[record : record + 2]
+        )
         file = _open(self.path, *self._version)
         data = os.pread(file.descriptor, end - begin, begin)
         if len(data) < end - begin:

@@ -1,8 +1,8 @@
 """Paths, of this machine or of a store such as gs:// -> files, read or written.
 
-Stores are those that TensorFlow knows: gs://, and with tensorflow-io s3:// and
-hdfs://. Paths of this machine do not go through TensorFlow; their files are
-those of atomic_files.py.
+Stores are those of tf.io.gfile: gs://, and with tensorflow-io s3:// and
+hdfs://. Paths of this machine do not go through TensorFlow, which takes seconds
+to import and does not sync; their files are those of atomic_files.py.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ import numpy as np
 from tfrecords.io import atomic_files
 
 _BUFFER_BYTES = 1 << 20
-# Stores in which a name is given at once: an object of gs and s3 is there when
-# it is whole, and the others rename as a disk does. `ram` is for tests.
-_RENAMING = ("gs", "s3", "s3e", "hdfs", "viewfs", "ram")
+# Stores with atomic renames: an object of gs and s3 appears when it is
+# complete, and the others rename as a disk does. `ram` is for tests.
+_ATOMIC = ("gs", "s3", "s3e", "hdfs", "viewfs", "ram")
 _LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
 
 
@@ -47,15 +47,15 @@ def find(pattern: str) -> list[str]:
       OSError: if the store cannot be reached.
     """
     if is_local(pattern):
-        found = glob.glob(pattern, recursive=True)
-        return [path for path in found if os.path.isfile(path)]
+        paths = glob.glob(pattern, recursive=True)
+        return [path for path in paths if os.path.isfile(path)]
     with _naming(pattern):
-        found = _gfile().glob(pattern)
-        return [path for path in found if not _gfile().isdir(path)]
+        paths = _gfile().glob(pattern)
+        return [path for path in paths if not _gfile().isdir(path)]
 
 
 def is_folder(path: str) -> bool:
-    """Returns whether a folder is there."""
+    """Returns whether a folder exists."""
     if is_local(path):
         return os.path.isdir(path)
     with _naming(path):
@@ -63,7 +63,7 @@ def is_folder(path: str) -> bool:
 
 
 def version(path: str) -> tuple[int, int]:
-    """Returns a file's size in bytes and its time, which tell of changes.
+    """Returns a file's size in bytes and its modification time.
 
     Raises:
       OSError: if it cannot be read.
@@ -80,34 +80,47 @@ def open_bytes(path: str) -> io.BufferedReader:
     """Opens a file for reading.
 
     Raises:
-      FileNotFoundError: if it is not there.
+      FileNotFoundError: if it does not exist.
       OSError: if it cannot be read.
     """
     if is_local(path):
         return open(path, "rb")
-    return io.BufferedReader(_StoredFile(path), _BUFFER_BYTES)
+    return io.BufferedReader(_StoredFile(path, "rb"), _BUFFER_BYTES)
 
 
 class _StoredFile(io.RawIOBase):
-    """A file of a store, as Python's own readers want it."""
+    """A file of a store with the interface of Python's own files.
 
-    def __init__(self, path: str):
+    By hand: gzip, pyarrow and NumPy call methods that tf.io.gfile.GFile lacks.
+    """
+
+    def __init__(self, path: str, mode: str):
         super().__init__()
         self._path = path
-        self._file = _gfile().GFile(path, "rb")
+        self._is_read = mode == "rb"
+        self._file = _gfile().GFile(path, mode)
         with _naming(path):
-            self._file.seek(0)  # Opens it: now, not later, is it missed.
+            # Opens it: a missing file is reported here, an empty one is made.
+            self._file.seek(0) if self._is_read else self._file.write(b"")
 
     def readable(self) -> bool:
-        return True
+        return self._is_read
 
     def seekable(self) -> bool:
-        return True
+        return self._is_read
+
+    def writable(self) -> bool:
+        return not self._is_read
 
     def readinto(self, buffer) -> int:
         with _naming(self._path):
             data = self._file.read(len(buffer))
         buffer[: len(data)] = data
+        return len(data)
+
+    def write(self, data) -> int:
+        with _naming(self._path):
+            self._file.write(bytes(data))
         return len(data)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -117,37 +130,13 @@ class _StoredFile(io.RawIOBase):
 
     def close(self) -> None:
         if not self.closed:
-            self._file.close()
-        super().close()
-
-
-class _NewFile(io.RawIOBase):
-    """A file of a store being written, as Python's own writers want it."""
-
-    def __init__(self, path: str):
-        super().__init__()
-        self._path = path
-        self._file = _gfile().GFile(path, "wb")
-        with _naming(path):
-            self._file.write(b"")  # Makes it, though nothing may follow.
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data) -> int:
-        with _naming(self._path):
-            self._file.write(bytes(data))
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
             with _naming(self._path):
                 self._file.close()
         super().close()
 
 
 def exists(path: str) -> bool:
-    """Returns whether a file or folder is there."""
+    """Returns whether a file or folder exists."""
     if is_local(path):
         return os.path.exists(path)
     with _naming(path):
@@ -155,7 +144,7 @@ def exists(path: str) -> bool:
 
 
 def names_in(folder: str) -> list[str]:
-    """Returns the names in a folder; none if it is not there."""
+    """Returns the names in a folder; none if it does not exist."""
     if not is_folder(folder):
         return []
     if is_local(folder):
@@ -165,7 +154,7 @@ def names_in(folder: str) -> list[str]:
 
 
 def make_folder(path: str) -> None:
-    """Makes a folder and those above it, so far as they are missing."""
+    """Makes a folder and its missing parents."""
     if is_local(path):
         os.makedirs(path, exist_ok=True)
         return
@@ -174,7 +163,7 @@ def make_folder(path: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Removes a file, if it is there."""
+    """Removes a file, if it exists."""
     if is_local(path):
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
@@ -184,7 +173,7 @@ def remove(path: str) -> None:
 
 
 def remove_folder(path: str) -> None:
-    """Removes a folder and all in it, if it is there."""
+    """Removes a folder and its contents, if it exists."""
     if is_local(path):
         shutil.rmtree(path, ignore_errors=True)
     elif is_folder(path):
@@ -193,7 +182,7 @@ def remove_folder(path: str) -> None:
 
 
 def remove_leftovers(folder: str) -> None:
-    """Removes what writers that were killed left in a folder."""
+    """Removes the temporary files of killed writers."""
     if is_local(folder):
         atomic_files.remove_leftovers(folder)
         return
@@ -203,27 +192,27 @@ def remove_leftovers(folder: str) -> None:
 
 
 def check_writable(path: str) -> None:
-    """Raises ValueError for a store in which files are not whole or absent."""
+    """Raises ValueError for a store without atomic renames."""
     scheme = path.partition("://")[0]
-    if not is_local(path) and scheme not in _RENAMING:
+    if not is_local(path) and scheme not in _ATOMIC:
         raise ValueError(
             f"{path} cannot be written to: in {scheme}:// a file may be seen "
             f"half written. Give a folder of this machine, or one of "
-            f"{', '.join(f'{name}://' for name in _RENAMING[:-1])}; a mounted "
+            f"{', '.join(f'{name}://' for name in _ATOMIC[:-1])}; a mounted "
             "store is a folder, too."
         )
 
 
 @contextlib.contextmanager
 def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
-    """Yields a file to write, which gets its name when it is whole.
+    """Yields a file to write, which is renamed when complete.
 
     Args:
-      path: where the file goes; one that is there is replaced.
+      path: where the file goes; an existing one is replaced.
       mode: "w" for UTF-8 text, "wb" for bytes.
 
     Raises:
-      OSError: if it cannot be written; what was written is removed again.
+      OSError: if it cannot be written; no part of it remains.
     """
     if is_local(path):
         with atomic_files.atomic_file(path, mode) as file:
@@ -232,7 +221,7 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
     folder, _, name = path.rpartition("/")
     aside = f"{folder}/.{name}.{secrets.token_hex(8)}.tmp"
     try:
-        with io.BufferedWriter(_NewFile(aside), _BUFFER_BYTES) as file:
+        with io.BufferedWriter(_StoredFile(aside, "wb"), _BUFFER_BYTES) as file:
             if "b" in mode:
                 yield file
             else:
@@ -251,7 +240,7 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
 def read_array(
     path: str, dtype: np.dtype, begin: int = 0, end: int | None = None
 ) -> np.ndarray:
-    """Returns numbers of a file of nothing else, [end - begin].
+    """Returns numbers of a raw binary file, [end - begin].
 
     Args:
       path: of the file.
@@ -270,7 +259,7 @@ def read_array(
 
 
 def _gfile():
-    """Returns TensorFlow's module, which files of this machine do without."""
+    """Returns tf.io.gfile, imported for stores alone."""
     import tensorflow as tf
 
     return tf.io.gfile
@@ -278,7 +267,7 @@ def _gfile():
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Turns TensorFlow's errors into Python's, which name the path."""
+    """Translates TensorFlow's errors into Python's, which name the path."""
     import tensorflow as tf
 
     try:

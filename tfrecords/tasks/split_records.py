@@ -109,7 +109,7 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
             "(--records_dir of a runner, --output_dir of make_..._records), or "
             "delete that one."
         )
-    is_whole = manifest.is_whole(folder)
+    is_whole = manifest.is_complete(folder)
     logging.info("%s  %s", folder, "already made" if is_whole else "not whole")
     return is_whole
 

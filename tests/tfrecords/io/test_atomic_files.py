@@ -500,7 +500,7 @@ def test_json_that_is_none_is_named(tmp_path):
     path = tmp_path / "state.json"
     for content in (b"{", b'{"a": "\xff"}', b"\x00"):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="state.json is no JSON"):
+        with pytest.raises(ValueError, match="state.json is not JSON"):
             atomic_files.read_json(str(path))
 
 

@@ -58,7 +58,7 @@ def test_an_old_file_is_known_by_its_class(tmp_path):
 @pytest.mark.parametrize("text", ["{", "[1]"])
 def test_what_is_no_object_is_refused(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
-    with pytest.raises(ValueError, match=r"config\.json (is no JSON|should)"):
+    with pytest.raises(ValueError, match=r"config\.json (is not JSON|should)"):
         config_json.read_values(str(tmp_path))
 
 
