@@ -78,21 +78,21 @@ def _train_and_evaluate(
     bert_config = model_source.find_config(config, vocab_size, model_dir)
     bert_config = _with_objective(config, bert_config)
     # Everything is opened and checked before anything is made.
-    parts, held_out = [], None
+    phases, held_out = [], None
     if do_train:
-        parts = pretraining_data.open_phases(config, bert_config, sha256)
+        phases = pretraining_data.open_phases(config, bert_config, sha256)
     if config.do_eval and config.eval_input_file:
         held_out = pretraining_data.open_data(
             config, config.eval_input_file, bert_config, sha256
         )
-    opened = [data.records for data in parts]
+    opened = [data.records for data in phases]
     pretraining.check_pairs([*opened, held_out.records] if held_out else opened)
     is_chief = strategies.is_chief(strategy)
     if do_train:
         from bert_tf.workflows.doctor import checks
 
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
-        settings = _run_settings(config, bert_config, parts)
+        settings = _run_settings(config, bert_config, phases)
         # Before anything is written: the folder may hold another run.
         run_folders.check(config.output_dir, settings, is_chief=is_chief)
         if is_chief:
@@ -116,7 +116,7 @@ def _train_and_evaluate(
         _train(
             config,
             model,
-            parts,
+            phases,
             strategy=strategy,
             settings=settings,
             vocab_file=vocab_file,
@@ -188,23 +188,23 @@ def _load_weights(
 def _run_settings(
     config: PretrainingConfig,
     bert_config: BertConfig,
-    parts: Sequence[pretraining_data.PretrainingData],
+    phases: Sequence[pretraining_data.PretrainingData],
 ) -> dict:
     """Returns the settings that identify this run, for run.json."""
     settings = {
         "task": "pretraining",
         "config": bert_config.to_dict(),
-        "sizes": parts[0].sizes,
-        "records": parts[0].digest,
+        "sizes": phases[0].sizes,
+        "records": phases[0].digest,
         "init_checkpoint": config.init_checkpoint,
         "num_train_steps": config.num_train_steps,
         "num_warmup_steps": config.num_warmup_steps,
     }
-    if len(parts) > 1:
+    if len(phases) > 1:
         settings |= {
-            "sizes": [part.sizes for part in parts],
-            "records": [part.digest for part in parts],
-            "phases": [part.num_steps for part in parts],
+            "sizes": [phase.sizes for phase in phases],
+            "records": [phase.digest for phase in phases],
+            "phases": [phase.num_steps for phase in phases],
         }
     return settings | config.decisive_settings()
 
@@ -212,33 +212,35 @@ def _run_settings(
 def _train(
     config: PretrainingConfig,
     model: keras.Model,
-    parts: Sequence[pretraining_data.PretrainingData],
+    phases: Sequence[pretraining_data.PretrainingData],
     *,
     vocab_file: str | None,
     do_lower_case: bool,
     **keywords,
 ) -> None:
     """Trains to `num_train_steps`; `keywords` are those of `loop.train`."""
-    task = parts[0].task
+    task = phases[0].task
     loop.train(
         task,
         model,
         [
             training_phases.make_phase(
-                part.records,
-                part.task.schema,
-                part.sizes,
-                num_steps=part.num_steps,
+                phase.records,
+                phase.task.schema,
+                phase.sizes,
+                num_steps=phase.num_steps,
                 vocab_size=model.config.vocab_size,
                 batch_size=config.train_batch_size,
                 seed=config.seed,
             )
-            for part in parts
+            for phase in phases
         ],
         description={
             "task": task.name,
             "do_lower_case": do_lower_case,
-            "max_seq_length": max(p.sizes["max_seq_length"] for p in parts),
+            "max_seq_length": max(
+                phase.sizes["max_seq_length"] for phase in phases
+            ),
             **task.metadata(),
         },
         vocab_file=vocab_file,
