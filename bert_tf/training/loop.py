@@ -60,7 +60,7 @@ def build_model(
     keras.utils.set_random_seed(seed)
     with strategy.scope():
         model = task.build_model(config, dtype=POLICIES[precision])
-    model.encoder.remat = remat
+    remat and model.encoder.enable_remat()
     return model
 
 

@@ -155,8 +155,8 @@ def test_choices_drop_the_same_values_on_any_replica(tiny_config, choices):
 
     def logits(first, last):
         rows = {name: x[first:last] for name, x in choices.items()}
-        place = dropout.place(5, tf.constant(9, tf.int64), tf.constant(first))
-        return model(rows, training=True, place=place)["logits"]
+        key = dropout.make_key(5, tf.constant(9, tf.int64), tf.constant(first))
+        return model(rows, training=True, dropout_key=key)["logits"]
 
     both = logits(0, 2)
     assert not np.allclose(both, model(choices)["logits"], atol=1e-3)
