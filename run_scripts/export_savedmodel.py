@@ -35,8 +35,8 @@ from absl import flags, logging
 from bert_tf import config
 from bert_tf.conversion import formats
 from bert_tf.export import kinds, mask_signatures, saved_model
-from bert_tf.model import task_models
-from bert_tf.training import loop, model_folders, newly_initialized
+from bert_tf.model import models
+from bert_tf.training import loop, model_folders
 from run_scripts.flags import common_flags, export_flags
 from tfrecords.text import tokenizer
 
@@ -84,7 +84,7 @@ def find_precision(folder: str, description: Mapping) -> str:
     found = FLAGS.precision or description.get("precision", "float32")
     if found not in loop.POLICIES:
         raise ValueError(
-            f"{os.path.join(folder, model_folders.DESCRIPTION)} has precision "
+            f"{os.path.join(folder, model_folders.METADATA)} has precision "
             f"{found!r}; expected one of {', '.join(loop.POLICIES)}."
         )
     return found
@@ -97,7 +97,7 @@ def load_model(
     sizes = config.BertConfig.from_json_file(
         os.path.join(folder, model_folders.CONFIG)
     )
-    path = os.path.join(folder, model_folders.DESCRIPTION)
+    path = os.path.join(folder, model_folders.METADATA)
     task, labels = description.get("task"), description.get("labels") or ()
     if task not in kinds.KINDS:
         raise ValueError(
@@ -109,7 +109,7 @@ def load_model(
             f'{path} names no labels; add "labels": a list of them in the '
             "order of classes."
         )
-    model = task_models.for_task(
+    model = models.for_task(
         task, sizes, len(labels), dtype=loop.POLICIES[precision]
     )
     model_folders.load_weights(model, folder)
@@ -154,13 +154,13 @@ def find_length(description: Mapping, config) -> int:
 
 def export_folder(folder: str) -> None:
     """Exports a model folder as the flags say."""
-    description = model_folders.read_description(folder)
+    description = model_folders.read_metadata(folder)
     precision = find_precision(folder, description)
     model = load_model(folder, description, precision)
-    absent = newly_initialized.find(description, model.config)
+    absent = model_folders.find_newly_initialized(description, model.config)
     kind = kinds.find_kind(FLAGS, description["task"], absent, model.config)
     export_flags.check_kind(FLAGS, kind)
-    has_pooler = newly_initialized.has_pooler(absent)
+    has_pooler = model_folders.has_pooler(absent)
     if not has_pooler:
         logging.warning(
             "%s has no trained pooler: pooled_output is left out",

@@ -96,7 +96,7 @@ def make_encoder(tokenizer):
 def extract(folder: str) -> None:
     """Writes --output_file with the encoder of a model folder."""
     tokenizer, _ = fine_tuning_flags.find_tokenizer(FLAGS, folder)
-    encoder = layer_outputs.load_encoder(folder)
+    encoder = model_folders.build_encoder(folder)
     fine_tuning_flags.check_length(FLAGS, encoder.config)
     num_layers = encoder.config.num_hidden_layers
     layers = layer_outputs.parse(FLAGS.layers, num_layers)

@@ -228,7 +228,7 @@ def _train(
         [phases.Phase(num_steps=steps.to_train, batches=batches)],
         strategy=strategy,
         settings=settings,
-        description=description,
+        metadata=description,
         vocab_file=None,
         num_warmup_steps=steps.to_warm_up,
         on_checkpoint=on_checkpoint,

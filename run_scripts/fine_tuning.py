@@ -16,7 +16,6 @@ from bert_tf.training import (
     evaluation,
     loop,
     model_folders,
-    newly_initialized,
     run_folders,
     run_lock,
     stopping,
@@ -124,7 +123,7 @@ def _prepare(values, work: Work, strategy, source: str | None) -> Run:
         "do_lower_case": tokenizer.do_lower_case,
         "max_seq_length": values.max_seq_length,
         "precision": values.precision,  # Exports answer in it, too.
-    } | newly_initialized.after_fine_tuning(
+    } | model_folders.newly_initialized_metadata(
         work.description["task"], config, source
     )
     return Run(
@@ -139,7 +138,7 @@ def _prepare(values, work: Work, strategy, source: str | None) -> Run:
 
 def _take_over(values, folder: str, names: tuple[str, ...]) -> None:
     """Sets flags that were not given to what the model was trained with."""
-    path = os.path.join(folder, model_folders.DESCRIPTION)
+    path = os.path.join(folder, model_folders.METADATA)
     found = atomic_files.read_json(path)
     for name in names:
         if name in values and name in found and not values[name].present:
@@ -148,7 +147,7 @@ def _take_over(values, folder: str, names: tuple[str, ...]) -> None:
 
 def _load_trained(prepared: Run, folder: str) -> None:
     """Loads encoder and head of a model that has the task's labels."""
-    path = os.path.join(folder, model_folders.DESCRIPTION)
+    path = os.path.join(folder, model_folders.METADATA)
     found = atomic_files.read_json(path)
     work, wanted = prepared.work, prepared.description
     for name in ("task", "labels"):
@@ -232,7 +231,7 @@ def _train(values, script: str, prepared: Run, strategy, on_checkpoint) -> str:
         [phase],
         strategy=strategy,
         settings=settings,
-        description=prepared.description,
+        metadata=prepared.description,
         vocab_file=prepared.vocab_file,
         num_warmup_steps=steps.to_warm_up,
         on_checkpoint=on_checkpoint,

@@ -16,7 +16,7 @@ import numpy as np
 from absl import flags, logging
 
 from bert_tf.conversion import formats
-from bert_tf.model import feature_tagger, layer_outputs
+from bert_tf.model import feature_tagger
 from bert_tf.training import model_folders, run_lock, stopping, strategies
 from run_scripts import feature_cache, feature_training
 from run_scripts.flags import (
@@ -105,7 +105,7 @@ def find_choices(num_hidden_layers: int) -> dict[str, list[int]]:
 def open_source(folder: str) -> feature_cache.Source:
     """Returns the encoder of a model folder, and how words come to it."""
     tokenizer, _ = fine_tuning_flags.find_tokenizer(FLAGS, folder)
-    encoder = layer_outputs.load_encoder(folder)
+    encoder = model_folders.build_encoder(folder)
     fine_tuning_flags.check_length(FLAGS, encoder.config)
     stride = FLAGS.doc_stride
     stride = stride or word_windows.default_stride(FLAGS.max_seq_length)

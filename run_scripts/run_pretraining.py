@@ -139,7 +139,7 @@ def load_weights(model, folder: str, do_train: bool, held_out) -> None:
       ValueError: if weights that were never trained, or trained on pairs of
         another kind, would be evaluated, or model.json says no task.
     """
-    papers = model_folders.read_description(folder)
+    papers = model_folders.read_metadata(folder)
     task, absent = papers["task"], papers.get("not_in_source", ())
     if not do_train and (task != "pretraining" or absent):
         raise ValueError(
@@ -178,7 +178,7 @@ def train(model, strategy, phases, settings, vocabulary, evaluate) -> None:
         ],
         strategy=strategy,
         settings=settings,
-        description={
+        metadata={
             "task": "pretraining",
             "do_lower_case": do_lower_case,
             "max_seq_length": max(lengths),

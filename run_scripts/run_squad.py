@@ -126,7 +126,7 @@ def _threshold_of_model() -> float:
     if FLAGS.do_train or not FLAGS.version_2_with_negative:
         return 0.0
     source = fine_tuning.find_source(FLAGS)
-    path = os.path.join(source, model_folders.DESCRIPTION)
+    path = os.path.join(source, model_folders.METADATA)
     return atomic_files.read_json(path).get(_THRESHOLD, 0.0)
 
 

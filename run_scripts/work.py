@@ -37,7 +37,7 @@ class Work:
       best_metric: the score of the first dev split that picks the best model.
       write_predictions: records by split, split -> outputs, folder -> None;
         writes the files of all splits that are to be predicted.
-      description: for model.json: "task", a key of task_models.TASK_MODELS,
+      description: for model.json: "task", a key of models.TASK_MODELS,
         "labels" if it has some, and what an export needs.
       describe: scores of every dev split -> more for model.json, such as a
         threshold that was chosen on dev.

@@ -16,13 +16,13 @@ from absl import logging
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
-from bert_tf.model import task_models
+from bert_tf.model import models
 from bert_tf.training import checkpoints, checksums, model_folders
 from tfrecords.io import atomic_files
 
 WRITES = (
     model_folders.WEIGHTS,
-    model_folders.DESCRIPTION,
+    model_folders.METADATA,
     model_folders.CONFIG,
     model_folders.VOCABULARY,
     checkpoints.OPTIMIZER,
@@ -50,7 +50,7 @@ class Checkpoint:
     Attributes:
       source: what it was read from, for messages: format and path.
       config: its sizes.
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
       tensors: by our names, in our shapes.
       labels: names of the classes, where the task has classes.
       slots: `m/` or `v/` and a weight's name -> Adam's moments; may be empty.
@@ -122,7 +122,7 @@ def shapes(
 
     Args:
       config: sizes.
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
       num_labels: classes, for "classification" and "tagging".
     """
     width = config.hidden_size
@@ -165,7 +165,7 @@ def is_there(path: str) -> bool:
     except ValueError:
         return False
     # Others' folders have a model.safetensors too.
-    return os.path.isfile(os.path.join(folder, model_folders.DESCRIPTION))
+    return os.path.isfile(os.path.join(folder, model_folders.METADATA))
 
 
 def read(path: str) -> Checkpoint:
@@ -176,12 +176,12 @@ def read(path: str) -> Checkpoint:
     """
     folder = checkpoints.find(path)
     path = os.path.join(folder, model_folders.WEIGHTS)
-    description = model_folders.read_description(folder)
-    if description["task"] not in task_models.TASK_MODELS:
+    description = model_folders.read_metadata(folder)
+    if description["task"] not in models.TASK_MODELS:
         raise ValueError(
-            f"{os.path.join(folder, model_folders.DESCRIPTION)}: task is "
+            f"{os.path.join(folder, model_folders.METADATA)}: task is "
             f"{description['task']!r}; expected one of "
-            f"{', '.join(task_models.TASK_MODELS)}. Correct it."
+            f"{', '.join(models.TASK_MODELS)}. Correct it."
         )
     not_in_source = set(description.get("not_in_source", ()))
     tensors = model_folders.read_tensors(path)
@@ -215,7 +215,7 @@ def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
     What the checkpoint lacks keeps its first weights, drawn from `seed`.
     """
     keras.utils.set_random_seed(seed)
-    model = task_models.for_task(
+    model = models.for_task(
         checkpoint.task, checkpoint.config, len(checkpoint.labels)
     )
     weights = model_folders.weight_names(model)
@@ -247,9 +247,7 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
             checkpoint.source,
             ", ".join(missing),
         )
-    model_folders.save_model(
-        folder, model, description=_description(checkpoint)
-    )
+    model_folders.save_model(folder, model, metadata=_description(checkpoint))
     vocabularies.write(
         checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
     )

@@ -35,7 +35,7 @@ def of(
     Args:
       checkpoint: in memory.
       config: sizes of the model.
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
     """
     labels = len(checkpoint.labels) or 2
     wanted = checkpoint_lib.shapes(config, task, labels)

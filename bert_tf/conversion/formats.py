@@ -239,7 +239,7 @@ def convert(
 
 def _was_converted(path: str, folder: str, *, again: bool) -> bool:
     """Returns whether a folder holds what becomes of `path`, and logs it."""
-    papers = os.path.join(folder, model_folders.DESCRIPTION)
+    papers = os.path.join(folder, model_folders.METADATA)
     if not os.path.isfile(papers):
         return False
     before = atomic_files.read_json(papers)

@@ -18,7 +18,7 @@ from bert_tf.export import (
     text_signatures,
 )
 from bert_tf.model import layer_outputs
-from bert_tf.training import newly_initialized
+from bert_tf.training import model_folders
 from tfrecords.tasks import question_windows
 
 # By task of the model; the first is the default.
@@ -35,11 +35,11 @@ NEED_LABELS = ("classification", "tagging")
 
 # By kind: the starts of the weights that it answers with.
 NEEDED = {
-    "classification": ("classification/", newly_initialized.POOLER),
-    "regression": ("regression/", newly_initialized.POOLER),
+    "classification": ("classification/", model_folders.POOLER),
+    "regression": ("regression/", model_folders.POOLER),
     "question_answering": ("spans/",),
     "tagging": ("tagging/",),
-    "multiple_choice": ("multiple_choice/", newly_initialized.POOLER),
+    "multiple_choice": ("multiple_choice/", model_folders.POOLER),
     "fill_mask": ("masked_lm/",),
     "encoder": ("encoder/layer",),
     "sentence_embedding": ("encoder/layer",),
@@ -80,8 +80,8 @@ def find_kind(
 
     def is_trained(kind: str) -> bool:
         needed = NEEDED[kind]
-        if not newly_initialized.reads_pooler(task, config):
-            needed = tuple(n for n in needed if n != newly_initialized.POOLER)
+        if not model_folders.reads_pooler(task, config):
+            needed = tuple(n for n in needed if n != model_folders.POOLER)
         return not any(name.startswith(needed) for name in absent)
 
     kinds = [

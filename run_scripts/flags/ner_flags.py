@@ -118,7 +118,7 @@ def find_labels(
         other entity types than --entity_types.
     """
     if model_dir:
-        description = model_folders.read_description(model_dir)
+        description = model_folders.read_metadata(model_dir)
         if description["task"] != "tagging":
             raise ValueError(
                 f"{model_dir} is a model of task {description['task']}, not of "

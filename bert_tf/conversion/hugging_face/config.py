@@ -68,7 +68,7 @@ class Papers(NamedTuple):
 
     Attributes:
       config: sizes.
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
       labels: names of the classes, of "classification" and "tagging".
       parts: of `hugging_face_tasks.PARTS`, those that must be there.
       notes: choices made in reading.

@@ -65,7 +65,7 @@ def table(
 
     Args:
       config: reads `num_hidden_layers`.
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
       num_labels: unused; the names are the same for any number of classes.
     """
     rows = _encoder_table(config)

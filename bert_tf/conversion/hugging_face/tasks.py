@@ -76,7 +76,7 @@ def architecture_for(task: str, parts: Collection[str]) -> str:
     """Returns the class that holds a task's weights.
 
     Args:
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
       parts: of `PARTS`, those that there are. What the class has no place for
         is lost, and is as little as can be.
     """

@@ -7,8 +7,8 @@ from absl import flags
 
 from bert_tf import config
 from bert_tf.export import kinds as export_kinds
-from bert_tf.model import task_models
-from bert_tf.training import newly_initialized
+from bert_tf.model import models
+from bert_tf.training import model_folders
 from run_scripts.flags import export_flags
 
 CONFIG = config.BertConfig(vocab_size=100)
@@ -22,7 +22,7 @@ def values(*words):
 
 
 def test_every_task_has_a_kind_of_its_own():
-    assert set(export_kinds.KINDS) == set(task_models.TASK_MODELS)
+    assert set(export_kinds.KINDS) == set(models.TASK_MODELS)
     first = [kinds[0] for kinds in export_kinds.KINDS.values()]
     assert len(set(first)) == len(first)
     for kinds in export_kinds.KINDS.values():
@@ -50,7 +50,7 @@ def test_a_kind_is_told_by_the_task(task, kind):
 
 
 def test_without_a_pooler_only_what_reads_it_is_missing():
-    pooler = (newly_initialized.POOLER + "kernel",)
+    pooler = (model_folders.POOLER + "kernel",)
     for task, kind in (
         ("classification", "encoder"),
         ("multiple_choice", "encoder"),

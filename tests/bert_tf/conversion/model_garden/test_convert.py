@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_tf.conversion import checkpoint, formats, parity, renaming
 from bert_tf.conversion.model_garden import convert as model_garden
 from bert_tf.conversion.model_garden import tf2_files
-from bert_tf.model import task_models
+from bert_tf.model import models
 from tfrecords.io import atomic_files
 
 
@@ -315,7 +315,7 @@ def test_one_of_several_has_to_be_named(tmp_path, pretrainer):
         model_garden.read(str(tmp_path / "c-3"))
 
 
-@pytest.mark.parametrize("task", [*task_models.TASK_MODELS][1:])
+@pytest.mark.parametrize("task", [*models.TASK_MODELS][1:])
 def test_other_heads_are_refused(tmp_path, make_checkpoint, task):
     with pytest.raises(ValueError, match=f"without a head for {task}"):
         model_garden.write(make_checkpoint(task), str(tmp_path))
