@@ -25,7 +25,7 @@ def make_model(
 ) -> keras.Model:
     """A model whose weights are large enough for answers to differ."""
     from bert_tf import config
-    from bert_tf.model import task_models
+    from bert_tf.model import models
 
     with open(VOCAB_FILE, encoding="utf-8") as file:
         vocab_size = sum(1 for _ in file)
@@ -40,7 +40,7 @@ def make_model(
         initializer_range=0.5,
     )
     keras.utils.set_random_seed(1)
-    return task_models.for_task(task, sizes, len(LABELS), dtype=dtype)
+    return models.for_task(task, sizes, len(LABELS), dtype=dtype)
 
 
 def save_model(model: keras.Model, task: str, folder: pathlib.Path, **papers):
@@ -55,7 +55,7 @@ def save_model(model: keras.Model, task: str, folder: pathlib.Path, **papers):
     } | papers
     with atomic_files.atomic_folder(str(folder)) as aside:
         model_folders.save_model(
-            aside, model, description=description, vocab_file=VOCAB_FILE
+            aside, model, metadata=description, vocab_file=VOCAB_FILE
         )
 
 

@@ -17,13 +17,13 @@ from absl import logging
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
-from bert_tf.model import task_models
+from bert_tf.model import models
 from bert_tf.training import checkpoints, model_folders
 from tfrecords.io import atomic_files
 
 WRITES = (
     model_folders.WEIGHTS,
-    model_folders.DESCRIPTION,
+    model_folders.METADATA,
     model_folders.CONFIG,
     model_folders.VOCABULARY,
     checkpoints.OPTIMIZER,
@@ -49,7 +49,7 @@ class Checkpoint:
     Attributes:
       source: what it was read from, for messages: format and path.
       config: its sizes.
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
       tensors: by our names, in our shapes.
       labels: names of the classes, where the task has classes.
       slots: `m/` or `v/` and a weight's name -> Adam's moments; may be empty.
@@ -121,7 +121,7 @@ def shapes(
 
     Args:
       config: sizes.
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
       num_labels: classes, for "classification" and "tagging".
     """
     width = config.hidden_size
@@ -159,12 +159,12 @@ def read(path: str) -> Checkpoint:
     """
     folder = checkpoints.find(path)
     path = os.path.join(folder, model_folders.WEIGHTS)
-    metadata = model_folders.read_description(folder)
-    if metadata["task"] not in task_models.TASK_MODELS:
+    metadata = model_folders.read_metadata(folder)
+    if metadata["task"] not in models.TASK_MODELS:
         raise ValueError(
-            f"{os.path.join(folder, model_folders.DESCRIPTION)}: task is "
+            f"{os.path.join(folder, model_folders.METADATA)}: task is "
             f"{metadata['task']!r}; expected one of "
-            f"{', '.join(task_models.TASK_MODELS)}. Correct it."
+            f"{', '.join(models.TASK_MODELS)}. Correct it."
         )
     not_in_source = set(metadata.get("not_in_source", ()))
     tensors = model_folders.read_tensors(path)
@@ -219,7 +219,7 @@ def coverage(
     Args:
       checkpoint: in memory.
       config: sizes of the model.
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
     """
     wanted = shapes(config, task, len(checkpoint.labels) or 2)
     has_heads = task == checkpoint.task == "pretraining"
@@ -249,7 +249,7 @@ def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
     Weights missing in the checkpoint are initialized from `seed`.
     """
     keras.utils.set_random_seed(seed)
-    model = task_models.for_task(
+    model = models.for_task(
         checkpoint.task, checkpoint.config, len(checkpoint.labels)
     )
     weights = model_folders.weight_names(model)
@@ -281,7 +281,7 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
             checkpoint.source,
             ", ".join(missing),
         )
-    model_folders.save_model(folder, model, description=_metadata(checkpoint))
+    model_folders.save_model(folder, model, metadata=_metadata(checkpoint))
     vocabularies.write(
         checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
     )

@@ -77,7 +77,7 @@ def is_ours(path: str) -> bool:
     except ValueError:
         return False
     # Others' folders have a model.safetensors too.
-    return os.path.isfile(os.path.join(folder, model_folders.DESCRIPTION))
+    return os.path.isfile(os.path.join(folder, model_folders.METADATA))
 
 
 def is_tensorflow(path: str, kind: str) -> bool:
@@ -192,7 +192,7 @@ def _was_converted(path: str, folder: str, *, again: bool) -> bool:
     from bert_tf.conversion import checkpoint
     from bert_tf.training import model_folders
 
-    metadata_path = os.path.join(folder, model_folders.DESCRIPTION)
+    metadata_path = os.path.join(folder, model_folders.METADATA)
     if not os.path.isfile(metadata_path):
         return False
     metadata = atomic_files.read_json(metadata_path)

@@ -21,8 +21,8 @@ from bert_tf.export import (
     tag_signatures,
     text_signatures,
 )
-from bert_tf.model import layer_outputs, task_models
-from bert_tf.training import loop, model_folders, newly_initialized
+from bert_tf.model import layer_outputs, models
+from bert_tf.training import loop, model_folders
 from tfrecords.text import tokenizer as tokenizer_lib
 
 # Tasks whose model.json must name the labels.
@@ -48,12 +48,12 @@ def export(config: kinds.ExportConfig) -> None:
 
 
 def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
-    metadata = model_folders.read_description(folder)
+    metadata = model_folders.read_metadata(folder)
     precision = _find_precision(config, folder, metadata)
     model = _load_model(folder, metadata, precision)
-    new_weights = newly_initialized.find(metadata, model.config)
+    new_weights = model_folders.find_newly_initialized(metadata, model.config)
     kind = kinds.find_kind(config, metadata["task"], new_weights, model.config)
-    has_pooler = newly_initialized.has_pooler(new_weights)
+    has_pooler = model_folders.has_pooler(new_weights)
     if not has_pooler:
         logging.warning(
             "%s has no trained pooler: pooled_output is left out",
@@ -95,7 +95,7 @@ def _find_precision(config, folder: str, metadata: Mapping) -> str:
     precision = config.precision or metadata.get("precision", "float32")
     if precision not in loop.POLICIES:
         raise ValueError(
-            f"{os.path.join(folder, model_folders.DESCRIPTION)} has precision "
+            f"{os.path.join(folder, model_folders.METADATA)} has precision "
             f"{precision!r}; expected one of {', '.join(loop.POLICIES)}."
         )
     return precision
@@ -106,7 +106,7 @@ def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
     config = BertConfig.from_json_file(
         os.path.join(folder, model_folders.CONFIG)
     )
-    path = os.path.join(folder, model_folders.DESCRIPTION)
+    path = os.path.join(folder, model_folders.METADATA)
     task, labels = metadata["task"], metadata.get("labels") or ()
     if task not in kinds.KINDS:
         raise ValueError(
@@ -118,7 +118,7 @@ def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
             f'{path} names no labels; add "labels": a list of them in the '
             "order of classes."
         )
-    model = task_models.for_task(
+    model = models.for_task(
         task, config, len(labels), dtype=loop.POLICIES[precision]
     )
     model_folders.load_weights(model, folder)

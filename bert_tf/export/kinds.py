@@ -136,7 +136,7 @@ def find_kind(
       config: settings of the export.
       task: of the model, a key of `KINDS`.
       new_weights: prefixes of names of newly initialized weights, from
-        `newly_initialized.find`.
+        `model_folders.find_newly_initialized`.
       model_config: of the model. A left-to-right one fills no masks, and its
         [CLS] attends to nothing but itself.
 
@@ -180,11 +180,11 @@ def find_kind(
 
 def _is_trained(kind, task, new_weights, model_config) -> bool:
     """Returns whether no newly initialized weight affects the answers."""
-    from bert_tf.training import newly_initialized
+    from bert_tf.training import model_folders
 
     prefixes = [WEIGHTS[kind]]
-    if kind == KINDS[task][0] and newly_initialized.reads_pooler(
+    if kind == KINDS[task][0] and model_folders.reads_pooler(
         task, model_config
     ):
-        prefixes.append(newly_initialized.POOLER)
+        prefixes.append(model_folders.POOLER)
     return not any(name.startswith(tuple(prefixes)) for name in new_weights)

@@ -1,9 +1,9 @@
-"""(seed, step, site, example) -> keep mask, with no state to save.
+"""Seed, step, layer and example -> keep mask, with no state to save.
 
-Keras draws the same dropout mask on every replica and keeps seeds that no
-checkpoint holds. Here each bit of a mask has a place in one endless Philox
-stream, found from where it is used. So a run stopped and started again, or
-spread over other replicas, drops the very same values.
+By hand, since Keras draws the same dropout mask on every replica and keeps
+seeds that no checkpoint holds. Here each bit of a mask has a position in one
+endless Philox stream, computed from where the bit is used. So a run that is
+stopped and resumed, or spread over other replicas, drops the very same values.
 """
 
 import keras
@@ -13,16 +13,16 @@ _PHILOX = 1  # The `alg` of raw_ops.StatelessRandomUniformFullIntV2.
 _LEVELS = 2**16  # A decision takes 16 bits: 0.1 becomes 6554 / 65536.
 # Steps lie this far apart in the stream's upper half, so that every dropout
 # layer of a model (three a layer) has a number of its own in between.
-_SITES_PER_STEP = 4096
+_IDS_PER_STEP = 4096
 
 
-def place(seed, step, first_example) -> tf.Tensor:
+def make_key(seed, step, first_example) -> tf.Tensor:
     """Returns where a batch's masks lie in the stream: [3] int64.
 
     Args:
       seed: of the run.
       step: optimizer updates already applied.
-      first_example: the place of the batch's first row in the global batch.
+      first_example: index of the batch's first row in the global batch.
     """
     return tf.stack([tf.cast(x, tf.int64) for x in (seed, step, first_example)])
 
@@ -30,33 +30,29 @@ def place(seed, step, first_example) -> tf.Tensor:
 def keep_mask(
     shape: tf.TensorShape | tf.Tensor | tuple,
     rate: float,
-    place: tf.Tensor,
-    site: int,
-) -> tf.Tensor | None:
+    dropout_key: tf.Tensor,
+    dropout_id: int,
+) -> tf.Tensor:
     """Returns which values stay: bool of `shape`, False with chance `rate`.
 
-    None where `rate` is 0 and all of them stay.
-
-    Row b of the result depends on `place[2] + b` and not on the number of
-    rows. A Philox block is two uint64, that is eight decisions: each row
+    Row b of the result depends on `dropout_key[2] + b` and not on the number
+    of rows. A Philox block is two uint64, that is eight decisions: each row
     starts on a block of its own, and counting blocks counts rows.
 
     Args:
       shape: the mask's; the first dimension is the examples.
       rate: share to drop, in [0, 1), rounded to 1 / 65536.
-      place: [3] int64 as from `place`.
-      site: number of the dropout layer in its model.
+      dropout_key: [3] int64 of `make_key`.
+      dropout_id: number of the dropout layer in its model.
     """
-    if not rate:
-        return None
     rows, row_shape = shape[0], shape[1:]
     values = tf.reduce_prod(row_shape)
     blocks = (values + 7) // 8
-    seed, step, first_example = tf.unstack(place)
+    seed, step, first_example = tf.unstack(dropout_key)
     counter = tf.stack(
         [
             first_example * tf.cast(blocks, tf.int64),
-            step * _SITES_PER_STEP + site,
+            step * _IDS_PER_STEP + dropout_id,
         ]
     )
     bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
@@ -82,28 +78,33 @@ class Dropout(keras.layers.Layer):
 
     Args:
       rate: share to drop, in [0, 1).
-      site: number of this layer in its model; no two may share one.
+      dropout_id: number of this layer in its model; no two may share one.
 
     Call arguments:
       inputs: [B, ...] float.
       training: whether to drop at all.
-      place: [3] int64 of `dropout.place`. Without it, as inside somebody
-        else's `fit`, masks come from a Keras seed generator.
+      dropout_key: [3] int64 of `make_key`. Without it, as inside somebody
+        else's `fit`, a Keras seed generator gives a new key for each call.
     """
 
-    def __init__(self, rate: float, site: int, **kwargs):
+    def __init__(self, rate: float, dropout_id: int, **kwargs):
         super().__init__(**kwargs)
         self.rate = rate
-        self.site = site
+        self.dropout_id = dropout_id
         self.seed_generator = keras.random.SeedGenerator() if rate else None
         self.built = True
 
-    def call(self, inputs, training=None, place=None):
+    def keep_mask(self, shape, training, dropout_key) -> tf.Tensor | None:
+        """Returns which values of a tensor stay; None if all of them do."""
         if not training or not self.rate:
+            return None
+        if dropout_key is None:
+            low, high = tf.unstack(tf.cast(self.seed_generator.next(), "int64"))
+            dropout_key = make_key(low, high, 0)
+        return keep_mask(shape, self.rate, dropout_key, self.dropout_id)
+
+    def call(self, inputs, training=None, dropout_key=None):
+        keep = self.keep_mask(tf.shape(inputs), training, dropout_key)
+        if keep is None:
             return inputs
-        if place is None:
-            return keras.random.dropout(
-                inputs, self.rate, seed=self.seed_generator
-            )
-        keep = keep_mask(tf.shape(inputs), self.rate, place, self.site)
         return inputs * (tf.cast(keep, inputs.dtype) * kept_scale(self.rate))

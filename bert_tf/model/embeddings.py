@@ -10,7 +10,7 @@ from bert_tf.model import dropout, layers
 
 
 class Embeddings(keras.layers.Layer):
-    """Sums the embeddings of token, place and segment, then normalises.
+    """Sums the embeddings of token, position and segment, then normalises.
 
     Section 3 of the paper, "Input/Output Representations".
 
@@ -22,10 +22,10 @@ class Embeddings(keras.layers.Layer):
     Call arguments:
       input_word_ids: [B, S] int32.
       input_type_ids: [B, S] int32.
-      position_ids: [B, S] int32, place of each token in its example; without
+      position_ids: [B, S] int32, of each token in its example; without
         them 0, 1, 2, ... in each row.
       training: whether to drop values.
-      place: [3] int64, see `dropout.place`.
+      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       [B, S, H] float.
@@ -40,7 +40,7 @@ class Embeddings(keras.layers.Layer):
         self.config = config
         self.norm = layers.LayerNorm(name="norm")
         self.dropout = dropout.Dropout(
-            config.hidden_dropout_prob, site=0, dtype=self.dtype_policy
+            config.hidden_dropout_prob, dropout_id=0, dtype=self.dtype_policy
         )
 
     def build(
@@ -72,17 +72,17 @@ class Embeddings(keras.layers.Layer):
         input_type_ids,
         position_ids=None,
         training=None,
-        place=None,
+        dropout_key=None,
     ):
         words = tf.gather(self.word_embeddings.value, input_word_ids)
         types = tf.gather(self.type_embeddings.value, input_type_ids)
         if position_ids is None:
-            places = self.first_positions(input_word_ids)  # [S, H]
+            positions = self.first_positions(input_word_ids)  # [S, H]
         else:
-            places = tf.gather(self.position_embeddings.value, position_ids)
-        hidden = self.norm(words + types + places)  # [B, S, H]
+            positions = tf.gather(self.position_embeddings.value, position_ids)
+        hidden = self.norm(words + types + positions)  # [B, S, H]
         hidden = tf.cast(hidden, self.compute_dtype)
-        return self.dropout(hidden, training=training, place=place)
+        return self.dropout(hidden, training=training, dropout_key=dropout_key)
 
     def first_positions(self, input_word_ids):  # [B, S] -> [S, H]
         length = input_word_ids.shape[1]

@@ -34,8 +34,8 @@ def last_positions(inputs) -> tf.Tensor:
         numbers = 1 + tf.range(tf.shape(inputs["cls_positions"])[1])  # [E]
         of_each = inputs["example_numbers"][:, None] == numbers[:, None]
         is_token *= tf.cast(of_each, is_token.dtype)  # [B, E, S]
-    places = tf.range(tf.shape(is_token)[-1], dtype=is_token.dtype)
-    return tf.reduce_max(is_token * places, axis=-1)
+    positions = tf.range(tf.shape(is_token)[-1], dtype=is_token.dtype)
+    return tf.reduce_max(is_token * positions, axis=-1)
 
 
 class ConfiguredModel(keras.Model):
@@ -70,9 +70,7 @@ class BertEncoder(ConfiguredModel):
       config: BertConfig; every field is read here or in a layer below.
 
     Attributes:
-      remat: set it to True before training to save memory: of each layer only
-        its input is kept, and the rest computed again for the gradient. It
-        needs a `place`, whose masks are the same at the second time.
+      remat: whether layers keep only their inputs, see `enable_remat`.
 
     Call arguments:
       inputs: dict of `input_word_ids`, `input_mask` and `input_type_ids`,
@@ -81,7 +79,7 @@ class BertEncoder(ConfiguredModel):
         `position_ids`, [B, S] int32, and `cls_positions`, [B, E] int32. Other
         entries are ignored.
       training: whether to drop values.
-      place: [3] int64, see `dropout.place`.
+      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       EncoderOutputs.
@@ -114,6 +112,14 @@ class BertEncoder(ConfiguredModel):
         )
         self.build()
 
+    def enable_remat(self):
+        """Saves memory in training: recomputes activations for the gradient.
+
+        Of each layer only the input is kept. Where `call` gets a `dropout_key`,
+        since dropout masks must be the same at the second time.
+        """
+        self.remat = True
+
     def build(self, inputs_shape=None):
         hidden_shape = (None, None, self.config.hidden_size)
         self.embeddings.build()
@@ -121,7 +127,7 @@ class BertEncoder(ConfiguredModel):
             layer.build(hidden_shape)
         self.pooler.build((None, self.config.hidden_size))
 
-    def call(self, inputs, training=None, place=None):
+    def call(self, inputs, training=None, dropout_key=None):
         input_mask = inputs["input_mask"]
         if "example_numbers" in inputs:
             input_mask = layers.packed_attention_mask(inputs["example_numbers"])
@@ -132,14 +138,17 @@ class BertEncoder(ConfiguredModel):
             inputs["input_type_ids"],
             inputs.get("position_ids"),
             training=training,
-            place=place,
+            dropout_key=dropout_key,
         )
         encoder_outputs = []
         for layer in self.encoder_layers:
             run = functools.partial(
-                layer, input_mask=input_mask, training=training, place=place
+                layer,
+                input_mask=input_mask,
+                training=training,
+                dropout_key=dropout_key,
             )
-            if self.remat and training and place is not None:
+            if self.remat and training and dropout_key is not None:
                 run = tf.recompute_grad(run)
             hidden = run(hidden)
             encoder_outputs.append(hidden)

@@ -114,7 +114,7 @@ class FeatureTagger(encoder.ConfiguredModel):
       batch: dict of `word_features` [B, W, N, H] float32 and `input_mask`
         [B, W] int32.
       training: whether to drop values.
-      place: [3] int64, see `dropout.place`.
+      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       `logits` [B, W, C] float32.
@@ -163,7 +163,7 @@ class FeatureTagger(encoder.ConfiguredModel):
             width = 2 * self.lstm_units
         self.tagging.build((None, None, width))
 
-    def call(self, batch, training=None, place=None):
+    def call(self, batch, training=None, dropout_key=None):
         features = batch["word_features"]
         if self.weighted_sum:
             hidden = self.weighted_sum(features)  # [B, W, H]
@@ -174,7 +174,9 @@ class FeatureTagger(encoder.ConfiguredModel):
             )  # [B, W, N H]
         for layer in self.bilstms:
             hidden, _ = layer(hidden, batch["input_mask"])  # [B, W, 2 U]
-        logits = self.tagging(hidden, training=training, place=place)
+        logits = self.tagging(
+            hidden, training=training, dropout_key=dropout_key
+        )
         return {"logits": logits}
 
     def get_config(self):

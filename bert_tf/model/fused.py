@@ -1,9 +1,13 @@
 """Hidden -> hidden and back: formulas with gradients in few passes.
 
-What TensorFlow derives from the plain formulas in `layers` spends as long on
-reading and writing memory as the matrix products take. Each function here is
-one of those formulas, with a gradient that keeps few tensors and passes over
-them once. Training takes them; their tests compare them with the formulas.
+What TensorFlow derives from plain formulas spends as long on reading and
+writing memory as the matrix products take. Each function here is one formula,
+and in training has a gradient that keeps few tensors and passes over them once;
+tests compare these gradients with TensorFlow's own.
+
+Only in training: a function with a gradient of its own stays a node that
+exports carry along and runtimes of other formats refuse, and compiling for each
+shape does not pay for a few answers.
 
 Letters: B batch, S sequence, H hidden, A heads, D = H / A, N rows, I and O
 columns. Results have the dtype of the arguments; bfloat16 becomes float32
@@ -48,15 +52,24 @@ def one_loop(function):
     return call
 
 
-def wide(x: tf.Tensor) -> tf.Tensor:
+def upcast(x: tf.Tensor) -> tf.Tensor:
     """Returns `x` in the dtype of arithmetic: float32, or float64 as it is."""
     return tf.cast(x, tf.float64 if x.dtype == tf.float64 else tf.float32)
 
 
-@tf.custom_gradient
-def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor):
-    """Returns x @ kernel + bias: [N, I], [I, O], [O] -> [N, O]."""
+def _differentiable(function, training):
+    """Returns x, ... -> y of a function that returns y and its gradient."""
+    if training:
+        return tf.custom_gradient(function)
+    return lambda *args: function(*args)[0]
 
+
+def dense(x, kernel, bias, training=False) -> tf.Tensor:
+    """Returns x @ kernel + bias: [N, I], [I, O], [O] -> [N, O]."""
+    return _differentiable(_dense, training)(x, kernel, bias)
+
+
+def _dense(x, kernel, bias):
     def gradient(dy):
         dx = tf.matmul(dy, kernel, transpose_b=True)
         # Transposed first: as an argument of the product it takes longer.
@@ -68,26 +81,38 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor):
     return tf.nn.bias_add(tf.matmul(x, kernel), bias), gradient
 
 
-@one_loop
+def gelu_tanh(x: tf.Tensor, training=False) -> tf.Tensor:
+    """GELU by tanh, the one that the released weights were trained with.
+
+    modeling.py: gelu. Keras's "gelu" is the erf form. In training it is float32
+    inside, keeps `x` and computes tanh again; otherwise of the dtype of `x`,
+    since casts would cost two passes more.
+    """
+    return _trained_gelu(x) if training else _gelu(x)
+
+
 def _gelu(x):
-    y = wide(x)
-    tanh = tf.tanh(_SLOPE * (y + 0.044715 * y * y * y))
-    return tf.cast(0.5 * y * (1.0 + tanh), x.dtype)
+    inner = _SLOPE * (x + 0.044715 * x * x * x)
+    return 0.5 * x * (1.0 + tf.tanh(inner))
+
+
+@one_loop
+def _float32_gelu(x):
+    return tf.cast(_gelu(upcast(x)), x.dtype)
 
 
 @one_loop
 def _gelu_gradient(x, dy):
-    y = wide(x)
+    y = upcast(x)
     tanh = tf.tanh(_SLOPE * (y + 0.044715 * y * y * y))
     inner = _SLOPE * (1.0 + 3 * 0.044715 * y * y)
     slope = 0.5 * (1.0 + tanh) + 0.5 * y * (1.0 - tanh * tanh) * inner
-    return tf.cast(wide(dy) * slope, x.dtype)
+    return tf.cast(upcast(dy) * slope, x.dtype)
 
 
 @tf.custom_gradient
-def gelu_tanh(x: tf.Tensor):
-    """Returns `layers.gelu_tanh(x)`; keeps `x` and computes tanh again."""
-    return _gelu(x), lambda dy: _gelu_gradient(x, dy)
+def _trained_gelu(x):
+    return _float32_gelu(x), functools.partial(_gelu_gradient, x)
 
 
 def _normalized(total, epsilon):
@@ -95,7 +120,7 @@ def _normalized(total, epsilon):
 
     [..., H] -> [..., H], [..., 1].
     """
-    centred = wide(total) - tf.reduce_mean(wide(total), -1, keepdims=True)
+    centred = upcast(total) - tf.reduce_mean(upcast(total), -1, keepdims=True)
     variance = tf.reduce_mean(centred * centred, -1, keepdims=True)
     factor = tf.math.rsqrt(variance + epsilon)
     return centred * factor, factor
@@ -112,20 +137,20 @@ def layer_norm(x, gamma, beta, epsilon) -> tf.Tensor:
 def _dropped(x, keep, rate):
     """Returns float32 of `x` after dropout; `keep` is None without one."""
     if keep is None:
-        return wide(x)
-    return tf.where(keep, wide(x) * dropout.kept_scale(rate), 0.0)
+        return upcast(x)
+    return tf.where(keep, upcast(x) * dropout.kept_scale(rate), 0.0)
 
 
 @one_loop
 def _add_norm(change, hidden, gamma, beta, epsilon, keep, rate):
-    total = wide(hidden) + _dropped(change, keep, rate)
+    total = upcast(hidden) + _dropped(change, keep, rate)
     total = tf.cast(total, hidden.dtype)
     return layer_norm(total, gamma, beta, epsilon), total
 
 
 @one_loop
-def _add_norm_gradient(dy, total, keep, gamma, epsilon, rate):
-    dy = wide(dy)
+def _add_norm_gradient(total, keep, gamma, epsilon, rate, dy):
+    dy = upcast(dy)
     normal, factor = _normalized(total, epsilon)
     dnormal = dy * gamma
     dtotal = factor * (
@@ -141,7 +166,9 @@ def _add_norm_gradient(dy, total, keep, gamma, epsilon, rate):
     )
 
 
-def add_norm(change, hidden, gamma, beta, epsilon, rate, place, site):
+def add_norm(
+    change, hidden, gamma, beta, epsilon, keep=None, rate=0.0, training=False
+):
     """Returns LayerNorm(hidden + dropout(change)), all of them [B, S, H].
 
     Keeps the sum, and of the dropout one byte a value.
@@ -152,17 +179,18 @@ def add_norm(change, hidden, gamma, beta, epsilon, rate, place, site):
       gamma: [H] float, scale of the LayerNorm.
       beta: [H] float, its offset.
       epsilon: added to the variance by it.
-      rate: share of `change` to drop.
-      place: [3] int64, see `dropout.place`.
-      site: number of the dropout.
+      keep: [B, S, H] bool, which values of `change` stay; None for all.
+      rate: share of them that was dropped.
+      training: whether it needs a gradient of its own.
     """
-    keep = dropout.keep_mask(tf.shape(change), rate, place, site)
+    if not training:
+        return layer_norm(hidden + change, gamma, beta, epsilon)
 
     @tf.custom_gradient
     def function(change, hidden, gamma, beta):
         y, total = _add_norm(change, hidden, gamma, beta, epsilon, keep, rate)
-        return y, lambda dy: _add_norm_gradient(
-            dy, total, keep, gamma, epsilon, rate
+        return y, functools.partial(
+            _add_norm_gradient, total, keep, gamma, epsilon, rate
         )
 
     return function(change, hidden, gamma, beta)
@@ -181,7 +209,7 @@ def attention_weights(query, key, input_mask) -> tf.Tensor:
     oneDNN computes product, scale and mask at once, as they stand here.
     """
     # Cast before the product: bfloat16 has steps of 0.125 at a score of 17.
-    scores = tf.matmul(wide(query), wide(key), transpose_b=True)
+    scores = tf.matmul(upcast(query), upcast(key), transpose_b=True)
     scores *= 1.0 / math.sqrt(query.shape[-1])
     mask = tf.cast(input_mask, scores.dtype)
     mask = mask[:, None, None] if len(mask.shape) == 2 else mask[:, None]
@@ -198,20 +226,36 @@ def _drop_weights(weights, keep, rate, dtype):
 
 
 def _kept(signed, rate):
-    kept = tf.nn.relu(wide(signed)) * dropout.kept_scale(rate)
+    kept = tf.nn.relu(upcast(signed)) * dropout.kept_scale(rate)
     return tf.cast(kept, signed.dtype)
 
 
 @one_loop
 def _scores_gradient(signed, dweights, mean, rate, scale):
     """Returns weights with dropout, again, and the gradient of the scores."""
-    gain = tf.where(signed > 0, wide(dweights) * dropout.kept_scale(rate), 0.0)
-    dscores = tf.abs(wide(signed)) * (gain - mean) * scale
+    kept_scale = dropout.kept_scale(rate)
+    gain = tf.where(signed > 0, upcast(dweights) * kept_scale, 0.0)
+    dscores = tf.abs(upcast(signed)) * (gain - mean) * scale
     return _kept(signed, rate), tf.cast(dscores, signed.dtype)
 
 
-def attend(qkv, input_mask, rate, place, site):
-    """Returns what each token reads from the others: [B, S, A, D].
+def _attend_gradient(query, key, value, signed, context, rate, dcontext):
+    """Returns the gradient of queries, keys and values: [B, S, 3, A, D]."""
+    scale = 1.0 / math.sqrt(query.shape[-1])
+    mean = tf.reduce_sum(upcast(context) * upcast(dcontext), -1)
+    mean = tf.transpose(mean, [0, 2, 1])[..., None]  # [B, A, S, 1]
+    dcontext = tf.transpose(dcontext, [0, 2, 1, 3])  # [B, A, S, D]
+    dkept = tf.matmul(dcontext, value, transpose_b=True)
+    kept, dscores = _scores_gradient(signed, dkept, mean, rate, scale)
+    dquery = tf.matmul(dscores, key)
+    dkey = tf.matmul(dscores, query, transpose_a=True)
+    dvalue = tf.matmul(kept, dcontext, transpose_a=True)
+    dqkv = tf.stack([dquery, dkey, dvalue])  # [3, B, A, S, D]
+    return tf.transpose(dqkv, [1, 3, 0, 2, 4])
+
+
+def attend(qkv, input_mask, keep=None, rate=0.0, training=False) -> tf.Tensor:
+    """Returns the values that each token attends to: [B, S, A, D].
 
     `attention_weights`, dropout, and their product with the values. Of
     [B, A, S, S] it keeps one tensor: the weights, whose sign tells what was
@@ -221,32 +265,21 @@ def attend(qkv, input_mask, rate, place, site):
     Args:
       qkv: [B, S, 3, A, D] float: queries, keys, values.
       input_mask: [B, S] or [B, S, S], see `attention_weights`.
-      rate: share of the weights to drop.
-      place: [3] int64, see `dropout.place`.
-      site: number of the dropout.
+      keep: [B, A, S, S] bool, which weights stay; None for all.
+      rate: share of them that was dropped.
+      training: whether it needs a gradient of its own.
     """
-    scale = 1.0 / math.sqrt(qkv.shape[-1])
 
-    @tf.custom_gradient
     def function(qkv):
-        query, key, value = split_heads(qkv)
-        weights = attention_weights(query, key, input_mask)
-        keep = dropout.keep_mask(tf.shape(weights), rate, place, site)
-        kept, signed = _drop_weights(weights, keep, rate, qkv.dtype)
+        query, key, value = split_heads(qkv)  # [B, A, S, D]
+        weights = attention_weights(query, key, input_mask)  # [B, A, S, S]
+        if training:
+            kept, signed = _drop_weights(weights, keep, rate, qkv.dtype)
+        else:
+            kept = signed = tf.cast(weights, qkv.dtype)
         context = tf.transpose(tf.matmul(kept, value), [0, 2, 1, 3])
+        return context, functools.partial(
+            _attend_gradient, query, key, value, signed, context, rate
+        )
 
-        def gradient(dcontext):  # [B, S, A, D]
-            mean = tf.reduce_sum(wide(context) * wide(dcontext), -1)
-            mean = tf.transpose(mean, [0, 2, 1])[..., None]  # [B, A, S, 1]
-            dcontext = tf.transpose(dcontext, [0, 2, 1, 3])
-            dkept = tf.matmul(dcontext, value, transpose_b=True)
-            kept, dscores = _scores_gradient(signed, dkept, mean, rate, scale)
-            dquery = tf.matmul(dscores, key)
-            dkey = tf.matmul(dscores, query, transpose_a=True)
-            dvalue = tf.matmul(kept, dcontext, transpose_a=True)
-            dqkv = tf.stack([dquery, dkey, dvalue])  # [3, B, A, S, D]
-            return tf.transpose(dqkv, [1, 3, 0, 2, 4])
-
-        return context, gradient
-
-    return function(qkv)
+    return _differentiable(function, training)(qkv)

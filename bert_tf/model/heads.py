@@ -8,12 +8,12 @@ import tensorflow as tf
 
 from bert_tf.model import dropout, layers
 
-# Above every site of an encoder, whatever its number of layers.
-DROPOUT_SITE = 4000
+# Above every dropout_id of an encoder, whatever its number of layers.
+DROPOUT_ID = 4000
 
 
 class MaskedLMHead(keras.layers.Layer):
-    """Predicts the tokens that stood at the masked places, or come next.
+    """Predicts the masked tokens, or of each token the next one.
 
     run_pretraining.py: get_masked_lm_output. The output weights are the word
     embeddings, an argument of the call, so that the sharing shows there.
@@ -24,7 +24,7 @@ class MaskedLMHead(keras.layers.Layer):
 
     Call arguments:
       sequence_output: [B, S, H] float.
-      masked_lm_positions: [B, P] int32, into S; None for every place, and
+      masked_lm_positions: [B, P] int32, into S; None for every position, and
         then P is S.
       word_embeddings: [V, H] float.
 
@@ -116,7 +116,7 @@ class ClassificationHead(keras.layers.Layer):
     Call arguments:
       pooled_output: [B, H] float.
       training: whether to drop values.
-      place: [3] int64, see `dropout.place`.
+      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       [B, C] float32.
@@ -126,7 +126,7 @@ class ClassificationHead(keras.layers.Layer):
         super().__init__(**kwargs)
         policy = self.dtype_policy
         self.dropout = dropout.Dropout(
-            config.hidden_dropout_prob, DROPOUT_SITE, dtype=policy
+            config.hidden_dropout_prob, DROPOUT_ID, dtype=policy
         )
         self.dense = layers.dense(
             num_classes, config, name="dense", dtype=policy
@@ -135,9 +135,9 @@ class ClassificationHead(keras.layers.Layer):
     def build(self, pooled_output_shape):
         self.dense.build(pooled_output_shape)
 
-    def call(self, pooled_output, training=None, place=None):
+    def call(self, pooled_output, training=None, dropout_key=None):
         pooled_output = self.dropout(
-            pooled_output, training=training, place=place
+            pooled_output, training=training, dropout_key=dropout_key
         )
         return tf.cast(self.dense(pooled_output), tf.float32)
 

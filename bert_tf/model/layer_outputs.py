@@ -4,35 +4,12 @@ Letters: B batch, S sequence, H hidden, L layers, N chosen layers. Layer 0 is
 the embeddings, layer L the last one, which `sequence_output` is.
 """
 
-import os
-import types
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import config as bert_config
 from bert_tf.model import encoder as encoder_lib
-from bert_tf.training import model_folders
-
-
-def load_encoder(
-    folder: str, dtype: str = "float32"
-) -> encoder_lib.BertEncoder:
-    """Returns the encoder of a model folder, of any task, with its weights.
-
-    Args:
-      folder: see `model_folders`.
-      dtype: a Keras dtype policy.
-
-    Raises:
-      ValueError: as `model_folders.load_encoder`.
-    """
-    path = os.path.join(folder, model_folders.CONFIG)
-    config = bert_config.BertConfig.from_json_file(path)
-    encoder = encoder_lib.BertEncoder(config, name="encoder", dtype=dtype)
-    model_folders.load_encoder(types.SimpleNamespace(encoder=encoder), folder)
-    return encoder
 
 
 def check(layers: Sequence[int], num_hidden_layers: int) -> None:

@@ -41,7 +41,7 @@ class BertPretrainer(_ModelWithEncoder):
     """Masked LM and next sentence (Devlin et al. 2018, section 3.1).
 
     A causal config makes it the left-to-right language model of section 5.1:
-    it predicts the next token at every place but the last, and nothing else.
+    it predicts the next token at every position but the last, and nothing else.
 
     Args:
       config: BertConfig.
@@ -51,7 +51,7 @@ class BertPretrainer(_ModelWithEncoder):
         `masked_lm_positions`, [B, P] int32. Rows may be packed, with up to E
         examples in each, see BertEncoder.
       training: whether to drop values.
-      place: [3] int64, see `dropout.place`.
+      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       `masked_lm_logits` [B, P, V] and `next_sentence_logits` [B, 2], of
@@ -83,8 +83,10 @@ class BertPretrainer(_ModelWithEncoder):
         self.masked_lm.build((None, None, size))
         self.next_sentence.build((None, size))
 
-    def call(self, batch, training=None, place=None):
-        outputs = self.encoder(batch, training=training, place=place)
+    def call(self, batch, training=None, dropout_key=None):
+        outputs = self.encoder(
+            batch, training=training, dropout_key=dropout_key
+        )
         table = self.encoder.embeddings.word_embeddings.value
         if self.config.is_causal:
             hidden = outputs.sequence_output[:, :-1]
@@ -108,7 +110,7 @@ class BertClassifier(_ModelWithEncoder):
     Call arguments:
       batch: dict of the encoder's inputs, [B, S] int32.
       training: whether to drop values.
-      place: [3] int64, see `dropout.place`.
+      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       `logits` [B, C] float32.
@@ -134,9 +136,11 @@ class BertClassifier(_ModelWithEncoder):
     def build(self, batch_shape=None):
         self.classification.build((None, self.width))
 
-    def call(self, batch, training=None, place=None):
-        _, pooled = self.read(batch, training=training, place=place)
-        logits = self.classification(pooled, training=training, place=place)
+    def call(self, batch, training=None, dropout_key=None):
+        _, pooled = self.read(batch, training=training, dropout_key=dropout_key)
+        logits = self.classification(
+            pooled, training=training, dropout_key=dropout_key
+        )
         return {"logits": logits}
 
     def get_config(self):
@@ -154,7 +158,7 @@ class BertRegressor(_ModelWithEncoder):
     Call arguments:
       batch: dict of the encoder's inputs, [B, S] int32.
       training: whether to drop values.
-      place: [3] int64, see `dropout.place`.
+      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       `predictions` [B] float32.
@@ -171,9 +175,11 @@ class BertRegressor(_ModelWithEncoder):
     def build(self, batch_shape=None):
         self.regression.build((None, self.width))
 
-    def call(self, batch, training=None, place=None):
-        _, pooled = self.read(batch, training=training, place=place)
-        scores = self.regression(pooled, training=training, place=place)
+    def call(self, batch, training=None, dropout_key=None):
+        _, pooled = self.read(batch, training=training, dropout_key=dropout_key)
+        scores = self.regression(
+            pooled, training=training, dropout_key=dropout_key
+        )
         return {"predictions": scores[:, 0]}  # [B]
 
 
@@ -187,7 +193,7 @@ class BertSpanPredictor(_ModelWithEncoder):
     Call arguments:
       batch: dict of the encoder's inputs, [B, S] int32.
       training: whether to drop values.
-      place: [3] int64, see `dropout.place`.
+      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       `start_logits` and `end_logits`, [B, S] float32.
@@ -202,8 +208,8 @@ class BertSpanPredictor(_ModelWithEncoder):
     def build(self, batch_shape=None):
         self.spans.build((None, None, self.width))
 
-    def call(self, batch, training=None, place=None):
-        hidden, _ = self.read(batch, training=training, place=place)
+    def call(self, batch, training=None, dropout_key=None):
+        hidden, _ = self.read(batch, training=training, dropout_key=dropout_key)
         start, end = tf.unstack(self.spans(hidden), axis=-1)  # [B, S] each
         return {"start_logits": start, "end_logits": end}
 
@@ -219,7 +225,7 @@ class BertTagger(_ModelWithEncoder):
     Call arguments:
       batch: dict of the encoder's inputs, [B, S] int32.
       training: whether to drop values.
-      place: [3] int64, see `dropout.place`.
+      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       `logits` [B, S, C] float32.
@@ -244,9 +250,11 @@ class BertTagger(_ModelWithEncoder):
     def build(self, batch_shape=None):
         self.tagging.build((None, None, self.width))
 
-    def call(self, batch, training=None, place=None):
-        hidden, _ = self.read(batch, training=training, place=place)
-        logits = self.tagging(hidden, training=training, place=place)
+    def call(self, batch, training=None, dropout_key=None):
+        hidden, _ = self.read(batch, training=training, dropout_key=dropout_key)
+        logits = self.tagging(
+            hidden, training=training, dropout_key=dropout_key
+        )
         return {"logits": logits}
 
     def get_config(self):
@@ -264,7 +272,7 @@ class BertMultipleChoice(_ModelWithEncoder):
     Call arguments:
       batch: dict of the encoder's inputs, [B, N, S] int32.
       training: whether to drop values.
-      place: [3] int64, see `dropout.place`.
+      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       `logits` [B, N] float32.
@@ -281,16 +289,50 @@ class BertMultipleChoice(_ModelWithEncoder):
     def build(self, batch_shape=None):
         self.multiple_choice.build((None, self.width))
 
-    def call(self, batch, training=None, place=None):
+    def call(self, batch, training=None, dropout_key=None):
         names = ("input_word_ids", "input_mask", "input_type_ids")
         # Tensors where they are not static, as in an export.
         choices, length = keras.ops.shape(batch[names[0]])[1:]
         rows = {
             name: tf.reshape(batch[name], [-1, length]) for name in names
         }  # [B N, S]
-        if place is not None:
+        if dropout_key is not None:
             # Each choice is a row of its own: row N b is the first of b.
-            place = place * tf.constant([1, 1, choices], tf.int64)
-        _, pooled = self.read(rows, training=training, place=place)
-        scores = self.multiple_choice(pooled, training=training, place=place)
+            dropout_key *= tf.constant([1, 1, choices], tf.int64)
+        _, pooled = self.read(rows, training=training, dropout_key=dropout_key)
+        scores = self.multiple_choice(
+            pooled, training=training, dropout_key=dropout_key
+        )
         return {"logits": tf.reshape(scores, [-1, choices])}
+
+
+# Name of a task, as model.json has it -> its model.
+TASK_MODELS = {
+    "pretraining": BertPretrainer,
+    "classification": BertClassifier,
+    "regression": BertRegressor,
+    "spans": BertSpanPredictor,
+    "tagging": BertTagger,
+    "multiple_choice": BertMultipleChoice,
+}
+
+
+def for_task(
+    task: str, config, num_labels: int = 0, dtype: str | None = None
+) -> keras.Model:
+    """Returns a new model of a task.
+
+    Args:
+      task: a key of `TASK_MODELS`.
+      config: BertConfig.
+      num_labels: classes of a classifier or tagger.
+      dtype: a Keras dtype policy, by default Keras' own.
+
+    Raises:
+      ValueError: if there is no such task.
+    """
+    if task not in TASK_MODELS:
+        raise ValueError(f"task {task!r} is none of {', '.join(TASK_MODELS)}.")
+    if task in ("classification", "tagging"):
+        return TASK_MODELS[task](config, num_labels, dtype=dtype)
+    return TASK_MODELS[task](config, dtype=dtype)

@@ -119,7 +119,7 @@ class RunCheckpoints:
       model: what is trained.
       optimizer: with `slots()` and `step`.
       keep: newest checkpoints to keep.
-      description: for `model_folders.save_model`.
+      metadata: for `model_folders.save_model`.
       vocab_file: for `model_folders.save_model`.
       extra: name -> scalar variable of the training's state, such as a loss
         scale. One that a checkpoint lacks keeps its value.
@@ -133,7 +133,7 @@ class RunCheckpoints:
         optimizer,
         *,
         keep: int = 3,
-        description: Mapping | None = None,
+        metadata: Mapping | None = None,
         vocab_file: str | None = None,
         extra: Mapping[str, tf.Variable] | None = None,
         is_chief: bool = True,
@@ -142,7 +142,7 @@ class RunCheckpoints:
         self.model = model
         self.optimizer = optimizer
         self.keep = keep
-        self.description = dict(description or {})
+        self.metadata = dict(metadata or {})
         self.vocab_file = vocab_file
         self.extra = dict(extra or {})
         self.is_chief = is_chief
@@ -178,7 +178,7 @@ class RunCheckpoints:
             model_folders.save_model(
                 folder,
                 self.model,
-                description=self.description,
+                metadata=self.metadata,
                 vocab_file=self.vocab_file,
             )
             path = os.path.join(folder, OPTIMIZER)

@@ -60,7 +60,7 @@ def build_model(
     keras.utils.set_random_seed(seed)
     with strategy.scope():
         model = task.build_model(config, dtype=POLICIES[precision])
-    model.encoder.remat = remat
+    remat and model.encoder.enable_remat()
     return model
 
 
@@ -166,7 +166,7 @@ def train(
     strategy: tf.distribute.Strategy,
     output_dir: str,
     settings: dict,
-    description: dict,
+    metadata: dict,
     vocab_file: str | None,
     num_warmup_steps: int,
     learning_rate: float,
@@ -189,7 +189,7 @@ def train(
       strategy: whose replicas share each batch.
       output_dir: holds `run.json`, `checkpoints/` and `logs/train/`.
       settings: what makes this run this run; a folder of another is refused.
-      description: for `model.json`, see `model_folders.save_model`.
+      metadata: for `model.json`, see `model_folders.save_model`.
       vocab_file: vocabulary to keep with each checkpoint, if any.
       num_warmup_steps: updates until the peak of the learning rate.
       learning_rate: its peak.
@@ -236,7 +236,7 @@ def train(
             os.path.join(output_dir, "checkpoints"),
             lambda weights: make_optimizer(weights, schedule),
             keep=keep_checkpoint_max,
-            description=description,
+            metadata=metadata,
             vocab_file=vocab_file,
         )
         flags = [settings, steps_per_loop, save_checkpoints_steps]

@@ -1,4 +1,4 @@
-"""Model <-> folder with its weights and papers, whole or absent.
+"""Model <-> folder with its weights and metadata, whole or absent.
 
 A model folder holds `model.safetensors` (weights by name), `bert_config.json`,
 `model.json` and `vocab.txt`: all that export needs.
@@ -17,13 +17,17 @@ import numpy as np
 import safetensors
 from safetensors import numpy as safetensors_numpy
 
+from bert_tf.config import BertConfig
 from bert_tf.training import checksums
 from tfrecords.io import atomic_files
 
 WEIGHTS = "model.safetensors"
 CONFIG = "bert_config.json"
-DESCRIPTION = "model.json"
+METADATA = "model.json"
 VOCABULARY = "vocab.txt"
+
+POOLER = "encoder/pooler/"  # Its weights' names begin so.
+_NEWLY_INITIALIZED = "untrained"  # The key in model.json.
 
 # What a .safetensors file calls the types, and their bytes.
 _TYPES = {
@@ -138,31 +142,31 @@ def save_model(
     folder: str,
     model: keras.Model,
     *,
-    description: Mapping,
+    metadata: Mapping,
     vocab_file: str | None = None,
 ) -> None:
-    """Fills `folder`, which must exist, with a model's weights and papers.
+    """Fills `folder`, which must exist, with a model's weights and metadata.
 
     Args:
       folder: a folder from `atomic_files.atomic_folder`.
       model: a model with a BertConfig as `.config`.
-      description: what `model.json` says of task, labels and tokeniser.
+      metadata: task, labels and tokeniser, for `model.json`.
       vocab_file: vocabulary to copy, if any.
     """
     model.config.to_json_file(os.path.join(folder, CONFIG))
-    atomic_files.write_json(os.path.join(folder, DESCRIPTION), description)
+    atomic_files.write_json(os.path.join(folder, METADATA), metadata)
     if vocab_file:
         shutil.copyfile(vocab_file, os.path.join(folder, VOCABULARY))
     write_tensors(weight_names(model), os.path.join(folder, WEIGHTS))
 
 
-def read_description(folder: str) -> dict:
+def read_metadata(folder: str) -> dict:
     """Returns what model.json of a model folder says; its task at least.
 
     Raises:
       ValueError: that names the file, if it is missing or says no task.
     """
-    path = os.path.join(folder, DESCRIPTION)
+    path = os.path.join(folder, METADATA)
     values = atomic_files.read_json(path) if os.path.isfile(path) else None
     if not isinstance(values, dict) or not isinstance(values.get("task"), str):
         raise ValueError(
@@ -243,9 +247,9 @@ def load_weights(model: keras.Model, folder: str) -> None:
 
 def _not_in_source(folder: str) -> set[str]:
     """Returns the weights that were drawn when the folder was converted."""
-    path = os.path.join(folder, DESCRIPTION)
-    papers = atomic_files.read_json(path) if os.path.exists(path) else {}
-    return set(papers.get("not_in_source", ()))
+    path = os.path.join(folder, METADATA)
+    metadata = atomic_files.read_json(path) if os.path.exists(path) else {}
+    return set(metadata.get("not_in_source", ()))
 
 
 def load_encoder(model: keras.Model, folder: str) -> None:
@@ -258,6 +262,10 @@ def load_encoder(model: keras.Model, folder: str) -> None:
     Raises:
       ValueError: as `load_weights`.
     """
+    _load_encoder(model.encoder, folder)
+
+
+def _load_encoder(encoder: keras.Model, folder: str) -> None:
     path = os.path.join(folder, WEIGHTS)
     prefix = "encoder/"
     tensors = {
@@ -266,4 +274,77 @@ def load_encoder(model: keras.Model, folder: str) -> None:
         if name.startswith(prefix)
     }
     kept = {name.removeprefix(prefix) for name in _not_in_source(folder)}
-    assign(weight_names(model.encoder), tensors, path, kept)
+    assign(weight_names(encoder), tensors, path, kept)
+
+
+def build_encoder(folder: str, dtype: str = "float32") -> keras.Model:
+    """Returns the encoder of a model folder, of any task, with its weights.
+
+    Args:
+      folder: a model folder.
+      dtype: a Keras dtype policy.
+
+    Raises:
+      ValueError: as `load_weights`.
+    """
+    from bert_tf.model import encoder
+
+    config = BertConfig.from_json_file(os.path.join(folder, CONFIG))
+    model = encoder.BertEncoder(config, name="encoder", dtype=dtype)
+    _load_encoder(model, folder)
+    return model
+
+
+def find_newly_initialized(
+    metadata: Mapping, config: BertConfig
+) -> tuple[str, ...]:
+    """Returns the starts of names of weights that no loss has trained.
+
+    Newly initialized weights must not be served: an export leaves out what is
+    computed with them.
+
+    Args:
+      metadata: model.json of the model.
+      config: its sizes.
+    """
+    missing = metadata.get("not_in_source", ())
+    missing = (*missing, *metadata.get(_NEWLY_INITIALIZED, ()))
+    has_pairs = metadata.get("pairs") != "none" and not config.is_causal
+    if metadata["task"] == "pretraining" and not has_pairs:
+        # Only the loss of next sentences, or of their order, reaches it.
+        missing += (POOLER,)
+    return missing
+
+
+def has_pooler(missing: tuple[str, ...]) -> bool:
+    """Returns whether the pooler is trained, by `find_newly_initialized`."""
+    return not any(name.startswith(POOLER) for name in missing)
+
+
+def reads_pooler(task: str, config: BertConfig) -> bool:
+    """Returns whether the head of a fine-tuned model reads the pooler."""
+    tasks = ("classification", "regression", "multiple_choice")
+    return task in tasks and not config.bilstm_units
+
+
+def newly_initialized_metadata(
+    task: str, config: BertConfig, source: str | None
+) -> dict[str, list[str]]:
+    """Returns what a fine-tuned model's model.json says of such weights.
+
+    Args:
+      task: that is trained, a key of `models.TASK_MODELS`.
+      config: of the model that is trained.
+      source: model folder that it begins with; None for none.
+
+    Raises:
+      ValueError: as `read_metadata`.
+    """
+    if reads_pooler(task, config):
+        return {}
+    if source:
+        metadata = read_metadata(source)
+        config = BertConfig.from_json_file(os.path.join(source, CONFIG))
+        if has_pooler(find_newly_initialized(metadata, config)):
+            return {}
+    return {_NEWLY_INITIALIZED: [POOLER]}

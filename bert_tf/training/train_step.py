@@ -48,19 +48,19 @@ def _values(means: _Means) -> dict[str, tf.Tensor]:
     return {"loss": tf.add_n([values[n] for n in means.losses])} | values
 
 
-def _gradients(task, model, batch, place, weights, scale):
+def _gradients(task, model, batch, dropout_key, weights, scale):
     """Returns this batch's share of the gradients of the loss, and its means.
 
     Args:
       task: whose losses to minimise.
       model: what maps the batch to logits.
       batch: rows of the global batch.
-      place: where they lie in it, see `dropout.place`.
+      dropout_key: see `dropout.make_key`.
       weights: of each loss, over the whole global batch.
       scale: factor of the loss, 1 but in float16.
     """
     with tf.GradientTape() as tape:
-        outputs = model(batch, training=True, place=place)
+        outputs = model(batch, training=True, dropout_key=dropout_key)
         task_losses = task.losses(outputs, batch)
         # A replica with fewer masked tokens weighs less: every total is
         # divided by the weight of the global batch.
@@ -204,8 +204,10 @@ def make_update(
         scale = loss_scale.value if loss_scale else 1.0
 
         def gradients_of(rows, first_row):
-            place = dropout.place(seed, optimizer.step, first + first_row)
-            return _gradients(task, model, rows, place, weights, scale)
+            dropout_key = dropout.make_key(
+                seed, optimizer.step, first + first_row
+            )
+            return _gradients(task, model, rows, dropout_key, weights, scale)
 
         shapes = [weight.shape for weight in model.trainable_weights]
         found, means = _accumulated(

@@ -58,7 +58,7 @@ def make_keep_best(
             model_folders.save_model(
                 folder,
                 model,
-                description=metadata_of(results),
+                metadata=metadata_of(results),
                 vocab_file=vocab_file,
             )
             state = {"step": step, "metric": best_metric, "value": value}

@@ -99,6 +99,7 @@ def extract_features(config: FeatureConfig) -> None:
 def _extract(config: FeatureConfig, folder: str) -> None:
     """Writes the hidden states by the encoder of a model folder."""
     from bert_tf.model import layer_outputs
+    from bert_tf.training import model_folders
     from bert_tf.workflows import model_source
     from tfrecords.text import tokenizer as tokenizer_lib
 
@@ -108,7 +109,7 @@ def _extract(config: FeatureConfig, folder: str) -> None:
             f"{folder} holds no vocabulary: give --vocab_file=vocab.txt."
         )
     tokenizer = tokenizer_lib.BertTokenizer(vocab_file, do_lower_case)
-    encoder = layer_outputs.load_encoder(folder)
+    encoder = model_folders.build_encoder(folder)
     most = encoder.config.max_position_embeddings
     if config.max_seq_length > most:
         raise ValueError(

@@ -30,7 +30,6 @@ from bert_tf.training import (
     evaluation,
     loop,
     model_folders,
-    newly_initialized,
     phases,
     run_folders,
     run_lock,
@@ -235,7 +234,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     """
     trained, metadata = None, {}
     if source and not config.do_train:
-        trained, metadata = source, model_folders.read_description(source)
+        trained, metadata = source, model_folders.read_metadata(source)
     config = dataclasses.replace(
         config,
         max_seq_length=config.max_seq_length
@@ -274,7 +273,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
             "max_seq_length": config.max_seq_length,
             "precision": config.precision,  # Exports answer in it, too.
         }
-        | newly_initialized.after_fine_tuning(
+        | model_folders.newly_initialized_metadata(
             task.metadata()["task"], bert_config, source
         )
         | task.metadata(),
@@ -455,7 +454,7 @@ def load_trained(run: Run, folder: str) -> None:
     Raises:
       ValueError: if it is a model of another task, or of other labels.
     """
-    metadata, wanted = model_folders.read_description(folder), run.metadata
+    metadata, wanted = model_folders.read_metadata(folder), run.metadata
     for name in ("task", "labels"):
         if metadata.get(name) != wanted.get(name):
             raise ValueError(
@@ -503,7 +502,7 @@ def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
         [split.phase(config, steps.to_train)],
         strategy=strategy,
         settings=settings,
-        description=run.metadata,
+        metadata=run.metadata,
         vocab_file=run.vocab_file,
         num_warmup_steps=steps.to_warm_up,
         on_checkpoint=on_checkpoint,

@@ -62,7 +62,7 @@ def find_vocabulary(
             f"--vocab_file={vocab_file} is not the vocabulary that the "
             f"model was trained with, {own}. Omit the flag to use the model's."
         )
-    path = os.path.join(model_dir, model_folders.DESCRIPTION)
+    path = os.path.join(model_dir, model_folders.METADATA)
     metadata = atomic_files.read_json(path)
     model_case = metadata.get("do_lower_case")
     if do_lower_case is None:

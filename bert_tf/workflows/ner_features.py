@@ -244,7 +244,7 @@ def find_choices(
 def _open_source(data, config, folder: str) -> Source:
     """Returns the encoder of a model folder, and how words come to it."""
     tokenizer, _ = model_source.find_tokenizer(config, folder)
-    encoder = layer_outputs.load_encoder(folder)
+    encoder = model_folders.build_encoder(folder)
     length = config.max_seq_length or NerFeatures.max_seq_length
     model_source.check_length(length, encoder.config)
     stride = data.doc_stride or word_windows.default_stride(length)

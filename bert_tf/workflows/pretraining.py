@@ -165,7 +165,7 @@ def _load_weights(
       ValueError: if newly initialized weights, or weights trained on pairs of
         another kind, would be evaluated, or model.json says no task.
     """
-    metadata = model_folders.read_description(folder)
+    metadata = model_folders.read_metadata(folder)
     task, missing = metadata["task"], metadata.get("not_in_source", ())
     if not do_train and (task != "pretraining" or missing):
         raise ValueError(
@@ -235,7 +235,7 @@ def _train(
             )
             for phase in phases
         ],
-        description={
+        metadata={
             "task": task.name,
             "do_lower_case": do_lower_case,
             "max_seq_length": max(

@@ -14,7 +14,7 @@ from bert_tf.training import model_folders
 from tfrecords import schema
 from tfrecords.pretraining import packing
 
-PLACE = dropout.place(7, 3, 0)
+KEY = dropout.make_key(7, 3, 0)
 
 
 @pytest.fixture
@@ -49,13 +49,13 @@ def unmasked(batch):
     return {name: tf.constant(batch[name]) for name in names}
 
 
-@pytest.mark.parametrize("place", [None, PLACE], ids=["plain", "fast"])
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "training"])
 def test_every_layer_and_the_pooled_output_equal_the_oracle(
-    config, make_batch, place
+    config, make_batch, key
 ):
     encoder = randomised(bert_tf.BertEncoder(config))
     batch = make_batch(config)
-    outputs = encoder(batch, training=place is not None, place=place)
+    outputs = encoder(batch, training=key is not None, dropout_key=key)
     expected, pooled = reference_bert.encode(batch, weights_of(encoder), config)
     real = batch["input_mask"] > 0
     for ours, theirs in zip(outputs.encoder_outputs, expected, strict=True):
@@ -63,11 +63,11 @@ def test_every_layer_and_the_pooled_output_equal_the_oracle(
     np.testing.assert_allclose(outputs.pooled_output, pooled, atol=1e-5)
 
 
-@pytest.mark.parametrize("place", [None, PLACE], ids=["plain", "fast"])
-def test_no_place_sees_a_later_token(config, make_batch, place):
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "training"])
+def test_no_token_sees_a_later_token(config, make_batch, key):
     encoder = randomised(bert_tf.BertEncoder(config))
     batch = unmasked(make_batch(config, rows=1))
-    how = {"training": place is not None, "place": place}
+    how = {"training": key is not None, "dropout_key": key}
     before = encoder(batch, **how).sequence_output[0].numpy()
     for changed in range(12):
         ids = batch["input_word_ids"].numpy()
@@ -79,13 +79,13 @@ def test_no_place_sees_a_later_token(config, make_batch, place):
         assert (differs[changed:] > 1e-6).all(), changed
 
 
-def test_gradients_of_a_place_reach_no_later_token(config, make_batch):
+def test_gradients_of_a_token_reach_no_later_token(config, make_batch):
     encoder = randomised(bert_tf.BertEncoder(config))
     batch = unmasked(make_batch(config, rows=1))
     batch["input_word_ids"] = tf.range(12)[None]  # Each its own row.
     table = encoder.embeddings.word_embeddings.value
     with tf.GradientTape() as tape:
-        outputs = encoder(batch, training=True, place=PLACE)
+        outputs = encoder(batch, training=True, dropout_key=KEY)
         seen = tf.reduce_sum(outputs.sequence_output[0, 5] ** 2)
     rows = tf.convert_to_tensor(tape.gradient(seen, table)).numpy()[:12]
     assert (np.abs(rows[:6]).max(axis=-1) > 0).all()

@@ -20,7 +20,7 @@ SIZES = {
 
 @pytest.fixture
 def config(tiny_config):
-    """Without dropout, whose masks differ with the place in a row."""
+    """Without dropout, whose masks differ with the position in a row."""
     changes = {
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
@@ -63,14 +63,14 @@ def of_examples(outputs, batch):
     return outputs["masked_lm_logits"][masked], pairs
 
 
-def results(model, batch, place):
-    """Logits, losses and gradients, by the fast path with a place."""
+def results(model, batch, key):
+    """Logits, losses and gradients, in training with a dropout key."""
     variables = [weight.value for weight in model.trainable_weights]
 
     @tf.function(autograph=False)
     def run(batch):
         with tf.GradientTape() as tape:
-            outputs = model(batch, training=place is not None, place=place)
+            outputs = model(batch, training=key is not None, dropout_key=key)
             means = pretraining.TASK.losses(outputs, batch)
             losses = {name: mean.value() for name, mean in means.items()}
             total = tf.add_n(list(losses.values()))
@@ -81,20 +81,20 @@ def results(model, batch, place):
     return of_examples(outputs, batch), losses, gradients
 
 
-PLACE = dropout.place(7, 3, 0)
+KEY = dropout.make_key(7, 3, 0)
 
 
 @pytest.mark.parametrize(
-    ("place", "remat"),
-    [(None, False), (PLACE, False), (PLACE, True)],
-    ids=["plain", "fast", "remat"],
+    ("key", "remat"),
+    [(None, False), (KEY, False), (KEY, True)],
+    ids=["plain", "training", "remat"],
 )
 def test_logits_losses_and_gradients_are_those_of_examples_alone(
-    config, both, place, remat
+    config, both, key, remat
 ):
     model = randomised(bert_tf.BertPretrainer(config))
     model.encoder.remat = remat
-    alone, shared = (results(model, batch, place) for batch in both)
+    alone, shared = (results(model, batch, key) for batch in both)
     for x, y in zip(shared[0], alone[0], strict=True):
         np.testing.assert_allclose(x, y, atol=1e-5)
     for name, loss in alone[1].items():
@@ -188,8 +188,8 @@ def test_dropout_of_packed_rows_is_the_same_on_any_replica(tiny_config, both):
 
     def logits(first, last):
         rows = {name: x[first:last] for name, x in shared.items()}
-        place = dropout.place(5, tf.constant(9, tf.int64), tf.constant(first))
-        return model(rows, training=True, place=place)
+        key = dropout.make_key(5, tf.constant(9, tf.int64), tf.constant(first))
+        return model(rows, training=True, dropout_key=key)
 
     whole, parts = logits(0, 4), [logits(0, 2), logits(2, 4)]
     for name in whole:
@@ -205,8 +205,8 @@ def test_packed_rows_lower_to_static_shapes(tiny_config, both):
 
     @tf.function(jit_compile=True, autograph=False)
     def losses(batch):
-        place = dropout.place(1, tf.constant(2, tf.int64), 0)
-        outputs = model(batch, training=True, place=place)
+        key = dropout.make_key(1, tf.constant(2, tf.int64), 0)
+        outputs = model(batch, training=True, dropout_key=key)
         means = pretraining.TASK.losses(outputs, batch)
         return [mean.value() for mean in means.values()]
 

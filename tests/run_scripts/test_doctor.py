@@ -267,7 +267,7 @@ def save(tmp_path):
         )
         sizes.to_json_file(folder / model_folders.CONFIG)
         description = {"task": "pretraining", "do_lower_case": True}
-        path = str(folder / model_folders.DESCRIPTION)
+        path = str(folder / model_folders.METADATA)
         atomic_files.write_json(path, description)
         if vocabulary:
             (folder / model_folders.VOCABULARY).write_bytes(vocabulary)

@@ -43,7 +43,7 @@ def model(tmp_path_factory, tiny_config, tiny_vocab_file):
         model_folders.save_model(
             aside,
             models.BertRegressor(tiny_config),
-            description={"task": "regression", "do_lower_case": True},
+            metadata={"task": "regression", "do_lower_case": True},
             vocab_file=tiny_vocab_file,
         )
     return folder

@@ -228,7 +228,7 @@ def test_data_of_other_labels_than_the_head_has(ner_run, tmp_path, tiny_config):
         model_folders.save_model(
             folder,
             models.BertClassifier(tiny_config, 2),
-            description={"task": "classification", "labels": ["0", "1"]},
+            metadata={"task": "classification", "labels": ["0", "1"]},
         )
     mistake(
         "is a model of task classification, not of tagging. Add --do_train",

@@ -35,7 +35,7 @@ def save(folder, config, vocab_file):
         model_folders.save_model(
             aside,
             models.BertRegressor(config),
-            description={"task": "regression", "do_lower_case": True},
+            metadata={"task": "regression", "do_lower_case": True},
             vocab_file=vocab_file,
         )
 

@@ -85,7 +85,7 @@ class Metadata(NamedTuple):
 
     Attributes:
       config: sizes.
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
       labels: names of the classes, of "classification" and "tagging".
       parts: of `renaming.PARTS`, those that must be there.
       notes: choices made in reading.
@@ -299,7 +299,7 @@ def architecture_for(task: str, parts: Collection[str]) -> str:
     """Returns the class that holds a task's weights.
 
     Args:
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
       parts: of `PARTS`, those that there are; the class holds most of them.
     """
     task = "classification" if task == "regression" else task
@@ -321,7 +321,7 @@ def write(
 
     Args:
       config: sizes.
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
       labels: names of the classes; may be empty.
       architecture: a key of `ARCHITECTURES`.
       folder: where it goes.

@@ -79,7 +79,7 @@ def outputs(
     Args:
       folder: with config.json and weights.
       architecture: class of transformers.
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
       has_pooler: whether the folder has a pooler.
       batch: inputs of the task's model, see `parity.batch`.
 

@@ -38,7 +38,7 @@ class Metadata(NamedTuple):
 
     Attributes:
       config: of the backbone; `hidden_act` is what that computes.
-      task: a key of `task_models.TASK_MODELS`, "pretraining" without a head.
+      task: a key of `models.TASK_MODELS`, "pretraining" without a head.
       num_classes: of a classifier, else 0.
       do_lower_case: None without a tokenizer.
       notes: for the person who converts.

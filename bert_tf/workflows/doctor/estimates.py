@@ -44,7 +44,7 @@ class Step:
 
     Attributes:
       config: sizes of the model.
-      task: a key of `task_models.TASK_MODELS`.
+      task: a key of `models.TASK_MODELS`.
       batch_size: examples of the step (B).
       max_seq_length: tokens of an example (S).
       max_predictions_per_seq: masked slots of an example (P).

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bert_tf.conversion import checkpoint, formats
-from bert_tf.model import models, task_models
+from bert_tf.model import models
 from bert_tf.training import checksums, model_folders
 from tfrecords.io import atomic_files
 
@@ -43,14 +43,14 @@ def assert_same_tensors(found, expected):
         np.testing.assert_array_equal(found[name], tensor, err_msg=name)
 
 
-@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+@pytest.mark.parametrize("task", models.TASK_MODELS)
 @pytest.mark.parametrize("units", [0, 3])
 def test_shapes_are_those_of_the_model(tiny_config, task, units):
     if units and task == "pretraining":
         pytest.skip("an LSTM is for fine-tuning")
     config = dataclasses.replace(tiny_config, bilstm_units=units)
     labels = labels_of(task)
-    model = task_models.for_task(task, config, len(labels))
+    model = models.for_task(task, config, len(labels))
     assert checkpoint.shapes(config, task, len(labels)) == {
         name: tuple(weight.shape)
         for name, weight in model_folders.weight_names(model).items()
@@ -85,7 +85,7 @@ def test_a_task_that_is_not_said_or_not_known_is_named(
         checkpoint.read(str(tmp_path / "model"))
 
 
-@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+@pytest.mark.parametrize("task", models.TASK_MODELS)
 def test_a_model_folder_gives_back_what_was_written(
     tmp_path, tiny_config, task
 ):

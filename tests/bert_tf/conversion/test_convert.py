@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_tf.conversion import checkpoint, convert, formats, google
-from bert_tf.model import task_models
+from bert_tf.model import models
 from tfrecords.io import atomic_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"
@@ -69,7 +69,7 @@ def test_the_activation_may_be_chosen(tmp_path, given, caplog):
 # Conversion.
 
 
-@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+@pytest.mark.parametrize("task", models.TASK_MODELS)
 def test_every_task_goes_from_format_to_format(tmp_path, make_checkpoint, task):
     given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=True)
     path = write(given, tmp_path / "bert_tf")

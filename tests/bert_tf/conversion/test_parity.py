@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bert_tf.conversion import parity
-from bert_tf.model import task_models
+from bert_tf.model import models
 
 
 def changed(given, **changes):
@@ -25,7 +25,7 @@ def peer(values, name="a peer 1.0"):
 # The batch.
 
 
-@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+@pytest.mark.parametrize("task", models.TASK_MODELS)
 def test_the_batch_is_fixed_padded_and_of_two_segments(tiny_config, task):
     found = parity.batch(tiny_config, task)
     for name, value in parity.batch(tiny_config, task).items():
@@ -57,7 +57,7 @@ def test_the_batch_fits_a_model_that_reads_little(tiny_config):
 # Outputs.
 
 
-@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+@pytest.mark.parametrize("task", models.TASK_MODELS)
 def test_outputs_are_every_layer_and_what_the_task_returns(
     make_checkpoint, task
 ):

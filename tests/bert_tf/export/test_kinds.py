@@ -7,8 +7,8 @@ from absl import flags
 
 from bert_tf import config as bert_config
 from bert_tf.export import kinds as export_kinds
-from bert_tf.model import task_models
-from bert_tf.training import loop, newly_initialized
+from bert_tf.model import models
+from bert_tf.training import loop, model_folders
 from run_scripts import export_savedmodel
 from run_scripts.flags import common_flags
 
@@ -20,7 +20,7 @@ def settings(**fields):
 
 
 def test_every_task_has_a_kind_of_its_own():
-    assert set(export_kinds.KINDS) == set(task_models.TASK_MODELS)
+    assert set(export_kinds.KINDS) == set(models.TASK_MODELS)
     first = [kinds[0] for kinds in export_kinds.KINDS.values()]
     assert len(set(first)) == len(first)
     for kinds in export_kinds.KINDS.values():
@@ -50,7 +50,7 @@ def test_a_kind_is_told_by_the_task(task, kind):
 
 
 def test_without_a_pooler_only_what_reads_it_is_missing():
-    pooler = (newly_initialized.POOLER + "kernel",)
+    pooler = (model_folders.POOLER + "kernel",)
     for task, kind in (
         ("classification", "encoder"),
         ("multiple_choice", "encoder"),

@@ -5,12 +5,12 @@ import tensorflow as tf
 from bert_tf.model import dropout
 
 
-def mask(rows, first, step=3, site=5, seed=1, shape=(6, 7), rate=0.1):
-    place = dropout.place(seed, step, first)
-    return dropout.keep_mask((rows, *shape), rate, place, site).numpy()
+def mask(rows, first, step=3, dropout_id=5, seed=1, shape=(6, 7), rate=0.1):
+    key = dropout.make_key(seed, step, first)
+    return dropout.keep_mask((rows, *shape), rate, key, dropout_id).numpy()
 
 
-def test_rows_depend_on_their_place_and_not_on_the_number_of_rows():
+def test_rows_depend_on_their_index_and_not_on_the_number_of_rows():
     whole = mask(8, 0)
     for first, rows in ((0, 4), (4, 4), (2, 1), (7, 1)):
         np.testing.assert_array_equal(
@@ -18,11 +18,11 @@ def test_rows_depend_on_their_place_and_not_on_the_number_of_rows():
         )
 
 
-def test_every_part_of_the_place_changes_the_mask():
+def test_every_part_of_the_key_changes_the_mask():
     base = mask(8, 0, shape=(50, 50))
-    for change in ({"step": 4}, {"site": 6}, {"seed": 2}, {"first": 8}):
+    for change in ({"step": 4}, {"dropout_id": 6}, {"seed": 2}, {"first": 8}):
         other = mask(**({"rows": 8, "first": 0, "shape": (50, 50)} | change))
-        # Two independent masks agree in 0.9^2 + 0.1^2 = 0.82 of all places.
+        # Two independent masks agree in 0.9^2 + 0.1^2 = 0.82 of all values.
         assert abs((base == other).mean() - 0.82) < 0.02, change
 
 
@@ -34,9 +34,11 @@ def test_the_share_kept_is_one_minus_rate(rate):
 
 
 def test_kept_values_are_scaled_so_that_the_mean_stays():
-    layer = dropout.Dropout(0.25, site=1)
+    layer = dropout.Dropout(0.25, dropout_id=1)
     outputs = layer(
-        tf.ones((16, 4096)), training=True, place=dropout.place(1, 2, 0)
+        tf.ones((16, 4096)),
+        training=True,
+        dropout_key=dropout.make_key(1, 2, 0),
     ).numpy()
     assert set(np.unique(outputs)) == {0.0, np.float32(1 / 0.75)}
     assert abs(outputs.mean() - 1) < 0.02
@@ -48,14 +50,14 @@ def test_without_training_or_rate_nothing_changes():
     assert dropout.Dropout(0.0, 1)(inputs, training=True) is inputs
 
 
-def test_without_a_place_keras_seeds_the_masks():
-    layer = dropout.Dropout(0.5, site=1)
+def test_without_a_key_keras_seeds_the_masks():
+    layer = dropout.Dropout(0.5, dropout_id=1)
     first = layer(tf.ones((4, 100)), training=True).numpy()
     second = layer(tf.ones((4, 100)), training=True).numpy()
     assert (first != second).any()
 
 
-def test_sites_of_a_large_model_are_all_different():
+def test_dropout_ids_of_a_large_model_are_all_different():
     from bert_tf import BertClassifier, BertConfig
 
     model = BertClassifier(
@@ -68,9 +70,9 @@ def test_sites_of_a_large_model_are_all_different():
         ),
         num_classes=2,
     )
-    sites = [
-        layer.site
+    ids = [
+        layer.dropout_id
         for layer in model._flatten_layers()
         if isinstance(layer, dropout.Dropout)
     ]
-    assert len(sites) == len(set(sites)) == 1 + 3 * 3 + 1
+    assert len(ids) == len(set(ids)) == 1 + 3 * 3 + 1

@@ -204,7 +204,7 @@ def test_remat_computes_the_same_twice(
         def run(batch):
             with tf.GradientTape() as tape:
                 outputs = encoder(
-                    batch, training=True, place=dropout.place(7, 3, 0)
+                    batch, training=True, dropout_key=dropout.make_key(7, 3, 0)
                 )
                 total = tf.reduce_sum(outputs.pooled_output)
             return outputs, tape.gradient(total, variables)
@@ -212,7 +212,7 @@ def test_remat_computes_the_same_twice(
         return run(batch), run.get_concrete_function(batch).graph
 
     kept, kept_graph = gradients()
-    encoder.remat = True
+    encoder.enable_remat()
     remade, remade_graph = gradients()
     kept, remade = (
         [

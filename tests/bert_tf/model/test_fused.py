@@ -1,20 +1,24 @@
 """Each formula with a gradient of its own against what TensorFlow derives."""
 
+import functools
 import math
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.model import dropout, fused, layers
+from bert_tf.model import dropout, fused
 
-PLACE = dropout.place(7, 3, 2)
+KEY = dropout.make_key(7, 3, 2)
 BOUNDS = {tf.float64: 1e-12, tf.float32: 3e-6, tf.bfloat16: 0.02}
 
 
 def normal(*shape, seed=0, dtype=tf.float32):
     rng = np.random.default_rng(seed)
     return tf.constant(rng.normal(size=shape), dtype)
+
+
+trained_gelu = functools.partial(fused.gelu_tanh, training=True)
 
 
 def results(function, arguments, compiled=False):
@@ -26,7 +30,7 @@ def results(function, arguments, compiled=False):
             tape.watch(arguments)
             value = function(*arguments)
             weights = normal(*value.shape, seed=9, dtype=value.dtype)
-            total = tf.reduce_sum(fused.wide(value) * fused.wide(weights))
+            total = tf.reduce_sum(fused.upcast(value) * fused.upcast(weights))
         return value, *tape.gradient(total, arguments)
 
     return run(*arguments)
@@ -61,25 +65,33 @@ def test_dense(dtype):
         normal(*shape, seed=i, dtype=dtype)
         for i, shape in enumerate([(6, 5), (5, 4), (4,)])
     ]
-    check(fused.dense, lambda x, w, b: x @ w + b, arguments, BOUNDS[dtype])
+    check(
+        functools.partial(fused.dense, training=True),
+        lambda x, w, b: x @ w + b,
+        arguments,
+        BOUNDS[dtype],
+    )
 
 
 @pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
 def test_gelu(dtype, always_compiled):
     x = tf.cast(tf.linspace(-6.0, 6.0, 101), dtype)
-    check(fused.gelu_tanh, layers.gelu_tanh, [x], BOUNDS[dtype])
+    check(trained_gelu, fused.gelu_tanh, [x], BOUNDS[dtype])
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1])
 @pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
 def test_add_norm(dtype, rate, always_compiled):
     def ours(change, hidden, gamma, beta):
-        return fused.add_norm(change, hidden, gamma, beta, 1e-5, rate, PLACE, 5)
+        keep = drop.keep_mask(tf.shape(change), True, KEY)
+        return fused.add_norm(
+            change, hidden, gamma, beta, 1e-5, keep, rate, training=True
+        )
 
     drop = dropout.Dropout(rate, 5, dtype="float64")
 
     def formula(change, hidden, gamma, beta):
-        total = hidden + drop(change, training=True, place=PLACE)
+        total = hidden + drop(change, training=True, dropout_key=KEY)
         mean, variance = tf.nn.moments(total, [-1], keepdims=True)
         return tf.nn.batch_normalization(
             total, mean, variance, beta, gamma, 1e-5
@@ -101,7 +113,8 @@ def test_attend(dtype, rate, always_compiled):
     mask = tf.constant([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
 
     def ours(qkv):
-        return fused.attend(qkv, mask, rate, PLACE, 5)
+        keep = drop.keep_mask((2, 2, 5, 5), True, KEY)
+        return fused.attend(qkv, mask, keep, rate, training=True)
 
     drop = dropout.Dropout(rate, 5, dtype="float64")
 
@@ -109,7 +122,7 @@ def test_attend(dtype, rate, always_compiled):
         query, key, value = tf.unstack(tf.transpose(qkv, [2, 0, 3, 1, 4]))
         scores = tf.einsum("basd,batd->bast", query, key) / 2.0
         scores += -10000.0 * (1.0 - tf.cast(mask, tf.float64))[:, None, None]
-        weights = drop(tf.nn.softmax(scores), training=True, place=PLACE)
+        weights = drop(tf.nn.softmax(scores), training=True, dropout_key=KEY)
         return tf.einsum("bast,batd->bsad", weights, value)
 
     qkv = normal(2, 5, 3, 2, 4, dtype=dtype)
@@ -122,7 +135,7 @@ def test_attend_reads_what_a_mask_for_each_reader_allows():
     qkv = normal(2, 5, 3, 2, 4)
 
     def both(qkv):
-        return fused.attend(qkv, mask, 0.0, PLACE, 5)
+        return fused.attend(qkv, mask, training=True)
 
     def apart(qkv):
         """Each example in a row of its own."""
@@ -132,7 +145,7 @@ def test_attend_reads_what_a_mask_for_each_reader_allows():
             parts = tf.split(row, np.diff(ends, prepend=0), axis=0)
             each = [
                 fused.attend(
-                    part[None], tf.ones([1, part.shape[0]]), 0.0, PLACE, 5
+                    part[None], tf.ones([1, part.shape[0]]), training=True
                 )[0]
                 for part in parts
             ]
@@ -142,7 +155,49 @@ def test_attend_reads_what_a_mask_for_each_reader_allows():
     check(both, apart, [qkv], 3e-6)
 
 
+def test_without_training_values_are_the_same_and_gradients_tensorflow_s():
+    mask = tf.constant([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    x, gamma, beta = normal(2, 5, 30), normal(30, seed=1), normal(30, seed=2)
+    kernel = normal(30, 8, seed=3)
+    for function, arguments in (
+        (fused.dense, [x[0], kernel, kernel[0]]),
+        (fused.gelu_tanh, [x]),
+        (
+            lambda *args, training=False: fused.add_norm(
+                *args, 1e-12, training=training
+            ),
+            [x, 2.0 * x, gamma, beta],
+        ),
+        (
+            lambda qkv, training=False: fused.attend(
+                qkv, mask, training=training
+            ),
+            [normal(2, 5, 3, 2, 4)],
+        ),
+    ):
+        plain = results(function, arguments)
+        ours = results(functools.partial(function, training=True), arguments)
+        for one, other in zip(plain, ours, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_only_training_leaves_functions_with_gradients_of_their_own():
+    """Which exports would carry along, and other runtimes refuse."""
+    for training in (False, True):
+        graph = (
+            tf.function(
+                functools.partial(fused.gelu_tanh, training=training),
+                autograph=False,
+                input_signature=[tf.TensorSpec([2, 3])],
+            )
+            .get_concrete_function()
+            .graph
+        )
+        kinds = {operation.type for operation in graph.get_operations()}
+        assert ("IdentityN" in kinds) == training
+
+
 def test_compiled_as_a_part_of_a_whole_step(monkeypatch):
     monkeypatch.setattr(fused, "_WORTH_COMPILING", 1)
     x = normal(4, 5)
-    check(fused.gelu_tanh, layers.gelu_tanh, [x], 3e-6, compiled=True)
+    check(trained_gelu, fused.gelu_tanh, [x], 3e-6, compiled=True)

@@ -7,7 +7,7 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.model import dropout, task_models
+from bert_tf.model import dropout, models
 from bert_tf.training import model_folders
 
 
@@ -155,8 +155,8 @@ def test_choices_drop_the_same_values_on_any_replica(tiny_config, choices):
 
     def logits(first, last):
         rows = {name: x[first:last] for name, x in choices.items()}
-        place = dropout.place(5, tf.constant(9, tf.int64), tf.constant(first))
-        return model(rows, training=True, place=place)["logits"]
+        key = dropout.make_key(5, tf.constant(9, tf.int64), tf.constant(first))
+        return model(rows, training=True, dropout_key=key)["logits"]
 
     both = logits(0, 2)
     assert not np.allclose(both, model(choices)["logits"], atol=1e-3)
@@ -177,7 +177,7 @@ def test_a_head_may_read_an_lstm_over_the_encoder(
 ):
     config = dataclasses.replace(tiny_config, bilstm_units=5)
     keras.utils.set_random_seed(1)
-    model = task_models.TASK_MODELS[task](
+    model = models.TASK_MODELS[task](
         config, **({} if task == "spans" else {"num_classes": 3}), dtype=dtype
     )
     batch = make_batch(config)

@@ -6,8 +6,6 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.model import layer_outputs, models
-from bert_tf.training import model_folders
-from tfrecords.io import atomic_files
 
 NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 
@@ -49,20 +47,6 @@ def test_rows_cut_to_similar_lengths_are_those_of_whole_batches(
         used = inputs["input_mask"][row].sum()
         assert values.shape == (used, 1, 16)
         np.testing.assert_allclose(values, whole[row, :used], atol=1e-5)
-
-
-def test_an_encoder_is_loaded_from_a_folder_of_any_task(
-    model, make_batch, tmp_path
-):
-    with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
-        model_folders.save_model(
-            folder, model, description={"task": "regression"}
-        )
-    encoder = layer_outputs.load_encoder(str(tmp_path / "model"))
-    inputs = inputs_of(make_batch, model.config)
-    found = encoder(inputs).sequence_output
-    expected = model.encoder(inputs).sequence_output
-    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_layers_count_from_either_end_as_in_the_original():

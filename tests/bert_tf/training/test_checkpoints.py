@@ -35,7 +35,7 @@ def make_run(folder, model, keep=2, is_chief=True):
         model,
         optimizer,
         keep=keep,
-        description={"task": "x"},
+        metadata={"task": "x"},
         is_chief=is_chief,
     )
     return saved, optimizer
@@ -209,7 +209,7 @@ def names(folder):
         model_folders.WEIGHTS,
         checkpoints.OPTIMIZER,
         checkpoints.STATE,
-        model_folders.DESCRIPTION,
+        model_folders.METADATA,
         model_folders.CONFIG,
     ],
 )
@@ -436,7 +436,7 @@ def test_find_takes_a_model_a_run_and_prefers_its_best(tmp_path, model):
     assert checkpoints.find(str(tmp_path)) == newest
     assert checkpoints.find(newest) == newest
     with atomic_files.atomic_folder(str(tmp_path / "best")) as folder:
-        model_folders.save_model(folder, model, description={})
+        model_folders.save_model(folder, model, metadata={})
     assert checkpoints.find(str(tmp_path)) == str(tmp_path / "best")
 
 
@@ -449,7 +449,7 @@ def test_a_model_asked_for_by_its_name_is_not_swapped_for_another(
     with pytest.raises(checksums.DamagedError, match="20 is damaged.*config"):
         checkpoints.find(saved.path(20))
     with atomic_files.atomic_folder(str(tmp_path / "run/best")) as folder:
-        model_folders.save_model(folder, model, description={})
+        model_folders.save_model(folder, model, metadata={})
         checksums.write_checksums(folder, {"step": 10})
     assert checkpoints.step_of(checkpoints.find(str(tmp_path / "run"))) == 10
     (tmp_path / "run/best" / model_folders.WEIGHTS).unlink()

@@ -60,7 +60,7 @@ def run(
         strategy=strategy,
         output_dir=str(folder),
         settings={"task": "pretraining"},
-        description={"task": "pretraining"},
+        metadata={"task": "pretraining"},
         vocab_file=None,
         num_warmup_steps=2,
         learning_rate=1e-2,

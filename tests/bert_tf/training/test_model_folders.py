@@ -1,3 +1,4 @@
+import dataclasses
 import weakref
 
 import keras
@@ -19,7 +20,7 @@ def model(tiny_config):
 
 def save(model, folder, **settings):
     with atomic_files.atomic_folder(str(folder)) as aside:
-        model_folders.save_model(aside, model, description={}, **settings)
+        model_folders.save_model(aside, model, metadata={}, **settings)
 
 
 @pytest.mark.parametrize(
@@ -30,9 +31,9 @@ def test_papers_without_a_task_are_named(tmp_path, content):
     if content:
         path.write_text(content)
     with pytest.raises(ValueError, match=f"{path} says no task.*add the task"):
-        model_folders.read_description(str(tmp_path))
+        model_folders.read_metadata(str(tmp_path))
     path.write_text('{"task": "spans", "more": 1}')
-    found = model_folders.read_description(str(tmp_path))
+    found = model_folders.read_metadata(str(tmp_path))
     assert found == {"task": "spans", "more": 1}
 
 
@@ -58,7 +59,7 @@ def test_weights_come_back(tmp_path, model, tiny_config):
 def test_an_encoder_goes_from_one_task_to_another(tmp_path, tiny_config):
     pretrainer = bert_tf.BertPretrainer(tiny_config)
     with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
-        model_folders.save_model(folder, pretrainer, description={})
+        model_folders.save_model(folder, pretrainer, metadata={})
     classifier = bert_tf.BertClassifier(tiny_config, num_classes=2)
     head = classifier.classification.dense.kernel.numpy()
     model_folders.load_encoder(classifier, str(tmp_path / "model"))
@@ -75,7 +76,7 @@ def test_what_a_source_lacked_keeps_its_first_values(tmp_path, tiny_config):
     absent = ["encoder/pooler/kernel", "next_sentence/dense/kernel"]
     with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
         model_folders.save_model(
-            folder, given, description={"not_in_source": absent}
+            folder, given, metadata={"not_in_source": absent}
         )
     keras.utils.set_random_seed(99)
     model = bert_tf.BertPretrainer(tiny_config)
@@ -172,7 +173,7 @@ def test_one_tensor_at_a_time_is_copied(tmp_path):
 def test_changed_weights_are_named_by_who_reads_them(tmp_path, model):
     folder = tmp_path / "model"
     with atomic_files.atomic_folder(str(folder)) as aside:
-        model_folders.save_model(aside, model, description={})
+        model_folders.save_model(aside, model, metadata={})
         checksums.write_checksums(aside, {"step": 1})
     path = folder / model_folders.WEIGHTS
     content = bytearray(path.read_bytes())
@@ -190,3 +191,73 @@ def test_changed_weights_are_named_by_who_reads_them(tmp_path, model):
     (folder / checksums.STATE).unlink()
     model_folders.load_weights(model, str(folder))
     assert model_folders.digest(model) != before
+
+
+def test_an_encoder_is_built_from_a_folder_of_any_task(
+    tiny_config, make_batch, tmp_path
+):
+    model = bert_tf.BertRegressor(tiny_config)
+    save(model, tmp_path / "model")
+    encoder = model_folders.build_encoder(str(tmp_path / "model"))
+    batch = make_batch(tiny_config)
+    found = encoder(batch).sequence_output
+    expected = model.encoder(batch).sequence_output
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+POOLER = (model_folders.POOLER,)
+UNTRAINED = {"untrained": list(POOLER)}
+
+
+def test_only_pairs_train_the_pooler_of_a_pretraining(tiny_config):
+    def find(task, is_causal=False, **metadata):
+        config = dataclasses.replace(tiny_config, is_causal=is_causal)
+        return model_folders.find_newly_initialized(
+            {"task": task} | metadata, config
+        )
+
+    assert find("pretraining") == ()
+    assert find("pretraining", pairs="sentence_order") == ()
+    assert find("pretraining", pairs="none") == POOLER
+    assert find("pretraining", is_causal=True) == POOLER
+    # Fine-tuning trains it, whatever the encoder was pre-trained on.
+    assert find("classification", is_causal=True) == ()
+    assert find("regression", not_in_source=["a"]) == ("a",)
+    assert find("tagging", not_in_source=["a"], **UNTRAINED) == ("a", *POOLER)
+
+
+@pytest.fixture
+def folder_of(tmp_path, tiny_config):
+    """Metadata -> a folder with all of a model but its weights."""
+
+    def write(**metadata):
+        path = tmp_path / "bert_config.json"
+        tiny_config.to_json_file(path)
+        atomic_files.write_json(
+            str(tmp_path / model_folders.METADATA), metadata
+        )
+        return str(tmp_path)
+
+    return write
+
+
+def test_tags_and_answers_leave_the_pooler_as_it_was(folder_of, tiny_config):
+    def after(task, source, **sizes):
+        config = dataclasses.replace(tiny_config, **sizes)
+        return model_folders.newly_initialized_metadata(task, config, source)
+
+    for task in ("tagging", "spans"):
+        assert after(task, None) == UNTRAINED
+        assert after(task, folder_of(task="pretraining")) == {}
+        assert after(task, folder_of(task="classification")) == {}
+        alone = folder_of(task="pretraining", pairs="none")
+        assert after(task, alone) == UNTRAINED
+        assert after(task, folder_of(task="spans", **UNTRAINED)) == UNTRAINED
+        lacking = folder_of(
+            task="tagging", not_in_source=["encoder/pooler/kernel"]
+        )
+        assert after(task, lacking) == UNTRAINED
+    for task in ("classification", "regression", "multiple_choice"):
+        assert after(task, None) == {}
+        assert after(task, alone) == {}
+        assert after(task, alone, bilstm_units=4) == UNTRAINED

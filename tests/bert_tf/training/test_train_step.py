@@ -209,16 +209,14 @@ def test_the_stop_of_this_process_is_among_the_values(tiny_config, make_batch):
     assert step(batch, tf.constant(1.0))["stop"] == 1
 
 
-def test_a_step_counts_the_place_of_its_rows(
-    tiny_config, make_batch, monkeypatch
-):
-    places = []
-    real = dropout.place
+def test_a_step_keys_its_dropout_once(tiny_config, make_batch, monkeypatch):
+    firsts = []
+    real = dropout.make_key
 
-    def place(seed, step, first):
-        places.append(first)
+    def make_key(seed, step, first):
+        firsts.append(first)
         return real(seed, step, first)
 
-    monkeypatch.setattr(dropout, "place", place)
+    monkeypatch.setattr(dropout, "make_key", make_key)
     make(tiny_config)[3]()(as_tensors(make_batch(tiny_config)), STOP)
-    assert len(places) == 1
+    assert len(firsts) == 1

@@ -8,9 +8,9 @@ from bert_tf.workflows import dev_results
 
 
 def test_the_first_of_the_best_steps_is_kept(tmp_path, monkeypatch):
-    def save_model(folder, model, *, description, vocab_file):
+    def save_model(folder, model, *, metadata, vocab_file):
         with open(f"{folder}/model.json", "w") as file:
-            json.dump(description, file)
+            json.dump(metadata, file)
 
     monkeypatch.setattr(dev_results.model_folders, "save_model", save_model)
     scores = {1: 0.5, 2: 0.75, 3: 0.75, 4: 0.25}

@@ -6,7 +6,7 @@ import pytest
 
 from bert_tf.conversion import parity
 from bert_tf.conversion.hugging_face import pretrained
-from bert_tf.model import task_models
+from bert_tf.model import models
 from tfrecords.io import atomic_files
 from tfrecords.text import tokenizer as our_tokenizer
 
@@ -192,7 +192,7 @@ def test_shards_are_read(tmp_path, tiny_config):
     assert_same_outputs(str(tmp_path / "shards"), ["masked_lm_logits"])
 
 
-@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+@pytest.mark.parametrize("task", models.TASK_MODELS)
 def test_ours_loads_there_with_no_key_missing_or_unexpected(
     tmp_path, make_checkpoint, tiny_vocab_file, task
 ):

@@ -8,7 +8,7 @@ from safetensors import numpy as safetensors_numpy
 
 from bert_tf.conversion import checkpoint, convert, formats
 from bert_tf.conversion.hugging_face import pretrained
-from bert_tf.model import task_models
+from bert_tf.model import models
 from tfrecords.io import atomic_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"
@@ -89,7 +89,7 @@ def refusal(folder):
     return str(raised.value)
 
 
-@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+@pytest.mark.parametrize("task", models.TASK_MODELS)
 def test_the_table_is_complete_in_both_directions(tiny_config, task):
     table = pretrained.table(tiny_config, task)
     ours = [row.ours for row in table]
@@ -99,7 +99,7 @@ def test_the_table_is_complete_in_both_directions(tiny_config, task):
     assert set(theirs) == their_names(task)
 
 
-@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+@pytest.mark.parametrize("task", models.TASK_MODELS)
 def test_a_round_trip_is_the_same_bit_for_bit(tmp_path, make_checkpoint, task):
     given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=False)
     found = pretrained.read(write(given, tmp_path / "model"))
@@ -407,7 +407,7 @@ def test_a_folder_is_told_from_those_of_others(tmp_path, make_checkpoint):
     assert "config.json is missing" in refusal(theirs)
 
 
-@pytest.mark.parametrize("task", task_models.TASK_MODELS)
+@pytest.mark.parametrize("task", models.TASK_MODELS)
 def test_conversion_there_and_back_loses_nothing(
     tmp_path, make_checkpoint, task
 ):

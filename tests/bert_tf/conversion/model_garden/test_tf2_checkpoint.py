@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf.conversion import checkpoint, formats, parity, renaming
 from bert_tf.conversion.model_garden import tf2_checkpoint, tf2_files
-from bert_tf.model import task_models
+from bert_tf.model import models
 from tfrecords.io import atomic_files
 
 
@@ -314,7 +314,7 @@ def test_one_of_several_has_to_be_named(tmp_path, pretrainer):
         tf2_checkpoint.read(str(tmp_path / "c-3"))
 
 
-@pytest.mark.parametrize("task", [*task_models.TASK_MODELS][1:])
+@pytest.mark.parametrize("task", [*models.TASK_MODELS][1:])
 def test_other_heads_are_refused(tmp_path, make_checkpoint, task):
     with pytest.raises(ValueError, match=f"without a head for {task}"):
         tf2_checkpoint.write(make_checkpoint(task), str(tmp_path))
