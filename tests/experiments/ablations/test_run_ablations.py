@@ -3,12 +3,14 @@
 import importlib
 import json
 import pathlib
+import shlex
 
 import pytest
 from ablation_examples import make_settings
 
 from bert_tf import config
 from experiments.ablations import plan, run_ablations, runs
+from experiments.ablations.settings import Settings
 from run_scripts.flags import common_flags
 
 TEXT = pathlib.Path(__file__).parents[2] / "data" / "sentences.txt"
@@ -58,6 +60,16 @@ def test_settings_are_the_flags(words, tiny_vocab_file):
     learnt = read_settings([w for w in words if "vocab_file" not in w])
     assert learnt.vocab_path == f"{folder}/vocab.txt"
     assert (learnt.vocab_size, learnt.do_lower_case) == (8000, True)
+
+
+def test_the_command_of_the_published_report_is_understood():
+    page = (TEXT.parents[2] / "docs" / "ablations.md").read_text("utf-8")
+    command = page.rpartition("```sh\n")[2].removesuffix("```\n")
+    python, m, module, *arguments = shlex.split(command.replace("\\\n", ""))
+    assert (python, m, module) == ("python", "-m", run_ablations.__name__)
+    common_flags.parse(run_ablations.FLAGS, [module, *arguments], "")
+    settings = common_flags.config(Settings, run_ablations.FLAGS)
+    assert (settings.num_train_steps, settings.learning_rate) == (2400, 8e-4)
 
 
 @pytest.mark.parametrize(
