@@ -2,7 +2,7 @@ r"""One training on 1 to 4 replicas and 2 workers -> differences of its losses.
 
     python -m tools.replica_report
 
-Trains BERT of the size tiny (2 layers, 128 wide) for 50 steps on real text,
+Trains BERT of the size tiny (2 layers, 128 wide) for some steps on real text,
 with dropout. Each step has the same batch of 16 examples, split over the
 replicas, whole or in two micro-batches. Prints the largest relative difference
 from the run on one replica, and exits with 1 if that of the loss exceeds 1e-5.
@@ -14,7 +14,6 @@ import tempfile
 
 from tests import run_processes
 
-NUM_TRAIN_STEPS = 50
 GOAL = 1e-5
 # Worker processes, devices of each; TensorFlow gives a worker one CPU.
 CASES = {
@@ -35,7 +34,6 @@ def train(data, output_dir, num_workers, num_devices, **flags) -> list[dict]:
         data,
         output_dir,
         **{
-            "num_train_steps": NUM_TRAIN_STEPS,
             "train_batch_size": 16,
             "do_eval": False,
         }
@@ -71,6 +69,9 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
+        "--num_train_steps", type=int, default=50, help="steps of each run"
+    )
+    parser.add_argument(
         "--precision", default="float32", help="float32, bfloat16 or float16"
     )
     parser.add_argument(
@@ -83,14 +84,15 @@ def main() -> None:
         folder = pathlib.Path(name)
         data = folder / "data"
         run_processes.make_data(data, dupe_factor=30, hidden_size=128)
-        for steps in (1, 2):
+        for num_parts in (1, 2):
             for case, (workers, devices) in CASES.items():
                 lines = train(
                     data,
                     folder / f"run{len(rows)}",
                     workers,
                     devices,
-                    gradient_accumulation_steps=steps,
+                    gradient_accumulation_steps=num_parts,
+                    num_train_steps=flags.num_train_steps,
                     precision=flags.precision,
                     learning_rate=flags.learning_rate,
                 )
@@ -98,16 +100,17 @@ def main() -> None:
                 differences = [
                     largest_difference(lines, expected, name) for name in NAMES
                 ]
-                rows.append((case, steps, lines[-1]["loss"], differences))
+                rows.append((case, num_parts, lines[-1]["loss"], differences))
                 print(rows[-1], flush=True)
     print(
-        f"\n{flags.precision}, {NUM_TRAIN_STEPS} steps, batch 16, dropout 0.1"
+        f"\n{flags.precision}, {flags.num_train_steps} steps, batch 16, "
+        "dropout 0.1"
     )
     print("| Replicas | Micro-batches | Last loss |", " | ".join(NAMES), "|")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for case, steps, loss, differences in rows:
+    for case, num_parts, loss, differences in rows:
         cells = " | ".join(f"{x:.1e}" for x in differences)
-        print(f"| {case} | {steps} | {loss:.6f} | {cells} |")
+        print(f"| {case} | {num_parts} | {loss:.6f} | {cells} |")
     raise SystemExit(0 if max(row[3][0] for row in rows) <= GOAL else 1)
 
 
