@@ -1,18 +1,18 @@
-r"""Two sides of pre-training records -> whether they differ more than chance.
+r"""Two sides of pre-training records -> table of differences with p-values.
 
   python -m tools.compare_records \
     --input_file='records/ours-*/train' \
     --other_input_file='records/original-*/train' --vocab_file=vocab.txt
 
 Compares what is random in records made from the same text with the same flags:
-lengths, segments, next sentences, masks and what is shown in their place. The
-records may be ours or those of google-research/bert. Prints a table and one
-closing line. Exit status: 0 same, 2 they differ, 3 unclear, 1 a mistake.
+lengths, segments, next sentences, masks and replacements. The records may be
+ours or those of google-research/bert. Prints a table and one closing line. Exit
+status: 0 if the sides are the same within chance, 2 if they differ, 3 if that
+is unclear, 1 for an error.
 
-A side is several sets of records, each made with another --random_seed, five
-or more if they are to show small differences. Examples of one document are
-alike in length, so one set a side can show that nothing differs, and else
-leaves it unclear.
+A side is several sets of records, each made with another --random_seed; five
+or more to detect small differences. Examples of one document are alike in
+length, so with one set a side a difference stays unclear.
 """
 
 from absl import flags
@@ -43,7 +43,7 @@ flags.DEFINE_string(
 flags.DEFINE_float(
     "significance",
     0.01,
-    "Chance of a false alarm, over all measures together.",
+    "Probability of a false alarm, over all measures together.",
     lower_bound=1e-9,
     upper_bound=0.5,
     flag_values=FLAGS,
@@ -82,19 +82,21 @@ def table(measures: list[record_comparison.Measure]) -> list[str]:
     """Returns one line for each measure, below a line of headings."""
     rows = [("", "first", "second", "chance", "p", "")]
     for measure in measures:
-        values = (
+        sides = (
             " ".join(f"{value:.4g}" for value in side)
             for side in (measure.first, measure.second)
         )
         chance = "" if measure.chance is None else f"{measure.chance:.2g}"
         rows.append(
-            (measure.name, *values, chance, f"{measure.p:.2g}", measure.verdict)
+            (measure.name, *sides, chance, f"{measure.p:.2g}", measure.verdict)
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.ljust(width) if place in (0, 5) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if column in (0, 5) else cell.rjust(width)
+            for column, (cell, width) in enumerate(
+                zip(row, widths, strict=True)
+            )
         ).rstrip()
         for row in rows
     ]
@@ -103,25 +105,25 @@ def table(measures: list[record_comparison.Measure]) -> list[str]:
 def conclude(
     measures: list[record_comparison.Measure], significance: float
 ) -> tuple[str, str]:
-    """Returns the verdict over all measures, and a line that says it."""
-    named = {
+    """Returns the verdict over all measures, and the closing line."""
+    names = {
         verdict: ", ".join(m.name for m in measures if m.verdict == verdict)
         for verdict in STATUS
     }
-    if named[record_comparison.DIFFERS]:
+    if names[record_comparison.DIFFERS]:
         return record_comparison.DIFFERS, (
-            f"They differ more than chance: {named[record_comparison.DIFFERS]}."
+            f"They differ more than chance: {names[record_comparison.DIFFERS]}."
         )
-    if named[record_comparison.UNCLEAR]:
+    if names[record_comparison.UNCLEAR]:
         return record_comparison.UNCLEAR, (
             "Unclear, because examples of one document are alike: "
-            f"{named[record_comparison.UNCLEAR]}. Give several sets a side, "
+            f"{names[record_comparison.UNCLEAR]}. Give several sets a side, "
             "each made with another --random_seed."
         )
-    least = min(measure.p for measure in measures)
+    smallest = min(measure.p for measure in measures)
     return record_comparison.SAME, (
-        f"They do not differ more than chance: the least p of {len(measures)} "
-        f"measures is {least:.2g}, and {significance:g} would be a difference."
+        "They do not differ more than chance: the smallest p-value of "
+        f"{len(measures)} measures is {smallest:.2g}, above {significance:g}."
     )
 
 

@@ -1,12 +1,13 @@
-r"""Kills at random moments -> whether each run ends as the one never killed.
+r"""Runs killed at random moments -> table: are their files byte-identical?
 
     python -m tools.kill_report --kills=20
 
-Trains a tiny BERT, with dropout, shuffling over several epochs, accumulation,
-a checkpoint and an evaluation every 15 of 120 steps, in processes that are
-started as a user would, killed (SIGKILL) and started again with the same
-command, until so many kills have been survived and the run has ended. Prints
-each kill's moment and a table, and exits with 1 if a single byte differs.
+Trains a tiny BERT with dropout, shuffling over several epochs and gradient
+accumulation; every 15 of 120 steps it saves a checkpoint and evaluates. Its
+process is killed (SIGKILL) and started again with the same command until it has
+survived `--kills` kills and ended. Prints the moment of each kill and a table
+that compares all files with those of a run never killed; exits with 1 if a
+single byte differs.
 """
 
 import argparse
@@ -37,10 +38,10 @@ CASES = {
     "bfloat16, 2 replicas": MIRRORED | {"precision": "bfloat16"},
 }
 WORKERS = "float32, 2 workers"
-# In turn: at any time, or where a run spends but a small part of it.
-AIMS = ("time", "step", "checkpoint", "evaluation")
+# Targets of kills, in turn: any time, or a phase that takes little of the time.
+TARGETS = ("time", "step", "checkpoint", "evaluation")
 MOMENTS = ("start-up", "step", "evaluation", "checkpoint", "end")
-# What must be the same, and the start of the names of its files.
+# Columns of the table: part of the name of the files that must be equal.
 PARTS = {
     "weights": "model.safetensors",
     "slots": "optimizer.safetensors",
@@ -51,20 +52,22 @@ PARTS = {
 }
 
 
-def aim(kind: str, rng: random.Random, output_dir: pathlib.Path, seconds):
-    """Returns what to wait for before a kill, and how long after it.
+def kill_condition(
+    target: str, rng: random.Random, output_dir: pathlib.Path, seconds: float
+):
+    """Returns the condition to wait for before a kill, and a delay after it.
 
     Args:
-      kind: of AIMS.
-      rng: draws what is left open.
+      target: of TARGETS.
+      rng: draws the step or the delay.
       output_dir: of the run.
-      seconds: that a run takes which nobody kills.
+      seconds: that a run takes without kills.
     """
-    if kind == "time":
+    if target == "time":
         return (lambda: True), rng.uniform(0.0, seconds)
     begin = max(run_processes.saved_steps(output_dir), default=0)
     files = _log_files(output_dir)
-    if kind == "step":
+    if target == "step":
         last = min(begin + rng.randint(1, 3 * SAVE_STEPS), NUM_TRAIN_STEPS - 2)
 
         def has_come() -> bool:
@@ -72,7 +75,7 @@ def aim(kind: str, rng: random.Random, output_dir: pathlib.Path, seconds):
             return is_started and run_processes.last_step(output_dir) >= last
 
         return has_come, rng.uniform(0.0, 0.02)
-    if kind == "evaluation":  # It comes after a checkpoint.
+    if target == "evaluation":  # It comes after a checkpoint.
         last = min(begin + SAVE_STEPS * rng.randint(1, 3), NUM_TRAIN_STEPS)
         return (
             lambda: last in run_processes.saved_steps(output_dir)
@@ -89,31 +92,31 @@ def aim(kind: str, rng: random.Random, output_dir: pathlib.Path, seconds):
 
 
 def _log_files(output_dir: pathlib.Path) -> int:
-    """Number of processes that have come to write a log here."""
+    """Number of processes that have opened a log here."""
     return len(list(output_dir.glob("logs/train/events.*")))
 
 
 def _evaluated_step(output_dir: pathlib.Path) -> int:
-    """The step whose evaluation was the last to be finished; 0 for none."""
+    """The step of the last finished evaluation; 0 for none."""
     path = output_dir / "logs" / "evaluated.json"
     return json.loads(path.read_text())["step"] if path.exists() else 0
 
 
-def moment(output_dir: pathlib.Path, before: tuple) -> tuple[str, str]:
-    """Returns in what a process was killed: of MOMENTS, and in words.
+def find_moment(output_dir: pathlib.Path, before: tuple) -> tuple[str, str]:
+    """Returns when a process was killed: one of MOMENTS, and a description.
 
     Args:
       output_dir: of the run.
-      before: what `look` returned when it was started.
+      before: `run_state` at the start of the process.
     """
     files, old, begin = before
-    _, new, newest = look(output_dir)
+    _, new, newest = run_state(output_dir)
     last = run_processes.last_step(output_dir)
     if writing := new - old:
         step = int(min(writing).removeprefix(".step-").split(".")[0])
         return "checkpoint", f"writing the checkpoint of step {step}"
     if _log_files(output_dir) == files:
-        return "start-up", f"starting, to go on from step {begin}"
+        return "start-up", f"starting, to resume from step {begin}"
     if last == newest and _evaluated_step(output_dir) != newest:
         return "evaluation", f"evaluating step {last}, after its checkpoint"
     if newest == NUM_TRAIN_STEPS:
@@ -121,8 +124,8 @@ def moment(output_dir: pathlib.Path, before: tuple) -> tuple[str, str]:
     return "step", f"in step {max(last, newest) + 1}"
 
 
-def look(output_dir: pathlib.Path) -> tuple[int, set[str], int]:
-    """Returns what `moment` compares."""
+def run_state(output_dir: pathlib.Path) -> tuple[int, set[str], int]:
+    """Returns number of logs, unfinished checkpoints, newest saved step."""
     return (
         _log_files(output_dir),
         run_processes.unfinished(output_dir),
@@ -131,15 +134,15 @@ def look(output_dir: pathlib.Path) -> tuple[int, set[str], int]:
 
 
 def kill_once(
-    arguments, output_dir, kind, seconds, rng
+    arguments, output_dir, target, seconds, rng
 ) -> tuple[str, str] | None:
     """Starts a run and kills it; returns the moment, None if it had ended."""
-    before = look(output_dir)
+    before = run_state(output_dir)
     begin = time.monotonic()
-    is_time, delay = aim(kind, rng, output_dir, seconds)
+    has_come, delay = kill_condition(target, rng, output_dir, seconds)
     log = output_dir.with_suffix(".log")
     with run_processes.training(arguments, log) as process:
-        process.wait_until(is_time)
+        process.wait_until(has_come)
         process.wait_until(lambda: False, delay)
         code = process.code()
         if code == 0:
@@ -149,12 +152,12 @@ def kill_once(
         process.send(signal.SIGKILL)
         if process.wait() != -signal.SIGKILL:
             return None
-    kind, words = moment(output_dir, before)
-    return kind, f"{words}, {time.monotonic() - begin:.1f} s after its start"
+    moment, words = find_moment(output_dir, before)
+    return moment, f"{words}, {time.monotonic() - begin:.1f} s after its start"
 
 
 def finish(arguments, output_dir) -> float:
-    """Runs to the end; returns how many seconds of a CPU it took."""
+    """Runs to the end; returns the CPU seconds it took."""
     begin = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     log = output_dir.with_suffix(".log")
     with run_processes.training(arguments, log) as process:
@@ -163,17 +166,18 @@ def finish(arguments, output_dir) -> float:
     return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - begin
 
 
-def compare(whole: dict[str, bytes], killed: dict[str, bytes]) -> list[str]:
-    """Returns the names of the files that differ."""
+def compare(whole: pathlib.Path, killed: pathlib.Path) -> list[str]:
+    """Returns the names of the files that differ between two runs."""
+    first, second = map(run_processes.results, (whole, killed))
     return sorted(
         name
-        for name in whole.keys() | killed.keys()
-        if whole.get(name) != killed.get(name)
+        for name in first.keys() | second.keys()
+        if first.get(name) != second.get(name)
     )
 
 
 def try_case(data, folder, flags, num_kills, rng):
-    """Kills one run many times over; returns its moments and what differs."""
+    """Kills a run `num_kills` times; returns moments and differing files."""
     whole, killed = folder / "whole", folder / "killed"
     folder.mkdir()
 
@@ -183,36 +187,29 @@ def try_case(data, folder, flags, num_kills, rng):
     seconds = finish(arguments(whole), whole)
     moments = []
     while len(moments) < num_kills:
-        kind = AIMS[len(moments) % len(AIMS)]
-        found = kill_once(arguments(killed), killed, kind, seconds, rng)
-        if found:
-            moments.append(found)
-            print(f"  kill {len(moments)}: {found[1]}", flush=True)
-        # At its end before all kills: another one, of the same run.
-        if not found and len(moments) < num_kills:
-            _check(whole, killed)
+        target = TARGETS[len(moments) % len(TARGETS)]
+        kill = kill_once(arguments(killed), killed, target, seconds, rng)
+        if kill:
+            moment, words = kill
+            moments.append(moment)
+            print(f"  kill {len(moments)}: {words}", flush=True)
+        else:  # It ended before all kills: start the same run anew.
+            if names := compare(whole, killed):
+                raise RuntimeError(f"{killed} differs from {whole}: {names}")
             shutil.rmtree(killed)
-            print("  it ended, as the other one; once more", flush=True)
+            print("  it ended, equal to the other; starts anew", flush=True)
     finish(arguments(killed), killed)
-    results = map(run_processes.results, (whole, killed))
-    return [kind for kind, _ in moments], compare(*results)
-
-
-def _check(whole, killed) -> None:
-    results = map(run_processes.results, (whole, killed))
-    if names := compare(*results):
-        raise RuntimeError(f"{killed} differs from {whole}: {names}")
+    return moments, compare(whole, killed)
 
 
 def try_workers(data, folder, num_kills, rng):
     """Kills one of two worker processes; the other must end by itself.
 
     Returns:
-      Moments, names of files that differ, and the seconds until the other
-      worker had ended.
+      Moments, and names of files that differ.
     """
     folder.mkdir()
-    ends, moments = [], []
+    moments = []
 
     def start(output_dir):
         arguments = run_processes.training_arguments(data, output_dir, **ALL)
@@ -228,7 +225,7 @@ def try_workers(data, folder, num_kills, rng):
     whole, killed = folder / "whole", folder / "killed"
     run_to_end(whole)
     while len(moments) < num_kills:
-        before = look(killed)
+        before = run_state(killed)
         last = before[2] + rng.randint(1, SAVE_STEPS)
         with start(killed) as both:
             both[0].wait_until(
@@ -241,34 +238,33 @@ def try_workers(data, folder, num_kills, rng):
             both[one].kill()
             begin = time.monotonic()
             code = both[1 - one].wait()
-            ends.append(time.monotonic() - begin)
+            seconds = time.monotonic() - begin
             if code != 75:
                 text = both[1 - one].printed()
                 raise RuntimeError(f"exit code {code}:\n{text}")
-        found = moment(killed, before)
-        moments.append(found[0])
+        moment, words = find_moment(killed, before)
+        moments.append(moment)
         print(
-            f"  kill {len(moments)}: worker {one} {found[1]}; the other stopped"
-            f" after {ends[-1]:.1f} s, exit code {code}",
+            f"  kill {len(moments)}: worker {one} {words}; the other stopped"
+            f" after {seconds:.1f} s, exit code {code}",
             flush=True,
         )
     run_to_end(killed)
-    results = map(run_processes.results, (whole, killed))
-    return moments, compare(*results), ends
+    return moments, compare(whole, killed)
 
 
 def row(name: str, moments: list[str], different: list[str]) -> list[str]:
     """Returns the cells of one case."""
     cells = [name, str(len(moments))]
-    cells += [str(moments.count(kind)) for kind in MOMENTS]
+    cells += [str(moments.count(moment)) for moment in MOMENTS]
     for part in PARTS.values():
-        is_equal = not any(part in name for name in different)
+        is_equal = not any(part in path for path in different)
         cells.append("equal" if is_equal else "DIFFER")
     return cells
 
 
 def show(rows: list[list[str]]) -> None:
-    """Prints a table as docs/results.md has it."""
+    """Prints a Markdown table."""
     heads = ["Run", "Kills", *MOMENTS, *PARTS]
     for cells in (heads, ["---"] * len(heads), *rows):
         print("|", " | ".join(cells), "|", flush=True)
@@ -276,11 +272,16 @@ def show(rows: list[list[str]]) -> None:
 
 def main() -> None:
     """Runs the cases that the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=20, help="of each run")
-    parser.add_argument("--worker_kills", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--runs", default=";".join([*CASES, WORKERS]))
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--kills", type=int, default=20, help="kills of each run")
+    add("--worker_kills", type=int, default=4, help="kills of a worker")
+    add("--seed", type=int, default=1, help="of the moments")
+    runs = ";".join([*CASES, WORKERS])
+    add("--runs", default=runs, help="separated by semicolons: %(default)s")
     flags = parser.parse_args()
     run_processes.end_with_us()
     rows, is_equal = [], True
@@ -288,19 +289,19 @@ def main() -> None:
         folder = pathlib.Path(name)
         data = folder / "data"
         run_processes.make_data(data, dupe_factor=30, hidden_size=16)
-        for place, case in enumerate(flags.runs.split(";")):
+        for index, case in enumerate(flags.runs.split(";")):
             rng = random.Random(f"{flags.seed} {case}")
             print(case, flush=True)
-            where = folder / str(place)
+            inner = folder / str(index)
             if case == WORKERS:
-                moments, different, _ = try_workers(
-                    data, where, flags.worker_kills, rng
+                moments, different = try_workers(
+                    data, inner, flags.worker_kills, rng
                 )
             else:
                 moments, different = try_case(
-                    data, where, ALL | CASES[case], flags.kills, rng
+                    data, inner, ALL | CASES[case], flags.kills, rng
                 )
-            print("  differ:", ", ".join(different) or "no file", flush=True)
+            print("  differing:", ", ".join(different) or "no file", flush=True)
             rows.append(row(case, moments, different))
             is_equal &= not different
         show(rows)

@@ -1,25 +1,26 @@
-"""Counts of two sides' record sets -> whether they differ more than chance.
+"""Counts of two sides' record sets -> measures with p-values and verdicts.
 
 A side is one or more sets of records, each made from the same text with
 another seed. Two kinds of measures need two kinds of tests:
 
-  by example  What is drawn for each masked token or example by itself: which
-              place, what is shown there, how many at a given length. All sets
-              of a side count together; chi-squared tests of the counts.
+  by example  What is drawn independently for each masked token or example:
+              its position, its replacement, the number of masked tokens at a
+              given length. Counts of all sets of a side are summed;
+              chi-squared tests of the counts.
   by set      What examples of one document have in common: `short_seq_prob`
               is drawn once a document, so a document gives a few long
-              examples or many short ones, and a test that took examples for
-              independent would see differences that are chance. Sets of other
-              seeds are independent, and as they are of one text they differ
-              by nothing but draws: t tests of the sets' values, with their
+              examples or many short ones, and a test that assumed independent
+              examples would report differences that are chance. Sets with
+              other seeds are independent, and as they are of one text they
+              differ by nothing but draws: t tests of the sets' values, with
               pooled variance. For a distribution, the mean and the shares of
-              about ten bins are tested, and the smallest p times their number
-              is that of the measure (Bonferroni).
+              about ten bins are tested, and the smallest p-value times their
+              number is that of the measure (Bonferroni).
 
-A side of one set is not enough for that: t tests of one value hold for a normal
-distribution alone. With one set on both sides examples are taken for
-independent after all. If even so nothing differs, nothing does; otherwise it
-is unclear. All p values are adjusted for their number (Holm 1979).
+One set a side is not enough for that: t tests of one value assume a normal
+distribution. With one set on both sides examples are assumed independent. A
+verdict "same" still holds then; a difference is "unclear". All p-values are
+adjusted for their number (Holm 1979).
 """
 
 from collections.abc import Callable, Sequence
@@ -44,8 +45,8 @@ class Measure(NamedTuple):
     Attributes:
       name: what is measured.
       first, second: its values on the two sides.
-      chance: how far the values may be apart by chance; None if not known.
-      p: of a difference at least as large by chance, adjusted.
+      chance: largest difference within chance; None if not known.
+      p: adjusted p-value of the difference.
       verdict: SAME, DIFFERS or UNCLEAR.
     """
 
@@ -65,25 +66,25 @@ def compare(
     Args:
       first: counts of the sets of one side.
       second: those of the other, of the same sizes.
-      significance: chance of a false alarm in any of the measures.
+      significance: probability of a false alarm in any of the measures.
 
     Raises:
-      ValueError: if two sets of a side are the same.
+      ValueError: if two sets of a side are equal.
     """
     for side in (first, second):
         _check_all_differ(side)
     sets = [*first, *second]
     is_first = np.arange(len(sets)) < len(first)
-    found = {
+    results = {
         name: _by_set(function(sets), is_first, significance)
         for name, function in BY_SET.items()
     }
     one, other = map(record_statistics.add, (first, second))
     for name, function in BY_EXAMPLE.items():
-        found[name] = function(one, other, significance)
-    adjusted = two_samples.holm([result.p for result in found.values()])
+        results[name] = function(one, other, significance)
+    adjusted = two_samples.holm([result.p for result in results.values()])
     measures = []
-    for (name, result), p in zip(found.items(), adjusted, strict=True):
+    for (name, result), p in zip(results.items(), adjusted, strict=True):
         verdict = SAME
         if p <= significance:
             verdict = DIFFERS if result.is_clear else UNCLEAR
@@ -92,8 +93,8 @@ def compare(
 
 
 def _check_all_differ(side):
-    for place, counts in enumerate(side):
-        for before in side[:place]:
+    for index, counts in enumerate(side):
+        for before in side[:index]:
             # Places are drawn anew each time that records are counted.
             both = (c._replace(places=0) for c in (before, counts))
             if all(map(np.array_equal, *both)):
@@ -104,17 +105,17 @@ def _check_all_differ(side):
 
 
 class _Result(NamedTuple):
-    """One measure of two sides, as `Measure` has it, but for the number."""
+    """One measure of two sides, before p is adjusted; fields as `Measure`."""
 
     first: tuple[float, ...]
     second: tuple[float, ...]
     chance: float | None
     p: float
-    is_clear: bool  # Whether a small p can be relied on.
+    is_clear: bool  # Whether a small p-value can be relied on.
 
 
 class _Shares(NamedTuple):
-    """A measure of sets: a value of each, and counts that should be alike."""
+    """A measure of sets: a value of each, and counts to compare."""
 
     values: np.ndarray  # [sets]
     bins: np.ndarray | None = None  # [sets, bins] counts.
@@ -125,7 +126,7 @@ def _number(sets):
 
 
 def _histogram(name) -> Callable[[Sequence[Counts]], _Shares]:
-    """Returns a function of sets for the mean and bins of a histogram."""
+    """Returns sets -> mean and bins of the histogram of this name."""
 
     def measure(sets):
         table = np.array([getattr(counts, name) for counts in sets])
@@ -139,9 +140,9 @@ def _histogram(name) -> Callable[[Sequence[Counts]], _Shares]:
 
 
 def _binned(table):
-    """Returns [sets, bins]: about equal numbers of all sets in each bin."""
+    """Returns [sets, bins] counts in bins of about equal total counts."""
     total = table.sum(axis=0)
-    # Share of all up to the middle of each value, so a heavy value is alone.
+    # Cumulative share at the middle of each value: a heavy value is alone.
     middle = (np.cumsum(total) - total / 2) / max(1, total.sum())
     bins = np.floor(middle * _BINS).clip(max=_BINS - 1)
     begins = np.flatnonzero(np.diff(bins, prepend=-1))
@@ -173,14 +174,14 @@ BY_SET = {
 def _by_set(shares, is_first, significance):
     values, bins = shares
     means = ((values[is_first].mean(),), (values[~is_first].mean(),))
-    if len(values) == 2:  # As if examples were independent.
+    if len(values) == 2:  # Assumes independent examples.
         if bins is None:
             p = two_samples.equal_counts(*values)
         else:
             p = two_samples.chi_squared(bins)
         return _Result(*means, None, p, False)
     parts = [values]
-    if bins is not None and bins.shape[1] > 2:  # The mean says all of two.
+    if bins is not None and bins.shape[1] > 2:  # Of two the mean says all.
         whole = bins.sum(axis=1, keepdims=True).clip(min=1)
         parts += [*(two_samples.without_small(bins) / whole).T]
     tests = [
@@ -193,11 +194,11 @@ def _by_set(shares, is_first, significance):
 
 
 def _masked_given_length(one, other, significance):
-    """Masked tokens among examples of the same length.
+    """Masked tokens among examples of the same length (Mantel 1963).
 
-    At each length, who is of which side is taken for a random deal: the sum of
-    one side then has a known mean and variance. Those of all lengths add up
-    (Mantel 1963).
+    Under the null hypothesis the sides are assigned at random at each length,
+    so the sum of one side has a known mean and variance; those of all lengths
+    are added.
     """
     slots = np.arange(one.masked.shape[1])
     both = one.masked + other.masked  # [S + 1, P + 1]
@@ -233,7 +234,7 @@ def _shown(one, other, significance):
 
 
 def _uniform(name):
-    """Returns a function of two sides for bins of the range from 0 to 1."""
+    """Returns two sides -> the histogram of this name over 0 to 1, compared."""
 
     def measure(one, other, significance):
         table = np.array([getattr(counts, name) for counts in (one, other)])
@@ -251,6 +252,6 @@ def _uniform(name):
 BY_EXAMPLE = {
     "masked tokens, given the length": _masked_given_length,
     "share of [MASK], random, kept": _shown,
-    "place of a masked token, 0 to 1": _uniform("places"),
+    "position of a masked token, 0 to 1": _uniform("places"),
     "id of a random word, 0 to 1": _uniform("random_words"),
 }

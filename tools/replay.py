@@ -1,21 +1,22 @@
-r"""Folder of a run -> some of its steps once more, and what differs.
+r"""Folder of a run -> its steps repeated, and the first difference.
 
     python -m tools.replay --run_dir=runs/tiny --num_steps=100
 
-Goes on from a checkpoint of the run with the flags in its run.flags, in a
-hidden folder beside, and compares each step's values with the run's log, and
-the weights where the run kept a checkpoint of the last step. Nothing in the
-run's own folder changes. Exit status: 0 bit-equal, 2 not, 1 a mistake.
+Resumes from a checkpoint of the run with the flags in its run.flags, in a
+hidden folder beside it, and compares each step's values with the run's log, and
+the weights if the run kept a checkpoint of the last step. Nothing in the run's
+own folder changes. Exit status: 0 if bit-equal, 2 if not, 1 for an error.
 
-Other machines, versions and numbers of replicas round in another way. The
-first step that differs is named, and how far the values are apart. What was
-moved, or is to be another, is said so:
+Other machines, versions and numbers of replicas round differently. The first
+step that differs is named, with the largest difference of all. --override
+changes flags of the run, such as paths of moved files:
 
     python -m tools.replay --run_dir=runs/tiny \
       --override=--input_file=moved/train --override=--precision=bfloat16
 """
 
 import contextlib
+import dataclasses
 import math
 import os
 import subprocess
@@ -37,7 +38,7 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "from_step",
     None,
-    "Step of the checkpoint to go on from; 0 for the start of the run. "
+    "Step of the checkpoint to resume from; 0 for the start of the run. "
     "Default: the oldest one kept with logged steps after it, else 0.",
     lower_bound=0,
     flag_values=FLAGS,
@@ -45,7 +46,7 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "num_steps",
     None,
-    "Optimizer steps to do again. Default: to the end of the log, at most 100.",
+    "Optimizer steps to repeat. Default: to the end of the log, at most 100.",
     lower_bound=1,
     flag_values=FLAGS,
 )
@@ -62,16 +63,33 @@ MOST_STEPS = 100
 EXIT_CODE_DIFFERS = 2
 
 
+@dataclasses.dataclass(frozen=True)
+class Replay:
+    """Which steps of which run to repeat; fields are the flags.
+
+    Attributes:
+      run_dir: output folder of a training run.
+      from_step: step of the checkpoint to resume from; None for the default.
+      num_steps: optimizer steps to repeat; None for the default.
+      override: flags of the run to change, such as `--input_file=train`.
+    """
+
+    run_dir: str
+    from_step: int | None
+    num_steps: int | None
+    override: tuple[str, ...]
+
+
 def choose_steps(
-    run_dir: str, log: Mapping[int, Mapping[str, float]]
+    replay: Replay, log: Mapping[int, Mapping[str, float]]
 ) -> tuple[int, int]:
     """Returns the step to begin after, and the last step to compare.
 
     Raises:
       ValueError: if there is no such checkpoint, or the log lacks steps.
     """
+    run_dir, begin = replay.run_dir, replay.from_step
     kept = [0, *run_history.kept_steps(run_dir)]
-    begin = FLAGS.from_step
     if begin is None:
         begin = next((step for step in kept[1:] if step + 1 in log), 0)
     if begin not in kept:
@@ -79,26 +97,26 @@ def choose_steps(
             f"--from_step={begin}: {run_dir} has no checkpoint of that step. "
             f"It has {', '.join(map(str, kept))}, where 0 is the start."
         )
-    if FLAGS.num_steps:
-        end = begin + FLAGS.num_steps
+    if replay.num_steps:
+        end = begin + replay.num_steps
     else:
         end = max(begin + 1, min(begin + MOST_STEPS, max(log, default=0)))
     missing = next((s for s in range(begin + 1, end + 1) if s not in log), None)
     if missing:
         raise ValueError(
             f"The log of {run_dir} has no line of step {missing}, which is "
-            f"among steps {begin + 1} to {end}. Choose other --from_step or "
-            "--num_steps; runs of before did not log every step."
+            f"among steps {begin + 1} to {end}. Choose another --from_step or "
+            "--num_steps."
         )
     return begin, end
 
 
 def script_flags(
-    run_dir: str, folder: str, source: run_history.Source, steps
+    replay: Replay, folder: str, source: run_history.Source, steps
 ) -> list[str]:
-    """Returns the flags with which the run's script does its steps again."""
+    """Returns the flags with which the run's script repeats the steps."""
     begin, end = steps
-    # Steps of one call stay together, as in the run. One checkpoint, at last.
+    # Whole calls of steps_per_loop steps, as in the run; one checkpoint, last.
     together = int(source.flags.get("steps_per_loop", 1))
     stop = math.ceil(end / together) * together
     changes = [
@@ -111,18 +129,20 @@ def script_flags(
     for name in ("do_eval", "do_predict"):
         if name in source.flags or f"no{name}" in source.flags:
             changes.append(f"--no{name}")
-    # In run.flags it counts as given, so a default may contradict the model.
-    for step in run_history.kept_steps(run_dir)[-1:]:
-        path = os.path.join(run_history.checkpoint(run_dir, step), "model.json")
+    # run.flags has the flag's default too, which may contradict the model.
+    for step in run_history.kept_steps(replay.run_dir)[-1:]:
+        path = os.path.join(
+            run_history.checkpoint(replay.run_dir, step), "model.json"
+        )
         if os.path.isfile(path):
             is_lower = atomic_files.read_json(path).get("do_lower_case", True)
             changes.append(f"--do_lower_case={is_lower}")
-    path = os.path.join(run_dir, run_history.FLAGS_FILE)
-    return [f"--flagfile={path}", *changes, *FLAGS.override]
+    path = os.path.join(replay.run_dir, run_history.FLAGS_FILE)
+    return [f"--flagfile={path}", *changes, *replay.override]
 
 
 def _link_files(source: str, target: str) -> None:
-    """Makes a folder like another, with links in the place of files."""
+    """Copies a folder, with links instead of files."""
     for folder, _, names in os.walk(os.path.abspath(source)):
         inside = os.path.relpath(folder, os.path.abspath(source))
         os.makedirs(os.path.join(target, inside), exist_ok=True)
@@ -133,7 +153,7 @@ def _link_files(source: str, target: str) -> None:
 
 @contextlib.contextmanager
 def fresh_folder(run_dir: str, begin: int) -> Iterator[str]:
-    """Yields a folder in which the run can go on after a step.
+    """Yields a folder in which the run can resume after a step.
 
     Raises:
       checksums.DamagedError: if the checkpoint is damaged.
@@ -148,43 +168,48 @@ def fresh_folder(run_dir: str, begin: int) -> Iterator[str]:
             settings = atomic_files.read_json(path)
             path = os.path.join(folder, run_folders.FILE)
             atomic_files.write_json(path, settings)
-        # Of run_glue, which makes them where they are missing.
+        # Of a fine-tuning, which makes them if they are missing.
         records = os.path.join(run_dir, "records")
         if os.path.isdir(records):
             _link_files(records, os.path.join(folder, "records"))
         yield folder
 
 
-def do_again(script: str, words: list[str]) -> None:
-    """Runs the script in a process of its own, as the run was.
+def repeat(script: str, arguments: list[str]) -> None:
+    """Runs the script in a process of its own, like the run.
 
     Raises:
-      ValueError: if it fails; the reason is printed by then.
+      ValueError: if it fails; it has printed the reason.
     """
-    command = [sys.executable, "-m", f"run_scripts.{script}", *words]
+    command = [sys.executable, "-m", f"run_scripts.{script}", *arguments]
     code = subprocess.run(command).returncode
     if code not in (0, stopping.EXIT_CODE):
         raise ValueError(
             f"{script} ended with exit code {code}, for the reason above. "
             "Paths in run.flags are relative to where the run was started; "
-            "name what was moved by --override=--input_file=PATH or the like."
+            "give moved files by --override=--input_file=PATH or the like."
         )
 
 
 def compare_steps(
     then: Mapping[int, Mapping], now: Mapping[int, Mapping], steps
 ) -> str | None:
-    """Returns what differs first, and how far at most; None if nothing.
+    """Returns the first difference and the largest; None if bit-equal.
+
+    Args:
+      then: values by step, as the run logged them.
+      now: values by step, repeated.
+      steps: step to begin after, and last step.
 
     Raises:
       ValueError: if `now` lacks steps.
     """
-    first, most = None, 0.0
+    first, largest = None, 0.0
     for step in range(steps[0] + 1, steps[1] + 1):
         if step not in now:
-            raise ValueError(f"It stopped before step {step}; try once more.")
+            raise ValueError(f"It stopped before step {step}; try again.")
         a, b = then[step], now[step]
-        # As text, which a float gives back as it is, and NaN is NaN.
+        # As text, which is exact for floats, and equal for NaN.
         names = [n for n in a | b if repr(a.get(n)) != repr(b.get(n))]
         if names and first is None:
             values = "; ".join(
@@ -192,25 +217,24 @@ def compare_steps(
             )
             first = f"step {step}: {values}"
         for name in set(names) & set(a) & set(b):
-            # 0.0 and -0.0 differ in their text alone.
-            size = max(abs(a[name]), abs(b[name])) or 1.0
-            most = max(most, abs(a[name] - b[name]) / size)
+            size = max(abs(a[name]), abs(b[name])) or 1.0  # 0.0 and -0.0.
+            largest = max(largest, abs(a[name] - b[name]) / size)
     if first is None:
         return None
-    return f"{first}\nlargest relative difference of all {most:.2g}"
+    return f"{first}\nlargest relative difference of all {largest:.2g}"
 
 
 def compare_weights(run_dir: str, folder: str) -> tuple[str, bool]:
-    """Returns what is known of the weights after the last step, and if equal.
+    """Returns a note on the weights after the last step, and if they are equal.
 
-    Nothing, where the run kept no checkpoint of that step.
+    The note is empty if the run kept no checkpoint of that step.
     """
     step = run_history.kept_steps(folder)[-1]
     if step not in run_history.kept_steps(run_dir):
         return "", True
     then, now = (
-        checksums.read_state(run_history.checkpoint(where, step))
-        for where in (run_dir, folder)
+        checksums.read_state(run_history.checkpoint(each, step))
+        for each in (run_dir, folder)
     )
     sums = [state["weights_sha256"] for state in (then, now)]
     if sums[0] != sums[1]:
@@ -223,38 +247,40 @@ def compare_weights(run_dir: str, folder: str) -> tuple[str, bool]:
 
 
 def main(argv: list[str]) -> None:
-    """Does some steps again, prints what differs, exits with the status."""
+    """Repeats steps, prints the difference, exits with the status."""
     common_flags.parse(FLAGS, argv, __doc__)
-    run_dir = FLAGS.run_dir
+    replay = Replay(
+        FLAGS.run_dir, FLAGS.from_step, FLAGS.num_steps, tuple(FLAGS.override)
+    )
+    run_dir = replay.run_dir
     source = run_history.read_flags(run_dir)
     if source.flags.get("distribution_strategy") == "multi_worker" and not any(
-        "distribution_strategy" in word for word in FLAGS.override
+        "distribution_strategy" in word for word in replay.override
     ):
         raise ValueError(
             f"{run_dir} was trained by several workers, and this is one "
             "process. Add --override=--distribution_strategy=mirrored, on a "
-            "machine with as many devices; it may round in another way."
+            "machine with as many devices; it may round differently."
         )
     run_history.warn_of_versions(source.versions)
     log = run_history.read_log(run_dir)
-    steps = choose_steps(run_dir, log)
+    steps = choose_steps(replay, log)
     logging.info("steps %d to %d of %s", steps[0] + 1, steps[1], run_dir)
     with fresh_folder(run_dir, steps[0]) as folder:
-        words = script_flags(run_dir, folder, source, steps)
-        do_again(source.script, words)
-        path = os.path.join(folder, run_folders.FILE)
-        # Other records would explain everything.
-        if not FLAGS.override:
+        repeat(source.script, script_flags(replay, folder, source, steps))
+        # With other records than the run's nothing would be comparable.
+        if not replay.override:
+            path = os.path.join(folder, run_folders.FILE)
             settings = atomic_files.read_json(path)
             run_folders.write_or_check(run_dir, settings, has_begun=True)
         differs = compare_steps(log, run_history.read_log(folder), steps)
         weights, is_equal = compare_weights(run_dir, folder)
-    what = f"steps {steps[0] + 1} to {steps[1]} of {run_dir}"
+    compared = f"steps {steps[0] + 1} to {steps[1]} of {run_dir}"
     if differs or not is_equal:
-        print(f"NOT equal: {what} differ, first {differs or weights}")
+        print(f"NOT equal: {compared} differ, first {differs or weights}")
         raise SystemExit(EXIT_CODE_DIFFERS)
-    values = len(log[steps[1]])
-    print(f"bit-equal: {what}, {values} values each{weights}")
+    num_values = len(log[steps[1]])
+    print(f"bit-equal: {compared}, {num_values} values each{weights}")
 
 
 def run() -> None:

@@ -1,11 +1,11 @@
-r"""One training on 1 to 4 replicas and 2 workers -> how far losses are apart.
+r"""One training on 1 to 4 replicas and 2 workers -> differences of its losses.
 
     python -m tools.replica_report
 
-Trains BERT of the size tiny (2 layers, 128 wide) for 50 steps on real text,
-with dropout, the same batch of 16 in each step, shared among more and more
-replicas; in one go or in two micro-batches. Prints the largest relative
-difference to the run on one replica, and exits with 1 if it is above 1e-5.
+Trains BERT of the size tiny (2 layers, 128 wide) for some steps on real text,
+with dropout. Each step has the same batch of 16 examples, split over the
+replicas, whole or in two micro-batches. Prints the largest relative difference
+from the run on one replica, and exits with 1 if that of the loss exceeds 1e-5.
 """
 
 import argparse
@@ -14,9 +14,8 @@ import tempfile
 
 from tests import run_processes
 
-NUM_TRAIN_STEPS = 50
 GOAL = 1e-5
-# Worker processes, devices of each; of CPUs TensorFlow gives a worker one.
+# Worker processes, devices of each; TensorFlow gives a worker one CPU.
 CASES = {
     "1 device": (1, 1),
     "mirrored, 2 devices": (1, 2),
@@ -26,20 +25,19 @@ CASES = {
 NAMES = ("loss", "masked_lm_loss", "gradient_norm")
 
 
-def train(data, output_dir, num_workers, num_devices, **values) -> list[dict]:
-    """Trains; returns the values of each step."""
+def train(data, output_dir, num_workers, num_devices, **flags) -> list[dict]:
+    """Trains; returns the logged values of each step."""
     if num_devices > 1:
-        values["virtual_devices"] = num_devices
-        values["distribution_strategy"] = "mirrored"
+        flags["virtual_devices"] = num_devices
+        flags["distribution_strategy"] = "mirrored"
     arguments = run_processes.training_arguments(
         data,
         output_dir,
         **{
-            "num_train_steps": NUM_TRAIN_STEPS,
             "train_batch_size": 16,
             "do_eval": False,
         }
-        | values,
+        | flags,
     )
     logs = [output_dir.with_suffix(f".{i}.log") for i in range(num_workers)]
     with run_processes.workers(arguments, logs) as processes:
@@ -50,23 +48,35 @@ def train(data, output_dir, num_workers, num_devices, **values) -> list[dict]:
     return run_processes.log_lines(output_dir)
 
 
-def farthest(found: list[dict], expected: list[dict], name: str) -> float:
+def largest_difference(
+    lines: list[dict], expected: list[dict], name: str
+) -> float:
     """Returns the largest relative difference of one value over all steps.
 
     Raises:
       ValueError: if the steps are not the same.
     """
-    pairs = list(zip(found, expected, strict=True))
+    pairs = list(zip(lines, expected, strict=True))
     if any(a["step"] != b["step"] for a, b in pairs):
-        raise ValueError("Other steps.")
+        raise ValueError("The runs logged different steps.")
     return max(abs(a[name] / b[name] - 1) for a, b in pairs)
 
 
 def main() -> None:
     """Runs all cases, prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--precision", default="float32")
-    parser.add_argument("--learning_rate", type=float, default=1e-4)
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--num_train_steps", type=int, default=50, help="steps of each run"
+    )
+    parser.add_argument(
+        "--precision", default="float32", help="float32, bfloat16 or float16"
+    )
+    parser.add_argument(
+        "--learning_rate", type=float, default=1e-4, help="peak learning rate"
+    )
     flags = parser.parse_args()
     run_processes.end_with_us()
     rows, expected = [], None
@@ -74,29 +84,33 @@ def main() -> None:
         folder = pathlib.Path(name)
         data = folder / "data"
         run_processes.make_data(data, dupe_factor=30, hidden_size=128)
-        for steps in (1, 2):
+        for num_parts in (1, 2):
             for case, (workers, devices) in CASES.items():
-                found = train(
+                lines = train(
                     data,
                     folder / f"run{len(rows)}",
                     workers,
                     devices,
-                    gradient_accumulation_steps=steps,
+                    gradient_accumulation_steps=num_parts,
+                    num_train_steps=flags.num_train_steps,
                     precision=flags.precision,
                     learning_rate=flags.learning_rate,
                 )
-                expected = expected or found
-                apart = [farthest(found, expected, name) for name in NAMES]
-                rows.append((case, steps, found[-1]["loss"], apart))
+                expected = expected or lines
+                differences = [
+                    largest_difference(lines, expected, name) for name in NAMES
+                ]
+                rows.append((case, num_parts, lines[-1]["loss"], differences))
                 print(rows[-1], flush=True)
     print(
-        f"\n{flags.precision}, {NUM_TRAIN_STEPS} steps, batch 16, dropout 0.1"
+        f"\n{flags.precision}, {flags.num_train_steps} steps, batch 16, "
+        "dropout 0.1"
     )
     print("| Replicas | Micro-batches | Last loss |", " | ".join(NAMES), "|")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for case, steps, loss, apart in rows:
-        cells = " | ".join(f"{x:.1e}" for x in apart)
-        print(f"| {case} | {steps} | {loss:.6f} | {cells} |")
+    for case, num_parts, loss, differences in rows:
+        cells = " | ".join(f"{x:.1e}" for x in differences)
+        print(f"| {case} | {num_parts} | {loss:.6f} | {cells} |")
     raise SystemExit(0 if max(row[3][0] for row in rows) <= GOAL else 1)
 
 

@@ -1,4 +1,4 @@
-"""Two samples -> the chance that one distribution gives as different ones."""
+"""Two samples -> p-value that both come from one distribution."""
 
 import math
 from collections.abc import Sequence
@@ -10,10 +10,14 @@ _LEAST_EXPECTED = 5  # In a cell, for a chi-squared test to hold.
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Returns p values adjusted for their number, in their order.
+    """Returns p-values adjusted for multiple testing, in their order.
 
-    Holm 1979: below a bound, they give a false alarm in any of the tests with
-    that probability at most, however the tests depend on each other.
+    Holm 1979: the probability that any of the adjusted p-values falls below a
+    bound by chance is at most that bound, however the tests depend on each
+    other.
+
+    Args:
+      ps: of tests made together.
     """
     order = np.argsort(ps, kind="stable")
     factors = len(ps) - np.arange(len(ps))
@@ -23,33 +27,37 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def t_test(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
-    """Returns p of two means, and the standard error of their difference.
+    """Student's t test of equal means, with pooled variance.
 
-    The variance is that of both samples together, so one may be of one value.
+    As the variance is that of both samples, one of them may hold one value.
 
     Args:
       first: [N] float.
       second: [M] float, N + M > 2.
+
+    Returns:
+      The two-sided p-value, and the standard error of the difference of means.
     """
     freedom = len(first) + len(second) - 2
     squares = sum(((part - part.mean()) ** 2).sum() for part in (first, second))
     scale = 1 / len(first) + 1 / len(second)
     error = math.sqrt(squares / freedom * scale)
     difference = abs(first.mean() - second.mean())
-    # What rounding leaves of no variance. Two values, each always on its side:
-    # then p is that of permutations.
+    # No variance but rounding: each sample repeats one value. If the values
+    # differ, p is that of a permutation test.
     smallest = 1e-12 * max(abs(first).max(), abs(second).max())
     if error <= smallest:
-        deals = math.comb(freedom + 2, len(first))
-        return (1.0 if difference <= 1e3 * smallest else 2 / deals), 0.0
+        permutations = math.comb(freedom + 2, len(first))
+        is_equal = difference <= 1e3 * smallest
+        return (1.0 if is_equal else 2 / permutations), 0.0
     return float(2 * stats.t.sf(difference / error, freedom)), error
 
 
 def chi_squared(table: np.ndarray) -> float:
-    """Returns p of two rows of counts being of one distribution.
+    """Returns the p-value of a chi-squared test of homogeneity.
 
-    Neighbours are put together where there are too few for the test; p is 1 if
-    that leaves one column.
+    Neighbouring bins are merged until the expected counts suffice for the
+    test; p is 1 if that leaves one bin.
 
     Args:
       table: [2, bins] counts.
@@ -69,15 +77,18 @@ def chi_squared(table: np.ndarray) -> float:
 
 
 def equal_counts(first: int, second: int) -> float:
-    """Returns p of two counts having one mean (Poisson)."""
+    """Returns the p-value that two Poisson counts have the same mean."""
     return float(stats.chisquare([first, second]).pvalue)
 
 
 def without_small(bins: np.ndarray) -> np.ndarray:
-    """Puts all bins together that hold too little for their variance to show.
+    """Merges all bins whose counts are too small to estimate a variance.
 
     Args:
       bins: [samples, bins] counts.
+
+    Returns:
+      [samples, fewer bins] counts; the last bin holds the merged ones.
     """
     is_small = bins.sum(axis=0) < _LEAST_EXPECTED * len(bins)
     if not is_small.any():
@@ -89,9 +100,13 @@ def without_small(bins: np.ndarray) -> np.ndarray:
 def limit_of_means(
     significance: float, variance: float, first: int, second: int
 ) -> float | None:
-    """Returns how far means of so many draws may be apart by chance.
+    """Returns the largest difference of means that is within chance.
 
-    None if there is no draw.
+    Args:
+      significance: probability of a larger difference by chance.
+      variance: of one draw.
+      first: draws on one side.
+      second: draws on the other; without draws on a side, None is returned.
     """
     if not (first and second):
         return None

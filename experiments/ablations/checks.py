@@ -1,8 +1,8 @@
-"""Scores of rows -> whether what the paper found came out here too.
+"""Scores of rows -> checks: does each claim of the paper hold here too?
 
-Each claim is one of Devlin et al. 2018, section 5 and appendix C.2, said for
-one column, and the answer is computed. Said for a column that the paper's table
-has not, and of a control, it is a claim of ours.
+A claim is one of Devlin et al. 2018, section 5 and appendix C.2, applied to one
+column; its answer is computed. Applied to a column that the paper's table does
+not have, and for controls, it is a claim of ours.
 """
 
 import functools
@@ -15,20 +15,20 @@ from experiments.ablations import plan
 from experiments.ablations.plan import PERPLEXITY, Row
 from experiments.ablations.results import Score, Scores
 
-# A difference below so many of its standard errors may be chance.
+# A difference below this many standard errors may be chance.
 _ERRORS = 2.0
 YES, NO, TOO_NEAR, NOT_RUN = "yes", "no", "too near", "not run"
+_UNKNOWN_ERROR = "; standard error unknown"
 _OPPOSITE = {YES: NO, NO: YES, TOO_NEAR: TOO_NEAR, NOT_RUN: NOT_RUN}
 
 
 class Check(NamedTuple):
-    """A claim and what came of it.
+    """A claim and whether it holds.
 
     Attributes:
       table: a key of `plan.TABLES`.
-      column: a probe or `PERPLEXITY`; of a control, that is not the paper's,
-        None.
-      claim: what the paper found, as a sentence.
+      column: a task or `PERPLEXITY`; None for a control.
+      claim: a sentence.
       answer: `YES`, `NO`, `TOO_NEAR` or `NOT_RUN`.
       detail: the numbers.
     """
@@ -40,21 +40,21 @@ class Check(NamedTuple):
     detail: str
 
     @property
-    def is_paper_s(self) -> bool:
-        """Whether the paper says so of this column; else the claim is ours."""
+    def is_from_paper(self) -> bool:
+        """Whether the paper makes this claim; else it is ours."""
         return self.column in plan.PAPER_COLUMNS[self.table]
 
 
 def percent(value: float) -> str:
-    """Returns a share as the paper writes it."""
+    """Returns a fraction in percent, as the paper writes it."""
     return f"{100 * value:.1f}"
 
 
 def _judge(more: Score, less: Score) -> str:
     """Returns whether the first score is above the second."""
     difference = more.mean - less.mean
-    # Without restarts nan, which no difference is below. Equal ones, as of two
-    # runs that give one answer to all, say nothing in any case.
+    # Without restarts NaN, which no difference is below. Equal scores, as of
+    # two runs that predict the majority class, never tell anything.
     error = math.hypot(more.error, less.error)
     if difference == 0 or abs(difference) < _ERRORS * error:
         return TOO_NEAR
@@ -67,10 +67,10 @@ def _judge_all(pairs: Iterable[tuple[Score, Score]]) -> str:
     return next((x for x in (NO, TOO_NEAR) if x in answers), YES)
 
 
-def _chance(*scores: Score) -> str:
-    """Returns what is to be added where nothing tells how large chance is."""
+def _error_note(*scores: Score) -> str:
+    """Returns a note on scores of which one has no standard error."""
     is_known = not any(math.isnan(score.error) for score in scores)
-    return "" if is_known else "; how much is chance is not known"
+    return "" if is_known else _UNKNOWN_ERROR
 
 
 def _compare(
@@ -87,8 +87,8 @@ def _compare(
     answer = _judge(more, less)
     if answer == TOO_NEAR:
         is_equal = more.mean == less.mean
-        detail += "; equal" if is_equal else "; so near that it may be chance"
-    detail += _chance(more, less)
+        detail += "; equal" if is_equal else "; within two standard errors"
+    detail += _error_note(more, less)
     return Check(table, column, claim, answer, detail)
 
 
@@ -99,14 +99,14 @@ def _not_run(table: str, column: str | None, claim: str) -> Check:
 def _of(table: str, rows, scores) -> dict[str, Scores]:
     """Returns the scores of a table's rows by their labels."""
     return {
-        row.label: found
-        for row, found in zip(rows, scores, strict=True)
+        row.label: of_row
+        for row, of_row in zip(rows, scores, strict=True)
         if row.table == table
     }
 
 
 def _tasks(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
-    """Table 5: what each of two steps away from BERT costs."""
+    """Table 5: next sentence prediction and bidirectionality help."""
 
     def of(label, name):
         return by_label[label].get(name)
@@ -140,67 +140,68 @@ def _tasks(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
             )
         claim = f"Pre-training helps on {name} (a control)."
         yield _compare("5", None, claim, bert, scratch)
-        if bert is not None and bert.trivial is not None:
-            trivial = Score((bert.trivial,), bert.metric, is_constant=True)
-            claim = f"BERT beats one answer to all on {name} (a control)."
-            yield _compare("5", None, claim, bert, trivial)
+        if bert is not None and bert.baseline is not None:
+            baseline = Score((bert.baseline,), bert.metric, is_constant=True)
+            claim = f"BERT beats the majority class on {name} (a control)."
+            yield _compare("5", None, claim, bert, baseline)
 
 
 def _sizes(by_label: dict[str, Scores], names) -> Iterator[Check]:
     """Table 6: larger is better, everywhere."""
     for name in (PERPLEXITY, *names):
-        found = [scores.get(name) for scores in by_label.values()]
+        of_sizes = [scores.get(name) for scores in by_label.values()]
         if name == PERPLEXITY:
             claim = "Each larger model has a lower perplexity."
         else:
             claim = f"Each larger model is better on {name}."
-        if None in found:
+        if None in of_sizes:
             yield _not_run("6", name, claim)
             continue
-        pairs = list(itertools.pairwise(found))
+        pairs = list(itertools.pairwise(of_sizes))
         if name != PERPLEXITY:
             pairs = [(after, before) for before, after in pairs]
         rises = [more.mean > less.mean for more, less in pairs]
         show = "{:.2f}".format if name == PERPLEXITY else percent
-        detail = ", ".join(show(score.mean) for score in found)
-        detail += f"; {sum(rises)} of {len(rises)} steps" + _chance(*found)
+        detail = ", ".join(show(score.mean) for score in of_sizes)
+        detail += f"; {sum(rises)} of {len(rises)} steps"
+        detail += _error_note(*of_sizes)
         yield Check("6", name, claim, _judge_all(pairs), detail)
 
 
 def _mixes(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
-    """Table 8: fine-tuning hardly minds the mix, features do."""
+    """Table 8: the mix hardly matters in fine-tuning, for features it does."""
     labels = list(by_label)
     ours, masks_alone, random_alone = labels[0], labels[1], labels[-1]
     spreads: dict[str, float] = {}
     for name in names:
-        found = {label: by_label[label].get(name) for label in labels}
+        of_mixes = {label: by_label[label].get(name) for label in labels}
         yield _compare(
             "8",
             name,
             f"Random tokens alone are worse than 80/10/10 on {name}.",
-            found[ours],
-            found[random_alone],
+            of_mixes[ours],
+            of_mixes[random_alone],
         )
         claim = f"[MASK] alone is the worst mix on {name}."
-        if None in found.values():
+        if None in of_mixes.values():
             if kinds[name] == "ner_features":
                 yield _not_run("8", name, claim)
             continue
-        means = {label: score.mean for label, score in found.items()}
+        means = {label: score.mean for label, score in of_mixes.items()}
         spreads[kinds[name]] = max(means.values()) - min(means.values())
         if kinds[name] == "ner_features":
             worst = min(means, key=means.get)
             detail = f"the worst is {worst}, {percent(means[worst])}"
-            detail += _chance(*found.values())
-            last = found.pop(masks_alone)
-            answer = _judge_all((other, last) for other in found.values())
+            detail += _error_note(*of_mixes.values())
+            last = of_mixes.pop(masks_alone)
+            answer = _judge_all((other, last) for other in of_mixes.values())
             yield Check("8", name, claim, answer, detail)
     claim = "The mix matters less in fine-tuning than for features."
     if {"ner", "ner_features"} <= set(spreads):
         tuned, features = spreads["ner"], spreads["ner_features"]
         detail = f"NER spreads over {percent(tuned)} and {percent(features)}"
-        # Of a range of six means no error is known, with restarts or without.
-        detail += "; how much is chance is not known"
+        # The range of six means has none, with restarts or without.
+        detail += _UNKNOWN_ERROR
         answer = YES if tuned < features else NO
         yield Check("8", "NER", claim, answer, detail)
     elif "ner_features" in kinds.values():
@@ -212,8 +213,8 @@ def _steps(rows: Sequence[Row], scores, names) -> Iterator[Check]:
     for name in names:
         points = {
             label: [
-                found.get(name)
-                for row, found in zip(rows, scores, strict=True)
+                of_row.get(name)
+                for row, of_row in zip(rows, scores, strict=True)
                 if row.table == "figure5" and row.label == label
             ]
             for label in (plan.MASKED_LM, plan.LEFT_TO_RIGHT)
@@ -243,30 +244,32 @@ def _steps(rows: Sequence[Row], scores, names) -> Iterator[Check]:
             answer = YES if 2 * ahead > len(answers) else TOO_NEAR
         detail = f"at {ahead} of {len(answers)}"
         detail += f", too near at {near}" if near else ""
-        detail += _chance(*masked, *causal)
+        detail += _error_note(*masked, *causal)
         yield Check("figure5", name, claim, answer, detail)
 
 
 def make(
     rows: Sequence[Row], scores: Sequence[Scores], kinds: dict[str, str]
 ) -> list[Check]:
-    """Returns the checks of all tables that the rows are of.
+    """Returns the checks of all tables that have rows.
 
     Args:
       rows: of the plan.
       scores: of each row.
-      kinds: name of each probe to its kind.
+      kinds: kind of each task by its name.
     """
 
     def names(table: str) -> list[str]:
         wanted = plan.COLUMNS[table]
         return [name for name, kind in kinds.items() if kind in wanted]
 
-    found: dict[str, Iterable[Check]] = {
+    checks: dict[str, Iterable[Check]] = {
         "5": _tasks(_of("5", rows, scores), names("5"), kinds),
         "6": _sizes(_of("6", rows, scores), names("6")),
         "8": _mixes(_of("8", rows, scores), names("8"), kinds),
         "figure5": _steps(rows, scores, names("figure5")),
     }
     tables = {row.table for row in rows}
-    return [check for name in found if name in tables for check in found[name]]
+    return [
+        check for name in checks if name in tables for check in checks[name]
+    ]

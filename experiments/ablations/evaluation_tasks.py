@@ -1,7 +1,7 @@
-"""Files of tasks -> probes: script, flags, and about how much there is to read.
+"""Files of tasks -> evaluation tasks: script, flags, estimated sizes.
 
-A probe is a task that each pre-trained model is fine-tuned on. The counts are
-for estimates of time, and to cut epochs; the runs count for themselves.
+Each pre-trained model is fine-tuned on every evaluation task. The sizes serve
+to estimate time and to limit epochs.
 """
 
 import dataclasses
@@ -9,25 +9,25 @@ import math
 import os
 from collections.abc import Sequence
 
+from experiments.ablations.settings import Settings
 from tfrecords.tasks import glue_rows, glue_tables, ner_files, squad_files
 
-# Pieces of a word, about; [CLS] and [SEP].
+# Estimated word pieces of a word; [CLS] and [SEP].
 _PIECES, _SPECIAL = 1.3, 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Probe:
-    """A task with its files.
+class EvaluationTask:
+    """A task to fine-tune on, with its files.
 
     Attributes:
       name: column of the report.
-      kind: "glue", "squad", "ner" or "ner_features", see
-        `plan.COLUMNS`.
-      script: what fine-tunes on it.
-      flags: of the script, that say where its files are.
+      kind: "glue", "squad", "ner" or "ner_features", see `plan.COLUMNS`.
+      script: module of run_scripts that fine-tunes on it.
+      flags: of the script, with its files.
       num_train: training rows, or windows.
-      num_dev: those to evaluate on.
-      num_tokens: of each, on average.
+      num_dev: dev rows, or windows.
+      num_tokens: mean tokens of each.
     """
 
     name: str
@@ -39,11 +39,36 @@ class Probe:
     num_tokens: float
 
 
-def glue(folder: str) -> Probe:
-    """Returns the probe of a folder that has the name of a task of GLUE.
+def read(settings: Settings) -> list[EvaluationTask]:
+    """Returns the tasks whose files the settings name.
 
     Raises:
-      ValueError: if no task is so called, or a file is missing or not its.
+      ValueError: if there is none, one is given twice or without one of its
+        files, or a file is malformed.
+    """
+    tasks = [glue(folder) for folder in settings.glue_dir]
+    for name, train_file, dev_file in (
+        ("squad", settings.squad_train_file, settings.squad_dev_file),
+        ("ner", settings.ner_train_file, settings.ner_dev_file),
+    ):
+        if bool(train_file) != bool(dev_file):
+            raise ValueError(
+                f"--{name}_train_file and --{name}_dev_file belong together; "
+                "give both or none."
+            )
+        if train_file and name == "squad":
+            tasks.append(squad(train_file, dev_file, settings.max_seq_length))
+        elif train_file:
+            tasks += ner(train_file, dev_file, settings.max_seq_length)
+    check_names(tasks)
+    return tasks
+
+
+def glue(folder: str) -> EvaluationTask:
+    """Returns the task of a folder with the name of a GLUE task.
+
+    Raises:
+      ValueError: if there is no such task, or a file is missing or malformed.
     """
     task = glue_tables.find(os.path.basename(os.path.normpath(folder)))
     if "train" not in task.files:
@@ -55,14 +80,14 @@ def glue(folder: str) -> Probe:
     for split in ("train", *(s for s in task.files if s.startswith("dev"))):
         path = os.path.join(folder, task.files[split])
         if not os.path.exists(path):
-            # Part of the training rows is held out then.
+            # The script then holds out a tenth of the training rows.
             counts["dev"] = counts["train"] // 10
             continue
         rows = list(glue_rows.read_rows(task, path, is_labelled=True))
         counts.setdefault("train" if split == "train" else "dev", len(rows))
         if split == "train":
             num_words = _count_words(text for row in rows for text in row.texts)
-    return Probe(
+    return EvaluationTask(
         name=task.name,
         kind="glue",
         script="run_glue",
@@ -77,16 +102,18 @@ def _count_words(texts) -> int:
     return sum(len(text.split()) for text in texts)
 
 
-def squad(train_file: str, dev_file: str, max_seq_length: int) -> Probe:
-    """Returns the probe of questions on passages, SQuAD 1.1.
+def squad(
+    train_file: str, dev_file: str, max_seq_length: int
+) -> EvaluationTask:
+    """Returns the task of SQuAD 1.1.
 
-    Windows have `max_seq_length` tokens, half of a window is the next one's
-    too, and questions may take a third.
+    Windows have `max_seq_length` tokens, overlap by half, and questions take
+    at most a third.
 
     Raises:
       ValueError: if a file is not in the layout of SQuAD 1.1.
     """
-    found = {
+    questions_of = {
         name: squad_files.read_questions(
             path, version_2_with_negative=False, is_training=name == "train"
         )
@@ -94,11 +121,11 @@ def squad(train_file: str, dev_file: str, max_seq_length: int) -> Probe:
     }
     stride = max_seq_length // 2
     windows = {}
-    for name, questions in found.items():
+    for name, questions in questions_of.items():
         words = _count_words(question.passage for question in questions)
         extra = _PIECES * words / len(questions) - 2 * max_seq_length / 3
         windows[name] = len(questions) * (1 + max(0.0, extra) / stride)
-    return Probe(
+    return EvaluationTask(
         name="SQuAD",
         kind="squad",
         script="run_squad",
@@ -114,8 +141,10 @@ def squad(train_file: str, dev_file: str, max_seq_length: int) -> Probe:
     )
 
 
-def ner(train_file: str, dev_file: str, max_seq_length: int) -> list[Probe]:
-    """Returns the probes of named entities, fine-tuned and by features.
+def ner(
+    train_file: str, dev_file: str, max_seq_length: int
+) -> list[EvaluationTask]:
+    """Returns the tasks of named entities, fine-tuned and feature-based.
 
     Raises:
       ValueError: if a file is not in CoNLL's columns.
@@ -123,34 +152,34 @@ def ner(train_file: str, dev_file: str, max_seq_length: int) -> list[Probe]:
     windows = {}
     for name, path in (("train", train_file), ("dev", dev_file)):
         counts = [len(d.words) for d in ner_files.read(path).documents]
-        # Each half of a window is read with the other half around it.
+        # Windows overlap by half, so that every word has context.
         windows[name] = sum(
             math.ceil(_PIECES * count / (max_seq_length / 2))
             for count in counts
         )
     return [
-        Probe(
+        EvaluationTask(
             name=title,
             kind=kind,
-            script=script,
+            script="run_ner",
             flags={"train_file": train_file, "dev_file": dev_file},
             num_train=windows["train"],
             num_dev=windows["dev"],
             num_tokens=max_seq_length,
         )
-        for title, kind, script in (
-            ("NER", "ner", "run_ner"),
-            ("NER, feature-based", "ner_features", "run_ner_features"),
+        for title, kind in (
+            ("NER", "ner"),
+            ("NER, feature-based", "ner_features"),
         )
     ]
 
 
-def check_names(probes: Sequence[Probe]) -> None:
-    """Raises ValueError if there is no probe, or one is named twice."""
-    names = [probe.name for probe in probes]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice or not names:
+def check_names(tasks: Sequence[EvaluationTask]) -> None:
+    """Raises ValueError if there is no task, or one is named twice."""
+    names = [task.name for task in tasks]
+    if not names or len(set(names)) < len(names):
         raise ValueError(
-            f"Probes: {', '.join(names) or 'none'}. Give one task or more by "
-            "--glue_dir, --squad_train_file or --ner_train_file, each once."
+            f"Evaluation tasks: {', '.join(names) or 'none'}. Give one task or "
+            "more by --glue_dir, --squad_train_file or --ner_train_file, each "
+            "once."
         )

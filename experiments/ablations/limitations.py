@@ -1,30 +1,31 @@
-"""Rows, settings of a plan -> how they differ from the paper's, in words."""
+"""Rows, settings of a plan -> differences from the paper's runs, as text."""
 
 from collections.abc import Sequence
 
 from experiments.ablations import jobs, plan
 from experiments.ablations import settings as ablation_settings
-from experiments.ablations.evaluation_tasks import Probe
-from experiments.ablations.plan import Model, Row
+from experiments.ablations.evaluation_tasks import EvaluationTask
+from experiments.ablations.plan import Row
 from experiments.ablations.settings import Settings
 
 # Appendix A.2 of the paper: 256 sequences, 90 % of the steps of 128 tokens.
 _PAPER_TOKENS = 1_000_000 * 256 * (0.9 * 128 + 0.1 * 512)
 
 
-def scale(settings: Settings, base: Model) -> list[str]:
-    """Returns what the runs are, and how far from the paper's."""
+def scale(settings: Settings) -> list[str]:
+    """Returns the scale of the runs beside the paper's."""
+    base = settings.base
     tokens = (
         settings.num_train_steps
         * settings.train_batch_size
         * settings.max_seq_length
     )
-    most = settings.max_train_examples
-    cut = f", and at most {most:,} examples" if most else ""
+    limit = settings.max_train_examples
+    cut = f", and at most {limit:,} examples" if limit else ""
     restarts = settings.num_restarts
     return [
-        "**What this is.** Runs of this scale check the shape of the paper's "
-        "tables, that is what is above what, and not their numbers. Each model "
+        "**Scale.** Runs of this scale check the shape of the paper's tables, "
+        "that is which row is above which, and not their numbers. Each model "
         f"here reads {settings.num_train_steps:,} batches of "
         f"{settings.train_batch_size} x {settings.max_seq_length} tokens, "
         f"{tokens / 1e6:.2g} million in all; the paper's read "
@@ -33,72 +34,70 @@ def scale(settings: Settings, base: Model) -> list[str]:
         f"{plan.PAPER_BASE.size} with 30,522.",
         "",
         f"Text: `{settings.corpus}`. Epochs of fine-tuning: "
-        f"{settings.num_train_epochs:g}{cut}; a score is of the epoch that "
-        "is best on dev by the task's own metric, which is F1 of MRPC and QQP. "
+        f"{settings.num_train_epochs:g}{cut}; a score is that of the best "
+        "epoch on dev by the task's own metric, F1 for MRPC and QQP. "
         f"Restarts of each fine-tuning: {restarts}"
         + (
-            "; their mean, and its standard error."
+            "; scores are their mean and its standard error."
             if restarts > 1
-            else ", so that how much is chance is not known: differences of a "
-            "few points may be."
+            else ", so that the standard error is unknown: differences of a "
+            "few points may be chance."
         )
-        + " Scores are in percent. The paper's stand beside; a dash is where "
-        "one of the two has none.",
+        + " Scores are in percent, beside the paper's; a dash means none.",
     ]
 
 
-def _training(settings: Settings, base: Model) -> list[str]:
-    """Returns what of training is not as in appendix A.2 and A.3."""
-    pretraining = settings.options["pretraining"]
-    warmup = pretraining["num_warmup_steps"] / settings.num_train_steps
+def _training(settings: Settings) -> list[str]:
+    """Returns differences from the training of appendix A.2 and A.3."""
+    warmup = settings.num_warmup_steps / settings.num_train_steps
     lines = [
         "Masks are drawn anew each time that a text is read, and all sequences "
-        f"are of {settings.max_seq_length} tokens; the paper's masks were "
-        "written once, ten of each text, and its last tenth of the steps had "
-        "512 tokens, 128 before.",
-        f"Peak learning rates: {pretraining['learning_rate']:g} after "
+        f"have {settings.max_seq_length} tokens; the paper's masks were "
+        "written once, ten of each text, and sequences had 128 tokens, 512 in "
+        "the last tenth of the steps.",
+        f"Peak learning rates: {settings.learning_rate:g} after "
         f"{100 * warmup:.0f} % of the steps, "
-        f"{settings.options['fine_tuning']['learning_rate']:g} in fine-tuning; "
+        f"{settings.fine_tuning_learning_rate:g} in fine-tuning; "
         "the paper's are 1e-4 after 1 %, and the best of 2e-5 to 5e-5.",
     ]
     if settings.hidden_dropout_prob != 0.1:
         lines.append(
             f"Dropout is {settings.hidden_dropout_prob:g}; the paper's is 0.1."
         )
-    deviation = ablation_settings.config_of(base, settings).initializer_range
-    if deviation != 0.02:
+    config = ablation_settings.config_of(settings.base, settings)
+    if config.initializer_range != 0.02:
         lines.append(
-            "Narrow models begin with larger weights, the base model with a "
-            f"deviation of {deviation:g}; the paper's begin with 0.02."
+            "Narrow models start with larger weights, the base model with a "
+            f"deviation of {config.initializer_range:g}; the paper's is 0.02."
         )
     return lines
 
 
-def unlike(
+def differences(
     rows: Sequence[Row],
-    probes: Sequence[Probe],
+    tasks: Sequence[EvaluationTask],
     settings: Settings,
-    base: Model,
 ) -> list[str]:
-    """Returns what of the plan, besides its scale, is not as in the paper."""
+    """Returns differences of the plan from the paper, besides its scale."""
+    base = settings.base
     models = [row.model for row in rows if row.model]
     kinds = {kind for row in rows for kind in plan.COLUMNS[row.table]}
     by_features = any(
-        probe.kind == "ner_features" and probe.kind in kinds for probe in probes
+        task.kind == "ner_features" and task.kind in kinds for task in tasks
     )
-    lines = _training(settings, base)
+    lines = _training(settings)
     if any(model.is_causal for model in models):
         lines.append(
-            "Left-to-right models classify by their last token, as their "
-            "[CLS] has read nothing but itself; the paper does not say by "
-            "which theirs do."
+            "Left-to-right models classify by their last token, since their "
+            "[CLS] attends to nothing but itself; the paper does not say "
+            "which token its models use."
         )
     if any(model.pairs == "none" for model in models):
         lines.append(
             "Models without next sentences, left-to-right ones too, are "
             "pre-trained on single segments: the embedding of segment B is "
             "untrained when SQuAD and tasks of two sentences first use "
-            "it. A part of what they lose there may be that."
+            "it, which may be a part of their loss there."
         )
     if by_features:
         layers = jobs.feature_layers(base)
@@ -113,6 +112,6 @@ def unlike(
                 f"The BiLSTM of NER by features has {base.hidden_size} units "
                 "in each direction, the model's width; the paper's has 768."
             )
-    return ["Besides the scale, not as in the paper:", ""] + [
+    return ["Besides the scale, these runs differ from the paper's:", ""] + [
         f"- {text}" for text in lines
     ]

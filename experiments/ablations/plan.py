@@ -1,8 +1,8 @@
 """Sizes of a base model -> rows of the paper's tables 5, 6, 8 and figure 5.
 
 Devlin et al. 2018 (arXiv 1810.04805v2), section 5 and appendix C. A row names
-what is pre-trained, and so a model that several rows share is one run. The
-paper's numbers stand beside, in percent, but for perplexities.
+its pre-trained model; a model that several rows share is one run. The paper's
+numbers are included, in percent except for perplexities.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ TABLES = {
     "8": "Masking mixes (table 8)",
     "figure5": "Pre-training steps (figure 5)",
 }
-# Probes by kind, of which each table has columns: those of the paper.
+# Kinds of evaluation tasks that a table has columns of, as in the paper.
 COLUMNS = {
     "5": ("glue", "squad"),
     "6": ("glue",),
@@ -23,11 +23,11 @@ COLUMNS = {
     "figure5": ("glue",),
 }
 PERPLEXITY = "LM perplexity"
-# The row that is not the paper's: what the probes give without pre-training.
+# Not a row of the paper: scores without pre-training.
 FROM_SCRATCH = "no pre-training"
 MASKED_LM, LEFT_TO_RIGHT = "masked LM", "left-to-right"
 
-# Percent of masked places that show [MASK], the token itself, a random token.
+# Percent of masked positions with [MASK], the same token, a random token.
 MIX = (80, 10, 10)
 # Sizes of table 6 in terms of base: factors of L, H and A.
 _SIZES = {
@@ -38,7 +38,7 @@ _SIZES = {
     (1, 4 / 3, 4 / 3): (3.54, 85.7, 86.9, 93.3),
     (2, 4 / 3, 4 / 3): (3.23, 86.6, 87.8, 93.7),
 }
-_MIN_LAYERS, _MIN_HEADS = 3, 2  # From which on no two sizes are the same.
+_MIN_LAYERS, _MIN_HEADS = 3, 2  # From these on all six sizes differ.
 _SIZE_COLUMNS = (PERPLEXITY, "MNLI", "MRPC", "SST-2")
 _TASKS = {
     "BERT (masked LM, next sentence)": (84.4, 88.4, 86.7, 92.7, 88.5),
@@ -57,7 +57,7 @@ _MIXES = {
     (0, 0, 100): (83.6, 94.9, 94.6),
 }
 _MIX_COLUMNS = ("MNLI", "NER", "NER, feature-based")
-# Of what the paper makes its claims; figure 5 has curves of MNLI.
+# Columns that the paper makes claims of; figure 5 has curves of MNLI.
 PAPER_COLUMNS = {
     "5": _TASK_COLUMNS,
     "6": _SIZE_COLUMNS,
@@ -68,14 +68,14 @@ PAPER_COLUMNS = {
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """What is pre-trained; equal ones are one run.
+    """A pre-trained model; equal ones are one run.
 
     Attributes:
       num_hidden_layers: L.
       hidden_size: H; the intermediate size is four times that.
       num_attention_heads: A.
       pairs: of the records, as --pairs of make_pretraining_records.
-      mask_mix: see `MIX`; of a left-to-right model, which has no masks, MIX.
+      mask_mix: as `MIX`; a left-to-right model, which has no masks, has MIX.
       is_causal: whether it is left-to-right.
     """
 
@@ -96,14 +96,14 @@ class Model:
 
     @property
     def records(self) -> str:
-        """Name of the records that it reads."""
+        """Name of its records."""
         return f"{self.pairs}_{'-'.join(map(str, self.mask_mix))}"
 
     @property
     def name(self) -> str:
         """Name of its run."""
-        what = "left_to_right" if self.is_causal else self.records
-        return f"{self.size}_{what}"
+        suffix = "left_to_right" if self.is_causal else self.records
+        return f"{self.size}_{suffix}"
 
 
 PAPER_BASE = Model(12, 768, 12)
@@ -115,11 +115,11 @@ class Row:
 
     Attributes:
       table: a key of `TABLES`.
-      label: as the report has it.
+      label: name in the report.
       model: None without pre-training.
       paper: column -> the paper's number.
-      share: of the steps of pre-training, above 0 to 1.
-      has_bilstm: whether an LSTM stands between encoder and head.
+      share: of the pre-training steps, in (0, 1].
+      has_bilstm: whether there is a BiLSTM between encoder and head.
     """
 
     table: str
@@ -131,16 +131,16 @@ class Row:
 
 
 def sizes(base: Model) -> list[Model]:
-    """Returns the models of table 6, as far from `base` as the paper's are.
+    """Returns the models of table 6, sizes scaled from the paper's to `base`.
 
-    Heads keep their size, and every number is rounded to a whole one from 1.
+    The head size is kept; numbers are rounded, to 1 at least.
 
     Raises:
-      ValueError: if two of them are the same, as of a base of few layers or
-        of one head.
+      ValueError: if two of them are the same, since `base` has too few layers
+        or heads.
     """
     head_size = base.hidden_size // base.num_attention_heads
-    found = []
+    models = []
     for layers, width, heads in _SIZES:
         heads = max(1, round(base.num_attention_heads * heads))
         hidden_size = base.hidden_size
@@ -149,7 +149,7 @@ def sizes(base: Model) -> list[Model]:
         while hidden_size % heads:
             heads -= 1
         num_layers = max(1, round(base.num_hidden_layers * layers))
-        found.append(
+        models.append(
             dataclasses.replace(
                 base,
                 num_hidden_layers=num_layers,
@@ -157,15 +157,15 @@ def sizes(base: Model) -> list[Model]:
                 num_attention_heads=heads,
             )
         )
-    if len(set(found)) < len(found):
+    if len(set(models)) < len(models):
         raise ValueError(
             f"--num_hidden_layers={base.num_hidden_layers} "
             f"--num_attention_heads={base.num_attention_heads}: table 6 would "
-            f"have the same size twice ({', '.join(m.size for m in found)}). "
-            f"{_MIN_LAYERS} layers and {_MIN_HEADS} heads are enough; or leave "
-            "6 out of --tables."
+            f"have the same size twice ({', '.join(m.size for m in models)}). "
+            f"{_MIN_LAYERS} layers and {_MIN_HEADS} heads are enough; or omit "
+            "6 from --tables."
         )
-    return found
+    return models
 
 
 def _table_5(base: Model) -> list[Row]:
@@ -218,11 +218,11 @@ def make(tables: Sequence[str], base: Model, num_checkpoints: int) -> list[Row]:
 
     Args:
       tables: keys of `TABLES`.
-      base: the paper's BERT-base, at whatever size.
+      base: stands for the paper's BERT-base.
       num_checkpoints: points of figure 5 for each of its two models.
 
     Raises:
-      ValueError: if there is no such table, or as `sizes`.
+      ValueError: if there is no such table, or `base` is too small.
     """
     unknown = sorted(set(tables) - set(TABLES))
     if unknown or not tables:

@@ -14,9 +14,10 @@ from experiments.ablations.checks import (
     Check,
     percent,
 )
-from experiments.ablations.evaluation_tasks import Probe
+from experiments.ablations.evaluation_tasks import EvaluationTask
 from experiments.ablations.plan import PERPLEXITY, TABLES, Row
 from experiments.ablations.results import Score, Scores
+from experiments.ablations.settings import Settings
 from tfrecords.io import atomic_files
 
 REPORT, PAGE = "report.md", "report.png"
@@ -26,7 +27,7 @@ _METRICS = {
     "f1": "F1",
     "entity_f1": "entity F1",
 }
-# Of its columns that are not accuracies.
+# Of the paper's columns that are not accuracies.
 _PAPER_METRICS = {
     "SQuAD": "F1",
     "NER": "F1",
@@ -35,20 +36,20 @@ _PAPER_METRICS = {
 }
 
 
-def _is_trivial(score: Score) -> bool:
-    """Returns whether one answer to all, or the like, is as good."""
-    return score.trivial is not None and score.mean <= score.trivial
+def _is_below_baseline(score: Score) -> bool:
+    """Returns whether the majority-class baseline is as good."""
+    return score.baseline is not None and score.mean <= score.baseline
 
 
 def cell(score: Score | None) -> str:
-    """Returns a score as a table has it; a dash if it is missing."""
+    """Returns a score as a cell of a table; a dash if it is missing."""
     if score is None:
         return "-"
     show = "{:.2f}".format if score.metric == "perplexity" else percent
     text = show(score.mean)
     if len(score.values) > 1:
         text += f" ± {show(score.error)}"
-    return text + " †" * _is_trivial(score)
+    return text + " †" * _is_below_baseline(score)
 
 
 def line(cells: Sequence[str]) -> str:
@@ -61,19 +62,18 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [line(header), line(["---"] * len(header)), *map(line, rows)]
 
 
-def _header(probe: Probe, scores: Sequence[Scores]) -> str:
-    metric = next((s[probe.name].metric for s in scores if probe.name in s), "")
+def _header(task: EvaluationTask, scores: Sequence[Scores]) -> str:
+    metric = next((s[task.name].metric for s in scores if task.name in s), "")
     metric = _METRICS.get(metric, metric)
-    return f"{probe.name}, {metric}" if metric else probe.name
+    return f"{task.name}, {metric}" if metric else task.name
 
 
-def _columns(name: str, rows, scores, probes):
+def _columns(name: str, rows, scores, tasks):
     """Returns (key, header) of our columns, and the paper's columns."""
-    wanted = plan.COLUMNS[name]
     ours = [
-        (probe.name, _header(probe, scores))
-        for probe in probes
-        if probe.kind in wanted
+        (task.name, _header(task, scores))
+        for task in tasks
+        if task.kind in plan.COLUMNS[name]
     ]
     if name == "6":
         ours.insert(0, (PERPLEXITY, PERPLEXITY))
@@ -81,12 +81,12 @@ def _columns(name: str, rows, scores, probes):
     return ours, paper
 
 
-def _table(name: str, rows, scores, probes) -> list[str]:
-    ours, paper = _columns(name, rows, scores, probes)
+def _table(name: str, rows, scores, tasks) -> list[str]:
+    ours, paper = _columns(name, rows, scores, tasks)
     header = ["", *(title for _, title in ours)]
     lines = []
-    for row, found in zip(rows, scores, strict=True):
-        cells = [row.label, *(cell(found.get(key)) for key, _ in ours)]
+    for row, of_row in zip(rows, scores, strict=True):
+        cells = [row.label, *(cell(of_row.get(key)) for key, _ in ours)]
         cells += [_of_paper(row, column) for column in paper]
         lines.append(cells)
     if name == "6":
@@ -107,22 +107,22 @@ def _of_paper(row: Row, column: str) -> str:
     return f"{row.paper[column]:.{2 if column == PERPLEXITY else 1}f}"
 
 
-def _figure(rows, scores, probes, settings) -> list[str]:
-    """Returns the points of figure 5, a line a step."""
-    ours, _ = _columns("figure5", rows, scores, probes)
+def _figure(rows, scores, tasks, settings: Settings) -> list[str]:
+    """Returns the points of figure 5, a line for each step."""
+    ours, _ = _columns("figure5", rows, scores, tasks)
     labels = (plan.MASKED_LM, plan.LEFT_TO_RIGHT)
-    by_place = {
-        (row.label, ablation_settings.step_of(row.share, settings)): found
-        for row, found in zip(rows, scores, strict=True)
+    points = {
+        (row.label, ablation_settings.step_of(row.share, settings)): of_row
+        for row, of_row in zip(rows, scores, strict=True)
     }
-    steps = sorted({step for _, step in by_place})
+    steps = sorted({step for _, step in points})
     header = ["steps"]
     header += [f"{title}, {label}" for _, title in ours for label in labels]
     lines = [
         [
             f"{step:,}",
             *(
-                cell(by_place[label, step].get(key))
+                cell(points[label, step].get(key))
                 for key, _ in ours
                 for label in labels
             ),
@@ -133,37 +133,37 @@ def _figure(rows, scores, probes, settings) -> list[str]:
 
 
 def _count(checks: Sequence[Check], whose: str) -> str:
-    """Returns how many claims came out, in a sentence."""
+    """Returns how many claims hold, in a sentence."""
     answers = [check.answer for check in checks]
     yes, no, near, missing = (
         answers.count(answer) for answer in (YES, NO, TOO_NEAR, NOT_RUN)
     )
     return (
-        f"Of {len(checks)} claims of {whose}, {yes} came out, {no} did not, "
+        f"Of {len(checks)} claims of {whose}, {yes} hold here, {no} do not, "
         f"{near} are too near to tell, and {missing} were not run."
     )
 
 
 def _verdict(checks: Sequence[Check]) -> list[str]:
-    """Returns what came out as in the paper, and what did not."""
+    """Returns the counts of claims, and those that do not hold."""
     lines = []
-    for title, whose, found in (
+    for title, whose, own in (
         (
-            "Not as in the paper:",
+            "Claims of the paper that do not hold here:",
             "the paper",
-            [c for c in checks if c.is_paper_s],
+            [c for c in checks if c.is_from_paper],
         ),
         (
-            "Ours that did not come out:",
-            "ours (the same said of columns that the paper's table has not, "
-            "and controls)",
-            [c for c in checks if not c.is_paper_s],
+            "Claims of ours that do not hold:",
+            "ours (on columns that the paper's table does not have, and "
+            "controls)",
+            [c for c in checks if not c.is_from_paper],
         ),
     ):
-        if not found:
+        if not own:
             continue
-        lines += ["", _count(found, whose)]
-        wrong = [check for check in found if check.answer == NO]
+        lines += ["", _count(own, whose)]
+        wrong = [check for check in own if check.answer == NO]
         if wrong:
             lines += ["", title, ""]
             lines += [f"- {x.claim} Here: {x.detail}." for x in wrong]
@@ -174,9 +174,8 @@ def text(
     rows: Sequence[Row],
     scores: Sequence[Scores],
     checks: Sequence[Check],
-    probes: Sequence[Probe],
-    settings: ablation_settings.Settings,
-    base: plan.Model,
+    tasks: Sequence[EvaluationTask],
+    settings: Settings,
     seconds: float,
     command: str,
 ) -> str:
@@ -186,40 +185,38 @@ def text(
       rows: of the plan.
       scores: of each row.
       checks: of `checks.make`.
-      probes: of the plan.
-      settings: what the runs share.
-      base: the base model.
-      seconds: that the commands took which are done.
+      tasks: of the plan.
+      settings: of all runs.
+      seconds: that the finished commands took.
       command: that made it.
     """
-    lines = ["# Ablations", "", *limitations.scale(settings, base), ""]
-    lines += [*limitations.unlike(rows, probes, settings, base), ""]
-    lines += ["## As in the paper?", "", *_verdict(checks), ""]
+    lines = ["# Ablations", "", *limitations.scale(settings), ""]
+    lines += [*limitations.differences(rows, tasks, settings), ""]
+    lines += ["## Do the paper's claims hold?", "", *_verdict(checks), ""]
     lines += [f"![The tables as dots and curves]({PAGE})", ""]
-    if any(_is_trivial(score) for found in scores for score in found.values()):
+    if any(_is_below_baseline(s) for of_row in scores for s in of_row.values()):
         lines += [
-            "† No better than one answer to all or, of NER, than the tag that "
-            "each word has most often in training: such a run has learnt "
-            "nothing, or less than a list.",
+            "† No better than the majority-class baseline or, for NER, than "
+            "each word's most frequent tag in training.",
             "",
         ]
     for name, title in TABLES.items():
-        places = [i for i, row in enumerate(rows) if row.table == name]
-        if not places:
+        indices = [i for i, row in enumerate(rows) if row.table == name]
+        if not indices:
             continue
-        of_table = [rows[i] for i in places], [scores[i] for i in places]
+        of_table = [rows[i] for i in indices], [scores[i] for i in indices]
         lines += [f"## {title}", ""]
         if name == "figure5":
-            lines += _figure(*of_table, probes, settings)
+            lines += _figure(*of_table, tasks, settings)
         else:
-            lines += _table(name, *of_table, probes)
+            lines += _table(name, *of_table, tasks)
         own = [check for check in checks if check.table == name]
         lines += [""] + table(
             ["claim", "whose", "here", ""],
             [
                 (
                     check.claim,
-                    "the paper's" if check.is_paper_s else "ours",
+                    "the paper's" if check.is_from_paper else "ours",
                     "**no**" if check.answer == NO else check.answer,
                     check.detail,
                 )
@@ -233,6 +230,6 @@ def text(
 
 
 def write(output_dir: str, content: str) -> None:
-    """Writes report.md, whole or not at all."""
+    """Writes report.md atomically."""
     with atomic_files.atomic_file(os.path.join(output_dir, REPORT)) as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""Folders of runs that are done -> scores of rows: means over restarts."""
+"""Folders of finished runs -> scores of rows, means over restarts."""
 
 import math
 import os
@@ -9,28 +9,30 @@ import numpy as np
 
 from experiments.ablations import jobs
 from experiments.ablations import settings as ablation_settings
-from experiments.ablations.evaluation_tasks import Probe
+from experiments.ablations.evaluation_tasks import EvaluationTask
 from experiments.ablations.plan import PERPLEXITY, Row
+from experiments.ablations.settings import Settings
 from tfrecords.io import atomic_files
 
 RESULTS = "eval_results.json"
-# The official scores of SQuAD are in percent, all others shares.
+# The official scores of SQuAD are in percent, all others are fractions.
 _FACTORS = {"squad": 0.01}
 
 
 class Score(NamedTuple):
-    """What runs of one kind reached.
+    """Score of a task over restarts.
 
     Attributes:
-      values: one for each restart that is done; shares, or perplexities.
+      values: one for each finished restart; fractions, or perplexities.
       metric: its name.
-      trivial: what one answer to all scores, or the like; None if not known.
-      is_constant: whether no chance is in it, as in `trivial`.
+      baseline: score of the majority-class baseline or the like; None if not
+        known.
+      is_constant: whether it has no standard error, as `baseline`.
     """
 
     values: tuple[float, ...]
     metric: str
-    trivial: float | None = None
+    baseline: float | None = None
     is_constant: bool = False
 
     @property
@@ -40,7 +42,7 @@ class Score(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Standard error of the mean; nan of one restart, 0 of a constant."""
+        """Standard error of the mean; NaN of one restart, 0 of a constant."""
         if self.is_constant:
             return 0.0
         if len(self.values) < 2:
@@ -48,19 +50,19 @@ class Score(NamedTuple):
         return float(np.std(self.values, ddof=1) / math.sqrt(len(self.values)))
 
 
-# Of each row, by the name of a probe or `PERPLEXITY`.
+# Of a row, by the name of a task or `PERPLEXITY`.
 Scores = dict[str, Score]
 
 
 def of_run(folder: str, kind: str) -> Score | None:
-    """Returns the dev score of a fine-tuning's best model, if it is there.
+    """Returns the dev score of a fine-tuning's best model, if it is done.
 
-    It is the accuracy of all tasks of GLUE that have one, as in the paper's
-    tables 5 and 6, also where F1 picks the best model (MRPC and QQP).
+    For GLUE tasks with an accuracy it is that, as in the paper's tables 5 and
+    6, even if F1 selects the best model (MRPC and QQP).
 
     Args:
       folder: of its results.
-      kind: of the probe.
+      kind: of the task.
     """
     path = os.path.join(folder, RESULTS)
     if not os.path.exists(path):
@@ -70,50 +72,50 @@ def of_run(folder: str, kind: str) -> Score | None:
     metric = results["best_metric"]
     if kind == "glue" and "accuracy" in results[dev]:
         metric = "accuracy"
-    trivial = results.get("trivial", {}).get(dev, {}).get(metric)
+    baseline = results.get("trivial", {}).get(dev, {}).get(metric)
     factor = _FACTORS.get(kind, 1.0)
-    if trivial is not None:
-        trivial *= factor
-    return Score((factor * results[dev][metric],), metric, trivial)
+    if baseline is not None:
+        baseline *= factor
+    return Score((factor * results[dev][metric],), metric, baseline)
 
 
 def of_row(
-    row: Row, probes: Iterable[Probe], settings: ablation_settings.Settings
+    row: Row, tasks: Iterable[EvaluationTask], settings: Settings
 ) -> Scores:
-    """Returns the scores of a row, as far as its runs are done."""
-    found: Scores = {}
+    """Returns the scores of a row's finished runs."""
+    scores: Scores = {}
     step = ablation_settings.step_of(row.share, settings)
-    for probe in jobs.probes_of(row, probes):
+    for task in jobs.tasks_of(row, tasks):
         runs = [
             of_run(
                 os.path.join(
                     settings.output_dir,
-                    jobs.result_folder(row, probe, step, restart),
+                    jobs.result_folder(row, task, step, restart),
                 ),
-                probe.kind,
+                task.kind,
             )
             for restart in range(settings.num_restarts)
         ]
         done = [run for run in runs if run]
         if done:
             values = tuple(run.values[0] for run in done)
-            found[probe.name] = done[0]._replace(values=values)
+            scores[task.name] = done[0]._replace(values=values)
     path = row.model and os.path.join(
         settings.output_dir, "pretrained", row.model.name, RESULTS
     )
     if path and row.table == "6" and os.path.exists(path):
         results = atomic_files.read_json(path)
-        # At every checkpoint there is one; the last is meant.
+        # The file is rewritten at every checkpoint.
         if results["step"] == settings.num_train_steps:
             value = results["perplexity"]
-            found[PERPLEXITY] = Score((value,), "perplexity")
-    return found
+            scores[PERPLEXITY] = Score((value,), "perplexity")
+    return scores
 
 
 def of_rows(
     rows: Sequence[Row],
-    probes: Sequence[Probe],
-    settings: ablation_settings.Settings,
+    tasks: Sequence[EvaluationTask],
+    settings: Settings,
 ) -> list[Scores]:
     """Returns the scores of each row."""
-    return [of_row(row, probes, settings) for row in rows]
+    return [of_row(row, tasks, settings) for row in rows]

@@ -1,10 +1,10 @@
-"""Commands of a plan -> what they leave, each in a process of its own.
+"""Jobs of a plan -> their output folders, each job in a process of its own.
 
-A command that is done leaves its flags, the sha256 of its model's config and
-its seconds in `done/`, under its name; one that stopped, those so far.
-So the same plan again does what is missing, and a larger one what is new. One
-that diverged would do so again: its mark says so, and the plan goes on without
-what needs it.
+A finished job leaves `done/NAME.json` with its flags, the sha256 of its model's
+config and its seconds; one that was stopped leaves `stopped/NAME.json` with its
+seconds so far. So the same plan again runs what is missing, and a larger one
+what is new. A job that diverged would do so again: its file says so, and the
+plan continues without the jobs that depend on it.
 """
 
 import contextlib
@@ -24,84 +24,78 @@ from tfrecords.io import atomic_files
 
 _LAST_LINES = 12  # Of the log of a command that failed.
 _POLL_SECONDS = 0.5
-_DIVERGED = "diverged"  # In a mark.
 
 
-def _mark(output_dir: str, job: Job) -> str:
+def _done_file(output_dir: str, job: Job) -> str:
     return os.path.join(output_dir, "done", f"{job.name}.json")
 
 
-def seconds_of(output_dir: str, job: Job) -> float | None:
-    """Returns how long a job took; None if it is not done.
+def read_done(output_dir: str, job: Job) -> dict | None:
+    """Returns what a finished job left in `done/`; None if it is not done.
 
     Raises:
       ValueError: if it was done with other flags, or another config.
     """
-    path = _mark(output_dir, job)
+    path = _done_file(output_dir, job)
     if not os.path.exists(path):
         return None
-    found = atomic_files.read_json(path)
-    if found["flags"] != job.flags:
-        names = [
-            name
-            for name in sorted(set(found["flags"]) | set(job.flags))
-            if found["flags"].get(name) != job.flags.get(name)
-        ]
-        words = "; ".join(
-            f"--{name}={found['flags'].get(name)} then, {job.flags.get(name)} "
-            "now"
-            for name in names
-        )
+    done = atomic_files.read_json(path)
+    flags, sha256 = done["flags"], done["config_sha256"]
+    differences = [
+        f"--{name}={flags.get(name)} then, {job.flags.get(name)} now"
+        for name in sorted(set(flags) | set(job.flags))
+        if flags.get(name) != job.flags.get(name)
+    ]
+    if differences:
         raise ValueError(
-            f"{job.name} in {output_dir} was done with other flags: {words}. "
-            "Choose another --output_dir, or give the flags of then."
+            f"{job.name} in {output_dir} was done with other flags: "
+            f"{'; '.join(differences)}. Choose another --output_dir, or give "
+            "the earlier flags."
         )
-    # Marks of old have none.
-    sha256 = found.get("config_sha256", job.config_sha256)
     if sha256 != job.config_sha256:
         raise ValueError(
             f"{job.name} in {output_dir} was done with another "
             f"{job.flags['bert_config_file']}: sha256 of its values {sha256} "
             f"then, {job.config_sha256} now. Choose another --output_dir, or "
-            "give the flags of then, such as --hidden_dropout_prob."
+            "give the earlier flags, such as --hidden_dropout_prob."
         )
-    return found["seconds"]
+    return done
 
 
-def has_diverged(output_dir: str, job: Job) -> bool:
-    """Returns whether a job came to its end by a loss that is no number."""
-    path = _mark(output_dir, job)
-    return os.path.exists(path) and atomic_files.read_json(path).get(
-        _DIVERGED, False
-    )
-
-
-def words_of(job: Job) -> list[str]:
-    """Returns the flags of a job as words of a command."""
+def arguments_of(job: Job) -> list[str]:
+    """Returns the flags of a job as arguments of a command."""
     return [f"--{name}={value}" for name, value in job.flags.items()]
 
 
 class Clock:
-    """How much of a plan is done, and about how long the rest takes.
+    """How much of a plan is done, and the estimated time of the rest.
 
-    Estimates are by arithmetic; the jobs that are done tell by which factor
-    they are wrong, for each script by itself.
+    Estimates are corrected, for each script, by the ratio of actual to
+    estimated time of its finished jobs.
+
+    Attributes:
+      jobs: of the plan.
+      taken: seconds by name of a job; None if it is not done.
+      diverged: names of jobs that diverged.
     """
 
     def __init__(self, jobs: Sequence[Job], output_dir: str):
         self.jobs = jobs
-        self.taken = {job.name: seconds_of(output_dir, job) for job in jobs}
+        done = {job.name: read_done(output_dir, job) for job in jobs}
+        self.taken = {
+            name: one["seconds"] if one else None for name, one in done.items()
+        }
         self.diverged = {
-            job.name for job in jobs if has_diverged(output_dir, job)
+            name for name, one in done.items() if one and one["diverged"]
         }
 
     def is_lost(self, job: Job) -> bool:
-        """Returns whether a job would begin with a model that diverged."""
+        """Returns whether a job needs the weights of one that diverged."""
         begin = job.flags.get("init_checkpoint", "")
         return any(f"/{name}/" in begin for name in self.diverged)
 
     def factor(self, script: str) -> float:
-        """Returns by what to multiply estimates of a script's jobs."""
+        """Returns the factor that corrects estimates of a script's jobs."""
         done = [
             job
             for job in self.jobs
@@ -113,7 +107,7 @@ class Clock:
         return taken / sum(job.seconds for job in done)
 
     def rest(self) -> float:
-        """Returns about how many seconds the jobs take that are not done."""
+        """Returns the estimated seconds of the jobs that are not done."""
         return sum(
             job.seconds * self.factor(job.script)
             for job in self.jobs
@@ -121,7 +115,7 @@ class Clock:
         )
 
     def line(self) -> str:
-        """Returns how far the plan is."""
+        """Returns the progress of the plan, for the log."""
         done = sum(seconds is not None for seconds in self.taken.values())
         rest = reporting.format_seconds(self.rest())
         return f"{done} of {len(self.jobs)} commands done, about {rest} left"
@@ -129,31 +123,31 @@ class Clock:
 
 @contextlib.contextmanager
 def _process(job: Job, log: str) -> Iterator[subprocess.Popen]:
-    """Yields a job's process, which ends with this one."""
+    """Yields a job's process; it is stopped on exit."""
     command = [sys.executable, "-m", f"run_scripts.{job.script}"]
     os.makedirs(os.path.dirname(log), exist_ok=True)
     with open(log, "ab") as file:
         process = subprocess.Popen(
-            [*command, *words_of(job)], stdout=file, stderr=file
+            [*command, *arguments_of(job)], stdout=file, stderr=file
         )
     try:
         yield process
     finally:
         if process.poll() is None:
-            process.send_signal(signal.SIGTERM)  # It saves what it has.
+            process.send_signal(signal.SIGTERM)  # It saves a checkpoint.
             process.wait()
 
 
 def _run(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> None:
-    """Runs one job to its end, and leaves its mark.
+    """Runs one job to its end, and writes its file in `done/`.
 
     Its seconds are those of all attempts: one that stops or fails, unless
     killed, leaves the sum so far in `stopped/`.
 
     Raises:
-      ValueError: with the last lines of its log, if it fails otherwise than by
-        divergence.
-      stopping.Stopped: if it was told to stop.
+      ValueError: with the last lines of its log, if it fails for another
+        reason than divergence.
+      stopping.Stopped: if it received a signal.
     """
     attempts = os.path.join(output_dir, "stopped", f"{job.name}.json")
     earlier = 0.0
@@ -166,19 +160,22 @@ def _run(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> None:
         _write(attempts, {"seconds": _since(begin, earlier)})
         raise
     seconds = _since(begin, earlier)
-    mark = {"seconds": seconds, "flags": job.flags}
-    if job.config_sha256:
-        mark["config_sha256"] = job.config_sha256
-    if status == common_flags.DIVERGED_EXIT_CODE:
-        mark[_DIVERGED] = True
+    has_diverged = status == common_flags.DIVERGED_EXIT_CODE
+    if has_diverged:
         clock.diverged.add(job.name)
         logging.warning(
-            "%s diverged; the report has a dash for what needs it. Remove %s "
-            "to try it again.",
+            "%s diverged; the report has a dash for all that depends on it. "
+            "Remove %s to try it again.",
             job.name,
-            _mark(output_dir, job),
+            _done_file(output_dir, job),
         )
-    _write(_mark(output_dir, job), mark)
+    done = {
+        "seconds": seconds,
+        "flags": job.flags,
+        "config_sha256": job.config_sha256,
+        "diverged": has_diverged,
+    }
+    _write(_done_file(output_dir, job), done)
     if earlier:
         os.remove(attempts)
     clock.taken[job.name] = seconds
@@ -197,13 +194,13 @@ def _write(path: str, content: dict) -> None:
 def _attempt(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> int:
     """Runs one job; returns its exit code, and raises as `_run` does."""
     log = os.path.join(output_dir, "logs", f"{job.name}.log")
-    begin = said = time.monotonic()
+    begin = logged = time.monotonic()
     with _process(job, log) as process:
         while process.poll() is None:
             time.sleep(_POLL_SECONDS)
             now = time.monotonic()
-            if now - said >= log_every_seconds:
-                said = now
+            if now - logged >= log_every_seconds:
+                logged = now
                 logging.info(
                     "%s  %s of about %s; %s",
                     job.name,
@@ -215,14 +212,14 @@ def _attempt(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> int:
                 )
     if process.returncode == stopping.EXIT_CODE:
         raise stopping.Stopped(
-            f"in {job.name}; the same command goes on from here"
+            f"in {job.name}; the same command resumes from here"
         )
     if process.returncode not in (0, common_flags.DIVERGED_EXIT_CODE):
         with open(log, encoding="utf-8", errors="replace") as file:
             last = "".join(file.readlines()[-_LAST_LINES:])
         raise ValueError(
             f"{job.name} ended with exit code {process.returncode}:\n{last}"
-            f"All of it: {log}. The same command goes on from here."
+            f"All of it: {log}. The same command resumes from here."
         )
     return process.returncode
 
@@ -233,17 +230,17 @@ def run(
     clock: Clock,
     log_every_seconds: float = 60.0,
 ) -> Iterator[Job]:
-    """Does the jobs that are not done, in order; yields each when it is.
+    """Runs the jobs that are not done, in order; yields each when it is.
 
     Args:
       jobs: of the plan.
       output_dir: of the plan; gets `logs/` and `done/`.
       clock: of the plan.
-      log_every_seconds: between two lines on a job that is running.
+      log_every_seconds: between two progress lines of a job.
 
     Raises:
       ValueError: with the last lines of its log, if a job fails.
-      stopping.Stopped: at a SIGTERM, after the job has saved what it has.
+      stopping.Stopped: at a SIGTERM, after the job has saved a checkpoint.
     """
     for job in jobs:
         if clock.taken[job.name] is None and not clock.is_lost(job):

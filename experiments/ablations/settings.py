@@ -1,4 +1,4 @@
-"""What all runs of a plan share -> configs of models, steps of checkpoints."""
+"""Flags of run_ablations -> Settings, configs of models, checkpoint steps."""
 
 import dataclasses
 import hashlib
@@ -7,56 +7,173 @@ import math
 import os
 
 from bert_tf.config import BertConfig
+from experiments.ablations import plan
 from experiments.ablations.plan import Model
 from tfrecords.io import atomic_files
+from tfrecords.options import REQUIRED, Options, option
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What all runs of a plan share; most names are flags of run_ablations.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(Options):
+    """What all runs share: the flags of run_ablations."""
 
-    Attributes:
-      output_dir: folder for all of it.
-      corpus: text to pre-train on, as comma-separated globs.
-      vocab_file: vocabulary; one in `output_dir` is learnt first.
-      is_vocab_given: whether it is there already.
-      vocab_size: its entries.
-      rate: operations a second of a matrix product here.
-      kept: names of models that keep all their checkpoints, for figure 5.
-      options: flags that one kind of script takes as they are: "vocabulary",
-        "records", "pretraining", "fine_tuning".
+    output_dir: str = option(
+        REQUIRED,
+        "Folder for all runs and the report. The same command resumes.",
+    )
+    tables: tuple[str, ...] = option(
+        tuple(plan.TABLES), "Which of them to make: 5, 6, 8, figure5."
+    )
+    corpus: str = option(
+        REQUIRED, "Text to pre-train on, as comma-separated globs."
+    )
+    vocab_file: str | None = option(
+        None, "WordPiece vocabulary. Default: one is learnt from the corpus."
+    )
+    vocab_size: int = option(
+        8000, "Entries of the vocabulary that is learnt without --vocab_file."
+    )
+    do_lower_case: bool = option(
+        True,
+        "Lower-case text and strip accents; false for cased vocabularies.",
+    )
+    dry_run: bool = option(
+        False, "Print the commands and their estimated time, and do nothing."
+    )
+    log_every_seconds: float = option(
+        60.0, "Seconds between two progress lines.", at_least=1.0
+    )
+
+    num_hidden_layers: int = option(
+        4, "Layers of the base model (L).", at_least=1
+    )
+    hidden_size: int = option(128, "Its hidden size (H).", at_least=1)
+    num_attention_heads: int = option(4, "Its attention heads (A).", at_least=1)
+    hidden_dropout_prob: float = option(
+        0.1,
+        "Dropout everywhere; 0 for runs that see little of each text twice.",
+        at_least=0.0,
+        at_most=0.9,
+    )
+
+    max_seq_length: int = option(
+        128,
+        "Tokens in an example, [CLS], [SEP] and padding included.",
+        at_least=5,
+    )
+    num_train_steps: int = option(
+        10000, "Optimizer steps of each pre-training.", at_least=1
+    )
+    train_batch_size: int = option(32, "Examples in one of them.", at_least=1)
+    num_checkpoints: int = option(
+        5, "Points of figure 5, evenly apart.", at_least=1
+    )
+    max_eval_steps: int = option(
+        30, "Batches of 64 held-out examples to evaluate.", at_least=1
+    )
+    seed: int = option(
+        12345, "Seed of weights, data order and dropout.", at_least=1
+    )
+    learning_rate: float = option(
+        6e-4,
+        "Peak learning rate of pre-training, after a tenth of the steps; 1e-4 "
+        "in the paper, whose models are larger.",
+    )
+    held_out_prob: float = option(
+        0.01,
+        "Share of documents that perplexity is measured on.",
+        at_least=0.0001,
+        at_most=0.5,
+    )
+    precision: str = option(
+        "float32",
+        "Type of matrix products.",
+        choices=("float32", "bfloat16", "float16"),
+    )
+
+    glue_dir: tuple[str, ...] = option(
+        (),
+        "Folders of GLUE tasks, each called as its task, such as glue/SST-2.",
+    )
+    squad_train_file: str | None = option(
+        None, "SQuAD 1.1 training file, JSON, for table 5."
+    )
+    squad_dev_file: str | None = option(None, "SQuAD 1.1 dev file.")
+    ner_train_file: str | None = option(
+        None, "CoNLL-2003 training file, for table 8."
+    )
+    ner_dev_file: str | None = option(None, "CoNLL-2003 dev file.")
+    fine_tuning_batch_size: int = option(
+        32, "Examples in a step of fine-tuning.", at_least=1
+    )
+    fine_tuning_learning_rate: float = option(
+        3e-4, "Peak learning rate of fine-tuning; 2e-5 to 5e-5 in the paper."
+    )
+    num_train_epochs: float = option(
+        3.0, "Epochs of a fine-tuning.", at_least=0.01
+    )
+    max_train_examples: int = option(
+        0,
+        "Most examples that a fine-tuning sees, by fewer epochs; 0 for any "
+        "number.",
+        at_least=0,
+    )
+    num_restarts: int = option(
+        1,
+        "Fine-tunings of each kind, with seeds of their own; 5 in the paper.",
+        at_least=1,
+    )
+
+    @property
+    def base(self) -> Model:
+        """The base model."""
+        return Model(
+            self.num_hidden_layers, self.hidden_size, self.num_attention_heads
+        )
+
+    @property
+    def vocab_path(self) -> str:
+        """The vocabulary in use, given or learnt."""
+        return self.vocab_file or f"{self.output_dir}/vocab.txt"
+
+    @property
+    def num_warmup_steps(self) -> int:
+        """Steps of warmup of a pre-training."""
+        return max(1, self.num_train_steps // 10)
+
+
+def check(settings: Settings) -> None:
+    """Checks what fields mean together.
+
+    Raises:
+      ValueError: if heads do not divide the hidden size, or two checkpoints
+        would have the same step.
     """
-
-    output_dir: str
-    corpus: str
-    vocab_file: str
-    is_vocab_given: bool
-    vocab_size: int
-    max_seq_length: int
-    hidden_dropout_prob: float
-    num_train_steps: int
-    num_checkpoints: int
-    train_batch_size: int
-    fine_tuning_batch_size: int
-    num_train_epochs: float
-    max_train_examples: int
-    num_restarts: int
-    seed: int
-    max_eval_steps: int
-    precision: str
-    rate: float
-    kept: frozenset[str]
-    options: dict[str, dict]
+    if settings.hidden_size % settings.num_attention_heads:
+        raise ValueError(
+            f"--hidden_size={settings.hidden_size} is not a multiple of "
+            f"--num_attention_heads={settings.num_attention_heads}."
+        )
+    steps, checkpoints = settings.num_train_steps, settings.num_checkpoints
+    interval = checkpoint_interval(settings)
+    if (checkpoints - 1) * interval >= steps:
+        raise ValueError(
+            f"--num_train_steps={steps} and --num_checkpoints={checkpoints}: "
+            f"with one every {interval} steps, the last ones would have the "
+            "same step. Take --num_checkpoints="
+            f"{math.ceil(steps / interval)} or --num_train_steps="
+            f"{checkpoints * interval}."
+        )
 
 
 def config_of(model: Model, settings: Settings) -> BertConfig:
-    """Returns the sizes of a model.
+    """Returns the config of a model.
 
-    Narrow models begin with larger weights: the paper's deviation of 0.02 suits
-    a width of 768, where an attended context has a like share in the sum of
-    the residual; at 128 it leaves thousands of steps at counts of tokens.
+    Narrow models start with larger weights: the paper's deviation of 0.02 suits
+    a width of 768; at 128 the attended context is too small a part of the
+    residual sum, and models stay at token frequencies for thousands of steps.
     """
-    narrow = max(1.0, math.sqrt(768 / model.hidden_size))
+    scale = max(1.0, math.sqrt(768 / model.hidden_size))
     return BertConfig(
         vocab_size=settings.vocab_size,
         hidden_size=model.hidden_size,
@@ -64,7 +181,7 @@ def config_of(model: Model, settings: Settings) -> BertConfig:
         num_attention_heads=model.num_attention_heads,
         intermediate_size=4 * model.hidden_size,
         max_position_embeddings=settings.max_seq_length,
-        initializer_range=round(0.02 * narrow, 4),
+        initializer_range=round(0.02 * scale, 4),
         hidden_dropout_prob=settings.hidden_dropout_prob,
         attention_probs_dropout_prob=settings.hidden_dropout_prob,
         is_causal=model.is_causal,
@@ -72,40 +189,37 @@ def config_of(model: Model, settings: Settings) -> BertConfig:
 
 
 def config_file(model: Model, settings: Settings) -> str:
-    """Returns where the bert_config.json of a model is."""
-    kind = "_causal" if model.is_causal else ""
-    return f"{settings.output_dir}/configs/{model.size}{kind}.json"
+    """Returns the path of a model's bert_config.json."""
+    suffix = "_causal" if model.is_causal else ""
+    return f"{settings.output_dir}/configs/{model.size}{suffix}.json"
 
 
 def config_sha256(model: Model, settings: Settings) -> str:
-    """Returns the sha256 of a model's config, which says whether two are one.
-
-    It is of the values in order of their names, not of a file's bytes.
-    """
-    values = config_of(model, settings).to_dict()
-    content = json.dumps(values, sort_keys=True).encode()
+    """Returns the sha256 of a config's values in order of their names."""
+    config = config_of(model, settings).to_dict()
+    content = json.dumps(config, sort_keys=True).encode()
     return hashlib.sha256(content).hexdigest()
 
 
 def check_config(model: Model, settings: Settings) -> None:
-    """Raises ValueError if the config that is there is another than is meant.
+    """Raises ValueError if a model's config file holds another config.
 
-    Finished runs have been made with it.
+    Finished runs have used the file.
     """
     path = config_file(model, settings)
     if not os.path.exists(path):
         return
-    found = atomic_files.read_json(path)
-    meant = config_of(model, settings).to_dict()
-    words = [
-        f"{name}={found.get(name)} there, {meant.get(name)} now"
-        for name in sorted(set(found) | set(meant))
-        if found.get(name) != meant.get(name)
+    before = atomic_files.read_json(path)
+    now = config_of(model, settings).to_dict()
+    differences = [
+        f"{name}={before.get(name)} there, {now.get(name)} now"
+        for name in sorted(set(before) | set(now))
+        if before.get(name) != now.get(name)
     ]
-    if words:
+    if differences:
         raise ValueError(
-            f"{path} is of runs with another config: {'; '.join(words)}. "
-            "Choose another --output_dir, or give the values of then."
+            f"{path} is of runs with another config: {'; '.join(differences)}. "
+            "Choose another --output_dir, or give the earlier values."
         )
 
 
@@ -113,23 +227,10 @@ def step_of(share: float, settings: Settings) -> int:
     """Returns the step of the checkpoint after a share of the steps."""
     return min(
         settings.num_train_steps,
-        round(share * settings.num_checkpoints) * steps_between(settings),
+        round(share * settings.num_checkpoints) * checkpoint_interval(settings),
     )
 
 
-def steps_between(settings: Settings) -> int:
+def checkpoint_interval(settings: Settings) -> int:
     """Returns the steps from one checkpoint of figure 5 to the next."""
     return math.ceil(settings.num_train_steps / settings.num_checkpoints)
-
-
-def check_checkpoints(num_train_steps: int, num_checkpoints: int) -> None:
-    """Raises ValueError unless checkpoints are at steps of their own."""
-    between = math.ceil(num_train_steps / num_checkpoints)
-    if (num_checkpoints - 1) * between >= num_train_steps:
-        raise ValueError(
-            f"--num_train_steps={num_train_steps} and --num_checkpoints="
-            f"{num_checkpoints}: one every {between} steps, the last of them "
-            "would be one and the same. Take --num_checkpoints="
-            f"{math.ceil(num_train_steps / between)} or --num_train_steps="
-            f"{num_checkpoints * between}."
-        )

@@ -128,7 +128,11 @@ def test_other_settings_are_seen_where_they_act(changes, expected):
     ("column", "counts", "expected"),
     [
         ("shown", [8000, 1500, 500], "share of [MASK], random, kept"),
-        ("places", [700] * 5 + [433] * 15, "place of a masked token, 0 to 1"),
+        (
+            "places",
+            [700] * 5 + [433] * 15,
+            "position of a masked token, 0 to 1",
+        ),
         ("random_words", [50] * 10 + [150] * 10, "id of a random word, 0 to 1"),
         ("labels", [100, 1900], "share of random next sentences"),
     ],

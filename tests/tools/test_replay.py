@@ -39,11 +39,11 @@ def in_process(monkeypatch):
     """Calls the script in this process, which has TensorFlow imported."""
     scripts = {"run_pretraining": run_pretraining, "run_glue": run_glue}
 
-    def do_again(script, words):
+    def repeat(script, arguments):
         with contextlib.suppress(stopping.Stopped):
-            scripts[script].main([script, *words])
+            scripts[script].main([script, *arguments])
 
-    monkeypatch.setattr(replay, "do_again", do_again)
+    monkeypatch.setattr(replay, "repeat", repeat)
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_a_fine_tuning_is_repeated(trained, tmp_path, capsys, in_process):
 # Mistakes.
 
 
-def test_what_is_no_run_is_refused(tmp_path):
+def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(ValueError, match="has no run.flags. Give the --output"):
         run(tmp_path)
 
@@ -192,10 +192,12 @@ def test_steps_that_are_not_in_the_log_are_refused(trained, copied):
         run(trained, "--num_steps=5")
     with pytest.raises(ValueError, match="no line of step 8"):
         run(trained, "--from_step=7")
-    # As runs of before, which logged means.
+    # A log without every step.
     path = copied / "logs" / "train" / "steps.jsonl"
     path.write_text(path.read_text().splitlines(keepends=True)[4])
-    with pytest.raises(ValueError, match="no line of step 1, .*every step"):
+    with pytest.raises(
+        ValueError, match="no line of step 1, .*other --from_step"
+    ):
         run(copied)
 
 
@@ -207,7 +209,7 @@ def test_records_that_were_moved_are_named(copied, in_process):
 
 @pytest.mark.slow
 def test_a_script_that_fails_is_named(copied):
-    with pytest.raises(ValueError, match="exit code 1.*name what was moved"):
+    with pytest.raises(ValueError, match="exit code 1.*give moved files"):
         run(copied, "--from_step=3", "--override=--input_file=nowhere")
 
 

@@ -1,4 +1,4 @@
-"""two_samples.py: p values by hand, and how often they are small by chance."""
+"""two_samples.py: p-values by hand, and how often they are small by chance."""
 
 import numpy as np
 import pytest

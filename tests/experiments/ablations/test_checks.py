@@ -1,5 +1,5 @@
 import pytest
-from ablation_examples import PROBES
+from ablation_examples import TASKS
 
 from experiments.ablations import checks as ablation_checks
 from experiments.ablations import plan
@@ -8,8 +8,8 @@ from experiments.ablations.plan import PERPLEXITY, Model
 from experiments.ablations.results import Score
 
 BASE = Model(12, 768, 12)
-UNKNOWN = "; how much is chance is not known"
-KINDS = {probe.name: probe.kind for probe in PROBES}
+UNKNOWN = "; standard error unknown"
+KINDS = {task.name: task.kind for task in TASKS}
 
 
 def share(percent):
@@ -114,7 +114,7 @@ def test_restarts_tell_what_may_be_chance():
     scores[1]["SST-2"] = Score((0.91, 0.94, 0.92), "accuracy")
     check = ablation_checks.make(rows, scores, KINDS)[0]
     assert check.answer == TOO_NEAR
-    assert check.detail == "93.0 and 92.3; so near that it may be chance"
+    assert check.detail == "93.0 and 92.3; within two standard errors"
     # Neither is that the BiLSTM does not lift.
     scores[2]["SST-2"], scores[3]["SST-2"] = (
         scores[i]["SST-2"] for i in (0, 1)
@@ -126,14 +126,14 @@ def test_restarts_tell_what_may_be_chance():
 
 def test_a_constant_has_no_error_of_its_own():
     rows, scores = of_paper("5")
-    claim = "BERT beats one answer to all on SST-2 (a control)."
-    for values, trivial, answer in (
+    claim = "BERT beats the majority class on SST-2 (a control)."
+    for values, baseline, answer in (
         ((0.92, 0.94, 0.93), 0.925, TOO_NEAR),
         ((0.92, 0.94, 0.93), 0.9, YES),
         ((0.92, 0.94, 0.93), 0.95, NO),
         ((0.93,), 0.925, YES),
     ):
-        scores[0]["SST-2"] = Score(values, "accuracy", trivial)
+        scores[0]["SST-2"] = Score(values, "accuracy", baseline)
         (check,) = [
             check
             for check in ablation_checks.make(rows, scores, KINDS)
@@ -188,7 +188,7 @@ def test_claims_of_columns_that_the_paper_has_not_are_ours():
     kinds = {name: "glue" for name in ("MNLI", "SST-2", "CoLA")} | KINDS
     rows = plan.make(list(plan.TABLES), BASE, 4)
     checks = ablation_checks.make(rows, [{} for _ in rows], kinds)
-    found = {(c.table, c.column) for c in checks if c.is_paper_s}
+    found = {(c.table, c.column) for c in checks if c.is_from_paper}
     assert found == {
         *(("5", name) for name in ("MNLI", "SST-2", "SQuAD")),
         *(("6", name) for name in (PERPLEXITY, "MNLI", "SST-2")),
@@ -197,7 +197,7 @@ def test_claims_of_columns_that_the_paper_has_not_are_ours():
     }
     for check in checks:
         if "CoLA" in check.claim or "control" in check.claim:
-            assert not check.is_paper_s
+            assert not check.is_from_paper
 
 
 def test_what_was_not_run_has_no_answer():

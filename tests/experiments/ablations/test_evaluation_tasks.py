@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from ablation_examples import make_settings
 
 from experiments.ablations import evaluation_tasks
 
@@ -16,15 +17,15 @@ def sst(tmp_path):
 
 
 def test_a_folder_of_glue_is_counted(sst):
-    probe = evaluation_tasks.glue(f"{sst}/")
-    assert (probe.name, probe.kind, probe.script) == (
+    task = evaluation_tasks.glue(f"{sst}/")
+    assert (task.name, task.kind, task.script) == (
         "SST-2",
         "glue",
         "run_glue",
     )
-    assert (probe.num_train, probe.num_dev) == (30, 2)
-    assert probe.num_tokens == 2 + 1.3 * 5
-    assert probe.flags == {"task_name": "SST-2", "data_dir": f"{sst}/"}
+    assert (task.num_train, task.num_dev) == (30, 2)
+    assert task.num_tokens == 2 + 1.3 * 5
+    assert task.flags == {"task_name": "SST-2", "data_dir": f"{sst}/"}
 
 
 def test_without_a_dev_file_a_tenth_is_held_out(sst):
@@ -32,7 +33,7 @@ def test_without_a_dev_file_a_tenth_is_held_out(sst):
     assert evaluation_tasks.glue(str(sst)).num_dev == 3
 
 
-def test_a_folder_that_is_no_task_s_is_refused(tmp_path):
+def test_a_folder_without_the_name_of_a_task_is_refused(tmp_path):
     with pytest.raises(ValueError, match="No task named 'films'"):
         evaluation_tasks.glue(str(tmp_path / "films"))
     with pytest.raises(ValueError, match="AX has no training rows"):
@@ -57,25 +58,33 @@ def squad_file(path, num_words):
 def test_long_passages_take_several_windows(tmp_path):
     short = squad_file(tmp_path / "short.json", 10)
     long = squad_file(tmp_path / "long.json", 100)
-    probe = evaluation_tasks.squad(long, short, 60)
+    task = evaluation_tasks.squad(long, short, 60)
     # 130 pieces, of which 40 fit; 30 more in each further window.
-    assert (probe.num_train, probe.num_dev) == (16, 4)
-    assert probe.flags["doc_stride"] == 30
+    assert (task.num_train, task.num_dev) == (16, 4)
+    assert task.flags["doc_stride"] == 30
 
 
-def test_names_are_two_probes(tmp_path):
+def test_named_entities_are_two_tasks(tmp_path):
     path = tmp_path / "eng.train"
     path.write_text("EU B-ORG\nrejects O\n\nPeter B-PER\n\n" * 10)
-    probes = evaluation_tasks.ner(str(path), str(path), 16)
-    assert [probe.kind for probe in probes] == ["ner", "ner_features"]
+    tasks = evaluation_tasks.ner(str(path), str(path), 16)
+    assert [task.kind for task in tasks] == ["ner", "ner_features"]
     # Without -DOCSTART- each sentence is read alone.
-    assert probes[0].num_train == probes[0].num_dev == 20
+    assert tasks[0].num_train == tasks[0].num_dev == 20
 
 
-def test_probes_are_needed_and_each_once(sst):
-    probe = evaluation_tasks.glue(str(sst))
-    evaluation_tasks.check_names([probe])
-    with pytest.raises(ValueError, match="Probes: SST-2, SST-2. Give one task"):
-        evaluation_tasks.check_names([probe, probe])
-    with pytest.raises(ValueError, match="Probes: none"):
+def test_half_of_a_task_is_refused():
+    settings = make_settings("runs", ner_train_file="eng.train")
+    with pytest.raises(ValueError, match="--ner_train_file and --ner_dev_file"):
+        evaluation_tasks.read(settings)
+    with pytest.raises(ValueError, match="tasks: none. Give one task"):
+        evaluation_tasks.read(make_settings("runs"))
+
+
+def test_tasks_are_needed_and_each_once(sst):
+    task = evaluation_tasks.glue(str(sst))
+    evaluation_tasks.check_names([task])
+    with pytest.raises(ValueError, match="tasks: SST-2, SST-2. Give one task"):
+        evaluation_tasks.check_names([task, task])
+    with pytest.raises(ValueError, match="tasks: none"):
         evaluation_tasks.check_names([])

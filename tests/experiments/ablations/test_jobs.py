@@ -2,18 +2,18 @@ import copy
 import dataclasses
 
 import pytest
-from ablation_examples import PROBES, make_settings
+from ablation_examples import TASKS, make_settings
 
 from experiments.ablations import jobs as ablation_jobs
 from experiments.ablations import plan as ablation_plan
 from experiments.ablations import runs
+from experiments.ablations import settings as ablation_settings
 from experiments.ablations.plan import Model, Row
 from run_scripts import (
     make_pretraining_records,
     make_vocab,
     run_glue,
     run_ner,
-    run_ner_features,
     run_pretraining,
     run_squad,
 )
@@ -26,7 +26,6 @@ SCRIPTS = {
     "run_glue": run_glue,
     "run_squad": run_squad,
     "run_ner": run_ner,
-    "run_ner_features": run_ner_features,
 }
 
 
@@ -40,7 +39,7 @@ def plan(settings, *tables, **changes):
     rows = ablation_plan.make(
         tables or list(ablation_plan.TABLES), BASE, settings.num_checkpoints
     )
-    return ablation_jobs.make(rows, PROBES, settings, BASE)
+    return ablation_jobs.make(rows, TASKS, settings, rate=1e11)
 
 
 def names_of(jobs, script):
@@ -58,8 +57,9 @@ def test_what_rows_share_is_run_once(settings):
     assert len(names_of(jobs, "run_glue")) == 5 + 5 + 5 + 2 * 3
     # Questions in table 5, names twice in table 8: as in the paper.
     assert len(names_of(jobs, "run_squad")) == 5
-    assert len(names_of(jobs, "run_ner")) == 6
-    assert len(names_of(jobs, "run_ner_features")) == 6
+    # Fine-tuned, and by features.
+    assert len(names_of(jobs, "run_ner")) == 6 + 6
+    assert sum("feature_layers" in job.flags for job in jobs) == 6
     alone = {
         job.name
         for table in ablation_plan.TABLES
@@ -84,7 +84,7 @@ def test_scripts_take_the_flags_that_they_are_given(settings, precision):
     for job in plan(settings, precision=precision):
         # Unknown names and values that it refuses are errors.
         values = copy.deepcopy(SCRIPTS[job.script].FLAGS)
-        values([job.script, *runs.words_of(job)])
+        values([job.script, *runs.arguments_of(job)])
         scripts.add(job.script)
     assert scripts == set(SCRIPTS)
 
@@ -117,10 +117,7 @@ def test_checkpoints_of_the_figure_are_kept_and_begun_with(settings):
 def test_steps_that_checkpoints_do_not_divide_end_at_the_last(settings):
     settings = dataclasses.replace(settings, num_train_steps=102)
     rows = ablation_plan.make(["figure5"], BASE, 4)
-    steps = [
-        ablation_jobs.ablation_settings.step_of(row.share, settings)
-        for row in rows[:4]
-    ]
+    steps = [ablation_settings.step_of(row.share, settings) for row in rows[:4]]
     assert steps == [26, 52, 78, 102]
 
 
@@ -131,7 +128,7 @@ def test_a_row_with_an_lstm_or_without_pre_training_says_so(settings):
     scratch = jobs["fine_tuned/from_scratch/sst_2/restart-0"].flags
     assert "init_checkpoint" not in scratch
     assert scratch["bert_config_file"].endswith("/configs/L-4_H-64_A-4.json")
-    assert scratch["vocab_file"] == settings.vocab_file
+    assert scratch["vocab_file"] == settings.vocab_path
 
 
 def test_jobs_with_a_config_know_its_sha256(settings):
@@ -158,10 +155,10 @@ def test_restarts_have_seeds_of_their_own(settings):
 
 
 def test_epochs_are_cut_to_the_examples_asked_for(settings):
-    probe = PROBES[0]
-    assert ablation_jobs.epochs_of(probe, settings) == 3.0
+    task = TASKS[0]
+    assert ablation_jobs.epochs_of(task, settings) == 3.0
     cut = dataclasses.replace(settings, max_train_examples=150)
-    assert ablation_jobs.epochs_of(probe, cut) == 0.15
+    assert ablation_jobs.epochs_of(task, cut) == 0.15
 
 
 def test_larger_models_and_left_to_right_ones_take_longer(settings):
@@ -179,11 +176,10 @@ def test_larger_models_and_left_to_right_ones_take_longer(settings):
 
 def test_a_vocabulary_that_is_given_is_not_learnt(settings):
     assert plan(settings)[0].script == "make_vocab"
-    jobs = plan(settings, is_vocab_given=True)
+    jobs = plan(settings, vocab_file="vocab.txt")
     assert not names_of(jobs, "make_vocab")
 
 
-def test_the_row_of_another_table_has_other_probes():
+def test_the_row_of_another_table_has_other_tasks():
     row = Row("6", "", BASE)
-    found = ablation_jobs.probes_of(row, PROBES)
-    assert [probe.name for probe in found] == ["SST-2"]
+    assert ablation_jobs.tasks_of(row, TASKS) == TASKS[:1]

@@ -1,10 +1,9 @@
 import pytest
-from ablation_examples import PROBES, make_settings
+from ablation_examples import TASKS, make_settings
 
 from experiments.ablations import limitations, plan
-from experiments.ablations.plan import Model
 
-UNLIKE = {
+DIFFERENCES = {
     "- Left-to-right models classify by their last token": ("5", "figure5"),
     "- Models without next sentences, ": ("5", "figure5"),
     "- NER by features reads `last`, ": ("8",),
@@ -13,7 +12,7 @@ UNLIKE = {
     "- Peak learning rates: 0.001 after 10 % of the steps, 0.0001 in ": tuple(
         plan.TABLES
     ),
-    "- Narrow models begin with larger weights, the base model with a "
+    "- Narrow models start with larger weights, the base model with a "
     "deviation of 0.0693": tuple(plan.TABLES),
     "- Dropout is": (),
 }
@@ -21,28 +20,32 @@ UNLIKE = {
 
 @pytest.mark.parametrize("table", list(plan.TABLES))
 def test_what_is_not_as_in_the_paper_is_said_where_it_is_so(table):
-    base = Model(3, 64, 4)
-    rows = plan.make([table], base, 2)
-    settings = make_settings("runs")
-    text = "\n".join(limitations.unlike(rows, PROBES, settings, base))
-    for line, tables in UNLIKE.items():
+    settings = make_settings("runs", num_hidden_layers=3)
+    rows = plan.make([table], settings.base, 2)
+    text = "\n".join(limitations.differences(rows, TASKS, settings))
+    for line, tables in DIFFERENCES.items():
         assert (line in text) == (table in tables), line
 
 
 def test_at_the_paper_s_size_features_are_as_there():
-    base = Model(12, 768, 12)
-    rows = plan.make(["8"], base, 2)
-    settings = make_settings("runs", hidden_dropout_prob=0.0)
-    text = "\n".join(limitations.unlike(rows, PROBES, settings, base))
+    settings = make_settings(
+        "runs",
+        num_hidden_layers=12,
+        hidden_size=768,
+        num_attention_heads=12,
+        hidden_dropout_prob=0.0,
+    )
+    rows = plan.make(["8"], settings.base, 2)
+    text = "\n".join(limitations.differences(rows, TASKS, settings))
     assert "by features" not in text and "larger weights" not in text
     assert "- Dropout is 0; the paper's is 0.1." in text
 
 
 def test_the_scale_is_that_of_the_settings():
     settings = make_settings("runs", max_train_examples=5000, num_restarts=3)
-    text = "\n".join(limitations.scale(settings, Model(4, 64, 4)))
+    text = "\n".join(limitations.scale(settings))
     # 100 steps of 16 x 32 tokens.
     assert "reads 100 batches of 16 x 32 tokens, 0.051 million in all" in text
     assert "The base model is L-4_H-64_A-4 with 500 entries" in text
-    assert "fine-tuning: 3, and at most 5,000 examples; a score is of" in text
-    assert "Restarts of each fine-tuning: 3; their mean" in text
+    assert "fine-tuning: 3, and at most 5,000 examples; a score is that" in text
+    assert "Restarts of each fine-tuning: 3; scores are their mean" in text

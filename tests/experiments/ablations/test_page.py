@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from ablation_examples import PROBES, make_settings
+from ablation_examples import TASKS, make_settings
 from matplotlib import image
 
 from experiments.ablations import checks as ablation_checks
@@ -8,17 +8,17 @@ from experiments.ablations import page, plan
 from experiments.ablations.plan import PERPLEXITY, Model
 from experiments.ablations.results import Score
 
-KINDS = {probe.name: probe.kind for probe in PROBES}
+KINDS = {task.name: task.kind for task in TASKS}
 
 
-def scores_of(row, place):
-    found = {
-        name: Score((0.5 + 0.01 * place, 0.52 + 0.01 * place), "accuracy")
+def scores_of(row, index):
+    scores = {
+        name: Score((0.5 + 0.01 * index, 0.52 + 0.01 * index), "accuracy")
         for name in KINDS
     }
     if row.table == "6":
-        found[PERPLEXITY] = Score((20.0 - place,), "perplexity")
-    return found
+        scores[PERPLEXITY] = Score((20.0 - index,), "perplexity")
+    return scores
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ def test_a_page_is_drawn_of_what_there_is(tmp_path, tables):
     colored = []
     for scores in (
         [{} for _ in rows],
-        [scores_of(row, place) for place, row in enumerate(rows)],
+        [scores_of(row, index) for index, row in enumerate(rows)],
     ):
         checks = ablation_checks.make(rows, scores, KINDS)
-        page.draw(str(tmp_path), rows, scores, checks, PROBES, settings)
+        page.draw(rows, scores, checks, TASKS, settings)
         assert [path.name for path in tmp_path.iterdir()] == ["report.png"]
         pixels = image.imread(tmp_path / "report.png")
         assert pixels.shape[0] > 1000 and pixels.shape[1] > 1000

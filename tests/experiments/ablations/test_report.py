@@ -1,5 +1,5 @@
 import pytest
-from ablation_examples import PROBES, make_settings
+from ablation_examples import TASKS, make_settings
 
 from experiments.ablations import checks as ablation_checks
 from experiments.ablations import plan
@@ -8,14 +8,14 @@ from experiments.ablations.plan import PERPLEXITY, Model
 from experiments.ablations.results import Score
 
 BASE = Model(4, 64, 4)
-KINDS = {probe.name: probe.kind for probe in PROBES}
+KINDS = {task.name: task.kind for task in TASKS}
 
 
 def report(rows, scores, **changes):
     settings = make_settings("runs", **changes)
     checks = ablation_checks.make(rows, scores, KINDS)
     return ablation_report.text(
-        rows, scores, checks, PROBES, settings, BASE, 3725.0, "python -m x"
+        rows, scores, checks, TASKS, settings, 3725.0, "python -m x"
     )
 
 
@@ -50,7 +50,7 @@ def test_our_numbers_stand_beside_the_paper_s(rows):
     assert "| 50 | 50.0 | 50.0 |" in text and "| 100 | 50.0 | 50.0 |" in text
 
 
-def test_it_says_what_such_runs_are_good_for_and_what_did_not_come_out(rows):
+def test_it_states_the_scale_and_the_claims_that_do_not_hold(rows):
     scores = [
         {"SST-2": Score((0.5 + i / 1000,), "accuracy")}
         for i, _ in enumerate(rows)
@@ -63,13 +63,13 @@ def test_it_says_what_such_runs_are_good_for_and_what_did_not_come_out(rows):
         "0.051 million in all; the paper's read 832,000 times as many" in text
     )
     assert "- Left-to-right models classify by their last token" in text
-    assert "Not as in the paper:" in text
+    assert "Claims of the paper that do not hold here:" in text
     assert (
         "- Without next sentences SST-2 is lower. Here: 50.0 and 50.1" in text
     )
     assert (
         "| Without next sentences SST-2 is lower. | the paper's | **no** | "
-        "50.0 and 50.1; how much is chance is not known |" in text
+        "50.0 and 50.1; standard error unknown |" in text
     )
     # The paper has no SST-2 by masks.
     assert (
@@ -77,10 +77,12 @@ def test_it_says_what_such_runs_are_good_for_and_what_did_not_come_out(rows):
         in text
     )
     paper, ours = text.split("Of ")[1:3]
-    assert paper.startswith("13 claims of the paper, 1 came out, 3 did not, 0 ")
-    assert ours.startswith("6 claims of ours (the same said of columns that ")
-    assert "Ours that did not come out:" in ours
-    assert "how much is chance is not known" in text
+    assert paper.startswith("13 claims of the paper, 1 hold here, 3 do not, 0 ")
+    assert ours.startswith(
+        "6 claims of ours (on columns that the paper's table "
+    )
+    assert "Claims of ours that do not hold:" in ours
+    assert "standard error unknown" in text
     assert "The commands took 1:02:05 in all." in text
     assert text.endswith("```sh\npython -m x\n```\n")
 
@@ -89,16 +91,16 @@ def test_restarts_have_their_error(rows):
     scores = [{"SST-2": Score((0.5, 0.54), "accuracy")} for _ in rows]
     text = report(rows, scores, num_restarts=2)
     assert "| 52.0 ± 2.0 |" in text
-    assert "their mean, and its standard error" in text
+    assert "their mean and its standard error" in text
 
 
-def test_a_score_that_a_constant_reaches_is_marked(rows):
-    def scores(trivial):
-        return [{"SST-2": Score((0.5,), "accuracy", trivial)} for _ in rows]
+def test_a_score_that_the_baseline_reaches_is_marked(rows):
+    def scores(baseline):
+        return [{"SST-2": Score((0.5,), "accuracy", baseline)} for _ in rows]
 
     text = report(rows, scores(0.5))
     assert "| no pre-training | 50.0 † | - |" in text
-    assert "† No better than one answer to all" in text
+    assert "† No better than the majority-class baseline" in text
     assert "†" not in report(rows, scores(0.4))
 
 
@@ -106,9 +108,12 @@ def test_a_plan_of_one_table_has_no_other():
     rows = plan.make(["6"], BASE, 2)
     text = report(rows, [{} for _ in rows])
     titles = [line for line in text.splitlines() if line.startswith("## ")]
-    assert titles == ["## As in the paper?", "## Model size (table 6)"]
+    assert titles == [
+        "## Do the paper's claims hold?",
+        "## Model size (table 6)",
+    ]
     assert (
-        "Of 2 claims of the paper, 0 came out, 0 did not, 0 are too near to "
+        "Of 2 claims of the paper, 0 hold here, 0 do not, 0 are too near to "
         "tell, and 2 were not run" in text
     )
     assert "of ours" not in text
@@ -121,9 +126,9 @@ def test_what_is_too_near_is_neither_yes_nor_no():
         for i, _ in enumerate(rows)
     ]
     text = report(rows, scores, num_restarts=2)
-    assert "Of 7 claims of the paper, 0 came out, 0 did not, 3 are too" in text
-    assert "| the paper's | too near | 52.0 and 52.0; so near" in text
-    assert "Not as in the paper:" not in text
+    assert "Of 7 claims of the paper, 0 hold here, 0 do not, 3 are too" in text
+    assert "| the paper's | too near | 52.0 and 52.0; within" in text
+    assert "Claims of the paper that do not hold here:" not in text
 
 
 def test_it_is_written_whole(tmp_path):

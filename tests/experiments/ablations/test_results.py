@@ -3,7 +3,7 @@ import math
 
 import pytest
 from ablation_examples import (
-    PROBES,
+    TASKS,
     make_settings,
     write_perplexity,
     write_result,
@@ -19,27 +19,27 @@ BASE = Model(4, 64, 4)
 def test_scores_are_means_over_the_restarts_that_are_done(tmp_path):
     settings = make_settings(str(tmp_path), num_restarts=3)
     row = plan.make(["5"], BASE, 4)[0]
-    write_result(settings, row, PROBES[0], 0.5, restart=0)
-    write_result(settings, row, PROBES[0], 0.7, restart=2)
-    found = results.of_row(row, PROBES, settings)
-    assert set(found) == {"SST-2"}
-    assert found["SST-2"].values == (0.5, 0.7)
-    assert found["SST-2"].metric == "accuracy"
-    assert found["SST-2"].mean == pytest.approx(0.6)
+    write_result(settings, row, TASKS[0], 0.5, restart=0)
+    write_result(settings, row, TASKS[0], 0.7, restart=2)
+    scores = results.of_row(row, TASKS, settings)
+    assert set(scores) == {"SST-2"}
+    assert scores["SST-2"].values == (0.5, 0.7)
+    assert scores["SST-2"].metric == "accuracy"
+    assert scores["SST-2"].mean == pytest.approx(0.6)
     # A deviation of 0.1414, of two.
-    assert found["SST-2"].error == pytest.approx(0.1)
+    assert scores["SST-2"].error == pytest.approx(0.1)
 
 
 def test_of_one_run_the_error_is_not_known(tmp_path):
     settings = make_settings(str(tmp_path))
     row = plan.make(["5"], BASE, 4)[0]
-    write_result(settings, row, PROBES[1], 40.0)
-    found = results.of_row(row, PROBES, settings)
-    assert found["SQuAD"].metric == "f1"
+    write_result(settings, row, TASKS[1], 40.0)
+    scores = results.of_row(row, TASKS, settings)
+    assert scores["SQuAD"].metric == "f1"
     # The official score is in percent.
-    assert found["SQuAD"].values == (0.4,)
-    assert found["SQuAD"].trivial == 0.005
-    assert math.isnan(found["SQuAD"].error)
+    assert scores["SQuAD"].values == (0.4,)
+    assert scores["SQuAD"].baseline == 0.005
+    assert math.isnan(scores["SQuAD"].error)
 
 
 def test_taggers_by_features_leave_scores_in_a_folder_of_their_layers(
@@ -47,19 +47,19 @@ def test_taggers_by_features_leave_scores_in_a_folder_of_their_layers(
 ):
     settings = make_settings(str(tmp_path))
     row = plan.make(["8"], BASE, 4)[0]
-    write_result(settings, row, PROBES[3], 0.3)
+    write_result(settings, row, TASKS[3], 0.3)
     assert list(
         tmp_path.glob("**/restart-0/concat_last_four/eval_results.json")
     )
-    found = results.of_row(row, PROBES, settings)
-    assert found["NER, feature-based"].values == (0.3,)
+    scores = results.of_row(row, TASKS, settings)
+    assert scores["NER, feature-based"].values == (0.3,)
 
 
-def test_what_one_answer_to_all_scores_is_kept(tmp_path):
+def test_the_majority_class_baseline_is_kept(tmp_path):
     settings = make_settings(str(tmp_path))
     row = plan.make(["5"], BASE, 4)[0]
-    write_result(settings, row, PROBES[0], 0.7)
-    assert results.of_row(row, PROBES, settings)["SST-2"].trivial == 0.5
+    write_result(settings, row, TASKS[0], 0.7)
+    assert results.of_row(row, TASKS, settings)["SST-2"].baseline == 0.5
 
 
 def write_scores(folder, best_metric, **scores):
@@ -71,26 +71,26 @@ def write_scores(folder, best_metric, **scores):
 def test_tasks_with_an_accuracy_show_it_as_the_paper_s_tables_do(tmp_path):
     """MRPC and QQP, whose best model is picked by F1."""
     write_scores(tmp_path, "f1", accuracy=0.7, f1=0.8)
-    found = results.of_run(str(tmp_path), "glue")
-    assert found == Score((0.7,), "accuracy", trivial=0.35)
+    scores = results.of_run(str(tmp_path), "glue")
+    assert scores == Score((0.7,), "accuracy", baseline=0.35)
     write_scores(tmp_path, "matthews_correlation", matthews_correlation=0.4)
-    found = results.of_run(str(tmp_path), "glue")
-    assert found == Score((0.4,), "matthews_correlation", trivial=0.2)
+    scores = results.of_run(str(tmp_path), "glue")
+    assert scores == Score((0.4,), "matthews_correlation", baseline=0.2)
     # The accuracy of tags counts the words outside of names.
     write_scores(tmp_path, "entity_f1", accuracy=0.9, entity_f1=0.6)
-    found = results.of_run(str(tmp_path), "ner")
-    assert found == Score((0.6,), "entity_f1", trivial=0.3)
+    scores = results.of_run(str(tmp_path), "ner")
+    assert scores == Score((0.6,), "entity_f1", baseline=0.3)
 
 
 def test_tables_share_a_run_and_points_of_the_figure_do_not(tmp_path):
     settings = make_settings(str(tmp_path))
     rows = plan.make(["5", "8", "figure5"], BASE, 4)
-    write_result(settings, rows[0], PROBES[0], 0.5)
-    scores = results.of_rows(rows, PROBES, settings)
+    write_result(settings, rows[0], TASKS[0], 0.5)
+    scores = results.of_rows(rows, TASKS, settings)
     having = [
         (row.table, row.share)
-        for row, found in zip(rows, scores, strict=True)
-        if found
+        for row, scores in zip(rows, scores, strict=True)
+        if scores
     ]
     assert having == [("5", 1.0), ("8", 1.0), ("figure5", 1.0)]
 
@@ -99,12 +99,12 @@ def test_perplexities_are_of_the_last_step_and_table_6(tmp_path):
     settings = make_settings(str(tmp_path))
     rows = plan.make(["5", "6"], BASE, 4)
     write_perplexity(settings, BASE, 12.5)
-    scores = results.of_rows(rows, PROBES, settings)
+    scores = results.of_rows(rows, TASKS, settings)
     having = [
-        (row.label, found[PERPLEXITY].mean)
-        for row, found in zip(rows, scores, strict=True)
-        if PERPLEXITY in found
+        (row.label, scores[PERPLEXITY].mean)
+        for row, scores in zip(rows, scores, strict=True)
+        if PERPLEXITY in scores
     ]
     assert having == [("L-4_H-64_A-4", 12.5)]
     later = make_settings(str(tmp_path), num_train_steps=200)
-    assert not any(results.of_rows(rows, PROBES, later))
+    assert not any(results.of_rows(rows, TASKS, later))

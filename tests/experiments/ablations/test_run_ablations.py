@@ -3,13 +3,15 @@
 import importlib
 import json
 import pathlib
+import shlex
 
 import pytest
 from ablation_examples import make_settings
 
 from bert_tf import config
 from experiments.ablations import plan, run_ablations, runs
-from experiments.ablations.plan import Model
+from experiments.ablations.settings import Settings
+from run_scripts.flags import common_flags
 
 TEXT = pathlib.Path(__file__).parents[2] / "data" / "sentences.txt"
 
@@ -44,6 +46,46 @@ def words(tmp_path_factory, tiny_vocab_file):
     ]
 
 
+def read_settings(words, *more):
+    common_flags.parse(run_ablations.FLAGS, [*words, *more], "")
+    return run_ablations.read_settings()
+
+
+def test_settings_are_the_flags(words, tiny_vocab_file):
+    folder = words[4].partition("=")[2]
+    settings = read_settings(words, "--num_train_steps=50", "--nodo_lower_case")
+    assert settings.vocab_file == settings.vocab_path == tiny_vocab_file
+    assert (settings.vocab_size, settings.num_warmup_steps) == (203, 5)
+    assert settings.do_lower_case is False
+    learnt = read_settings([w for w in words if "vocab_file" not in w])
+    assert learnt.vocab_path == f"{folder}/vocab.txt"
+    assert (learnt.vocab_size, learnt.do_lower_case) == (8000, True)
+
+
+def test_the_command_of_the_published_report_is_understood():
+    page = (TEXT.parents[2] / "docs" / "ablations.md").read_text("utf-8")
+    command = page.rpartition("```sh\n")[2].removesuffix("```\n")
+    python, m, module, *arguments = shlex.split(command.replace("\\\n", ""))
+    assert (python, m, module) == ("python", "-m", run_ablations.__name__)
+    common_flags.parse(run_ablations.FLAGS, [module, *arguments], "")
+    settings = common_flags.config(Settings, run_ablations.FLAGS)
+    assert (settings.num_train_steps, settings.learning_rate) == (2400, 8e-4)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("--tables=7", "--tables=7 should name some of 5"),
+        ("--hidden_size=17", "17 is not a multiple of --num_attention"),
+        ("--num_checkpoints=3", "--num_checkpoints=2 or --num_train_steps=3"),
+        ("--corpus=nothing*.txt", "nothing.*txt"),
+    ],
+)
+def test_plans_that_cannot_be_are_refused(words, more, message):
+    with pytest.raises(ValueError, match=message):
+        run_ablations.main([*words, more])
+
+
 @pytest.fixture
 def ran(monkeypatch):
     """The names of jobs that ran, which they do in this process."""
@@ -51,7 +93,7 @@ def ran(monkeypatch):
 
     def run(job, output_dir, clock, log_every_seconds):
         script = importlib.import_module(f"run_scripts.{job.script}")
-        script.main([job.script, *runs.words_of(job)])
+        script.main([job.script, *runs.arguments_of(job)])
         clock.taken[job.name] = 1.0
         names.append(job.name)
 
@@ -75,7 +117,7 @@ def test_a_plan_becomes_runs_and_a_report(words, ran):
     for check in results["checks"]:
         # Scores of so little may well be equal.
         assert check["answer"] in ("yes", "no", "too near")
-        assert not check["is_paper_s"]
+        assert not check["is_from_paper"]
     assert (folder / "report.png").stat().st_size > 10000
     path = folder / (
         "fine_tuned/L-1_H-16_A-2_left_to_right/step-2/sst_2/restart-0"
@@ -104,7 +146,7 @@ def test_the_report_is_written_after_each_run(words, monkeypatch, tmp_path):
     assert seen == ["records", *of_model, "records", *of_model, "report"]
 
 
-def test_another_dropout_does_not_pass_for_the_one_of_then(
+def test_another_dropout_than_that_of_finished_runs_is_refused(
     words, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(runs, "_run", lambda *things: None)
@@ -121,20 +163,19 @@ def test_another_dropout_does_not_pass_for_the_one_of_then(
     assert path.read_bytes() == before
 
 
-def test_configs_of_then_are_not_overwritten(tmp_path):
-    base = Model(2, 16, 2)
-    rows = plan.make(["figure5"], base, 1)
+def test_configs_of_finished_runs_are_not_overwritten(tmp_path):
     settings = make_settings(str(tmp_path))
-    run_ablations.write_configs(rows[:1], settings, base)
+    rows = plan.make(["figure5"], settings.base, 1)
+    run_ablations.write_configs(rows[:1], settings)
     (path,) = (tmp_path / "configs").iterdir()
     before = path.read_bytes()
     other = make_settings(str(tmp_path), hidden_dropout_prob=0.0)
     with pytest.raises(ValueError, match="=0.1 there, 0.0 now"):
-        run_ablations.write_configs(rows, other, base)
-    # Nor is the one written that was not there.
+        run_ablations.write_configs(rows, other)
+    # The missing one is not written either.
     assert list((tmp_path / "configs").iterdir()) == [path]
     assert path.read_bytes() == before
-    run_ablations.write_configs(rows, settings, base)
+    run_ablations.write_configs(rows, settings)
     assert len(list((tmp_path / "configs").iterdir())) == 2
 
 

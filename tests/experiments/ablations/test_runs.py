@@ -46,8 +46,8 @@ def test_jobs_run_once_and_leave_flags_seconds_and_a_log(scripts):
     assert clock.line().startswith("2 of 2 commands done, about 0:00 left")
     with open(f"{scripts}/logs/part/good-0.log", encoding="utf-8") as file:
         assert file.read() == "['--steps=5', '--name=a b']\n"
-    mark = atomic_files.read_json(f"{scripts}/done/part/good-0.json")
-    assert mark["flags"] == jobs[0].flags and mark["seconds"] > 0
+    left = atomic_files.read_json(f"{scripts}/done/part/good-0.json")
+    assert left["flags"] == jobs[0].flags and left["seconds"] > 0
     assert run(jobs, scripts)[0] == []
     more = [*jobs, Job("part/new", "good", {}, 1.0)]
     assert run(more, scripts)[0] == ["part/new"]
@@ -61,12 +61,12 @@ def test_a_job_that_fails_shows_why_and_is_done_again(scripts):
         "the disk is full\n.*bad-1.log",
     ):
         run(jobs, scripts)
-    assert runs.seconds_of(scripts, jobs[0])
-    assert runs.seconds_of(scripts, jobs[1]) is None
+    assert runs.read_done(scripts, jobs[0])
+    assert runs.read_done(scripts, jobs[1]) is None
     assert not os.path.exists(f"{scripts}/logs/part/good-2.log")
 
 
-def test_the_plan_goes_on_without_what_diverged(scripts, caplog):
+def test_the_plan_continues_without_what_diverged(scripts, caplog):
     begin = {"init_checkpoint": f"{scripts}/pretrained/x/checkpoints/step-5"}
     jobs = [
         Job("pretrained/x", "diverged", {}, 10.0),
@@ -77,7 +77,7 @@ def test_the_plan_goes_on_without_what_diverged(scripts, caplog):
     assert done == ["pretrained/x", "pretrained/xy"]
     assert clock.line() == "2 of 3 commands done, about 0:00 left"
     assert "pretrained/x diverged; the report has a dash" in caplog.text
-    # It would diverge again; with its mark away, it is tried again.
+    # It would diverge again; without its file, it is tried again.
     assert run(jobs, scripts)[0] == []
     os.remove(f"{scripts}/done/pretrained/x.json")
     assert run(jobs, scripts)[0] == ["pretrained/x"]
@@ -126,10 +126,10 @@ def test_seconds_are_those_of_all_attempts(scripts, monkeypatch):
     for error in (runs.stopping.Stopped("SIGTERM"), ValueError("no")):
         with pytest.raises(type(error)):
             attempt(error)
-        assert runs.seconds_of(scripts, job) is None
+        assert runs.read_done(scripts, job) is None
     attempt(None)
     assert clock.taken[job.name] == 3 * 14.0
-    assert runs.seconds_of(scripts, job) == 3 * 14.0
+    assert runs.read_done(scripts, job)["seconds"] == 3 * 14.0
     assert not os.path.exists(f"{scripts}/stopped/{job.name}.json")
 
 
@@ -137,7 +137,9 @@ def test_what_was_done_corrects_the_estimates(scripts):
     jobs = jobs_of("good", "good", "bad")
     path = f"{scripts}/done/part/good-0.json"
     os.makedirs(os.path.dirname(path))
-    atomic_files.write_json(path, {"seconds": 30.0, "flags": jobs[0].flags})
+    left = {"seconds": 30.0, "flags": jobs[0].flags}
+    left |= {"config_sha256": None, "diverged": False}
+    atomic_files.write_json(path, left)
     clock = runs.Clock(jobs, scripts)
     assert clock.factor("good") == 3.0
     assert clock.factor("bad") == 1.0

@@ -15,7 +15,7 @@ def test_configs_are_those_of_their_sizes():
     assert not config.is_causal
 
 
-def test_narrow_models_begin_with_larger_weights():
+def test_narrow_models_start_with_larger_weights():
     settings = make_settings("runs")
     narrow = ablation_settings.config_of(Model(2, 192, 4), settings)
     assert narrow.initializer_range == 0.04
@@ -31,39 +31,44 @@ def test_a_left_to_right_model_has_a_config_of_its_own():
     assert path == "runs/configs/L-2_H-192_A-4_causal.json"
 
 
-def test_shares_are_checkpoints():
+def test_a_share_of_the_steps_is_a_checkpoint():
     settings = make_settings("runs", num_train_steps=10, num_checkpoints=3)
-    assert ablation_settings.steps_between(settings) == 4
+    assert ablation_settings.checkpoint_interval(settings) == 4
     steps = [ablation_settings.step_of(i / 3, settings) for i in (1, 2, 3)]
     assert steps == [4, 8, 10]
 
 
-def test_checkpoints_that_fall_together_are_refused():
+def test_two_checkpoints_of_one_step_are_refused():
+    def check(steps, points):
+        settings = make_settings(
+            "runs", num_train_steps=steps, num_checkpoints=points
+        )
+        ablation_settings.check(settings)
+        return settings
+
     with pytest.raises(
         ValueError,
-        match="=10 and --num_checkpoints=7: one every 2 steps.*"
+        match="=10 and --num_checkpoints=7: with one every 2 steps.*"
         "--num_checkpoints=5 or --num_train_steps=14",
     ):
-        ablation_settings.check_checkpoints(10, 7)
+        check(10, 7)
     for steps in range(1, 60):
         for points in range(1, 60):
             settings = make_settings(
                 "runs", num_train_steps=steps, num_checkpoints=points
             )
-            found = {
+            different = {
                 ablation_settings.step_of(i / points, settings)
                 for i in range(1, points + 1)
             }
-            if len(found) == points:
-                ablation_settings.check_checkpoints(steps, points)
+            if len(different) == points:
+                check(steps, points)
                 continue
             with pytest.raises(ValueError) as refusal:
-                ablation_settings.check_checkpoints(steps, points)
+                check(steps, points)
             words = str(refusal.value).rstrip(".").split("=")
-            ablation_settings.check_checkpoints(
-                steps, int(words[-2].split()[0])
-            )
-            ablation_settings.check_checkpoints(int(words[-1]), points)
+            check(steps, int(words[-2].split()[0]))
+            check(int(words[-1]), points)
 
 
 def test_a_config_that_is_there_stays_what_it_is(tmp_path):
