@@ -71,15 +71,15 @@ def write_scores(folder, best_metric, **scores):
 def test_tasks_with_an_accuracy_show_it_as_the_paper_s_tables_do(tmp_path):
     """MRPC and QQP, whose best model is picked by F1."""
     write_scores(tmp_path, "f1", accuracy=0.7, f1=0.8)
-    scores = results.of_run(str(tmp_path), "glue")
-    assert scores == Score((0.7,), "accuracy", baseline=0.35)
+    score = results.of_run(str(tmp_path), "glue")
+    assert score == Score((0.7,), "accuracy", baseline=0.35)
     write_scores(tmp_path, "matthews_correlation", matthews_correlation=0.4)
-    scores = results.of_run(str(tmp_path), "glue")
-    assert scores == Score((0.4,), "matthews_correlation", baseline=0.2)
+    score = results.of_run(str(tmp_path), "glue")
+    assert score == Score((0.4,), "matthews_correlation", baseline=0.2)
     # The accuracy of tags counts the words outside of names.
     write_scores(tmp_path, "entity_f1", accuracy=0.9, entity_f1=0.6)
-    scores = results.of_run(str(tmp_path), "ner")
-    assert scores == Score((0.6,), "entity_f1", baseline=0.3)
+    score = results.of_run(str(tmp_path), "ner")
+    assert score == Score((0.6,), "entity_f1", baseline=0.3)
 
 
 def test_tables_share_a_run_and_points_of_the_figure_do_not(tmp_path):
@@ -89,8 +89,8 @@ def test_tables_share_a_run_and_points_of_the_figure_do_not(tmp_path):
     scores = results.of_rows(rows, TASKS, settings)
     having = [
         (row.table, row.share)
-        for row, scores in zip(rows, scores, strict=True)
-        if scores
+        for row, of_row in zip(rows, scores, strict=True)
+        if of_row
     ]
     assert having == [("5", 1.0), ("8", 1.0), ("figure5", 1.0)]
 
@@ -101,9 +101,9 @@ def test_perplexities_are_of_the_last_step_and_table_6(tmp_path):
     write_perplexity(settings, BASE, 12.5)
     scores = results.of_rows(rows, TASKS, settings)
     having = [
-        (row.label, scores[PERPLEXITY].mean)
-        for row, scores in zip(rows, scores, strict=True)
-        if PERPLEXITY in scores
+        (row.label, of_row[PERPLEXITY].mean)
+        for row, of_row in zip(rows, scores, strict=True)
+        if PERPLEXITY in of_row
     ]
     assert having == [("L-4_H-64_A-4", 12.5)]
     later = make_settings(str(tmp_path), num_train_steps=200)
