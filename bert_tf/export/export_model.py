@@ -29,6 +29,19 @@ from tfrecords.text import tokenizer as tokenizer_lib
 _NEED_LABELS = ("classification", "tagging")
 # Kinds that need no head.
 _OF_ENCODER = ("encoder", "sentence_embedding")
+# Kind -> function that makes its signature, and one that makes its batches;
+# the other kinds have those of pairs of texts.
+_PREPROCESSING = {
+    "sentence_embedding": (
+        text_signatures.of_texts,
+        text_signatures.pack_pairs,
+    ),
+    "fill_mask": (text_signatures.of_texts, mask_signatures.pack_masked),
+    "multiple_choice": (
+        choice_signatures.of_choices,
+        choice_signatures.pack_choices,
+    ),
+}
 
 
 def export(config: kinds.ExportConfig) -> None:
@@ -228,21 +241,6 @@ def make_signatures(
         )
     parts = {"preprocess": make_signature(preprocess), "tokenizer": tokenizer}
     return signatures, parts
-
-
-# Kind -> function that makes its signature, and one that makes its batches;
-# the other kinds have those of pairs of texts.
-_PREPROCESSING = {
-    "sentence_embedding": (
-        text_signatures.of_texts,
-        text_signatures.pack_pairs,
-    ),
-    "fill_mask": (text_signatures.of_texts, mask_signatures.pack_masked),
-    "multiple_choice": (
-        choice_signatures.of_choices,
-        choice_signatures.pack_choices,
-    ),
-}
 
 
 def _make_postprocess(
