@@ -24,7 +24,7 @@ from benchmarks.peers import ours
 from bert_tf import config as bert_config
 from bert_tf.tasks import pretraining
 from bert_tf.training import loop, phases, strategies
-from bert_tf.workflows import training_phases
+from bert_tf.workflows import pretraining_data
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
 
@@ -116,11 +116,8 @@ def measure(size: str, found: records.Records) -> dict:
         FLAGS.precision,
     )
     step = ours.make_train_steps(task, model, strategy, setting)
-    phase = training_phases.make_phase(
-        found,
-        task.schema,
-        sizes,
-        num_steps=10**9,
+    phase = pretraining_data.make_phase(
+        pretraining_data.PretrainingData(found, sizes, task, 10**9),
         vocab_size=config.vocab_size,
         batch_size=FLAGS.batch_size,
         seed=1,

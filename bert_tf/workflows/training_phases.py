@@ -46,14 +46,4 @@ def make_phase(
         num_steps=num_steps,
         batches=part_of_batches,
         describe=describe,
-        examples_per_row=examples_per_row(found),
     )
-
-
-def examples_per_row(found: records.Records) -> float:
-    """Returns the examples of a record on average: 1 unless they share rows."""
-    manifest = found.manifest
-    if not manifest or "max_examples_per_row" not in manifest.sizes:
-        return 1.0
-    statistics = manifest.statistics
-    return statistics["examples"] / statistics["rows"]
