@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.conversion import convert
 from bert_tf.training import checkpoints, model_folders
 from bert_tf.workflows import model_source
 from bert_tf.workflows.configs import DoctorConfig
@@ -37,6 +36,8 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
     records, diagnostics = shard_checks.open_intact(config.records)
     checkpoint = None
     if config.init_checkpoint:
+        from bert_tf.conversion import convert
+
         checkpoint, unread = attempt(
             "checkpoint", convert.read, config.init_checkpoint
         )
