@@ -36,7 +36,8 @@ from bert_tf import config
 from bert_tf.conversion import formats
 from bert_tf.export import kinds, mask_signatures, saved_model
 from bert_tf.model import models
-from bert_tf.training import loop, model_folders
+from bert_tf.training import config as training_config
+from bert_tf.training import model_folders
 from run_scripts.flags import common_flags, export_flags
 from tfrecords.text import tokenizer
 
@@ -70,7 +71,7 @@ flags.DEFINE_bool(
 flags.DEFINE_enum(
     "precision",
     None,
-    list(loop.POLICIES),
+    list(training_config.POLICIES),
     "Type of the matrix products; weights and answers are float32. Default: "
     "as in training, so that answers are those of the run.",
     flag_values=FLAGS,
@@ -82,10 +83,10 @@ common_flags.require(FLAGS, "model_dir", "export_dir")
 def find_precision(folder: str, description: Mapping) -> str:
     """Returns the precision, from the flag or else as in training."""
     found = FLAGS.precision or description.get("precision", "float32")
-    if found not in loop.POLICIES:
+    if found not in training_config.POLICIES:
         raise ValueError(
             f"{os.path.join(folder, model_folders.METADATA)} has precision "
-            f"{found!r}; expected one of {', '.join(loop.POLICIES)}."
+            f"{found!r}; expected one of {', '.join(training_config.POLICIES)}."
         )
     return found
 
@@ -110,7 +111,7 @@ def load_model(
             "order of classes."
         )
     model = models.for_task(
-        task, sizes, len(labels), dtype=loop.POLICIES[precision]
+        task, sizes, len(labels), dtype=training_config.POLICIES[precision]
     )
     model_folders.load_weights(model, folder)
     return model

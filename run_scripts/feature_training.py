@@ -4,6 +4,7 @@ What `fine_tuning.py` is to the whole model. The encoder is not here: what it
 had to say is in the features.
 """
 
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -20,8 +21,7 @@ from bert_tf.training import (
     evaluation,
     loop,
     model_folders,
-    phases,
-    run_folders,
+    run_folder,
     strategies,
 )
 from bert_tf.workflows import dev_results, run_history
@@ -198,9 +198,6 @@ def _train(
         "num_train_steps": steps.to_train,
         "num_warmup_steps": steps.to_warm_up,
     } | training_flags.run_settings(values)
-    keywords = training_flags.training_keywords(values)
-    keywords["output_dir"] = output_dir
-    keywords["save_checkpoints_steps"] = steps.between_checkpoints
     logging.info(
         "%s  sentences %d  epochs %g  steps %d",
         features.choice,
@@ -209,7 +206,7 @@ def _train(
         steps.to_train,
     )
     is_chief = strategies.is_chief(strategy)
-    run_folders.check(output_dir, settings, is_chief=is_chief)
+    run_folder.check(output_dir, settings, is_chief=is_chief)
     if is_chief:
         run_history.write_flag_values(values, "run_ner_features", output_dir)
 
@@ -225,12 +222,15 @@ def _train(
     loop.train(
         task,
         model,
-        [phases.Phase(num_steps=steps.to_train, batches=batches)],
+        [loop.Phase(num_steps=steps.to_train, batches=batches)],
+        dataclasses.replace(
+            training_flags.find_config(values), output_dir=output_dir
+        ),
         strategy=strategy,
         settings=settings,
         metadata=description,
         vocab_file=None,
         num_warmup_steps=steps.to_warm_up,
         on_checkpoint=on_checkpoint,
-        **keywords,
+        save_checkpoints_steps=steps.between_checkpoints,
     )

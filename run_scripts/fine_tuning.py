@@ -16,9 +16,7 @@ from bert_tf.training import (
     evaluation,
     loop,
     model_folders,
-    run_folders,
-    run_lock,
-    stopping,
+    run_folder,
     strategies,
 )
 from bert_tf.workflows import dev_results, run_history, training_phases
@@ -46,11 +44,7 @@ def run(values: flags.FlagValues, script: str, find_work: FindWork) -> None:
             "--do_predict."
         )
     strategy = training_flags.make_strategy(values, values.do_train)
-    with (
-        stopping.at_once_on_sigterm(),
-        strategies.clear_errors(strategy),
-        run_lock.lock(values.output_dir, strategies.is_chief(strategy)),
-    ):
+    with run_folder.open_run(values.output_dir, strategy):
         source = strategies.chief_first(strategy, lambda: find_source(values))
         prepared = _prepare(values, find_work(source), strategy, source)
         _train_and_predict(values, script, prepared, strategy, source)
@@ -114,9 +108,7 @@ def _prepare(values, work: Work, strategy, source: str | None) -> Run:
         work.bert_task,
         config,
         strategy,
-        seed=values.seed,
-        precision=values.precision,
-        remat=values.remat,
+        training_flags.find_config(values),
     )
     description = {
         "task_name": work.name,
@@ -199,8 +191,6 @@ def _train(values, script: str, prepared: Run, strategy, on_checkpoint) -> str:
         "num_warmup_steps": steps.to_warm_up,
         "bucket_lengths": list(bucket_lengths) or None,
     } | training_flags.run_settings(values)
-    keywords = training_flags.training_keywords(values)
-    keywords["save_checkpoints_steps"] = steps.between_checkpoints
     logging.info(
         "%s  examples %d  epochs %g  steps %d  %s",
         work.name,
@@ -212,7 +202,7 @@ def _train(values, script: str, prepared: Run, strategy, on_checkpoint) -> str:
         else "from scratch: no --init_checkpoint",
     )
     is_chief = strategies.is_chief(strategy)
-    run_folders.check(values.output_dir, settings, is_chief=is_chief)
+    run_folder.check(values.output_dir, settings, is_chief=is_chief)
     if is_chief:
         run_history.write_flag_values(values, script, values.output_dir)
     phase = training_phases.make_phase(
@@ -235,7 +225,8 @@ def _train(values, script: str, prepared: Run, strategy, on_checkpoint) -> str:
         vocab_file=prepared.vocab_file,
         num_warmup_steps=steps.to_warm_up,
         on_checkpoint=on_checkpoint,
-        **keywords,
+        save_checkpoints_steps=steps.between_checkpoints,
+        **training_flags.training_keywords(values),
     )
 
 

@@ -17,7 +17,7 @@ from absl import flags, logging
 
 from bert_tf.conversion import formats
 from bert_tf.model import feature_tagger
-from bert_tf.training import model_folders, run_lock, stopping, strategies
+from bert_tf.training import model_folders, run_folder, strategies
 from run_scripts import feature_cache, feature_training
 from run_scripts.flags import (
     common_flags,
@@ -181,7 +181,7 @@ def make_features(
 
     def find_or_make() -> dict[str, tuple[str, list[int]]]:
         # Other runs may share the folder.
-        with run_lock.lock(folder, strategies.is_chief(strategy)):
+        with run_folder.lock(folder, strategies.is_chief(strategy)):
             return {
                 split: feature_cache.find_or_make(
                     source, corpus, split, needed, folder
@@ -221,11 +221,7 @@ def main(argv: list[str]) -> None:
     """Makes features, trains, evaluates and predicts, as the flags say."""
     common_flags.parse(FLAGS, argv, __doc__)
     strategy = training_flags.make_strategy(FLAGS, True)
-    with (
-        stopping.at_once_on_sigterm(),
-        strategies.clear_errors(strategy),
-        run_lock.lock(FLAGS.output_dir, strategies.is_chief(strategy)),
-    ):
+    with run_folder.open_run(FLAGS.output_dir, strategy):
         run_choices(strategy)
 
 

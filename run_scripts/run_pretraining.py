@@ -20,9 +20,7 @@ from bert_tf.training import (
     loop,
     model_folders,
     reporting,
-    run_folders,
-    run_lock,
-    stopping,
+    run_folder,
     strategies,
 )
 from bert_tf.workflows import pretraining_kinds, run_history, training_phases
@@ -232,7 +230,7 @@ def train_and_evaluate(
     if phases:
         # Before anything is written: the folder may hold another run.
         settings = run_settings(config, phases)
-        run_folders.check(FLAGS.output_dir, settings, is_chief=is_chief)
+        run_folder.check(FLAGS.output_dir, settings, is_chief=is_chief)
         if is_chief:
             run_history.write_flag_values(
                 FLAGS, "run_pretraining", FLAGS.output_dir
@@ -241,9 +239,7 @@ def train_and_evaluate(
         pretraining.TASK,
         config,
         strategy,
-        seed=FLAGS.seed,
-        precision=FLAGS.precision,
-        remat=FLAGS.remat,
+        training_flags.find_config(FLAGS),
     )
     if model_dir:
         load_weights(model, model_dir, bool(phases), held_out)
@@ -270,11 +266,7 @@ def main(argv: list[str]) -> None:
         )
     strategy = training_flags.make_strategy(FLAGS, bool(do_train))
     # From the first file to the last: a second run would cut this one's logs.
-    with (
-        stopping.at_once_on_sigterm(),
-        strategies.clear_errors(strategy),
-        run_lock.lock(FLAGS.output_dir, strategies.is_chief(strategy)),
-    ):
+    with run_folder.open_run(FLAGS.output_dir, strategy):
         model_dir = strategies.chief_first(
             strategy, lambda: model_flags.find_init_checkpoint(FLAGS)
         )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from absl import flags, logging
 
-from bert_tf.training import checkpoints, run_folders, run_lock, stopping
+from bert_tf.training import checkpoints, run_folder, stopping
 from bert_tf.workflows import trial_results
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files
@@ -120,7 +120,7 @@ def run(values: flags.FlagValues, script: str) -> None:
     """
     _check(values)
     folder = os.path.join(values.output_dir, FOLDER)
-    with stopping.at_once_on_sigterm(), run_lock.lock(folder):
+    with run_folder.open_run(folder):
         _check_flags(values)
         trials, results = plan(values), []
         for number, trial in enumerate(trials, 1):
@@ -174,7 +174,7 @@ def _check(values) -> None:
             f"--grid={values.grid} tries values of its own for "
             f"--{', --'.join(given)}. Leave them away, or the grid."
         )
-    if os.path.exists(os.path.join(values.output_dir, run_folders.FILE)):
+    if os.path.exists(os.path.join(values.output_dir, run_folder.FILE)):
         raise ValueError(
             f"{values.output_dir} holds a single run. Choose another "
             "--output_dir for several."

@@ -1,6 +1,6 @@
 """Records, their sizes and order -> a Phase, what the training loop reads."""
 
-from bert_tf.training import phases
+from bert_tf.training import loop
 from tfrecords import schema
 from tfrecords.io import records
 from tfrecords.reading import batches
@@ -14,7 +14,7 @@ def make_phase(
     num_steps: int,
     vocab_size: int,
     **order,
-) -> phases.Phase:
+) -> loop.Phase:
     """Returns the phase that takes `num_steps` batches of these records.
 
     Args:
@@ -42,7 +42,7 @@ def make_phase(
     def describe(number):
         return batches.describe_batch(found, sizes, number, **order)
 
-    return phases.Phase(
+    return loop.Phase(
         num_steps=num_steps,
         batches=part_of_batches,
         describe=describe,

@@ -4,7 +4,7 @@ import os
 
 from absl import flags
 
-from bert_tf.training import loop
+from bert_tf.training import config as training_config
 from bert_tf.workflows import estimates
 from experiments.ablations import evaluation_tasks, plan, settings
 from experiments.ablations.evaluation_tasks import Probe
@@ -105,7 +105,7 @@ def _define_pretraining(values: flags.FlagValues) -> None:
     flags.DEFINE_enum(
         "precision",
         "float32",
-        list(loop.POLICIES),
+        list(training_config.POLICIES),
         "Type of matrix products.",
         flag_values=values,
     )

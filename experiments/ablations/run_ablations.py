@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from absl import flags, logging
 
-from bert_tf.training import reporting, run_lock
+from bert_tf.training import reporting, run_folder
 from experiments.ablations import ablation_flags, page, report, results, runs
 from experiments.ablations import checks as ablation_checks
 from experiments.ablations import jobs as ablation_jobs
@@ -118,7 +118,7 @@ def main(argv: list[str]) -> None:
         ["python", "-m", "experiments.ablations.run_ablations"]
     )
     command += "".join(f" \\\n  {shlex.quote(word)}" for word in argv[1:])
-    with run_lock.lock(FLAGS.output_dir):
+    with run_folder.open_run(FLAGS.output_dir):
         write_configs(rows, settings, base)
         things = rows, probes, settings, base, clock, command
         done = runs.run(jobs, FLAGS.output_dir, clock, FLAGS.log_every_seconds)

@@ -1,11 +1,12 @@
 """Flags of training scripts -> settings and keywords of a run."""
 
-import functools
+import dataclasses
 
 import tensorflow as tf
 from absl import flags
 
-from bert_tf.training import loop, optimizers, strategies, train_step
+from bert_tf.training import loop, optimizers, strategies
+from bert_tf.training.config import POLICIES, TrainingConfig
 
 
 def define_training(
@@ -139,7 +140,7 @@ def _define_step(values: flags.FlagValues) -> None:
     flags.DEFINE_enum(
         "precision",
         "float32",
-        list(loop.POLICIES),
+        list(POLICIES),
         "Type of matrix products; weights and scores stay float32. float16 "
         "scales the loss, and skips steps whose gradients overflow.",
         flag_values=values,
@@ -194,24 +195,6 @@ def _define_devices(values: flags.FlagValues) -> None:
     )
 
 
-# What decides the final weights: the batch, arguments of `training.train`, ...
-_OF_BATCH, _OF_LOOP = ("train_batch_size",), ("learning_rate",)
-# ... of `train_step.make_update`, with our name for one of them, ...
-_OF_UPDATE = {
-    "clip_norm": "clip_norm",
-    "seed": "seed",
-    "gradient_accumulation_steps": "accumulation_steps",
-    "clip_before_reduce": "clip_before_reduce",
-}
-# ... and what the optimizer is made of.
-_OF_OPTIMIZER = (
-    "optimizer",
-    "weight_decay_rate",
-    "correct_bias",
-    "layerwise_lr_decay",
-)
-
-
 def make_strategy(
     values: flags.FlagValues, do_train: bool
 ) -> tf.distribute.Strategy:
@@ -234,52 +217,26 @@ def make_strategy(
         )
         loop.check_calls(
             strategy,
-            values.steps_per_loop,
+            find_config(values),
             # Unless given, as many as suit both.
             values.save_checkpoints_steps or values.steps_per_loop,
-            values.jit_compile,
         )
     return strategy
 
 
-def training_keywords(values: flags.FlagValues) -> dict:
-    """Returns the flags of `define_training` that `training.train` takes."""
-    names = (
-        "output_dir",
-        *_OF_LOOP,
-        "save_checkpoints_steps",
-        "keep_checkpoint_max",
-        "log_every_steps",
-        "steps_per_loop",
-        "jit_compile",
-        "stop_at_step",
+def find_config(values: flags.FlagValues) -> TrainingConfig:
+    """Returns the settings that the flags of `define_training` mean."""
+    fields = dataclasses.fields(TrainingConfig)
+    return TrainingConfig(
+        **{field.name: values[field.name].value for field in fields}
     )
-    return {name: values[name].value for name in names} | {
-        "make_optimizer": make_optimizer(values),
-        "make_update": functools.partial(
-            train_step.make_update,
-            **{ours: values[flag].value for flag, ours in _OF_UPDATE.items()},
-        ),
-    }
 
 
-def make_optimizer(values: flags.FlagValues):
-    """Returns (weights, schedule) -> the optimizer that the flags mean."""
-    settings = {
-        name: values[name].value
-        for name in _OF_OPTIMIZER[1:]
-        if values[name].value is not None
-    }
-    optimizer = optimizers.OPTIMIZERS[values.optimizer]
-    return functools.partial(optimizer, **settings)
+def training_keywords(values: flags.FlagValues) -> dict:
+    """Returns the flags of `define_training` that `loop.train` takes."""
+    return {"config": find_config(values)}
 
 
 def run_settings(values: flags.FlagValues) -> dict:
     """Returns the flags of `define_training` that decide the final weights."""
-    names = (*_OF_BATCH, *_OF_LOOP, *_OF_UPDATE, *_OF_OPTIMIZER, "precision")
-    settings = {name: values[name].value for name in names}
-    if values.correct_bias is None:  # As the optimizer has it by itself.
-        optimizer = optimizers.OPTIMIZERS[values.optimizer]
-        by_itself = optimizer.__init__.__kwdefaults__["correct_bias"]
-        settings["correct_bias"] = by_itself
-    return settings
+    return find_config(values).decisive_settings()

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from absl import flags, logging
 
 from bert_tf import config
-from bert_tf.training import reporting, run_folders
+from bert_tf.training import reporting, run_folder
 from run_scripts import (
     export_savedmodel,
     make_pretraining_records,
@@ -270,7 +270,7 @@ def main(argv: list[str]) -> None:
     if FLAGS.corpus:
         text_files.expand_inputs(FLAGS.corpus)
     names = ("corpus", "glue_dir", "task_name", "num_train_steps", "vocab_size")
-    run_folders.write_or_check(
+    run_folder.write_or_check(
         FLAGS.output_dir,
         {name: FLAGS[name].value for name in names},
         has_begun=os.path.isdir(inside("stages")),

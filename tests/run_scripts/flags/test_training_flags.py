@@ -3,7 +3,7 @@
 import pytest
 from absl import flags
 
-from bert_tf.training import loop, optimizers
+from bert_tf.training.config import TrainingConfig
 from run_scripts.flags import common_flags, training_flags
 
 
@@ -20,21 +20,11 @@ def parse(values, *words):
     common_flags.parse(values, ["script", *words], "Doc.")
 
 
-def test_defaults_are_those_of_the_training_loop(values):
-    parse(values)
-    keywords = training_flags.training_keywords(values)
-    defaults = loop.train.__kwdefaults__
-    made = keywords.pop("make_optimizer")
-    assert made.func is defaults["make_optimizer"]
-    of_optimizer = made.func.__init__.__kwdefaults__
-    assert made.keywords == {n: of_optimizer[n] for n in made.keywords}
-    update = keywords.pop("make_update")
-    assert update.func is defaults["make_update"].func
-    of_update = update.func.__kwdefaults__ | defaults["make_update"].keywords
-    assert update.keywords == {n: of_update[n] for n in update.keywords}
-    for name, value in keywords.items():
-        assert value == defaults.get(name, value), name
-    assert keywords["learning_rate"] == 1e-4
+def test_defaults_are_those_of_the_config(values):
+    parse(values, "--output_dir=runs/a")
+    assert training_flags.find_config(values) == TrainingConfig(
+        output_dir="runs/a", learning_rate=1e-4
+    )
 
 
 def test_what_only_shows_or_saves_makes_no_other_run(values):
@@ -57,19 +47,14 @@ def test_the_default_and_what_it_means_are_the_same_run(values):
         assert training_flags.run_settings(values) == before
 
 
-def test_the_optimizer_is_the_one_that_the_flags_mean(values):
+def test_the_config_is_the_one_that_the_flags_mean(values):
     parse(values, "--optimizer=lamb", "--layerwise_lr_decay=0.9")
-    made = training_flags.make_optimizer(values)
-    assert made.func is optimizers.Lamb
+    config = training_flags.find_config(values)
+    assert config.optimizer == "lamb" and config.layerwise_lr_decay == 0.9
     # Whether to correct the bias is left to the optimizer.
-    assert made.keywords == {
-        "weight_decay_rate": 0.01,
-        "layerwise_lr_decay": 0.9,
-    }
+    assert config.correct_bias is None
     parse(values, "--nocorrect_bias", "--optimizer=lamb")
-    assert training_flags.make_optimizer(values).keywords["correct_bias"] is (
-        False
-    )
+    assert training_flags.find_config(values).correct_bias is False
 
 
 def test_only_training_needs_a_batch_that_replicas_can_share(values):
