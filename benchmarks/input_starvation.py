@@ -23,7 +23,8 @@ from benchmarks import comparison, settings, turns, work
 from benchmarks.peers import ours
 from bert_tf import config as bert_config
 from bert_tf.tasks import pretraining
-from bert_tf.training import loop, phases, strategies
+from bert_tf.training import config as training_config
+from bert_tf.training import loop, strategies
 from bert_tf.workflows import training_phases
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
@@ -105,18 +106,14 @@ def measure(size: str, found: records.Records) -> dict:
     )
     strategy = strategies.make_strategy("one_device")
     task = pretraining.TASK
-    model = loop.build_model(
-        task, config, strategy, seed=1, precision=FLAGS.precision
+    settings = training_config.TrainingConfig(
+        output_dir="",
+        seed=1,
+        precision=FLAGS.precision,
+        learning_rate=1e-5,
     )
-    setting = work.Setting(
-        config.to_dict(),
-        "pretraining",
-        True,
-        FLAGS.batch_size,
-        sizes["max_seq_length"],
-        FLAGS.precision,
-    )
-    step = ours.make_train_steps(task, model, strategy, setting)
+    model = loop.build_model(task, config, strategy, settings)
+    step = ours.make_train_steps(task, model, strategy, settings)
     phase = training_phases.make_phase(
         found,
         task.schema,
@@ -126,7 +123,7 @@ def measure(size: str, found: records.Records) -> dict:
         batch_size=FLAGS.batch_size,
         seed=1,
     )
-    data = phases.distribute(strategy, phase, 0)
+    data = strategies.distribute_batches(strategy, phase.batches, 0)
     batch = next(data)
     sources = {"records": lambda: next(data), "one batch": lambda: batch}
     for source in sources.values():

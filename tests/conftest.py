@@ -73,7 +73,7 @@ def make_batch():
 
 
 def batches_of(examples, batch_size):
-    """Returns what `phases.Phase.batches` is, over a few examples in turn."""
+    """Returns what `loop.Phase.batches` is, over a few examples in turn."""
     import tensorflow as tf
 
     def make(start_batch, replicas=1, first_replica=0, local_replicas=1):

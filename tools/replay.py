@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping
 
 from absl import flags, logging
 
-from bert_tf.training import checkpoints, checksums, run_folders, stopping
+from bert_tf.training import checkpoints, checksums, run_folder, stopping
 from bert_tf.workflows import run_history
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files
@@ -164,9 +164,9 @@ def fresh_folder(run_dir: str, begin: int) -> Iterator[str]:
             source = run_history.checkpoint(run_dir, begin)
             checksums.check(source)
             _link_files(source, run_history.checkpoint(folder, begin))
-            path = os.path.join(run_dir, run_folders.FILE)
+            path = os.path.join(run_dir, run_folder.FILE)
             settings = atomic_files.read_json(path)
-            path = os.path.join(folder, run_folders.FILE)
+            path = os.path.join(folder, run_folder.FILE)
             atomic_files.write_json(path, settings)
         # Of a fine-tuning, which makes them if they are missing.
         records = os.path.join(run_dir, "records")
@@ -270,9 +270,9 @@ def main(argv: list[str]) -> None:
         repeat(source.script, script_flags(replay, folder, source, steps))
         # With other records than the run's nothing would be comparable.
         if not replay.override:
-            path = os.path.join(folder, run_folders.FILE)
+            path = os.path.join(folder, run_folder.FILE)
             settings = atomic_files.read_json(path)
-            run_folders.write_or_check(run_dir, settings, has_begun=True)
+            run_folder.write_or_check(run_dir, settings, has_begun=True)
         differs = compare_steps(log, run_history.read_log(folder), steps)
         weights, is_equal = compare_weights(run_dir, folder)
     compared = f"steps {steps[0] + 1} to {steps[1]} of {run_dir}"

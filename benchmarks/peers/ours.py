@@ -16,22 +16,27 @@ def make(
       gradient_accumulation_steps: parts that a batch is split into.
     """
     from bert_tf import config as bert_config
+    from bert_tf.training import config as training_config
     from bert_tf.training import evaluation, loop, strategies
 
     task = task_of(setting)
+    settings = training_config.TrainingConfig(
+        output_dir="",
+        seed=1,
+        precision=setting.precision,
+        remat=remat,
+        learning_rate=setting.learning_rate,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+    )
     strategy = strategies.make_strategy("one_device")
     model = loop.build_model(
         task,
         bert_config.BertConfig.from_dict(setting.config),
         strategy,
-        seed=1,
-        precision=setting.precision,
-        remat=remat,
+        settings,
     )
     if setting.is_training:
-        train_steps = make_train_steps(
-            task, model, strategy, setting, gradient_accumulation_steps
-        )
+        train_steps = make_train_steps(task, model, strategy, settings)
 
         def run(batch):
             return float(train_steps(batch)["loss"][0])
@@ -67,26 +72,19 @@ def task_of(setting: work.Setting):
     return glue.Glue(table)
 
 
-def make_train_steps(
-    task, model, strategy, setting, gradient_accumulation_steps: int = 1
-):
-    """Returns batch -> values of one update, as `training.train` makes it."""
+def make_train_steps(task, model, strategy, settings):
+    """Returns batch -> values of one update, as `loop.train` makes it."""
     import tensorflow as tf
 
     from bert_tf.training import optimizers, train_step
 
     # So long a run that the rate stays what it is.
-    schedule = optimizers.WarmupLinearDecay(setting.learning_rate, 10**9)
+    schedule = optimizers.WarmupLinearDecay(settings.learning_rate, 10**9)
     with strategy.scope():
-        optimizer = optimizers.AdamW(model.trainable_weights, schedule)
-    update = train_step.make_update(
-        task,
-        model,
-        optimizer,
-        clip_norm=1.0,
-        seed=1,
-        accumulation_steps=gradient_accumulation_steps,
-    )
-    train_steps = train_step.make_train_steps(update, strategy)
+        optimizer = optimizers.make_optimizer(
+            settings, model.trainable_weights, schedule
+        )
+    step = train_step.TrainStep(task, model, optimizer, settings, strategy)
+    train_steps = step.compiled()
     go_on = tf.constant(0.0)
     return lambda batch: train_steps(batch, go_on)

@@ -124,6 +124,9 @@ class RunCheckpoints:
       extra: name -> scalar variable of the training's state, such as a loss
         scale. One that a checkpoint lacks keeps its value.
       is_chief: whether this process may change the folder; others only read.
+
+    Attributes:
+      last_step: of the checkpoint saved or restored last; 0 for none.
     """
 
     def __init__(
@@ -146,6 +149,7 @@ class RunCheckpoints:
         self.vocab_file = vocab_file
         self.extra = dict(extra or {})
         self.is_chief = is_chief
+        self.last_step = 0
         if is_chief:
             # Of this run when it was killed; a model each, so they add up.
             atomic_files.remove_leftovers(folder, _PREFIX)
@@ -154,6 +158,17 @@ class RunCheckpoints:
     def path(self, step: int) -> str:
         """Returns the folder of the checkpoint after `step` updates."""
         return os.path.join(self.folder, name(step))
+
+    def recovery_hint(self) -> str:
+        """Returns words for somebody whose loss is not finite."""
+        last = "There is no checkpoint yet"
+        if self.last_step:
+            last = f"The last good one is {self.path(self.last_step)}"
+        return (
+            f"{last}. Start in another --output_dir, with it as "
+            "--init_checkpoint if you like, and a lower --learning_rate; or "
+            "look at these records."
+        )
 
     def _slots(self) -> dict:
         """Returns the slots by name, without the model's own name in theirs.
@@ -166,7 +181,7 @@ class RunCheckpoints:
         return {name.replace(own, "/", 1): slots[name] for name in slots}
 
     def save(self, step: int, is_regular=lambda step: True) -> None:
-        """Writes one checkpoint, then removes the oldest over `keep`.
+        """Writes one checkpoint, and removes the oldest over `keep`: the chief.
 
         One of the same step is replaced. Nothing is removed before the new one
         is on the disk; then first what is of no regular step: a stop left it.
@@ -174,6 +189,12 @@ class RunCheckpoints:
         Raises:
           OSError: that names the checkpoint, as of a full disk.
         """
+        if self.is_chief:
+            self._write(step)
+            self._remove_old(step, is_regular)
+        self.last_step = step
+
+    def _write(self, step: int) -> None:
         with atomic_files.atomic_folder(self.path(step)) as folder:
             model_folders.save_model(
                 folder,
@@ -184,7 +205,6 @@ class RunCheckpoints:
             path = os.path.join(folder, OPTIMIZER)
             model_folders.write_tensors(self._slots(), path)
             checksums.write_checksums(folder, self._state(step))
-        self._remove_old(step, is_regular)
 
     def _state(self, step: int) -> dict:
         """Returns what state.json says besides the sums of files."""
@@ -231,7 +251,8 @@ class RunCheckpoints:
                 continue
             for other in damaged if self.is_chief else ():
                 self._set_aside(other)
-            logging.info("goes on from step %d of %s", step, self.path(step))
+            logging.info("resumes from step %d of %s", step, self.path(step))
+            self.last_step = step
             return step
         faults += [
             f"{self._damaged_path(step)} was damaged before."
@@ -267,8 +288,6 @@ class RunCheckpoints:
             model_folders.read_tensors(weights),
             weights,
         )
-        if not checksums.is_sealed(state):
-            self._check_weights(folder, state)
         slots = os.path.join(folder, OPTIMIZER)
         model_folders.assign(
             self._slots(), model_folders.read_tensors(slots), slots
@@ -278,16 +297,6 @@ class RunCheckpoints:
             variable = self.extra[name]
             variable.assign(np.asarray(values[name], variable.dtype.name))
         self.optimizer.step.assign(step)
-
-    def _check_weights(self, folder: str, state: Mapping) -> None:
-        """Checks the weights of a checkpoint from before files had sums."""
-        found = model_folders.digest(self.model)
-        if found != state.get("weights_sha256"):
-            raise checksums.damaged(
-                folder,
-                f"its weights have sha256 {found}, written was "
-                f"{state.get('weights_sha256')}",
-            )
 
     def _damaged_path(self, step: int) -> str:
         return os.path.join(self.folder, _DAMAGED + name(step))

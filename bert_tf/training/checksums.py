@@ -1,7 +1,7 @@
 """Files of a folder <-> their sizes and sha256, kept in its state.json.
 
-A folder without a state.json, or with one from before there were sums, has
-none: nothing is checked there but what its readers see by themselves.
+A folder without a state.json has none: nothing is checked there but what its
+readers see by themselves.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ STATE = "state.json"
 _FILES = "files"
 # Of state.json without this line, so that it vouches for itself too.
 _OWN = "state_sha256"
-# Papers are below; the weights of a base model are 440 MB.
+# Metadata is below; the weights of a base model are 440 MB.
 _QUICK_BYTES = 1 << 24
 
 
@@ -71,18 +71,9 @@ def read_state(folder: str) -> dict:
             raise damaged(folder, f"{STATE} is no JSON") from error
     if not isinstance(state, dict):
         raise damaged(folder, f"{STATE} is no JSON object")
-    own = state.pop(_OWN, None)
-    # Written before there were sums, or by another program.
-    if own is None and _FILES not in state:
-        return state
-    if own != _own_sum(state):
+    if state.pop(_OWN, None) != _own_sum(state):
         raise damaged(folder, f"{STATE} is not what was written")
     return state
-
-
-def is_sealed(state: Mapping) -> bool:
-    """Returns whether a state.json vouches for the files beside it."""
-    return _FILES in state
 
 
 def check(folder: str, names: Collection[str] | None = None) -> None:
@@ -116,7 +107,7 @@ def _sums(folder: str) -> dict[str, dict]:
     """Returns name -> bytes and sha256, {} if nobody wrote them down."""
     if not os.path.exists(os.path.join(folder, STATE)):
         return {}
-    return read_state(folder).get(_FILES, {})
+    return read_state(folder)[_FILES]
 
 
 def _check(

@@ -4,6 +4,12 @@ import dataclasses
 
 from tfrecords.options import REQUIRED, Options, option
 
+# Precision of matrix products -> dtype policy of Keras.
+POLICIES = {
+    "float32": "float32",
+    "bfloat16": "mixed_bfloat16",
+    "float16": "mixed_float16",
+}
 # Fields that decide the final weights: a run's folder is tied to them.
 _DECISIVE = (
     "train_batch_size",
@@ -92,7 +98,7 @@ class TrainingConfig(Options):
         "float32",
         "Type of matrix products; weights and scores stay float32. float16 "
         "scales the loss, and skips steps whose gradients overflow.",
-        choices=("float32", "bfloat16", "float16"),
+        choices=tuple(POLICIES),
     )
     jit_compile: bool = option(
         False,

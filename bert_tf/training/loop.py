@@ -1,49 +1,56 @@
-"""Batches -> trained weights: the loop around train_step.py's step."""
+"""Batches -> trained weights: the run's one loop over steps."""
 
-import contextlib
+import dataclasses
 import functools
 import json
+import math
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import config as bert_config
-from bert_tf.tasks import task as task_lib
+from bert_tf.config import BertConfig
 from bert_tf.training import (
     checkpoints,
-    loss_scale,
     model_folders,
     optimizers,
     reporting,
-    run_folders,
-    run_lock,
-    saving,
+    run_folder,
     stopping,
     strategies,
     train_step,
 )
-from bert_tf.training import phases as phases_lib
+from bert_tf.training.config import POLICIES, TrainingConfig
+from tfrecords.io import atomic_files
 
-_UPDATE = functools.partial(train_step.make_update, clip_norm=1.0, seed=12345)
-POLICIES = {
-    "float32": "float32",
-    "bfloat16": "mixed_bfloat16",
-    "float16": "mixed_float16",
-}
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Phase:
+    """Steps of a run that read the same records.
+
+    Attributes:
+      num_steps: optimizer steps.
+      batches: (start batch, replicas=, first_replica=, local_replicas=) ->
+        dataset; see `tfrecords.batches.training_batches`.
+      describe: number of a batch -> words that name its records.
+      examples_per_row: of its batches on average; above 1 where several share
+        a row.
+    """
+
+    num_steps: int
+    batches: Callable[..., tf.data.Dataset]
+    describe: Callable[[int], str] = "batch {} of the records".format
+    examples_per_row: float = 1.0
 
 
 def build_model(
-    task: task_lib.Task,
-    config: bert_config.BertConfig,
+    task,
+    config: BertConfig,
     strategy: tf.distribute.Strategy,
-    *,
-    seed: int,
-    precision: str = "float32",
-    remat: bool = False,
+    training_config: TrainingConfig,
 ) -> keras.Model:
     """Returns a new model under a strategy; the same weights for a seed.
 
@@ -51,133 +58,31 @@ def build_model(
       task: whose model to build.
       config: its sizes.
       strategy: whose devices hold the weights.
-      seed: of the first weights.
-      precision: "float32", or "bfloat16" or "float16" for its matrix products;
-        weights are float32 either way.
-      remat: whether layers forget what is inside them, and compute it again
-        for the gradients; see `BertEncoder`.
+      training_config: reads `seed`; `precision` of matrix products, weights
+        are float32 either way; and `remat`.
     """
-    keras.utils.set_random_seed(seed)
+    keras.utils.set_random_seed(training_config.seed)
     with strategy.scope():
-        model = task.build_model(config, dtype=POLICIES[precision])
-    remat and model.encoder.enable_remat()
+        model = task.build_model(
+            config, dtype=POLICIES[training_config.precision]
+        )
+    if training_config.remat:
+        model.encoder.enable_remat()
     return model
 
 
-def check_batch(
-    strategy: tf.distribute.Strategy, batch_size: int, accumulation_steps: int
-) -> None:
-    """Raises ValueError if replicas and micro-batches cannot share a batch."""
-    replicas = strategy.num_replicas_in_sync
-    if batch_size % (replicas * accumulation_steps):
-        raise ValueError(
-            f"train_batch_size={batch_size} is not a multiple of "
-            f"{replicas} replicas x gradient_accumulation_steps="
-            f"{accumulation_steps}. Choose one that is."
-        )
-
-
-def _loop(calls, steps, report, saver, request, end_step) -> None:
-    """Takes one step after another, and saves when it is time to."""
-    for phase, begin, count in calls:
-        step = begin + count
-        report.add(step, *steps(phase, begin, count, request.is_made))
-        stops = steps.all_stop(request.is_made)
-        if stops or step == end_step or saver.is_regular(step):
-            saver.save(step, stops)
-            # Somebody may have asked meanwhile.
-            stops = stops or steps.all_stop(request.is_made)
-        if stops:
-            raise stopping.Stopped(
-                f"after step {step}, which is saved; the same command goes on "
-                "from here"
-            )
-
-
-def check_calls(
-    strategy: tf.distribute.Strategy,
-    steps_per_loop: int,
-    save_checkpoints_steps: int,
-    jit_compile: bool,
-) -> None:
-    """Raises ValueError unless a call of the graph may be what these say."""
-    if save_checkpoints_steps % steps_per_loop:
-        raise ValueError(
-            f"save_checkpoints_steps={save_checkpoints_steps} is not a "
-            f"multiple of steps_per_loop={steps_per_loop}, within which "
-            "nothing is saved. Choose one that is."
-        )
-    replicas = strategy.num_replicas_in_sync
-    on_cpus = all("CPU" in d for d in strategy.extended.worker_devices)
-    if jit_compile and replicas > 1 and on_cpus:
-        raise ValueError(
-            f"jit_compile with {replicas} replicas on a CPU: XLA compiles for "
-            "one CPU device only. Leave one of the two away."
-        )
-
-
-def _check_start(strategy, start_step: int, end_step: int, flags: list) -> None:
-    """Raises ValueError unless this can go on, and all workers begin alike.
-
-    They would train on, each at its own step, and nothing else would tell.
-    """
-    text = json.dumps(
-        [start_step, end_step, flags], sort_keys=True, default=str
-    )
-    sums = strategies.all_gather(strategy, zlib.crc32(text.encode()) >> 1)
-    if len(set(sums)) > 1:
-        raise ValueError(
-            f"The workers do not begin alike; this one begins after step "
-            f"{start_step} of its --output_dir, with {flags}. Give all of them "
-            "the same flags and one --output_dir that all of them share."
-        )
-    if start_step > end_step:
-        raise ValueError(
-            f"stop_at_step={end_step} is over: the run is at step "
-            f"{start_step}. Leave the flag away, or raise it."
-        )
-
-
-def _restore(model, strategy, folder, make_optimizer, **keywords):
-    """Returns optimizer, loss scale, checkpoints, and the step they are at."""
-    is_chief = strategies.is_chief(strategy)
-    with strategy.scope():
-        optimizer = make_optimizer(model.trainable_weights)
-        in_float16 = model.dtype_policy.compute_dtype == "float16"
-        scale = loss_scale.LossScale() if in_float16 else None
-    saved = checkpoints.RunCheckpoints(
-        folder,
-        model,
-        optimizer,
-        extra=scale.state() if scale else None,
-        is_chief=is_chief,
-        **keywords,
-    )
-    # Others after the chief, which moves damaged ones out of the way.
-    start_step = strategies.chief_first(strategy, saved.restore_latest)
-    return optimizer, scale, saved, start_step
-
-
 def train(
-    task: task_lib.Task,
+    task,
     model: keras.Model,
-    phases: Sequence[phases_lib.Phase],
+    phases: Sequence[Phase],
+    config: TrainingConfig,
     *,
     strategy: tf.distribute.Strategy,
-    output_dir: str,
     settings: dict,
-    metadata: dict,
+    metadata: Mapping,
     vocab_file: str | None,
     num_warmup_steps: int,
-    learning_rate: float,
-    make_optimizer: Callable[..., optimizers.AdamW] = optimizers.AdamW,
-    make_update: Callable[..., Callable] = _UPDATE,
-    steps_per_loop: int = 1,
-    jit_compile: bool = False,
-    save_checkpoints_steps: int = 1000,
-    keep_checkpoint_max: int = 3,
-    log_every_steps: int = 100,
-    stop_at_step: int | None = None,
+    save_checkpoints_steps: int | None = None,
     on_checkpoint: Callable[[int], None] | None = None,
 ) -> str:
     """Trains to the end of all phases, from the last checkpoint if any.
@@ -186,22 +91,15 @@ def train(
       task: what is trained.
       model: from `build_model` with the same strategy.
       phases: what to read, and for how many updates.
+      config: how to train; `output_dir` will hold `run.json`, `checkpoints/`
+        and `logs/train/`.
       strategy: whose replicas share each batch.
-      output_dir: holds `run.json`, `checkpoints/` and `logs/train/`.
       settings: what makes this run this run; a folder of another is refused.
       metadata: for `model.json`, see `model_folders.save_model`.
       vocab_file: vocabulary to keep with each checkpoint, if any.
       num_warmup_steps: updates until the peak of the learning rate.
-      learning_rate: its peak.
-      make_optimizer: (weights, schedule) -> optimizer.
-      make_update: (task, model, optimizer, loss_scale=) -> update, see
-        `train_step.make_update`.
-      steps_per_loop: updates in one call of the graph.
-      jit_compile: have XLA compile the step.
-      save_checkpoints_steps: updates between two checkpoints.
-      keep_checkpoint_max: newest checkpoints to keep.
-      log_every_steps: updates between two progress lines.
-      stop_at_step: if given, stop there with a checkpoint, to go on later.
+      save_checkpoints_steps: updates between two checkpoints, if not as in
+        `config`.
       on_checkpoint: called with the step after each regular checkpoint is
         written, to evaluate and keep what is best; by the next start if this
         one stops there.
@@ -217,48 +115,266 @@ def train(
         for it; or if another worker process is gone.
     """
     num_train_steps = sum(phase.num_steps for phase in phases)
-    end_step = min(num_train_steps, stop_at_step or num_train_steps)
+    end_step = min(num_train_steps, config.stop_at_step or num_train_steps)
+    save_steps = save_checkpoints_steps or config.save_checkpoints_steps
     schedule = optimizers.WarmupLinearDecay(
-        learning_rate, num_train_steps, num_warmup_steps
+        config.learning_rate, num_train_steps, num_warmup_steps
     )
-    check_calls(strategy, steps_per_loop, save_checkpoints_steps, jit_compile)
-    logs = os.path.join(output_dir, "logs", "train")
+    check_calls(strategy, config, save_steps)
     is_chief = strategies.is_chief(strategy)
-    run_folders.check(output_dir, settings, is_chief=is_chief)
-    with contextlib.ExitStack() as stack:
-        if is_chief:
-            stack.enter_context(run_lock.lock(output_dir))
-        request = stack.enter_context(stopping.on_signals())
-        stack.enter_context(strategies.clear_errors(strategy))
-        optimizer, scale, saved, start_step = _restore(
-            model,
-            strategy,
-            os.path.join(output_dir, "checkpoints"),
-            lambda weights: make_optimizer(weights, schedule),
-            keep=keep_checkpoint_max,
-            metadata=metadata,
-            vocab_file=vocab_file,
+
+    def is_regular(step: int) -> bool:
+        return step % save_steps == 0 or step == num_train_steps
+
+    with (
+        run_folder.open_run(config.output_dir, strategy, settings),
+        stopping.after_step() as request,
+    ):
+        update, saved, start_step = _resume(
+            task, model, config, strategy, schedule, metadata, vocab_file
         )
-        flags = [settings, steps_per_loop, save_checkpoints_steps]
+        flags = [settings, config.steps_per_loop, save_steps]
         _check_start(strategy, start_step, end_step, flags)
-        update = make_update(task, model, optimizer, loss_scale=scale)
-        steps = phases_lib.Steps(update, strategy, phases, jit_compile)
+        logs = os.path.join(config.output_dir, "logs", "train")
         report = reporting.Report(
             reporting.Writer(logs, start_step) if is_chief else None,
             num_train_steps=num_train_steps,
-            log_every_steps=log_every_steps,
+            log_every_steps=config.log_every_steps,
+            where=functools.partial(_describe, phases, saved),
         )
-        saver = saving.Saver(strategy, saved, report, on_checkpoint)
-        saver.is_regular = lambda step: (
-            step % save_checkpoints_steps == 0 or step == num_train_steps
-        )
-        saver.begin(start_step)
-        report.where = lambda n: f"{steps.batch_of(n)}. {saver.recovery_hint()}"
-        calls = phases_lib.calls(start_step, end_step, phases, steps_per_loop)
-        _loop(calls, steps, report, saver, request, end_step)
+        if is_chief and start_step and is_regular(start_step):
+            # A run that stopped there may have had no time for it.
+            _evaluate_once(on_checkpoint, start_step, config.output_dir)
+        wants_to_stop = stopped_before = [0.0]
+
+        for phase, step, count, batch in read_batches(
+            strategy, phases, start_step, end_step, config.steps_per_loop
+        ):
+            values = update(batch, count, request.is_made)
+            stopped_before, wants_to_stop = wants_to_stop, values.pop("stop")
+            report.add(step, values, *_sizes(strategy, phase, batch))
+            stops = _all_stop(strategy, request, stopped_before)
+            if stops or step == end_step or is_regular(step):
+                report.flush()  # No checkpoint of a loss that is not finite.
+                with report.paused():
+                    saved.save(step, is_regular)
+                    if is_chief and is_regular(step) and not stops:
+                        _evaluate_once(on_checkpoint, step, config.output_dir)
+                    strategies.barrier(strategy)
+                # Somebody may have asked meanwhile.
+                stops = stops or _all_stop(strategy, request, stopped_before)
+            if stops:
+                raise stopping.Stopped(
+                    f"after step {step}, which is saved; the same command "
+                    "resumes from here"
+                )
+
     if end_step < num_train_steps:
         message = f"after step {end_step}, as --stop_at_step says"
-        raise stopping.Stopped(f"{message}; without it the command goes on", 0)
+        raise stopping.Stopped(f"{message}; without it the command resumes", 0)
     weights_sha256 = model_folders.digest(model)
     logging.info("step %d  weights sha256 %s", num_train_steps, weights_sha256)
     return weights_sha256
+
+
+def _resume(
+    task, model, config, strategy, schedule, metadata, vocab_file
+) -> tuple[train_step.TrainStep, checkpoints.RunCheckpoints, int]:
+    """Returns train step, checkpoints, and the step that was restored."""
+    with strategy.scope():
+        optimizer = optimizers.make_optimizer(
+            config, model.trainable_weights, schedule
+        )
+        in_float16 = model.dtype_policy.compute_dtype == "float16"
+        loss_scale = train_step.LossScale() if in_float16 else None
+    saved = checkpoints.RunCheckpoints(
+        os.path.join(config.output_dir, "checkpoints"),
+        model,
+        optimizer,
+        keep=config.keep_checkpoint_max,
+        extra=loss_scale.state() if loss_scale else None,
+        is_chief=strategies.is_chief(strategy),
+        metadata=metadata,
+        vocab_file=vocab_file,
+    )
+    update = train_step.TrainStep(
+        task, model, optimizer, config, strategy, loss_scale
+    )
+    # Others after the chief, which moves damaged ones out of the way.
+    return update, saved, strategies.chief_first(strategy, saved.restore_latest)
+
+
+def read_batches(
+    strategy: tf.distribute.Strategy,
+    phases: Sequence[Phase],
+    start_step: int,
+    end_step: int,
+    steps_per_loop: int,
+) -> Iterator[tuple[Phase, int, int, Mapping]]:
+    """Yields phase, last step, number of steps and batches of each call.
+
+    Args:
+      strategy: whose replicas share each batch.
+      phases: of the run.
+      start_step: updates already applied.
+      end_step: the last one to do.
+      steps_per_loop: updates of a call.
+    """
+    key, batches = None, None
+    for index, begin, count in calls(
+        start_step, end_step, phases, steps_per_loop
+    ):
+        if key != (index, count):
+            key = index, count
+            before = sum(phase.num_steps for phase in phases[:index])
+            batches = strategies.distribute_batches(
+                strategy, phases[index].batches, begin - before, count
+            )
+        yield phases[index], begin + count, count, next(batches)
+
+
+def calls(
+    start_step: int, end_step: int, phases: Sequence[Phase], steps_per_loop: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yields (phase, step it begins after, steps) of each call of the step.
+
+    A call ends where `steps_per_loop` divides its last step, so that calls
+    are the same wherever a run resumes, and at the end of a phase.
+    """
+    step, phase, phase_end = start_step, -1, 0
+    while step < end_step:
+        while phase_end <= step:
+            phase += 1
+            phase_end += phases[phase].num_steps
+        count = steps_per_loop - step % steps_per_loop
+        count = min(count, phase_end - step, end_step - step)
+        yield phase, step, count
+        step += count
+
+
+def _sizes(strategy, phase: Phase, batch: Mapping) -> tuple[float, int]:
+    """Returns examples and tokens of one call, over all replicas."""
+    local = strategy.experimental_local_results
+    rows = math.prod(local(batch["is_real_example"])[0].shape)
+    tokens = math.prod(local(batch["input_mask"])[0].shape)
+    replicas = strategy.num_replicas_in_sync
+    return rows * phase.examples_per_row * replicas, tokens * replicas
+
+
+def _all_stop(strategy, request: stopping.Request, stopped_before) -> bool:
+    """Returns whether to stop here; the same in every process.
+
+    Args:
+      strategy: of the run.
+      request: whether this process was asked to.
+      stopped_before: `stop` of the call before this one, which is known
+        without waiting for this one.
+    """
+    if strategies.num_workers(strategy) == 1:
+        return request.is_made
+    return float(stopped_before[-1]) > 0
+
+
+def _evaluate_once(on_checkpoint, step: int, output_dir: str) -> None:
+    """Evaluates the weights after a step, unless a start before has done so."""
+    if not on_checkpoint:
+        return
+    path = os.path.join(output_dir, "logs", "evaluated.json")
+    if os.path.exists(path) and atomic_files.read_json(path)["step"] == step:
+        return
+    on_checkpoint(step)
+    atomic_files.write_json(path, {"step": step})
+
+
+def _describe(
+    phases: Sequence[Phase], saved: checkpoints.RunCheckpoints, step: int
+) -> str:
+    """Returns words that name a step, its batch and the way back from it."""
+    batch = step - 1
+    for phase in phases:
+        if batch < phase.num_steps:
+            break
+        batch -= phase.num_steps
+    return f"step {step}, {phase.describe(batch)}. {saved.recovery_hint()}"
+
+
+def open_strategy(
+    config: TrainingConfig, do_train: bool
+) -> tf.distribute.Strategy:
+    """Returns the strategy of a run, able to share a batch.
+
+    To be called before TensorFlow has done anything else.
+
+    Raises:
+      ValueError: if there is no such device; or, to train, if replicas cannot
+        share `train_batch_size`, or settings of the loop do not go together.
+    """
+    strategy = strategies.make_strategy(
+        config.distribution_strategy, config.virtual_devices, config.tpu
+    )
+    if do_train:
+        check_batch(
+            strategy,
+            config.train_batch_size,
+            config.gradient_accumulation_steps,
+        )
+        # Unless given, as many as suit both.
+        save_steps = config.save_checkpoints_steps or config.steps_per_loop
+        check_calls(strategy, config, save_steps)
+    return strategy
+
+
+def check_batch(
+    strategy: tf.distribute.Strategy, batch_size: int, accumulation_steps: int
+) -> None:
+    """Raises ValueError if replicas and micro-batches cannot share a batch."""
+    replicas = strategy.num_replicas_in_sync
+    if batch_size % (replicas * accumulation_steps):
+        raise ValueError(
+            f"train_batch_size={batch_size} is not a multiple of "
+            f"{replicas} replicas x gradient_accumulation_steps="
+            f"{accumulation_steps}. Choose one that is."
+        )
+
+
+def check_calls(
+    strategy: tf.distribute.Strategy,
+    config: TrainingConfig,
+    save_checkpoints_steps: int,
+) -> None:
+    """Raises ValueError unless a call of the graph may be what these say."""
+    if save_checkpoints_steps % config.steps_per_loop:
+        raise ValueError(
+            f"save_checkpoints_steps={save_checkpoints_steps} is not a "
+            f"multiple of steps_per_loop={config.steps_per_loop}, within which "
+            "nothing is saved. Choose one that is."
+        )
+    replicas = strategy.num_replicas_in_sync
+    on_cpus = all("CPU" in d for d in strategy.extended.worker_devices)
+    if config.jit_compile and replicas > 1 and on_cpus:
+        raise ValueError(
+            f"jit_compile with {replicas} replicas on a CPU: XLA compiles for "
+            "one CPU device only. Omit one of the two."
+        )
+
+
+def _check_start(strategy, start_step: int, end_step: int, flags: list) -> None:
+    """Raises ValueError unless this can resume, and all workers begin alike.
+
+    They would train on, each at its own step, and nothing else would tell.
+    """
+    text = json.dumps(
+        [start_step, end_step, flags], sort_keys=True, default=str
+    )
+    sums = strategies.all_gather(strategy, zlib.crc32(text.encode()) >> 1)
+    if len(set(sums)) > 1:
+        raise ValueError(
+            f"The workers do not begin alike; this one begins after step "
+            f"{start_step} of its --output_dir, with {flags}. Give all of them "
+            "the same flags and one --output_dir that all of them share."
+        )
+    if start_step > end_step:
+        raise ValueError(
+            f"stop_at_step={end_step} has passed: the run is at step "
+            f"{start_step}. Omit the flag, or raise it."
+        )

@@ -1,11 +1,12 @@
 """Values of each step -> a log of every step, progress lines, TensorBoard."""
 
+import contextlib
 import errno
 import json
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -233,6 +234,9 @@ class Report:
             format_seconds(each * (self.num_train_steps - step)),
         )
 
-    def pause(self, seconds: float) -> None:
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
         """Leaves time spent on checkpoints and evaluation out of the rates."""
-        self.since += seconds
+        began = time.monotonic()
+        yield
+        self.since += time.monotonic() - began

@@ -21,7 +21,7 @@ DIVERGED_EXIT_CODE = 3
 
 
 class Stopped(Exception):
-    """A run has stopped before its end, and can go on.
+    """A run has stopped before its end, and can resume.
 
     Args:
       message: where and why, and what to do.
@@ -65,7 +65,7 @@ def at_once_on_sigterm() -> Iterator[None]:
 
     def stop(number, frame):
         del number, frame
-        raise Stopped("by a SIGTERM; the same command goes on from here")
+        raise Stopped("by a SIGTERM; the same command resumes from here")
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -78,8 +78,8 @@ def at_once_on_sigterm() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def on_signals() -> Iterator[Request]:
-    """Yields the request that SIGTERM and SIGINT make until the end.
+def after_step() -> Iterator[Request]:
+    """Yields the request to stop that SIGTERM and SIGINT make in its body.
 
     In a thread that is not the main one, where Python delivers no signals, it
     yields a request that nobody makes.

@@ -8,6 +8,7 @@ TF_CONFIG, which each of them has in its environment:
 """
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -157,6 +158,57 @@ def num_workers(strategy: tf.distribute.Strategy) -> int:
     return sum(len(jobs.get(job, ())) for job in ("chief", "worker"))
 
 
+def distribute_batches(
+    strategy: tf.distribute.Strategy,
+    make_batches: Callable[..., tf.data.Dataset],
+    start_batch: int,
+    steps_per_loop: int = 1,
+) -> Iterator:
+    """Returns an iterator over global batches.
+
+    Args:
+      strategy: whose replicas share each batch.
+      make_batches: (start batch, replicas=, first_replica=, local_replicas=)
+        -> dataset of the local replicas' parts of each batch.
+      start_batch: the first one.
+      steps_per_loop: if above 1, so many batches at once, along a first
+        dimension.
+    """
+    replicas = strategy.num_replicas_in_sync
+    options = tf.data.Options()
+    # See `reading.batches`: the end of an iterator may wait for a minute.
+    options.autotune.enabled = False
+
+    def local_batches(context):
+        local = replicas // context.num_input_pipelines
+        dataset = make_batches(
+            start_batch,
+            replicas=replicas,
+            first_replica=context.input_pipeline_id * local,
+            local_replicas=local,
+        ).with_options(options)
+        if steps_per_loop == 1:
+            return dataset
+        dataset = dataset.batch(steps_per_loop * local, drop_remainder=True)
+        regroup = functools.partial(_by_replica, steps_per_loop, local)
+        return dataset.map(regroup).unbatch().prefetch(2)
+
+    if isinstance(strategy, tf.distribute.OneDeviceStrategy):
+        # What a strategy puts around data sets is tuned whatever they say.
+        return iter(local_batches(tf.distribute.InputContext()))
+    return iter(strategy.distribute_datasets_from_function(local_batches))
+
+
+def _by_replica(steps: int, local: int, batches):
+    """[steps x local, ...] -> [local, steps, ...] of each feature."""
+    by_step = tf.nest.map_structure(
+        lambda x: tf.reshape(x, [steps, local, *x.shape[1:]]), batches
+    )
+    return tf.nest.map_structure(
+        lambda x: tf.experimental.numpy.swapaxes(x, 0, 1), by_step
+    )
+
+
 def all_gather(strategy: tf.distribute.Strategy, value: int) -> list[int]:
     """Returns the values that all processes call it with, once all have.
 
@@ -172,12 +224,14 @@ def all_gather(strategy: tf.distribute.Strategy, value: int) -> list[int]:
         def one():
             replica = tf.distribute.get_replica_context()
             # A sum is the one collective that every strategy has.
-            place = tf.one_hot(
+            position = tf.one_hot(
                 replica.replica_id_in_sync_group,
                 strategy.num_replicas_in_sync,
                 dtype=tf.int32,
             )
-            return replica.all_reduce(tf.distribute.ReduceOp.SUM, value * place)
+            return replica.all_reduce(
+                tf.distribute.ReduceOp.SUM, value * position
+            )
 
         return strategy.run(one)
 
@@ -207,7 +261,7 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable):
 
 @contextlib.contextmanager
 def clear_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns the loss of another worker into words.
+    """Translates a lost-worker error.
 
     Raises:
       stopping.Stopped: if a collective operation fails since a worker is gone.
@@ -225,5 +279,5 @@ def clear_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
         raise stopping.Stopped(
             "since another worker is gone or cannot be reached "
             f"({', '.join(sorted(set(tasks)))}); start all workers again with "
-            "the same command, which goes on from the last checkpoint"
+            "the same command, which resumes from the last checkpoint"
         ) from error

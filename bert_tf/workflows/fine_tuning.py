@@ -30,10 +30,7 @@ from bert_tf.training import (
     evaluation,
     loop,
     model_folders,
-    phases,
-    run_folders,
-    run_lock,
-    stopping,
+    run_folder,
     strategies,
 )
 from bert_tf.workflows import (
@@ -74,7 +71,7 @@ class RecordSplit:
     def __len__(self):
         return len(self.records)
 
-    def phase(self, config: FineTuningConfig, num_steps: int) -> phases.Phase:
+    def phase(self, config: FineTuningConfig, num_steps: int) -> loop.Phase:
         """Returns what training reads of it."""
         return training_phases.make_phase(
             self.records,
@@ -159,12 +156,8 @@ def fine_tune(
         resumes.
     """
     check_request(config)
-    strategy = open_strategy(config)
-    with (
-        stopping.at_once_on_sigterm(),
-        strategies.clear_errors(strategy),
-        run_lock.lock(config.output_dir, strategies.is_chief(strategy)),
-    ):
+    strategy = loop.open_strategy(config, config.do_train)
+    with run_folder.open_run(config.output_dir, strategy):
         source = strategies.chief_first(strategy, lambda: find_source(config))
         run, config = _prepare(task, config, strategy, source)
         train_and_predict(run, config, strategy, command)
@@ -177,34 +170,6 @@ def check_request(config: FineTuningConfig) -> None:
             "Nothing to do: add one or more of --do_train, --do_eval and "
             "--do_predict."
         )
-
-
-def open_strategy(config: FineTuningConfig) -> tf.distribute.Strategy:
-    """Returns the strategy, able to share a batch.
-
-    To be called before TensorFlow has done anything else.
-
-    Raises:
-      ValueError: if there is no such device; or, to train, if replicas cannot
-        share `train_batch_size`, or settings of the loop do not go together.
-    """
-    strategy = strategies.make_strategy(
-        config.distribution_strategy, config.virtual_devices, config.tpu
-    )
-    if config.do_train:
-        loop.check_batch(
-            strategy,
-            config.train_batch_size,
-            config.gradient_accumulation_steps,
-        )
-        loop.check_calls(
-            strategy,
-            config.steps_per_loop,
-            # Unless given, as many as suit both.
-            config.save_checkpoints_steps or config.steps_per_loop,
-            config.jit_compile,
-        )
-    return strategy
 
 
 def find_source(config: FineTuningConfig) -> str | None:
@@ -249,14 +214,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     )
     if config.do_train:
         _check_records(records["train"], config, bert_config, vocab_file)
-    model = loop.build_model(
-        task,
-        bert_config,
-        strategy,
-        seed=config.seed,
-        precision=config.precision,
-        remat=config.remat,
-    )
+    model = loop.build_model(task, bert_config, strategy, config)
     lengths = find_bucket_lengths(config, records)
     task.open_splits(records)
     run = Run(
@@ -491,7 +449,7 @@ def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
         else "from scratch: no --init_checkpoint",
     )
     is_chief = strategies.is_chief(strategy)
-    run_folders.check(config.output_dir, settings, is_chief=is_chief)
+    run_folder.check(config.output_dir, settings, is_chief=is_chief)
     if is_chief and command:
         run_history.write_flags(
             command, config.output_dir, run.task.data, config
@@ -500,45 +458,12 @@ def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
         run.task,
         run.model,
         [split.phase(config, steps.to_train)],
+        config,
         strategy=strategy,
         settings=settings,
         metadata=run.metadata,
         vocab_file=run.vocab_file,
         num_warmup_steps=steps.to_warm_up,
+        save_checkpoints_steps=steps.between_checkpoints,
         on_checkpoint=on_checkpoint,
-        **loop_keywords(config, steps.between_checkpoints),
     )
-
-
-def loop_keywords(config, save_checkpoints_steps):
-    """Bridge to the loop as it is."""
-    from bert_tf.training import optimizers, train_step
-
-    names = (
-        "output_dir",
-        "learning_rate",
-        "keep_checkpoint_max",
-        "log_every_steps",
-        "steps_per_loop",
-        "jit_compile",
-        "stop_at_step",
-    )
-    settings = {
-        "weight_decay_rate": config.weight_decay_rate,
-        "layerwise_lr_decay": config.layerwise_lr_decay,
-    }
-    if config.correct_bias is not None:
-        settings["correct_bias"] = config.correct_bias
-    return {name: getattr(config, name) for name in names} | {
-        "save_checkpoints_steps": save_checkpoints_steps,
-        "make_optimizer": functools.partial(
-            optimizers.OPTIMIZERS[config.optimizer], **settings
-        ),
-        "make_update": functools.partial(
-            train_step.make_update,
-            clip_norm=config.clip_norm,
-            seed=config.seed,
-            accumulation_steps=config.gradient_accumulation_steps,
-            clip_before_reduce=config.clip_before_reduce,
-        ),
-    }

@@ -6,7 +6,7 @@ from absl import logging
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import vocabularies
-from bert_tf.training import checkpoints, model_folders, run_folders
+from bert_tf.training import checkpoints, model_folders, run_folder
 from bert_tf.workflows.configs import ModelSource
 from tfrecords.io import atomic_files
 from tfrecords.text import vocab
@@ -28,7 +28,7 @@ def find_init_checkpoint(
         return None
     if do_train:
         # Before anything is written: the folder may hold another run.
-        run_folders.check_setting(
+        run_folder.check_setting(
             output_dir, "init_checkpoint", source.init_checkpoint
         )
     from bert_tf.conversion import formats

@@ -30,9 +30,7 @@ from bert_tf.tasks.task import Scores
 from bert_tf.training import (
     loop,
     model_folders,
-    phases,
-    run_lock,
-    stopping,
+    run_folder,
     strategies,
 )
 from bert_tf.workflows import fine_tuning, model_source
@@ -100,9 +98,9 @@ class FeatureSplit:
         del config
         return self.made_of
 
-    def phase(self, config, num_steps: int) -> phases.Phase:
+    def phase(self, config, num_steps: int) -> loop.Phase:
         """Returns what training reads of it."""
-        return phases.Phase(
+        return loop.Phase(
             num_steps=num_steps,
             batches=functools.partial(
                 self.sentences.training_batches,
@@ -154,12 +152,8 @@ def fine_tune(
     if not config.do_train:
         raise ValueError("--feature_layers trains: add --do_train.")
     fine_tuning.check_request(config)
-    strategy = fine_tuning.open_strategy(config)
-    with (
-        stopping.at_once_on_sigterm(),
-        strategies.clear_errors(strategy),
-        run_lock.lock(config.output_dir, strategies.is_chief(strategy)),
-    ):
+    strategy = loop.open_strategy(config, config.do_train)
+    with run_folder.open_run(config.output_dir, strategy):
         return _train_choices(data, config, strategy, command)
 
 
@@ -201,7 +195,7 @@ def _train_choices(data, config, strategy, command) -> dict[str, Scores]:
             output_dir=os.path.join(config.output_dir, choice),
             precision="float32",
         )
-        model = loop.build_model(task, bert_config, strategy, seed=config.seed)
+        model = loop.build_model(task, bert_config, strategy, own)
         run = fine_tuning.Run(
             task=task,
             model=model,
@@ -288,7 +282,7 @@ def _make_features(
     needed = sorted({layer for layers in choices.values() for layer in layers})
     folder = config.features_dir or os.path.join(config.output_dir, "features")
     # Other runs may share the folder.
-    with run_lock.lock(folder, strategies.is_chief(strategy)):
+    with run_folder.lock(folder, strategies.is_chief(strategy)):
         return {
             split: find_or_make(source, corpus, split, needed, folder)
             for split, corpus in corpora.items()

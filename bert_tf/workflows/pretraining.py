@@ -1,7 +1,6 @@
 """PretrainingConfig -> a pre-trained model, and its held-out metrics."""
 
 import dataclasses
-import functools
 import os
 from collections.abc import Sequence
 
@@ -17,9 +16,7 @@ from bert_tf.training import (
     loop,
     model_folders,
     reporting,
-    run_folders,
-    run_lock,
-    stopping,
+    run_folder,
     strategies,
 )
 from bert_tf.workflows import (
@@ -49,13 +46,9 @@ def pretrain(config: PretrainingConfig) -> None:
             "Nothing to do: give --input_file=RECORDS to train, "
             "--eval_input_file=RECORDS to evaluate, or both."
         )
-    strategy = _make_strategy(config, do_train)
+    strategy = loop.open_strategy(config, do_train)
     # From the first file to the last: a second run would cut this one's logs.
-    with (
-        stopping.at_once_on_sigterm(),
-        strategies.clear_errors(strategy),
-        run_lock.lock(config.output_dir, strategies.is_chief(strategy)),
-    ):
+    with run_folder.open_run(config.output_dir, strategy):
         model_dir = strategies.chief_first(
             strategy,
             lambda: model_source.find_init_checkpoint(
@@ -94,19 +87,12 @@ def _train_and_evaluate(
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
         settings = _run_settings(config, bert_config, phases)
         # Before anything is written: the folder may hold another run.
-        run_folders.check(config.output_dir, settings, is_chief=is_chief)
+        run_folder.check(config.output_dir, settings, is_chief=is_chief)
         if is_chief:
             run_history.write_flags(
                 "run_pretraining", config.output_dir, config
             )
-    model = loop.build_model(
-        pretraining.TASK,
-        bert_config,
-        strategy,
-        seed=config.seed,
-        precision=config.precision,
-        remat=config.remat,
-    )
+    model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
     if model_dir:
         _load_weights(model, model_dir, do_train, held_out)
     evaluate = None
@@ -235,6 +221,7 @@ def _train(
             )
             for phase in phases
         ],
+        config,
         metadata={
             "task": task.name,
             "do_lower_case": do_lower_case,
@@ -245,7 +232,6 @@ def _train(
         },
         vocab_file=vocab_file,
         num_warmup_steps=config.num_warmup_steps,
-        **_training_keywords(config),
         **keywords,
     )
 
@@ -324,54 +310,3 @@ class HeldOutEvaluation:
             "records": self.data.digest,
             "max_eval_steps": self.config.max_eval_steps,
         }
-
-
-def _make_strategy(config, do_train: bool) -> tf.distribute.Strategy:
-    strategy = strategies.make_strategy(
-        config.distribution_strategy, config.virtual_devices, config.tpu
-    )
-    if do_train:
-        loop.check_batch(
-            strategy,
-            config.train_batch_size,
-            config.gradient_accumulation_steps,
-        )
-        loop.check_calls(
-            strategy,
-            config.steps_per_loop,
-            config.save_checkpoints_steps,
-            config.jit_compile,
-        )
-    return strategy
-
-
-def _training_keywords(config) -> dict:
-    from bert_tf.training import optimizers, train_step
-
-    names = (
-        "output_dir",
-        "learning_rate",
-        "save_checkpoints_steps",
-        "keep_checkpoint_max",
-        "log_every_steps",
-        "steps_per_loop",
-        "jit_compile",
-        "stop_at_step",
-    )
-    optimizer = {
-        name: getattr(config, name)
-        for name in ("weight_decay_rate", "correct_bias", "layerwise_lr_decay")
-        if getattr(config, name) is not None
-    }
-    return {name: getattr(config, name) for name in names} | {
-        "make_optimizer": functools.partial(
-            optimizers.OPTIMIZERS[config.optimizer], **optimizer
-        ),
-        "make_update": functools.partial(
-            train_step.make_update,
-            clip_norm=config.clip_norm,
-            seed=config.seed,
-            accumulation_steps=config.gradient_accumulation_steps,
-            clip_before_reduce=config.clip_before_reduce,
-        ),
-    }

@@ -1,24 +1,24 @@
 """Records, their sizes and order -> a Phase, what the training loop reads."""
 
-from bert_tf.training import phases
+from bert_tf.training import loop
 from tfrecords import schema
-from tfrecords.io import records
+from tfrecords.io.records import Records
 from tfrecords.reading import batches
 
 
 def make_phase(
-    found: records.Records,
+    records: Records,
     features: schema.Schema,
     sizes: schema.Sizes,
     *,
     num_steps: int,
     vocab_size: int,
     **order,
-) -> phases.Phase:
+) -> loop.Phase:
     """Returns the phase that takes `num_steps` batches of these records.
 
     Args:
-      found: the records.
+      records: what to read.
       features: of a batch.
       sizes: number for each dimension name.
       num_steps: batches to take.
@@ -30,7 +30,7 @@ def make_phase(
 
     def part_of_batches(start_batch, **replicas):
         return batches.training_batches(
-            found,
+            records,
             features,
             sizes,
             start_batch=start_batch,
@@ -40,19 +40,19 @@ def make_phase(
         )
 
     def describe(number):
-        return batches.describe_batch(found, sizes, number, **order)
+        return batches.describe_batch(records, sizes, number, **order)
 
-    return phases.Phase(
+    return loop.Phase(
         num_steps=num_steps,
         batches=part_of_batches,
         describe=describe,
-        examples_per_row=examples_per_row(found),
+        examples_per_row=examples_per_row(records),
     )
 
 
-def examples_per_row(found: records.Records) -> float:
+def examples_per_row(records: Records) -> float:
     """Returns the examples of a record on average: 1 unless they share rows."""
-    manifest = found.manifest
+    manifest = records.manifest
     if not manifest or "max_examples_per_row" not in manifest.sizes:
         return 1.0
     statistics = manifest.statistics

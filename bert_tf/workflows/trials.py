@@ -15,7 +15,7 @@ from typing import NamedTuple
 from absl import logging
 
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.training import checkpoints, run_folders, run_lock, stopping
+from bert_tf.training import checkpoints, run_folder, stopping
 from bert_tf.workflows import fine_tuning, run_history, trial_results
 from bert_tf.workflows.configs import TrialsConfig
 from tfrecords.io import atomic_files
@@ -116,7 +116,7 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
     """
     _check(config)
     folder = os.path.join(config.output_dir, FOLDER)
-    with stopping.at_once_on_sigterm(), run_lock.lock(folder):
+    with run_folder.open_run(folder):
         _check_flags(task, config)
         trials, results = plan(config), []
         for number, trial in enumerate(trials, 1):
@@ -175,7 +175,7 @@ def _check(config) -> None:
             f"--grid={config.grid} tries values of its own for "
             f"--{', --'.join(given)}. Omit them, or the grid."
         )
-    if os.path.exists(os.path.join(config.output_dir, run_folders.FILE)):
+    if os.path.exists(os.path.join(config.output_dir, run_folder.FILE)):
         raise ValueError(
             f"{config.output_dir} holds a single run. Choose another "
             "--output_dir for several."

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from absl import flags, logging
 
-from bert_tf.training import reporting, run_lock
+from bert_tf.training import reporting, run_folder
 from bert_tf.workflows.doctor import estimates
 from experiments.ablations import checks as ablation_checks
 from experiments.ablations import evaluation_tasks, page, plan, report, results
@@ -136,7 +136,7 @@ def main(argv: list[str]) -> None:
         ["python", "-m", "experiments.ablations.run_ablations"]
     )
     command += "".join(f" \\\n  {shlex.quote(word)}" for word in argv[1:])
-    with run_lock.lock(settings.output_dir):
+    with run_folder.open_run(settings.output_dir):
         write_configs(rows, settings)
         for job in ablation_runs.run(
             jobs, settings.output_dir, clock, settings.log_every_seconds

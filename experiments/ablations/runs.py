@@ -19,7 +19,6 @@ from absl import logging
 
 from bert_tf.training import reporting, stopping
 from experiments.ablations.jobs import Job
-from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files
 
 _LAST_LINES = 12  # Of the log of a command that failed.
@@ -160,7 +159,7 @@ def _run(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> None:
         _write(attempts, {"seconds": _since(begin, earlier)})
         raise
     seconds = _since(begin, earlier)
-    has_diverged = status == common_flags.DIVERGED_EXIT_CODE
+    has_diverged = status == stopping.DIVERGED_EXIT_CODE
     if has_diverged:
         clock.diverged.add(job.name)
         logging.warning(
@@ -214,7 +213,7 @@ def _attempt(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> int:
         raise stopping.Stopped(
             f"in {job.name}; the same command resumes from here"
         )
-    if process.returncode not in (0, common_flags.DIVERGED_EXIT_CODE):
+    if process.returncode not in (0, stopping.DIVERGED_EXIT_CODE):
         with open(log, encoding="utf-8", errors="replace") as file:
             last = "".join(file.readlines()[-_LAST_LINES:])
         raise ValueError(

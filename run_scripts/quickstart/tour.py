@@ -311,14 +311,14 @@ def main(argv: list[str]) -> None:
     """Runs every stage, then writes summary.json and page.png."""
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(TourConfig, FLAGS)
-    from bert_tf.training import reporting, run_folders
+    from bert_tf.training import reporting, run_folder
     from run_scripts.quickstart import page
 
     task = config.find_task()  # Before the hours of work that come before it.
     if config.corpus:
         text_files.expand_inputs(config.corpus)
     names = ("corpus", "glue_dir", "task_name", "num_train_steps", "vocab_size")
-    run_folders.write_or_check(
+    run_folder.write_or_check(
         config.output_dir,
         {name: getattr(config, name) for name in names},
         has_begun=os.path.isdir(config.path("stages")),

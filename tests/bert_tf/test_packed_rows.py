@@ -9,6 +9,7 @@ import bert_tf
 from bert_tf.model import dropout
 from bert_tf.tasks import pretraining
 from bert_tf.training import loop, optimizers, strategies, train_step
+from bert_tf.training.config import TrainingConfig
 from tfrecords.pretraining import packing
 
 SIZES = {
@@ -148,16 +149,17 @@ def test_bfloat16_reads_packed_rows(config, both):
         np.testing.assert_allclose(x, y, atol=0.02)
 
 
-def steps_of(config, **keywords):
+def steps_of(config, **settings):
     strategy = strategies.make_strategy("one_device")
-    model = loop.build_model(pretraining.TASK, config, strategy, seed=1)
-    optimizer = optimizers.AdamW(
-        model.trainable_weights, lambda step: tf.constant(1e-2)
+    settings = TrainingConfig(output_dir="", seed=1, **settings)
+    model = loop.build_model(pretraining.TASK, config, strategy, settings)
+    optimizer = optimizers.make_optimizer(
+        settings, model.trainable_weights, lambda step: tf.constant(1e-2)
     )
-    update = train_step.make_update(
-        pretraining.TASK, model, optimizer, clip_norm=1.0, seed=1, **keywords
+    step = train_step.TrainStep(
+        pretraining.TASK, model, optimizer, settings, strategy
     )
-    return optimizer, train_step.make_train_steps(update, strategy)
+    return optimizer, step.compiled()
 
 
 def first_rows(batch, count):
@@ -173,7 +175,7 @@ def test_a_step_of_packed_rows_is_that_of_their_examples(config, both):
     alone = first_rows(alone, examples)
     found = []
     for batch, parts in ((alone, 1), (shared, 2)):
-        optimizer, step = steps_of(config, accumulation_steps=parts)
+        optimizer, step = steps_of(config, gradient_accumulation_steps=parts)
         found.append((step(batch, tf.constant(0.0)), optimizer.first_moments))
     (expected, gradients), (values, others) = found
     for name, value in expected.items():
@@ -201,7 +203,8 @@ def test_dropout_of_packed_rows_is_the_same_on_any_replica(tiny_config, both):
 def test_packed_rows_lower_to_static_shapes(tiny_config, both):
     """What a TPU needs: no bounded dynamic dimension, which is `<=3` in HLO."""
     strategy = strategies.make_strategy("one_device")
-    model = loop.build_model(pretraining.TASK, tiny_config, strategy, seed=1)
+    settings = TrainingConfig(output_dir="", seed=1)
+    model = loop.build_model(pretraining.TASK, tiny_config, strategy, settings)
 
     @tf.function(jit_compile=True, autograph=False)
     def losses(batch):

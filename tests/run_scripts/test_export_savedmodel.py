@@ -20,7 +20,7 @@ from exports import (
     strings,
 )
 
-from bert_tf.training import loop
+from bert_tf.training import config as training_config
 from run_scripts import export_savedmodel
 from tfrecords.io import atomic_files
 from tfrecords.text import segments, tokenizer
@@ -367,7 +367,7 @@ def test_the_weights_are_those_of_the_model(exported):
 )
 def test_answers_are_of_the_precision_of_the_run(tmp_path, flag, precision):
     logits = {}
-    for name, dtype in loop.POLICIES.items():
+    for name, dtype in training_config.POLICIES.items():
         if name != "float16":
             model = make_model("classification", dtype=dtype)
             logits[name] = tf.function(lambda x, m=model: m(x)["logits"])

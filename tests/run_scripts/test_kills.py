@@ -68,7 +68,7 @@ def test_a_run_that_is_killed_stopped_and_disturbed_ends_as_one_that_is_not(
         process.wait_until(lambda: run_processes.last_step(run) > killed + 1)
         process.send(signal.SIGTERM)
         assert process.wait() == 75, process.printed()
-        assert "the same command goes on from here" in process.printed()
+        assert "the same command resumes from here" in process.printed()
     stopped = run_processes.last_step(run)
     assert killed < stopped < NUM_TRAIN_STEPS
     assert run_processes.saved_steps(run)[-1] == stopped

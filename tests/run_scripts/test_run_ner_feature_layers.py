@@ -10,7 +10,7 @@ import planted_ner as planted
 import pytest
 
 from bert_tf.model import feature_tagger, models
-from bert_tf.training import model_folders, run_lock
+from bert_tf.training import model_folders, run_folder
 from bert_tf.workflows import ner_features
 from run_scripts import run_ner
 from tfrecords.io import atomic_files
@@ -154,7 +154,7 @@ def test_a_folder_of_features_is_for_one_run_at_a_time(base_flags, tmp_path):
     shared = tmp_path / "shared"
     with (
         futures.ThreadPoolExecutor(1) as thread,
-        run_lock.lock(str(shared)),
+        run_folder.lock(str(shared)),
         pytest.raises(ValueError, match=f"{shared} is in use by another run"),
     ):
         thread.submit(run, *flags, f"--features_dir={shared}").result()

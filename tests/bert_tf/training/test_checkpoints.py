@@ -1,5 +1,6 @@
 import errno
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -340,28 +341,24 @@ def test_a_whole_checkpoint_of_another_size_is_not_skipped(
 
 
 @pytest.mark.parametrize("file", [model_folders.WEIGHTS, checkpoints.OPTIMIZER])
-def test_checkpoints_from_before_there_were_sums_are_loaded(
-    tmp_path, model, two, file
-):
-    saved, optimizer, digests = two
-    for step in (10, 20):
-        path = os.path.join(saved.path(step), checkpoints.STATE)
-        atomic_files.write_json(
-            path, {"step": step, "weights_sha256": digests[step]}
-        )
-    assert checkpoints.step_of(saved.path(10)) == 10
-    assert checkpoints.find(str(tmp_path / "run")) == saved.path(20)
-    assert saved.restore_latest() == 20
-    assert model_folders.digest(model) == digests[20]
-    path = tmp_path / "run/checkpoints/step-00000020" / file
-    damage(path, "begins with garbage")
+def test_a_checkpoint_without_sums_is_damaged(model, two, file):
+    saved, _, digests = two
+    path = os.path.join(saved.path(20), checkpoints.STATE)
+    atomic_files.write_json(path, {"step": 20, "weights_sha256": digests[20]})
+    damage(pathlib.Path(saved.path(20)) / file, "begins with garbage")
     assert saved.restore_latest() == 10
     assert model_folders.digest(model) == digests[10]
-    if file == model_folders.WEIGHTS:
-        path = tmp_path / "run/checkpoints/step-00000010" / file
-        damage(path, "flipped near its end")
-        with pytest.raises(ValueError, match="its weights have sha256"):
-            saved.restore_latest()
+
+
+def test_the_way_back_names_the_last_checkpoint(two):
+    saved, _, _ = two
+    assert f"good one is {saved.path(20)}." in saved.recovery_hint()
+    # Later ones are not of this run's past.
+    os.makedirs(saved.path(40))
+    saved.save(25)
+    assert f"good one is {saved.path(25)}." in saved.recovery_hint()
+    saved.last_step = 0
+    assert saved.recovery_hint().startswith("There is no checkpoint yet.")
 
 
 def test_the_last_good_one_stays_whatever_newer_ones_there_are(

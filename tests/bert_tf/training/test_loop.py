@@ -1,4 +1,3 @@
-import functools
 import inspect
 import json
 import os
@@ -14,14 +13,14 @@ from bert_tf.model import fused
 from bert_tf.tasks import pretraining
 from bert_tf.training import (
     checkpoints,
-    loss_scale,
+    loop,
     model_folders,
-    phases,
+    reporting,
     stopping,
     strategies,
     train_step,
 )
-from bert_tf.training import loop as training
+from bert_tf.training.config import TrainingConfig
 
 
 @pytest.fixture(scope="module")
@@ -38,38 +37,38 @@ def batches(tiny_config, make_batch, make_batches):
     return make_batches(make_batch(tiny_config, rows=12), 4)
 
 
-def update_with(**keywords):
-    settings = dict(clip_norm=1.0, seed=12345) | keywords
-    return functools.partial(train_step.make_update, **settings)
-
-
-def run(
-    config, batches, folder, *, precision="float32", remat=False, **changes
-):
+def run(config, batches, folder, **changes):
+    """Trains; changes are of TrainingConfig or arguments of `train`."""
     strategy = strategies.make_strategy("one_device")
-    model = training.build_model(
-        pretraining.TASK,
-        config,
-        strategy,
-        seed=1,
-        precision=precision,
-        remat=remat,
-    )
-    steps = changes.pop("num_train_steps", 8)
     keywords = dict(
-        strategy=strategy,
-        output_dir=str(folder),
+        phases=[
+            loop.Phase(
+                num_steps=changes.pop("num_train_steps", 8), batches=batches
+            )
+        ],
         settings={"task": "pretraining"},
         metadata={"task": "pretraining"},
         vocab_file=None,
         num_warmup_steps=2,
-        learning_rate=1e-2,
-        save_checkpoints_steps=3,
-        log_every_steps=2,
     )
-    phase = phases.Phase(num_steps=steps, batches=batches)
-    keywords = {"phases": [phase]} | keywords | changes
-    digest = training.train(pretraining.TASK, model, **keywords)
+    for name in [*keywords, "on_checkpoint"]:
+        if name in changes:
+            keywords[name] = changes.pop(name)
+    settings = dict(
+        learning_rate=1e-2, save_checkpoints_steps=3, log_every_steps=2
+    )
+    settings = TrainingConfig(
+        output_dir=str(folder), **(settings | {"seed": 1} | changes)
+    )
+    model = loop.build_model(pretraining.TASK, config, strategy, settings)
+    digest = loop.train(
+        pretraining.TASK,
+        model,
+        keywords.pop("phases"),
+        settings,
+        strategy=strategy,
+        **keywords,
+    )
     return digest, model
 
 
@@ -199,11 +198,11 @@ def test_an_uneven_batch_is_refused():
         num_replicas_in_sync = 3
 
     with pytest.raises(ValueError, match="=32 is not a multiple of 3 replicas"):
-        training.check_batch(Three(), 32, 1)
+        loop.check_batch(Three(), 32, 1)
     strategy = strategies.make_strategy("one_device")
-    training.check_batch(strategy, 32, 8)
+    loop.check_batch(strategy, 32, 8)
     with pytest.raises(ValueError, match="accumulation_steps=5"):
-        training.check_batch(strategy, 32, 5)
+        loop.check_batch(strategy, 32, 5)
 
 
 def test_steps_per_loop_must_divide_the_steps_between_checkpoints(
@@ -234,7 +233,7 @@ def test_phases_share_optimizer_and_steps_and_go_on_across_the_switch(
     tmp_path, tiny_config, make_batch, make_batches
 ):
     parts = [
-        phases.Phase(
+        loop.Phase(
             num_steps=steps,
             batches=make_batches(
                 make_batch(tiny_config, rows=12, tokens=tokens), 4
@@ -281,7 +280,9 @@ def test_a_signal_stops_after_the_step_with_a_checkpoint(
     folder = tmp_path / "stopped"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            phases, "distribute", lambda s, phase, start, n: Source(start)
+            strategies,
+            "distribute_batches",
+            lambda strategy, make, start, count: Source(start),
         )
         before = signal.getsignal(number)
         with pytest.raises(stopping.Stopped, match="after step 5, which is"):
@@ -317,15 +318,15 @@ def test_a_run_of_bfloat16_compiled_loops_and_remat_goes_on_exactly(
     tmp_path, one_layer, batches, monkeypatch
 ):
     def traced():
-        loop = inspect.getclosurevars(fused._gelu_gradient).nonlocals
-        return loop["compiled"].experimental_get_tracing_count()
+        inside = inspect.getclosurevars(fused._gelu_gradient).nonlocals
+        return inside["compiled"].experimental_get_tracing_count()
 
     # Tiny models are below it: no other training of these tests gets there.
     monkeypatch.setattr(fused, "_WORTH_COMPILING", 1)
     keywords = dict(
         precision="bfloat16",
         remat=True,
-        make_update=update_with(accumulation_steps=2),
+        gradient_accumulation_steps=2,
         num_train_steps=4,
     )
     before = traced()
@@ -346,7 +347,7 @@ def test_a_run_of_float16_goes_on_with_its_loss_scale(
 ):
     # It doubles every two steps: before the stop and after it.
     monkeypatch.setattr(
-        loss_scale.LossScale.__init__, "__defaults__", (2.0**10, 2)
+        train_step.LossScale.__init__, "__defaults__", (2.0**10, 2)
     )
     keywords = dict(precision="float16", num_train_steps=6)
 
@@ -372,3 +373,116 @@ def test_a_run_of_float16_goes_on_with_its_loss_scale(
     monkeypatch.setattr(checkpoints, "RunCheckpoints", forget)
     run(one_layer, batches, tmp_path / "forgets", **keywords)
     assert scales("forgets")[3:] == [2.0**n for n in (10, 10, 11)]
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """What a run does to its log and checkpoints, in order."""
+    seen = []
+    flush, write = reporting.Report.flush, checkpoints.RunCheckpoints.save
+
+    def flush_and_note(self):
+        flush(self)
+        seen.append("flush")
+
+    def save(self, step, is_regular):
+        write(self, step, is_regular)
+        seen.append(f"save {step}")
+
+    monkeypatch.setattr(reporting.Report, "flush", flush_and_note)
+    monkeypatch.setattr(checkpoints.RunCheckpoints, "save", save)
+    return seen
+
+
+def test_log_then_checkpoint_then_evaluation_of_regular_steps_once(
+    tmp_path, tiny_config, batches, seen
+):
+    def evaluate(step):
+        seen.append(f"evaluate {step}")
+
+    keywords = dict(log_every_steps=100, on_checkpoint=evaluate)
+    with pytest.raises(stopping.Stopped):
+        run(tiny_config, batches, tmp_path, stop_at_step=4, **keywords)
+    # Step 4 is where the run was told to stop, and no regular one.
+    assert seen == ["flush", "save 3", "evaluate 3", "flush", "save 4"]
+    seen.clear()
+    run(tiny_config, batches, tmp_path, **keywords)
+    done = ["flush", "save 6", "evaluate 6", "flush", "flush", "save 8"]
+    assert seen == [*done, "evaluate 8"]
+    seen.clear()
+    run(tiny_config, batches, tmp_path, **keywords)
+    assert not seen  # Once is enough.
+
+
+def test_what_stops_is_evaluated_by_the_next_start(
+    tmp_path, tiny_config, batches, seen
+):
+    def evaluate(step):
+        seen.append(f"evaluate {step}")
+
+    def batches_with_signal(start_batch, **replicas):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return batches(start_batch, **replicas)
+
+    keywords = dict(
+        log_every_steps=100, on_checkpoint=evaluate, save_checkpoints_steps=1
+    )
+    with pytest.raises(stopping.Stopped, match="after step 1, which is saved"):
+        run(tiny_config, batches_with_signal, tmp_path, **keywords)
+    assert seen == ["flush", "save 1"]
+    seen.clear()
+    keywords["stop_at_step"] = 1
+    for _ in range(2):
+        with pytest.raises(stopping.Stopped):
+            run(tiny_config, batches, tmp_path, **keywords)
+        assert seen == ["evaluate 1"]
+
+
+def parts(*steps):
+    return [
+        loop.Phase(
+            num_steps=n, batches=None, describe=f"batch {{}} of {n}".format
+        )
+        for n in steps
+    ]
+
+
+def test_calls_end_where_steps_per_loop_divides_and_at_phases_ends():
+    found = list(loop.calls(0, 17, parts(10, 7), 4))
+    assert found == [
+        (0, 0, 4),
+        (0, 4, 4),
+        (0, 8, 2),
+        (1, 10, 2),
+        (1, 12, 4),
+        (1, 16, 1),
+    ]
+
+
+@pytest.mark.parametrize("start", range(17))
+def test_calls_cover_every_step_once_from_anywhere(start):
+    found = list(loop.calls(start, 17, parts(10, 7), 4))
+    steps = [b + i for _, b, n in found for i in range(n)]
+    assert steps == list(range(start, 17))
+    # The same calls as of a run that began at 0, once they have met.
+    assert (
+        found[1:]
+        == list(loop.calls(0, 17, parts(10, 7), 4))[-len(found[1:]) or 17 :]
+    )
+
+
+@pytest.mark.parametrize(
+    "step, words",
+    [
+        (1, "step 1, batch 0 of 10"),
+        (10, "step 10, batch 9 of 10"),
+        (11, "step 11, batch 0 of 7"),
+    ],
+)
+def test_a_step_names_its_batch_by_the_phase(step, words):
+    class Saved:
+        def recovery_hint(self):
+            return "Take another."
+
+    described = loop._describe(parts(10, 7), Saved(), step)
+    assert described == f"{words}. Take another."

@@ -8,7 +8,7 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.training import model_folders, optimizers
+from bert_tf.training import config, model_folders, optimizers
 
 
 @pytest.mark.parametrize("scale", [None, 0.3])
@@ -273,3 +273,60 @@ def test_replicas_update_alike_and_as_one_device_does():
         gradients = [3.0 * tf.range(12.0)]
         expected = run_steps(make, start, gradients, (0.5, 0.25), rate=0.1)
         np.testing.assert_allclose(np.float32(found), expected[0], rtol=1e-6)
+
+
+def test_the_optimizer_is_the_one_that_the_config_means():
+    variables = [keras.Variable(np.ones(3, np.float32), name="kernel")]
+
+    def make(**settings):
+        return optimizers.make_optimizer(
+            config.TrainingConfig(output_dir="", **settings),
+            variables,
+            lambda step: tf.constant(1e-2),
+        )
+
+    made = make()
+    assert type(made) is optimizers.AdamW
+    assert not made.correct_bias and made.decay_rates == [0.01]
+    made = make(
+        optimizer="lamb", layerwise_lr_decay=0.9, weight_decay_rate=0.02
+    )
+    assert type(made) is optimizers.Lamb
+    # Whether to correct the bias is left to the optimizer.
+    assert made.correct_bias and made.decay_rates == [0.02]
+    assert not make(optimizer="lamb", correct_bias=False).correct_bias
+    assert make(correct_bias=True).correct_bias
+
+
+def test_the_rate_at_start_in_warmup_after_it_and_at_the_end():
+    schedule = optimizers.WarmupLinearDecay(1e-4, 100, 10)
+    rates = [float(schedule(step)) for step in (0, 5, 10, 55, 100, 200)]
+    expected = [0.0, 5e-5, 9e-5, 4.5e-5, 0.0, 0.0]
+    np.testing.assert_allclose(rates, expected, rtol=1e-5, atol=1e-12)
+
+
+def test_without_warmup_the_rate_starts_at_its_peak():
+    assert float(optimizers.WarmupLinearDecay(1e-4, 100)(0)) == (
+        pytest.approx(1e-4)
+    )
+
+
+def test_the_schedule_serves_a_keras_optimizer():
+    schedule = optimizers.WarmupLinearDecay(1e-4, 100, 10)
+    optimizer = keras.optimizers.SGD(schedule)
+    again = keras.optimizers.SGD.from_config(optimizer.get_config())
+    assert again._learning_rate.get_config() == schedule.get_config()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1e-4, 10, 20), "num_warmup_steps=20 exceeds num_train_steps=10"),
+        ((1e-4, 0, 0), "num_train_steps=0 should be at least 1"),
+        ((1e-4, 10, -1), "num_warmup_steps=-1 at least 0"),
+        ((-1.0, 10, 0), "learning_rate=-1.0 should be 0 or more"),
+    ],
+)
+def test_a_schedule_out_of_range_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        optimizers.WarmupLinearDecay(*arguments)

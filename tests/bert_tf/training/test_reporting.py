@@ -95,8 +95,8 @@ def test_time_spent_elsewhere_is_left_out_of_the_rates(
     for step in (1, 2):
         now[0] += 1.0
         add(report, step, 0.0)
-    now[0] += 100.0
-    report.pause(100.0)
+    with report.paused():
+        now[0] += 100.0
     for step in (3, 4):
         now[0] += 1.0
         add(report, step, 0.0)

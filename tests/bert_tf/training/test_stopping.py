@@ -8,7 +8,7 @@ from bert_tf.training import stopping
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_makes_the_request(number):
-    with stopping.on_signals() as request:
+    with stopping.after_step() as request:
         assert not request.is_made
         os.kill(os.getpid(), number)
         assert request.is_made
@@ -16,7 +16,7 @@ def test_a_signal_makes_the_request(number):
 
 def test_a_second_interrupt_stops_at_once_and_a_second_term_does_not():
     with pytest.raises(KeyboardInterrupt):
-        with stopping.on_signals() as request:
+        with stopping.after_step() as request:
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGTERM)
             assert request.is_made
@@ -25,7 +25,7 @@ def test_a_second_interrupt_stops_at_once_and_a_second_term_does_not():
 
 def test_handlers_from_before_come_back():
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    with stopping.on_signals():
+    with stopping.after_step():
         assert signal.getsignal(signal.SIGTERM) != before[0]
     now = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     assert now == before

@@ -1,5 +1,3 @@
-import functools
-
 import numpy as np
 import planted_tasks as tasks
 import pytest
@@ -9,32 +7,28 @@ from bert_tf.model import dropout
 from bert_tf.tasks import pretraining
 from bert_tf.training import (
     loop,
-    loss_scale,
     optimizers,
     strategies,
     train_step,
 )
+from bert_tf.training.config import TrainingConfig
 
 
-def make(config, *, precision="float32", rate=1e-2, **keywords):
-    """Returns model, optimizer, loss scale and (batches, n) -> values."""
+def make(config, *, precision="float32", rate=1e-2, **settings):
+    """Returns model, optimizer, loss scale and a TrainStep."""
     strategy = strategies.make_strategy("one_device")
-    model = loop.build_model(
-        pretraining.TASK, config, strategy, seed=1, precision=precision
+    settings = TrainingConfig(
+        output_dir="", precision=precision, **({"seed": 1} | settings)
     )
-    optimizer = optimizers.AdamW(
-        model.trainable_weights, lambda step: tf.constant(rate)
+    model = loop.build_model(pretraining.TASK, config, strategy, settings)
+    optimizer = optimizers.make_optimizer(
+        settings, model.trainable_weights, lambda step: tf.constant(rate)
     )
-    scale = loss_scale.LossScale() if precision == "float16" else None
-    update = train_step.make_update(
-        pretraining.TASK,
-        model,
-        optimizer,
-        loss_scale=scale,
-        **(dict(clip_norm=1.0, seed=1) | keywords),
+    scale = train_step.LossScale() if precision == "float16" else None
+    step = train_step.TrainStep(
+        pretraining.TASK, model, optimizer, settings, strategy, scale
     )
-    steps = functools.partial(train_step.make_train_steps, update, strategy)
-    return model, optimizer, scale, steps
+    return model, optimizer, scale, step
 
 
 def without_dropout(config):
@@ -63,7 +57,7 @@ def test_one_step_is_the_clipped_update_of_the_paper(
 ):
     """The norm of gradients is measured over everything, and cut."""
     config = without_dropout(tiny_config)
-    model, optimizer, _, steps = make(
+    model, optimizer, _, step = make(
         config, clip_norm=0.5, clip_before_reduce=clip_before_reduce
     )
     batch = as_tensors(make_batch(config))
@@ -74,7 +68,7 @@ def test_one_step_is_the_clipped_update_of_the_paper(
     wanted = tape.gradient(total, [w.value for w in model.trainable_weights])
     wanted = [tf.convert_to_tensor(g).numpy() for g in wanted]
     norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in wanted))
-    values = steps()(batch, STOP)
+    values = step.compiled()(batch, STOP)
     np.testing.assert_allclose(values["loss"], [total], rtol=1e-5)
     if not clip_before_reduce:
         np.testing.assert_allclose(values["gradient_norm"], [norm], rtol=1e-5)
@@ -91,8 +85,8 @@ def test_micro_batches_give_the_update_of_the_whole_batch(
     batch = as_tensors(make_batch(config, rows=8))
     found = []
     for parts in (1, k):
-        _, optimizer, _, steps = make(config, accumulation_steps=parts)
-        values = steps()(batch, STOP)
+        _, optimizer, _, step = make(config, gradient_accumulation_steps=parts)
+        values = step.compiled()(batch, STOP)
         found.append((values, optimizer.first_moments))
     (whole, gradients), (in_parts, others) = found
     assert list(whole) == list(in_parts)
@@ -127,9 +121,9 @@ def test_a_gradient_that_is_not_finite_changes_no_weight(
 ):
     batch = make_batch(tiny_config)
     batch["masked_lm_weights"][0, 0] = np.inf
-    model, optimizer, _, steps = make(tiny_config)
+    model, optimizer, _, step = make(tiny_config)
     before = [weight.numpy() for weight in model.trainable_weights]
-    values = steps()(as_tensors(batch), STOP)
+    values = step.compiled()(as_tensors(batch), STOP)
     assert not np.isfinite(values["gradient_norm"]).any()
     assert int(optimizer.step.numpy()) == 1  # The next batch is another.
     for weight, old in zip(model.trainable_weights, before, strict=True):
@@ -140,8 +134,8 @@ def test_a_gradient_that_is_not_finite_changes_no_weight(
 def test_an_overflow_of_float16_halves_the_scale_and_is_counted(
     tiny_config, make_batch
 ):
-    _, optimizer, scale, steps = make(tiny_config, precision="float16")
-    step, batch = steps(), as_tensors(make_batch(tiny_config))
+    _, optimizer, scale, step = make(tiny_config, precision="float16")
+    step, batch = step.compiled(), as_tensors(make_batch(tiny_config))
     scale.value.assign(2.0**24)  # Too much for gradients of this size.
     values = step(batch, STOP)
     assert np.isinf(values["gradient_norm"]) | np.isnan(values["gradient_norm"])
@@ -158,7 +152,7 @@ def test_an_overflow_of_float16_halves_the_scale_and_is_counted(
 def test_float16_takes_the_gradients_that_float32_does(tiny_config, make_batch):
     batch = as_tensors(make_batch(tiny_config))
     norms = [
-        make(tiny_config, precision=precision)[3]()(batch, STOP)
+        make(tiny_config, precision=precision)[3].compiled()(batch, STOP)
         for precision in ("float32", "float16", "bfloat16")
     ]
     norms = [float(values["gradient_norm"][0]) for values in norms]
@@ -171,8 +165,10 @@ def test_xla_takes_the_same_steps(tiny_config, make_batch):
     stacked = {n: tf.stack([v, v]) for n, v in batch.items()}
     found = []
     for jit_compile in (False, True):
-        model, _, _, steps = make(tiny_config, accumulation_steps=2)
-        values = steps(steps_per_loop=2, jit_compile=jit_compile)(stacked, STOP)
+        model, _, _, step = make(
+            tiny_config, gradient_accumulation_steps=2, jit_compile=jit_compile
+        )
+        values = step.compiled(num_steps=2)(stacked, STOP)
         found.append((values, [w.numpy() for w in model.trainable_weights]))
     (plain, weights), (compiled, others) = found
     for name in plain:
@@ -193,8 +189,10 @@ def test_many_steps_lower_to_static_shapes_without_a_host_call(
     """
     batch = make_batch(tiny_config, rows=8)
     stacked = as_tensors({n: np.stack([v, v]) for n, v in batch.items()})
-    _, _, _, steps = make(tiny_config, accumulation_steps=2)
-    function = steps(steps_per_loop=2, jit_compile=True)
+    _, _, _, step = make(
+        tiny_config, gradient_accumulation_steps=2, jit_compile=True
+    )
+    function = step.compiled(num_steps=2)
     hlo = function.experimental_get_compiler_ir(stacked, STOP)(stage="hlo")
     assert "while(" in hlo
     assert "<=" not in hlo
@@ -203,10 +201,10 @@ def test_many_steps_lower_to_static_shapes_without_a_host_call(
 
 
 def test_the_stop_of_this_process_is_among_the_values(tiny_config, make_batch):
-    step = make(tiny_config)[3]()
+    step = make(tiny_config)[3]
     batch = as_tensors(make_batch(tiny_config))
-    assert step(batch, STOP)["stop"] == 0
-    assert step(batch, tf.constant(1.0))["stop"] == 1
+    assert step(batch, 1, False)["stop"] == 0
+    assert step(batch, 1, True)["stop"] == 1
 
 
 def test_a_step_keys_its_dropout_once(tiny_config, make_batch, monkeypatch):
@@ -218,5 +216,57 @@ def test_a_step_keys_its_dropout_once(tiny_config, make_batch, monkeypatch):
         return real(seed, step, first)
 
     monkeypatch.setattr(dropout, "make_key", make_key)
-    make(tiny_config)[3]()(as_tensors(make_batch(tiny_config)), STOP)
+    make(tiny_config)[3](as_tensors(make_batch(tiny_config)), 1, False)
     assert len(firsts) == 1
+
+
+def test_the_norm_is_that_of_all_values_in_a_row():
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=shape) for shape in ((9, 6), (4,), ())]
+    values = np.concatenate([np.ravel(array) for array in given])
+    given = [tf.constant(array, tf.float32) for array in given]
+    found = train_step.global_norm(given)
+    assert found.shape == ()
+    np.testing.assert_allclose(found, np.linalg.norm(values), rtol=1e-6)
+    compiled = tf.function(train_step.global_norm, jit_compile=True)
+    np.testing.assert_allclose(compiled(given), found, rtol=1e-6)
+
+
+def test_the_norm_of_float16_is_taken_in_float32():
+    large = tf.fill([4], tf.constant(6e4, tf.float16))
+    norm = train_step.global_norm([large])
+    assert norm.dtype == tf.float32
+    np.testing.assert_allclose(norm, 2 * float(large[0]), rtol=1e-6)
+
+
+def test_what_is_not_finite_shows_in_the_norm():
+    for bad in (np.inf, np.nan):
+        given = [tf.ones(3), tf.constant([1.0, bad])]
+        assert not np.isfinite(train_step.global_norm(given))
+    assert np.isinf(train_step.global_norm([tf.constant([3e38])]))
+
+
+def test_the_loss_scale_doubles_after_good_steps_and_halves_at_an_overflow():
+    scale = train_step.LossScale(first=8.0, growth_steps=3)
+    values = []
+    for is_finite in (1, 1, 1, 1, 0, 1, 1, 1, 0, 0):
+        scale.update(tf.constant(bool(is_finite)))
+        values.append(float(scale.value))
+    assert values == [8, 8, 16, 16, 8, 8, 8, 16, 8, 4]
+    assert int(scale.skipped) == 3
+    assert int(scale.good_steps) == 0
+
+
+def test_the_loss_scale_never_falls_below_one():
+    scale = train_step.LossScale(first=2.0)
+    for _ in range(3):
+        scale.update(tf.constant(False))
+    assert float(scale.value) == 1.0
+
+
+def test_the_state_of_a_loss_scale_is_all_it_has():
+    assert set(train_step.LossScale().state()) == {
+        "loss_scale/value",
+        "loss_scale/good_steps",
+        "loss_scale/skipped",
+    }
