@@ -12,7 +12,7 @@ that convert_checkpoint reads. The same command resumes a stopped run.
 
 from absl import flags
 
-from bert_tf.workflows import feature_extraction
+from bert_tf.prediction import feature_extraction
 from run_scripts.flags import common_flags
 
 FLAGS = flags.FlagValues()

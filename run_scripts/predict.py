@@ -17,7 +17,7 @@ in GLUE's files.
 
 from absl import flags
 
-from bert_tf.workflows import predictions
+from bert_tf.prediction import predictions
 from run_scripts.flags import common_flags
 
 FLAGS = flags.FlagValues()

@@ -38,6 +38,7 @@ BERT_TF_ORDER = (
     ("conversion",),
     ("export",),
     ("workflows",),
+    ("prediction",),
 )
 # What the rooms of bert_tf may import of tfrecords.
 OF_TFRECORDS = {
@@ -46,6 +47,7 @@ OF_TFRECORDS = {
     "tasks": ("tfrecords.schema", "tfrecords.io", "tfrecords.tasks"),
     "training": ("tfrecords.schema", "tfrecords.io"),
     "conversion": ("tfrecords.schema", "tfrecords.io"),
+    "prediction": ("tfrecords",),
     "workflows": ("tfrecords",),
     "export": ("tfrecords",),
 }

@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.model import models
+from bert_tf.prediction import feature_extraction
 from bert_tf.training import model_folders
-from bert_tf.workflows import feature_extraction
 from run_scripts import extract_features
 from tfrecords.io import atomic_files
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import flags
 from exports import LABELS
 
-from bert_tf.workflows import predictions
+from bert_tf.prediction import predictions
 from run_scripts import predict
 
 TEXTS = ["The cat sat on the warm stone.", "", "old bread"]

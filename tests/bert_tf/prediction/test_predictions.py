@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.workflows import predictions, text_rows
+from bert_tf.prediction import predictions, text_rows
 
 
 def test_each_candidate_stands_in_the_text():

@@ -13,7 +13,7 @@ import numpy as np
 from absl import logging
 from tqdm import tqdm
 
-from bert_tf.workflows import text_rows
+from bert_tf.prediction import text_rows
 from tfrecords.io import atomic_files
 from tfrecords.options import REQUIRED, option
 

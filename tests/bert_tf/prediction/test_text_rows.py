@@ -8,7 +8,7 @@ import threading
 import pytest
 from absl import flags
 
-from bert_tf.workflows import text_rows
+from bert_tf.prediction import text_rows
 from run_scripts.flags import common_flags
 
 

@@ -1,0 +1,1 @@
+"""Exported or trained model, texts -> answers, hidden states."""
