@@ -1,4 +1,4 @@
-"""Seeds and places -> random numbers that depend on nothing else."""
+"""Seeds and counters -> random numbers that depend on nothing else."""
 
 import numpy as np
 
@@ -30,32 +30,33 @@ class Stream:
         return self._generator
 
 
-def bits(seeds: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Returns [N, places] uint64: 64 random bits for each seed and place.
+def bits(seeds: np.ndarray, counters: np.ndarray) -> np.ndarray:
+    """Returns [N, counters] uint64: 64 random bits for each seed and counter.
 
-    SplitMix64 (Steele, Lea and Flood 2014), whose state at a place is known
-    at once, so that whole arrays are drawn.
+    SplitMix64 (Steele, Lea and Flood 2014), whose state at a counter
+    has a closed form, so that arrays are drawn at once. By hand, as NumPy's
+    generators draw from one seed each.
 
     Args:
       seeds: [N] uint64.
-      places: [P] uint64.
+      counters: [P] uint64.
     """
-    steps = (places + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    found = seeds[:, None] + steps
+    steps = (counters + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = seeds[:, None] + steps
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        found ^= found >> np.uint64(shift)
-        found *= np.uint64(factor)
-    return found ^ found >> np.uint64(31)
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(factor)
+    return mixed ^ mixed >> np.uint64(31)
 
 
 def binomial(
-    seeds: np.ndarray, place: int, num_coins: np.ndarray
+    seeds: np.ndarray, counter: int, num_coins: np.ndarray
 ) -> np.ndarray:
-    """Returns [N]: how many of `num_coins` [N] fair coins show heads.
+    """Returns [N] binomial numbers: heads among `num_coins` [N] fair coins.
 
     Args:
       seeds: [N] uint64.
-      place: the first place; one is used up for each 64 coins.
+      counter: the first one; each is used for 64 coins.
       num_coins: [N] int64.
     """
     count = np.zeros(len(seeds), np.int64)
@@ -64,9 +65,9 @@ def binomial(
     while len(rows):
         # The bits that are too many are shifted out.
         surplus = 64 - np.minimum(num_coins[rows] - thrown, 64)
-        places = np.array([place], np.uint64)
-        found = bits(seeds[rows], places)[:, 0] >> surplus.astype(np.uint64)
-        count[rows] += np.bitwise_count(found)
-        place, thrown = place + 1, thrown + 64
+        counters = np.array([counter], np.uint64)
+        coins = bits(seeds[rows], counters)[:, 0] >> surplus.astype(np.uint64)
+        count[rows] += np.bitwise_count(coins)
+        counter, thrown = counter + 1, thrown + 64
         rows = rows[num_coins[rows] > thrown]
     return count

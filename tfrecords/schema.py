@@ -1,7 +1,7 @@
 """Feature table -> parsing spec, serialised examples, batch signature.
 
-The only place that declares what an example holds. Writer, parser, model
-inputs and serving signature are derived from the tables below.
+The only declaration of the features of an example. Writer, parser, model inputs
+and serving signature are derived from the tables below.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ ENCODER_INPUTS: Schema = {
 }
 PRETRAINING: Schema = ENCODER_INPUTS | {
     "masked_lm_positions": Feature(
-        _PREDICTIONS, INT32, "Masked places, into max_seq_length."
+        _PREDICTIONS, INT32, "Masked positions, into max_seq_length."
     ),
     "masked_lm_ids": Feature(_PREDICTIONS, INT32, "Ids before masking."),
     "masked_lm_weights": Feature(_PREDICTIONS, FLOAT32, "1 masked, 0 pad."),
@@ -56,20 +56,20 @@ PRETRAINING: Schema = ENCODER_INPUTS | {
         (), INT32, "0 next, 1 random; or 0 in order, 1 swapped."
     ),
 }
-# Rows that several examples share: what the encoder needs to know of them, ...
+# Rows that several examples share: inputs of the encoder, ...
 PACKED_INPUTS: Schema = ENCODER_INPUTS | {
     "example_numbers": Feature(
         _SEQUENCE, INT32, "Example of each token, from 1; 0 padding."
     ),
     "position_ids": Feature(
-        _SEQUENCE, INT32, "Place of each token in its example, from 0."
+        _SEQUENCE, INT32, "Position of each token in its example, from 0."
     ),
     "cls_positions": Feature(_ROW_EXAMPLES, INT32, "Each example's [CLS]."),
 }
 # ... and the labels of each.
 PACKED_PRETRAINING: Schema = PACKED_INPUTS | {
     "masked_lm_positions": Feature(
-        _ROW_PREDICTIONS, INT32, "Masked places, into max_seq_length."
+        _ROW_PREDICTIONS, INT32, "Masked positions, into max_seq_length."
     ),
     "masked_lm_ids": Feature(_ROW_PREDICTIONS, INT32, "Ids before masking."),
     "masked_lm_weights": Feature(
@@ -89,7 +89,7 @@ def _without(features: Schema, prefix: str) -> Schema:
 # Single segments: there is no pair to judge.
 MASKED_LM = _without(PRETRAINING, "next_sentence")
 PACKED_MASKED_LM = _without(PACKED_PRETRAINING, "next_sentence")
-# What a record holds of each if it is masked when it is read.
+# The same without masks, for records that are masked when they are read.
 UNMASKED_PAIRS = _without(PRETRAINING, "masked_lm")
 UNMASKED_SEGMENTS = _without(MASKED_LM, "masked_lm")
 PACKED_PAIRS = _without(PACKED_PRETRAINING, "masked_lm")
@@ -100,7 +100,7 @@ CLASSIFICATION: Schema = ENCODER_INPUTS | {
 REGRESSION: Schema = ENCODER_INPUTS | {
     "label_scores": Feature((), FLOAT32, "The score to predict."),
 }
-# A row for each way to go on; the label says which one is right.
+# A row for each choice; the label is the index of the right one.
 CHOICE_INPUTS: Schema = {
     name: dataclasses.replace(feature, shape=_CHOICES)
     for name, feature in ENCODER_INPUTS.items()
@@ -116,7 +116,7 @@ SPANS: Schema = ENCODER_INPUTS | {
     "end_positions": Feature((), INT32, "Its last token; 0 if none."),
 }
 
-# By name, as a manifest of records says it.
+# By the name in a manifest of records.
 SCHEMAS: dict[str, Schema] = {
     "encoder_inputs": ENCODER_INPUTS,
     "pretraining": PRETRAINING,
@@ -135,7 +135,7 @@ SCHEMAS: dict[str, Schema] = {
     "spans": SPANS,
 }
 
-# Of these, what a pre-trainer learns from.
+# Of these, the schemas of pre-training.
 PRETRAINING_SCHEMAS = tuple(
     name
     for name in SCHEMAS
@@ -143,7 +143,7 @@ PRETRAINING_SCHEMAS = tuple(
     in ("pretraining", "masked_lm", "unmasked_pairs", "unmasked_segments")
 )
 
-# Of records that are masked when they are read: what a batch has then.
+# Schemas of batches, of records that are masked when they are read.
 MASKED_WHEN_READ: dict[str, Schema] = {
     "unmasked_pairs": PRETRAINING,
     "unmasked_segments": MASKED_LM,

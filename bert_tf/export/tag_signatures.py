@@ -41,7 +41,7 @@ def make_tag(
         outputs = text_signatures.in_parts(
             model, windows.inputs, {"logits": [max_seq_length, len(labels)]}
         )
-        logits = tf.gather_nd(outputs["logits"], windows.places)  # [T, C]
+        logits = tf.gather_nd(outputs["logits"], windows.positions)  # [T, C]
         best = tf.argmax(logits, axis=-1)
         probabilities = tf.reduce_max(tf.nn.softmax(logits), axis=-1)
         return (

@@ -374,6 +374,6 @@ def _hidden_states(source: Source, step, documents) -> bytes:
         layer_outputs.static_lengths(source.max_seq_length),
     )
     file = io.BytesIO()
-    for window, position in windows.places.numpy():
+    for window, position in windows.positions.numpy():
         file.write(hidden[window][position].astype("<f2").tobytes())
     return file.getvalue()

@@ -3,9 +3,9 @@
 The unit of work is a partition: some thousand documents, drawn at random from
 the corpus, that fit into memory. Random next segments come from the documents
 of the same partition. All that is random in an example comes from
-(`random_seed`, document, repetition), so it does not matter who makes it.
+(`random_seed`, document, repetition), so it does not depend on the worker.
 
-N examples, S places in one.
+N examples, S positions in one.
 """
 
 from collections.abc import Iterator
@@ -22,17 +22,17 @@ from tfrecords.pretraining import (
 )
 from tfrecords.pretraining import settings as settings_lib
 
-# Places (N * S) that are worked on at a time: some 30 MB of arrays.
-_BLOCK_PLACES = 1 << 18
+# Positions (N * S) that are processed at a time: some 30 MB of arrays.
+_BLOCK_POSITIONS = 1 << 18
 
 
-# What cuts a document, and how many special tokens an example has then.
+# How a document is cut, and the special tokens of an example.
 _CUTS = {
     "next_sentence": (sentence_pairs.pair, 3),  # [CLS], [SEP] and [SEP].
     "sentence_order": (sentence_pairs.sentence_order_pairs, 3),
     "none": (sentence_pairs.full_sentences, 2),
 }
-# What the examples of label 1 are counted as, and what their share is called.
+# Names of the count and of the share of examples with label 1.
 _LABEL_COUNTS = {
     "next_sentence": ("random_next_examples", "random_next_share"),
     "sentence_order": ("swapped_examples", "swapped_share"),
@@ -52,20 +52,20 @@ def make_pairs(
     )
     sentence_bounds = documents.sentence_bounds.tolist()
     document_bounds = documents.document_bounds.tolist()
-    found = []
+    of_repetition = []
     for repetition in range(settings.dupe_factor):
         rows = []
-        for place, number in enumerate(documents.numbers.tolist()):
+        for index, number in enumerate(documents.numbers.tolist()):
             rows += cut(
                 sentence_bounds,
                 document_bounds,
-                place,
+                index,
                 max_num_tokens,
                 settings.short_seq_prob,
                 stream.at(repetition, number),
             )
-        found.append(np.array(rows, np.int64).reshape(-1, 6))
-    pairs = np.concatenate(found)
+        of_repetition.append(np.array(rows, np.int64).reshape(-1, 6))
+    pairs = np.concatenate(of_repetition)
     shuffle = random_numbers.Stream(
         settings.random_seed, random_numbers.SHUFFLE
     )
@@ -80,11 +80,13 @@ def pack(
     max_seq_length: int,
 ) -> dict[str, np.ndarray]:
     """Returns [CLS] A [SEP] B [SEP] of each pair as encoder inputs [N, S]."""
-    places = np.arange(max_seq_length)
-    a_end = 1 + pairs.a_end - pairs.a_begin  # [N], the place of the first SEP.
+    positions = np.arange(max_seq_length)
+    a_end = (
+        1 + pairs.a_end - pairs.a_begin
+    )  # [N], the position of the first SEP.
     b_end = a_end + 1 + pairs.b_end - pairs.b_begin  # That of the second.
-    is_b = places > a_end[:, None]  # Padding too, until it is cleared below.
-    source = places + np.where(
+    is_b = positions > a_end[:, None]  # Padding too, until it is cleared below.
+    source = positions + np.where(
         is_b,
         (pairs.b_begin - a_end - 1)[:, None],
         (pairs.a_begin - 1)[:, None],
@@ -99,7 +101,7 @@ def pack_alone(
     max_seq_length: int,
 ) -> dict[str, np.ndarray]:
     """Returns [CLS] A [SEP] of each segment as encoder inputs [N, S]."""
-    end = 1 + segments.a_end - segments.a_begin  # [N], the place of the SEP.
+    end = 1 + segments.a_end - segments.a_begin  # [N], the position of the SEP.
     source = np.arange(max_seq_length) + (segments.a_begin - 1)[:, None]
     is_b = np.zeros(source.shape, bool)
     return _encoder_inputs(tokens, source, [end], is_b, vocabulary)
@@ -161,7 +163,7 @@ def make_examples(
 def _make_blocks(documents, all_pairs, vocabulary, settings, statistics):
     """Yields the examples of pairs in their order, some at a time."""
     pack_rows = pack_alone if settings.pairs == "none" else pack
-    block = max(1, _BLOCK_PLACES // settings.max_seq_length)
+    block = max(1, _BLOCK_POSITIONS // settings.max_seq_length)
     for begin in range(0, len(all_pairs.seeds), block):
         pairs = sentence_pairs.Pairs(
             *(column[begin : begin + block] for column in all_pairs)
@@ -194,9 +196,9 @@ def merge(
     """Returns the features of an example, each [N, ...].
 
     Args:
-      features: what `pack` or `pack_alone` made of the pairs.
-      masked: the same rows, with tokens hidden; None if they are to stay.
-      pairs: what the rows were made of.
+      features: of the pairs, from `pack` or `pack_alone`.
+      masked: the same rows with masks; None for unmasked rows.
+      pairs: that the rows were made of.
       vocabulary: of the tokens.
       statistics: counts are added to it.
       kind: of pairs, one of `settings.PAIRS`.
@@ -245,21 +247,21 @@ def shares(statistics: dict[str, int]) -> dict[str, float]:
             "two tokens or more: check --input_file, or make the set larger."
         )
     examples = statistics["examples"]
-    found = {
+    all_shares = {
         share: statistics[count] / examples
         for count, share in _LABEL_COUNTS.values()
         if count in statistics
     }
     tokens = statistics["example_tokens"]
-    found["mean_example_tokens"] = tokens / examples
+    all_shares["mean_example_tokens"] = tokens / examples
     if "predictions" in statistics:
         predictions = statistics["predictions"]
-        found |= {
+        all_shares |= {
             "masked_share": predictions / tokens,
             "mask_token_share": statistics["mask_tokens"] / predictions,
             "kept_token_share": statistics["kept_tokens"] / predictions,
         }
-    return found
+    return all_shares
 
 
 def serialize(

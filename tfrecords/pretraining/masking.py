@@ -1,7 +1,8 @@
 """Token ids -> masked ids, positions of masked tokens, original ids.
 
-S places in a row, P masked slots. Whole rows at a time: every place of every
-row has its own random number, a hash of the row's seed and the place.
+S positions in a row, P masked slots. By hand, as a vectorized form of the
+original's loop: each position of each row has its own random number, a hash of
+the row's seed and the position.
 """
 
 import dataclasses
@@ -25,7 +26,7 @@ UNITS = ("tokens", "words", "spans")
 
 @dataclasses.dataclass(frozen=True)
 class Mix:
-    """What stands at masked places: shares of masked tokens, 1 in all.
+    """What replaces masked tokens: shares of them, 1 in all.
 
     The default is that of Devlin et al. 2019, section 3.1; their appendix C.2
     and table 8 compare it with five others.
@@ -77,14 +78,14 @@ class Mix:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rules:
-    """How much is masked, what together, and what stands there then.
+    """How many tokens are masked, which together, and their replacements.
 
     Attributes:
       max_predictions_per_seq: masked tokens in a row, at most (P).
       masked_lm_prob: share of a row's tokens to mask; one token at least.
       unit: one of `UNITS`. Spans are contiguous whole words of one segment.
       max_ngram: words in a span, at most.
-      mix: what stands at masked places. A span is all of one kind.
+      mix: what replaces masked tokens; the same kind for a span.
     """
 
     max_predictions_per_seq: int
@@ -95,7 +96,7 @@ class Rules:
 
 
 class Vocabulary(NamedTuple):
-    """What masking and packing need to know of a vocabulary."""
+    """Facts of a vocabulary for masking and packing."""
 
     size: int
     cls_id: int
@@ -105,7 +106,7 @@ class Vocabulary(NamedTuple):
 
     @classmethod
     def of(cls, entries: list[str]) -> "Vocabulary":
-        """Returns that of a list of entries."""
+        """Returns the facts of a list of entries."""
         ids = {entry: i for i, entry in enumerate(entries)}
         return cls(
             size=len(entries),
@@ -117,15 +118,15 @@ class Vocabulary(NamedTuple):
 
 
 class Masked(NamedTuple):
-    """N rows with some tokens hidden; slots that are not used are 0."""
+    """N rows with some tokens masked; unused slots are 0."""
 
-    input_word_ids: np.ndarray  # [N, S] int32, what the model reads.
+    input_word_ids: np.ndarray  # [N, S] int32, as the model reads them.
     positions: np.ndarray  # [N, P] int32, ascending.
-    ids: np.ndarray  # [N, P] int32, what stood there.
+    ids: np.ndarray  # [N, P] int32, before masking.
     weights: np.ndarray  # [N, P] float32, 1 for a masked token.
 
     def features(self) -> dict[str, np.ndarray]:
-        """Returns the features of `schema.PRETRAINING` that masks make."""
+        """Returns the features of `schema.PRETRAINING` that masking makes."""
         return {
             "input_word_ids": self.input_word_ids,
             "masked_lm_positions": self.positions,
@@ -141,7 +142,7 @@ def mask(
     vocabulary: Vocabulary,
     rules: Rules,
 ) -> Masked:
-    """Hides tokens, and says which.
+    """Masks tokens.
 
     create_pretraining_data.py: create_masked_lm_predictions.
 
@@ -154,23 +155,23 @@ def mask(
     Args:
       input_word_ids: [N, S] integer, with [CLS], [SEP] and padding.
       num_tokens: [N], [CLS] and [SEP] included, padding not.
-      seeds: [N] uint64, all that is random.
+      seeds: [N] uint64, of everything random.
       vocabulary: which ids are special.
-      rules: how many tokens to hide, and how.
+      rules: how many tokens to mask, and how.
     """
-    num_rows, num_places = input_word_ids.shape
+    num_rows, num_positions = input_word_ids.shape
     num_slots = rules.max_predictions_per_seq
     # create_pretraining_data.py: num_to_predict. rint rounds as Python does.
     num_to_predict = np.rint(num_tokens * rules.masked_lm_prob)
     num_to_predict = num_to_predict.astype(np.int64).clip(1, num_slots)
-    is_candidate = np.arange(num_places) < num_tokens[:, None]
+    is_candidate = np.arange(num_positions) < num_tokens[:, None]
     is_candidate &= input_word_ids != vocabulary.cls_id
     is_candidate &= input_word_ids != vocabulary.sep_id
 
-    num_bits = num_places + 2 * num_slots
+    num_bits = num_positions + 2 * num_slots
     bits = random_numbers.bits(seeds, np.arange(num_bits, dtype=np.uint64))
-    keys = bits[:, :num_places]
-    kinds, draws = np.split(bits[:, num_places:], 2, axis=1)  # [N, P] each
+    keys = bits[:, :num_positions]
+    kinds, draws = np.split(bits[:, num_positions:], 2, axis=1)  # [N, P] each
     if rules.unit == "tokens":
         positions = _choose(keys, is_candidate, num_to_predict, num_slots)
     else:
@@ -180,9 +181,11 @@ def mask(
                 keys, is_candidate, continues, num_to_predict
             )[:, :num_slots]
         else:
-            places = np.arange(num_bits, num_bits + num_places, dtype=np.uint64)
+            columns = np.arange(
+                num_bits, num_bits + num_positions, dtype=np.uint64
+            )
             lengths = span_lengths(
-                random_numbers.bits(seeds, places), rules.max_ngram
+                random_numbers.bits(seeds, columns), rules.max_ngram
             )
             positions, first_slots = choose_spans(
                 keys, lengths, is_candidate, continues, num_to_predict
@@ -190,7 +193,7 @@ def mask(
             positions = positions[:, :num_slots]
             # SpanBERT, section 3.1: one kind for all tokens of a span.
             kinds = np.take_along_axis(kinds, first_slots[:, :num_slots], 1)
-    is_used = positions < num_places
+    is_used = positions < num_positions
     positions = np.where(is_used, positions, 0)
     rows = np.arange(num_rows)[:, None]
     ids = input_word_ids[rows, positions]
@@ -207,7 +210,7 @@ def mask(
 
 
 def _replace(ids, kinds, draws, vocabulary, mix):
-    """Returns [N, P] what to show in place of `ids`."""
+    """Returns the replacements of `ids`, [N, P]."""
     kinds = (kinds >> np.uint64(11)) * 2.0**-53
     # The top 32 bits, scaled to the whole vocabulary as in the original.
     draws = (draws >> np.uint64(32)) * np.uint64(vocabulary.size)
@@ -217,38 +220,38 @@ def _replace(ids, kinds, draws, vocabulary, mix):
 
 def _choose(keys, is_candidate, num_to_predict, num_slots):
     """Returns [N, P] positions, uniform and ascending; S where unused."""
-    num_rows, num_places = keys.shape
-    places = np.arange(num_places, dtype=np.uint64)
-    # The place in the low bits of its key: sorted keys say where they stood.
-    mixed = keys >> _POSITION_BITS << _POSITION_BITS | places
+    num_rows, num_positions = keys.shape
+    # Each position in the low bits of its key: sorted keys give positions.
+    numbers = np.arange(num_positions, dtype=np.uint64)
+    mixed = keys >> _POSITION_BITS << _POSITION_BITS | numbers
     mixed[~is_candidate] = np.iinfo(np.uint64).max
-    num_slots = min(num_slots, num_places)
+    num_slots = min(num_slots, num_positions)
     smallest = np.sort(mixed, axis=1)[:, :num_slots]
     low = (np.uint64(1) << _POSITION_BITS) - np.uint64(1)
     positions = (smallest & low).astype(np.int64)
     num_chosen = np.minimum(num_to_predict, is_candidate.sum(axis=1))
-    positions[np.arange(num_slots) >= num_chosen[:, None]] = num_places
+    positions[np.arange(num_slots) >= num_chosen[:, None]] = num_positions
     return np.sort(positions, axis=1)
 
 
 def _choose_words(keys, is_candidate, continues, num_to_predict):
     """Returns [N, S] positions of whole words, ascending; S where unused.
 
-    The original goes through the words in random order and takes each one
-    that still fits.
+    The original visits the words in random order and takes each one that still
+    fits.
     """
-    num_rows, num_places = keys.shape
+    num_rows, num_positions = keys.shape
     rows = np.arange(num_rows)[:, None]
     begins = is_candidate & ~continues
     # A ## piece at the very start, after truncation, begins a word.
     begins |= is_candidate & (np.cumsum(is_candidate, axis=1) == 1)
     # Number of each token's word; a ## piece joins the word before it, even
-    # across a [SEP], as in the original. Column 0 collects what is no word.
+    # across a [SEP], as in the original. Column 0 is for all other tokens.
     words = np.cumsum(begins, axis=1) * is_candidate  # [N, S]
-    lengths = np.zeros((num_rows, num_places + 1), np.int64)
+    lengths = np.zeros((num_rows, num_positions + 1), np.int64)
     np.add.at(lengths, (rows, words), 1)
     order = np.argsort(keys, axis=1, kind="stable") + 1  # Of words, [N, S].
-    is_taken = np.zeros((num_rows, num_places + 1), bool)
+    is_taken = np.zeros((num_rows, num_positions + 1), bool)
     num_taken = np.zeros(num_rows, np.int64)
     for word in order.T:
         length = lengths[rows[:, 0], word]
@@ -256,7 +259,7 @@ def _choose_words(keys, is_candidate, continues, num_to_predict):
         is_taken[rows[:, 0], word] = fits
         num_taken += np.where(fits, length, 0)
     is_masked = is_taken[rows, words] & is_candidate
-    positions = np.where(is_masked, np.arange(num_places), num_places)
+    positions = np.where(is_masked, np.arange(num_positions), num_positions)
     return np.sort(positions, axis=1)
 
 
@@ -300,31 +303,33 @@ def choose_spans(
       [N, S] positions, ascending, S where unused; and [N, S] the slot of the
       first token of the same span.
     """
-    num_rows, num_places = keys.shape
+    num_rows, num_positions = keys.shape
     rows = np.arange(num_rows)[:, None]
     follows = np.pad(is_candidate[:, :-1], ((0, 0), (1, 0)))
     begins = is_candidate & ~(continues & follows)
-    # Number of each token's word, from 1; 0 is what is no word. [N, S]
+    # Number of each token's word, from 1; 0 for special tokens. [N, S]
     words = np.cumsum(begins, axis=1) * is_candidate
     num_words = words.max(axis=1)
-    offsets = np.arange(min(lengths.max(), num_places))
-    num_columns = num_places + 1 + len(offsets)  # A span may reach beyond all.
+    offsets = np.arange(min(lengths.max(), num_positions))
+    num_columns = (
+        num_positions + 1 + len(offsets)
+    )  # A span may reach beyond all.
     sizes = np.bincount(
         (rows * num_columns + words).ravel(), minlength=num_rows * num_columns
     ).reshape(num_rows, num_columns)
     sizes[:, 0] = 0
-    # Words that stand right behind the one before: no special token between.
+    # Words that directly follow another one: no special token between.
     adjoins = np.zeros((num_rows, num_columns), bool)
-    of_row, place = np.nonzero(begins & follows)
-    adjoins[of_row, words[of_row, place]] = True
-    is_word = np.arange(1, num_places + 1) <= num_words[:, None]
+    of_row, position = np.nonzero(begins & follows)
+    adjoins[of_row, words[of_row, position]] = True
+    is_word = np.arange(1, num_positions + 1) <= num_words[:, None]
     order = np.where(is_word, keys, np.iinfo(np.uint64).max)
     order = np.argsort(order, axis=1, kind="stable") + 1  # Words, [N, S].
 
     span_of = np.zeros((num_rows, num_columns), np.int64)  # 0 is not taken.
     left = num_to_predict.astype(np.int64)
     open_rows = np.arange(num_rows)
-    for turn in range(num_places):
+    for turn in range(num_positions):
         is_open = (left[open_rows] > 0) & (turn < num_words[open_rows])
         open_rows = open_rows[is_open]  # [R]
         if not len(open_rows):
@@ -340,9 +345,9 @@ def choose_spans(
         left[open_rows] -= (sizes[row, run] * fits).sum(axis=1)
 
     spans = span_of[rows, words]  # [N, S], 0 where no token is masked.
-    positions = np.where(spans > 0, np.arange(num_places), num_places)
+    positions = np.where(spans > 0, np.arange(num_positions), num_positions)
     positions = np.sort(positions, axis=1)
     spans = np.pad(spans, ((0, 0), (0, 1)))[rows, positions]
     is_first = np.diff(spans, axis=1, prepend=-1) != 0
-    slots = np.where(is_first, np.arange(num_places), 0)
+    slots = np.where(is_first, np.arange(num_positions), 0)
     return positions, np.maximum.accumulate(slots, axis=1)

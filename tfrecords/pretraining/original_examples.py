@@ -1,4 +1,4 @@
-"""Documents -> pre-training examples, the very ones that the original makes.
+"""Documents -> the pre-training examples of the original, bit for bit.
 
 google-research/bert create_pretraining_data.py, run by Python 3: the same
 examples in the same order. It draws everything from one `random.Random`, so
@@ -41,7 +41,7 @@ class Examples(NamedTuple):
 
     pairs: sentence_pairs.Pairs  # Its seeds are 0: nothing is drawn later.
     positions: np.ndarray  # [N, P] uint16, ascending; 0 where unused.
-    shown: np.ndarray  # [N, P] int32, what stands there for the model to read.
+    shown: np.ndarray  # [N, P] int32, the replacement that the model reads.
     num_masked: np.ndarray  # [N] int64, slots that are used.
 
 
@@ -102,7 +102,7 @@ def _pairs(
     """Yields the pairs of a document as ranges of tokens, cut to fit.
 
     create_pretraining_data.py: create_instances_from_document. It masks a pair
-    before it goes on to the next, and so must who takes them from here.
+    before it draws the next, and so must the caller.
     """
     max_num_tokens = settings.max_seq_length - 3  # [CLS], [SEP] and [SEP].
     target = max_num_tokens
@@ -125,14 +125,14 @@ def _pairs(
                 bounds, document_bounds, number, wanted, rng
             )
             end = a_end  # Sentences that were not used are put back.
-        pair = [bounds[place] for place in (start, a_end, b_begin, b_end)]
+        pair = [bounds[index] for index in (start, a_end, b_begin, b_end)]
         num_truncated = _truncate(pair, max_num_tokens, rng)
         yield *pair, int(is_random_next), num_truncated
         start = end
 
 
 def _random_sentences(bounds, document_bounds, number, wanted, rng):
-    """Returns first and last sentence from a random place on, elsewhere."""
+    """Returns bounds of sentences from a random start in another document."""
     for _ in range(_RANDOM_DOCUMENT_TRIES):
         other = rng.randint(0, len(document_bounds) - 2)
         if other != number:
@@ -175,7 +175,7 @@ def mask(
     settings: settings_lib.Settings,
     rng: random.Random,
 ) -> dict[int, int]:
-    """Returns which places to hide, ascending, and what to show there.
+    """Returns the positions to mask, ascending, and their replacements.
 
     create_pretraining_data.py: create_masked_lm_predictions.
 
@@ -183,17 +183,17 @@ def mask(
       ids: [CLS] A [SEP] B [SEP].
       continues: for each entry of the vocabulary, whether it begins with ##.
       vocabulary: which ids are special.
-      settings: how many to hide, and whether by words.
-      rng: of all that is random here.
+      settings: how many to mask, and whether by words.
+      rng: of everything random here.
     """
     words: list[list[int]] = []
-    for place, token in enumerate(ids):
+    for position, token in enumerate(ids):
         if token in (vocabulary.cls_id, vocabulary.sep_id):
             continue
         if settings.unit == "words" and words and continues[token]:
-            words[-1].append(place)  # Even across a [SEP].
+            words[-1].append(position)  # Even across a [SEP].
         else:
-            words.append([place])
+            words.append([position])
     rng.shuffle(words)
     num_to_predict = min(
         settings.max_predictions_per_seq,
@@ -205,13 +205,13 @@ def mask(
             break
         if len(shown) + len(word) > num_to_predict:
             continue  # A shorter word may still fit.
-        for place in word:
+        for position in word:
             if rng.random() < _MASK_PROB:
-                shown[place] = vocabulary.mask_id
+                shown[position] = vocabulary.mask_id
             elif rng.random() < _KEEP_PROB:
-                shown[place] = ids[place]
+                shown[position] = ids[position]
             else:
-                shown[place] = rng.randint(0, vocabulary.size - 1)
+                shown[position] = rng.randint(0, vocabulary.size - 1)
     return dict(sorted(shown.items()))
 
 
@@ -230,7 +230,7 @@ def build(
       rows: which ones, [N] or a slice.
       tokens: of all documents, in the order that the examples were made from.
       vocabulary: of the tokens.
-      max_seq_length: places in an example.
+      max_seq_length: positions in an example.
       statistics: counts are added to it.
     """
     pairs = sentence_pairs.Pairs(*(column[rows] for column in examples.pairs))

@@ -1,11 +1,16 @@
-"""Lengths of examples -> which of them share a row, with little padding.
+"""Examples -> rows that several of them share, with little padding.
 
 Krell et al. 2021, "Efficient Sequence Packing without Cross-contamination":
-what matters for packing is only how many examples there are of each length,
-and there are few lengths. So rows that hold the same lengths are worked on as
-one, however many they are.
+packing depends only on the number of examples of each length, and there are few
+lengths. So rows of the same lengths are processed as one, however many they
+are. By hand, as no library packs by histogram.
 
-N examples, R rows, S places in a row, E examples in a row at most.
+Short examples stand side by side in place of padding. Each keeps its own
+positions, its [CLS] and its label, and attention stays inside of it
+(`layers.packed_attention_mask` in bert_tf/model), so that the model computes
+the same for it as in a row of its own.
+
+N examples, R rows, S positions in a row, E examples in a row at most.
 """
 
 import functools
@@ -14,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# [CLS], one token, [SEP]: shorter examples do not exist.
+# [CLS], one token, [SEP]: there are no shorter examples.
 _FEWEST_TOKENS = 3
 
 Features = dict[str, np.ndarray]
@@ -31,7 +36,7 @@ class _Kind(NamedTuple):
     """Rows that hold the same lengths."""
 
     num_rows: int
-    free: int  # Places left in each of them.
+    free: int  # Positions left in each of them.
     lengths: tuple[int, ...]  # Of their examples, descending.
 
     def with_more(self, num_rows: int, length: int, count: int) -> "_Kind":
@@ -46,7 +51,7 @@ class _Kind(NamedTuple):
 def assign(
     lengths: np.ndarray, max_seq_length: int, max_examples_per_row: int
 ) -> Rows:
-    """Deals examples to rows: the longest first, each to the first that fits.
+    """Assigns examples to rows: the longest first, each to the first that fits.
 
       lengths 5 3 8 2 2, rows of 8, three examples at most
       order   0 1  2  3 4
@@ -79,8 +84,8 @@ def assign(
     wanted = [np.tile(kind.lengths, kind.num_rows) for kind in kinds]
     wanted = np.concatenate([np.zeros(0, np.int64), *wanted])  # [N] lengths.
     counts = np.repeat(counts, repeats)
-    # Examples of one length are alike: the first place that wants it takes
-    # the first of them, and so on.
+    # Examples of one length are alike: the first row that has one takes the
+    # first of them, and so on.
     order = np.empty(len(lengths), np.int64)
     order[np.argsort(wanted, kind="stable")] = np.argsort(
         lengths, kind="stable"
@@ -145,7 +150,7 @@ def max_predictions_per_row(
     An example of n tokens has max(1, round(n * masked_lm_prob)) masked tokens
     at most. That is n * masked_lm_prob and at most 1/2 more by rounding, or
     what the shortest example has above its share. In a row the shares sum up
-    to S * masked_lm_prob, and there are E times the rest: for 512 places and
+    to S * masked_lm_prob, and there are E times the rest: for 512 positions and
     six examples 80 slots, no more than one example of 512 has, where
     E * max_predictions_per_seq would be 480, nearly all empty and yet computed.
 
@@ -193,12 +198,14 @@ def pack(
         have = num_done + len(block["input_mask"])
         last = int(np.searchsorted(ends, have, side="right"))
         own = counts[num_rows:last]
-        num_whole = int(own.sum())
-        rest = {name: array[num_whole:] for name, array in block.items()}
+        num_complete = int(own.sum())
+        rest = {name: array[num_complete:] for name, array in block.items()}
         if len(own):
-            whole = {name: array[:num_whole] for name, array in block.items()}
-            yield join(whole, own, sizes)
-        num_rows, num_done = last, num_done + num_whole
+            complete = {
+                name: array[:num_complete] for name, array in block.items()
+            }
+            yield join(complete, own, sizes)
+        num_rows, num_done = last, num_done + num_complete
 
 
 def join(
@@ -278,9 +285,9 @@ def join(
 
 
 def _fill(is_used, values, dtype=np.int32):
-    found = np.zeros(is_used.shape, dtype)
-    found[is_used] = values
-    return found
+    filled = np.zeros(is_used.shape, dtype)
+    filled[is_used] = values
+    return filled
 
 
 def separate(rows: Features) -> tuple[Features, np.ndarray]:

@@ -18,8 +18,8 @@ from tfrecords import random_numbers
 # create_pretraining_data.py: tries to draw another document.
 _RANDOM_DOCUMENT_TRIES = 10
 _DRAWS = 64  # Uniform numbers drawn at a time; one by one is slow.
-# Where the coins of A and of B begin among the random bits of a pair; the
-# places before are for masking.
+# Counters of the coins of A and of B among the random bits of a pair; those
+# below are for masking.
 _A_COINS, _B_COINS = 1 << 32, 1 << 33
 
 
@@ -37,7 +37,7 @@ class Pairs(NamedTuple):
     b_begin: np.ndarray
     b_end: np.ndarray
     is_random_next: np.ndarray  # 1 if B comes from elsewhere, or before A.
-    seeds: np.ndarray  # uint64, of all that is random in a pair after this.
+    seeds: np.ndarray  # uint64, of everything random in a pair after this.
     num_truncated: np.ndarray  # Tokens cut to fit.
 
 
@@ -55,13 +55,13 @@ def pair(
     2019, section 3.1 and appendix A.2.
 
     Args:
-      sentence_bounds: where each sentence of all documents begins in their
-        tokens, and where the last one ends. A list is quicker than an array.
+      sentence_bounds: begin of each sentence of all documents in their
+        tokens, and the end of the last one. A list is quicker than an array.
       document_bounds: the same of documents in sentences.
       number: which document to cut, counted from 0.
       max_num_tokens: tokens of A and B together, special ones not counted.
       short_seq_prob: chance that the document is cut for shorter pairs.
-      rng: of all that is random here.
+      rng: of everything random here.
     """
     bounds = sentence_bounds
     uniform = _uniform(rng).__next__
@@ -179,7 +179,7 @@ def full_sentences(
 
     Liu et al. 2019 (RoBERTa), section 4.2, DOC-SENTENCES: whole sentences as
     long as they fit, and not across the end of the document. A sentence longer
-    than a segment is cut where it is full, and goes on in the next one.
+    than a segment is cut where it is full, and continues in the next one.
 
     Arguments as those of `pair`. B is empty and the label 0.
     """

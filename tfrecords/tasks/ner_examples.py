@@ -134,7 +134,7 @@ def _examples(
         tag_ids = np.zeros((len(windows.rows), max_seq_length), np.int32)
         weights = np.zeros(tag_ids.shape, np.float32)
         if tags:
-            places = tuple(windows.places.T)
+            places = tuple(windows.positions.T)
             tag_ids[places] = tags
             weights[places] = 1
         counts["documents"] += len(documents)

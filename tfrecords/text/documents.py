@@ -129,7 +129,7 @@ def read_file(
     text_field: str = "text",
     statistics: text_files.ReadStatistics,
 ) -> Iterator[Document]:
-    """Streams the documents of one file; what a process of a pool calls.
+    """Streams the documents of one file.
 
     The documents depend on nothing but the file and the arguments. A file
     without a sentence is no error here: `statistics.check()` judges all.
@@ -149,8 +149,8 @@ def read_file(
             f"language={language!r} is not a code such as en or pt-br."
         )
     sentences_before = statistics.sentences
-    input_format, found = _read(path, input_format, text_field, statistics)
-    for line, paragraphs in found:
+    input_format, documents = _read(path, input_format, text_field, statistics)
+    for line, paragraphs in documents:
         # Each line is a sentence already, or is split into some.
         parts = [[paragraph] for paragraph in paragraphs]
         if input_format != "sentences":
@@ -168,10 +168,10 @@ def read_file(
 
 
 # Number of its first line, and paragraphs, of each document.
-_Found = Iterator[tuple[int, list[str]]]
+_Documents = Iterator[tuple[int, list[str]]]
 
 
-def _read(path, input_format, text_field, statistics) -> tuple[str, _Found]:
+def _read(path, input_format, text_field, statistics) -> tuple[str, _Documents]:
     """Returns the format, and the documents as paragraphs or sentences."""
     if input_format == "auto" and dumps.is_parquet(path):
         input_format = "parquet"
@@ -185,15 +185,15 @@ def _read(path, input_format, text_field, statistics) -> tuple[str, _Found]:
         logging.debug("%s is read as %s", path, input_format)
         lines = itertools.chain(head, lines)
     if input_format == "sentences":
-        found = _paragraphs(lines)  # A blank line between documents.
+        documents = _paragraphs(lines)  # A blank line between documents.
     elif input_format == "text":
-        found = _read_text(lines)
+        documents = _read_text(lines)
     elif input_format == "jsonl":
         rows = dumps.read_json_lines(lines, path, text_field, statistics)
-        found = _read_rows(rows)
+        documents = _read_rows(rows)
     else:
-        found = _read_wikiextractor(lines, path, statistics)
-    return input_format, found
+        documents = _read_wikiextractor(lines, path, statistics)
+    return input_format, documents
 
 
 def guess_format(lines: Iterable[str]) -> str:
@@ -223,14 +223,14 @@ def _are_whole(lines: list[str]) -> bool:
     return bool(followed) and 2 * ended >= len(followed)
 
 
-def _read_text(lines: Iterable[str]) -> _Found:
+def _read_text(lines: Iterable[str]) -> _Documents:
     """Yields the paragraphs of the file, which is one document."""
-    found = list(_paragraphs(lines))
-    if found:
-        yield found[0][0], [" ".join(paragraph) for _, paragraph in found]
+    paragraphs = list(_paragraphs(lines))
+    if paragraphs:
+        yield paragraphs[0][0], [" ".join(rows) for _, rows in paragraphs]
 
 
-def _read_rows(rows: Iterable[tuple[int, str]]) -> _Found:
+def _read_rows(rows: Iterable[tuple[int, str]]) -> _Documents:
     """Yields the paragraphs of each row's text, which is one document.
 
     A line is a paragraph, or is wrapped: each text is judged by itself, as
@@ -258,7 +258,7 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 def _read_wikiextractor(
     lines: Iterable[str], path: str, statistics: text_files.ReadStatistics
-) -> _Found:
+) -> _Documents:
     """Yields the paragraphs of each <doc ...>, without its title."""
     for start, tag, paragraphs in _docs(lines, path, statistics):
         title = _TITLE.search(tag)
@@ -272,7 +272,7 @@ def _docs(
 ) -> Iterator[tuple[int, str, list[str]]]:
     """Yields (line, <doc ...>, lines with text before </doc>)."""
     start, tag, rows = 0, "", []  # No <doc> is open while start is 0.
-    # A last <doc>, which nobody sees, closes what is open at the end.
+    # A last <doc> closes one that is still open at the end.
     for number, line in enumerate(itertools.chain(lines, ["<doc >"]), 1):
         line = line.strip()
         is_open = line.startswith("<doc ")

@@ -1,4 +1,4 @@
-"""Files of rows, JSON lines or Parquet -> the text of each row.
+"""JSON lines or Parquet -> the text of each row.
 
 Parquet needs the library pyarrow, which comes with the extra `parquet`.
 """
@@ -65,13 +65,13 @@ def read_json_lines(
             ) from None
         where = f"{path}:{number}"
         if not isinstance(row, dict) or text_field not in row:
-            found = (
+            content = (
                 f"an object with the fields {sorted(row)}"
                 if isinstance(row, dict)
                 else f"no object but {line.strip()[:40]!r}"
             )
             raise ValueError(
-                f"{where}: the line is {found}; expected is a field "
+                f"{where}: the line is {content}; expected is a field "
                 f"{text_field!r}. Set --text_field to the one with the text."
             )
         if _is_text(row[text_field], where, text_field, statistics):
@@ -142,7 +142,7 @@ def _parquet(path):
 
 @contextlib.contextmanager
 def _reading(path):
-    """Says of a damaged file which one it is."""
+    """Names the file in an error of pyarrow."""
     try:
         yield
     except FileNotFoundError:

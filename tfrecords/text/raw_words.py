@@ -1,6 +1,6 @@
-"""Strings as typed -> words for a tagger, and where in the string each stands.
+"""Strings as typed -> words for a tagger, and their offsets.
 
-Files of tagged words come split; what is served does not. Words end at space,
+Files of tagged words come split; served text does not. Words end at space,
 punctuation around a word stands alone, and what is inside one stays, as it is
 in the files of CoNLL-2003 ("all-rounder", "U.N", "1996-08-22"):
 
@@ -35,23 +35,23 @@ class RawWords(NamedTuple):
 def _outer(
     is_mark: tf.Tensor, run: tf.Tensor, num_runs: tf.Tensor
 ) -> tf.Tensor:
-    """Says which marks have no letter before, or none behind, in their run.
+    """Returns [T] the marks without a letter before, or after, in their run.
 
     Args:
       is_mark: [T] bool.
       run: [T] int64, number of the run of characters without space.
       num_runs: how many there are.
     """
-    places = tf.range(tf.size(run, tf.int64))
-    behind_all = tf.size(run, tf.int64)
+    positions = tf.range(tf.size(run, tf.int64))
+    after_all = tf.size(run, tf.int64)
     first = tf.math.unsorted_segment_min(
-        tf.where(is_mark, behind_all, places), run, num_runs
+        tf.where(is_mark, after_all, positions), run, num_runs
     )
     last = tf.math.unsorted_segment_max(
-        tf.where(is_mark, tf.constant(-1, tf.int64), places), run, num_runs
+        tf.where(is_mark, tf.constant(-1, tf.int64), positions), run, num_runs
     )
-    is_inner = (tf.gather(first, run) < places) & (
-        places < tf.gather(last, run)
+    is_inner = (tf.gather(first, run) < positions) & (
+        positions < tf.gather(last, run)
     )
     return is_mark & ~is_inner
 
@@ -80,17 +80,17 @@ def split(strings: tf.Tensor) -> RawWords:
     begins_run = ~is_space & (is_first | before(is_space))
     run = tf.cumsum(tf.cast(begins_run, tf.int64))  # 0 before the first.
     num_runs = 1 + tf.reduce_sum(tf.cast(begins_run, tf.int64))
-    # The space behind a run counts to it, and is no letter either.
+    # The space after a run counts to it, and is no letter either.
     is_alone = is_chinese | _outer(is_mark | is_space, run, num_runs)
     begins = ~is_space & (begins_run | is_alone | before(is_alone))
     word = tf.cumsum(tf.cast(begins, tf.int64)) - 1  # [T]
     num_words = tf.reduce_sum(tf.cast(begins, tf.int64))  # W
     kept = ~is_space
     word = tf.boolean_mask(word, kept)
-    places = tf.range(tf.size(flat, tf.int64))
-    places -= tf.gather(characters.row_starts(), row)  # In its string.
+    positions = tf.range(tf.size(flat, tf.int64))
+    positions -= tf.gather(characters.row_starts(), row)  # In its string.
     ends = 1 + tf.math.unsorted_segment_max(
-        tf.boolean_mask(places, kept), word, num_words
+        tf.boolean_mask(positions, kept), word, num_words
     )
     joined = tf.strings.unsorted_segment_join(
         tf.boolean_mask(flat, kept), word, num_words
@@ -101,6 +101,6 @@ def split(strings: tf.Tensor) -> RawWords:
     rows = tf.RaggedTensor.from_row_lengths(joined, lengths)
     return RawWords(
         rows,
-        rows.with_values(tf.boolean_mask(places, begins)),
+        rows.with_values(tf.boolean_mask(positions, begins)),
         rows.with_values(ends),
     )

@@ -2,7 +2,7 @@
 
 Letters: N rows, S max_seq_length, t tokens, different in each row.
 
-Records and serving both come through `pack`, so they cannot differ.
+Records and serving both use `pack`, so they cannot differ.
 """
 
 import tensorflow as tf
@@ -15,7 +15,7 @@ _SPECIAL_TOKENS_PAIR = 3
 def pair_lengths(
     lengths_a: tf.Tensor, lengths_b: tf.Tensor, max_tokens: int | tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns how many tokens of each segment stay, so that both fit.
+    """Returns the tokens of each segment to keep, so that both fit.
 
     run_classifier.py: _truncate_seq_pair. There the longer segment loses its
     last token, B on a tie, until the sum fits. So a segment is cut only to
@@ -25,27 +25,27 @@ def pair_lengths(
       max_tokens      7  7  7  7
       lengths_a       3  9  2  9
       lengths_b       4  9  9  3
-      stay of A       3  4  2  4
-      stay of B       4  3  5  3
+      kept of A       3  4  2  4
+      kept of B       4  3  5  3
 
     Args:
       lengths_a: [N] integer.
       lengths_b: [N] integer.
-      max_tokens: what the sum may be; one number, or [N] for each row.
+      max_tokens: limit of the sum; one number, or [N] for each row.
     """
     half_b = max_tokens // 2
     half_a = max_tokens - half_b
-    stay_a = tf.minimum(lengths_a, tf.maximum(max_tokens - lengths_b, half_a))
-    stay_b = tf.minimum(lengths_b, tf.maximum(max_tokens - lengths_a, half_b))
-    return stay_a, stay_b
+    keep_a = tf.minimum(lengths_a, tf.maximum(max_tokens - lengths_b, half_a))
+    keep_b = tf.minimum(lengths_b, tf.maximum(max_tokens - lengths_a, half_b))
+    return keep_a, keep_b
 
 
-def _first(tokens: tf.RaggedTensor, stay: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the first `stay` [N] tokens of each row."""
-    places = tf.ragged.range(tokens.row_lengths())
-    kept = places.flat_values < tf.repeat(stay, tokens.row_lengths())
+def _first(tokens: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the first `keep` [N] tokens of each row."""
+    positions = tf.ragged.range(tokens.row_lengths())
+    kept = positions.flat_values < tf.repeat(keep, tokens.row_lengths())
     return tf.RaggedTensor.from_row_lengths(
-        tf.boolean_mask(tokens.flat_values, kept), stay, validate=False
+        tf.boolean_mask(tokens.flat_values, kept), keep, validate=False
     )
 
 
@@ -78,7 +78,7 @@ def pack(
       `schema.ENCODER_INPUTS`, each [N, S] int32.
 
     Raises:
-      ValueError: if S leaves no place for a token of each segment.
+      ValueError: if S leaves no room for a token of each segment.
     """
     special = _SPECIAL_TOKENS_SINGLE
     if tokens_b is not None:
@@ -86,30 +86,30 @@ def pack(
     # One token for each of the one or two segments.
     if max_seq_length < special + special - 1:
         raise ValueError(
-            f"max_seq_length={max_seq_length} has no place for [CLS], [SEP] "
+            f"max_seq_length={max_seq_length} has no room for [CLS], [SEP] "
             f"and a token of each segment; use {2 * special - 1} or more."
         )
     max_tokens = max_seq_length - _SPECIAL_TOKENS_SINGLE
     tokens_a = tokens_a.with_row_splits_dtype(tf.int64)
     lengths_a = tokens_a.row_lengths()
     if tokens_b is None:
-        stay_a = tf.minimum(lengths_a, max_tokens)
+        keep_a = tf.minimum(lengths_a, max_tokens)
     else:
         tokens_b = tokens_b.with_row_splits_dtype(tf.int64)
         lengths_b = tokens_b.row_lengths()
         # An empty second segment is none, as in the original: no [SEP] of it.
         is_pair = tf.cast(lengths_b > 0, lengths_b.dtype)  # [N]
-        stay_a, stay_b = pair_lengths(
+        keep_a, keep_b = pair_lengths(
             lengths_a, lengths_b, max_tokens - is_pair
         )
 
-    column = tf.ones_like(stay_a, tf.int32)[:, tf.newaxis]  # [N, 1]
-    parts = [column * cls_id, _first(tokens_a, stay_a), column * sep_id]
-    used_a = used = stay_a + _SPECIAL_TOKENS_SINGLE  # [N]
+    column = tf.ones_like(keep_a, tf.int32)[:, tf.newaxis]  # [N, 1]
+    parts = [column * cls_id, _first(tokens_a, keep_a), column * sep_id]
+    used_a = used = keep_a + _SPECIAL_TOKENS_SINGLE  # [N]
     if tokens_b is not None:
         last = tf.RaggedTensor.from_tensor(column * sep_id, is_pair)
-        parts += [_first(tokens_b, stay_b), last]
-        used = used_a + stay_b + is_pair
+        parts += [_first(tokens_b, keep_b), last]
+        used = used_a + keep_b + is_pair
     word_ids = tf.concat(parts, axis=1).to_tensor(shape=[None, max_seq_length])
     input_mask = tf.sequence_mask(used, max_seq_length, tf.int32)
     in_a = tf.sequence_mask(used_a, max_seq_length, tf.int32)

@@ -1,4 +1,4 @@
-"""Names and globs -> text files -> lines, and counts of what was in them."""
+"""Names and globs -> text files -> lines, with counts."""
 
 import contextlib
 import dataclasses
@@ -12,8 +12,8 @@ from absl import logging
 
 from tfrecords.io import storage
 
-# How files begin that are no text, and what to do with them.
-_NO_TEXT = {
+# First bytes of files that are not text, and what to do with them.
+_NOT_TEXT = {
     b"\xff\xfe": "UTF-16, UTF-8 was expected; convert it, as iconv does",
     b"\xfe\xff": "UTF-16, UTF-8 was expected; convert it, as iconv does",
     b"\x1f\x8b": "compressed by gzip; its name should end in .gz",
@@ -24,7 +24,7 @@ _NO_TEXT = {
 
 @dataclasses.dataclass
 class ReadStatistics:
-    """What was seen while reading; those of several readers add up.
+    """Counts of reading; those of several readers add up.
 
     Attributes:
       files: files read to their end.
@@ -36,9 +36,9 @@ class ReadStatistics:
       invalid_characters: invalid pieces of UTF-8, replaced by U+FFFD.
       unclosed_documents: <doc ...> without </doc>.
       rows_without_text: rows of JSON lines or Parquet with null for a text.
-      duplicate_documents: documents left out, as one before is the same.
-      duplicate_lines: lines left out, as one before is the same; without
-        those of documents left out.
+      duplicate_documents: documents omitted as repetitions.
+      duplicate_lines: lines omitted as repetitions; without those of omitted
+        documents.
     """
 
     files: int = 0
@@ -86,15 +86,15 @@ def expand_inputs(patterns: str | list[str]) -> list[str]:
         patterns = patterns.split(",")
     files = set()
     for pattern in filter(None, map(str.strip, patterns)):
-        found = storage.find(pattern)
-        if not found:
+        paths = storage.find(pattern)
+        if not paths:
             is_folder = storage.is_folder(pattern)
             hint = f" It is a folder: give {pattern}/*." if is_folder else ""
             raise ValueError(
                 f"Input pattern {pattern!r} matches no file.{hint} Check the "
                 "path, and quote globs so that the shell leaves them alone."
             )
-        files.update(found)
+        files.update(paths)
     if not files:
         raise ValueError(
             "No input file is named; give files or globs, separated by commas."
@@ -116,7 +116,7 @@ def read_lines(path: str, statistics: ReadStatistics) -> Iterator[str]:
     invalid = 0
     for number, data in enumerate(_read_bytes(path), 1):
         if number == 1:
-            for begin, advice in _NO_TEXT.items():
+            for begin, advice in _NOT_TEXT.items():
                 if data.startswith(begin):
                     raise ValueError(f"{path} is {advice}.")
             data = data.removeprefix(b"\xef\xbb\xbf")  # The mark of UTF-8.
@@ -156,7 +156,7 @@ def _read_bytes(path: str) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _open(path: str) -> Iterator[IO[bytes]]:
-    """Yields a file that reads as what it holds, unpacked."""
+    """Yields a file of the unpacked content."""
     with storage.open_bytes(path) as file:
         if path.endswith(".gz"):
             with gzip.GzipFile(fileobj=file) as unpacked:
@@ -168,7 +168,7 @@ def _open(path: str) -> Iterator[IO[bytes]]:
 
 
 class _Zstd(io.RawIOBase):
-    """What a .zst file holds, unpacked by pyarrow."""
+    """The content of a .zst file, unpacked by pyarrow."""
 
     def __init__(self, path: str, file: IO[bytes]):
         super().__init__()

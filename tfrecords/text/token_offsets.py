@@ -1,17 +1,17 @@
-"""Places in bytes of cleaned strings -> places in characters as typed.
+"""Offsets in bytes of cleaned strings -> offsets in characters as typed.
 
-Cleaning drops characters, strips accents and splits characters in several. What
-it makes of one does not depend on the others, but for a sigma, whose two small
-letters are equally long, and for the order of a few marks, which keep the
-places. So each character is cleaned alone to see how many come of it:
+Cleaning drops characters, strips accents and splits characters in several. Its
+result for one does not depend on the others, but for a sigma, whose two small
+letters are equally long, and for the order of a few marks, which keep their
+positions. So each character is cleaned alone to count the resulting ones:
 
   typed       İ   s   t   .   e   U+0301  U+200B  가           N strings, T
   cleaned     i   s   t   .   e                   U+1100 U+1161    characters
-  come of it  1   1   1   1   1   0       0       2
+  results     1   1   1   1   1   0       0       2
   ends        1   2   3   4   6                   8
 
-An accent that is dropped belongs to the character before it, so that e ends
-behind it. What is no text, such as U+200B, belongs to no character.
+A dropped accent belongs to the character before it, so that e ends after it.
+Other dropped characters, such as U+200B, belong to no character.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Function = Callable[[tf.Tensor], tf.Tensor]
 
 
 def _count_bytes(points: tf.Tensor) -> tf.Tensor:
-    """Returns how many bytes of UTF-8 each code point takes."""
+    """Returns the length of each code point in bytes of UTF-8."""
     more = [
         tf.cast(points >= first, tf.int32) for first in (0x80, 0x800, 1 << 16)
     ]
@@ -32,7 +32,7 @@ def _count_bytes(points: tf.Tensor) -> tf.Tensor:
 def _count_cleaned(
     points: tf.Tensor, drop: Function, clean: Function
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns of each code point how many come of it, and if it is an accent.
+    """Returns the results of each code point, and whether it is an accent.
 
     [T] int32 -> [T] int32, [T] bool.
     """
@@ -47,12 +47,12 @@ def _count_cleaned(
 def _find_ends(
     row: tf.Tensor, counts: tf.Tensor, is_accent: tf.Tensor
 ) -> tf.Tensor:
-    """Returns where each character ends, its dropped accents included, [T]."""
+    """Returns the end of each character, its dropped accents included, [T]."""
     is_base = counts > 0
     # A group is a character and all before the next one in its string.
     group = tf.cumsum(tf.cast(is_base, tf.int32)) + row
-    behind = tf.range(1, tf.size(counts) + 1)
-    ends = tf.math.segment_max(tf.where(is_base | is_accent, behind, 0), group)
+    after = tf.range(1, tf.size(counts) + 1)
+    ends = tf.math.segment_max(tf.where(is_base | is_accent, after, 0), group)
     return tf.gather(ends, group)
 
 
@@ -71,7 +71,7 @@ def in_characters(
       cleaned: [N] string, `clean(typed)`.
       starts: [N, (tokens)] int32, in bytes of `cleaned`.
       ends: the same, exclusive; no token is empty.
-      drop: [N] string -> [N] string without what is no text.
+      drop: [N] string -> [N] string without non-text characters.
       clean: [N] string -> [N] string, `drop` and more.
 
     Returns:

@@ -1,8 +1,8 @@
 """Strings -> ragged token ids, by the rules of the original tokenizer.
 
 google-research/bert tokenization.py: FullTokenizer, as ops that run in tf.data
-and inside a SavedModel alike. What words are, and the few known differences, is
-in words.py. N strings.
+and inside a SavedModel alike. See words.py for the rules of words and the few
+known differences. N strings.
 """
 
 import functools
@@ -38,9 +38,9 @@ class BertTokenizer(tf.Module):
       vocab_file: one entry a line, as released with BERT.
       do_lower_case: whether to lower case and to strip accents; True for
         uncased vocabularies.
-      kept_tokens: entries that stay whole where a text has them, also within
-        a word: `vocab.SPECIAL_TOKENS`, or markers of one's own. They are found
-        before lower-casing, letter by letter.
+      kept_tokens: entries that are not split, also within a word:
+        `vocab.SPECIAL_TOKENS`, or custom markers. They are matched before
+        lower-casing, letter by letter.
 
     Call arguments:
       strings: [N] string, UTF-8; invalid bytes are dropped.
@@ -99,7 +99,7 @@ class BertTokenizer(tf.Module):
     def tokenize_with_offsets(
         self, strings: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns token ids, and where in the strings each token stands.
+        """Returns token ids, and the offsets of each token in its string.
 
           strings   "Cafés, naïve"
           tokens    cafe ##s , naive
@@ -108,7 +108,7 @@ class BertTokenizer(tf.Module):
 
         Characters are code points, of the string that Python's
         `decode("utf-8", "replace")` gives where bytes are invalid. A token
-        ends behind the accents that were stripped from its last character, as
+        ends after the accents that were stripped from its last character, as
         U+0301 after an e. One that is a part of a character, as when a Hangul
         syllable falls into its letters, has all of it. [UNK] has its word.
 
@@ -125,7 +125,7 @@ class BertTokenizer(tf.Module):
     def _tokenize(
         self, strings: tf.Tensor, in_characters: bool = False
     ) -> word_pieces.Pieces:
-        """Returns pieces; their places mean nothing unless `in_characters`."""
+        """Returns pieces; offsets are valid only with `in_characters`."""
         if in_characters:
             is_plain = tf.strings.regex_full_match(strings, _ASCII)
         else:
@@ -136,10 +136,10 @@ class BertTokenizer(tf.Module):
         cleaned = clean(other)
         pieces = self._word_pieces(cleaned)
         if in_characters:
-            places = token_offsets.in_characters(
+            offsets = token_offsets.in_characters(
                 other, cleaned, pieces.starts, pieces.ends, words.drop, clean
             )
-            pieces = word_pieces.Pieces(pieces.ids, *places)
+            pieces = word_pieces.Pieces(pieces.ids, *offsets)
         if self.do_lower_case:
             plain = tf.strings.lower(plain)
         plain_pieces = self._word_pieces.split_plain(plain)
@@ -150,13 +150,13 @@ class BertTokenizer(tf.Module):
         strings: tf.Tensor,
         tokenize: Callable[[tf.Tensor], word_pieces.Pieces],
     ) -> word_pieces.Pieces:
-        """Returns `tokenize(strings)`, but with `kept_tokens` whole."""
+        """Returns `tokenize(strings)`, but with `kept_tokens` unsplit."""
         if not self.kept_tokens:
             return tokenize(strings)
         segments = words.split_around(strings, self.kept_tokens)
         texts = segments.flat_values  # [segments]
-        place = tf.ragged.range(segments.row_lengths()).flat_values
-        is_kept = place % 2 == 1
+        index = tf.ragged.range(segments.row_lengths()).flat_values
+        is_kept = index % 2 == 1
         kept = tf.boolean_mask(texts, is_kept)
         matches = kept[:, tf.newaxis] == tf.constant(self.kept_tokens)
         # In characters, as offsets are.
@@ -194,7 +194,7 @@ class BertTokenizer(tf.Module):
         return words.split_words(_check_rank(strings), self.do_lower_case)
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Joins tokens with spaces, and `##` pieces to what stands before.
+        """Joins tokens with spaces, and `##` pieces to the piece before.
 
         Args:
           ids: [N, (tokens)] int32, ragged or dense; each below `vocab_size`.

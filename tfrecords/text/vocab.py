@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tfrecords.io import atomic_files
 from tfrecords.options import Options, option
 
-# What the models and the tokenizer look up by name.
+# Entries that models and tokenizer look up by name.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # tokenization.py: WordpieceTokenizer.max_input_chars_per_word; a longer word is
 # [UNK] whatever the vocabulary.
@@ -34,7 +34,7 @@ def to_bytes(entries: Iterable[str]) -> bytes:
 
 
 def write(entries: list[str], path: str) -> None:
-    """Writes vocab.txt, whole or not at all.
+    """Writes vocab.txt atomically.
 
     Args:
       entries: in the order of their ids.

@@ -159,7 +159,7 @@ def count_words(
       sentences: any number of them; they are not held.
       do_lower_case: whether to lower case and to strip accents.
       max_words: different words to hold, a few hundred bytes each. When there
-        are more, the rarest are forgotten; they would hardly change the result.
+        are more, the rarest are dropped; they would hardly change the result.
       batch_size: sentences split at a time; has no effect on the counts.
 
     Returns:
@@ -183,15 +183,16 @@ def count_words(
         while block := list(itertools.islice(sentences, _BLOCK_SENTENCES)):
             starts = range(0, len(block), batch_size)
             batches = [block[start : start + batch_size] for start in starts]
-            for found in threads.map(count, map(tf.constant, batches)):
-                counts = found.count.numpy().tolist()
-                for word, number in zip(found.y.numpy(), counts, strict=True):
+            for block_counts in threads.map(count, map(tf.constant, batches)):
+                counts = block_counts.count.numpy().tolist()
+                counted = block_counts.y.numpy()
+                for word, number in zip(counted, counts, strict=True):
                     words[word.decode()] += number
-            _forget_rarest(words, max_words)
+            _drop_rarest(words, max_words)
     return words
 
 
-def _forget_rarest(words: collections.Counter[str], max_words: int) -> None:
+def _drop_rarest(words: collections.Counter[str], max_words: int) -> None:
     """Drops the words below the lowest count that leaves half of the room."""
     if len(words) <= max_words:
         return
@@ -200,7 +201,7 @@ def _forget_rarest(words: collections.Counter[str], max_words: int) -> None:
     while left > max_words // 2:
         left -= number_with[lowest]
         lowest += 1
-    logging.info("forgets %d words seen rarely", len(words) - left)
+    logging.info("dropping %d rare words", len(words) - left)
     for word in [word for word, number in words.items() if number < lowest]:
         del words[word]
 
@@ -286,7 +287,7 @@ def _characters(words: Mapping[str, int], max_characters: int) -> list[str]:
 
 
 def _knows(entries: Collection[str], word: str) -> bool:
-    """Tells whether a vocabulary that has its characters can spell a word."""
+    """Returns whether entries of single characters can spell a word."""
     return (
         len(word) <= vocab.MAX_CHARS_PER_WORD
         and word[0] in entries

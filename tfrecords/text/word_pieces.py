@@ -1,4 +1,4 @@
-"""Cleaned strings -> ids of WordPiece entries, and where each piece stands.
+"""Cleaned strings -> ids of WordPiece entries, and their offsets.
 
 google-research/bert tokenization.py: WordpieceTokenizer. N strings.
 """
@@ -13,11 +13,11 @@ from tfrecords.text import vocab, words
 
 
 class Pieces(NamedTuple):
-    """What strings fall into; each [N, (tokens)] int32.
+    """Pieces of strings; each [N, (tokens)] int32.
 
     Attributes:
       ids: of vocabulary entries.
-      starts, ends: where in its string a piece stands, end exclusive.
+      starts, ends: offsets of each piece in its string, end exclusive.
     """
 
     ids: tf.RaggedTensor
@@ -37,7 +37,7 @@ def partition(is_second: tf.Tensor) -> list[tf.Tensor]:
 
 
 def merge(rows: Sequence[tf.Tensor], parts: Sequence[Pieces]) -> Pieces:
-    """Returns all pieces, those of `parts[k]` in the places `rows[k]`."""
+    """Returns all pieces, those of `parts[k]` in the rows `rows[k]`."""
     order = tf.math.invert_permutation(tf.concat(rows, axis=0))
     return each(
         lambda *ragged: tf.gather(tf.concat(ragged, axis=0), order), *parts
@@ -54,8 +54,8 @@ class WordPieces(tf.Module):
       cleaned: [N] string, from `words.clean`.
 
     Returns:
-      Pieces, places in bytes of `cleaned`. A word that no entries make up, or
-      of more than 200 characters, is [UNK].
+      Pieces, with offsets in bytes of `cleaned`. A word that no entries make
+      up, or of more than 200 characters, is [UNK].
     """
 
     def __init__(self, entries: Sequence[str]):
@@ -81,12 +81,12 @@ class WordPieces(tf.Module):
         return merge(rows, [self._split(other), self.split_plain(plain)])
 
     def split_plain(self, cleaned: tf.Tensor) -> Pieces:
-        """Does the same in less time; `words.is_plain` must be true of all."""
+        """Returns the same in less time; `words.is_plain` must hold for all."""
         return _to_pieces(self._plain.tokenize_with_offsets(cleaned))
 
     def _split(self, cleaned: tf.Tensor) -> Pieces:
-        found, places = words.split(cleaned)  # [N, (words)]
-        word = found.flat_values
+        of_string, offsets = words.split(cleaned)  # [N, (words)]
+        word = of_string.flat_values
         # The library's limit counts bytes, the original's characters.
         lengths = tf.strings.length(word, "UTF8_CHAR")
         is_long = lengths > vocab.MAX_CHARS_PER_WORD
@@ -94,21 +94,21 @@ class WordPieces(tf.Module):
             self._words.tokenize_with_offsets(tf.where(is_long, "[UNK]", word))
         )  # [words, (pieces)]
         of_word = pieces.ids.value_rowids()  # [pieces]
-        place = tf.gather(tf.cast(places.flat_values, tf.int32), of_word)
+        offset = tf.gather(tf.cast(offsets.flat_values, tf.int32), of_word)
         end = tf.where(is_long, tf.strings.length(word), 0)
         end = tf.maximum(pieces.ends.values, tf.gather(end, of_word))
         pieces = Pieces(
             pieces.ids,
-            pieces.starts.with_values(pieces.starts.values + place),
-            pieces.ends.with_values(end + place),
+            pieces.starts.with_values(pieces.starts.values + offset),
+            pieces.ends.with_values(end + offset),
         )
         return each(
-            lambda rows: found.with_values(rows).merge_dims(1, 2), pieces
+            lambda rows: of_string.with_values(rows).merge_dims(1, 2), pieces
         )
 
 
-def _to_pieces(found: tuple) -> Pieces:
-    return each(lambda ragged: tf.cast(ragged, tf.int32), Pieces(*found))
+def _to_pieces(ragged_parts: tuple) -> Pieces:
+    return each(lambda ragged: tf.cast(ragged, tf.int32), Pieces(*ragged_parts))
 
 
 def _fast_wordpiece(

@@ -1,20 +1,20 @@
-"""Words -> encoder inputs of whole windows, and the place of each word in them.
+"""Words -> encoder inputs of windows, and the position of each word.
 
-A tagger reads the pieces of many words, and says its tag at the first piece of
-each (paper, section 5.3). What is longer than a window is read by several that
-overlap, and of these the one speaks for a word that has the word farther from
-its ends, as run_squad.py: _check_is_max_context chooses. So every word has one
-place, and no text is cut:
+A tagger reads the pieces of many words, and predicts a tag at the first piece
+of each (paper, section 5.3). Longer rows are read by several windows that
+overlap; of these the one that has a word farther from its ends predicts its
+tag, as in run_squad.py: _check_is_max_context. So every word has one position,
+and no text is cut:
 
   words         w0    w1 w2 w3    w4        windows of 4 pieces, stride 2
   pieces        a ##b c  d  e ##f g
-  window 0      a ##b c  d                  speaks for w0, w1
-  window 1            c  d  e ##f           speaks for w2
-  window 2               d  e ##f g         speaks for w3, w4
+  window 0      a ##b c  d                  predicts w0, w1
+  window 1            c  d  e ##f           predicts w2
+  window 2               d  e ##f g         predicts w3, w4
 
 N rows of words, T words in all rows, M windows, S max_seq_length.
 
-Records and serving both come through `make`, so they cannot differ.
+Records and serving both use `make`, so they cannot differ.
 """
 
 from typing import NamedTuple
@@ -29,14 +29,14 @@ _SPECIAL_TOKENS = 2
 
 
 class Windows(NamedTuple):
-    """What a tagger reads, and where it says what.
+    """Inputs of a tagger, and the position of each word in its outputs.
 
     Attributes:
       inputs: `schema.ENCODER_INPUTS`, each [M, S] int32; in the order of the
         rows, and in a row in the order of its words.
       rows: [M] int64, of which row each window is.
-      places: [T, 2] int64: window and position of each word's first piece,
-        which is what `tf.gather_nd(outputs [M, S, ...], places)` takes. Words
+      positions: [T, 2] int64: window and position of each word's first piece,
+        for `tf.gather_nd(outputs [M, S, ...], positions)`. Words
         are in their order, so `words.with_flat_values` gives back their rows.
       num_pieces: [T] int64, of each word before any is cut; a word without a
         piece, such as a lone U+200B, is read as one [UNK] and has 0 here.
@@ -44,12 +44,12 @@ class Windows(NamedTuple):
 
     inputs: dict[str, tf.Tensor]
     rows: tf.Tensor
-    places: tf.Tensor
+    positions: tf.Tensor
     num_pieces: tf.Tensor
 
 
 def check_stride(max_seq_length: int, doc_stride: int) -> None:
-    """Raises ValueError unless windows so far apart leave no piece out."""
+    """Raises ValueError if windows so far apart omit pieces."""
     most = max_seq_length - _SPECIAL_TOKENS
     if not 1 <= doc_stride <= most:
         raise ValueError(
@@ -80,7 +80,7 @@ def _find(ends: tf.Tensor, row_splits: tf.Tensor, most: int, stride: int):
     row_ends = row_splits[1:]
     last_piece = tf.gather(ends, row_ends)  # [N]
 
-    def step(rows, starts, found):
+    def step(rows, starts, spans):
         begin = tf.gather(ends, starts)
         row_end = tf.gather(row_ends, rows)
         limit = tf.searchsorted(ends, begin + most, "right", tf.int64) - 1
@@ -89,17 +89,17 @@ def _find(ends: tf.Tensor, row_splits: tf.Tensor, most: int, stride: int):
         wanted = tf.minimum(begin + stride, tf.gather(last_piece, rows) - most)
         after = tf.searchsorted(ends, wanted, "left", tf.int64)
         after = tf.minimum(after, limit)
-        found = tf.concat([found, tf.stack([rows, starts, limit], 1)], 0)
-        goes_on = limit < row_end
+        spans = tf.concat([spans, tf.stack([rows, starts, limit], 1)], 0)
+        is_open = limit < row_end
         return (
-            tf.boolean_mask(rows, goes_on),
-            tf.boolean_mask(after, goes_on),
-            found,
+            tf.boolean_mask(rows, is_open),
+            tf.boolean_mask(after, is_open),
+            spans,
         )
 
     has_words = row_ends > row_splits[:-1]
     rows = tf.boolean_mask(tf.range(tf.size(row_ends, tf.int64)), has_words)
-    _, _, found = tf.while_loop(
+    _, _, spans = tf.while_loop(
         lambda rows, *_: tf.size(rows) > 0,
         step,
         (rows, tf.gather(row_splits, rows), tf.zeros([0, 3], tf.int64)),
@@ -109,17 +109,16 @@ def _find(ends: tf.Tensor, row_splits: tf.Tensor, most: int, stride: int):
             tf.TensorShape([None, 3]),
         ),
     )
-    # One window of each row after the other: back to row after row.
-    return tf.gather(found, tf.argsort(found[:, 0], stable=True))
+    # From window by window to row by row.
+    return tf.gather(spans, tf.argsort(spans[:, 0], stable=True))
 
 
-def _speakers(found: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Returns the window that speaks for each word, [T] int64.
+def _predicting_windows(spans: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+    """Returns the window that predicts the tag of each word, [T] int64.
 
-    Two neighbours part where they are equally good: in the middle of the
-    pieces that both have.
+    It changes in the middle of the pieces that two neighbours share.
     """
-    rows, starts, limits = tf.unstack(found, axis=1)  # [M] each
+    rows, starts, limits = tf.unstack(spans, axis=1)  # [M] each
     middles = (tf.gather(ends, limits[:-1]) + tf.gather(ends, starts[1:])) // 2
     parts = tf.searchsorted(ends, middles, "left", tf.int64)
     parts = tf.where(rows[:-1] == rows[1:], parts, limits[:-1])  # [M - 1]
@@ -148,7 +147,7 @@ def make(
         whole words; None for half of a window.
 
     Raises:
-      ValueError: if windows so far apart leave pieces out.
+      ValueError: if windows so far apart omit pieces.
     """
     if doc_stride is None:
         doc_stride = default_stride(max_seq_length)
@@ -163,17 +162,17 @@ def make(
     )
     pieces = tf.concat([pieces, unknown], axis=1)[:, :most]
     ends = pieces.row_splits  # [T + 1]
-    found = _find(ends, words.row_splits, most, doc_stride)
-    starts, limits = (tf.gather(ends, found[:, i]) for i in (1, 2))
+    spans = _find(ends, words.row_splits, most, doc_stride)
+    starts, limits = (tf.gather(ends, spans[:, i]) for i in (1, 2))
     tokens = tf.ragged.range(starts, limits)  # [M, (pieces)], their numbers
     tokens = tokens.with_values(tf.gather(pieces.values, tokens.values))
-    speakers = _speakers(found, ends)
-    positions = 1 + ends[:-1] - tf.gather(starts, speakers)  # After [CLS].
+    windows = _predicting_windows(spans, ends)
+    positions = 1 + ends[:-1] - tf.gather(starts, windows)  # After [CLS].
     return Windows(
         segments.pack(
             tokens, None, max_seq_length, tokenizer.cls_id, tokenizer.sep_id
         ),
-        found[:, 0],
-        tf.stack([speakers, positions], axis=1),
+        spans[:, 0],
+        tf.stack([windows, positions], axis=1),
         num_pieces,
     )

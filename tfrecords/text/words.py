@@ -72,7 +72,7 @@ _NEW_CAPITALS = (
 
 
 def drop(strings: tf.Tensor) -> tf.Tensor:
-    """Drops invalid bytes and what is not text; no character becomes another.
+    """Drops invalid bytes and non-text characters; changes no character.
 
     Every other rule sees valid UTF-8.
     """
@@ -107,7 +107,7 @@ def _lower(strings: tf.Tensor) -> tf.Tensor:
 
 
 def clean(strings: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
-    """Drops what is not text and, if asked, case and accents."""
+    """Drops non-text characters and, if asked, case and accents."""
     strings = drop(strings)
     if not do_lower_case:
         return strings
@@ -153,7 +153,7 @@ def split_around(strings: tf.Tensor, tokens: Sequence[str]) -> tf.RaggedTensor:
 
     Args:
       strings: [N] string.
-      tokens: of two that start at one place, the longer is taken.
+      tokens: of two with the same start, the longer is taken.
 
     Returns:
       [N, (segments)] string, every second segment a token. Invalid bytes are
@@ -171,7 +171,7 @@ def split_around(strings: tf.Tensor, tokens: Sequence[str]) -> tf.RaggedTensor:
 def kinds(
     characters: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Says of [N] characters which are space, punctuation, Chinese: [N] bool.
+    """Returns which characters are space, punctuation, Chinese: [N] bool each.
 
     By the rules of `split`.
     """
@@ -182,5 +182,5 @@ def kinds(
 
 
 def is_plain(strings: tf.Tensor) -> tf.Tensor:
-    """Says of [N] strings which `_PLAIN` describes, [N] bool."""
+    """Returns which strings `_PLAIN` matches, [N] bool."""
     return tf.strings.regex_full_match(strings, _PLAIN)

@@ -295,7 +295,7 @@ def test_each_repetition_differs():
 
 def test_examples_do_not_depend_on_the_size_of_blocks(monkeypatch):
     whole = examples_of(random_documents())
-    monkeypatch.setattr(examples_lib, "_BLOCK_PLACES", 7 * 32)
+    monkeypatch.setattr(examples_lib, "_BLOCK_POSITIONS", 7 * 32)
     parts = examples_of(random_documents())
     for name in schema.PRETRAINING:
         np.testing.assert_array_equal(whole[name], parts[name])

@@ -109,9 +109,9 @@ def test_rows_may_be_split_by_32_or_64_bits():
         assert packed["input_mask"].numpy().sum() == 7 + 5
 
 
-def test_a_length_without_place_for_tokens_is_refused():
+def test_a_length_without_room_for_tokens_is_refused():
     rows = ragged([[7]])
-    with pytest.raises(ValueError, match="max_seq_length=4 has no place"):
+    with pytest.raises(ValueError, match="max_seq_length=4 has no room"):
         segments.pack(rows, rows, 4, CLS, SEP)
     with pytest.raises(ValueError, match="use 3 or more"):
         segments.pack(rows, None, 2, CLS, SEP)

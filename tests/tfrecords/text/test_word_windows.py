@@ -76,7 +76,7 @@ def test_every_word_has_one_place_in_windows_as_full_as_can_be(
     found = make(rows, tokenizer, max_seq_length, stride)
     ids = found.inputs["input_word_ids"].numpy()
     lengths = found.inputs["input_mask"].numpy().sum(axis=1) - 2
-    places = iter(found.places.numpy().tolist())
+    positions = iter(found.positions.numpy().tolist())
     window = 0
     for number, row in enumerate(rows):
         if not row:
@@ -92,7 +92,7 @@ def test_every_word_has_one_place_in_windows_as_full_as_can_be(
             assert ids[window + i, 1 : 1 + len(held)].tolist() == held
         speakers = []
         for word, context in enumerate(contexts):
-            speaker, position = next(places)
+            speaker, position = next(positions)
             speakers.append(speaker - window)
             first, end = windows[speaker - window]
             assert first <= word < end
@@ -103,18 +103,18 @@ def test_every_word_has_one_place_in_windows_as_full_as_can_be(
         assert speakers == sorted(speakers)
         window += len(windows)
     assert window == len(found.rows)
-    assert next(places, None) is None
+    assert next(positions, None) is None
 
 
 def test_the_speaker_has_the_word_farthest_from_its_ends(tokenizer):
     # Words of one piece, so that windows begin where the stride says.
     found = make([["the"] * 31], tokenizer, 14, 4)
     begins = [0, 4, 8, 12, 16, 19]  # The last one goes back to be full.
-    places = found.places.numpy().tolist()
-    assert [b + p - 1 for b, p in ((begins[w], p) for w, p in places)] == list(
-        range(31)
-    )
-    for word, (window, _) in enumerate(places):
+    positions = found.positions.numpy().tolist()
+    assert [
+        b + p - 1 for b, p in ((begins[w], p) for w, p in positions)
+    ] == list(range(31))
+    for word, (window, _) in enumerate(positions):
         # Words to its left and to its right in each window that has it.
         contexts = [
             min(word - b, b + 11 - word) if b <= word < b + 12 else -1
@@ -137,7 +137,7 @@ def test_windows_of_an_example(tokenizer):
         ["[CLS]", "c", "d", "e", "##f", "[SEP]"],
         ["[CLS]", "d", "e", "##f", "g", "[SEP]"],
     ]
-    assert found.places.numpy().tolist() == [
+    assert found.positions.numpy().tolist() == [
         [0, 1],
         [0, 3],
         [1, 2],
@@ -152,7 +152,7 @@ def test_a_word_longer_than_a_window_keeps_its_first_pieces(tokenizer):
     ids = found.inputs["input_word_ids"].numpy()
     assert found.inputs["input_mask"].numpy().sum(axis=1).tolist() == [8, 3]
     assert ids[0, 1] == tokenizer(["q"]).to_list()[0][0]
-    assert found.places.numpy().tolist() == [[0, 1], [1, 1]]
+    assert found.positions.numpy().tolist() == [[0, 1], [1, 1]]
 
 
 def test_the_same_in_a_graph_of_any_size(tokenizer):
@@ -167,7 +167,7 @@ def test_the_same_in_a_graph_of_any_size(tokenizer):
         traced = graph(words)
         for name in schema.ENCODER_INPUTS:
             assert (eager.inputs[name] == traced.inputs[name]).numpy().all()
-        assert (eager.places == traced.places).numpy().all()
+        assert (eager.positions == traced.positions).numpy().all()
         assert (eager.rows == traced.rows).numpy().all()
 
 
