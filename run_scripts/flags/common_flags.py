@@ -44,37 +44,41 @@ def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
     """
     kinds = options.kinds(cls)
     for field in dataclasses.fields(cls):
-        if field.name in flag_values or not field.metadata:
-            continue
-        known = field.metadata
-        default = defaults.get(field.name, field.default)
-        is_required = default is options.REQUIRED
-        if is_required:
-            default = None
-        if isinstance(default, tuple):
-            default = list(default)
-        args = field.name, default, known["help"]
-        keywords = {"flag_values": flag_values}
-        kind = kinds[field.name]
-        if known["choices"]:
-            args = field.name, default, list(known["choices"]), known["help"]
-            flags.DEFINE_enum(*args, **keywords)
-        elif kind in (int, float):
-            number = flags.DEFINE_integer, flags.DEFINE_float
-            number[kind is float](
-                *args,
-                lower_bound=known["at_least"],
-                upper_bound=known["at_most"],
-                **keywords,
-            )
-        else:
-            {
-                str: flags.DEFINE_string,
-                bool: flags.DEFINE_bool,
-                tuple: flags.DEFINE_list,
-            }[kind](*args, **keywords)
-        if is_required:
-            require(flag_values, field.name)
+        if field.name not in flag_values and field.metadata:
+            default = defaults.get(field.name, field.default)
+            _define(flag_values, cls, field, kinds[field.name], default)
+
+
+def _define(flag_values, cls, field, kind: type, default) -> None:
+    """Adds the flag of one option; its heading is the class that has it."""
+    owner = next(c for c in cls.__mro__ if field.name in c.__annotations__)
+    keywords = {
+        "name": field.name,
+        "default": None if default is options.REQUIRED else default,
+        "help": field.metadata["help"],
+        "flag_values": flag_values,
+        "module_name": owner.__name__,
+    }
+    if field.metadata["choices"]:
+        choices = list(field.metadata["choices"])
+        flags.DEFINE_enum(enum_values=choices, **keywords)
+    elif kind is bool:
+        flags.DEFINE_bool(**keywords)
+    elif kind is tuple:
+        default = keywords["default"]
+        keywords["default"] = list(default) if default is not None else None
+        flags.DEFINE_list(**keywords)
+    elif kind is str:
+        flags.DEFINE_string(**keywords)
+    else:
+        number = flags.DEFINE_integer if kind is int else flags.DEFINE_float
+        number(
+            lower_bound=field.metadata["at_least"],
+            upper_bound=field.metadata["at_most"],
+            **keywords,
+        )
+    if default is options.REQUIRED:
+        require(flag_values, field.name)
 
 
 def config(cls, flag_values: flags.FlagValues) -> Any:

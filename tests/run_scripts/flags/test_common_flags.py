@@ -28,6 +28,9 @@ def values():
     common_flags.define(values, VocabularyOptions)
     common_flags.define_max_seq_length(values)
     flags.DEFINE_string("language", "en", "", flag_values=values)
+    flags.DEFINE_enum(
+        "input_format", "auto", ["auto", "sentences"], "", flag_values=values
+    )
     return values
 
 
