@@ -15,6 +15,7 @@ REQUIRES = [
     "h5py>=3.11,<4",
     "ml_dtypes>=0.5,<1",
     "absl-py==1.4.0",
+    "filelock>=3.30,<5",
     "google-crc32c==1.9.0",
     "safetensors==0.8.0",
     "scikit-learn>=1.7,<2",

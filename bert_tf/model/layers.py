@@ -166,7 +166,7 @@ class SelfAttention(keras.layers.Layer):
         qkv = fused_dense(rows, (self.query, self.key, self.value), training)
         shape = [batch, length, 3, self.num_heads, self.head_size]
         qkv = tf.reshape(qkv, shape)
-        shape = tf.stack([batch, self.num_heads, length, length])
+        shape = [batch, self.num_heads, length, length]
         keep = self.dropout.keep_mask(shape, training, dropout_key)
         rate = self.dropout.rate
         context = fused.attend(qkv, input_mask, keep, rate, training)
