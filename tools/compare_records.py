@@ -18,8 +18,7 @@ length, so with one set a side a difference stays unclear.
 from absl import flags
 
 from run_scripts.flags import common_flags
-from tfrecords.inspection import record_statistics
-from tools import record_comparison
+from tools import record_comparison, record_sets
 
 FLAGS = flags.FlagValues()
 
@@ -61,10 +60,10 @@ def main(argv: list[str]) -> None:
     """Compares records, prints the table, and exits with its status."""
     common_flags.parse(FLAGS, argv, __doc__)
     sides = [
-        record_statistics.open_sets(patterns)
+        record_sets.open_sets(patterns)
         for patterns in (FLAGS.input_file, FLAGS.other_input_file)
     ]
-    counts = record_statistics.count_sides(sides, FLAGS.vocab_file)
+    counts = record_sets.count_sides(sides, FLAGS.vocab_file)
     for name, side in zip(("first", "second"), counts, strict=True):
         print(
             f"{name}: {len(side)} sets, "

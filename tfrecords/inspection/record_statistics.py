@@ -1,23 +1,15 @@
-"""Pre-training records -> counts of lengths, pairs, masks and replacements.
+"""Pre-training examples -> counts of lengths, pairs, masks, replacements.
 
 Works for records of ours and of google-research/bert alike. B examples, S
 positions in one, P masked slots, V entries in the vocabulary.
 """
 
-import glob
-import itertools
-import os
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords import schema
-from tfrecords.io import records
 from tfrecords.pretraining import masking
-from tfrecords.text import vocab as vocab_lib
 
-_READ_EXAMPLES = 4096
 _BINS = 20
 
 # Replacements of masked tokens.
@@ -50,118 +42,6 @@ class Counts(NamedTuple):
 def add(counts: list[Counts]) -> Counts:
     """Returns counts of all sets, or parts of a set, together."""
     return Counts(*(sum(columns) for columns in zip(*counts, strict=True)))
-
-
-def open_sets(patterns: str) -> list[records.Records]:
-    """Opens sets of records.
-
-    Args:
-      patterns: sets, separated by commas: folders with a manifest.json, each a
-        set, or a glob of them; or a glob of TFRecord files, which are one set
-        together.
-
-    Raises:
-      ValueError: if nothing is there, or as `Records.open` does.
-    """
-    sets = []
-    for pattern in filter(None, map(str.strip, patterns.split(","))):
-        folders = [path for path in glob.glob(pattern) if os.path.isdir(path)]
-        sets += map(records.Records.open, sorted(folders) or [pattern])
-    if not sets:
-        raise ValueError(
-            f"No records are named by {patterns!r}; give the folder that "
-            "make_pretraining_records wrote, or a glob of TFRecord files."
-        )
-    return sets
-
-
-def find_sizes(record_set: records.Records) -> dict[str, int]:
-    """Returns the sizes of a set, from its manifest or its first example.
-
-    Raises:
-      ValueError: if it holds no examples of pre-training.
-    """
-    where = record_set.paths[0]
-    if not len(record_set):
-        raise ValueError(f"The records of {where!r} hold no example.")
-    if record_set.manifest:
-        if record_set.manifest.schema_name != "pretraining":
-            raise ValueError(
-                f"{where!r} holds examples of "
-                f"{record_set.manifest.schema_name!r}; this compares "
-                "pre-training records of pairs, one in a row, that were masked "
-                "when they were written."
-            )
-        return record_set.manifest.sizes
-
-    import tensorflow as tf
-
-    example = tf.train.Example.FromString(record_set.get([0])[0])
-    features = example.features.feature
-    return {
-        "max_seq_length": len(features["input_mask"].int64_list.value),
-        "max_predictions_per_seq": len(
-            features["masked_lm_positions"].int64_list.value
-        ),
-    }
-
-
-def count_sides(
-    sides: Sequence[Sequence[records.Records]], vocab_file: str
-) -> list[list[Counts]]:
-    """Returns the counts of each set of each side.
-
-    Raises:
-      ValueError: if sets differ in their sizes or have another vocabulary, or
-        a record is damaged or holds no example of pre-training.
-    """
-    vocabulary = masking.Vocabulary.of(vocab_lib.read(vocab_file))
-    sha256 = vocab_lib.digest(vocab_file)
-    one = sides[0][0]
-    sizes = find_sizes(one)
-    # Not a stream for each set: the same stream would tie them together.
-    rng = np.random.default_rng(0)
-    for other in itertools.chain(*sides):
-        if find_sizes(other) != sizes:
-            raise ValueError(
-                f"{one.paths[0]!r} has examples of {sizes} and "
-                f"{other.paths[0]!r} of {find_sizes(other)}; give records that "
-                "were made with the same of these flags."
-            )
-        other.check(schema.PRETRAINING, sizes, vocabulary.size, sha256)
-    return [
-        [count_records(one_set, sizes, vocabulary, rng) for one_set in side]
-        for side in sides
-    ]
-
-
-def count_records(
-    record_set: records.Records,
-    sizes: schema.Sizes,
-    vocabulary: masking.Vocabulary,
-    rng: np.random.Generator,
-) -> Counts:
-    """Returns the counts of one set.
-
-    Args:
-      record_set: the set.
-      sizes: of its examples.
-      vocabulary: of its tokens.
-      rng: see `count`.
-    """
-    total = None
-    for begin in range(0, len(record_set), _READ_EXAMPLES):
-        end = min(begin + _READ_EXAMPLES, len(record_set))
-        batch = schema.parse(
-            record_set.get(np.arange(begin, end)),
-            schema.PRETRAINING,
-            sizes,
-            record_set.legacy_names,
-        )
-        arrays = {name: tensor.numpy() for name, tensor in batch.items()}
-        part = count(arrays, vocabulary, rng)
-        total = part if total is None else add([total, part])
-    return total
 
 
 def count(

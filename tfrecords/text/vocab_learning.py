@@ -75,7 +75,10 @@ def make(config: VocabConfig) -> None:
         text_field=config.text_field,
         statistics=statistics,
     )
-    words = count_words(_sentences(documents), config.do_lower_case)
+    sentences = itertools.chain.from_iterable(
+        document.sentences for document in documents
+    )
+    words = count_words(sentences, config.do_lower_case)
     logging.info("read  %s", statistics)
     logging.info("learning from %d different words", len(words))
     entries = learn_words(
@@ -127,23 +130,6 @@ def _write(entries: list[str], path: str, overwrite: bool) -> None:
                     "may depend on it. Name another file, or pass --overwrite."
                 )
     vocab.write(entries, path)
-
-
-def _sentences(documents):
-    return itertools.chain.from_iterable(
-        document.sentences for document in documents
-    )
-
-
-def learn(
-    documents: Iterable[documents_lib.Document],
-    vocab_size: int,
-    do_lower_case: bool,
-    **settings,
-) -> list[str]:
-    """Learns a vocabulary from documents; see count_words and learn_words."""
-    words = count_words(_sentences(documents), do_lower_case)
-    return learn_words(words, vocab_size, **settings)
 
 
 def count_words(

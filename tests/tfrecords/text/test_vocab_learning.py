@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tfrecords.text import documents, tokenizer, vocab, vocab_learning
+from tfrecords.text import tokenizer, vocab, vocab_learning
 
 TEXT = [
     "The captain's ship, the Été, sailed north in 1901.",
@@ -15,14 +15,9 @@ TEXT = [
 ] * 5
 
 
-def documents_of(sentences):
-    return [documents.Document([text], "here:1") for text in sentences]
-
-
 def learn(sentences=TEXT, vocab_size=170, do_lower_case=True, **settings):
-    return vocab_learning.learn(
-        documents_of(sentences), vocab_size, do_lower_case, **settings
-    )
+    words = vocab_learning.count_words(sentences, do_lower_case)
+    return vocab_learning.learn_words(words, vocab_size, **settings)
 
 
 def test_special_tokens_stand_where_released_vocabularies_have_them():

@@ -1,0 +1,68 @@
+"""Numbered examples -> records of ours and of the original, for tests."""
+
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from tfrecords import schema
+from tfrecords.io import records
+
+sizes = {"max_seq_length": 8, "max_predictions_per_seq": 2}
+
+
+def example(number):
+    """An example that carries its number."""
+    return {
+        "input_word_ids": np.full(8, number),
+        "input_mask": np.ones(8, int),
+        "input_type_ids": np.zeros(8, int),
+        "masked_lm_positions": np.array([1, 2]),
+        "masked_lm_ids": np.array([number, number]),
+        "masked_lm_weights": np.ones(2, np.float32),
+        "next_sentence_labels": np.array(number % 2),
+    }
+
+
+def serialized(number):
+    return schema.serialize(example(number), schema.PRETRAINING, sizes)
+
+
+def write_folder(folder, counts=(3, 5, 2), **changes):
+    """Writes a folder of records numbered from 0."""
+    os.makedirs(folder, exist_ok=True)
+    shards, first = [], 0
+    for shard, count in enumerate(counts):
+        name = records.shard_name("train", shard, len(counts))
+        numbers = range(first, first + count)
+        path = os.path.join(folder, name)
+        shards.append(records.write_shard(path, map(serialized, numbers)))
+        first += count
+    fields = {
+        "schema_name": "pretraining",
+        "sizes": sizes,
+        "flags": {"dupe_factor": 5},
+        "vocabulary": {"size": 100, "sha256": "aa", "do_lower_case": True},
+        "statistics": {"documents": 7},
+        "shards": shards,
+    }
+    manifest = records.Manifest(**(fields | changes))
+    manifest.write(folder)
+    return manifest
+
+
+def write_legacy(path, count=4, drop=()):
+    """Writes records as create_pretraining_data.py of the original does."""
+    with tf.io.TFRecordWriter(path) as writer:
+        for number in range(count):
+            proto = tf.train.Example()
+            for name, array in example(number).items():
+                name = schema.LEGACY_NAMES.get(name, name)
+                if name in drop:
+                    continue
+                feature = proto.features.feature[name]
+                if name == "masked_lm_weights":
+                    feature.float_list.value.extend(array.tolist())
+                else:
+                    feature.int64_list.value.extend(np.ravel(array).tolist())
+            writer.write(proto.SerializeToString())

@@ -1,0 +1,85 @@
+"""record_sets.py: sets of records are opened and counted, or refused."""
+
+import numbered_records
+import numpy as np
+import pytest
+from counted_examples import ENTRIES, SIZES, VOCABULARY, write
+
+from tfrecords.io import atomic_files
+from tfrecords.text import vocab
+from tools import record_sets
+
+
+@pytest.fixture
+def vocab_file(tmp_path):
+    path = str(tmp_path / "vocab.txt")
+    vocab.write(ENTRIES, path)
+    return path
+
+
+def test_records_are_counted_in_parts(tmp_path, vocab_file, monkeypatch):
+    write(str(tmp_path / "set"), vocab_file)
+    monkeypatch.setattr(record_sets, "_READ_EXAMPLES", 2)
+    sides = [record_sets.open_sets(str(tmp_path / "set"))]
+    (found,) = record_sets.count_sides(sides, vocab_file)[0]
+    assert found.num_examples == 3
+    assert found.shown.tolist() == [3, 1, 2]
+
+
+def test_records_of_the_original_are_counted_alike(tmp_path, vocab_file):
+    write(str(tmp_path / "set"), vocab_file)
+    numbered_records.write_legacy(str(tmp_path / "legacy-0"), 3)
+    numbered_records.write_legacy(str(tmp_path / "legacy-1"), 4)
+    sets = record_sets.open_sets(
+        f"{tmp_path}/set,{tmp_path}/legacy-*,{tmp_path}/legacy-0"
+    )
+    assert [len(found) for found in sets] == [3, 7, 3]
+    assert [found.legacy_names for found in sets] == [False, True, True]
+    assert record_sets.find_sizes(sets[1]) == numbered_records.sizes
+    found = record_sets.count_records(
+        sets[1], numbered_records.sizes, VOCABULARY, np.random.default_rng(0)
+    )
+    # Numbered examples of 8 tokens, places 1 and 2 masked and kept.
+    assert found.num_examples == 7
+    assert found.tokens[8] == 7
+    assert found.shown.tolist() == [0, 0, 14]
+
+
+def test_globs_of_folders_are_a_set_each(tmp_path):
+    for name in "ba":
+        write(str(tmp_path / name / "train"))
+    sets = record_sets.open_sets(f"{tmp_path}/*/train")
+    assert [found.paths[0].split("/")[-3] for found in sets] == ["a", "b"]
+
+
+def test_what_cannot_be_compared_is_named(tmp_path, vocab_file):
+    write(str(tmp_path / "one"), vocab_file)
+    write(str(tmp_path / "task"), vocab_file, schema_name="classification")
+    write(str(tmp_path / "alone"), vocab_file, schema_name="masked_lm")
+    write(
+        str(tmp_path / "long"),
+        vocab_file,
+        sizes=SIZES | {"max_seq_length": 12},
+    )
+
+    def compare(name):
+        sides = [
+            record_sets.open_sets(f"{tmp_path}/{part}")
+            for part in ("one", name)
+        ]
+        record_sets.count_sides(sides, vocab_file)
+
+    with pytest.raises(ValueError, match="holds examples of 'classification'"):
+        compare("task")
+    with pytest.raises(ValueError, match="'masked_lm'; this compares .* pairs"):
+        compare("alone")
+    with pytest.raises(ValueError, match="'max_seq_length': 10.*12.*the same"):
+        compare("long")
+    with pytest.raises(ValueError, match="No records are named by ' ,'"):
+        record_sets.open_sets(" ,")
+    with pytest.raises(ValueError, match="No records at .*nowhere"):
+        compare("nowhere")
+    with atomic_files.atomic_file(vocab_file) as file:
+        file.write("\n".join([*ENTRIES[:-1], "other", ""]))
+    with pytest.raises(ValueError, match="made with a vocabulary of sha256"):
+        compare("one")
