@@ -239,7 +239,10 @@ def main(folder="runs/minimal", text_file=None):
     documents = documents[3 * tenth :]  # For pre-training, without labels.
 
     vocab_file = f"{folder}/vocab.txt"
-    entries = vocab_learning.learn(documents, VOCAB_SIZE, do_lower_case=True)
+    words = vocab_learning.count_words(
+        (sentence for d in documents for sentence in d.sentences), True
+    )
+    entries = vocab_learning.learn_words(words, VOCAB_SIZE)
     vocab.write(entries, vocab_file)
     print(f"{vocab_file}: {len(entries)} entries")
     tokenizer = BertTokenizer(vocab_file, do_lower_case=True)
