@@ -239,9 +239,8 @@ def main(folder="runs/minimal", text_file=None):
     documents = documents[3 * tenth :]  # For pre-training, without labels.
 
     vocab_file = f"{folder}/vocab.txt"
-    words = vocab_learning.count_words(
-        (sentence for d in documents for sentence in d.sentences), True
-    )
+    sentences = (s for document in documents for s in document.sentences)
+    words = vocab_learning.count_words(sentences, do_lower_case=True)
     entries = vocab_learning.learn_words(words, VOCAB_SIZE)
     vocab.write(entries, vocab_file)
     print(f"{vocab_file}: {len(entries)} entries")

