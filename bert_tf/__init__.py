@@ -1,11 +1,13 @@
 """Batches -> a served model: BERT in Keras 3, its training and its export.
 
-`bert_tf.BertEncoder` and the other names of `__all__` load Keras when they are
-first used, so that `import bert_tf`, a script's `--help` and the scorers do
-without it.
+`import bert_tf` registers the models with Keras, so that
+`keras.models.load_model` finds them. Only where a script of `run_scripts` was
+imported before, Keras waits until a model is asked for: `--help`, a wrong flag
+and the scorers answer without it.
 """
 
 import importlib
+import sys
 
 _MODULES = {
     "config": ("BertConfig",),
@@ -26,15 +28,21 @@ _MODULES = {
         "BertTagger",
     ),
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
-__all__ = sorted(_HOMES)
+__all__ = sorted(name for names in _MODULES.values() for name in names)
 
 
 def __getattr__(name: str):
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'bert_tf' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"bert_tf.{_HOMES[name]}"), name)
+    for module, names in _MODULES.items():
+        loaded = importlib.import_module(f"bert_tf.{module}")
+        globals().update({n: getattr(loaded, n) for n in names})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__})
+
+
+if "run_scripts" not in sys.modules:
+    __getattr__("BertEncoder")
