@@ -48,12 +48,18 @@ def write_flags(command: str, output_dir: str, *configs) -> None:
     for config in configs:
         for field in dataclasses.fields(config):
             fields[field.name] = getattr(config, field.name)
-    lines = [
-        flag_line(name, value)
-        for name, value in sorted(fields.items())
-        if value is not None
-    ]
-    _write(command, output_dir, lines)
+    os.makedirs(output_dir, exist_ok=True)
+    path = os.path.join(output_dir, FLAGS_FILE)
+    versions = "  ".join(  # As comments, which absl skips in flag files.
+        f"{name} {importlib.metadata.version(name)}"
+        for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
+    )
+    with atomic_files.atomic_file(path) as file:
+        file.write(f"{_SCRIPT_LINE}{command}\n")
+        file.write(f"# python {sys.version.split()[0]}  {versions}\n")
+        for name, value in sorted(fields.items()):
+            if value is not None:
+                file.write(flag_line(name, value) + "\n")
 
 
 def flag_line(name: str, value) -> str:
@@ -65,19 +71,6 @@ def flag_line(name: str, value) -> str:
         csv.writer(text, lineterminator="").writerow(value)
         value = text.getvalue()
     return f"--{name}={value}"
-
-
-def _write(command: str, output_dir: str, lines: list[str]) -> None:
-    os.makedirs(output_dir, exist_ok=True)
-    path = os.path.join(output_dir, FLAGS_FILE)
-    versions = "  ".join(  # As comments, which absl skips in flag files.
-        f"{name} {importlib.metadata.version(name)}"
-        for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
-    )
-    with atomic_files.atomic_file(path) as file:
-        file.write(f"{_SCRIPT_LINE}{command}\n")
-        file.write(f"# python {sys.version.split()[0]}  {versions}\n")
-        file.writelines(f"{line}\n" for line in lines)
 
 
 def read_flags(run_dir: str) -> Source:

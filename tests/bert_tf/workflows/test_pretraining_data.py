@@ -21,9 +21,7 @@ def write_records(folder, length, sha256=SHA256):
     folder.mkdir()
     sizes = {"max_seq_length": length, "max_predictions_per_seq": 2}
     example = {
-        name: np.zeros(
-            schema.shape_of(feature, sizes), feature.dtype.as_numpy_dtype
-        )
+        name: np.zeros(schema.shape_of(feature, sizes), feature.dtype)
         for name, feature in schema.PRETRAINING.items()
     }
     example = schema.serialize(example, schema.PRETRAINING, sizes)
