@@ -29,7 +29,7 @@ class _ModelWithEncoder(encoder.ConfiguredModel):
             self.width = 2 * config.bilstm_units
 
     def read(self, batch, **kwargs):
-        """Returns inputs of a head: [B, S, width], and of the text [B, width]."""
+        """Returns a head's inputs: [B, S, width], of a text [B, width]."""
         outputs = self.encoder(batch, **kwargs)
         if not self.bilstm:
             return outputs.sequence_output, outputs.pooled_output
