@@ -69,7 +69,7 @@ def keep_mask(
 
 
 def kept_scale(rate: float) -> float:
-    """Returns what kept values are multiplied by, so that the mean stays."""
+    """Returns the factor of kept values that preserves the mean."""
     return 1.0 / (1.0 - round(rate * _LEVELS) / _LEVELS)
 
 
@@ -83,8 +83,8 @@ class Dropout(keras.layers.Layer):
     Call arguments:
       inputs: [B, ...] float.
       training: whether to drop at all.
-      dropout_key: [3] int64 of `make_key`. Without it, as inside somebody
-        else's `fit`, a Keras seed generator gives a new key for each call.
+      dropout_key: [3] int64 of `make_key`. Without it, as in Keras's
+        own `fit`, a Keras seed generator gives a new key for each call.
     """
 
     def __init__(self, rate: float, dropout_id: int, **kwargs):

@@ -55,7 +55,7 @@ class ConfiguredModel(keras.Model):
         self.config = config
 
     def get_config(self):
-        """Returns what `from_config` takes."""
+        """Returns the arguments of `from_config`."""
         return super().get_config() | {"config": self.config.to_dict()}
 
     def build_from_config(self, config):

@@ -62,8 +62,8 @@ def find_layers(choice: str, num_hidden_layers: int) -> list[int]:
     if choice != "embeddings" and layers[0] < 1:
         raise ValueError(
             f"feature_layers={choice!r} needs more layers than the "
-            f"{num_hidden_layers} of this encoder. Leave it away, or take a "
-            "larger model."
+            f"{num_hidden_layers} of this encoder. Omit it, or take a larger "
+            "model."
         )
     return layers
 
@@ -180,7 +180,7 @@ class FeatureTagger(encoder.ConfiguredModel):
         return {"logits": logits}
 
     def get_config(self):
-        """Returns what `from_config` takes."""
+        """Returns the arguments of `from_config`."""
         return super().get_config() | {
             "num_classes": self.num_classes,
             "choice": self.choice,

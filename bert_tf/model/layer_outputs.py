@@ -107,8 +107,8 @@ def run_in_order(
             name: tf.constant(values[filled, :length])
             for name, values in inputs.items()
         }
-        found = step(batch).numpy()
-        for row, values in zip(rows, found, strict=False):
+        hidden = step(batch).numpy()  # [B, S, N, H]
+        for row, values in zip(rows, hidden, strict=False):
             outputs[row] = values[: used[row]]
     return [outputs[row] for row in range(len(order))]
 

@@ -1,4 +1,4 @@
-"""Hidden -> hidden: the layers of the encoder, and what they are made of.
+"""Hidden -> hidden: the layers of the encoder and their parts.
 
 Letters: B batch, S sequence, H hidden, A heads, D = H / A, I intermediate.
 

@@ -29,7 +29,7 @@ class _ModelWithEncoder(encoder.ConfiguredModel):
             self.width = 2 * config.bilstm_units
 
     def read(self, batch, **kwargs):
-        """Returns what a head reads: [B, S, width], of the text [B, width]."""
+        """Returns a head's inputs: [B, S, width], of a text [B, width]."""
         outputs = self.encoder(batch, **kwargs)
         if not self.bilstm:
             return outputs.sequence_output, outputs.pooled_output
@@ -68,7 +68,7 @@ class BertPretrainer(_ModelWithEncoder):
         if self.bilstm:
             raise ValueError(
                 f"bilstm_units={config.bilstm_units} is for fine-tuning; a "
-                "pre-training has no LSTM. Leave the key away."
+                "pre-training has no LSTM. Omit the key."
             )
         self.masked_lm = heads.MaskedLMHead(
             config, name="masked_lm", dtype=policy
@@ -144,7 +144,7 @@ class BertClassifier(_ModelWithEncoder):
         return {"logits": logits}
 
     def get_config(self):
-        """Returns what `from_config` takes."""
+        """Returns the arguments of `from_config`."""
         return super().get_config() | {"num_classes": self.num_classes}
 
 
@@ -258,7 +258,7 @@ class BertTagger(_ModelWithEncoder):
         return {"logits": logits}
 
     def get_config(self):
-        """Returns what `from_config` takes."""
+        """Returns the arguments of `from_config`."""
         return super().get_config() | {"num_classes": self.num_classes}
 
 

@@ -20,7 +20,7 @@ from tfrecords.io import atomic_files
 OPTIMIZER = "optimizer.safetensors"
 STATE = checksums.STATE
 _PREFIX = "step-"
-_DAMAGED = "damaged-"  # Before the name of one that nobody could restore.
+_DAMAGED = "damaged-"  # Prefix of a checkpoint that could not be restored.
 BEST = "best"
 
 
@@ -41,10 +41,9 @@ def steps(folder: str, before: str = "") -> list[int]:
 def newest_step(output_dir: str) -> int:
     """Returns the step of a run's newest checkpoint; 0 if it has none.
 
-    One that is damaged counts: it says that the run has begun, so that nobody
-    begins it anew over what can still be saved. `restore_latest` moves damaged
-    ones aside when it has gone back to one before; after it, this is the step
-    that it returned.
+    One that is damaged counts: the run has begun, and must not be begun anew
+    over what can still be saved. `restore_latest` moves damaged ones aside when
+    it has gone back to one before; after it, this is the step that it returned.
     """
     return max(steps(os.path.join(output_dir, "checkpoints")), default=0)
 
@@ -52,9 +51,9 @@ def newest_step(output_dir: str) -> int:
 def find(path: str) -> str:
     """Returns the model folder that `path` means.
 
-    What is missing or cut short is seen here, and changed bytes in papers;
+    What is missing or cut short is seen here, and changed bytes in metadata;
     changed bytes in weights are seen by who reads them (`read_tensors`), since
-    reading gigabytes twice would help nobody.
+    gigabytes should not be read twice.
 
     Args:
       path: a model folder, or a run folder: then its best model if it keeps
@@ -112,7 +111,7 @@ def step_of(folder: str) -> int:
 
 
 class RunCheckpoints:
-    """The newest checkpoints of a run, and the way back to the last one.
+    """The newest checkpoints of a run, and how to restore the last one.
 
     Args:
       folder: where they stand, each as `step-00001000`.
@@ -160,7 +159,7 @@ class RunCheckpoints:
         return os.path.join(self.folder, name(step))
 
     def recovery_hint(self) -> str:
-        """Returns words for somebody whose loss is not finite."""
+        """Returns what to do about a loss that is not finite."""
         last = "There is no checkpoint yet"
         if self.last_step:
             last = f"The last good one is {self.path(self.last_step)}"
@@ -207,7 +206,7 @@ class RunCheckpoints:
             checksums.write_checksums(folder, self._state(step))
 
     def _state(self, step: int) -> dict:
-        """Returns what state.json says besides the sums of files."""
+        """Returns the content of state.json but for the sums of files."""
         sha256 = model_folders.digest(self.model)
         state = {"step": step, "weights_sha256": sha256}
         if self.extra:

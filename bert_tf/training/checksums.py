@@ -59,7 +59,7 @@ def write_checksums(folder: str, state: Mapping) -> None:
 
 
 def read_state(folder: str) -> dict:
-    """Returns what a folder's state.json says.
+    """Returns the content of a folder's state.json.
 
     Raises:
       DamagedError: if it is missing, or not what was written.
@@ -104,7 +104,7 @@ def check_quickly(folder: str) -> None:
 
 
 def _sums(folder: str) -> dict[str, dict]:
-    """Returns name -> bytes and sha256, {} if nobody wrote them down."""
+    """Returns name -> bytes and sha256, {} without a state.json."""
     if not os.path.exists(os.path.join(folder, STATE)):
         return {}
     return read_state(folder)[_FILES]
@@ -135,16 +135,16 @@ def _faults_named(folder: str, name: str) -> Iterator[None]:
 
 
 def _fault(path: str, expected: Mapping, *, is_quick: bool) -> str | None:
-    """Returns what is wrong with a file, if anything."""
+    """Returns the fault of a file; None for none."""
     size = os.path.getsize(path)
     if size != expected["bytes"]:
         return f"has {size} bytes, written were {expected['bytes']}"
     if is_quick and size > _QUICK_BYTES:
         return None
-    found = atomic_files.digest(path)
-    if found != expected["sha256"]:
+    sha256 = atomic_files.digest(path)
+    if sha256 != expected["sha256"]:
         return (
-            f"has been changed: its sha256 is {found}, written was "
+            f"has been changed: its sha256 is {sha256}, written was "
             f"{expected['sha256']}"
         )
     return None

@@ -72,7 +72,7 @@ def predict(
       prediction_step: from `make_prediction_step`.
       batches: as `evaluation_batches` gives them; rows that only fill the
         last batch are left out. Where batches carry `example_index`, as those
-        of static lengths do, it says each row's place.
+        of static lengths do, it is each row's index.
 
     Returns:
       Name to array [N, ...]. Outputs with a number for each token [B, S, ...]

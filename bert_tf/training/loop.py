@@ -161,7 +161,7 @@ def train(
                     if is_chief and is_regular(step) and not stops:
                         _evaluate_once(on_checkpoint, step, config.output_dir)
                     strategies.barrier(strategy)
-                # Somebody may have asked meanwhile.
+                # The signal may have come meanwhile.
                 stops = stops or _all_stop(strategy, request, stopped_before)
             if stops:
                 raise stopping.Stopped(
@@ -289,7 +289,7 @@ def _evaluate_once(on_checkpoint, step: int, output_dir: str) -> None:
 def _describe(
     phases: Sequence[Phase], saved: checkpoints.RunCheckpoints, step: int
 ) -> str:
-    """Returns words that name a step, its batch and the way back from it."""
+    """Returns a step, its batch and how to recover, in words for an error."""
     batch = step - 1
     for phase in phases:
         if batch < phase.num_steps:

@@ -90,7 +90,7 @@ def write_tensors(tensors: Mapping, path: str) -> None:
 
 
 def _header(tensors: Mapping, path: str) -> dict[str, dict]:
-    """Returns name -> type, shape and place, in the order of the file."""
+    """Returns name -> type, shape and offsets, in the order of the file."""
     kinds = {}
     for name, tensor in tensors.items():
         kinds[name] = str(getattr(tensor.dtype, "name", tensor.dtype))
@@ -161,7 +161,7 @@ def save_model(
 
 
 def read_metadata(folder: str) -> dict:
-    """Returns what model.json of a model folder says; its task at least.
+    """Returns model.json of a model folder, which has a task at least.
 
     Raises:
       ValueError: that names the file, if it is missing or says no task.
@@ -330,7 +330,7 @@ def reads_pooler(task: str, config: BertConfig) -> bool:
 def newly_initialized_metadata(
     task: str, config: BertConfig, source: str | None
 ) -> dict[str, list[str]]:
-    """Returns what a fine-tuned model's model.json says of such weights.
+    """Returns the part of a fine-tuned model's model.json on such weights.
 
     Args:
       task: that is trained, a key of `models.TASK_MODELS`.

@@ -79,7 +79,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         return self.learning_rate * share
 
     def get_config(self):
-        """Returns what `from_config` takes."""
+        """Returns the arguments of `from_config`."""
         return {
             "learning_rate": self.learning_rate,
             "num_train_steps": self.num_train_steps,

@@ -130,7 +130,7 @@ class Report:
       writer: for the values; None in processes that write nothing.
       num_train_steps: where the run ends, for the ETA.
       log_every_steps: optimizer steps between two lines.
-      where: step -> words that name its batch and the way back, for an error.
+      where: step -> its batch and how to recover, in words for an error.
     """
 
     def __init__(
@@ -211,8 +211,8 @@ class Report:
         steps = len(self.window)
         means = {}
         for name in self.window[-1].keys() - {"step"}:
-            found = [line[name] for line in self.window]
-            finite = [value for value in found if math.isfinite(value)]
+            column = [line[name] for line in self.window]
+            finite = [value for value in column if math.isfinite(value)]
             means[name] = float(np.mean(finite)) if finite else math.nan
         means = {n: means[n] for n in self.window[-1] if n in means}
         if "loss_scale" in means:

@@ -63,8 +63,8 @@ def lock(output_dir: str, is_chief: bool = True) -> Iterator[None]:
     NFS passes the lock on to its server (Linux since 2.6.12), so it holds
     between machines; Lustre does with its `flock` mount option, and with
     `localflock` within a machine. Where a file system has no locks at all, as
-    those that show an object store, a warning says so and the run goes on:
-    there it is on the user to start one run in a folder.
+    those that show an object store, a warning says so and the run continues:
+    the user has to see to it that there is one run in a folder.
 
     The thread that has it may take it again.
 
@@ -129,7 +129,7 @@ def _write_holder(handle: int) -> None:
 
 
 def _holder(path: str) -> str:
-    """Returns who has the lock, as it says in the file."""
+    """Returns process and host of the run that holds the lock."""
     with open(path, "rb") as file:
         words = file.read(1000).decode(errors="replace").split()
     # Empty for a moment, between its lock and its name.

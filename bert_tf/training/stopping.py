@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from absl import logging
 
 # sysexits.h: EX_TEMPFAIL, "temporary failure; the user is invited to retry".
-# Not 0, after which nobody restarts; nor 143, the mark of a SIGTERM that
-# nothing handled, which systemd takes for a clean end.
+# Not 0, after which supervisors do not restart; nor 143, the mark of a SIGTERM
+# that nothing handled, which systemd takes for a clean end.
 EXIT_CODE = 75
 # Of a training whose loss or weights became NaN or infinite.
 DIVERGED_EXIT_CODE = 3
@@ -34,7 +34,7 @@ class Stopped(Exception):
 
 
 class Request:
-    """Whether somebody has asked this process to stop.
+    """Whether this process was asked to stop.
 
     Attributes:
       is_made: whether so.
@@ -82,7 +82,7 @@ def after_step() -> Iterator[Request]:
     """Yields the request to stop that SIGTERM and SIGINT make in its body.
 
     In a thread that is not the main one, where Python delivers no signals, it
-    yields a request that nobody makes.
+    yields a request that is never made.
     """
     request = Request()
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""Names of strategies -> tf.distribute strategies, and who does what in them.
+"""Names -> tf.distribute strategies, their batches, chief and barriers.
 
 TensorFlow tells the worker processes of one training apart by the variable
 TF_CONFIG, which each of them has in its environment:
@@ -235,9 +235,9 @@ def all_gather(strategy: tf.distribute.Strategy, value: int) -> list[int]:
 
         return strategy.run(one)
 
-    found = gather(tf.constant(value, tf.int32))
-    found = strategy.experimental_local_results(found)[0].numpy().tolist()
-    return found[:: len(found) // num_workers(strategy)]
+    values = gather(tf.constant(value, tf.int32))
+    values = strategy.experimental_local_results(values)[0].numpy().tolist()
+    return values[:: len(values) // num_workers(strategy)]
 
 
 def barrier(strategy: tf.distribute.Strategy) -> None:

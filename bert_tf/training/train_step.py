@@ -47,7 +47,7 @@ class LossScale(tf.Module):
         self.skipped = tf.Variable(0, trainable=False, dtype=tf.int64)
 
     def state(self) -> dict[str, tf.Variable]:
-        """Returns what a checkpoint has to keep, by name."""
+        """Returns the variables that a checkpoint keeps, by name."""
         return {
             "loss_scale/value": self.value,
             "loss_scale/good_steps": self.good_steps,

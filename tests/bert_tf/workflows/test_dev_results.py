@@ -55,6 +55,3 @@ def test_a_best_model_that_is_damaged_gives_its_place_away(tmp_path, caplog):
         f"{best} is damaged: model.safetensors has 6 bytes, written were 7. "
         "This step's model takes its place."
     ]
-    # From before there were sums.
-    (best / "state.json").write_text(json.dumps({"step": 3, "value": 0.25}))
-    assert dev_results.best_value(str(best)) == 0.25
