@@ -40,8 +40,9 @@ flags.DEFINE_string(
 )
 flags.DEFINE_float(
     "na_prob_thresh",
-    1.0,
-    "With --na_prob_file: questions above it are taken to have no answer.",
+    None,
+    "With --na_prob_file: questions above it are taken to have no answer. "
+    "Default: 1.",
     flag_values=FLAGS,
 )
 flags.DEFINE_enum(
@@ -79,9 +80,10 @@ def read_by_question(flag: str) -> dict:
 def main(argv: list[str]) -> None:
     """Scores the predictions that the flags name."""
     common_flags.parse(FLAGS, argv, __doc__)
-    if FLAGS["na_prob_thresh"].present and not FLAGS.na_prob_file:
+    threshold = FLAGS.na_prob_thresh
+    if threshold is not None and not FLAGS.na_prob_file:
         raise ValueError(
-            f"--na_prob_thresh={FLAGS.na_prob_thresh:g} needs --na_prob_file, "
+            f"--na_prob_thresh={threshold:g} needs --na_prob_file, "
             "whose numbers it is compared with."
         )
     version, answers = squad_scores.read_answers(
@@ -93,7 +95,7 @@ def main(argv: list[str]) -> None:
         answers,
         read_by_question("predictions_file"),
         na_probs,
-        FLAGS.na_prob_thresh,
+        1.0 if threshold is None else threshold,
     )
     if FLAGS.output_file == "-":
         print(json.dumps(scores, indent=2))

@@ -221,8 +221,8 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         task=task,
         model=model,
         splits={
-            split: RecordSplit(found, task, bert_config.vocab_size, lengths)
-            for split, found in records.items()
+            split: RecordSplit(opened, task, bert_config.vocab_size, lengths)
+            for split, opened in records.items()
         },
         vocab_file=vocab_file,
         metadata={
@@ -254,11 +254,13 @@ def find_config(config, vocab_size: int, model_dir: str | None):
       ValueError: as `model_source.find_config`; or if the model cannot read
         examples so long.
     """
-    found = model_source.find_config(config, vocab_size, model_dir)
+    bert_config = model_source.find_config(config, vocab_size, model_dir)
     if config.bilstm_units is not None:
-        found = dataclasses.replace(found, bilstm_units=config.bilstm_units)
-    model_source.check_length(config.max_seq_length, found)
-    return found
+        bert_config = dataclasses.replace(
+            bert_config, bilstm_units=config.bilstm_units
+        )
+    model_source.check_length(config.max_seq_length, bert_config)
+    return bert_config
 
 
 def find_bucket_lengths(

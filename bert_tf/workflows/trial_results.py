@@ -34,11 +34,11 @@ def read(folder: str) -> dict:
       the best single answer to all; `is_degenerate`, whether it is no better
       than that (Mosbach et al. 2021, section 3); `step` of the best.
     """
-    found = atomic_files.read_json(os.path.join(folder, EVALUATION))
-    metric = found["best_metric"]
-    split = next(name for name in found if name.startswith("dev"))
-    trivial = found["trivial"].get(split, {}).get(metric)
-    score = found[split][metric]
+    results = atomic_files.read_json(os.path.join(folder, EVALUATION))
+    metric = results["best_metric"]
+    split = next(name for name in results if name.startswith("dev"))
+    trivial = results["trivial"].get(split, {}).get(metric)
+    score = results[split][metric]
     return {
         "has_failed": False,
         "split": split,
@@ -46,7 +46,7 @@ def read(folder: str) -> dict:
         "score": score,
         "trivial_score": trivial,
         "is_degenerate": trivial is not None and score <= trivial,
-        "step": found["step"],
+        "step": results["step"],
     }
 
 
@@ -73,7 +73,7 @@ def summarize(results: list[dict]) -> list[dict]:
         if not result["has_failed"]:
             key = tuple((n, result[n]) for n in SETTINGS if n in result)
             settings.setdefault(key, []).append(result["score"])
-    found = [
+    summaries = [
         dict(key)
         | {
             "num_runs": len(scores),
@@ -85,7 +85,7 @@ def summarize(results: list[dict]) -> list[dict]:
         }
         for key, scores in settings.items()
     ]
-    return sorted(found, key=lambda setting: -setting["mean"])
+    return sorted(summaries, key=lambda setting: -setting["mean"])
 
 
 def report(results: list[dict]) -> None:

@@ -86,14 +86,14 @@ def check_single(config: TrialsConfig) -> None:
 def plan(config: TrialsConfig) -> list[Trial]:
     """Returns the runs that are wanted; restarts of a setting in turn."""
     grid = GRIDS[config.grid]
-    found = []
+    trials = []
     for point in itertools.product(*grid.values()):
         setting = dict(zip(grid, point, strict=True))
         for seed in range(config.seed, config.seed + config.num_restarts):
             words = [f"{name}_{value:g}" for name, value in setting.items()]
             name = "-".join([*words, f"seed_{seed}"])
-            found.append(Trial(name, setting, seed))
-    return found
+            trials.append(Trial(name, setting, seed))
+    return trials
 
 
 def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
