@@ -151,7 +151,7 @@ MASKED_WHEN_READ: dict[str, Schema] = {
     "packed_unmasked_segments": PACKED_MASKED_LM,
 }
 
-# A batch carries one more feature, which no record holds: batches.py adds it.
+# A batch carries one more feature, which no record holds: reading adds it.
 IS_REAL_EXAMPLE = Feature(
     (), FLOAT32, "1 for a record, 0 for a row that fills the last batch."
 )

@@ -2,7 +2,7 @@
 
 A checkpoint is a model folder (see model_folders.py), with
 `optimizer.safetensors` and `state.json` beside. The latter has the sha256 of
-every file, itself included (see checksums.py).
+every file, and of its own other entries (see checksums.py).
 """
 
 import os

@@ -34,7 +34,8 @@ class Phase:
     Attributes:
       num_steps: optimizer steps.
       batches: (start batch, replicas=, first_replica=, local_replicas=) ->
-        dataset; see `tfrecords.batches.training_batches`.
+        dataset; see `tfrecords.reading.batches.training_batches`. Of records
+        `workflows.training_phases.make_phase` makes it.
       describe: number of a batch -> words that name its records.
       examples_per_row: of its batches on average; above 1 where several share
         a row.
@@ -130,7 +131,7 @@ def train(
         run_folder.open_run(config.output_dir, strategy, settings),
         stopping.after_step() as request,
     ):
-        update, saved, start_step = _resume(
+        train_steps, saved, start_step = _resume(
             task, model, config, strategy, schedule, metadata, vocab_file
         )
         flags = [settings, config.steps_per_loop, save_steps]
@@ -145,12 +146,13 @@ def train(
         if is_chief and start_step and is_regular(start_step):
             # A run that stopped there may have had no time for it.
             _evaluate_once(on_checkpoint, start_step, config.output_dir)
+        # Over several workers that of the call before is known without waiting.
         wants_to_stop = stopped_before = [0.0]
 
         for phase, step, count, batch in read_batches(
             strategy, phases, start_step, end_step, config.steps_per_loop
         ):
-            values = update(batch, count, request.is_made)
+            values = train_steps(batch, count, request.is_made)
             stopped_before, wants_to_stop = wants_to_stop, values.pop("stop")
             report.add(step, values, *_sizes(strategy, phase, batch))
             stops = _all_stop(strategy, request, stopped_before)

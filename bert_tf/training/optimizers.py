@@ -269,7 +269,7 @@ class AdamW(tf.Module):
         if not self.decay_rates[i]:
             kernel(variable, *moments, rate, gradient)
             return
-        # For a moment the variable holds its own change. Decay taken from the
+        # The variable briefly holds its own change. Decay taken from the
         # weight by itself would be lost in its last digit: it is 1e-7 of it.
         weight = tf.convert_to_tensor(variable)
         variable.assign(-rate * self.decay_rates[i] * weight)

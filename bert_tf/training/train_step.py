@@ -1,7 +1,7 @@
 """Global batch -> updated weights: one step, the same on every replica.
 
 Letters: B rows of the global batch, n steps of one call, k micro-batches of one
-step, M means, V values.
+step, M means, N values to log.
 """
 
 import functools
@@ -91,10 +91,10 @@ def all_reduce_sum(tensors):
 
 
 def sum_and_clip(gradients, clip_norm, scale):
-    """Returns gradients of all replicas, their norm, and what to scale them by.
+    """Returns gradients of all replicas, their norm, and the factor that clips.
 
-    Clipped after the sum, so that the update is the same for any number of
-    replicas.
+    The optimizer multiplies by the factor. It comes of the norm after the sum,
+    so the update is the same for any number of replicas.
     """
     gradients = all_reduce_sum(gradients)
     norm = global_norm(gradients) / scale
@@ -104,9 +104,10 @@ def sum_and_clip(gradients, clip_norm, scale):
 def clip_and_sum(gradients, clip_norm, scale):
     """The same in the original's order: optimization.py, create_optimizer.
 
-    It clips what each replica makes of its own mean, and takes the mean of
-    that; here replicas are summed. The norm is the mean of theirs, which is not
-    finite if one of them is not.
+    There each replica clips the gradient of its own mean, and the clipped ones
+    are averaged. Here a replica has a share of the global mean, so the limit is
+    a share too, and the clipped ones are summed. The norm is the sum of theirs,
+    which is not finite if one of them is not.
     """
     replica = tf.distribute.get_replica_context()
     own_norm = global_norm(gradients) / scale
@@ -116,8 +117,8 @@ def clip_and_sum(gradients, clip_norm, scale):
     return gradients, all_reduce_sum(own_norm), 1.0 / scale
 
 
-class _Means(NamedTuple):
-    """What a batch's means are, in the order of their totals."""
+class _MeanNames(NamedTuple):
+    """Names of a batch's means, in the order of their totals and weights."""
 
     losses: tuple[str, ...]
     epsilons: dict[str, float]  # By name, of losses and accuracies.
@@ -165,7 +166,7 @@ class TrainStep:
         self.loss_scale = loss_scale
         self.functions: dict[tuple, tf.types.experimental.GenericFunction] = {}
         # Known when a graph is made, where loops give back tensors alone.
-        self._means: _Means | None = None
+        self._means: _MeanNames | None = None
         self._names: list[str] = []
 
     def __call__(self, batches: Batch, num_steps: int, stop: bool):
@@ -192,7 +193,7 @@ class TrainStep:
     def _steps(self, num_steps, batches, stop):
         """Does n updates, in the context of all replicas."""
         if num_steps == 1:
-            rows = self._step(batches, stop)[None]  # [1, V]
+            rows = self._step(batches, stop)[None]  # [1, N]
         else:
             # Several steps loop outside of `strategy.run`: sums over replicas
             # may not stand in a loop inside of it.
@@ -206,13 +207,13 @@ class TrainStep:
                 [tf.constant(0), tf.TensorArray(tf.float32, num_steps)],
                 parallel_iterations=1,
             )
-            rows = rows.stack()  # [n, V]
-        columns = tf.unstack(tf.transpose(rows))  # V times [n]
+            rows = rows.stack()  # [n, N]
+        columns = tf.unstack(tf.transpose(rows))  # N times [n]
         return dict(zip(self._names, columns, strict=True))
 
     def _step(self, batch, stop):
         values = self.strategy.run(self.update, args=(batch, stop))
-        return self.strategy.experimental_local_results(values)[0]  # [V]
+        return self.strategy.experimental_local_results(values)[0]  # [N]
 
     def update(self, batch: Batch, stop: tf.Tensor) -> tf.Tensor:
         """Updates the weights once, in the context of a replica.
@@ -222,7 +223,7 @@ class TrainStep:
           stop: scalar float32, above 0 to stop.
 
         Returns:
-          [V] float32, the same on every replica.
+          [N] float32, the same on every replica.
         """
         # 1. What the losses are divided by: weights of the global batch, so
         # that a replica with fewer masked tokens weighs less.
@@ -327,7 +328,7 @@ class TrainStep:
         # slices apart saved 0.4 % of a step.
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         means = task_losses | self.task.accuracies(outputs, batch)
-        self._means = _Means(
+        self._means = _MeanNames(
             tuple(task_losses), {n: mean.epsilon for n, mean in means.items()}
         )
         totals = [tf.stack([m.total, m.weight]) for m in means.values()]

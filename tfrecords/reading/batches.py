@@ -147,7 +147,7 @@ def evaluation_batches(
     The last batch is filled with rows of zeros, whose `is_real_example` is 0.
     With `bucket_lengths` the longest records come first, each batch is cut to
     the smallest length that holds it, and one feature more, `example_index`
-    [B] int32, is the record's number, by which `bert_tf.evaluation.predict`
+    [B] int32, is the record's number, by which `evaluation.predict`
     puts the outputs in order. If the records lack masks, a record has the same
     ones each time. Arguments, result and errors are otherwise those
     of `training_batches` for one replica.
