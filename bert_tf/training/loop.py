@@ -157,8 +157,8 @@ def train(
             report.add(step, values, *_sizes(strategy, phase, batch))
             stops = _all_stop(strategy, request, stopped_before)
             if stops or step == end_step or is_regular(step):
-                report.flush()  # No checkpoint of a loss that is not finite.
                 with report.paused():
+                    report.flush()  # No checkpoint of a NaN or infinite loss.
                     saved.save(step, is_regular)
                     if is_chief and is_regular(step) and not stops:
                         _evaluate_once(on_checkpoint, step, config.output_dir)
