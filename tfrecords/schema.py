@@ -135,14 +135,6 @@ SCHEMAS: dict[str, Schema] = {
     "spans": SPANS,
 }
 
-# Of these, the schemas of pre-training.
-PRETRAINING_SCHEMAS = tuple(
-    name
-    for name in SCHEMAS
-    if name.removeprefix("packed_")
-    in ("pretraining", "masked_lm", "unmasked_pairs", "unmasked_segments")
-)
-
 # Schemas of batches, of records that are masked when they are read.
 MASKED_WHEN_READ: dict[str, Schema] = {
     "unmasked_pairs": PRETRAINING,
@@ -150,6 +142,14 @@ MASKED_WHEN_READ: dict[str, Schema] = {
     "packed_unmasked_pairs": PACKED_PRETRAINING,
     "packed_unmasked_segments": PACKED_MASKED_LM,
 }
+
+# Of SCHEMAS, those of pre-training.
+_PRETRAINING_KINDS = ("pretraining", "masked_lm", *MASKED_WHEN_READ)
+PRETRAINING_SCHEMAS = tuple(
+    name
+    for name in SCHEMAS
+    if name.removeprefix("packed_") in _PRETRAINING_KINDS
+)
 
 # A batch carries one more feature, which no record holds: batches.py adds it.
 IS_REAL_EXAMPLE = Feature(
@@ -161,6 +161,11 @@ LEGACY_NAMES = {
     "input_word_ids": "input_ids",
     "input_type_ids": "segment_ids",
 }
+
+
+def name_on_disk(name: str, legacy_names: bool) -> str:
+    """Returns a feature's name in records of ours, or of the original."""
+    return LEGACY_NAMES.get(name, name) if legacy_names else name
 
 
 def of_batch(name: str) -> Schema:
@@ -196,9 +201,7 @@ def parsing_spec(
     import tensorflow as tf
 
     return {
-        LEGACY_NAMES.get(name, name)
-        if legacy_names
-        else name: tf.io.FixedLenFeature(
+        name_on_disk(name, legacy_names): tf.io.FixedLenFeature(
             shape_of(feature, sizes),
             tf.int64 if feature.dtype == INT32 else tf.float32,
         )
@@ -225,14 +228,10 @@ def parse(
     """
     import tensorflow as tf
 
-    parsed = tf.io.parse_example(
-        serialized, parsing_spec(schema, sizes, legacy_names)
-    )
+    spec = parsing_spec(schema, sizes, legacy_names)
+    parsed = tf.io.parse_example(serialized, spec)
     return {
-        name: tf.cast(
-            parsed[LEGACY_NAMES.get(name, name) if legacy_names else name],
-            feature.dtype,
-        )
+        name: tf.cast(parsed[name_on_disk(name, legacy_names)], feature.dtype)
         for name, feature in schema.items()
     }
 

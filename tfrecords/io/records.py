@@ -126,7 +126,7 @@ class Records:
         self.first = np.cumsum([0] + [len(shard) for shard in self._shards])
         self.legacy_names = False
         if manifest is None and len(self):
-            names = self._features(0)
+            names = self.features(0)
             self.legacy_names = any(
                 legacy in names and name not in names
                 for name, legacy in schema_lib.LEGACY_NAMES.items()
@@ -211,8 +211,12 @@ class Records:
             )
         return {n: np.concatenate([p[n] for p in parts]) for n in features}
 
-    def _features(self, index: int) -> dict[str, int]:
-        """Returns name to number of values in one record."""
+    def features(self, index: int) -> dict[str, np.ndarray]:
+        """Returns the features of one record: name to [values], bytes too.
+
+        Raises:
+          ValueError: if it is damaged, or no tf.train.Example.
+        """
         import tensorflow as tf
 
         try:
@@ -224,12 +228,14 @@ class Records:
                 f"{self.describe(index)} is no tf.train.Example. Give records "
                 "that a make_*_records script or google-research/bert wrote."
             ) from error
-        return {
-            name: len(getattr(feature, feature.WhichOneof("kind")).value)
-            if feature.WhichOneof("kind")
-            else 0
-            for name, feature in example.features.feature.items()
-        }
+        features = {}
+        for name, feature in example.features.feature.items():
+            kind = feature.WhichOneof("kind")
+            values = getattr(feature, kind).value if kind else []
+            # NumPy's own bytes lose zeros at their end.
+            dtype = object if kind == "bytes_list" else None
+            features[name] = np.array(list(values), dtype)
+        return features
 
     def check(
         self,
@@ -253,11 +259,9 @@ class Records:
         where = os.path.dirname(self.paths[0])
         if not len(self):
             raise ValueError(f"The records in {where!r} hold no example.")
-        lengths = self._features(0)
+        lengths = {n: len(array) for n, array in self.features(0).items()}
         for name, feature in schema.items():
-            on_disk = name
-            if self.legacy_names:
-                on_disk = schema_lib.LEGACY_NAMES.get(name, name)
+            on_disk = schema_lib.name_on_disk(name, self.legacy_names)
             shape = schema_lib.shape_of(feature, sizes)
             if on_disk not in lengths:
                 raise ValueError(
@@ -265,12 +269,7 @@ class Records:
                     f"{on_disk!r}. Are these records of another task?"
                 )
             if lengths[on_disk] != int(np.prod(shape, dtype=int)):
-                wanted = " x ".join(
-                    f"{dimension}={size}"
-                    for dimension, size in zip(
-                        feature.shape, shape, strict=True
-                    )
-                )
+                wanted = " x ".join(f"{d}={sizes[d]}" for d in feature.shape)
                 raise ValueError(
                     f"{self.describe(0)} has {lengths[on_disk]} values of "
                     f"{on_disk!r}, wanted is {wanted or 'one'}. Set the "

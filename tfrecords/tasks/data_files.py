@@ -25,10 +25,7 @@ class RecordsConfig(VocabularyOptions):
 
 
 def find_path(data_dir: str | None, name: str) -> str:
-    """Returns the path of a file that a flag names, in a folder or elsewhere.
-
-    Where it is in neither, that in the folder.
-    """
+    """Returns the path of a named file, in a folder or, if only there, not."""
     path = os.path.join(data_dir or "", name)
     is_elsewhere = not os.path.isfile(path) and os.path.isfile(name)
     return name if is_elsewhere else path
