@@ -18,18 +18,13 @@ INT32, FLOAT32 = np.dtype("int32"), np.dtype("float32")
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One named array of an example; `shape` names its dimensions.
+    """One named array of an example."""
 
-    Attributes:
-      shape: names of dimensions, resolved by a dict of sizes such as
-        `{"max_seq_length": 128}`. The names are flag names.
-      dtype: in a batch. On disk every integer is int64.
-      doc: what the values mean.
-    """
-
+    # Names of dimensions, which are flag names. A dict of sizes such as
+    # `{"max_seq_length": 128}` has their numbers.
     shape: tuple[str, ...]
-    dtype: np.dtype
-    doc: str
+    dtype: np.dtype  # In a batch. On disk every integer is int64.
+    doc: str  # What the values mean.
 
 
 Schema = dict[str, Feature]
@@ -169,11 +164,7 @@ def name_on_disk(name: str, legacy_names: bool) -> str:
 
 
 def of_batch(name: str) -> Schema:
-    """Returns the schema of batches that are made of records of a schema.
-
-    Args:
-      name: of the records' schema, a key of `SCHEMAS`.
-    """
+    """Returns the schema of batches of records, by a key of `SCHEMAS`."""
     return MASKED_WHEN_READ.get(name, SCHEMAS[name])
 
 

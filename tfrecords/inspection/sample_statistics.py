@@ -4,6 +4,7 @@ N examples, S positions in one, P masked slots, V entries in the vocabulary.
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,41 +46,23 @@ class Entries(NamedTuple):
 
 
 class SampleStatistics(NamedTuple):
-    """Statistics of a sample; those of parts add up.
+    """Statistics of a sample; those of parts add up."""
 
-    Attributes:
-      num_examples: in the sample (N); each choice of a record is one.
-      num_tokens: positions that hold tokens.
-      num_words: tokens that are not special; [UNK] is counted.
-      num_unknown: [UNK] among them.
-      num_capital: those of entries with a capital.
-      highest_id: of all token ids, those below masks too.
-      num_wrong_ids: examples with an id out of range.
-      wrong_ids: the first of them, each as "record: id".
-      highest_type: of `input_type_ids`.
-      misplaced_masks: examples with a masked position that holds no token.
-      labels: [classes] examples by `label_ids`, empty without.
-      pair_labels: [2] examples by `next_sentence_labels`, empty without.
-      numbers: [N] int64, of the records that the examples are in.
-      digests: [N] uint64, of the tokens before masking.
-      counts: of masked examples; None of others. Its `labels`, `places` and
-        `originals` are meaningless.
-    """
-
-    num_examples: int
-    num_tokens: int
-    num_words: int
-    num_unknown: int
-    num_capital: int
-    highest_id: int
-    num_wrong_ids: int
-    wrong_ids: list[str]
-    highest_type: int
-    misplaced_masks: int
-    labels: np.ndarray
-    pair_labels: np.ndarray
-    numbers: np.ndarray
-    digests: np.ndarray
+    num_examples: int  # In the sample (N); each choice of a record is one.
+    num_tokens: int  # Positions that hold tokens.
+    num_words: int  # Tokens that are not special; [UNK] is counted.
+    num_unknown: int  # [UNK] among them.
+    num_capital: int  # Those of entries with a capital.
+    highest_id: int  # Of all token ids, those below masks too.
+    num_wrong_ids: int  # Examples with an id out of range.
+    wrong_ids: list[str]  # The first of them, each as "record: id".
+    highest_type: int  # Of `input_type_ids`.
+    misplaced_masks: int  # Examples with a masked position without a token.
+    labels: np.ndarray  # [classes] examples by `label_ids`, empty without.
+    pair_labels: np.ndarray  # [2] by `next_sentence_labels`, empty without.
+    numbers: np.ndarray  # [N] int64, of the records that the examples are in.
+    digests: np.ndarray  # [N] uint64, of the tokens before masking.
+    # Of masked examples, without `labels`, `places` and `originals`.
     counts: record_statistics.Counts | None
 
 
@@ -117,7 +100,7 @@ def count(
         counted = _count(records, batch, part[rows], entries, vocab_size)
         # One for all choices of a record.
         counted = counted._replace(labels=_by_label(read, "label_ids"))
-        total = counted if total is None else _add(total, counted)
+        total = _add(total, counted) if total else counted
     return total, errors
 
 
@@ -224,30 +207,29 @@ def _digests(ids: np.ndarray) -> np.ndarray:
     return np.frombuffer(digests, np.uint64)
 
 
-def _add(one: SampleStatistics, other: SampleStatistics) -> SampleStatistics:
-    counts = [t.counts for t in (one, other) if t.counts is not None]
-    return SampleStatistics(
-        num_examples=one.num_examples + other.num_examples,
-        num_tokens=one.num_tokens + other.num_tokens,
-        num_words=one.num_words + other.num_words,
-        num_unknown=one.num_unknown + other.num_unknown,
-        num_capital=one.num_capital + other.num_capital,
-        highest_id=max(one.highest_id, other.highest_id),
-        num_wrong_ids=one.num_wrong_ids + other.num_wrong_ids,
-        wrong_ids=(one.wrong_ids + other.wrong_ids)[:_NAMED],
-        highest_type=max(one.highest_type, other.highest_type),
-        misplaced_masks=one.misplaced_masks + other.misplaced_masks,
-        labels=_sum(one.labels, other.labels),
-        pair_labels=_sum(one.pair_labels, other.pair_labels),
-        numbers=np.concatenate([one.numbers, other.numbers]),
-        digests=np.concatenate([one.digests, other.digests]),
+def _add(*parts: SampleStatistics) -> SampleStatistics:
+    columns = SampleStatistics(*zip(*parts, strict=True))
+    sums = {
+        name: sum(values)
+        for name, values in columns._asdict().items()
+        if isinstance(values[0], int)
+    }
+    counts = [part for part in columns.counts if part is not None]
+    return columns._replace(
+        **sums,
+        wrong_ids=sum(columns.wrong_ids, [])[:_NAMED],
+        labels=_sum(columns.labels),
+        pair_labels=_sum(columns.pair_labels),
+        numbers=np.concatenate(columns.numbers),
+        digests=np.concatenate(columns.digests),
         counts=record_statistics.add(counts) if counts else None,
+    )._replace(
+        highest_id=max(columns.highest_id),
+        highest_type=max(columns.highest_type),
     )
 
 
-def _sum(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Returns the sum of counts, of which one may have more classes."""
-    total = np.zeros(max(len(one), len(other)), np.int64)
-    total[: len(one)] += one
-    total[: len(other)] += other
-    return total
+def _sum(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns the sum of counts, of which some may have more classes."""
+    size = max(map(len, parts))
+    return sum(np.pad(part, (0, size - len(part))) for part in parts)

@@ -137,17 +137,15 @@ def unpack(
 
 def _unpack_choices(batch):
     """`unpack`, of features [R, C, S] and labels [R]."""
-    num_rows, num_choices = batch["input_mask"].shape[:2]
-    rows = np.repeat(np.arange(num_rows), num_choices)
+    shape = batch["input_mask"].shape[:2]
+    rows, choices = (numbers.ravel() for numbers in np.indices(shape))
     examples = {
         name: values.reshape(len(rows), -1)
         if values.ndim == 3
         else values[rows]
         for name, values in batch.items()
     }
-    return examples | {
-        "choices": np.tile(np.arange(num_choices), num_rows)
-    }, rows
+    return examples | {"choices": choices}, rows
 
 
 def unmask(batch: dict[str, np.ndarray]) -> np.ndarray:

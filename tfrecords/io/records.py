@@ -25,23 +25,14 @@ shard_name = shards.shard_name
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """Contents of a folder of records, and how they were made.
+    """Contents of a folder of records, and how they were made."""
 
-    Attributes:
-      schema_name: a key of `schema.SCHEMAS`.
-      sizes: number for each dimension name of the schema.
-      flags: settings that the records were made with.
-      vocabulary: `sha256`, `size` and `do_lower_case`.
-      statistics: counts, for people and for checks.
-      shards: the shards in order.
-    """
-
-    schema_name: str
-    sizes: dict[str, int]
-    flags: dict
-    vocabulary: dict
-    statistics: dict
-    shards: list[ShardInfo]
+    schema_name: str  # A key of `schema.SCHEMAS`.
+    sizes: dict[str, int]  # Number for each dimension name of the schema.
+    flags: dict  # Settings that the records were made with.
+    vocabulary: dict  # `sha256`, `size` and `do_lower_case`.
+    statistics: dict  # Counts, for people and for checks.
+    shards: list[ShardInfo]  # In order.
 
     @property
     def num_examples(self) -> int:
@@ -111,19 +102,18 @@ def find_shards(path: str) -> list[str]:
 class Records:
     """Random access to the records of a list of shards.
 
-    Attributes:
+    Args:
       paths: the shards.
       manifest: of the folder; None for foreign files.
-      first: [shards + 1] int64, number of each shard's first record; then of
-        all records.
-      legacy_names: whether features have the names of google-research/bert.
     """
 
     def __init__(self, paths: Sequence[str], manifest: Manifest | None = None):
         self.paths = list(paths)
         self.manifest = manifest
         self._shards = [shards.Shard(path) for path in self.paths]
+        # [shards + 1]: number of each shard's first record, then of records.
         self.first = np.cumsum([0] + [len(shard) for shard in self._shards])
+        # Whether features have the names of google-research/bert.
         self.legacy_names = False
         if manifest is None and len(self):
             names = self.features(0)

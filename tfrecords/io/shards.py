@@ -151,16 +151,11 @@ _open = functools.lru_cache(_OPEN_FILES)(_OpenFile)
 
 
 class Shard:
-    """Random access to the records of one shard.
-
-    Attributes:
-      path: the file.
-      offsets: [records + 1] int64: of each record, then the end.
-    """
+    """Random access to the records of one shard."""
 
     def __init__(self, path: str):
         self.path = path
-        self.offsets = _offsets(path)
+        self.offsets = _offsets(path)  # [records + 1]
         status = os.stat(path)
         self._version = (status.st_ino, status.st_mtime_ns)
 

@@ -25,7 +25,7 @@ class RecordsConfig(VocabularyOptions):
 
 
 def find_path(data_dir: str | None, name: str) -> str:
-    """Returns the path of a named file, in a folder or, if only there, not."""
+    """Returns the path of a file in a folder or, failing that, as named."""
     path = os.path.join(data_dir or "", name)
     is_elsewhere = not os.path.isfile(path) and os.path.isfile(name)
     return name if is_elsewhere else path

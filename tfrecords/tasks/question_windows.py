@@ -22,28 +22,16 @@ _BONUS_OF_LENGTH = 0.01
 
 
 class Windows(NamedTuple):
-    """Windows of all questions, in their order.
+    """Windows of all questions, in their order; integers are int32."""
 
-    Attributes:
-      inputs: `schema.ENCODER_INPUTS`, each [W, S] int32.
-      question: [W] int32, the number of the window's question, from 0.
-      first: [W] int32, the window's first token, as a number in the passage.
-      offset: [W] int32, where that token stands in the window.
-      starts: [W, S] int32, where in the passage a token starts, in characters;
-        0 for tokens that are not of the passage.
-      ends: [W, S] int32, where it ends, exclusive.
-      in_passage: [W, S] bool, whether a token is of the passage.
-      has_max_context: [W, S] bool, whether it is and no other window shows
-        more of what is around it.
-    """
-
-    inputs: dict[str, tf.Tensor]
-    question: tf.Tensor
-    first: tf.Tensor
-    offset: tf.Tensor
-    starts: tf.Tensor
-    ends: tf.Tensor
-    in_passage: tf.Tensor
+    inputs: dict[str, tf.Tensor]  # `schema.ENCODER_INPUTS`, each [W, S].
+    question: tf.Tensor  # [W] number of the window's question, from 0.
+    first: tf.Tensor  # [W] number in the passage of the window's first token.
+    offset: tf.Tensor  # [W] position of that token in the window.
+    starts: tf.Tensor  # [W, S] first character of a token in the passage, or 0.
+    ends: tf.Tensor  # [W, S] where it ends, exclusive.
+    in_passage: tf.Tensor  # [W, S] bool, whether a token is of the passage.
+    # [W, S] bool: it is, and no other window shows more of what is around it.
     has_max_context: tf.Tensor
 
 
@@ -139,9 +127,7 @@ def make_windows(
     word_ids += _take(questions, query_at, in_query)
     word_ids += _take(passages.ids, at, in_passage)
     best = passages.ids.with_values(_best_windows(layout, passages.ids))
-    has_max_context = in_passage & (
-        _take(best, at, in_passage) == number[:, tf.newaxis]
-    )
+    is_best = _take(best, at, in_passage) == number[:, tf.newaxis]
     return Windows(
         {
             "input_word_ids": word_ids,
@@ -156,7 +142,7 @@ def make_windows(
         _take(passages.starts, at, in_passage),
         _take(passages.ends, at, in_passage),
         in_passage,
-        has_max_context,
+        in_passage & is_best,
     )
 
 
