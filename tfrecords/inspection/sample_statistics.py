@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfrecords import schema
-from tfrecords.inspection import record_statistics, samples
+from tfrecords.inspection import samples
 from tfrecords.io import records as records_lib
 from tfrecords.pretraining import masking
 from tfrecords.text import vocab as vocab_lib
@@ -45,6 +45,16 @@ class Entries(NamedTuple):
         )
 
 
+class MaskCounts(NamedTuple):
+    """Counts of masked examples; those of parts add up.
+
+    A random token equal to the masked one counts as kept: they look the same.
+    """
+
+    masked: np.ndarray  # [S + 1, P + 1] examples by tokens and masked tokens.
+    shown: np.ndarray  # [3] masked tokens shown as [MASK], random, kept.
+
+
 class SampleStatistics(NamedTuple):
     """Statistics of a sample; those of parts add up."""
 
@@ -62,8 +72,7 @@ class SampleStatistics(NamedTuple):
     pair_labels: np.ndarray  # [2] by `next_sentence_labels`, empty without.
     numbers: np.ndarray  # [N] int64, of the records that the examples are in.
     digests: np.ndarray  # [N] uint64, of the tokens before masking.
-    # Of masked examples, without `labels`, `places` and `originals`.
-    counts: record_statistics.Counts | None
+    counts: MaskCounts | None  # None without masks.
 
 
 def count(
@@ -116,7 +125,7 @@ def _count(records, batch, indices, entries, vocab_size) -> SampleStatistics:
     misplaced_masks, counts = 0, None
     if "masked_lm_positions" in batch:
         misplaced_masks = _misplaced_masks(batch)
-        counts = _count_masks(batch, ids, entries, size)
+        counts = _count_masks(batch, is_token, entries, size)
     limit = highest + 1 if vocab_size is None else vocab_size
     wrong_ids = _wrong_ids(records, batch, indices, limit)
     return SampleStatistics(
@@ -168,33 +177,28 @@ def _misplaced_masks(batch) -> int:
     return int(is_wrong.any(axis=1).sum())
 
 
-def _count_masks(batch, ids, entries, size):
-    """Returns record_statistics.Counts, of ids and positions in range."""
+def _count_masks(batch, is_token, entries, size) -> MaskCounts | None:
     is_used = samples.is_masked(batch)
     if not is_used.any():
         return None
-    vocabulary = entries.masking if entries else _guess(batch, ids, size)
-    batch = batch | {
-        name: batch[name].clip(0, size - 1) for name in _ID_FEATURES
-    }
-    batch["masked_lm_positions"] = np.where(
-        is_used, batch["masked_lm_positions"], 0
+    rows, slots = np.nonzero(is_used)
+    positions = batch["masked_lm_positions"][rows, slots]
+    shown = batch["input_word_ids"][rows, positions].clip(0, size - 1)
+    originals = batch["masked_lm_ids"][rows, slots].clip(0, size - 1)
+    replacements = shown[shown != originals]
+    # Without a vocabulary [MASK] is the most frequent replacement.
+    mask_id = (
+        entries.masking.mask_id
+        if entries
+        else np.bincount(replacements, minlength=1).argmax()
     )
-    batch["masked_lm_weights"] = is_used.astype(np.float32)
-    batch["next_sentence_labels"] = np.zeros(len(ids), np.int64)
-    rng = np.random.default_rng(0)  # For the places, which are not used.
-    with np.errstate(all="ignore"):  # 0 / 0 for a single token.
-        counts = record_statistics.count(batch, vocabulary, rng)
-    # Of a guessed vocabulary each part has its own size.
-    return counts._replace(originals=np.zeros(0, np.int64))
-
-
-def _guess(batch, ids, size) -> masking.Vocabulary:
-    """Returns a vocabulary whose [MASK] is the most frequent replacement."""
-    shown = batch["input_word_ids"][ids != batch["input_word_ids"]]
-    shown = shown.clip(0, size - 1)
-    mask_id = int(np.bincount(shown).argmax()) if len(shown) else -1
-    return masking.Vocabulary(size, -1, -1, mask_id, np.zeros(size, bool))
+    num_masks = np.count_nonzero(replacements == mask_id)
+    num_random = len(replacements) - num_masks
+    shape = is_token.shape[1] + 1, is_used.shape[1] + 1
+    masked = np.zeros(shape, np.int64)
+    np.add.at(masked, (is_token.sum(axis=1), is_used.sum(axis=1)), 1)
+    num_kept = len(shown) - len(replacements)
+    return MaskCounts(masked, np.array([num_masks, num_random, num_kept]))
 
 
 def _digests(ids: np.ndarray) -> np.ndarray:
@@ -214,7 +218,7 @@ def _add(*parts: SampleStatistics) -> SampleStatistics:
         for name, values in columns._asdict().items()
         if isinstance(values[0], int)
     }
-    counts = [part for part in columns.counts if part is not None]
+    counts = [part for part in columns.counts if part]
     return columns._replace(
         **sums,
         wrong_ids=sum(columns.wrong_ids, [])[:_NAMED],
@@ -222,7 +226,9 @@ def _add(*parts: SampleStatistics) -> SampleStatistics:
         pair_labels=_sum(columns.pair_labels),
         numbers=np.concatenate(columns.numbers),
         digests=np.concatenate(columns.digests),
-        counts=record_statistics.add(counts) if counts else None,
+        counts=MaskCounts(*map(sum, zip(*counts, strict=True)))
+        if counts
+        else None,
     )._replace(
         highest_id=max(columns.highest_id),
         highest_type=max(columns.highest_type),
