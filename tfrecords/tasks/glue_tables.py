@@ -28,8 +28,8 @@ class GlueTask:
     predictions: dict[str, str] = dataclasses.field(default_factory=dict)
     # Columns of labelled files that have no line of headers.
     header: tuple[str, ...] | None = None
-    # Rows with too few or too many columns are counted, as official files
-    # have such; else they are errors.
+    # Whether labelled rows of too few or too many columns, as official files
+    # have, are skipped and counted.
     skips_bad_rows: bool = False
 
     @property
@@ -267,15 +267,15 @@ class GlueData(Options):
                     f"--{'_file, --'.join(files)}_file need --{name} too. "
                     "See --help."
                 )
-        for split, name in files.items():
-            path = data_files.find_path(self.data_dir, name)
-            if not os.path.isfile(path):
-                raise ValueError(f"No file {name}; give a table of rows.")
-            # Absolute, so that it is not looked for in --data_dir again.
-            files[split] = os.path.abspath(path)
+        paths = data_files.find_files(
+            self.data_dir, files, {}, "a table of rows"
+        )
         return own_task(
             self.task_name or "own",
-            files=files,
+            # Absolute, so that they are not looked for in --data_dir again.
+            files={
+                split: os.path.abspath(path) for split, path in paths.items()
+            },
             text_columns=self.text_column,
             label_column=self.label_column,
             labels=self.labels,

@@ -30,7 +30,7 @@ def make_records(
     """Writes a folder of records for each split; whole ones stay as they are.
 
     A document is read in windows, see `word_windows`, and each of its words
-    has its tag in one of them: in the order of records and places, words are
+    has its tag in one of them: in the order of records and positions, words are
     in the order of the file. Words of files without tags have tag 0.
 
     Args:
@@ -129,9 +129,9 @@ def _examples(
         tag_ids = np.zeros((len(windows.rows), max_seq_length), np.int32)
         weights = np.zeros(tag_ids.shape, np.float32)
         if tags:
-            places = tuple(windows.positions.T)
-            tag_ids[places] = tags
-            weights[places] = 1
+            positions = tuple(windows.positions.T)
+            tag_ids[positions] = tags
+            weights[positions] = 1
         counts["documents"] += len(documents)
         counts["words"] += len(tags)
         counts["windows"] += len(tag_ids)

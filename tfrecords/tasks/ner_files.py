@@ -159,7 +159,7 @@ def types_of(labels: Iterable[str]) -> list[str]:
 
 
 def tag_ids(sentences: Iterable[Sentence], labels: Sequence[str]) -> list[int]:
-    """Returns the place in `labels` of each word's tag; 0 without tags."""
+    """Returns the index in `labels` of each word's tag; 0 without tags."""
     ids = {label: i for i, label in enumerate(labels)}
     return [
         ids[tag]
@@ -233,9 +233,9 @@ def _sentences(rows, path: str, has_tags: bool):
 def _check_columns(documents, path: str, has_tags: bool) -> None:
     first = None
     for sentence in (s for d in documents for s in d.sentences):
-        for place, columns in enumerate(sentence.columns):
-            row = columns + sentence.tags[place : place + 1]
-            where = f"{path}:{sentence.line + place}"
+        for index, columns in enumerate(sentence.columns):
+            row = columns + sentence.tags[index : index + 1]
+            where = f"{path}:{sentence.line + index}"
             if not columns:
                 raise ValueError(
                     f"{where}: one column, {row[0]!r}, where a word and its "
@@ -258,10 +258,10 @@ def _in_iob2(corpus: Corpus, entity_types) -> Corpus:
     wrong: dict[str, str] = {}  # Of each scheme, where the tags first break it.
     for sentence in corpus.sentences:
         before = OUTSIDE
-        for place, tag in enumerate(sentence.tags):
-            where = f"{corpus.path}:{sentence.line + place}"
+        for index, tag in enumerate(sentence.tags):
+            where = f"{corpus.path}:{sentence.line + index}"
             _check_tag(tag, entity_types, where)
-            after = (*sentence.tags, OUTSIDE)[place + 1]
+            after = (*sentence.tags, OUTSIDE)[index + 1]
             text = f"{where} has {tag} between {before} and {after}"
             for scheme, is_right in _IS_RIGHT.items():
                 if not is_right(before, tag, after):

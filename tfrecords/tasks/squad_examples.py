@@ -70,7 +70,7 @@ def make_records(
 
     Raises:
       ValueError: by `squad_files.read_questions` and `split_records.make`; or
-        if a question leaves no place for its passage, or one has no token.
+        if a question leaves no place for its passage, or either has no token.
     """
     make_chunks = chunk_maker(tokenizer, settings)
     return split_records.make(
@@ -229,7 +229,7 @@ def _labels(chunk, tokenizer, counts) -> list[dict[str, np.int32] | None]:
     for number, question in enumerate(chunk.questions):
         (rows,) = np.nonzero(chunk.windows.question == number)
         if question.is_impossible:
-            places = [(0, 0)] * len(rows)
+            positions = [(0, 0)] * len(rows)
         else:
             passage, starts = chunk.passages[number], chunk.starts[number]
             span = find_span(question, passage, starts, answers[number])
@@ -237,12 +237,12 @@ def _labels(chunk, tokenizer, counts) -> list[dict[str, np.int32] | None]:
                 counts["answers_not_found"].append(question.id)
                 labels += [None] * len(rows)
                 continue
-            places = [find_place(span, chunk.windows, row) for row in rows]
-            if not any(map(any, places)):
+            positions = [find_place(span, chunk.windows, row) for row in rows]
+            if not any(map(any, positions)):
                 counts["answers_in_no_window"].append(question.id)
         labels += [
             {"start_positions": np.int32(s), "end_positions": np.int32(e)}
-            for s, e in places
+            for s, e in positions
         ]
     return labels
 

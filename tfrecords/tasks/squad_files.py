@@ -202,8 +202,8 @@ def _entries(content: dict, path: str) -> Iterator[tuple[str, dict, str]]:
         if isinstance(article, dict) and article.get("title"):
             where += f" ({article['title']!r})"
         paragraphs = _get(article, "paragraphs", list, where)
-        for place, paragraph in enumerate(paragraphs, 1):
-            source = f"{where}, paragraph {place}"
+        for index, paragraph in enumerate(paragraphs, 1):
+            source = f"{where}, paragraph {index}"
             passage = _get(paragraph, "context", str, source)
             if not passage.strip():
                 raise ValueError(
