@@ -27,7 +27,7 @@ def open_intact(
       diagnostic for each shard that is missing, cut, or not of the size that
       the manifest lists.
     """
-    manifest, problems = None, []
+    manifest = None
     if os.path.isdir(path):
         manifest, problems = _attempt(records_lib.Manifest.read, path)
         if manifest is None:
@@ -38,11 +38,9 @@ def open_intact(
         }
     else:
         num_bytes = dict.fromkeys(records_lib.find_shards(path))
-    checks = {
-        shard: _check_shard(shard, num_bytes[shard]) for shard in num_bytes
-    }
+    checks = {name: _check_shard(name, num_bytes[name]) for name in num_bytes}
     problems = sum(checks.values(), [])
-    intact = [shard for shard, bad in checks.items() if not bad]
+    intact = [name for name, found in checks.items() if not found]
     if intact:
         opened, more = _attempt(records_lib.Records, intact, manifest)
         return opened, problems + more
