@@ -33,15 +33,9 @@ def option(
       at_least: its least value.
       at_most: its greatest value.
     """
-    return dataclasses.field(
-        default=default,
-        metadata={
-            "help": help,
-            "choices": choices,
-            "at_least": at_least,
-            "at_most": at_most,
-        },
-    )
+    metadata = {"help": help, "choices": choices}
+    metadata |= {"at_least": at_least, "at_most": at_most}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,15 +57,14 @@ class Options:
                     f"{', '.join(known['choices'])}."
                 )
             least, most = known["at_least"], known["at_most"]
+            bound = ""
             # Written so that NaN is out of bounds.
             if least is not None and not value >= least:
-                raise ValueError(
-                    f"--{field.name}={value} should be at least {least}."
-                )
-            if most is not None and not value <= most:
-                raise ValueError(
-                    f"--{field.name}={value} should be at most {most}."
-                )
+                bound = f"at least {least}"
+            elif most is not None and not value <= most:
+                bound = f"at most {most}"
+            if bound:
+                raise ValueError(f"--{field.name}={value} should be {bound}.")
 
 
 def kinds(cls: type) -> dict[str, type]:

@@ -18,18 +18,13 @@ INT32, FLOAT32 = np.dtype("int32"), np.dtype("float32")
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One named array of an example; `shape` names its dimensions.
+    """One named array of an example."""
 
-    Attributes:
-      shape: names of dimensions, resolved by a dict of sizes such as
-        `{"max_seq_length": 128}`. The names are flag names.
-      dtype: in a batch. On disk every integer is int64.
-      doc: what the values mean.
-    """
-
+    # Names of dimensions, which are flag names. A dict of sizes such as
+    # `{"max_seq_length": 128}` has their numbers.
     shape: tuple[str, ...]
-    dtype: np.dtype
-    doc: str
+    dtype: np.dtype  # In a batch. On disk every integer is int64.
+    doc: str  # What the values mean.
 
 
 Schema = dict[str, Feature]
@@ -135,14 +130,6 @@ SCHEMAS: dict[str, Schema] = {
     "spans": SPANS,
 }
 
-# Of these, the schemas of pre-training.
-PRETRAINING_SCHEMAS = tuple(
-    name
-    for name in SCHEMAS
-    if name.removeprefix("packed_")
-    in ("pretraining", "masked_lm", "unmasked_pairs", "unmasked_segments")
-)
-
 # Schemas of batches, of records that are masked when they are read.
 MASKED_WHEN_READ: dict[str, Schema] = {
     "unmasked_pairs": PRETRAINING,
@@ -150,6 +137,14 @@ MASKED_WHEN_READ: dict[str, Schema] = {
     "packed_unmasked_pairs": PACKED_PRETRAINING,
     "packed_unmasked_segments": PACKED_MASKED_LM,
 }
+
+# Of SCHEMAS, those of pre-training.
+_PRETRAINING_KINDS = ("pretraining", "masked_lm", *MASKED_WHEN_READ)
+PRETRAINING_SCHEMAS = tuple(
+    name
+    for name in SCHEMAS
+    if name.removeprefix("packed_") in _PRETRAINING_KINDS
+)
 
 # A batch carries one more feature, which no record holds: reading adds it.
 IS_REAL_EXAMPLE = Feature(
@@ -163,12 +158,13 @@ LEGACY_NAMES = {
 }
 
 
-def of_batch(name: str) -> Schema:
-    """Returns the schema of batches that are made of records of a schema.
+def name_on_disk(name: str, legacy_names: bool) -> str:
+    """Returns a feature's name in records of ours, or of the original."""
+    return LEGACY_NAMES.get(name, name) if legacy_names else name
 
-    Args:
-      name: of the records' schema, a key of `SCHEMAS`.
-    """
+
+def of_batch(name: str) -> Schema:
+    """Returns the schema of batches of records, by a key of `SCHEMAS`."""
     return MASKED_WHEN_READ.get(name, SCHEMAS[name])
 
 
@@ -196,9 +192,7 @@ def parsing_spec(
     import tensorflow as tf
 
     return {
-        LEGACY_NAMES.get(name, name)
-        if legacy_names
-        else name: tf.io.FixedLenFeature(
+        name_on_disk(name, legacy_names): tf.io.FixedLenFeature(
             shape_of(feature, sizes),
             tf.int64 if feature.dtype == INT32 else tf.float32,
         )
@@ -225,14 +219,10 @@ def parse(
     """
     import tensorflow as tf
 
-    parsed = tf.io.parse_example(
-        serialized, parsing_spec(schema, sizes, legacy_names)
-    )
+    spec = parsing_spec(schema, sizes, legacy_names)
+    parsed = tf.io.parse_example(serialized, spec)
     return {
-        name: tf.cast(
-            parsed[LEGACY_NAMES.get(name, name) if legacy_names else name],
-            feature.dtype,
-        )
+        name: tf.cast(parsed[name_on_disk(name, legacy_names)], feature.dtype)
         for name, feature in schema.items()
     }
 

@@ -29,9 +29,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from tfrecords.inspection import record_statistics
-from tfrecords.inspection.record_statistics import Counts
-from tools import two_samples
+from tools import record_statistics, two_samples
+from tools.record_statistics import Counts
 
 SAME, DIFFERS, UNCLEAR = "same", "differs", "unclear"
 

@@ -9,10 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfrecords import schema
-from tfrecords.inspection import record_statistics
 from tfrecords.io import records
 from tfrecords.pretraining import masking
 from tfrecords.text import vocab as vocab_lib
+from tools import record_statistics
 
 _READ_EXAMPLES = 4096
 

@@ -63,7 +63,7 @@ def test_a_table_of_ones_own(tmp_path, tiny_vocab_file):
         (["--train_file=x.csv"], "--train_file need --text_column too"),
         (
             ["--dev_file=x.csv", "--text_column=a", "--labels=no,yes"],
-            "No file x.csv",
+            "--dev_file=x.csv: there is no file x.csv. Give a table",
         ),
     ],
 )

@@ -6,7 +6,6 @@ import random
 import numpy as np
 import pytest
 
-from tfrecords.inspection import record_statistics
 from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import (
     masking,
@@ -14,7 +13,7 @@ from tfrecords.pretraining import (
     token_files,
 )
 from tfrecords.pretraining import settings as settings_lib
-from tools import record_comparison
+from tools import record_comparison, record_statistics
 from tools.record_comparison import DIFFERS, SAME, UNCLEAR
 
 V = 400

@@ -8,17 +8,11 @@ ERROR, WARNING, NOTE = "error", "warning", "note"
 
 
 class Diagnostic(NamedTuple):
-    """A problem, or a note, and what to do about it.
+    """A problem, or a note, and what to do about it."""
 
-    Attributes:
-      severity: ERROR, WARNING or NOTE.
-      check: name of the check, a word or two.
-      text: the value, the expected one, and what to do.
-    """
-
-    severity: str
-    check: str
-    text: str
+    severity: str  # ERROR, WARNING or NOTE.
+    check: str  # Name of the check, a word or two.
+    text: str  # The value, the expected one, and what to do.
 
     def __str__(self) -> str:
         return f"{self.severity}: {self.check}: {self.text}"
@@ -27,14 +21,8 @@ class Diagnostic(NamedTuple):
 def attempt(check: str, function: Callable, *args, **kwargs):
     """Calls a function; an error that it raises becomes a diagnostic.
 
-    Args:
-      check: of the diagnostic.
-      function: to call.
-      *args: of the function.
-      **kwargs: of the function.
-
     Returns:
-      Its result, or None; and the diagnostics: none, or the error.
+      Its result, or None; and the diagnostics: none, or the error of `check`.
     """
     try:
         return function(*args, **kwargs), []

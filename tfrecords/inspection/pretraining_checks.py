@@ -39,23 +39,19 @@ def check_pairs(sample: SampleStatistics, flags: Mapping) -> list[Diagnostic]:
         _BEARABLE_RANDOM[0] - slack <= share <= _BEARABLE_RANDOM[1] + slack
     )
     what = "swapped" if kind == "sentence_order" else "random next"
-    return [
-        Diagnostic(
-            WARNING if is_bearable else ERROR,
-            "pairs",
-            f"{labels[1]} of {labels.sum()} examples have {what} sentences "
-            f"(next_sentence_labels 1), a share of {share:.2f}; about half is "
-            "right, and 0.54 to 0.58 usual. "
-            + (
-                "Documents of one sentence always get a random one: check "
-                "--input_format, that blank lines stand between documents "
-                "alone, and that --max_seq_length has room for two sentences. "
-                if share > 0.5
-                else "Are these records of this project or of the original? "
-            )
-            + "Make the records again.",
+    advice = "Are these records of this project or of the original?"
+    if share > 0.5:
+        advice = (
+            "Documents of one sentence always get a random one: check "
+            "--input_format, that blank lines stand between documents alone, "
+            "and that --max_seq_length has room for two sentences."
         )
-    ]
+    text = (
+        f"{labels[1]} of {labels.sum()} examples have {what} sentences "
+        f"(next_sentence_labels 1), a share of {share:.2f}; about half is "
+        f"right, and 0.54 to 0.58 usual. {advice} Make the records again."
+    )
+    return [Diagnostic(WARNING if is_bearable else ERROR, "pairs", text)]
 
 
 def mask_mix(flags: Mapping) -> masking.Mix:
@@ -86,15 +82,12 @@ def check_masks(sample: SampleStatistics, flags: Mapping) -> list[Diagnostic]:
     if any(off):
         words = " / ".join(f"{share:.3f}" for share in shares)
         wanted = " / ".join(f"{share:.3f}" for share in expected)
-        diagnostics.append(
-            Diagnostic(
-                ERROR,
-                "masks",
-                f"of {total} masked tokens the shares shown as [MASK] / a "
-                f"random token / themselves are {words}; {wanted} was asked "
-                "for. Make the records again.",
-            )
+        text = (
+            f"of {total} masked tokens the shares shown as [MASK] / a random "
+            f"token / themselves are {words}; {wanted} was asked for. Make the "
+            "records again."
         )
+        diagnostics.append(Diagnostic(ERROR, "masks", text))
     return diagnostics
 
 
@@ -115,24 +108,19 @@ def _check_number_of_masks(
         f"{number / max(tokens, 1):.3f}"
     )
     if not _LEAST_MASKED <= part <= _MOST_MASKED:
-        return [
-            Diagnostic(
-                ERROR if "masked_lm_prob" in flags else WARNING,
-                "masks",
-                f"{counted}; masked_lm_prob={prob:g} with {num_slots} slots "
-                f"at most gives {expected / max(tokens, 1):.3f}. Make the "
-                "records again.",
-            )
-        ]
+        severity = ERROR if "masked_lm_prob" in flags else WARNING
+        text = (
+            f"{counted}; masked_lm_prob={prob:g} with {num_slots} slots at "
+            f"most gives {expected / max(tokens, 1):.3f}. Make the records "
+            "again."
+        )
+        return [Diagnostic(severity, "masks", text)]
     if number < _LEAST_MASKED * prob * tokens:
         fix = int(np.ceil(prob * (masked.shape[0] - 1)))
-        return [
-            Diagnostic(
-                WARNING,
-                "masks",
-                f"{counted}, where masked_lm_prob={prob:g}: "
-                f"max_predictions_per_seq={num_slots} cuts them. Make the "
-                f"records again with --max_predictions_per_seq={fix}.",
-            )
-        ]
+        text = (
+            f"{counted}, where masked_lm_prob={prob:g}: "
+            f"max_predictions_per_seq={num_slots} cuts them. Make the records "
+            f"again with --max_predictions_per_seq={fix}."
+        )
+        return [Diagnostic(WARNING, "masks", text)]
     return []

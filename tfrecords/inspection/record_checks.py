@@ -59,27 +59,20 @@ def check_ids(sample: SampleStatistics) -> list[Diagnostic]:
     """Checks the range of ids, and that masked positions hold tokens."""
     diagnostics = []
     if sample.num_wrong_ids:
-        diagnostics.append(
-            Diagnostic(
-                ERROR,
-                "ids",
-                f"{sample.num_wrong_ids} of {sample.num_examples} examples "
-                "have ids that are not below vocab_size, such as "
-                f"{'; '.join(sample.wrong_ids)}. Use the vocabulary and the "
-                "bert_config.json that the records were made for, or make the "
-                "records again.",
-            )
+        text = (
+            f"{sample.num_wrong_ids} of {sample.num_examples} examples have "
+            "ids that are not below vocab_size, such as "
+            f"{'; '.join(sample.wrong_ids)}. Use the vocabulary and the "
+            "bert_config.json that the records were made for, or make the "
+            "records again."
         )
+        diagnostics.append(Diagnostic(ERROR, "ids", text))
     if sample.misplaced_masks:
-        diagnostics.append(
-            Diagnostic(
-                ERROR,
-                "masks",
-                f"{sample.misplaced_masks} of {sample.num_examples} examples "
-                "have masked_lm_positions where no token is. Make the records "
-                "again.",
-            )
+        text = (
+            f"{sample.misplaced_masks} of {sample.num_examples} examples have "
+            "masked_lm_positions where no token is. Make the records again."
         )
+        diagnostics.append(Diagnostic(ERROR, "masks", text))
     return diagnostics
 
 
@@ -92,19 +85,15 @@ def check_unknown(
     if least <= MOST_UNKNOWN * sample.num_words:
         return []
     most = MOST_UNKNOWN if is_pretraining else MOST_UNKNOWN_FINE_TUNING
-    return [
-        Diagnostic(
-            ERROR if least > most * sample.num_words else WARNING,
-            "[UNK]",
-            f"{100 * share:.1f} % of the tokens are [UNK] "
-            f"({sample.num_unknown} of {sample.num_words}); up to "
-            f"{100 * MOST_UNKNOWN:g} % is usual. "
-            "The vocabulary does not know this text: check --do_lower_case "
-            "and the text's language, take another --vocab_file or make one "
-            "of this text with run_scripts.make_vocab, and make the records "
-            "again.",
-        )
-    ]
+    severity = ERROR if least > most * sample.num_words else WARNING
+    text = (
+        f"{100 * share:.1f} % of the tokens are [UNK] ({sample.num_unknown} of "
+        f"{sample.num_words}); up to {100 * MOST_UNKNOWN:g} % is usual. The "
+        "vocabulary does not know this text: check --do_lower_case and the "
+        "text's language, take another --vocab_file or make one of this text "
+        "with run_scripts.make_vocab, and make the records again."
+    )
+    return [Diagnostic(severity, "[UNK]", text)]
 
 
 def check_case(
@@ -129,35 +118,28 @@ def check_case(
     has_case = any(name != name.upper() for name in entries.names[5:])
     if made_with is False and is_uncased and has_case:
         is_harmless = words and sample.num_unknown <= MOST_UNKNOWN * words
+        severity = WARNING if is_harmless else ERROR
         seen = f", {sample.num_unknown} of {words} tokens" if words else ""
-        return [
-            Diagnostic(
-                WARNING if is_harmless else ERROR,
-                "case",
-                "the records are of cased text (do_lower_case false), and the "
-                f"vocabulary of {size} entries is of lower-cased text: "
-                f"{capitals} have capitals. So words with capitals are [UNK]"
-                f"{seen}. Make the records again with --do_lower_case, or "
-                "with a cased --vocab_file.",
-            )
-        ]
+        text = (
+            "the records are of cased text (do_lower_case false), and the "
+            f"vocabulary of {size} entries is of lower-cased text: {capitals} "
+            f"have capitals. So words with capitals are [UNK]{seen}. Make the "
+            "records again with --do_lower_case, or with a cased --vocab_file."
+        )
+        return [Diagnostic(severity, "case", text)]
     lower = made_with
     if made_with is None and words >= _WORDS_TO_SEE_CAPITALS:
         lower = sample.num_capital == 0
     if lower and not is_uncased:
-        return [
-            Diagnostic(
-                ERROR if made_with else WARNING,
-                "case",
-                "the records are of lower-cased text"
-                + (" (do_lower_case true)" if made_with else "")
-                + f", and {capitals} of the vocabulary's {size} entries have "
-                "capitals, so text never meets them"
-                + (f" ({sample.num_capital} of {words} tokens)" * bool(sample))
-                + ". Make the records again with --do_lower_case=false, or "
-                "with an uncased --vocab_file.",
-            )
-        ]
+        stated = " (do_lower_case true)" if made_with else ""
+        seen = f" ({sample.num_capital} of {words} tokens)" if sample else ""
+        text = (
+            f"the records are of lower-cased text{stated}, and {capitals} of "
+            f"the vocabulary's {size} entries have capitals, so text never "
+            f"meets them{seen}. Make the records again with "
+            "--do_lower_case=false, or with an uncased --vocab_file."
+        )
+        return [Diagnostic(ERROR if made_with else WARNING, "case", text)]
     return []
 
 
@@ -174,13 +156,7 @@ def check_duplicates(
     to D times, all in one shard. What counts is more than that: copies of one
     example over D, and examples in several shards. The latter show
     in a small part of many records, too: with r copies of each, r n^2 / 2 N of
-    n examples of N have another in the sample.
-
-    Args:
-      sample: statistics of a sample.
-      flags: as for `check_sample`.
-      first: [shards + 1], `Records.first`.
-      is_pretraining: whether it is pre-training.
+    n examples of N have another in the sample. Arguments: see `check_sample`.
     """
     factor = int(flags.get("dupe_factor", 1)) if is_pretraining else 1
     num_examples = sample.num_examples
@@ -224,13 +200,7 @@ def check_duplicates(
 def _num_spread(
     texts: np.ndarray, numbers: np.ndarray, first: np.ndarray
 ) -> int:
-    """Returns how many texts stand in more than one shard.
-
-    Args:
-      texts: [N], number of each example's text.
-      numbers: [N], of the records.
-      first: [shards + 1], `Records.first`.
-    """
+    """Returns how many of the `texts` [N] stand in more than one shard."""
     shards = np.searchsorted(first, numbers, side="right") - 1
     pairs = np.unique(np.stack([texts.ravel(), shards]), axis=1)
     return int((np.bincount(pairs[0]) > 1).sum())
@@ -242,27 +212,19 @@ def check_labels(sample: SampleStatistics, flags: Mapping) -> list[Diagnostic]:
     if not labels.sum():
         return []
     if names and len(labels) > len(names):
-        return [
-            Diagnostic(
-                ERROR,
-                "labels",
-                f"label_ids go up to {len(labels) - 1}; there are only "
-                f"{len(names)} labels, {', '.join(names)}. Make the records "
-                "again.",
-            )
-        ]
+        text = (
+            f"label_ids go up to {len(labels) - 1}; there are only "
+            f"{len(names)} labels, {', '.join(names)}. Make the records again."
+        )
+        return [Diagnostic(ERROR, "labels", text)]
     counts = np.pad(labels, (0, max(0, len(names) - len(labels))))
     if counts.max() < 0.95 * counts.sum() and counts.min() > 0:
         return []
     shares = ", ".join(
         f"{names[i] if names else i} {count}" for i, count in enumerate(counts)
     )
-    return [
-        Diagnostic(
-            WARNING,
-            "labels",
-            f"the classes of {counts.sum()} examples are far from even: "
-            f"{shares}. Always saying one of them scores high; check the "
-            "label column.",
-        )
-    ]
+    text = (
+        f"the classes of {counts.sum()} examples are far from even: {shares}. "
+        "Always saying one of them scores high; check the label column."
+    )
+    return [Diagnostic(WARNING, "labels", text)]

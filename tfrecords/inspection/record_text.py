@@ -4,6 +4,7 @@ S positions in an example, P masked slots.
 """
 
 import dataclasses
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,17 +19,10 @@ from tfrecords.io import records as records_lib
 from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text import vocab
 
-# Kinds of tokens: of the text; [CLS] and the like; [UNK]; masked, and replaced
-# by [MASK], by a random token, or kept.
-TEXT, SPECIAL, UNKNOWN, MASK, RANDOM, KEPT = (
-    "text",
-    "special",
-    "unknown",
-    "mask",
-    "random",
-    "kept",
-)
-MASKED = (MASK, RANDOM, KEPT)
+# Kinds of tokens: of the text, [CLS] and the like, [UNK];
+TEXT, SPECIAL, UNKNOWN = "text", "special", "unknown"
+# masked, and replaced by [MASK], by a random token, or kept.
+MASKED = MASK, RANDOM, KEPT = "mask", "random", "kept"
 _SEGMENTS = "ABCDEFGHIJ"
 # By `pairs` of the manifest.
 _NEXT_SENTENCE_LABELS = {
@@ -66,19 +60,12 @@ class ShowOptions(Options):
 
 
 class Piece(NamedTuple):
-    """One token of an example.
+    """One token of an example."""
 
-    Attributes:
-      shown: the entry that the model reads.
-      original: the entry before masking; if not masked, the same.
-      kind: one of the names above.
-      segment: 0 for A, 1 for B.
-    """
-
-    shown: str
-    original: str
-    kind: str
-    segment: int
+    shown: str  # The entry that the model reads.
+    original: str  # The entry before masking; if not masked, the same.
+    kind: str  # One of the names above.
+    segment: int  # 0 for A, 1 for B.
 
 
 def name_of(token_id: int, entries: Sequence[str] | None) -> str:
@@ -99,27 +86,19 @@ def pieces(
       entries: the vocabulary; without one ids are shown.
     """
     originals = {}
-    for position, original, weight in zip(
-        example.get("masked_lm_positions", ()),
-        example.get("masked_lm_ids", ()),
-        example.get("masked_lm_weights", ()),
-        strict=True,
-    ):
-        if weight > 0:
-            originals[int(position)] = int(original)
+    if "masked_lm_weights" in example:
+        is_used = example["masked_lm_weights"] > 0
+        positions = example["masked_lm_positions"][is_used].tolist()
+        ids = example["masked_lm_ids"][is_used].tolist()
+        originals = dict(zip(positions, ids, strict=True))
     tokens = []
     for position in np.flatnonzero(example["input_mask"]).tolist():
         shown_id = int(example["input_word_ids"][position])
         shown = name_of(shown_id, entries)
         original = name_of(originals.get(position, shown_id), entries)
-        tokens.append(
-            Piece(
-                shown,
-                original,
-                _kind(shown, original, position in originals),
-                int(example["input_type_ids"][position]),
-            )
-        )
+        kind = _kind(shown, original, position in originals)
+        segment = int(example["input_type_ids"][position])
+        tokens.append(Piece(shown, original, kind, segment))
     return tokens
 
 
@@ -176,13 +155,7 @@ def segments(
 
 
 def describe_label(name: str, value: float | int, flags: Mapping) -> str:
-    """Returns a label, with its name if the manifest's flags have it.
-
-    Args:
-      name: of the feature.
-      value: the label.
-      flags: of the manifest.
-    """
+    """Returns a label, with its name if the manifest's flags have it."""
     names: Sequence[str] = ()
     if name == "label_ids":
         names = flags.get("labels") or ()
@@ -198,12 +171,8 @@ def describe_tags(
 ) -> str:
     """Returns the number of tagged words, and those whose tag is not O.
 
-    Words are shown by their first piece and the ## that follow it.
-
-    Args:
-      example: of `schema.TAGGING`, each [S].
-      tokens: from `pieces`.
-      flags: of the manifest.
+    Words are shown by their first piece and the ## that follow it. The example
+    is of `schema.TAGGING`, each [S], and `tokens` its `pieces`.
     """
     labels = flags.get("labels") or ()
     tagged = np.flatnonzero(example["tag_weights"]).tolist()
@@ -211,11 +180,10 @@ def describe_tags(
     for position in tagged:
         tag = int(example["tag_ids"][position])
         label = labels[tag] if tag < len(labels) else f"<{tag}>"
-        word = tokens[position].shown
-        for piece in tokens[position + 1 :]:
-            if not piece.shown.startswith("##"):
-                break
-            word += piece.shown
+        following = (piece.shown for piece in tokens[position + 1 :])
+        word = tokens[position].shown + "".join(
+            itertools.takewhile(lambda shown: shown.startswith("##"), following)
+        )
         if label != "O":
             named.append(f"{word} {label}")
     return ", ".join([f"{len(tagged)} words tagged", *named])
@@ -286,14 +254,7 @@ def _word(value) -> str:
 def _example_lines(
     example: dict, entries, flags: Mapping, has_colour: bool
 ) -> Iterator[str]:
-    """Yields the lines of one example: counts and labels, then its segments.
-
-    Args:
-      example: name to array, of a schema that begins with ENCODER_INPUTS.
-      entries: of the vocabulary, or None.
-      flags: of the manifest.
-      has_colour: whether to paint.
-    """
+    """Yields the lines of one example: counts and labels, then its segments."""
     tokens = pieces(example, entries)
     kinds = [piece.kind for piece in tokens]
     counts = [f"{len(tokens)} tokens of {len(example['input_mask'])}"]
@@ -318,7 +279,6 @@ def _example_lines(
 
 
 def _draw(records, entries, options) -> None:
-    """Draws the histograms of a sample."""
     from tfrecords.inspection import histograms
 
     name = samples.schema_name(records)

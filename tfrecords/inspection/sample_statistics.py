@@ -4,12 +4,13 @@ N examples, S positions in one, P masked slots, V entries in the vocabulary.
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tfrecords import schema
-from tfrecords.inspection import record_statistics, samples
+from tfrecords.inspection import samples
 from tfrecords.io import records as records_lib
 from tfrecords.pretraining import masking
 from tfrecords.text import vocab as vocab_lib
@@ -44,43 +45,34 @@ class Entries(NamedTuple):
         )
 
 
-class SampleStatistics(NamedTuple):
-    """Statistics of a sample; those of parts add up.
+class MaskCounts(NamedTuple):
+    """Counts of masked examples; those of parts add up.
 
-    Attributes:
-      num_examples: in the sample (N); each choice of a record is one.
-      num_tokens: positions that hold tokens.
-      num_words: tokens that are not special; [UNK] is counted.
-      num_unknown: [UNK] among them.
-      num_capital: those of entries with a capital.
-      highest_id: of all token ids, those below masks too.
-      num_wrong_ids: examples with an id out of range.
-      wrong_ids: the first of them, each as "record: id".
-      highest_type: of `input_type_ids`.
-      misplaced_masks: examples with a masked position that holds no token.
-      labels: [classes] examples by `label_ids`, empty without.
-      pair_labels: [2] examples by `next_sentence_labels`, empty without.
-      numbers: [N] int64, of the records that the examples are in.
-      digests: [N] uint64, of the tokens before masking.
-      counts: of masked examples; None of others. Its `labels`, `places` and
-        `originals` are meaningless.
+    A random token equal to the masked one counts as kept: they look the same.
     """
 
-    num_examples: int
-    num_tokens: int
-    num_words: int
-    num_unknown: int
-    num_capital: int
-    highest_id: int
-    num_wrong_ids: int
-    wrong_ids: list[str]
-    highest_type: int
-    misplaced_masks: int
-    labels: np.ndarray
-    pair_labels: np.ndarray
-    numbers: np.ndarray
-    digests: np.ndarray
-    counts: record_statistics.Counts | None
+    masked: np.ndarray  # [S + 1, P + 1] examples by tokens and masked tokens.
+    shown: np.ndarray  # [3] masked tokens shown as [MASK], random, kept.
+
+
+class SampleStatistics(NamedTuple):
+    """Statistics of a sample; those of parts add up."""
+
+    num_examples: int  # In the sample (N); each choice of a record is one.
+    num_tokens: int  # Positions that hold tokens.
+    num_words: int  # Tokens that are not special; [UNK] is counted.
+    num_unknown: int  # [UNK] among them.
+    num_capital: int  # Those of entries with a capital.
+    highest_id: int  # Of all token ids, those below masks too.
+    num_wrong_ids: int  # Examples with an id out of range.
+    wrong_ids: list[str]  # The first of them, each as "record: id".
+    highest_type: int  # Of `input_type_ids`.
+    misplaced_masks: int  # Examples with a masked position without a token.
+    labels: np.ndarray  # [classes] examples by `label_ids`, empty without.
+    pair_labels: np.ndarray  # [2] by `next_sentence_labels`, empty without.
+    numbers: np.ndarray  # [N] int64, of the records that the examples are in.
+    digests: np.ndarray  # [N] uint64, of the tokens before masking.
+    counts: MaskCounts | None  # None without masks.
 
 
 def count(
@@ -117,7 +109,7 @@ def count(
         counted = _count(records, batch, part[rows], entries, vocab_size)
         # One for all choices of a record.
         counted = counted._replace(labels=_by_label(read, "label_ids"))
-        total = counted if total is None else _add(total, counted)
+        total = _add(total, counted) if total else counted
     return total, errors
 
 
@@ -133,7 +125,7 @@ def _count(records, batch, indices, entries, vocab_size) -> SampleStatistics:
     misplaced_masks, counts = 0, None
     if "masked_lm_positions" in batch:
         misplaced_masks = _misplaced_masks(batch)
-        counts = _count_masks(batch, ids, entries, size)
+        counts = _count_masks(batch, is_token, entries, size)
     limit = highest + 1 if vocab_size is None else vocab_size
     wrong_ids = _wrong_ids(records, batch, indices, limit)
     return SampleStatistics(
@@ -185,33 +177,28 @@ def _misplaced_masks(batch) -> int:
     return int(is_wrong.any(axis=1).sum())
 
 
-def _count_masks(batch, ids, entries, size):
-    """Returns record_statistics.Counts, of ids and positions in range."""
+def _count_masks(batch, is_token, entries, size) -> MaskCounts | None:
     is_used = samples.is_masked(batch)
     if not is_used.any():
         return None
-    vocabulary = entries.masking if entries else _guess(batch, ids, size)
-    batch = batch | {
-        name: batch[name].clip(0, size - 1) for name in _ID_FEATURES
-    }
-    batch["masked_lm_positions"] = np.where(
-        is_used, batch["masked_lm_positions"], 0
+    rows, slots = np.nonzero(is_used)
+    positions = batch["masked_lm_positions"][rows, slots]
+    shown = batch["input_word_ids"][rows, positions].clip(0, size - 1)
+    originals = batch["masked_lm_ids"][rows, slots].clip(0, size - 1)
+    replacements = shown[shown != originals]
+    # Without a vocabulary [MASK] is the most frequent replacement.
+    mask_id = (
+        entries.masking.mask_id
+        if entries
+        else np.bincount(replacements, minlength=1).argmax()
     )
-    batch["masked_lm_weights"] = is_used.astype(np.float32)
-    batch["next_sentence_labels"] = np.zeros(len(ids), np.int64)
-    rng = np.random.default_rng(0)  # For the places, which are not used.
-    with np.errstate(all="ignore"):  # 0 / 0 for a single token.
-        counts = record_statistics.count(batch, vocabulary, rng)
-    # Of a guessed vocabulary each part has its own size.
-    return counts._replace(originals=np.zeros(0, np.int64))
-
-
-def _guess(batch, ids, size) -> masking.Vocabulary:
-    """Returns a vocabulary whose [MASK] is the most frequent replacement."""
-    shown = batch["input_word_ids"][ids != batch["input_word_ids"]]
-    shown = shown.clip(0, size - 1)
-    mask_id = int(np.bincount(shown).argmax()) if len(shown) else -1
-    return masking.Vocabulary(size, -1, -1, mask_id, np.zeros(size, bool))
+    num_masks = np.count_nonzero(replacements == mask_id)
+    num_random = len(replacements) - num_masks
+    shape = is_token.shape[1] + 1, is_used.shape[1] + 1
+    masked = np.zeros(shape, np.int64)
+    np.add.at(masked, (is_token.sum(axis=1), is_used.sum(axis=1)), 1)
+    num_kept = len(shown) - len(replacements)
+    return MaskCounts(masked, np.array([num_masks, num_random, num_kept]))
 
 
 def _digests(ids: np.ndarray) -> np.ndarray:
@@ -224,30 +211,31 @@ def _digests(ids: np.ndarray) -> np.ndarray:
     return np.frombuffer(digests, np.uint64)
 
 
-def _add(one: SampleStatistics, other: SampleStatistics) -> SampleStatistics:
-    counts = [t.counts for t in (one, other) if t.counts is not None]
-    return SampleStatistics(
-        num_examples=one.num_examples + other.num_examples,
-        num_tokens=one.num_tokens + other.num_tokens,
-        num_words=one.num_words + other.num_words,
-        num_unknown=one.num_unknown + other.num_unknown,
-        num_capital=one.num_capital + other.num_capital,
-        highest_id=max(one.highest_id, other.highest_id),
-        num_wrong_ids=one.num_wrong_ids + other.num_wrong_ids,
-        wrong_ids=(one.wrong_ids + other.wrong_ids)[:_NAMED],
-        highest_type=max(one.highest_type, other.highest_type),
-        misplaced_masks=one.misplaced_masks + other.misplaced_masks,
-        labels=_sum(one.labels, other.labels),
-        pair_labels=_sum(one.pair_labels, other.pair_labels),
-        numbers=np.concatenate([one.numbers, other.numbers]),
-        digests=np.concatenate([one.digests, other.digests]),
-        counts=record_statistics.add(counts) if counts else None,
+def _add(*parts: SampleStatistics) -> SampleStatistics:
+    columns = SampleStatistics(*zip(*parts, strict=True))
+    sums = {
+        name: sum(values)
+        for name, values in columns._asdict().items()
+        if isinstance(values[0], int)
+    }
+    counts = [part for part in columns.counts if part]
+    return columns._replace(
+        **sums,
+        wrong_ids=sum(columns.wrong_ids, [])[:_NAMED],
+        labels=_sum(columns.labels),
+        pair_labels=_sum(columns.pair_labels),
+        numbers=np.concatenate(columns.numbers),
+        digests=np.concatenate(columns.digests),
+        counts=MaskCounts(*map(sum, zip(*counts, strict=True)))
+        if counts
+        else None,
+    )._replace(
+        highest_id=max(columns.highest_id),
+        highest_type=max(columns.highest_type),
     )
 
 
-def _sum(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Returns the sum of counts, of which one may have more classes."""
-    total = np.zeros(max(len(one), len(other)), np.int64)
-    total[: len(one)] += one
-    total[: len(other)] += other
-    return total
+def _sum(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns the sum of counts, of which some may have more classes."""
+    size = max(map(len, parts))
+    return sum(np.pad(part, (0, size - len(part))) for part in parts)

@@ -16,33 +16,12 @@ _NEIGHBOURS = 64
 
 
 def features_of(records: records_lib.Records, index: int) -> dict:
-    """Returns the features of one record: name to [values], bytes too.
-
-    Names of the original are turned into ours.
-
-    Raises:
-      ValueError: if it is damaged, or no tf.train.Example.
-    """
-    import tensorflow as tf
-
+    """Returns `Records.features`, names of the original turned into ours."""
     ours = {legacy: name for name, legacy in schema.LEGACY_NAMES.items()}
-    try:
-        proto = tf.train.Example.FromString(records.get([index])[0])
-    except Exception as error:  # protobuf's DecodeError has no public name.
-        if isinstance(error, ValueError):
-            raise
-        raise ValueError(
-            f"{records.describe(index)} is no tf.train.Example. Give records "
-            "that a make_*_records script or google-research/bert wrote."
-        ) from error
-    features = {}
-    for name, feature in proto.features.feature.items():
-        kind = feature.WhichOneof("kind")
-        values = getattr(feature, kind).value if kind else []
-        # NumPy's own bytes lose zeros at their end.
-        dtype = object if kind == "bytes_list" else None
-        features[ours.get(name, name)] = np.array(list(values), dtype)
-    return features
+    return {
+        ours.get(name, name): values
+        for name, values in records.features(index).items()
+    }
 
 
 def schema_name(records: records_lib.Records) -> str:
@@ -158,17 +137,15 @@ def unpack(
 
 def _unpack_choices(batch):
     """`unpack`, of features [R, C, S] and labels [R]."""
-    num_rows, num_choices = batch["input_mask"].shape[:2]
-    rows = np.repeat(np.arange(num_rows), num_choices)
+    shape = batch["input_mask"].shape[:2]
+    rows, choices = (numbers.ravel() for numbers in np.indices(shape))
     examples = {
         name: values.reshape(len(rows), -1)
         if values.ndim == 3
         else values[rows]
         for name, values in batch.items()
     }
-    return examples | {
-        "choices": np.tile(np.arange(num_choices), num_rows)
-    }, rows
+    return examples | {"choices": choices}, rows
 
 
 def unmask(batch: dict[str, np.ndarray]) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Path of records -> the intact shards, diagnostics of the others."""
 
+import functools
 import os
 
 import numpy as np
@@ -10,6 +11,7 @@ from tfrecords.io import atomic_files, shards
 from tfrecords.io import records as records_lib
 
 _CHECK = "shards"
+_attempt = functools.partial(diagnostics.attempt, _CHECK)
 
 
 def open_intact(
@@ -25,35 +27,24 @@ def open_intact(
       diagnostic for each shard that is missing, cut, or not of the size that
       the manifest lists.
     """
-    manifest, problems = None, []
+    manifest = None
     if os.path.isdir(path):
-        manifest, problems = diagnostics.attempt(
-            _CHECK, records_lib.Manifest.read, path
-        )
+        manifest, problems = _attempt(records_lib.Manifest.read, path)
         if manifest is None:
             return None, problems
-        listed = [
-            (os.path.join(path, shard.name), shard.num_bytes)
+        num_bytes = {
+            os.path.join(path, shard.name): shard.num_bytes
             for shard in manifest.shards
-        ]
+        }
     else:
-        listed = [(name, None) for name in records_lib.find_shards(path)]
-    intact = []
-    for shard_path, num_bytes in listed:
-        of_shard = _check_shard(shard_path, num_bytes)
-        problems += of_shard
-        if not of_shard:
-            intact.append(shard_path)
-    if not intact:
-        if not problems:
-            _, problems = diagnostics.attempt(
-                _CHECK, records_lib.Records.open, path
-            )
-        return None, problems
-    opened, more = diagnostics.attempt(
-        _CHECK, records_lib.Records, intact, manifest
-    )
-    return opened, problems + more
+        num_bytes = dict.fromkeys(records_lib.find_shards(path))
+    checks = {name: _check_shard(name, num_bytes[name]) for name in num_bytes}
+    problems = sum(checks.values(), [])
+    intact = [name for name, found in checks.items() if not found]
+    if intact:
+        opened, more = _attempt(records_lib.Records, intact, manifest)
+        return opened, problems + more
+    return None, problems or _attempt(records_lib.Records.open, path)[1]
 
 
 def _check_shard(path: str, num_bytes: int | None) -> list[Diagnostic]:
@@ -64,7 +55,7 @@ def _check_shard(path: str, num_bytes: int | None) -> list[Diagnostic]:
         )
         return [Diagnostic(ERROR, _CHECK, text)]
     # Says which record is cut.
-    _, problems = diagnostics.attempt(_CHECK, shards.Shard, path)
+    _, problems = _attempt(shards.Shard, path)
     size = os.path.getsize(path)
     if not problems and num_bytes not in (None, size):
         text = (

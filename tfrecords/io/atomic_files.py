@@ -62,8 +62,8 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
 def atomic_folder(path: str) -> Iterator[str]:
     """Yields a folder to fill, which is renamed when complete.
 
-    Until then it is a hidden sibling, `.<name>.<16 digits>.tmp`. Its contents
-    are synced before it is renamed, and the rename before the folder that it
+    Until then it is a hidden sibling, as for `atomic_file`. Its contents are
+    synced before it is renamed, and the rename before the folder that it
     replaces is removed. At every moment the old folder or the new one has the
     name, also after a kill.
 
@@ -121,22 +121,14 @@ def move(source: str, target: str) -> None:
 
 
 def remove_folder(path: str) -> None:
-    """Removes a folder such that it is never seen incomplete.
-
-    It is hidden first, under a name that `remove_leftovers` removes after a
-    kill.
-    """
+    """Hides a folder, so that it is never seen incomplete, and removes it."""
     aside = _sibling(path, "tmp")
     move(path, aside)
     shutil.rmtree(aside)
 
 
 def _sibling(path: str, ending: str) -> str:
-    """Returns a sibling path with 64 random bits in its name.
-
-    tempfile is not used, as its files belong to their owner alone, whatever
-    the umask.
-    """
+    """Returns a hidden sibling; tempfile's files would ignore the umask."""
     folder, name = os.path.split(path)
     name = f".{name}.{secrets.token_hex(_TOKEN_BYTES)}.{ending}"
     return os.path.join(folder, name)
@@ -185,10 +177,9 @@ def _renameat2():
 
 
 def _exchange(first: str, second: str) -> bool:
-    """Exchanges the names of two folders at once.
+    """Exchanges the names of two folders at once, by renameat2(2) of Linux.
 
-    Two renames would leave a moment without either. Python has no call for it;
-    Linux has renameat2(2), since 3.15.
+    Two renames would leave a moment without either.
 
     Returns:
       Whether the system and the file system can, and did.
@@ -247,23 +238,16 @@ def _sync(path: str) -> None:
 
 @contextlib.contextmanager
 def naming(path: str, aside: str | None = None) -> Iterator[None]:
-    """Translates errors of the disk, so that they name the user's file.
+    """Makes errors of the disk name the file `path`, not the one `aside`.
 
     Those of a full disk say what to do, too; errors of other files, such as
     inputs, pass through.
-
-    Args:
-      path: of the file being written.
-      aside: its temporary path; None if there is none.
-
-    Raises:
-      OSError: that names `path`.
     """
     aside = path if aside is None else aside
     try:
         yield
     except OSError as error:
-        # A full disk names no file; another's, such as an input's, is kept.
+        # A full disk names no file.
         if not str(error.filename or aside).startswith(aside):
             raise
         message = error.strerror or str(error)

@@ -1,5 +1,6 @@
 """Finished shards -> a journal that a rerun resumes from."""
 
+import collections
 import json
 import os
 from collections.abc import Sequence
@@ -102,11 +103,7 @@ class Journal:
         Raises:
           OSError: if the disk is full; the journal stays as it was.
         """
-        row = {
-            "set": set_name,
-            "shard": vars(shard),
-            "statistics": statistics,
-        }
+        row = {"set": set_name, "shard": vars(shard), "statistics": statistics}
         self._rows[set_name, shard.name] = row
         if storage.is_local(self._path):
             atomic_files.append(self._path, json.dumps(row) + "\n")
@@ -118,11 +115,11 @@ class Journal:
     ) -> tuple[list[records.ShardInfo], dict]:
         """Returns finished shards, and the sum of their statistics."""
         rows = [self._rows[set_name, name] for name in shard_names]
-        total: dict = {}
+        total: collections.Counter = collections.Counter()
         for row in rows:
-            for name, count in row["statistics"].items():
-                total[name] = total.get(name, 0) + count
-        return [records.ShardInfo(**row["shard"]) for row in rows], total
+            total.update(row["statistics"])
+        shards = [records.ShardInfo(**row["shard"]) for row in rows]
+        return shards, dict(total)
 
     def finished_manifests(self) -> dict[str, records.Manifest]:
         """Returns all manifests, or none if anything is missing."""
@@ -132,8 +129,7 @@ class Journal:
             path = os.path.join(folder, records.MANIFEST_NAME)
             if not storage.exists(path):
                 return {}
-            manifests[name] = records.Manifest.read(folder)
-            for shard in manifests[name].shards:
-                if not self.has(name, shard.name):
-                    return {}
+            manifest = manifests[name] = records.Manifest.read(folder)
+            if not all(self.has(name, shard.name) for shard in manifest.shards):
+                return {}
         return manifests

@@ -43,18 +43,10 @@ def write(
     folder, name = os.path.split(os.path.abspath(path))
     parts_dir = os.path.join(folder, f".{name}.parts")
     _open_folder(parts_dir, dict(settings))
-    parts = [
-        os.path.join(parts_dir, f"{number:06d}")
-        for number in range(len(weights))
-    ]
+    parts = [os.path.join(parts_dir, f"{i:06d}") for i in range(len(weights))]
     missing = [i for i, part in enumerate(parts) if not os.path.exists(part)]
-    if len(missing) < len(parts):
-        logging.info(
-            "%s  %d of %d parts exist already",
-            path,
-            len(parts) - len(missing),
-            len(parts),
-        )
+    if done := len(parts) - len(missing):
+        logging.info("%s  %d of %d parts exist already", path, done, len(parts))
 
     def results():
         for index, number in enumerate(missing):
@@ -62,12 +54,9 @@ def write(
                 file.write(make_part(number))
             yield index, None
 
+    missing_weights = [weights[number] for number in missing]
     for _ in progress.show(
-        results(),
-        missing,
-        [weights[number] for number in missing],
-        name=name,
-        unit=unit,
+        results(), missing, missing_weights, name=name, unit=unit
     ):
         pass
 

@@ -65,22 +65,13 @@ def show(
 ) -> Iterator[tuple[Any, Any]]:
     """Yields (job, its result): a bar on a terminal, lines in the log.
 
-    Args:
-      results: index of a job in `jobs` and its result, in any order; closed
-        when this is left.
-      jobs: all jobs.
-      weights: work in each job, in units.
-      name: of the stage.
-      unit: of the weights.
+    `results` is that of `Engine.results`, closed when this is left; the other
+    arguments are those of `Engine.run`.
     """
     begin = logged = time.monotonic()
     done, total = 0, sum(weights)
     bar = tqdm(
-        total=total,
-        desc=name,
-        unit=f" {unit}",
-        unit_scale=True,
-        disable=None,
+        total=total, desc=name, unit=f" {unit}", unit_scale=True, disable=None
     )
     with bar, contextlib.closing(results):
         for index, result in results:
@@ -91,15 +82,9 @@ def show(
             if now - logged > _LOG_SECONDS or done == total:
                 logged = now
                 seconds = max(now - begin, 1e-6)
+                eta = seconds * (total - done) / max(done, 1)
                 logging.info(
-                    "%s  %s %d of %d  %s/s %.0f  seconds %.1f  "
-                    "eta_seconds %.0f",
-                    name,
-                    unit,
-                    done,
-                    total,
-                    unit,
-                    done / seconds,
-                    seconds,
-                    seconds * (total - done) / max(done, 1),
+                    f"{name}  {unit} {done} of {total}  "
+                    f"{unit}/s {done / seconds:.0f}  seconds {seconds:.1f}  "
+                    f"eta_seconds {eta:.0f}"
                 )

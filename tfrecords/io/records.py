@@ -25,23 +25,14 @@ shard_name = shards.shard_name
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """Contents of a folder of records, and how they were made.
+    """Contents of a folder of records, and how they were made."""
 
-    Attributes:
-      schema_name: a key of `schema.SCHEMAS`.
-      sizes: number for each dimension name of the schema.
-      flags: settings that the records were made with.
-      vocabulary: `sha256`, `size` and `do_lower_case`.
-      statistics: counts, for people and for checks.
-      shards: the shards in order.
-    """
-
-    schema_name: str
-    sizes: dict[str, int]
-    flags: dict
-    vocabulary: dict
-    statistics: dict
-    shards: list[ShardInfo]
+    schema_name: str  # A key of `schema.SCHEMAS`.
+    sizes: dict[str, int]  # Number for each dimension name of the schema.
+    flags: dict  # Settings that the records were made with.
+    vocabulary: dict  # `sha256`, `size` and `do_lower_case`.
+    statistics: dict  # Counts, for people and for checks.
+    shards: list[ShardInfo]  # In order.
 
     @property
     def num_examples(self) -> int:
@@ -111,22 +102,21 @@ def find_shards(path: str) -> list[str]:
 class Records:
     """Random access to the records of a list of shards.
 
-    Attributes:
+    Args:
       paths: the shards.
       manifest: of the folder; None for foreign files.
-      first: [shards + 1] int64, number of each shard's first record; then of
-        all records.
-      legacy_names: whether features have the names of google-research/bert.
     """
 
     def __init__(self, paths: Sequence[str], manifest: Manifest | None = None):
         self.paths = list(paths)
         self.manifest = manifest
         self._shards = [shards.Shard(path) for path in self.paths]
+        # [shards + 1]: number of each shard's first record, then of records.
         self.first = np.cumsum([0] + [len(shard) for shard in self._shards])
+        # Whether features have the names of google-research/bert.
         self.legacy_names = False
         if manifest is None and len(self):
-            names = self._features(0)
+            names = self.features(0)
             self.legacy_names = any(
                 legacy in names and name not in names
                 for name, legacy in schema_lib.LEGACY_NAMES.items()
@@ -211,8 +201,12 @@ class Records:
             )
         return {n: np.concatenate([p[n] for p in parts]) for n in features}
 
-    def _features(self, index: int) -> dict[str, int]:
-        """Returns name to number of values in one record."""
+    def features(self, index: int) -> dict[str, np.ndarray]:
+        """Returns the features of one record: name to [values], bytes too.
+
+        Raises:
+          ValueError: if it is damaged, or no tf.train.Example.
+        """
         import tensorflow as tf
 
         try:
@@ -224,12 +218,14 @@ class Records:
                 f"{self.describe(index)} is no tf.train.Example. Give records "
                 "that a make_*_records script or google-research/bert wrote."
             ) from error
-        return {
-            name: len(getattr(feature, feature.WhichOneof("kind")).value)
-            if feature.WhichOneof("kind")
-            else 0
-            for name, feature in example.features.feature.items()
-        }
+        features = {}
+        for name, feature in example.features.feature.items():
+            kind = feature.WhichOneof("kind")
+            values = getattr(feature, kind).value if kind else []
+            # NumPy's own bytes lose zeros at their end.
+            dtype = object if kind == "bytes_list" else None
+            features[name] = np.array(list(values), dtype)
+        return features
 
     def check(
         self,
@@ -253,11 +249,9 @@ class Records:
         where = os.path.dirname(self.paths[0])
         if not len(self):
             raise ValueError(f"The records in {where!r} hold no example.")
-        lengths = self._features(0)
+        lengths = {n: len(array) for n, array in self.features(0).items()}
         for name, feature in schema.items():
-            on_disk = name
-            if self.legacy_names:
-                on_disk = schema_lib.LEGACY_NAMES.get(name, name)
+            on_disk = schema_lib.name_on_disk(name, self.legacy_names)
             shape = schema_lib.shape_of(feature, sizes)
             if on_disk not in lengths:
                 raise ValueError(
@@ -265,12 +259,7 @@ class Records:
                     f"{on_disk!r}. Are these records of another task?"
                 )
             if lengths[on_disk] != int(np.prod(shape, dtype=int)):
-                wanted = " x ".join(
-                    f"{dimension}={size}"
-                    for dimension, size in zip(
-                        feature.shape, shape, strict=True
-                    )
-                )
+                wanted = " x ".join(f"{d}={sizes[d]}" for d in feature.shape)
                 raise ValueError(
                     f"{self.describe(0)} has {lengths[on_disk]} values of "
                     f"{on_disk!r}, wanted is {wanted or 'one'}. Set the "

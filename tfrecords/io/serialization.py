@@ -7,6 +7,7 @@ own varint. A row is therefore a list of numbers, of which only lengths and
 values differ by row.
 """
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -103,11 +104,10 @@ def serialize_rows(
         parts += _entry(name, array.reshape(len(array), -1), is_integer)
     length = sum(np.count_nonzero(keep, axis=1) for _, keep in parts)
     head = _varints(_columns(len(length), _FIELD_1, length))
-    parts = [head, *parts]
-    keep = np.concatenate([part[1] for part in parts], axis=1)
-    data = np.concatenate([part[0] for part in parts], axis=1)[keep].tobytes()
+    data, keep = (
+        np.concatenate(arrays, axis=1)
+        for arrays in zip(head, *parts, strict=True)
+    )
+    rows = data[keep].tobytes()
     ends = np.cumsum(np.count_nonzero(keep, axis=1)).tolist()
-    return [
-        data[begin:end]
-        for begin, end in zip([0, *ends[:-1]], ends, strict=True)
-    ]
+    return [rows[begin:end] for begin, end in itertools.pairwise([0, *ends])]

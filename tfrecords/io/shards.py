@@ -36,14 +36,8 @@ def _masked_crc(data: bytes) -> int:
 def frame(record: bytes) -> bytes:
     """Returns a record as it stands in a TFRecord file."""
     length = struct.pack("<Q", len(record))
-    return b"".join(
-        (
-            length,
-            _FOOTER.pack(_masked_crc(length)),
-            record,
-            _FOOTER.pack(_masked_crc(record)),
-        )
-    )
+    header = length + _FOOTER.pack(_masked_crc(length))
+    return b"".join((header, record, _FOOTER.pack(_masked_crc(record))))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,16 +151,11 @@ _open = functools.lru_cache(_OPEN_FILES)(_OpenFile)
 
 
 class Shard:
-    """Random access to the records of one shard.
-
-    Attributes:
-      path: the file.
-      offsets: [records + 1] int64: of each record, then the end.
-    """
+    """Random access to the records of one shard."""
 
     def __init__(self, path: str):
         self.path = path
-        self.offsets = _offsets(path)
+        self.offsets = _offsets(path)  # [records + 1]
         status = os.stat(path)
         self._version = (status.st_ino, status.st_mtime_ns)
 
@@ -185,9 +174,7 @@ class Shard:
         Raises:
           ValueError: naming the record, if it is truncated or corrupt.
         """
-        begin, end = (
-            int(offset) for offset in self.offsets[record : record + 2]
-        )
+        begin, end = self.offsets[record : record + 2].tolist()
         file = _open(self.path, *self._version)
         data = os.pread(file.descriptor, end - begin, begin)
         if len(data) < end - begin:

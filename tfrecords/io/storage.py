@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import types
 from collections.abc import Iterator
 from typing import IO
 
@@ -49,17 +50,16 @@ def find(pattern: str) -> list[str]:
     if is_local(pattern):
         paths = glob.glob(pattern, recursive=True)
         return [path for path in paths if os.path.isfile(path)]
-    with _naming(pattern):
-        paths = _gfile().glob(pattern)
-        return [path for path in paths if not _gfile().isdir(path)]
+    with _gfile(pattern) as gfile:
+        return [path for path in gfile.glob(pattern) if not gfile.isdir(path)]
 
 
 def is_folder(path: str) -> bool:
     """Returns whether a folder exists."""
     if is_local(path):
         return os.path.isdir(path)
-    with _naming(path):
-        return _gfile().isdir(path)
+    with _gfile(path) as gfile:
+        return gfile.isdir(path)
 
 
 def version(path: str) -> tuple[int, int]:
@@ -71,8 +71,8 @@ def version(path: str) -> tuple[int, int]:
     if is_local(path):
         status = os.stat(path)
         return status.st_size, status.st_mtime_ns
-    with _naming(path):
-        status = _gfile().stat(path)
+    with _gfile(path) as gfile:
+        status = gfile.stat(path)
         return status.length, status.mtime_nsec
 
 
@@ -98,39 +98,38 @@ class _StoredFile(io.RawIOBase):
         super().__init__()
         self._path = path
         self._is_read = mode == "rb"
-        self._file = _gfile().GFile(path, mode)
-        with _naming(path):
+        with _gfile(path) as gfile:
+            self._file = gfile.GFile(path, mode)
             # Opens it: a missing file is reported here, an empty one is made.
             self._file.seek(0) if self._is_read else self._file.write(b"")
 
     def readable(self) -> bool:
         return self._is_read
 
-    def seekable(self) -> bool:
-        return self._is_read
+    seekable = readable
 
     def writable(self) -> bool:
         return not self._is_read
 
     def readinto(self, buffer) -> int:
-        with _naming(self._path):
+        with _gfile(self._path):
             data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def write(self, data) -> int:
-        with _naming(self._path):
+        with _gfile(self._path):
             self._file.write(bytes(data))
         return len(data)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        with _naming(self._path):
+        with _gfile(self._path):
             self._file.seek(offset, whence)
             return self._file.tell()
 
     def close(self) -> None:
         if not self.closed:
-            with _naming(self._path):
+            with _gfile(self._path):
                 self._file.close()
         super().close()
 
@@ -139,8 +138,8 @@ def exists(path: str) -> bool:
     """Returns whether a file or folder exists."""
     if is_local(path):
         return os.path.exists(path)
-    with _naming(path):
-        return _gfile().exists(path)
+    with _gfile(path) as gfile:
+        return gfile.exists(path)
 
 
 def names_in(folder: str) -> list[str]:
@@ -149,17 +148,17 @@ def names_in(folder: str) -> list[str]:
         return []
     if is_local(folder):
         return os.listdir(folder)
-    with _naming(folder):
-        return [name.rstrip("/") for name in _gfile().listdir(folder)]
+    with _gfile(folder) as gfile:
+        return [name.rstrip("/") for name in gfile.listdir(folder)]
 
 
 def make_folder(path: str) -> None:
     """Makes a folder and its missing parents."""
     if is_local(path):
         os.makedirs(path, exist_ok=True)
-        return
-    with _naming(path):
-        _gfile().makedirs(path)
+    else:
+        with _gfile(path) as gfile:
+            gfile.makedirs(path)
 
 
 def remove(path: str) -> None:
@@ -168,8 +167,8 @@ def remove(path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
     elif exists(path):
-        with _naming(path):
-            _gfile().remove(path)
+        with _gfile(path) as gfile:
+            gfile.remove(path)
 
 
 def remove_folder(path: str) -> None:
@@ -177,17 +176,16 @@ def remove_folder(path: str) -> None:
     if is_local(path):
         shutil.rmtree(path, ignore_errors=True)
     elif is_folder(path):
-        with _naming(path):
-            _gfile().rmtree(path)
+        with _gfile(path) as gfile:
+            gfile.rmtree(path)
 
 
 def remove_leftovers(folder: str) -> None:
     """Removes the temporary files of killed writers."""
     if is_local(folder):
         atomic_files.remove_leftovers(folder)
-        return
-    for name in names_in(folder):
-        if _LEFTOVER.fullmatch(name):
+    else:
+        for name in filter(_LEFTOVER.fullmatch, names_in(folder)):
             remove(f"{folder}/{name}")
 
 
@@ -205,15 +203,7 @@ def check_writable(path: str) -> None:
 
 @contextlib.contextmanager
 def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
-    """Yields a file to write, which is renamed when complete.
-
-    Args:
-      path: where the file goes; an existing one is replaced.
-      mode: "w" for UTF-8 text, "wb" for bytes.
-
-    Raises:
-      OSError: if it cannot be written; no part of it remains.
-    """
+    """Yields a file to write, as `atomic_files.atomic_file` does."""
     if is_local(path):
         with atomic_files.atomic_file(path, mode) as file:
             yield file
@@ -229,8 +219,8 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
                 yield text
                 text.flush()
                 text.detach()
-        with _naming(path):
-            _gfile().rename(aside, path, overwrite=True)
+        with _gfile(path) as gfile:
+            gfile.rename(aside, path, overwrite=True)
     except BaseException:
         with contextlib.suppress(OSError):
             remove(aside)
@@ -248,30 +238,22 @@ def read_array(
       begin: the first.
       end: the one after the last; None for all.
     """
+    itemsize = np.dtype(dtype).itemsize
     count = -1 if end is None else int(end - begin)
-    offset = int(begin) * np.dtype(dtype).itemsize
-    if is_local(path):
-        return np.fromfile(path, dtype, count, offset=offset)
     with open_bytes(path) as file:
-        file.seek(offset)
-        size = -1 if end is None else count * np.dtype(dtype).itemsize
-        return np.frombuffer(file.read(size), dtype)
-
-
-def _gfile():
-    """Returns tf.io.gfile, imported for stores alone."""
-    import tensorflow as tf
-
-    return tf.io.gfile
+        file.seek(int(begin) * itemsize)
+        if is_local(path):
+            return np.fromfile(file, dtype, count)
+        return np.frombuffer(file.read(max(-1, count * itemsize)), dtype)
 
 
 @contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Translates TensorFlow's errors into Python's, which name the path."""
-    import tensorflow as tf
+def _gfile(path: str) -> Iterator[types.ModuleType]:
+    """Yields tf.io.gfile; its errors become Python's, which name the path."""
+    import tensorflow as tf  # For stores alone.
 
     try:
-        yield
+        yield tf.io.gfile
     except tf.errors.NotFoundError:
         raise FileNotFoundError(
             errno.ENOENT, os.strerror(errno.ENOENT), path

@@ -24,16 +24,6 @@ class RecordsConfig(VocabularyOptions):
     )
 
 
-def find_path(data_dir: str | None, name: str) -> str:
-    """Returns the path of a file that a flag names, in a folder or elsewhere.
-
-    Where it is in neither, that in the folder.
-    """
-    path = os.path.join(data_dir or "", name)
-    is_elsewhere = not os.path.isfile(path) and os.path.isfile(name)
-    return name if is_elsewhere else path
-
-
 def find_files(
     data_dir: str | None,
     given: Mapping[str, str | None],
@@ -55,12 +45,14 @@ def find_files(
     paths = {}
     for split, name in given.items():
         if name:
-            paths[split] = find_path(data_dir, name)
-            if not os.path.isfile(paths[split]):
+            path = os.path.join(data_dir or "", name)
+            is_there = os.path.isfile(path)
+            if not is_there and not os.path.isfile(name):
                 raise ValueError(
-                    f"--{split}_file={name}: there is no file {paths[split]}. "
-                    f"Give {layout}."
+                    f"--{split}_file={name}: there is no file {path}. Give "
+                    f"{layout}."
                 )
+            paths[split] = path if is_there else name
         # Without a folder, the official names are no files of the folder that
         # the command happens to run in.
         elif data_dir and split in official:

@@ -19,19 +19,12 @@ _ROWS_AT_ONCE = 1024
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """A part of the data.
+    """A part of the data: all rows of a file, or some."""
 
-    Attributes:
-      name: train, dev... or test..., as in `GlueTask.files`.
-      path: its file.
-      takes_row: number of a row -> whether it belongs to this split.
-      held_out: how a dev split is taken out of train, if it is.
-    """
-
-    name: str
+    name: str  # Train, dev... or test..., as in `GlueTask.files`.
     path: str
     takes_row: Callable[[int], bool] = lambda number: True
-    held_out: dict | None = None
+    held_out: dict | None = None  # How dev is taken out of train, if it is.
 
     @property
     def is_labelled(self) -> bool:
@@ -47,9 +40,9 @@ def find_splits(
     Args:
       task: names the files.
       data_dir: their folder.
-      dev_share: share of train to hold out where there is no dev file; 0 for
-        none.
-      seed: of which rows.
+      dev_share: share of the rows of train to hold out where there is no dev
+        file; 0 for none.
+      seed: decides which rows.
 
     Raises:
       ValueError: if there is none of the files, or `dev_share` is no share.
@@ -73,16 +66,9 @@ def find_splits(
     if "train" not in there or has_dev or not dev_share:
         return splits
     logging.info(
-        "%s has no dev file: a share of %g of train is held out (seed %d)",
-        task.name,
-        dev_share,
-        seed,
+        f"{task.name} has no dev file: a share of {dev_share:g} of train is "
+        f"held out (seed {seed})"
     )
-    return _held_out(paths["train"], dev_share, seed) + splits[1:]
-
-
-def _held_out(path: str, dev_share: float, seed: int) -> list[Split]:
-    """Returns train and dev, drawn row by row from one file."""
 
     def is_dev(number: int) -> bool:
         # Each row draws from its own number, so no list of rows is needed.
@@ -90,8 +76,9 @@ def _held_out(path: str, dev_share: float, seed: int) -> list[Split]:
 
     how = {"dev_share": dev_share, "seed": seed}
     return [
-        Split("train", path, lambda number: not is_dev(number), how),
-        Split("dev", path, is_dev, how),
+        Split("train", paths["train"], lambda number: not is_dev(number), how),
+        Split("dev", paths["train"], is_dev, how),
+        *splits[1:],
     ]
 
 
@@ -127,8 +114,7 @@ def make_records(
       Split to its folder.
 
     Raises:
-      ValueError: by `glue_rows.read_rows`; or if `output_dir` holds records
-        that were made of something else.
+      ValueError: by `glue_rows.read_rows` and `split_records.make`.
     """
     encode = make_encoder(tokenizer, len(task.text_columns), max_seq_length)
     splits = find_splits(task, data_dir, dev_share=dev_share, seed=seed)
@@ -140,8 +126,6 @@ def make_records(
 
 
 def _to_make(task, split, encode, max_seq_length) -> split_records.Split:
-    """Returns what is to be written of a split."""
-
     def examples(statistics):
         reading = glue_rows.ReadStatistics()
         counts = {"tokens": 0, "truncated_rows": 0}
@@ -176,11 +160,7 @@ def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:
 
 
 def _count_rows(task, split) -> int:
-    """Returns how many rows a split has, all of them checked.
-
-    Raises:
-      ValueError: by `glue_rows.read_rows`, or if there are none.
-    """
+    """Returns how many rows a split has, all of them checked."""
     num_rows = sum(1 for _ in _rows(task, split))
     if not num_rows:
         raise ValueError(
@@ -231,14 +211,10 @@ def _examples(
         arrays = {name: values.numpy() for name, values in packed.items()}
         counts["tokens"] += int(arrays["input_mask"].sum())
         counts["truncated_rows"] += int(is_cut.numpy().sum())
-        for place, row in enumerate(chunk):
-            inputs = {name: values[place] for name, values in arrays.items()}
-            yield inputs | _label(task, row.label)
-
-
-def _label(task, label) -> dict[str, np.ndarray]:
-    if label is None:
-        return {}
-    if task.is_regression:
-        return {"label_scores": np.float32(label)}
-    return {"label_ids": np.int32(label)}
+        for index, row in enumerate(chunk):
+            example = {name: values[index] for name, values in arrays.items()}
+            if row.label is not None and task.is_regression:
+                example["label_scores"] = np.float32(row.label)
+            elif row.label is not None:
+                example["label_ids"] = np.int32(row.label)
+            yield example

@@ -2,24 +2,18 @@
 
 import csv
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tfrecords.tasks import glue_tables
 
 
 class Row(NamedTuple):
-    """One labelled text or pair.
+    """One labelled text or pair."""
 
-    Attributes:
-      texts: one or two.
-      label: class id, or score; None in test sets.
-      source: "file:line".
-    """
-
-    texts: tuple[str, ...]
-    label: int | float | None
-    source: str
+    texts: tuple[str, ...]  # One or two.
+    label: int | float | None  # Class id, or score; None in test sets.
+    source: str  # "file:line".
 
 
 @dataclasses.dataclass
@@ -60,7 +54,14 @@ def read_rows(
         if header is None:
             _, header = next(table, (0, ()))
         wanted = task.text_columns + (task.label_column,) * is_labelled
-        places = _find_columns(wanted, header, path)
+        check_columns(
+            wanted,
+            header,
+            path,
+            "Name others by --text_column and --label_column, or take the "
+            "task's official file.",
+        )
+        columns = [header.index(name) for name in wanted]
         for line, row in table:
             if len(row) != len(header):
                 # A skipped test row would shift the predictions after it.
@@ -73,7 +74,7 @@ def read_rows(
                     "missing or too many, or a stray quote or line break "
                     "joined or split rows. Correct this line."
                 )
-            values = [row[place] for place in places]
+            values = [row[column] for column in columns]
             label = None
             if is_labelled:
                 label = _parse_label(task, values.pop(), f"{path}:{line}")
@@ -127,17 +128,18 @@ def csv_cells(
             yield first_line, row
 
 
-def _find_columns(wanted, header, path) -> list[int]:
+def check_columns(
+    wanted: Iterable[str], header: Sequence[str], path: str, fix: str
+) -> None:
+    """Raises ValueError, which ends in `fix`, if columns are missing."""
     if not header:
         raise ValueError(f"{path} is empty; copy or make it again.")
     missing = [name for name in wanted if name not in header]
     if missing:
         raise ValueError(
             f"{path}:1: no column {', '.join(map(repr, missing))}; there are "
-            f"{', '.join(map(repr, header))}. Name others by --text_column "
-            "and --label_column, or take the task's official file."
+            f"{', '.join(map(repr, header))}. {fix}"
         )
-    return [list(header).index(name) for name in wanted]
 
 
 def _parse_label(

@@ -13,34 +13,23 @@ from tfrecords.tasks import data_files
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GlueTask:
-    """A labelled task on a text or a pair of texts.
+    """A labelled task on a text or a pair of texts."""
 
-    Attributes:
-      name: as GLUE writes it.
-      files: split to file name; the splits are train, dev..., test....
-      text_columns: headers of the one or two text columns.
-      label_column: header of the label column.
-      labels: names of the classes, in the order of their ids; empty where the
-        label is a score.
-      score_range: lowest and highest score, if they are known.
-      metrics: names in bert_tf/tasks/metrics.py.
-      best_metric: the one of them that picks a checkpoint.
-      predictions: test split to what the GLUE site calls its predictions.
-      header: columns of labelled files that have no line of headers.
-      skips_bad_rows: whether rows without the right number of columns are
-        left out and counted, since the official files have such.
-    """
-
-    name: str
-    files: dict[str, str]
-    text_columns: tuple[str, ...]
-    label_column: str = "label"
+    name: str  # As GLUE writes it.
+    files: dict[str, str]  # Split, train, dev... or test..., to file name.
+    text_columns: tuple[str, ...]  # Headers of the one or two.
+    label_column: str = "label"  # Its header.
+    # Names of the classes by id; empty where the label is a score.
     labels: tuple[str, ...] = ("0", "1")
-    score_range: tuple[float, float] | None = None
-    metrics: tuple[str, ...] = ("accuracy",)
-    best_metric: str = "accuracy"
+    score_range: tuple[float, float] | None = None  # If it is known.
+    metrics: tuple[str, ...] = ("accuracy",)  # In bert_tf/tasks/metrics.py.
+    best_metric: str = "accuracy"  # The one that picks a checkpoint.
+    # Test split to what the GLUE site calls its predictions.
     predictions: dict[str, str] = dataclasses.field(default_factory=dict)
+    # Columns of labelled files that have no line of headers.
     header: tuple[str, ...] | None = None
+    # Whether labelled rows of too few or too many columns, as official files
+    # have, are skipped and counted.
     skips_bad_rows: bool = False
 
     @property
@@ -202,11 +191,11 @@ def own_task(
             'labels, or "score" for a number to predict.'
         )
     if is_regression:
-        metrics, best = ("pearson", "spearman"), "spearman"
+        metrics = ("pearson", "spearman")
     elif len(labels) == 2:
-        metrics, best = ("accuracy", "f1", "matthews_correlation"), "accuracy"
+        metrics = ("accuracy", "f1", "matthews_correlation")
     else:
-        metrics, best = ("accuracy", "matthews_correlation"), "accuracy"
+        metrics = ("accuracy", "matthews_correlation")
     return GlueTask(
         name=name,
         files=files,
@@ -214,7 +203,7 @@ def own_task(
         label_column=label_column,
         labels=() if is_regression else labels,
         metrics=metrics,
-        best_metric=best,
+        best_metric="spearman" if is_regression else "accuracy",
         predictions={"test": name},
     )
 
@@ -263,11 +252,8 @@ class GlueData(Options):
         Raises:
           ValueError: if there is none, or not all that one's own files need.
         """
-        files = {
-            split: getattr(self, f"{split}_file")
-            for split in ("train", "dev", "test")
-            if getattr(self, f"{split}_file")
-        }
+        given = {split: getattr(self, f"{split}_file") for split in _FILES}
+        files = {split: path for split, path in given.items() if path}
         if not files:
             if not self.task_name or not self.data_dir:
                 raise ValueError(
@@ -281,15 +267,15 @@ class GlueData(Options):
                     f"--{'_file, --'.join(files)}_file need --{name} too. "
                     "See --help."
                 )
-        for split, name in files.items():
-            path = data_files.find_path(self.data_dir, name)
-            if not os.path.isfile(path):
-                raise ValueError(f"No file {name}; give a table of rows.")
-            # Absolute, so that it is not looked for in --data_dir again.
-            files[split] = os.path.abspath(path)
+        paths = data_files.find_files(
+            self.data_dir, files, {}, "a table of rows"
+        )
         return own_task(
             self.task_name or "own",
-            files=files,
+            # Absolute, so that they are not looked for in --data_dir again.
+            files={
+                split: os.path.abspath(path) for split, path in paths.items()
+            },
             text_columns=self.text_column,
             label_column=self.label_column,
             labels=self.labels,

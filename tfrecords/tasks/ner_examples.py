@@ -30,7 +30,7 @@ def make_records(
     """Writes a folder of records for each split; whole ones stay as they are.
 
     A document is read in windows, see `word_windows`, and each of its words
-    has its tag in one of them: in the order of records and places, words are
+    has its tag in one of them: in the order of records and positions, words are
     in the order of the file. Words of files without tags have tag 0.
 
     Args:
@@ -46,8 +46,7 @@ def make_records(
       Split to its folder.
 
     Raises:
-      ValueError: by `read`; or if `output_dir` holds records that were made of
-        something else.
+      ValueError: by `read` and `split_records.make`.
     """
     doc_stride = doc_stride or word_windows.default_stride(max_seq_length)
     word_windows.check_stride(max_seq_length, doc_stride)
@@ -110,11 +109,8 @@ def _in_windows(
 def _count(corpus, path: str, make_windows) -> int:
     """Returns how many windows a file has."""
     logging.info(
-        "%s  scheme %s  documents %d  sentences %d",
-        path,
-        corpus.scheme or "none: no tags",
-        len(corpus.documents),
-        len(corpus.sentences),
+        f"{path}  scheme {corpus.scheme or 'none: no tags'}  "
+        f"documents {len(corpus.documents)}  sentences {len(corpus.sentences)}"
     )
     return sum(len(w.rows) for _, w in _in_windows(corpus, make_windows))
 
@@ -126,17 +122,16 @@ def _examples(
         ("documents", "sentences", "words", "pieces", "windows"), 0
     )
     counts |= {"words_without_pieces": 0, "tokens": 0}
-    cut_words: list[str] = []
-    long_sentences: list[str] = []
+    long_sentences, cut_words = [], []
     for documents, windows in _in_windows(corpus, make_windows):
         sentences = [s for d in documents for s in d.sentences]
         tags = ner_files.tag_ids(sentences, labels)
         tag_ids = np.zeros((len(windows.rows), max_seq_length), np.int32)
         weights = np.zeros(tag_ids.shape, np.float32)
         if tags:
-            places = tuple(windows.positions.T)
-            tag_ids[places] = tags
-            weights[places] = 1
+            positions = tuple(windows.positions.T)
+            tag_ids[positions] = tags
+            weights[positions] = 1
         counts["documents"] += len(documents)
         counts["words"] += len(tags)
         counts["windows"] += len(tag_ids)
@@ -144,14 +139,11 @@ def _examples(
         counts["words_without_pieces"] += int((windows.num_pieces == 0).sum())
         counts["tokens"] += int(windows.inputs["input_mask"].sum())
         counts["sentences"] += len(sentences)
-        _list_long(
-            corpus.path,
-            sentences,
-            windows.num_pieces,
-            max_seq_length - 2,
-            cut_words,
-            long_sentences,
+        long, cut = _list_long(
+            corpus.path, sentences, windows.num_pieces, max_seq_length - 2
         )
+        long_sentences += long
+        cut_words += cut
         for row in range(len(tag_ids)):
             inputs = {n: values[row] for n, values in windows.inputs.items()}
             yield inputs | {
@@ -167,11 +159,9 @@ def _list_long(
     sentences: Iterable[ner_files.Sentence],
     num_pieces: np.ndarray,
     most: int,
-    cut_words: list[str],
-    long_sentences: list[str],
-) -> None:
-    """Adds what is longer than a window, by file and line."""
-    first = 0
+) -> tuple[list[str], list[str]]:
+    """Returns sentences and words longer than a window, by file and line."""
+    long_sentences, cut_words, first = [], [], 0
     for sentence in sentences:
         pieces = num_pieces[first : first + len(sentence.columns)]
         first += len(pieces)
@@ -180,9 +170,10 @@ def _list_long(
                 f"{path}:{sentence.line}: {len(pieces)} words, "
                 f"{pieces.sum()} pieces"
             )
-        for place in np.flatnonzero(pieces > most):
-            line = sentence.line + place
-            cut_words.append(f"{path}:{line}: {pieces[place]} pieces")
+        for index in np.flatnonzero(pieces > most):
+            line = sentence.line + index
+            cut_words.append(f"{path}:{line}: {pieces[index]} pieces")
+    return long_sentences, cut_words
 
 
 def _report(counts: dict, name: str, what: str, lines: list[str]) -> None:
@@ -190,12 +181,8 @@ def _report(counts: dict, name: str, what: str, lines: list[str]) -> None:
     counts[name] = len(lines)
     counts[f"{name}_at"] = lines
     if lines:
-        more = f"; {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
-        logging.warning(
-            "%s: %d, %s: %s%s",
-            name.replace("_", " "),
-            len(lines),
-            what,
-            "; ".join(lines[:_NAMED]),
-            more,
-        )
+        some = lines[:_NAMED]
+        if len(lines) > _NAMED:
+            some.append(f"{len(lines) - _NAMED} more")
+        title = name.replace("_", " ")
+        logging.warning(f"{title}: {len(lines)}, {what}: {'; '.join(some)}")

@@ -24,8 +24,6 @@ OUTSIDE = "O"
 SCHEMES = ("IOB2", "IOB1", "BIOES")
 _TAG = re.compile(r"O|[BIES]-\S+")
 _SPACE = re.compile(r"[ \t]+")  # A no-break space may be in a word.
-
-
 # Split -> official name of its file, of the English part.
 FILES = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
 _OTHER = (
@@ -61,11 +59,7 @@ class NerData(Options):
     )
 
     def find_files(self) -> dict[str, str]:
-        """Returns split -> path, of the files that are there.
-
-        Raises:
-          ValueError: if no file is there, or one that a flag names is not.
-        """
+        """Returns split -> path, by `data_files.find_files`."""
         given = {split: getattr(self, f"{split}_file") for split in FILES}
         return data_files.find_files(
             self.data_dir, given, FILES, "columns, a word a line, the tag last"
@@ -74,13 +68,7 @@ class NerData(Options):
     def read(
         self, split: str, path: str, entity_types: Collection[str] | None = None
     ) -> "Corpus":
-        """Returns what the file of a split holds.
-
-        Args:
-          split: train, dev or test.
-          path: of the file.
-          entity_types: the only ones that may occur; None for any.
-        """
+        """Returns what the file of a split, train, dev or test, holds."""
         has_tags = split != "test" or self.test_has_tags
         return read(path, has_tags=has_tags, entity_types=entity_types)
 
@@ -107,17 +95,11 @@ class NerData(Options):
 
 
 class Sentence(NamedTuple):
-    """Words with tags.
+    """Words with tags."""
 
-    Attributes:
-      columns: of each word, all but the tag; the word is the first.
-      tags: IOB2; empty where the file has none.
-      line: number of the first word's line in the file.
-    """
-
-    columns: tuple[tuple[str, ...], ...]
-    tags: tuple[str, ...]
-    line: int
+    columns: tuple[tuple[str, ...], ...]  # Of each word, but the tag.
+    tags: tuple[str, ...]  # IOB2; empty where the file has none.
+    line: int  # Number of the first word's line in the file.
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -126,15 +108,10 @@ class Sentence(NamedTuple):
 
 
 class Document(NamedTuple):
-    """Sentences that give each other context.
+    """Sentences that give each other context."""
 
-    Attributes:
-      start: columns of its line -DOCSTART-; empty if it has none.
-      sentences: at least one, but for a document of that line alone.
-    """
-
-    start: tuple[str, ...]
-    sentences: tuple[Sentence, ...]
+    start: tuple[str, ...]  # Columns of its line -DOCSTART-, if it has one.
+    sentences: tuple[Sentence, ...]  # Some, or none after that line.
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -149,18 +126,15 @@ class Document(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """What a file holds.
+    """Contents of a file.
 
-    Attributes:
-      path: of the file.
-      scheme: of its tags, one of `SCHEMES`; None where it has no tags.
-      documents: in the file's order. Where no line is -DOCSTART-, nothing
-        says which sentences belong together: each is a document of its own.
+    Where no line is -DOCSTART-, nothing says which sentences belong together:
+    each is a document of its own.
     """
 
     path: str
-    scheme: str | None
-    documents: tuple[Document, ...]
+    scheme: str | None  # One of `SCHEMES`; None where it has no tags.
+    documents: tuple[Document, ...]  # In the file's order.
 
     @property
     def sentences(self) -> list[Sentence]:
@@ -170,8 +144,7 @@ class Corpus:
     @property
     def entity_types(self) -> list[str]:
         """Of all tags, sorted, such as LOC, MISC, ORG, PER."""
-        found = {tag for s in self.sentences for tag in s.tags}
-        return sorted({tag[2:] for tag in found - {OUTSIDE}})
+        return types_of(tag for s in self.sentences for tag in s.tags)
 
 
 def labels_of(entity_types: Collection[str]) -> list[str]:
@@ -181,12 +154,12 @@ def labels_of(entity_types: Collection[str]) -> list[str]:
 
 
 def types_of(labels: Iterable[str]) -> list[str]:
-    """Returns the entity types of a tagger's labels."""
+    """Returns the entity types of tags, sorted."""
     return sorted({label[2:] for label in labels if label != OUTSIDE})
 
 
 def tag_ids(sentences: Iterable[Sentence], labels: Sequence[str]) -> list[int]:
-    """Returns the place in `labels` of each word's tag; 0 without tags."""
+    """Returns the index in `labels` of each word's tag; 0 without tags."""
     ids = {label: i for i, label in enumerate(labels)}
     return [
         ids[tag]
@@ -230,15 +203,13 @@ def read(
 
 def _documents(path: str) -> list[tuple[tuple[str, ...], list]]:
     """Returns (columns of its -DOCSTART-, [(line, columns), ...]) of each."""
-    documents: list[tuple[tuple[str, ...], list]] = []
+    documents: list[tuple[tuple[str, ...], list]] = [((), [])]
     statistics = text_files.ReadStatistics()
     for number, line in enumerate(text_files.read_lines(path, statistics), 1):
         columns = tuple(filter(None, _SPACE.split(line.strip("\r\n"))))
         if columns and columns[0].startswith(DOCUMENT_START):
             documents.append((columns, []))
         else:
-            if not documents:
-                documents.append(((), []))
             documents[-1][1].append((number, columns))
     return [d for d in documents if d[0] or any(row for _, row in d[1])]
 
@@ -262,9 +233,9 @@ def _sentences(rows, path: str, has_tags: bool):
 def _check_columns(documents, path: str, has_tags: bool) -> None:
     first = None
     for sentence in (s for d in documents for s in d.sentences):
-        for place, columns in enumerate(sentence.columns):
-            row = columns + sentence.tags[place : place + 1]
-            where = f"{path}:{sentence.line + place}"
+        for index, columns in enumerate(sentence.columns):
+            row = columns + sentence.tags[index : index + 1]
+            where = f"{path}:{sentence.line + index}"
             if not columns:
                 raise ValueError(
                     f"{where}: one column, {row[0]!r}, where a word and its "
@@ -287,17 +258,14 @@ def _in_iob2(corpus: Corpus, entity_types) -> Corpus:
     wrong: dict[str, str] = {}  # Of each scheme, where the tags first break it.
     for sentence in corpus.sentences:
         before = OUTSIDE
-        for place, tag in enumerate(sentence.tags):
-            where = f"{corpus.path}:{sentence.line + place}"
+        for index, tag in enumerate(sentence.tags):
+            where = f"{corpus.path}:{sentence.line + index}"
             _check_tag(tag, entity_types, where)
-            after = (*sentence.tags, OUTSIDE)[place + 1]
-            for scheme in SCHEMES:
-                if scheme not in wrong and not _IS_RIGHT[scheme](
-                    before, tag, after
-                ):
-                    wrong[scheme] = (
-                        f"{where} has {tag} between {before} and {after}"
-                    )
+            after = (*sentence.tags, OUTSIDE)[index + 1]
+            text = f"{where} has {tag} between {before} and {after}"
+            for scheme, is_right in _IS_RIGHT.items():
+                if not is_right(before, tag, after):
+                    wrong.setdefault(scheme, text)
             before = tag
     right = [scheme for scheme in SCHEMES if scheme not in wrong]
     if not right:
@@ -306,13 +274,12 @@ def _in_iob2(corpus: Corpus, entity_types) -> Corpus:
             f"{corpus.path}: the tags are of no scheme: {reasons}. Correct "
             "the lines that break the scheme the file is meant to have."
         )
-    documents = [
-        Document(
-            d.start,
-            tuple(s._replace(tags=to_iob2(s.tags)) for s in d.sentences),
+    documents = []
+    for document in corpus.documents:
+        rewritten = (
+            s._replace(tags=to_iob2(s.tags)) for s in document.sentences
         )
-        for d in corpus.documents
-    ]
+        documents.append(Document(document.start, tuple(rewritten)))
     return Corpus(corpus.path, right[0], tuple(documents))
 
 
@@ -331,29 +298,21 @@ def _check_tag(tag: str, entity_types, where: str) -> None:
         )
 
 
-def _type(tag: str) -> str:
-    return tag[2:]
-
-
 def _iob1(before: str, tag: str, after: str) -> bool:
     # B- only where the entity before is of the same type.
-    if tag[0] == "B":
-        return _type(before) == _type(tag)
-    return tag[0] in "IO"
+    return before[2:] == tag[2:] if tag[0] == "B" else tag[0] in "IO"
 
 
 def _iob2(before: str, tag: str, after: str) -> bool:
-    return tag[0] in "BO" or (tag[0] == "I" and _type(before) == _type(tag))
+    return tag[0] in "BO" or (tag[0] == "I" and before[2:] == tag[2:])
 
 
 def _bioes(before: str, tag: str, after: str) -> bool:
     is_open = before[0] in "BI"
-    goes_on = after[0] in "IE" and _type(after) == _type(tag)
+    continues = after[0] in "IE" and after[2:] == tag[2:]
     if tag[0] in "OBS":
-        return not is_open and (tag[0] != "B" or goes_on)
-    return (
-        is_open and _type(before) == _type(tag) and (tag[0] == "E" or goes_on)
-    )
+        return not is_open and (tag[0] != "B" or continues)
+    return is_open and before[2:] == tag[2:] and (tag[0] == "E" or continues)
 
 
 # (tag before, tag, tag after) -> whether a file of the scheme may have it.
@@ -361,22 +320,15 @@ _IS_RIGHT = dict(zip(SCHEMES, (_iob2, _iob1, _bioes), strict=True))
 
 
 def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
-    """Returns the tags of one sentence in IOB2.
+    """Returns the tags of one sentence, of any of the three schemes, in IOB2.
 
-    Also of tags that break their scheme, as a model may give them: what goes on
-    where nothing of its type stands before begins there, as for conlleval.
-
-    Args:
-      tags: of any of the three schemes.
+    Tags of a model may break their scheme: an I- or E- that follows nothing of
+    its type begins an entity, as for conlleval.
     """
-    found, before = [], OUTSIDE
+    rewritten, before = [], OUTSIDE
     for tag in tags:
-        if tag == OUTSIDE:
-            found.append(OUTSIDE)
-        else:
-            begins = (
-                tag[0] in "BS" or before[0] in "OES" or before[2:] != tag[2:]
-            )
-            found.append(f"{'B' if begins else 'I'}-{tag[2:]}")
+        begins = tag[0] in "BS" or before[0] in "OES" or before[2:] != tag[2:]
+        side = "B-" if begins else "I-"
+        rewritten.append(tag if tag == OUTSIDE else side + tag[2:])
         before = tag
-    return tuple(found)
+    return tuple(rewritten)

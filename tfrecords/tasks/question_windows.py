@@ -22,28 +22,16 @@ _BONUS_OF_LENGTH = 0.01
 
 
 class Windows(NamedTuple):
-    """Windows of all questions, in their order.
+    """Windows of all questions, in their order; integers are int32."""
 
-    Attributes:
-      inputs: `schema.ENCODER_INPUTS`, each [W, S] int32.
-      question: [W] int32, the number of the window's question, from 0.
-      first: [W] int32, the window's first token, as a number in the passage.
-      offset: [W] int32, where that token stands in the window.
-      starts: [W, S] int32, where in the passage a token starts, in characters;
-        0 for tokens that are not of the passage.
-      ends: [W, S] int32, where it ends, exclusive.
-      in_passage: [W, S] bool, whether a token is of the passage.
-      has_max_context: [W, S] bool, whether it is and no other window shows
-        more of what is around it.
-    """
-
-    inputs: dict[str, tf.Tensor]
-    question: tf.Tensor
-    first: tf.Tensor
-    offset: tf.Tensor
-    starts: tf.Tensor
-    ends: tf.Tensor
-    in_passage: tf.Tensor
+    inputs: dict[str, tf.Tensor]  # `schema.ENCODER_INPUTS`, each [W, S].
+    question: tf.Tensor  # [W] number of the window's question, from 0.
+    first: tf.Tensor  # [W] number in the passage of the window's first token.
+    offset: tf.Tensor  # [W] position of that token in the window.
+    starts: tf.Tensor  # [W, S] first character of a token in the passage, or 0.
+    ends: tf.Tensor  # [W, S] where it ends, exclusive.
+    in_passage: tf.Tensor  # [W, S] bool, whether a token is of the passage.
+    # [W, S] bool: it is, and no other window shows more of what is around it.
     has_max_context: tf.Tensor
 
 
@@ -128,20 +116,18 @@ def make_windows(
     token = tf.range(max_seq_length)[tf.newaxis]
     query = of_window.query[:, tf.newaxis]
     end = (offset + length)[:, tf.newaxis]
-    place = token - offset[:, tf.newaxis]
-    in_passage = (place >= 0) & (token < end)
+    position = token - offset[:, tf.newaxis]
+    in_passage = (position >= 0) & (token < end)
     in_query = (token >= 1) & (token <= query)
     is_sep = (token == query + 1) | (token == end)
-    at = _starts(passages.ids, question) + first[:, tf.newaxis] + place
+    at = _starts(passages.ids, question) + first[:, tf.newaxis] + position
     query_at = _starts(questions, question) + token - 1
 
     word_ids = tf.where(is_sep, sep_id, tf.where(token == 0, cls_id, 0))
     word_ids += _take(questions, query_at, in_query)
     word_ids += _take(passages.ids, at, in_passage)
     best = passages.ids.with_values(_best_windows(layout, passages.ids))
-    has_max_context = in_passage & (
-        _take(best, at, in_passage) == number[:, tf.newaxis]
-    )
+    is_best = _take(best, at, in_passage) == number[:, tf.newaxis]
     return Windows(
         {
             "input_word_ids": word_ids,
@@ -156,7 +142,7 @@ def make_windows(
         _take(passages.starts, at, in_passage),
         _take(passages.ends, at, in_passage),
         in_passage,
-        has_max_context,
+        in_passage & is_best,
     )
 
 
@@ -194,26 +180,26 @@ def _best_windows(layout: _Layout, passages: tf.RaggedTensor) -> tf.Tensor:
     of the two that have the token nearest to their middle.
     """
     row = tf.cast(passages.value_rowids(), tf.int32)  # [P]
-    place = tf.ragged.range(layout.passage).flat_values
+    position = tf.ragged.range(layout.passage).flat_values
     _, length, room, step, count = (tf.gather(rows, row) for rows in layout)
 
-    lowest = tf.maximum(-((room - 1 - place) // step), 0)
-    highest = tf.minimum(place // step, count - 2)
-    below = (2 * place - room + 1) // (2 * step)
+    lowest = tf.maximum(-((room - 1 - position) // step), 0)
+    highest = tf.minimum(position // step, count - 2)
+    below = (2 * position - room + 1) // (2 * step)
     below = tf.maximum(tf.minimum(below, highest), lowest)
     above = tf.minimum(below + 1, highest)
 
     def around(window):
-        left = place - window * step
+        left = position - window * step
         return tf.minimum(left, room - 1 - left)
 
     best = tf.where(around(above) > around(below), above, below)
     last = count - 1
-    left = place - last * step
+    left = position - last * step
     # In float64 and this order, as there: a bonus may make up for tokens.
     score = _score(around(best), room)
     last_score = _score(
-        tf.minimum(left, length - 1 - place), length - last * step
+        tf.minimum(left, length - 1 - position), length - last * step
     )
     is_last = (left >= 0) & ((highest < lowest) | (last_score > score))
     return tf.where(is_last, last, best)
@@ -235,10 +221,10 @@ def _starts(ragged: tf.RaggedTensor, rows: tf.Tensor) -> tf.Tensor:
 
 
 def _take(
-    ragged: tf.RaggedTensor, places: tf.Tensor, is_there: tf.Tensor
+    ragged: tf.RaggedTensor, positions: tf.Tensor, is_there: tf.Tensor
 ) -> tf.Tensor:
-    """Returns flat values at `places` [W, S], 0 where nothing `is_there`."""
+    """Returns flat values at `positions` [W, S], 0 where nothing `is_there`."""
     # One more, so that there is a value to take even if there is no token.
     values = tf.concat([ragged.flat_values, [0]], axis=0)
-    found = tf.gather(values, tf.where(is_there, places, 0))
-    return tf.where(is_there, found, 0)
+    values = tf.gather(values, tf.where(is_there, positions, 0))
+    return tf.where(is_there, values, 0)

@@ -20,25 +20,18 @@ _EXAMPLES_AT_ONCE = 256
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Split:
-    """What a folder of records is to hold, and how it comes there.
+    """A folder of records to make."""
 
-    Attributes:
-      name: train, dev... or test..., also of the folder.
-      schema_name: a key of `schema.SCHEMAS`.
-      sizes: number for each dimension name of the schema.
-      flags: settings that decide the records, with the sha256 of every file
-        that they are made of: records of others are not taken for these.
-      count: () -> examples, or rows they are made of, for the bar alone. It
-        reads all there is, and raises ValueError on what is wrong with it.
-      examples: dict -> examples. What it puts into the dict goes into the
-        manifest's statistics.
-    """
-
-    name: str
-    schema_name: str
+    name: str  # Train, dev... or test..., also of the folder.
+    schema_name: str  # A key of `schema.SCHEMAS`.
     sizes: schema.Sizes
+    # Settings that decide the records, with the sha256 of every file that they
+    # are made of: records of others are not taken for these.
     flags: dict
+    # Returns the examples, or rows they are made of, for the bar alone. It
+    # reads all there is, and raises ValueError on what is wrong with it.
     count: Callable[[], int]
+    # Examples, and their statistics for the manifest, put into the dict.
     examples: Callable[[dict], Iterator[Example]]
 
 
@@ -142,13 +135,10 @@ def _write(split: Split, vocabulary: dict, folder: str, number: int) -> None:
         statistics=statistics,
         shards=[shard],
     ).write(folder)
-    logging.info(
-        "%s  examples %d  %s",
-        folder,
-        shard.num_examples,
-        "  ".join(
-            f"{key} {value}"
-            for key, value in statistics.items()
-            if not isinstance(value, (list, dict))
-        ),
-    )
+    counts = {"examples": shard.num_examples} | statistics
+    words = [
+        f"{key} {value}"
+        for key, value in counts.items()
+        if not isinstance(value, (list, dict))
+    ]
+    logging.info("  ".join([folder, *words]))

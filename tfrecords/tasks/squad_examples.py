@@ -16,11 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from tfrecords.io import atomic_files
-from tfrecords.tasks import (
-    question_windows,
-    split_records,
-    squad_files,
-)
+from tfrecords.tasks import question_windows, split_records, squad_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
 _QUESTIONS_AT_ONCE = 256
@@ -32,37 +28,22 @@ _SPACES = " \t\r\n\u202f"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How windows are laid; the defaults are the original's.
+    """How windows are laid; the defaults are the original's."""
 
-    Attributes:
-      max_seq_length: tokens of a window, special ones and padding included.
-      doc_stride: tokens from one window to the next.
-      max_query_length: tokens at which questions are cut.
-      version_2_with_negative: whether questions may have no answer.
-    """
-
-    max_seq_length: int = 384
-    doc_stride: int = 128
-    max_query_length: int = 64
-    version_2_with_negative: bool = False
+    max_seq_length: int = 384  # Tokens of a window, padding included.
+    doc_stride: int = 128  # Tokens from one window to the next.
+    max_query_length: int = 64  # Tokens at which questions are cut.
+    version_2_with_negative: bool = False  # Questions may have no answer.
 
 
 class Chunk(NamedTuple):
-    """Some questions, and what became of them.
-
-    Attributes:
-      questions: N of them.
-      windows: of all N.
-      query_lengths: [N] int32, tokens of each question before it is cut.
-      passages: token ids of each passage, N arrays.
-      starts: N arrays of the same lengths, first characters.
-    """
+    """N questions and their windows."""
 
     questions: Sequence[squad_files.Question]
     windows: question_windows.Windows
-    query_lengths: np.ndarray
-    passages: list[np.ndarray]
-    starts: list[np.ndarray]
+    query_lengths: np.ndarray  # [N] int32, tokens of questions before the cut.
+    passages: list[np.ndarray]  # N arrays, token ids of each passage.
+    starts: list[np.ndarray]  # N of the same lengths, their first characters.
 
 
 def make_records(
@@ -88,9 +69,8 @@ def make_records(
       Split to its folder.
 
     Raises:
-      ValueError: by `squad_files.read_questions`; if a question leaves no
-        place for its passage, or a passage has no token; or if `output_dir`
-        holds records that were made of something else.
+      ValueError: by `squad_files.read_questions` and `split_records.make`; or
+        if a question leaves no place for its passage, or either has no token.
     """
     make_chunks = chunk_maker(tokenizer, settings)
     return split_records.make(
@@ -147,7 +127,6 @@ def chunk_maker(
 
 
 def _to_make(split, path, tokenizer, settings, make_chunks):
-    """Returns what is to be written of a split."""
     is_training = split.startswith("train")
 
     @functools.cache
@@ -159,11 +138,11 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
         )
 
     def count():
-        found = 0
+        num_windows = 0
         for chunk in make_chunks(questions()):
             _check(chunk, settings)
-            found += len(chunk.windows.question)
-        return found
+            num_windows += len(chunk.windows.question)
+        return num_windows
 
     def examples(statistics):
         counts = {
@@ -250,26 +229,20 @@ def _labels(chunk, tokenizer, counts) -> list[dict[str, np.int32] | None]:
     for number, question in enumerate(chunk.questions):
         (rows,) = np.nonzero(chunk.windows.question == number)
         if question.is_impossible:
-            places = [(0, 0)] * len(rows)
+            positions = [(0, 0)] * len(rows)
         else:
-            span = find_span(
-                question,
-                chunk.passages[number],
-                chunk.starts[number],
-                answers[number],
-            )
+            passage, starts = chunk.passages[number], chunk.starts[number]
+            span = find_span(question, passage, starts, answers[number])
             if span is None:
                 counts["answers_not_found"].append(question.id)
                 labels += [None] * len(rows)
                 continue
-            places = [
-                find_place(span, chunk.windows, window) for window in rows
-            ]
-            if not any(map(any, places)):
+            positions = [find_place(span, chunk.windows, row) for row in rows]
+            if not any(map(any, positions)):
                 counts["answers_in_no_window"].append(question.id)
         labels += [
             {"start_positions": np.int32(s), "end_positions": np.int32(e)}
-            for s, e in places
+            for s, e in positions
         ]
     return labels
 
@@ -348,15 +321,10 @@ def _warn_of_lost(path: str, counts: dict) -> None:
         ("answers_not_found", "answers are not among the passage's words"),
         ("answers_in_no_window", "answers are whole in no window"),
     ):
-        ids = counts[name]
-        if ids:
-            more = ", ..." if len(ids) > _MOST_NAMED else ""
+        if ids := counts[name]:
+            more = ["..."] * (len(ids) > _MOST_NAMED)
+            some = ", ".join(ids[:_MOST_NAMED] + more)
             logging.warning(
-                "%s: %d %s: %s%s. All are in the manifest, as %s.",
-                path,
-                len(ids),
-                what,
-                ", ".join(ids[:_MOST_NAMED]),
-                more,
-                name,
+                f"{path}: {len(ids)} {what}: {some}. All are in the manifest, "
+                f"as {name}."
             )

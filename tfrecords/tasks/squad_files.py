@@ -54,20 +54,13 @@ class SquadData(Options):
     )
 
     def find_files(self) -> dict[str, str]:
-        """Returns split -> path: train, dev and test, as far as they are there.
-
-        Raises:
-          ValueError: if no file is there, or one that a flag names is not.
-        """
+        """Returns split, train, dev or test, -> path; see `data_files`."""
         version = "v2.0" if self.version_2_with_negative else "v1.1"
+        splits = ("train", "dev", "predict")
         files = data_files.find_files(
             self.data_dir,
-            {
-                "train": self.train_file,
-                "dev": self.dev_file,
-                "predict": self.predict_file,
-            },
-            {split: f"{split}-{version}.json" for split in ("train", "dev")},
+            {split: getattr(self, f"{split}_file") for split in splits},
+            {split: f"{split}-{version}.json" for split in splits[:2]},
             f"JSON in the layout of SQuAD, such as train-{version}.json",
         )
         test = files.pop("predict", None)
@@ -103,35 +96,21 @@ class SquadOptions(SquadData):
 
 
 class Answer(NamedTuple):
-    """A piece of a passage.
+    """A piece of a passage."""
 
-    Attributes:
-      text: as the file has it.
-      start: character of the passage that it begins at; None if not given.
-    """
-
-    text: str
-    start: int | None
+    text: str  # As the file has it.
+    start: int | None  # Its first character in the passage, if given.
 
 
 class Question(NamedTuple):
-    """A question about a passage.
+    """A question about a passage."""
 
-    Attributes:
-      id: what predictions are filed under.
-      text: the question itself.
-      passage: the text that answers are pieces of.
-      answers: one for each annotator; none if the file gives none.
-      is_impossible: whether the passage holds no answer; only in version 2.0.
-      source: file, article and question, for messages.
-    """
-
-    id: str
+    id: str  # The key of its predictions.
     text: str
     passage: str
-    answers: tuple[Answer, ...]
-    is_impossible: bool
-    source: str
+    answers: tuple[Answer, ...]  # One for each annotator, if any.
+    is_impossible: bool  # The passage has no answer; only in version 2.0.
+    source: str  # File, article and question, for messages.
 
 
 def read_questions(
@@ -184,8 +163,8 @@ def _check_version(content: dict, path: str, is_version_2: bool) -> None:
     if is_version_2 and number.startswith("1"):
         raise ValueError(
             f"{path} says version {version!r}; with "
-            "--version_2_with_negative it should be v2.0. Leave the flag "
-            "away, or give a file of SQuAD 2.0."
+            "--version_2_with_negative it should be v2.0. Omit the flag, or "
+            "give a file of SQuAD 2.0."
         )
     if not is_version_2 and number.startswith("2"):
         raise ValueError(
@@ -223,8 +202,8 @@ def _entries(content: dict, path: str) -> Iterator[tuple[str, dict, str]]:
         if isinstance(article, dict) and article.get("title"):
             where += f" ({article['title']!r})"
         paragraphs = _get(article, "paragraphs", list, where)
-        for place, paragraph in enumerate(paragraphs, 1):
-            source = f"{where}, paragraph {place}"
+        for index, paragraph in enumerate(paragraphs, 1):
+            source = f"{where}, paragraph {index}"
             passage = _get(paragraph, "context", str, source)
             if not passage.strip():
                 raise ValueError(
@@ -274,8 +253,8 @@ def _is_impossible(entry, answers, source) -> bool:
     if not isinstance(entry.get("is_impossible"), bool):
         raise ValueError(
             f"{source}: 'is_impossible' is {entry.get('is_impossible')!r}; in "
-            "version 2.0 each question says true or false. Add it, or leave "
-            "--version_2_with_negative away for a file of version 1.1."
+            "version 2.0 each question says true or false. Add it, or omit "
+            "--version_2_with_negative for a file of version 1.1."
         )
     if entry["is_impossible"] and answers:
         raise ValueError(

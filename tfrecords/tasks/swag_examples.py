@@ -45,8 +45,7 @@ def make_records(
       Split to its folder.
 
     Raises:
-      ValueError: by `swag_files.read_rows`; or if `output_dir` holds records
-        that were made of something else.
+      ValueError: by `swag_files.read_rows` and `split_records.make`.
     """
     encode = glue_examples.make_encoder(tokenizer, 2, max_seq_length)
     return split_records.make(
@@ -66,18 +65,16 @@ def _to_make(split, path, encode, max_seq_length) -> split_records.Split:
         "max_seq_length": max_seq_length,
     }
 
+    def read(statistics=None):
+        return swag_files.read_rows(
+            path, is_labelled=is_labelled, statistics=statistics
+        )
+
     def examples(statistics):
         reading = glue_rows.ReadStatistics()
-        rows = swag_files.read_rows(
-            path, is_labelled=is_labelled, statistics=reading
-        )
         counts = {"tokens": 0, "truncated_endings": 0}
-        yield from _examples(rows, encode, counts)
+        yield from _examples(read(reading), encode, counts)
         statistics |= dataclasses.asdict(reading) | counts
-
-    def count():
-        rows = swag_files.read_rows(path, is_labelled=is_labelled)
-        return sum(1 for _ in rows)
 
     return split_records.Split(
         name=split,
@@ -89,7 +86,7 @@ def _to_make(split, path, encode, max_seq_length) -> split_records.Split:
             "source_sha256": atomic_files.digest(path),
         }
         | sizes,
-        count=count,
+        count=lambda: sum(1 for _ in read()),
         examples=examples,
     )
 
@@ -109,8 +106,8 @@ def _examples(
         }  # [N, C, S]
         counts["tokens"] += int(arrays["input_mask"].sum())
         counts["truncated_endings"] += int(is_cut.numpy().sum())
-        for place, row in enumerate(chunk):
-            example = {name: values[place] for name, values in arrays.items()}
+        for index, row in enumerate(chunk):
+            example = {name: values[index] for name, values in arrays.items()}
             if row.label is not None:
                 example["label_ids"] = np.int32(row.label)
             yield example

@@ -11,8 +11,6 @@ from tfrecords.tasks import data_files, glue_rows
 # Zellers et al. 2018; the columns that are read of those that there are.
 CONTEXT, BEGINNING, LABEL = "sent1", "sent2", "label"
 _ENDING = re.compile(r"ending(\d+)")
-
-
 # Split -> the official name of its file.
 FILES = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}
 
@@ -35,11 +33,7 @@ class SwagData(Options):
     test_file: str | None = option(None, "The same instead of test.csv.")
 
     def find_files(self) -> dict[str, str]:
-        """Returns split -> path, of the files that are there.
-
-        Raises:
-          ValueError: if no file is there, or one that a flag names is not.
-        """
+        """Returns split -> path, by `data_files.find_files`."""
         given = {split: getattr(self, f"{split}_file") for split in FILES}
         return data_files.find_files(
             self.data_dir, given, FILES, "CSV in the layout of SWAG"
@@ -47,29 +41,12 @@ class SwagData(Options):
 
 
 class Row(NamedTuple):
-    """A sentence, and ways to go on.
+    """A sentence, and its possible continuations."""
 
-    Attributes:
-      context: the sentence, A of every pair.
-      endings: what may follow, each with the beginning that all of them
-        share: B of one pair each.
-      label: number of the right ending, from 0; None in test sets.
-      source: "file:line".
-    """
-
-    context: str
-    endings: tuple[str, ...]
-    label: int | None
-    source: str
-
-
-class _Columns(NamedTuple):
-    """Places in a row of cells."""
-
-    context: int
-    beginning: int
-    endings: list[int]
-    label: int | None
+    context: str  # The sentence: A of every pair.
+    endings: tuple[str, ...]  # B of a pair each: sent2 and the ending.
+    label: int | None  # Number of the right ending, from 0; None in test sets.
+    source: str  # "file:line".
 
 
 def read_rows(
@@ -96,9 +73,20 @@ def read_rows(
     with open(path, "rb") as file:
         table = glue_rows.csv_cells(glue_rows.decoded(file, statistics), path)
         _, header = next(table, (0, []))
-        columns = _find_columns(header, is_labelled, path)
+        endings = _endings(header, is_labelled, path)
         for line, cells in table:
-            row = _parse(cells, header, columns, f"{path}:{line}")
+            where = f"{path}:{line}"
+            if len(cells) != len(header):
+                raise ValueError(
+                    f"{where}: {len(cells)} columns where the header has "
+                    f"{len(header)}: {', '.join(map(repr, header))}. An "
+                    "ending or a comma is missing or too many, or a stray "
+                    "quote joined or split rows. Correct this line."
+                )
+            # Of columns with the same name the first is read.
+            stripped = [cell.strip() for cell in cells]
+            named = dict(zip(header[::-1], stripped[::-1], strict=True))
+            row = _parse(named, endings, is_labelled, where)
             statistics.rows += 1
             yield row
     if not statistics.rows:
@@ -114,58 +102,38 @@ def count_endings(path: str) -> int:
     with open(path, "rb") as file:
         lines = glue_rows.decoded(file, glue_rows.ReadStatistics())
         _, header = next(glue_rows.csv_cells(lines, path), (0, []))
-    return len(_find_columns(header, False, path).endings)
+    return len(_endings(header, False, path))
 
 
-def _find_columns(header: list[str], is_labelled: bool, path: str) -> _Columns:
-    if not header:
-        raise ValueError(f"{path} is empty; copy or make it again.")
-    numbers = sorted(
-        int(match[1]) for name in header if (match := _ENDING.fullmatch(name))
-    )
-    wanted = [CONTEXT, BEGINNING] + [LABEL] * is_labelled
+def _endings(header: list[str], is_labelled: bool, path: str) -> list[str]:
+    """Returns the columns of endings; raises ValueError if one is missing."""
     # Two at least, and none left out before the last.
-    last = max([1, *numbers])
-    wanted += [f"ending{number}" for number in range(last + 1)]
-    missing = [name for name in wanted if name not in header]
-    if missing:
-        raise ValueError(
-            f"{path}:1: no column {', '.join(map(repr, missing))}; there are "
-            f"{', '.join(map(repr, header))}. Take the official file, or name "
-            "the columns of your own as SWAG does: sent1, sent2, ending0, "
-            "ending1 and so on, label."
-        )
-    return _Columns(
-        header.index(CONTEXT),
-        header.index(BEGINNING),
-        [header.index(f"ending{number}") for number in range(last + 1)],
-        header.index(LABEL) if is_labelled else None,
+    last = max([1, *(int(m[1]) for m in map(_ENDING.fullmatch, header) if m)])
+    endings = [f"ending{number}" for number in range(last + 1)]
+    glue_rows.check_columns(
+        [CONTEXT, BEGINNING] + [LABEL] * is_labelled + endings,
+        header,
+        path,
+        "Take the official file, or name the columns of your own as SWAG "
+        "does: sent1, sent2, ending0, ending1 and so on, label.",
     )
+    return endings
 
 
-def _parse(cells, header, columns: _Columns, where: str) -> Row:
-    if len(cells) != len(header):
-        raise ValueError(
-            f"{where}: {len(cells)} columns where the header has "
-            f"{len(header)}: {', '.join(map(repr, header))}. An ending or a "
-            "comma is missing or too many, or a stray quote joined or split "
-            "rows. Correct this line."
-        )
-    endings = [cells[place].strip() for place in columns.endings]
-    if not all(endings):
-        empty = [
-            header[columns.endings[i]] for i, e in enumerate(endings) if not e
-        ]
+def _parse(
+    cells: dict[str, str], endings: list[str], is_labelled: bool, where: str
+) -> Row:
+    empty = [name for name in endings if not cells[name]]
+    if empty:
         raise ValueError(
             f"{where}: {len(endings) - len(empty)} endings where the file has "
             f"{len(endings)}: {', '.join(empty)} is empty. All rows of a file "
             "need the same number; give this one another ending, or put it "
             "into a file of its own."
         )
-    beginning = cells[columns.beginning].strip()
     label = None
-    if columns.label is not None:
-        word = cells[columns.label].strip()
+    if is_labelled:
+        word = cells[LABEL]
         if not word.isdecimal() or int(word) >= len(endings):
             raise ValueError(
                 f"{where}: label {word!r} is no number of an ending, 0 to "
@@ -173,8 +141,8 @@ def _parse(cells, header, columns: _Columns, where: str) -> Row:
             )
         label = int(word)
     return Row(
-        cells[columns.context].strip(),
-        tuple(f"{beginning} {ending}".strip() for ending in endings),
+        cells[CONTEXT],
+        tuple(f"{cells[BEGINNING]} {cells[name]}".strip() for name in endings),
         label,
         where,
     )

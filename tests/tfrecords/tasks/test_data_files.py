@@ -86,7 +86,7 @@ def test_without_a_folder_only_named_files_are_taken(swag_folder):
     assert SwagData(data_dir=".").find_files() == {"train": "./train.csv"}
     assert SwagData(data_dir=".", dev_file="other.csv").find_files() == {
         "train": "./train.csv",
-        "dev": "other.csv",
+        "dev": "./other.csv",
     }
     data = SwagData(test_file="other.csv")
     assert data.find_files() == {"test": "other.csv"}

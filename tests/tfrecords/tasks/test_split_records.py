@@ -40,11 +40,16 @@ def test_a_file_is_in_the_folder_or_elsewhere(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     for name in ("data/both", "both", "here"):
         (tmp_path / name).write_text("")
-    found = data_files.find_path
+
+    def found(data_dir, name):
+        return data_files.find_files(data_dir, {"dev": name}, {}, "rows")["dev"]
+
     assert found("data", "both") == os.path.join("data", "both")
     assert found("data", "here") == "here"
     assert found(None, "here") == "here"
-    assert found("data", "nowhere") == os.path.join("data", "nowhere")
+    missing = os.path.join("data", "nowhere")
+    with pytest.raises(ValueError, match=f"there is no file {missing}. Give"):
+        found("data", "nowhere")
 
 
 def test_each_split_gets_its_folder(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 from counted_examples import BATCH, VOCABULARY
 
-from tfrecords.inspection import record_statistics
+from tools import record_statistics
 
 
 def count(batch=BATCH, seed=0):
