@@ -41,9 +41,7 @@ class Corpus(documents_lib.TextOptions):
             f"times have sha256 {_digest(versions)[:16]}",
             "vocab_sha256": vocab_lib.digest(self.vocab_file),
             "do_lower_case": self.do_lower_case,
-            "input_format": self.input_format,
-            "language": self.language,
-            "text_field": self.text_field,
+            **self.reading(),
             "drop_duplicates": sorted(set(self.drop_duplicates)),
         }
 
@@ -114,11 +112,7 @@ def _tokenize_file(job: _FileJob) -> None:
     corpus = job.corpus
     statistics = text_files.ReadStatistics()
     documents = documents_lib.read_file(
-        job.path,
-        language=corpus.language,
-        input_format=corpus.input_format,
-        text_field=corpus.text_field,
-        statistics=statistics,
+        job.path, statistics=statistics, **corpus.reading()
     )
     fingerprints = None
     if corpus.drop_duplicates:

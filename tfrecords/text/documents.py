@@ -67,6 +67,14 @@ class TextOptions(Options):
         """Returns the input files, as `text_files.expand_inputs`."""
         return text_files.expand_inputs(self.input_file)
 
+    def reading(self) -> dict[str, str]:
+        """Returns the settings of `read_file`."""
+        return {
+            "input_format": self.input_format,
+            "language": self.language,
+            "text_field": self.text_field,
+        }
+
 
 class Document(NamedTuple):
     """Consecutive sentences of one text.
@@ -86,38 +94,22 @@ class Document(NamedTuple):
 def read_documents(
     paths: Iterable[str],
     *,
-    language: str = "en",
-    input_format: str = "auto",
-    text_field: str = "text",
     statistics: text_files.ReadStatistics | None = None,
+    **settings: str,
 ) -> Iterator[Document]:
     """Streams the documents of files, one document in memory at a time.
 
     Args:
       paths: files to read, in this order.
-      language: code such as "en" or "de", for the rules of where a sentence
-        ends; unused by the format "sentences".
-      input_format: one of INPUT_FORMATS; "auto" judges each file by itself.
-      text_field: field or column of "jsonl" and "parquet" with the text.
       statistics: counts what is seen, if given.
-
-    Yields:
-      Documents, each with at least one sentence.
+      settings: as those of `read_file`.
 
     Raises:
       ValueError: if no file has a sentence, or as `read_file` does.
     """
-    statistics = (
-        text_files.ReadStatistics() if statistics is None else statistics
-    )
+    statistics = statistics or text_files.ReadStatistics()
     for path in paths:
-        yield from read_file(
-            path,
-            language=language,
-            input_format=input_format,
-            text_field=text_field,
-            statistics=statistics,
-        )
+        yield from read_file(path, statistics=statistics, **settings)
     statistics.check()
 
 
@@ -133,6 +125,17 @@ def read_file(
 
     The documents depend on nothing but the file and the arguments. A file
     without a sentence is no error here: `statistics.check()` judges all.
+
+    Args:
+      path: file to read.
+      language: code such as "en" or "de", for the rules of where a sentence
+        ends; unused by the format "sentences".
+      input_format: one of INPUT_FORMATS; "auto" judges each file by itself.
+      text_field: field or column of "jsonl" and "parquet" with the text.
+      statistics: counts what is seen.
+
+    Yields:
+      Documents, each with at least one sentence.
 
     Raises:
       ValueError: if the file is missing, damaged or not what its format says,

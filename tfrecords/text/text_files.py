@@ -1,9 +1,9 @@
 """Names and globs -> text files -> lines, with counts."""
 
-import contextlib
 import dataclasses
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Iterator
 from typing import IO
@@ -143,57 +143,30 @@ def read_lines(path: str, statistics: ReadStatistics) -> Iterator[str]:
 def _read_bytes(path: str) -> Iterator[bytes]:
     """Yields lines of a plain, .gz or .zst file."""
     try:
-        with _open(path) as file:
+        with storage.open_bytes(path) as file:
+            if path.endswith(".gz"):
+                file = gzip.GzipFile(fileobj=file)
+            elif path.endswith(".zst"):
+                file = _open_zstd(path, file)
             yield from file
     except FileNotFoundError:
         raise ValueError(f"No input file at {path}; check the path.") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except (EOFError, OSError, zlib.error) as error:
+        if getattr(error, "errno", None):  # Of the disk or the network.
+            raise
         raise ValueError(
-            f"{path} is a damaged or truncated .gz file ({error}); copy it "
-            "again."
+            f"{path} is a damaged or truncated {os.path.splitext(path)[1]} "
+            f"file ({error}); copy it again."
         ) from None
 
 
-@contextlib.contextmanager
-def _open(path: str) -> Iterator[IO[bytes]]:
-    """Yields a file of the unpacked content."""
-    with storage.open_bytes(path) as file:
-        if path.endswith(".gz"):
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield unpacked
-        elif path.endswith(".zst"):
-            yield io.BufferedReader(_Zstd(path, file))
-        else:
-            yield file
-
-
-class _Zstd(io.RawIOBase):
-    """The content of a .zst file, unpacked by pyarrow."""
-
-    def __init__(self, path: str, file: IO[bytes]):
-        super().__init__()
-        try:
-            import pyarrow
-        except ImportError as error:
-            raise ValueError(
-                f"{path} is read by pyarrow, which is not installed: pip "
-                "install 'bert_tf[parquet]', or unpack the file."
-            ) from error
-        self._path = path
-        self._stream = pyarrow.CompressedInputStream(file, "zstd")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        try:
-            data = self._stream.read(len(buffer))
-        except OSError as error:
-            if error.errno:  # Of the disk or the network.
-                raise
-            raise ValueError(
-                f"{self._path} is a damaged or truncated .zst file ({error}); "
-                "copy it again."
-            ) from None
-        buffer[: len(data)] = data
-        return len(data)
+def _open_zstd(path: str, file: IO[bytes]) -> IO[bytes]:
+    """Returns a file of the unpacked content."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ValueError(
+            f"{path} is read by pyarrow, which is not installed: pip "
+            "install 'bert_tf[parquet]', or unpack the file."
+        ) from error
+    return io.BufferedReader(pyarrow.CompressedInputStream(file, "zstd"))

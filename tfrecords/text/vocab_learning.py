@@ -70,10 +70,8 @@ def make(config: VocabConfig) -> None:
     statistics = text_files.ReadStatistics()
     documents = documents_lib.read_documents(
         _with_progress(config.paths()),
-        language=config.language,
-        input_format=config.input_format,
-        text_field=config.text_field,
         statistics=statistics,
+        **config.reading(),
     )
     sentences = itertools.chain.from_iterable(
         document.sentences for document in documents
