@@ -96,10 +96,11 @@ def tokenize(
         if not storage.exists(f"{token_file}.json"):
             jobs.append(_FileJob(corpus, version[0], version, token_file))
     weights = [job.version[1] for job in jobs]
-    for _ in workers.run(
-        _tokenize_file, jobs, weights, name="tokenize", unit="bytes"
-    ):
-        pass
+    list(
+        workers.run(
+            _tokenize_file, jobs, weights, name="tokenize", unit="bytes"
+        )
+    )
     if corpus.drop_duplicates:
         vocab_size = len(vocab_lib.read(corpus.vocab_file))
         return duplicates.drop(

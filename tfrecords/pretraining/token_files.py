@@ -183,21 +183,16 @@ def read_bounds(path: str) -> np.ndarray:
     return load(f"{path}.documents.npy")
 
 
+def save(path: str, array: np.ndarray) -> None:
+    """Writes a .npy file, on this machine or in a store."""
+    with storage.atomic_file(path, "wb") as file:
+        np.save(file, array)
+
+
 def load(path: str) -> np.ndarray:
     """Returns the array of a .npy file, of this machine or of a store."""
     with storage.open_bytes(path) as file:
         return np.load(file)
-
-
-class _Location(NamedTuple):
-    """Columns of a table of documents, [documents, 6] int64."""
-
-    number: int
-    file: int
-    first_token: int
-    first_sentence: int
-    last_token: int
-    last_sentence: int
 
 
 def locate(paths: Sequence[str]) -> np.ndarray:
@@ -220,21 +215,14 @@ def read(paths: Sequence[str], table: np.ndarray, vocab_size: int) -> Documents:
     """Reads the documents of some rows of `locate`."""
     dtype = token_dtype(vocab_size)
     tokens, lengths, counts = [], [], []
-    for row in map(_Location._make, table.tolist()):
-        path = paths[row.file]
-        counts.append(row.last_sentence - row.first_sentence)
+    for _, file, first_token, first, last_token, last in table.tolist():
+        path = paths[file]
+        counts.append(last - first)
         tokens.append(
-            storage.read_array(
-                f"{path}.tokens", dtype, row.first_token, row.last_token
-            )
+            storage.read_array(f"{path}.tokens", dtype, first_token, last_token)
         )
         lengths.append(
-            storage.read_array(
-                f"{path}.sentences",
-                _LENGTH_DTYPE,
-                row.first_sentence,
-                row.last_sentence,
-            )
+            storage.read_array(f"{path}.sentences", _LENGTH_DTYPE, first, last)
         )
     return Documents(
         tokens=np.concatenate(tokens),

@@ -9,9 +9,8 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from absl import logging
-from tqdm import tqdm
 
-from tfrecords.io import storage
+from tfrecords.io import progress, storage
 from tfrecords.options import REQUIRED, option
 from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files, vocab
@@ -32,7 +31,6 @@ _BLOCK_SENTENCES = 65_536
 # many in all, counts are scaled down.
 _MAX_OCCURRENCES = 50_000_000
 _WORDS_PER_STRING = 10_000
-_SECONDS_BETWEEN_LOGS = 30
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,23 +98,11 @@ def make(config: VocabConfig) -> None:
 def _with_progress(paths: list[str]) -> Iterator[str]:
     """Yields paths; shows bytes read and ETA when a path has been read."""
     sizes = [storage.version(path)[0] for path in paths]
-    start = last = time.monotonic()
-    done = 0
-    with tqdm(total=sum(sizes), unit="B", unit_scale=True, disable=None) as bar:
-        for path, size in zip(paths, sizes, strict=True):
-            yield path
-            bar.update(size)
-            done += size
-            now = time.monotonic()
-            if now - last > _SECONDS_BETWEEN_LOGS:
-                last = now
-                eta = (now - start) * (sum(sizes) - done) / max(1, done)
-                logging.info(
-                    "read_megabytes %.0f of %.0f  eta_seconds %.0f",
-                    done / 1e6,
-                    sum(sizes) / 1e6,
-                    eta,
-                )
+    numbered = (pair for pair in enumerate(paths))
+    for _, path in progress.show(
+        numbered, paths, sizes, name="read", unit="bytes"
+    ):
+        yield path
 
 
 def _write(entries: list[str], path: str, overwrite: bool) -> None:
