@@ -69,12 +69,6 @@ def tokenize(
 ) -> list[str]:
     """Makes the token file of each input file, unless it exists.
 
-    Args:
-      corpus: how to read text.
-      paths: input files.
-      work: folder of the token files.
-      workers: run the jobs.
-
     Returns:
       Paths of the token files, in the order of the input files.
 

@@ -31,18 +31,13 @@ class Mix:
     The default is that of Devlin et al. 2019, section 3.1; their appendix C.2
     and table 8 compare it with five others.
 
-    Attributes:
-      mask: [MASK].
-      random: a token drawn from the whole vocabulary.
-      same: the token itself (SAME in table 8).
-
     Raises:
       ValueError: if a share is below 0, or they are not 1 in all.
     """
 
-    mask: float = 0.8
-    random: float = 0.1
-    same: float = 0.1
+    mask: float = 0.8  # [MASK].
+    random: float = 0.1  # A token drawn from the whole vocabulary.
+    same: float = 0.1  # The token itself (SAME in table 8).
 
     def __post_init__(self):
         shares = dataclasses.astuple(self)
@@ -78,21 +73,13 @@ class Mix:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rules:
-    """How many tokens are masked, which together, and their replacements.
+    """How many tokens are masked, which together, and their replacements."""
 
-    Attributes:
-      max_predictions_per_seq: masked tokens in a row, at most (P).
-      masked_lm_prob: share of a row's tokens to mask; one token at least.
-      unit: one of `UNITS`. Spans are contiguous whole words of one segment.
-      max_ngram: words in a span, at most.
-      mix: what replaces masked tokens; the same kind for a span.
-    """
-
-    max_predictions_per_seq: int
-    masked_lm_prob: float
-    unit: str = "tokens"
-    max_ngram: int = 10
-    mix: Mix = Mix()
+    max_predictions_per_seq: int  # Masked tokens in a row, at most (P).
+    masked_lm_prob: float  # Share of a row's tokens; one token at least.
+    unit: str = "tokens"  # Of UNITS. Spans are whole words of one segment.
+    max_ngram: int = 10  # Words in a span, at most.
+    mix: Mix = Mix()  # The same kind for all tokens of a span.
 
 
 class Vocabulary(NamedTuple):

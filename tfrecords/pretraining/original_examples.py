@@ -52,12 +52,6 @@ def make_examples(
 
     create_pretraining_data.py: create_training_instances, after it has
     shuffled the documents.
-
-    Args:
-      documents: all documents, shuffled.
-      vocabulary: of their tokens.
-      settings: what to make; its `random_seed` is not read.
-      rng: as the shuffle of the documents left it.
     """
     bounds = documents.sentence_bounds.tolist()
     document_bounds = documents.document_bounds.tolist()

@@ -29,6 +29,7 @@ from tfrecords.pretraining import (
 )
 from tfrecords.pretraining import records as pretraining_records
 from tfrecords.pretraining import settings as settings_lib
+from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files
 from tfrecords.text import vocab as vocab_lib
 
@@ -64,33 +65,20 @@ def read_documents(
     create_pretraining_data.py: create_training_instances. A blank line ends a
     document, and the end of a file does not.
 
-    Args:
-      paths: files to read, in this order.
-      statistics: counts what is seen.
-
     Raises:
       ValueError: if a file is missing or not text, or its .gz is damaged.
     """
-    sentences: list[str] = []
-    for path in paths:
-        statistics.files += 1
-        for line in text_files.read_lines(path, statistics):
-            # tf.gfile's readline leaves out each carriage return.
-            line = line.replace("\r", "").strip()
-            if line:
-                sentences.append(line)
-            elif sentences:
-                yield _counted(sentences, statistics)
-                sentences = []
-    if sentences:
-        yield _counted(sentences, statistics)
 
+    def lines():
+        for path in paths:
+            statistics.files += 1
+            for line in text_files.read_lines(path, statistics):
+                # tf.gfile's readline leaves out each carriage return.
+                yield line.replace("\r", "")
 
-def _counted(sentences, statistics):
-    statistics.documents += 1
-    statistics.one_sentence_documents += len(sentences) == 1
-    statistics.sentences += len(sentences)
-    return sentences
+    for _, sentences in documents_lib.split_paragraphs(lines()):
+        statistics.add_document(len(sentences))
+        yield sentences
 
 
 def check(
@@ -99,48 +87,41 @@ def check(
     output: pretraining_records.Output,
 ) -> None:
     """Raises ValueError for an option that the original cannot follow."""
+    made = (
+        "which makes what create_pretraining_data.py makes: next sentences, "
+        "tokens or words masked 80/10/10 when they are written"
+    )
     refused = {
-        "held_out_prob": (
+        f"held_out_prob={output.held_out_prob}": (
             output.held_out_prob,
             "which holds no document out. Put those documents into a file of "
             "their own and make their records in another --output_dir",
         ),
-        "drop_duplicates": (
-            ",".join(corpus.drop_duplicates),
+        f"drop_duplicates={','.join(corpus.drop_duplicates)}": (
+            corpus.drop_duplicates,
             "which drops nothing",
         ),
-        "input_format": (
-            corpus.input_format not in ("auto", "sentences")
-            and corpus.input_format,
+        f"input_format={corpus.input_format}": (
+            corpus.input_format not in ("auto", "sentences"),
             "which reads one sentence a line. Split the text into sentences "
             "first",
         ),
-        "output_dir": (
-            not storage.is_local(output.output_dir) and output.output_dir,
+        f"output_dir={output.output_dir}": (
+            not storage.is_local(output.output_dir),
             "which writes to a folder of this machine. Name one, and copy it "
             "when it is finished",
         ),
+        "mask_mix as given": (settings.rules.mix != masking.Mix(), made),
+        "masking as given": (settings.unit == "spans", made),
+        "max_examples_per_row as given": (settings.is_packed, made),
+        "pairs as given": (settings.pairs != "next_sentence", made),
+        "masking_time as given": (settings.masking_time != "static", made),
     }
-    for name, (value, reason) in refused.items():
-        if value:
+    for flag, (is_refused, reason) in refused.items():
+        if is_refused:
             raise ValueError(
-                f"--{name}={value} does not go with --compat=original, "
-                f"{reason}; or omit one of the two flags."
-            )
-    is_allowed = {
-        "mask_mix": settings.rules.mix == masking.Mix(),
-        "masking": settings.unit in ("tokens", "words"),
-        "max_examples_per_row": not settings.is_packed,
-        "pairs": settings.pairs == "next_sentence",
-        "masking_time": settings.masking_time == "static",
-    }
-    for name in is_allowed:
-        if not is_allowed[name]:
-            raise ValueError(
-                f"--{name} as given does not go with --compat=original, which "
-                "makes what create_pretraining_data.py makes: next sentences, "
-                "tokens or words masked 80/10/10 when they are written. Omit "
-                "one of the two flags."
+                f"--{flag} does not go with --compat=original, {reason}; or "
+                "omit one of the two flags."
             )
 
 
@@ -197,11 +178,7 @@ def make(
         documents, vocabulary, settings, rng
     )
     # Statistics of all shards are summed: the first one counts the corpus.
-    statistics = {
-        "documents": len(documents.numbers),
-        "sentences": len(documents.sentence_bounds) - 1,
-        "tokens": len(documents.tokens),
-    }
+    statistics = documents.counts()
     for shard in range(num_shards):
         rows = np.arange(shard, len(examples.num_masked), num_shards)
         path = os.path.join(folder, records.shard_name(name, shard, num_shards))

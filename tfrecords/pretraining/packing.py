@@ -235,13 +235,9 @@ def join(
     ends = np.cumsum(counts)
     row = np.repeat(np.arange(len(counts)), counts)  # [n]
 
-    def before(amounts):
-        """Returns [n + 1] amounts of all examples before each one."""
-        return np.concatenate([[0], np.cumsum(amounts)])
-
     def rows_of(size, amounts):
         """Returns values -> [r, size], each row begun by its own of them."""
-        sums = before(amounts)[np.append(0, ends)]
+        sums = np.append(0, np.cumsum(amounts))[np.append(0, ends)]
         is_used = np.arange(sizes[size]) < np.diff(sums)[:, None]
         return functools.partial(_fill, is_used)
 
@@ -251,8 +247,8 @@ def join(
     of_examples = rows_of("max_examples_per_row", np.ones_like(row))
     first = (ends - counts)[row]  # [n], the first example of its row.
     number = np.arange(len(row)) - first
-    begin = before(num_tokens)
-    begin = begin[:-1] - begin[first]
+    begin = np.cumsum(num_tokens) - num_tokens
+    begin -= begin[first]
     position = np.broadcast_to(np.arange(is_token.shape[1]), is_token.shape)
     rows = {
         "input_word_ids": of_tokens(examples["input_word_ids"][is_token]),

@@ -7,9 +7,7 @@ from tfrecords.options import Options, option
 from tfrecords.pretraining import masking as masking_lib
 from tfrecords.pretraining import packing
 
-# What a model learns of segments besides masked tokens: whether B follows A
-# or comes from elsewhere (Devlin et al. 2019); nothing, of single segments
-# (Liu et al. 2019); which of two neighbours came first (Lan et al. 2020).
+# Devlin et al. 2019; Liu et al. 2019 (RoBERTa); Lan et al. 2020 (ALBERT).
 PAIRS = ("next_sentence", "none", "sentence_order")
 # Whether tokens are masked when records are written, or when they are read.
 MASKING_TIMES = ("static", "dynamic")

@@ -17,7 +17,6 @@ SEQUENCE = "max_seq_length"
 # Features that hold token ids; they index the embedding table.
 _TOKEN_IDS = ("input_word_ids", "masked_lm_ids")
 
-
 # How long no batch has been read when all pipelines are taken to be full.
 _QUIET_SECONDS = 0.2
 _MOST_SECONDS = 10.0
@@ -61,18 +60,14 @@ atexit.register(_reads.wait)
 
 
 class Source(NamedTuple):
-    """Records and how to read them; see `batches.training_batches`.
-
-    Attributes:
-      is_cut: whether the sequence dimension is cut to the batch's length.
-      mask: (rows, positions) -> rows with masks, for records that lack them.
-    """
+    """Records and how to read them; see `batches.training_batches`."""
 
     records: records_lib.Records
     schema: schema_lib.Schema
     sizes: schema_lib.Sizes
     vocab_size: int | None
-    is_cut: bool
+    is_cut: bool  # Whether sequences are cut to the batch's length.
+    # (rows, positions) -> rows with masks, for records that lack them.
     mask: Callable | None = None
 
 

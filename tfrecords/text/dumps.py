@@ -92,7 +92,13 @@ def read_parquet(
       ValueError: if the column is missing or of another type, the file is
         damaged or pyarrow is not installed.
     """
-    parquet = _parquet(path)
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise ValueError(
+            f"{path} is Parquet, which pyarrow reads; it is not installed: "
+            "pip install 'bert_tf[parquet]'."
+        ) from error
     number = 0
     with _reading(path), storage.open_bytes(path) as opened:
         file = parquet.ParquetFile(opened)
@@ -126,18 +132,6 @@ def _is_text(value, where, text_field, statistics) -> bool:
             "the one with the text."
         )
     return True
-
-
-def _parquet(path):
-    """Returns pyarrow's module for Parquet."""
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ValueError(
-            f"{path} is Parquet, which pyarrow reads; it is not installed: "
-            "pip install 'bert_tf[parquet]'."
-        ) from error
-    return pyarrow.parquet
 
 
 @contextlib.contextmanager

@@ -24,39 +24,30 @@ _NOT_TEXT = {
 
 @dataclasses.dataclass
 class ReadStatistics:
-    """Counts of reading; those of several readers add up.
+    """Counts of reading; those of several readers add up."""
 
-    Attributes:
-      files: files read to their end.
-      empty_files: of these, files without a sentence.
-      documents: documents with a sentence.
-      one_sentence_documents: of these, documents with just one; they give no
-        next sentence.
-      sentences: sentences in all documents.
-      invalid_characters: invalid pieces of UTF-8, replaced by U+FFFD.
-      unclosed_documents: <doc ...> without </doc>.
-      rows_without_text: rows of JSON lines or Parquet with null for a text.
-      duplicate_documents: documents omitted as repetitions.
-      duplicate_lines: lines omitted as repetitions; without those of omitted
-        documents.
-    """
-
-    files: int = 0
-    empty_files: int = 0
-    documents: int = 0
-    one_sentence_documents: int = 0
+    files: int = 0  # Read to their end.
+    empty_files: int = 0  # Of these, without a sentence.
+    documents: int = 0  # With a sentence.
+    one_sentence_documents: int = 0  # Of these; they give no next sentence.
     sentences: int = 0
-    invalid_characters: int = 0
-    unclosed_documents: int = 0
-    rows_without_text: int = 0
-    duplicate_documents: int = 0
-    duplicate_lines: int = 0
+    invalid_characters: int = 0  # Pieces of UTF-8, replaced by U+FFFD.
+    unclosed_documents: int = 0  # <doc ...> without </doc>.
+    rows_without_text: int = 0  # JSON lines or Parquet with null for a text.
+    duplicate_documents: int = 0  # Omitted as repetitions.
+    duplicate_lines: int = 0  # The same, without those of omitted documents.
 
     def add(self, other: "ReadStatistics") -> None:
         """Adds the counts of another reader, of other files."""
         for field in dataclasses.fields(self):
             total = getattr(self, field.name) + getattr(other, field.name)
             setattr(self, field.name, total)
+
+    def add_document(self, num_sentences: int) -> None:
+        """Counts a document."""
+        self.documents += 1
+        self.one_sentence_documents += num_sentences == 1
+        self.sentences += num_sentences
 
     def check(self) -> None:
         """Raises ValueError if no file had a sentence."""

@@ -36,10 +36,6 @@ def to_bytes(entries: Iterable[str]) -> bytes:
 def write(entries: list[str], path: str) -> None:
     """Writes vocab.txt atomically.
 
-    Args:
-      entries: in the order of their ids.
-      path: file to write; its folder is made.
-
     Raises:
       ValueError: if the entries would not pass `read`.
     """
