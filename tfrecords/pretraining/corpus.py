@@ -19,11 +19,7 @@ from tfrecords.text import vocab as vocab_lib
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Corpus(documents_lib.TextOptions):
-    """Text, how to read it, and the vocabulary of its tokens.
-
-    Attributes:
-      drop_duplicates: what is omitted when it repeats, of `duplicates.KINDS`.
-    """
+    """Text, how to read it, and the vocabulary of its tokens."""
 
     vocab_file: str = option(
         REQUIRED, "WordPiece vocabulary, one entry a line, as released."
@@ -31,6 +27,7 @@ class Corpus(documents_lib.TextOptions):
     do_lower_case: bool = option(
         True, "Lower-case text and strip accents; false for cased vocabularies."
     )
+    # What is omitted when it repeats, of `duplicates.KINDS`.
     drop_duplicates: tuple[str, ...] = ()
 
     def describe(self, paths: Sequence[str]) -> dict:

@@ -194,9 +194,8 @@ def _copy(job: _CopyJob) -> None:
     is_again = np.zeros(len(is_in_kept), bool)
     for path in job.repeated:
         begin, end = token_files.load(f"{path}.npy")[job.index :][:2]
-        is_again[storage.read_array(f"{path}.indices", "<i8", begin, end)] = (
-            True
-        )
+        indices = storage.read_array(f"{path}.indices", "<i8", begin, end)
+        is_again[indices] = True
     token_files.copy(
         job.token_file, job.copy, is_in_kept & ~is_again, job.vocab_size
     )

@@ -14,12 +14,7 @@ import numpy as np
 
 from tfrecords import random_numbers, schema
 from tfrecords.io import serialization
-from tfrecords.pretraining import (
-    masking,
-    packing,
-    sentence_pairs,
-    token_files,
-)
+from tfrecords.pretraining import masking, packing, sentence_pairs, token_files
 from tfrecords.pretraining import settings as settings_lib
 
 # Positions (N * S) that are processed at a time: some 30 MB of arrays.
@@ -113,36 +108,26 @@ def make_examples(
     shard: int,
     statistics: dict[str, int],
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the examples of a partition, or rows of several, in blocks.
+    """Returns the examples of a partition, or rows of several, in blocks.
 
-    Args:
-      documents: the partition.
-      vocabulary: of its tokens.
-      settings: what to make.
-      shard: number of the partition, for its order.
-      statistics: counts are added to it.
-
-    Yields:
-      The features of the schema that the settings name, each [N, ...].
+    A block has the features of the settings' schema, each [N, ...]. Their
+    order depends on the number of the shard. Counts are added to `statistics`.
     """
     pairs = make_pairs(documents, settings, shard)
-    if not settings.is_packed:
-        yield from _make_blocks(
-            documents, pairs, vocabulary, settings, statistics
+    if settings.is_packed:
+        a_lengths = pairs.a_end - pairs.a_begin
+        b_lengths = pairs.b_end - pairs.b_begin
+        rows = packing.assign(
+            _CUTS[settings.pairs][1] + a_lengths + b_lengths,
+            settings.max_seq_length,
+            settings.max_examples_per_row,
         )
-        return
-    num_special = _CUTS[settings.pairs][1]
-    rows = packing.assign(
-        num_special
-        + (pairs.a_end - pairs.a_begin)
-        + (pairs.b_end - pairs.b_begin),
-        settings.max_seq_length,
-        settings.max_examples_per_row,
-    )
-    statistics["rows"] = len(rows.counts)
-    pairs = pairs.of(rows.order)
+        statistics["rows"] = len(rows.counts)
+        pairs = pairs.of(rows.order)
     blocks = _make_blocks(documents, pairs, vocabulary, settings, statistics)
-    yield from packing.pack(blocks, rows.counts, settings.sizes)
+    if settings.is_packed:
+        blocks = packing.pack(blocks, rows.counts, settings.sizes)
+    return blocks
 
 
 def _make_blocks(documents, all_pairs, vocabulary, settings, statistics):
@@ -179,7 +164,7 @@ def merge(
     statistics: dict[str, int],
     kind: str = "next_sentence",
 ) -> dict[str, np.ndarray]:
-    """Returns the features of an example, each [N, ...].
+    """Returns the features of examples, each [N, ...], and counts them.
 
     Args:
       features: of the pairs, from `pack`.

@@ -168,12 +168,11 @@ def mask(
                 keys, is_candidate, continues, num_to_predict
             )[:, :num_slots]
         else:
-            columns = np.arange(
-                num_bits, num_bits + num_positions, dtype=np.uint64
+            more = np.arange(num_bits, num_bits + num_positions).astype(
+                np.uint64
             )
-            lengths = span_lengths(
-                random_numbers.bits(seeds, columns), rules.max_ngram
-            )
+            more = random_numbers.bits(seeds, more)
+            lengths = span_lengths(more, rules.max_ngram)
             positions, first_slots = choose_spans(
                 keys, lengths, is_candidate, continues, num_to_predict
             )
@@ -254,11 +253,7 @@ def span_lengths(bits: np.ndarray, max_ngram: int) -> np.ndarray:
     """Returns lengths in words, geometric up to `max_ngram`, of random bits.
 
     Length k has a chance in proportion to (1 - p)^(k - 1) with p = 0.2, which
-    is a mean of 3.8 for the 10 of the paper.
-
-    Args:
-      bits: [N, S] uint64.
-      max_ngram: the largest length.
+    is a mean of 3.8 for the 10 of the paper. `bits` are [N, S] uint64.
     """
     chances = (1 - _GEOMETRIC_P) ** np.arange(max_ngram)
     ends = np.cumsum(chances) / chances.sum()
@@ -298,9 +293,8 @@ def choose_spans(
     words = np.cumsum(begins, axis=1) * is_candidate
     num_words = words.max(axis=1)
     offsets = np.arange(min(lengths.max(), num_positions))
-    num_columns = (
-        num_positions + 1 + len(offsets)
-    )  # A span may reach beyond all.
+    # A span may reach beyond all words.
+    num_columns = num_positions + 1 + len(offsets)
     sizes = np.bincount(
         (rows * num_columns + words).ravel(), minlength=num_rows * num_columns
     ).reshape(num_rows, num_columns)

@@ -21,11 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfrecords.pretraining import examples as examples_lib
-from tfrecords.pretraining import (
-    masking,
-    sentence_pairs,
-    token_files,
-)
+from tfrecords.pretraining import masking, sentence_pairs, token_files
 from tfrecords.pretraining import settings as settings_lib
 
 # create_pretraining_data.py: the chances that a token to cut stands in front,
@@ -128,14 +124,8 @@ def mask(
 ) -> dict[int, int]:
     """Returns the positions to mask, ascending, and their replacements.
 
-    create_pretraining_data.py: create_masked_lm_predictions.
-
-    Args:
-      ids: [CLS] A [SEP] B [SEP].
-      continues: for each entry of the vocabulary, whether it begins with ##.
-      vocabulary: which ids are special.
-      settings: how many to mask, and whether by words.
-      rng: of everything random here.
+    create_pretraining_data.py: create_masked_lm_predictions. `continues` says
+    of each entry of the vocabulary whether it begins with ##.
     """
     words: list[list[int]] = []
     for position, token in enumerate(ids):
@@ -190,9 +180,8 @@ def build(
     positions = examples.positions[rows].astype(np.int32)
     is_used = np.arange(positions.shape[1]) < examples.num_masked[rows, None]
     labels = np.take_along_axis(ids, positions, axis=1)
-    ids[np.nonzero(is_used)[0], positions[is_used]] = examples.shown[rows][
-        is_used
-    ]
+    shown = examples.shown[rows][is_used]
+    ids[np.nonzero(is_used)[0], positions[is_used]] = shown
     masked = masking.Masked(
         input_word_ids=ids,
         positions=positions,

@@ -15,18 +15,13 @@ import random
 import shutil
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 from absl import logging
 
 from tfrecords.io import journal as journal_lib
 from tfrecords.io import records, storage
 from tfrecords.pretraining import corpus as corpus_lib
 from tfrecords.pretraining import examples as examples_lib
-from tfrecords.pretraining import (
-    masking,
-    original_examples,
-    token_files,
-)
+from tfrecords.pretraining import masking, original_examples, token_files
 from tfrecords.pretraining import records as pretraining_records
 from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import documents as documents_lib
@@ -41,13 +36,8 @@ def expand_inputs(patterns: str) -> list[str]:
 
     The order decides the records, and a file named twice is read twice. Files
     of one glob are sorted by name; the original takes them as they lie in
-    their folder, which no two machines need to agree on.
-
-    Args:
-      patterns: names or globs, separated by commas.
-
-    Raises:
-      ValueError: if a pattern matches no file.
+    their folder, which no two machines need to agree on. Arguments and errors
+    are those of `text_files.expand_inputs`.
     """
     named = [pattern for pattern in patterns.split(",") if pattern.strip()]
     return [
@@ -63,10 +53,8 @@ def read_documents(
     """Yields the sentences of each document, one a line.
 
     create_pretraining_data.py: create_training_instances. A blank line ends a
-    document, and the end of a file does not.
-
-    Raises:
-      ValueError: if a file is missing or not text, or its .gz is damaged.
+    document, and the end of a file does not. Errors are those of
+    `text_files.read_lines`.
     """
 
     def lines():
@@ -179,12 +167,22 @@ def make(
     )
     # Statistics of all shards are summed: the first one counts the corpus.
     statistics = documents.counts()
+    step = _BLOCK_EXAMPLES * num_shards
     for shard in range(num_shards):
-        rows = np.arange(shard, len(examples.num_masked), num_shards)
         path = os.path.join(folder, records.shard_name(name, shard, num_shards))
-        serialized = _serialize(
-            examples, rows, documents.tokens, vocabulary, settings, statistics
+        starts = range(shard, len(examples.num_masked), step)
+        blocks = (
+            original_examples.build(
+                examples,
+                slice(start, start + step, num_shards),
+                documents.tokens,
+                vocabulary,
+                settings.max_seq_length,
+                statistics,
+            )
+            for start in starts
         )
+        serialized = examples_lib.serialize(blocks, settings)
         journal.add(name, records.write_shard(path, serialized), statistics)
         statistics = {}
     manifest = pretraining_records.describe(
@@ -218,19 +216,3 @@ def _read_shuffled(corpus, paths, work, counts, rng) -> token_files.Documents:
     order = list(range(len(table)))
     rng.shuffle(order)
     return token_files.read([token_file], table[order], vocab_size)
-
-
-def _serialize(examples, rows, tokens, vocabulary, settings, statistics):
-    """Yields each of some examples as a serialised tf.train.Example."""
-    blocks = (
-        original_examples.build(
-            examples,
-            rows[begin : begin + _BLOCK_EXAMPLES],
-            tokens,
-            vocabulary,
-            settings.max_seq_length,
-            statistics,
-        )
-        for begin in range(0, len(rows), _BLOCK_EXAMPLES)
-    )
-    return examples_lib.serialize(blocks, settings)

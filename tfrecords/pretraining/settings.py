@@ -108,18 +108,18 @@ class Settings(Options):
                 f"max_seq_length={self.max_seq_length} should be from 5, for "
                 "[CLS], two tokens and two [SEP], to 65535."
             )
-        if not 1 <= self.max_predictions_per_seq <= self.max_seq_length:
-            raise ValueError(
-                f"max_predictions_per_seq={self.max_predictions_per_seq} "
-                f"should be from 1 to max_seq_length={self.max_seq_length}; "
-                "about max_seq_length * masked_lm_prob is usual."
-            )
-        if not 1 <= self.max_examples_per_row <= self.max_seq_length:
-            raise ValueError(
-                f"max_examples_per_row={self.max_examples_per_row} should be "
-                f"from 1 to max_seq_length={self.max_seq_length}; 3 to 8 leave "
-                "little padding."
-            )
+        for name, usual in (
+            (
+                "max_predictions_per_seq",
+                "about max_seq_length * masked_lm_prob is usual",
+            ),
+            ("max_examples_per_row", "3 to 8 leave little padding"),
+        ):
+            if not 1 <= getattr(self, name) <= self.max_seq_length:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} should be from 1 to "
+                    f"max_seq_length={self.max_seq_length}; {usual}."
+                )
 
     def _check_masking(self):
         if self.do_whole_word_mask and self.unit != "words":

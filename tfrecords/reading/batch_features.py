@@ -161,19 +161,15 @@ def _check_ids(records, features, indices, vocab_size):
             "bert_config.json that the records were made for."
         )
 
-    checks = []
-    for name in _TOKEN_IDS:
-        if name in features:
-            ids = features[name]
-            is_wrong = tf.reduce_any((ids < 0) | (ids >= vocab_size))
-            checks.append(
-                tf.cond(
-                    is_wrong,
-                    lambda name=name, ids=ids: tf.numpy_function(
-                        fail, [name, ids, indices], tf.bool
-                    ),
-                    lambda: tf.constant(True),
-                )
-            )
+    def check(name, ids):
+        return tf.cond(
+            tf.reduce_any((ids < 0) | (ids >= vocab_size)),
+            lambda: tf.numpy_function(fail, [name, ids, indices], tf.bool),
+            lambda: tf.constant(True),
+        )
+
+    checks = [
+        check(name, features[name]) for name in _TOKEN_IDS if name in features
+    ]
     with tf.control_dependencies(checks):
         return {name: tf.identity(value) for name, value in features.items()}

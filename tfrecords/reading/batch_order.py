@@ -189,9 +189,8 @@ def round_up(lengths: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 def shuffled(positions: tf.Tensor, num_records: int, seed: int) -> tf.Tensor:
     """Returns [B] int64: the records at positions [B] of the endless stream."""
     epochs = positions // num_records
-    seeds = tf.stack(
-        [0 * epochs, 0 * epochs + np.int64(seed), epochs], axis=-1
-    )  # [B, 3]
+    zeros = tf.zeros_like(epochs)
+    seeds = tf.stack([zeros, zeros + np.int64(seed), epochs], axis=-1)  # [B, 3]
 
     def shuffle(indices, last):
         # The op under tf.random.experimental.index_shuffle, whose wrapper pads

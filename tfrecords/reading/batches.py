@@ -12,11 +12,7 @@ import tensorflow as tf
 
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
-from tfrecords.reading import (
-    batch_features,
-    batch_order,
-    static_lengths,
-)
+from tfrecords.reading import batch_features, batch_order, static_lengths
 
 # Records of a batch that a message names.
 _NAMED = 3

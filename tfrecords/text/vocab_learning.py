@@ -5,6 +5,7 @@ import concurrent.futures
 import dataclasses
 import itertools
 import os
+import pathlib
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -16,14 +17,8 @@ from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files, vocab
 
 # The first entries of the released vocabularies: ids 0, 1 to 99, 100 to 103.
-FIRST_ENTRIES = (
-    "[PAD]",
-    *(f"[unused{i}]" for i in range(99)),
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-)
+_UNUSED = tuple(f"[unused{i}]" for i in range(99))
+FIRST_ENTRIES = ("[PAD]", *_UNUSED, "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 # Sentences between looks at how many words are held.
 _BLOCK_SENTENCES = 65_536
@@ -31,6 +26,7 @@ _BLOCK_SENTENCES = 65_536
 # many in all, counts are scaled down.
 _MAX_OCCURRENCES = 50_000_000
 _WORDS_PER_STRING = 10_000
+_MIN_FREQUENCY = 2  # Occurrences of a piece, at least.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,13 +102,13 @@ def _with_progress(paths: list[str]) -> Iterator[str]:
 
 
 def _write(entries: list[str], path: str, overwrite: bool) -> None:
-    if os.path.exists(path) and not overwrite:
-        with open(path, "rb") as file:
-            if file.read() != vocab.to_bytes(entries):
-                raise ValueError(
-                    f"--output_file={path} exists with other entries; models "
-                    "may depend on it. Name another file, or pass --overwrite."
-                )
+    file = pathlib.Path(path)
+    is_other = file.exists() and file.read_bytes() != vocab.to_bytes(entries)
+    if is_other and not overwrite:
+        raise ValueError(
+            f"--output_file={path} exists with other entries; models may "
+            "depend on it. Name another file, or pass --overwrite."
+        )
     vocab.write(entries, path)
 
 
@@ -181,7 +177,6 @@ def learn_words(
     vocab_size: int,
     *,
     max_characters: int = 1000,
-    min_frequency: int = 2,
 ) -> list[str]:
     """Learns a vocabulary from counted words.
 
@@ -193,7 +188,6 @@ def learn_words(
       vocab_size: entries wanted, those of FIRST_ENTRIES included.
       max_characters: of the characters, only so many, the most frequent, get
         entries. A word with another one is [UNK].
-      min_frequency: occurrences that a piece must have at least.
 
     Returns:
       The entries: `vocab_size` of them, or fewer if the words give no more.
@@ -218,7 +212,7 @@ def learn_words(
         )
     trainer = tokenizers.trainers.WordPieceTrainer(
         vocab_size=vocab_size,
-        min_frequency=min_frequency,
+        min_frequency=_MIN_FREQUENCY,
         show_progress=False,
         special_tokens=first,
     )
