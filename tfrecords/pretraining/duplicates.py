@@ -83,12 +83,8 @@ def drop(
 ) -> list[str]:
     """Returns copies of token files without repeated documents or lines.
 
-    Args:
-      paths: of token files with keys and digests.
-      kinds: of KINDS.
-      work: folder for the copies; existing ones are not made again.
-      vocab_size: of the tokens.
-      workers: run the jobs.
+    The copies go to the folder `work`; existing ones are not made again.
+    `kinds` are of KINDS.
     """
     name = hashlib.sha256("\n".join([*kinds, *paths]).encode()).hexdigest()
     begin = os.path.join(work, f"{name[:12]}-")

@@ -118,7 +118,7 @@ def make(
     settings: settings_lib.Settings,
     output: pretraining_records.Output,
 ) -> dict[str, records.Manifest]:
-    """Makes the records of a corpus, unless they exist.
+    """Makes the records of a corpus, unless they exist; returns the manifest.
 
     create_pretraining_data.py: main, write_instance_to_example_files. Example
     i goes to shard i % num_shards.
@@ -128,9 +128,6 @@ def make(
       settings: which examples to make.
       output: where the folder `train` goes; with as many shards as the
         original was given names of output files, by default one.
-
-    Returns:
-      The manifest of `train`, under that name.
 
     Raises:
       ValueError: if the folder holds other records, or the corpus no text, or
@@ -150,17 +147,11 @@ def make(
     if manifests:
         logging.info("records in %s are complete already", output.output_dir)
         return manifests
-    folder, work = (
-        os.path.join(output.output_dir, part) for part in (name, "work")
-    )
+    folder = os.path.join(output.output_dir, name)
     os.makedirs(folder, exist_ok=True)
-    os.makedirs(work, exist_ok=True)
     counts = text_files.ReadStatistics()
     rng = random.Random(settings.random_seed)
-    try:
-        documents = _read_shuffled(corpus, paths, work, counts, rng)
-    finally:
-        shutil.rmtree(work)
+    documents = _read_shuffled(corpus, paths, output.output_dir, counts, rng)
     vocabulary = masking.Vocabulary.of(entries)
     examples = original_examples.make_examples(
         documents, vocabulary, settings, rng
@@ -170,7 +161,6 @@ def make(
     step = _BLOCK_EXAMPLES * num_shards
     for shard in range(num_shards):
         path = os.path.join(folder, records.shard_name(name, shard, num_shards))
-        starts = range(shard, len(examples.num_masked), step)
         blocks = (
             original_examples.build(
                 examples,
@@ -180,7 +170,7 @@ def make(
                 settings.max_seq_length,
                 statistics,
             )
-            for start in starts
+            for start in range(shard, len(examples.num_masked), step)
         )
         serialized = examples_lib.serialize(blocks, settings)
         journal.add(name, records.write_shard(path, serialized), statistics)
@@ -198,15 +188,23 @@ def make(
     return {name: manifest}
 
 
-def _read_shuffled(corpus, paths, work, counts, rng) -> token_files.Documents:
+def _read_shuffled(corpus, paths, output_dir, counts, rng):
     """Returns all documents in random order; adds to the counts of reading."""
     tokenize, vocab_size = corpus_lib.load_tokenizer(
         corpus.vocab_file, corpus.do_lower_case
     )
+    work = os.path.join(output_dir, "work")
+    os.makedirs(work, exist_ok=True)
     token_file = os.path.join(work, "corpus")
-    token_files.write(
-        token_file, read_documents(paths, counts), tokenize, vocab_size
-    )
+    try:
+        documents = read_documents(paths, counts)
+        token_files.write(token_file, documents, tokenize, vocab_size)
+        return _shuffle(token_file, vocab_size, counts, rng)
+    finally:
+        shutil.rmtree(work)
+
+
+def _shuffle(token_file, vocab_size, counts, rng) -> token_files.Documents:
     table = token_files.locate([token_file])
     if not len(table):
         raise ValueError(

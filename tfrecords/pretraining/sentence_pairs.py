@@ -67,10 +67,7 @@ def rows(
 ) -> list[tuple[int, ...]]:
     """Returns the segments of a document, each with a seed drawn after it.
 
-    Args:
-      cut: `pair`, `sentence_order_pairs` or `full_sentences`.
-      arguments: of `cut`, but for the last.
-      rng: of everything random in the document.
+    `cut` is one of the functions below, `arguments` all but its last.
     """
     draws = Draws(rng)
     return [

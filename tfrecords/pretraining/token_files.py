@@ -131,16 +131,10 @@ def write(
 
 
 def _ends(lengths, is_kept, document_bounds):
-    """Returns where documents end when some of their sentences are kept.
+    """Returns kept tokens and sentences up to each document's end.
 
-    Args:
-      lengths: [sentences].
-      is_kept: [sentences] bool.
-      document_bounds: [documents + 1], into sentences.
-
-    Returns:
-      [documents, 2] kept tokens and sentences up to the end of each document;
-      and [documents] bool, whether it has any.
+    [documents, 2]; and [documents] bool, whether the document has any. The
+    lengths and what is kept are of sentences.
     """
     before = np.stack([_bounds(lengths * is_kept), _bounds(is_kept)], 1)
     before = before[document_bounds]
@@ -150,11 +144,7 @@ def _ends(lengths, is_kept, document_bounds):
 def copy(path: str, target: str, is_kept: np.ndarray, vocab_size: int) -> None:
     """Copies some sentences, and the documents that contain them.
 
-    Args:
-      path: of the token file.
-      target: path of the copy, which has no fingerprints.
-      is_kept: [sentences] bool.
-      vocab_size: that the token file was written with.
+    Which ones, `is_kept` [sentences] bool says. The copy has no fingerprints.
     """
     lengths = storage.read_array(f"{path}.sentences", _LENGTH_DTYPE)
     starts = _bounds(lengths)

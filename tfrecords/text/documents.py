@@ -93,10 +93,7 @@ def read_documents(
 ) -> Iterator[Document]:
     """Streams the documents of files, one document in memory at a time.
 
-    Args:
-      paths: files to read, in this order.
-      statistics: counts what is seen, if given.
-      settings: as those of `read_file`.
+    Arguments as those of `read_file`.
 
     Raises:
       ValueError: if no file has a sentence, or as `read_file` does.
