@@ -166,13 +166,9 @@ def merge(
 ) -> dict[str, np.ndarray]:
     """Returns the features of examples, each [N, ...], and counts them.
 
-    Args:
-      features: of the pairs, from `pack`.
-      masked: the same rows with masks; None for unmasked rows.
-      pairs: that the rows were made of.
-      vocabulary: of the tokens.
-      statistics: counts are added to it.
-      kind: of pairs, one of `settings.PAIRS`.
+    The features of the pairs are from `pack`, and `masked` the same rows with
+    masks, if any. Counts are added to `statistics`. The kind is one of
+    `settings.PAIRS`.
     """
     num_tokens = features["input_mask"].sum(axis=1)
     _count(statistics, pairs, num_tokens, masked, vocabulary, kind)

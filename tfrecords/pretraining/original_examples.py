@@ -166,13 +166,8 @@ def build(
 ) -> dict[str, np.ndarray]:
     """Returns some examples as the features of `schema.PRETRAINING`.
 
-    Args:
-      examples: all of them.
-      rows: which ones, [N] or a slice.
-      tokens: of all documents, in the order that the examples were made from.
-      vocabulary: of the tokens.
-      max_seq_length: positions in an example.
-      statistics: counts are added to it.
+    Which ones, `rows` say: [N] or a slice. The tokens are of all documents, as
+    when the examples were made. Counts are added to `statistics`.
     """
     pairs = examples.pairs.of(rows)
     features = examples_lib.pack(tokens, pairs, vocabulary, max_seq_length)

@@ -119,7 +119,7 @@ class Sentences:
             )
             features = dict(zip(BATCH, values, strict=True))
             for name, value in features.items():
-                value.set_shape([rows] + [None] * (len(BATCH[name].shape)))
+                value.set_shape([rows] + [None] * len(BATCH[name].shape))
             features["word_features"].set_shape(
                 [rows, None, len(self._layers), width]
             )
