@@ -215,7 +215,5 @@ def test_the_original_cases_hold(shared_data, tmp_path):
         assert tokens(cased, [text]) == [wanted]
     for ours, name in ((uncased, "basic_lower"), (cased, "basic_no_lower")):
         for text, wanted in cases[name]:
-            words = words_lib.split_words([text], ours.do_lower_case).to_list()[
-                0
-            ]
-            assert [word.decode() for word in words] == wanted
+            (row,) = words_lib.split_words([text], ours.do_lower_case).to_list()
+            assert [word.decode() for word in row] == wanted
