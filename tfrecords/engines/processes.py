@@ -58,9 +58,6 @@ class Workers(progress.Engine):
             )
         self._not_ours = set(multiprocessing.active_children())
 
-    def __enter__(self) -> "Workers":
-        return self
-
     def __exit__(self, kind, error, trace):
         if self._executor is None:
             return

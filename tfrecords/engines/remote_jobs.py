@@ -42,6 +42,13 @@ class Failed(NamedTuple):
     error: Exception
 
 
+def checked(result: Any) -> Any:
+    """Returns a result of `attempt`; raises the error of a failed one."""
+    if isinstance(result, Failed):
+        raise result.error
+    return result
+
+
 @contextlib.contextmanager
 def marker_in(folder: str) -> Iterator[Marker]:
     """Yields a marker in a folder, which is made if necessary."""

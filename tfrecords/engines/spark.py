@@ -39,25 +39,21 @@ class Cluster(progress.Engine):
         self._master = master
         self._shared_dir = shared_dir
         self._conf = conf
-        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> "Cluster":
-        with contextlib.ExitStack() as stack:
-            self._context = _start(self._master, self._conf)
-            stack.callback(self._context.stop)
-            self._marker = stack.enter_context(
-                remote_jobs.marker_in(self._shared_dir)
-            )
-            self._stack = stack.pop_all()
+        self._context = _start(self._master, self._conf)
         return self
 
     def __exit__(self, *error):
-        self._stack.close()
+        self._context.stop()
 
     def results(self, function, jobs, name):
         """Yields index and result of each job as it ends; see `Engine`."""
-        do = functools.partial(remote_jobs.attempt, function, self._marker)
+        with remote_jobs.marker_in(self._shared_dir) as marker:
+            do = functools.partial(remote_jobs.attempt, function, marker)
+            yield from self._run(do, jobs, name)
 
+    def _run(self, do, jobs, name):
         def run_one(index, job):
             description = f"{name} {index + 1} of {len(jobs)}"
             self._context.setLocalProperty("spark.job.description", description)
@@ -71,9 +67,7 @@ class Cluster(progress.Engine):
         }
         try:
             for future in concurrent.futures.as_completed(futures):
-                result = _result(future)
-                if isinstance(result, remote_jobs.Failed):
-                    raise result.error
+                result = remote_jobs.checked(_result(future))
                 yield futures[future], result
         finally:
             # In any case: no further job is begun, and running ones stop.

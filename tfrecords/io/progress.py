@@ -12,7 +12,7 @@ from tqdm import tqdm
 _LOG_SECONDS = 30
 
 
-class Engine(abc.ABC):
+class Engine(contextlib.AbstractContextManager):
     """Runs jobs, on this machine or others. A context manager."""
 
     def run(
@@ -45,14 +45,6 @@ class Engine(abc.ABC):
         self, function: Callable[[Any], Any], jobs: Sequence[Any], name: str
     ) -> Generator[tuple[int, Any], None, None]:
         """Yields the index of a job in `jobs` and its result, as jobs end."""
-
-    @abc.abstractmethod
-    def __enter__(self) -> "Engine":
-        """Starts the workers."""
-
-    @abc.abstractmethod
-    def __exit__(self, kind, error, trace) -> None:
-        """Stops them."""
 
 
 def show(

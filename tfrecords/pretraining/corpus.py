@@ -19,11 +19,7 @@ from tfrecords.text import vocab as vocab_lib
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Corpus(documents_lib.TextOptions):
-    """Text, how to read it, and the vocabulary of its tokens.
-
-    Attributes:
-      drop_duplicates: what is omitted when it repeats, of `duplicates.KINDS`.
-    """
+    """Text, how to read it, and the vocabulary of its tokens."""
 
     vocab_file: str = option(
         REQUIRED, "WordPiece vocabulary, one entry a line, as released."
@@ -31,6 +27,7 @@ class Corpus(documents_lib.TextOptions):
     do_lower_case: bool = option(
         True, "Lower-case text and strip accents; false for cased vocabularies."
     )
+    # What is omitted when it repeats, of `duplicates.KINDS`.
     drop_duplicates: tuple[str, ...] = ()
 
     def describe(self, paths: Sequence[str]) -> dict:
@@ -41,9 +38,7 @@ class Corpus(documents_lib.TextOptions):
             f"times have sha256 {_digest(versions)[:16]}",
             "vocab_sha256": vocab_lib.digest(self.vocab_file),
             "do_lower_case": self.do_lower_case,
-            "input_format": self.input_format,
-            "language": self.language,
-            "text_field": self.text_field,
+            **self.reading(),
             "drop_duplicates": sorted(set(self.drop_duplicates)),
         }
 
@@ -71,12 +66,6 @@ def tokenize(
 ) -> list[str]:
     """Makes the token file of each input file, unless it exists.
 
-    Args:
-      corpus: how to read text.
-      paths: input files.
-      work: folder of the token files.
-      workers: run the jobs.
-
     Returns:
       Paths of the token files, in the order of the input files.
 
@@ -98,10 +87,11 @@ def tokenize(
         if not storage.exists(f"{token_file}.json"):
             jobs.append(_FileJob(corpus, version[0], version, token_file))
     weights = [job.version[1] for job in jobs]
-    for _ in workers.run(
-        _tokenize_file, jobs, weights, name="tokenize", unit="bytes"
-    ):
-        pass
+    list(
+        workers.run(
+            _tokenize_file, jobs, weights, name="tokenize", unit="bytes"
+        )
+    )
     if corpus.drop_duplicates:
         vocab_size = len(vocab_lib.read(corpus.vocab_file))
         return duplicates.drop(
@@ -114,11 +104,7 @@ def _tokenize_file(job: _FileJob) -> None:
     corpus = job.corpus
     statistics = text_files.ReadStatistics()
     documents = documents_lib.read_file(
-        job.path,
-        language=corpus.language,
-        input_format=corpus.input_format,
-        text_field=corpus.text_field,
-        statistics=statistics,
+        job.path, statistics=statistics, **corpus.reading()
     )
     fingerprints = None
     if corpus.drop_duplicates:

@@ -34,7 +34,8 @@ from tfrecords.text import documents as documents_lib
 KINDS = ("documents", "lines")
 
 _KEY_DTYPE = token_files.KEY_DTYPE
-_DIGEST_BYTES = 8
+# A sentence in a bucket, and its index in its token file.
+_ENTRY_DTYPE = np.dtype([("key", _KEY_DTYPE), ("index", "<i8")])
 # Of one bucket: some 150 MB while it is searched.
 _KEYS_IN_BUCKET = 1 << 22
 # Keys of a token file that are sorted at a time.
@@ -60,20 +61,8 @@ def fingerprint(document: documents_lib.Document) -> token_files.Fingerprint:
 
 
 def _digest(data: bytes) -> int:
-    digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
+    digest = hashlib.blake2b(data, digest_size=_KEY_DTYPE.itemsize).digest()
     return int.from_bytes(digest, "little")
-
-
-class _SplitJob(NamedTuple):
-    token_file: str
-    split: str
-    num_buckets: int
-
-
-class _BucketJob(NamedTuple):
-    split: Sequence[str]
-    bucket: int
-    repeated: str
 
 
 class _CopyJob(NamedTuple):
@@ -94,12 +83,8 @@ def drop(
 ) -> list[str]:
     """Returns copies of token files without repeated documents or lines.
 
-    Args:
-      paths: of token files with keys and digests.
-      kinds: of KINDS.
-      work: folder for the copies; existing ones are not made again.
-      vocab_size: of the tokens.
-      workers: run the jobs.
+    The copies go to the folder `work`; existing ones are not made again.
+    `kinds` are of KINDS.
     """
     name = hashlib.sha256("\n".join([*kinds, *paths]).encode()).hexdigest()
     begin = os.path.join(work, f"{name[:12]}-")
@@ -107,19 +92,16 @@ def drop(
     if all(storage.exists(f"{copy}.json") for copy in copies):
         return copies
     is_kept = _first_documents(paths, "documents" in kinds)
-    repeated = []
-    if "lines" in kinds:
-        repeated = _find_lines(paths, begin, workers)
+    repeated = _find_lines(paths, begin, workers) if "lines" in kinds else []
     jobs = [
         _CopyJob(path, index, is_kept[index], repeated, copy, vocab_size)
         for index, (path, copy) in enumerate(zip(paths, copies, strict=True))
         if not storage.exists(f"{copy}.json")
     ]
     weights = [_size(f"{job.token_file}.tokens") for job in jobs]
-    for _ in workers.run(
-        _copy, jobs, weights, name="drop duplicates", unit="bytes"
-    ):
-        pass
+    list(
+        workers.run(_copy, jobs, weights, name="drop duplicates", unit="bytes")
+    )
     return copies
 
 
@@ -143,75 +125,61 @@ def _find_lines(paths, begin, workers):
     num_buckets = max(1, -(-sum(keys) // _KEYS_IN_BUCKET))
     split = [f"{begin}split-{index}" for index in range(len(paths))]
     jobs = [
-        _SplitJob(path, target, num_buckets)
+        (path, target, num_buckets)
         for path, target in zip(paths, split, strict=True)
     ]
-    for _ in workers.run(_split, jobs, keys, name="sort lines", unit="lines"):
-        pass
+    list(workers.run(_split, jobs, keys, name="sort lines", unit="lines"))
     repeated = [f"{begin}repeated-{bucket}" for bucket in range(num_buckets)]
-    jobs = [
-        _BucketJob(split, bucket, path) for bucket, path in enumerate(repeated)
-    ]
+    jobs = [(split, bucket, path) for bucket, path in enumerate(repeated)]
     weights = [sum(keys) // num_buckets] * num_buckets
-    for _ in workers.run(
-        _search, jobs, weights, name="compare lines", unit="lines"
-    ):
-        pass
+    list(
+        workers.run(_search, jobs, weights, name="compare lines", unit="lines")
+    )
     return repeated
 
 
-def _split(job: _SplitJob) -> None:
+def _split(job: tuple[str, str, int]) -> None:
     """Sorts the keys of a token file by bucket, a chunk at a time."""
+    token_file, split, num_buckets = job
     bounds = []
-    total = _size(f"{job.token_file}.keys") // 8
-    with (
-        storage.atomic_file(f"{job.split}.keys", "wb") as keys_file,
-        storage.atomic_file(f"{job.split}.indices", "wb") as indices_file,
-    ):
+    total = _size(f"{token_file}.keys") // 8
+    with storage.atomic_file(f"{split}.entries", "wb") as file:
         for begin in range(0, total, _CHUNK):
-            keys = storage.read_array(
-                f"{job.token_file}.keys",
-                _KEY_DTYPE,
-                begin,
-                min(begin + _CHUNK, total),
+            end = min(begin + _CHUNK, total)
+            entries = np.empty(end - begin, _ENTRY_DTYPE)
+            entries["key"] = storage.read_array(
+                f"{token_file}.keys", _KEY_DTYPE, begin, end
             )
+            entries["index"] = np.arange(begin, end)
             # By bits above the lowest, which says no more than "first".
-            bucket = (keys >> np.uint64(1)) % np.uint64(job.num_buckets)
-            order = np.argsort(bucket, kind="stable")
-            keys_file.write(keys[order].data)
-            indices_file.write((begin + order).astype("<i8").data)
-            counts = np.bincount(
-                bucket.astype(np.int64), minlength=job.num_buckets
-            )
+            bucket = (entries["key"] >> np.uint64(1)) % np.uint64(num_buckets)
+            file.write(entries[np.argsort(bucket, kind="stable")].tobytes())
+            counts = np.bincount(bucket.astype(np.int64), minlength=num_buckets)
             bounds.append(begin + np.concatenate([[0], np.cumsum(counts)]))
-        bounds = np.array(bounds, np.int64).reshape(-1, job.num_buckets + 1)
-        with storage.atomic_file(f"{job.split}.npy", "wb") as file:
-            np.save(file, bounds)
+    bounds = np.array(bounds, np.int64).reshape(-1, num_buckets + 1)
+    token_files.save(f"{split}.npy", bounds)
 
 
-def _search(job: _BucketJob) -> None:
+def _search(job: tuple[Sequence[str], int, str]) -> None:
     """Writes the indices of repeated sentences, by token file."""
-    keys, indices = [np.zeros(0, _KEY_DTYPE)], [np.zeros(0, np.int64)]
-    counts = []
-    for path in job.split:
-        bounds = token_files.load(f"{path}.npy")[:, job.bucket : job.bucket + 2]
-        for begin, end in bounds.tolist():
-            keys.append(
-                storage.read_array(f"{path}.keys", _KEY_DTYPE, begin, end)
-            )
-            indices.append(
-                storage.read_array(f"{path}.indices", "<i8", begin, end)
-            )
+    split, bucket, repeated = job
+    entries, counts = [np.zeros(0, _ENTRY_DTYPE)], []
+    for path in split:
+        bounds = token_files.load(f"{path}.npy")[:, bucket : bucket + 2]
+        entries += [
+            storage.read_array(f"{path}.entries", _ENTRY_DTYPE, begin, end)
+            for begin, end in bounds.tolist()
+        ]
         counts.append(int(np.diff(bounds).sum()))
-    keys, indices = np.concatenate(keys), np.concatenate(indices)
+    entries = np.concatenate(entries)
+    keys = entries["key"]
     order = np.argsort(keys, kind="stable")
     again = order[1:][keys[order[1:]] == keys[order[:-1]]]
     again.sort()  # By token file, and by index in it.
     ends = np.searchsorted(again, np.cumsum(counts))
-    with storage.atomic_file(f"{job.repeated}.npy", "wb") as file:
-        np.save(file, np.concatenate([[0], ends]))
-    with storage.atomic_file(f"{job.repeated}.indices", "wb") as file:
-        file.write(indices[again].astype("<i8").data)
+    token_files.save(f"{repeated}.npy", np.concatenate([[0], ends]))
+    with storage.atomic_file(f"{repeated}.indices", "wb") as file:
+        file.write(entries["index"][again].tobytes())
 
 
 def _copy(job: _CopyJob) -> None:
@@ -222,9 +190,8 @@ def _copy(job: _CopyJob) -> None:
     is_again = np.zeros(len(is_in_kept), bool)
     for path in job.repeated:
         begin, end = token_files.load(f"{path}.npy")[job.index :][:2]
-        is_again[storage.read_array(f"{path}.indices", "<i8", begin, end)] = (
-            True
-        )
+        indices = storage.read_array(f"{path}.indices", "<i8", begin, end)
+        is_again[indices] = True
     token_files.copy(
         job.token_file, job.copy, is_in_kept & ~is_again, job.vocab_size
     )

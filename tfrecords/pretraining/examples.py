@@ -14,17 +14,11 @@ import numpy as np
 
 from tfrecords import random_numbers, schema
 from tfrecords.io import serialization
-from tfrecords.pretraining import (
-    masking,
-    packing,
-    sentence_pairs,
-    token_files,
-)
+from tfrecords.pretraining import masking, packing, sentence_pairs, token_files
 from tfrecords.pretraining import settings as settings_lib
 
 # Positions (N * S) that are processed at a time: some 30 MB of arrays.
 _BLOCK_POSITIONS = 1 << 18
-
 
 # How a document is cut, and the special tokens of an example.
 _CUTS = {
@@ -56,13 +50,14 @@ def make_pairs(
     for repetition in range(settings.dupe_factor):
         rows = []
         for index, number in enumerate(documents.numbers.tolist()):
-            rows += cut(
+            rows += sentence_pairs.rows(
+                cut,
                 sentence_bounds,
                 document_bounds,
                 index,
                 max_num_tokens,
                 settings.short_seq_prob,
-                stream.at(repetition, number),
+                rng=stream.at(repetition, number),
             )
         of_repetition.append(np.array(rows, np.int64).reshape(-1, 6))
     pairs = np.concatenate(of_repetition)
@@ -78,42 +73,27 @@ def pack(
     pairs: sentence_pairs.Pairs,
     vocabulary: masking.Vocabulary,
     max_seq_length: int,
+    is_single: bool = False,
 ) -> dict[str, np.ndarray]:
-    """Returns [CLS] A [SEP] B [SEP] of each pair as encoder inputs [N, S]."""
+    """Returns [CLS] A [SEP] B [SEP] of each pair as encoder inputs [N, S].
+
+    With `is_single`, [CLS] A [SEP].
+    """
     positions = np.arange(max_seq_length)
-    a_end = (
-        1 + pairs.a_end - pairs.a_begin
-    )  # [N], the position of the first SEP.
-    b_end = a_end + 1 + pairs.b_end - pairs.b_begin  # That of the second.
+    # [N], the positions of the first SEP and of the last.
+    a_end = 1 + pairs.a_end - pairs.a_begin
+    last = a_end if is_single else a_end + 1 + pairs.b_end - pairs.b_begin
     is_b = positions > a_end[:, None]  # Padding too, until it is cleared below.
     source = positions + np.where(
         is_b,
         (pairs.b_begin - a_end - 1)[:, None],
         (pairs.a_begin - 1)[:, None],
     )  # [N, S]
-    return _encoder_inputs(tokens, source, [a_end, b_end], is_b, vocabulary)
-
-
-def pack_alone(
-    tokens: np.ndarray,
-    segments: sentence_pairs.Pairs,
-    vocabulary: masking.Vocabulary,
-    max_seq_length: int,
-) -> dict[str, np.ndarray]:
-    """Returns [CLS] A [SEP] of each segment as encoder inputs [N, S]."""
-    end = 1 + segments.a_end - segments.a_begin  # [N], the position of the SEP.
-    source = np.arange(max_seq_length) + (segments.a_begin - 1)[:, None]
-    is_b = np.zeros(source.shape, bool)
-    return _encoder_inputs(tokens, source, [end], is_b, vocabulary)
-
-
-def _encoder_inputs(tokens, source, ends, is_b, vocabulary):
-    """Returns the tokens at `source` [N, S], with [CLS] and [SEP] at `ends`."""
     ids = tokens.take(source, mode="clip").astype(np.int32)
     ids[:, 0] = vocabulary.cls_id
-    for end in ends:  # [N] each.
+    for end in (a_end, last):
         ids[np.arange(len(ids)), end] = vocabulary.sep_id
-    is_token = np.arange(ids.shape[1]) <= ends[-1][:, None]
+    is_token = positions <= last[:, None]
     return {
         "input_word_ids": np.where(is_token, ids, 0),
         "input_mask": is_token.astype(np.int32),
@@ -128,48 +108,39 @@ def make_examples(
     shard: int,
     statistics: dict[str, int],
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the examples of a partition, or rows of several, in blocks.
+    """Returns the examples of a partition, or rows of several, in blocks.
 
-    Args:
-      documents: the partition.
-      vocabulary: of its tokens.
-      settings: what to make.
-      shard: number of the partition, for its order.
-      statistics: counts are added to it.
-
-    Yields:
-      The features of the schema that the settings name, each [N, ...].
+    A block has the features of the settings' schema, each [N, ...]. Their
+    order depends on the number of the shard. Counts are added to `statistics`.
     """
     pairs = make_pairs(documents, settings, shard)
-    if not settings.is_packed:
-        yield from _make_blocks(
-            documents, pairs, vocabulary, settings, statistics
+    if settings.is_packed:
+        a_lengths = pairs.a_end - pairs.a_begin
+        b_lengths = pairs.b_end - pairs.b_begin
+        rows = packing.assign(
+            _CUTS[settings.pairs][1] + a_lengths + b_lengths,
+            settings.max_seq_length,
+            settings.max_examples_per_row,
         )
-        return
-    num_special = _CUTS[settings.pairs][1]
-    rows = packing.assign(
-        num_special
-        + (pairs.a_end - pairs.a_begin)
-        + (pairs.b_end - pairs.b_begin),
-        settings.max_seq_length,
-        settings.max_examples_per_row,
-    )
-    statistics["rows"] = len(rows.counts)
-    pairs = sentence_pairs.Pairs(*(column[rows.order] for column in pairs))
+        statistics["rows"] = len(rows.counts)
+        pairs = pairs.of(rows.order)
     blocks = _make_blocks(documents, pairs, vocabulary, settings, statistics)
-    yield from packing.pack(blocks, rows.counts, settings.sizes)
+    if settings.is_packed:
+        blocks = packing.pack(blocks, rows.counts, settings.sizes)
+    return blocks
 
 
 def _make_blocks(documents, all_pairs, vocabulary, settings, statistics):
     """Yields the examples of pairs in their order, some at a time."""
-    pack_rows = pack_alone if settings.pairs == "none" else pack
     block = max(1, _BLOCK_POSITIONS // settings.max_seq_length)
     for begin in range(0, len(all_pairs.seeds), block):
-        pairs = sentence_pairs.Pairs(
-            *(column[begin : begin + block] for column in all_pairs)
-        )
-        features = pack_rows(
-            documents.tokens, pairs, vocabulary, settings.max_seq_length
+        pairs = all_pairs.of(slice(begin, begin + block))
+        features = pack(
+            documents.tokens,
+            pairs,
+            vocabulary,
+            settings.max_seq_length,
+            is_single=settings.pairs == "none",
         )
         masked = None
         if settings.masking_time == "static":
@@ -193,15 +164,11 @@ def merge(
     statistics: dict[str, int],
     kind: str = "next_sentence",
 ) -> dict[str, np.ndarray]:
-    """Returns the features of an example, each [N, ...].
+    """Returns the features of examples, each [N, ...], and counts them.
 
-    Args:
-      features: of the pairs, from `pack` or `pack_alone`.
-      masked: the same rows with masks; None for unmasked rows.
-      pairs: that the rows were made of.
-      vocabulary: of the tokens.
-      statistics: counts are added to it.
-      kind: of pairs, one of `settings.PAIRS`.
+    The features of the pairs are from `pack`, and `masked` the same rows with
+    masks, if any. Counts are added to `statistics`. The kind is one of
+    `settings.PAIRS`.
     """
     num_tokens = features["input_mask"].sum(axis=1)
     _count(statistics, pairs, num_tokens, masked, vocabulary, kind)

@@ -31,18 +31,13 @@ class Mix:
     The default is that of Devlin et al. 2019, section 3.1; their appendix C.2
     and table 8 compare it with five others.
 
-    Attributes:
-      mask: [MASK].
-      random: a token drawn from the whole vocabulary.
-      same: the token itself (SAME in table 8).
-
     Raises:
       ValueError: if a share is below 0, or they are not 1 in all.
     """
 
-    mask: float = 0.8
-    random: float = 0.1
-    same: float = 0.1
+    mask: float = 0.8  # [MASK].
+    random: float = 0.1  # A token drawn from the whole vocabulary.
+    same: float = 0.1  # The token itself (SAME in table 8).
 
     def __post_init__(self):
         shares = dataclasses.astuple(self)
@@ -78,21 +73,13 @@ class Mix:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rules:
-    """How many tokens are masked, which together, and their replacements.
+    """How many tokens are masked, which together, and their replacements."""
 
-    Attributes:
-      max_predictions_per_seq: masked tokens in a row, at most (P).
-      masked_lm_prob: share of a row's tokens to mask; one token at least.
-      unit: one of `UNITS`. Spans are contiguous whole words of one segment.
-      max_ngram: words in a span, at most.
-      mix: what replaces masked tokens; the same kind for a span.
-    """
-
-    max_predictions_per_seq: int
-    masked_lm_prob: float
-    unit: str = "tokens"
-    max_ngram: int = 10
-    mix: Mix = Mix()
+    max_predictions_per_seq: int  # Masked tokens in a row, at most (P).
+    masked_lm_prob: float  # Share of a row's tokens; one token at least.
+    unit: str = "tokens"  # Of UNITS. Spans are whole words of one segment.
+    max_ngram: int = 10  # Words in a span, at most.
+    mix: Mix = Mix()  # The same kind for all tokens of a span.
 
 
 class Vocabulary(NamedTuple):
@@ -181,12 +168,11 @@ def mask(
                 keys, is_candidate, continues, num_to_predict
             )[:, :num_slots]
         else:
-            columns = np.arange(
-                num_bits, num_bits + num_positions, dtype=np.uint64
+            more = np.arange(num_bits, num_bits + num_positions).astype(
+                np.uint64
             )
-            lengths = span_lengths(
-                random_numbers.bits(seeds, columns), rules.max_ngram
-            )
+            more = random_numbers.bits(seeds, more)
+            lengths = span_lengths(more, rules.max_ngram)
             positions, first_slots = choose_spans(
                 keys, lengths, is_candidate, continues, num_to_predict
             )
@@ -267,11 +253,7 @@ def span_lengths(bits: np.ndarray, max_ngram: int) -> np.ndarray:
     """Returns lengths in words, geometric up to `max_ngram`, of random bits.
 
     Length k has a chance in proportion to (1 - p)^(k - 1) with p = 0.2, which
-    is a mean of 3.8 for the 10 of the paper.
-
-    Args:
-      bits: [N, S] uint64.
-      max_ngram: the largest length.
+    is a mean of 3.8 for the 10 of the paper. `bits` are [N, S] uint64.
     """
     chances = (1 - _GEOMETRIC_P) ** np.arange(max_ngram)
     ends = np.cumsum(chances) / chances.sum()
@@ -311,9 +293,8 @@ def choose_spans(
     words = np.cumsum(begins, axis=1) * is_candidate
     num_words = words.max(axis=1)
     offsets = np.arange(min(lengths.max(), num_positions))
-    num_columns = (
-        num_positions + 1 + len(offsets)
-    )  # A span may reach beyond all.
+    # A span may reach beyond all words.
+    num_columns = num_positions + 1 + len(offsets)
     sizes = np.bincount(
         (rows * num_columns + words).ravel(), minlength=num_rows * num_columns
     ).reshape(num_rows, num_columns)

@@ -14,26 +14,19 @@ N examples, P masked slots.
 """
 
 import array
-import bisect
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tfrecords.pretraining import examples as examples_lib
-from tfrecords.pretraining import (
-    masking,
-    sentence_pairs,
-    token_files,
-)
+from tfrecords.pretraining import masking, sentence_pairs, token_files
 from tfrecords.pretraining import settings as settings_lib
 
-# create_pretraining_data.py: tries to draw another document; the chances that
-# B is random, that a token to cut stands in front, that a masked token becomes
-# [MASK], and that one which does not is kept.
-_RANDOM_DOCUMENT_TRIES = 10
-_RANDOM_NEXT_PROB, _FRONT_PROB, _MASK_PROB, _KEEP_PROB = 0.5, 0.5, 0.8, 0.5
+# create_pretraining_data.py: the chances that a token to cut stands in front,
+# that a masked token becomes [MASK], and that one which does not is kept.
+_FRONT_PROB, _MASK_PROB, _KEEP_PROB = 0.5, 0.8, 0.5
 
 
 class Examples(NamedTuple):
@@ -55,15 +48,10 @@ def make_examples(
 
     create_pretraining_data.py: create_training_instances, after it has
     shuffled the documents.
-
-    Args:
-      documents: all documents, shuffled.
-      vocabulary: of their tokens.
-      settings: what to make; its `random_seed` is not read.
-      rng: as the shuffle of the documents left it.
     """
     bounds = documents.sentence_bounds.tolist()
     document_bounds = documents.document_bounds.tolist()
+    max_num_tokens = settings.max_seq_length - 3  # [CLS], [SEP] and [SEP].
     num_slots = settings.max_predictions_per_seq
     continues = vocabulary.is_continuation.tolist()
     rows, num_masked = array.array("q"), array.array("q")
@@ -71,11 +59,21 @@ def make_examples(
     unused = [0] * num_slots
     for _ in range(settings.dupe_factor):
         for number in range(len(document_bounds) - 1):
-            for row in _pairs(bounds, document_bounds, number, settings, rng):
-                ids = _ids(documents.tokens, row, vocabulary)
+            # A pair is masked before the next one is drawn.
+            for row in sentence_pairs.pair(
+                bounds,
+                document_bounds,
+                number,
+                max_num_tokens,
+                settings.short_seq_prob,
+                rng,
+            ):
+                *pair, is_random_next = row
+                num_truncated = _truncate(pair, max_num_tokens, rng)
+                ids = _ids(documents.tokens, pair, vocabulary)
                 hidden = mask(ids, continues, vocabulary, settings, rng)
                 padding = unused[len(hidden) :]
-                rows.extend(row)
+                rows.extend([*pair, is_random_next, num_truncated])
                 num_masked.append(len(hidden))
                 positions.extend([*hidden, *padding])
                 shown.extend([*hidden.values(), *padding])
@@ -90,57 +88,6 @@ def make_examples(
         np.frombuffer(shown, np.int32).reshape(-1, num_slots)[order],
         np.frombuffer(num_masked, np.int64)[order],
     )
-
-
-def _pairs(
-    bounds: Sequence[int],
-    document_bounds: Sequence[int],
-    number: int,
-    settings: settings_lib.Settings,
-    rng: random.Random,
-) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """Yields the pairs of a document as ranges of tokens, cut to fit.
-
-    create_pretraining_data.py: create_instances_from_document. It masks a pair
-    before it draws the next, and so must the caller.
-    """
-    max_num_tokens = settings.max_seq_length - 3  # [CLS], [SEP] and [SEP].
-    target = max_num_tokens
-    if rng.random() < settings.short_seq_prob:
-        target = rng.randint(2, max_num_tokens)
-    start, last = document_bounds[number], document_bounds[number + 1]
-    while start < last:
-        # The chunk: sentences up to the target, or to the document's end.
-        end = bisect.bisect_left(
-            bounds, bounds[start] + target, start + 1, last
-        )
-        a_end = start + 1
-        if end - start > 1:
-            a_end = start + rng.randint(1, end - start - 1)
-        is_random_next = end - start == 1 or rng.random() < _RANDOM_NEXT_PROB
-        b_begin, b_end = a_end, end
-        if is_random_next:
-            wanted = target - (bounds[a_end] - bounds[start])
-            b_begin, b_end = _random_sentences(
-                bounds, document_bounds, number, wanted, rng
-            )
-            end = a_end  # Sentences that were not used are put back.
-        pair = [bounds[index] for index in (start, a_end, b_begin, b_end)]
-        num_truncated = _truncate(pair, max_num_tokens, rng)
-        yield *pair, int(is_random_next), num_truncated
-        start = end
-
-
-def _random_sentences(bounds, document_bounds, number, wanted, rng):
-    """Returns bounds of sentences from a random start in another document."""
-    for _ in range(_RANDOM_DOCUMENT_TRIES):
-        other = rng.randint(0, len(document_bounds) - 2)
-        if other != number:
-            break
-    first, last = document_bounds[other], document_bounds[other + 1]
-    start = first + rng.randint(0, last - first - 1)
-    end = bisect.bisect_left(bounds, bounds[start] + wanted, start + 1, last)
-    return start, end
 
 
 def _truncate(pair: list[int], max_num_tokens: int, rng: random.Random) -> int:
@@ -161,9 +108,9 @@ def _truncate(pair: list[int], max_num_tokens: int, rng: random.Random) -> int:
     return surplus
 
 
-def _ids(tokens, row, vocabulary) -> list[int]:
+def _ids(tokens, pair, vocabulary) -> list[int]:
     """Returns [CLS] A [SEP] B [SEP]."""
-    a_begin, a_end, b_begin, b_end = row[:4]
+    a_begin, a_end, b_begin, b_end = pair
     a, b = tokens[a_begin:a_end].tolist(), tokens[b_begin:b_end].tolist()
     return [vocabulary.cls_id, *a, vocabulary.sep_id, *b, vocabulary.sep_id]
 
@@ -177,14 +124,8 @@ def mask(
 ) -> dict[int, int]:
     """Returns the positions to mask, ascending, and their replacements.
 
-    create_pretraining_data.py: create_masked_lm_predictions.
-
-    Args:
-      ids: [CLS] A [SEP] B [SEP].
-      continues: for each entry of the vocabulary, whether it begins with ##.
-      vocabulary: which ids are special.
-      settings: how many to mask, and whether by words.
-      rng: of everything random here.
+    create_pretraining_data.py: create_masked_lm_predictions. `continues` says
+    of each entry of the vocabulary whether it begins with ##.
     """
     words: list[list[int]] = []
     for position, token in enumerate(ids):
@@ -225,23 +166,17 @@ def build(
 ) -> dict[str, np.ndarray]:
     """Returns some examples as the features of `schema.PRETRAINING`.
 
-    Args:
-      examples: all of them.
-      rows: which ones, [N] or a slice.
-      tokens: of all documents, in the order that the examples were made from.
-      vocabulary: of the tokens.
-      max_seq_length: positions in an example.
-      statistics: counts are added to it.
+    Which ones, `rows` say: [N] or a slice. The tokens are of all documents, as
+    when the examples were made. Counts are added to `statistics`.
     """
-    pairs = sentence_pairs.Pairs(*(column[rows] for column in examples.pairs))
+    pairs = examples.pairs.of(rows)
     features = examples_lib.pack(tokens, pairs, vocabulary, max_seq_length)
     ids = features["input_word_ids"]
     positions = examples.positions[rows].astype(np.int32)
     is_used = np.arange(positions.shape[1]) < examples.num_masked[rows, None]
     labels = np.take_along_axis(ids, positions, axis=1)
-    ids[np.nonzero(is_used)[0], positions[is_used]] = examples.shown[rows][
-        is_used
-    ]
+    shown = examples.shown[rows][is_used]
+    ids[np.nonzero(is_used)[0], positions[is_used]] = shown
     masked = masking.Masked(
         input_word_ids=ids,
         positions=positions,

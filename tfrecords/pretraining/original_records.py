@@ -15,20 +15,16 @@ import random
 import shutil
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 from absl import logging
 
 from tfrecords.io import journal as journal_lib
 from tfrecords.io import records, storage
 from tfrecords.pretraining import corpus as corpus_lib
 from tfrecords.pretraining import examples as examples_lib
-from tfrecords.pretraining import (
-    masking,
-    original_examples,
-    token_files,
-)
+from tfrecords.pretraining import masking, original_examples, token_files
 from tfrecords.pretraining import records as pretraining_records
 from tfrecords.pretraining import settings as settings_lib
+from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files
 from tfrecords.text import vocab as vocab_lib
 
@@ -40,13 +36,8 @@ def expand_inputs(patterns: str) -> list[str]:
 
     The order decides the records, and a file named twice is read twice. Files
     of one glob are sorted by name; the original takes them as they lie in
-    their folder, which no two machines need to agree on.
-
-    Args:
-      patterns: names or globs, separated by commas.
-
-    Raises:
-      ValueError: if a pattern matches no file.
+    their folder, which no two machines need to agree on. Arguments and errors
+    are those of `text_files.expand_inputs`.
     """
     named = [pattern for pattern in patterns.split(",") if pattern.strip()]
     return [
@@ -62,35 +53,20 @@ def read_documents(
     """Yields the sentences of each document, one a line.
 
     create_pretraining_data.py: create_training_instances. A blank line ends a
-    document, and the end of a file does not.
-
-    Args:
-      paths: files to read, in this order.
-      statistics: counts what is seen.
-
-    Raises:
-      ValueError: if a file is missing or not text, or its .gz is damaged.
+    document, and the end of a file does not. Errors are those of
+    `text_files.read_lines`.
     """
-    sentences: list[str] = []
-    for path in paths:
-        statistics.files += 1
-        for line in text_files.read_lines(path, statistics):
-            # tf.gfile's readline leaves out each carriage return.
-            line = line.replace("\r", "").strip()
-            if line:
-                sentences.append(line)
-            elif sentences:
-                yield _counted(sentences, statistics)
-                sentences = []
-    if sentences:
-        yield _counted(sentences, statistics)
 
+    def lines():
+        for path in paths:
+            statistics.files += 1
+            for line in text_files.read_lines(path, statistics):
+                # tf.gfile's readline leaves out each carriage return.
+                yield line.replace("\r", "")
 
-def _counted(sentences, statistics):
-    statistics.documents += 1
-    statistics.one_sentence_documents += len(sentences) == 1
-    statistics.sentences += len(sentences)
-    return sentences
+    for _, sentences in documents_lib.split_paragraphs(lines()):
+        statistics.add_document(len(sentences))
+        yield sentences
 
 
 def check(
@@ -99,48 +75,41 @@ def check(
     output: pretraining_records.Output,
 ) -> None:
     """Raises ValueError for an option that the original cannot follow."""
+    made = (
+        "which makes what create_pretraining_data.py makes: next sentences, "
+        "tokens or words masked 80/10/10 when they are written"
+    )
     refused = {
-        "held_out_prob": (
+        f"held_out_prob={output.held_out_prob}": (
             output.held_out_prob,
             "which holds no document out. Put those documents into a file of "
             "their own and make their records in another --output_dir",
         ),
-        "drop_duplicates": (
-            ",".join(corpus.drop_duplicates),
+        f"drop_duplicates={','.join(corpus.drop_duplicates)}": (
+            corpus.drop_duplicates,
             "which drops nothing",
         ),
-        "input_format": (
-            corpus.input_format not in ("auto", "sentences")
-            and corpus.input_format,
+        f"input_format={corpus.input_format}": (
+            corpus.input_format not in ("auto", "sentences"),
             "which reads one sentence a line. Split the text into sentences "
             "first",
         ),
-        "output_dir": (
-            not storage.is_local(output.output_dir) and output.output_dir,
+        f"output_dir={output.output_dir}": (
+            not storage.is_local(output.output_dir),
             "which writes to a folder of this machine. Name one, and copy it "
             "when it is finished",
         ),
+        "mask_mix as given": (settings.rules.mix != masking.Mix(), made),
+        "masking as given": (settings.unit == "spans", made),
+        "max_examples_per_row as given": (settings.is_packed, made),
+        "pairs as given": (settings.pairs != "next_sentence", made),
+        "masking_time as given": (settings.masking_time != "static", made),
     }
-    for name, (value, reason) in refused.items():
-        if value:
+    for flag, (is_refused, reason) in refused.items():
+        if is_refused:
             raise ValueError(
-                f"--{name}={value} does not go with --compat=original, "
-                f"{reason}; or omit one of the two flags."
-            )
-    is_allowed = {
-        "mask_mix": settings.rules.mix == masking.Mix(),
-        "masking": settings.unit in ("tokens", "words"),
-        "max_examples_per_row": not settings.is_packed,
-        "pairs": settings.pairs == "next_sentence",
-        "masking_time": settings.masking_time == "static",
-    }
-    for name in is_allowed:
-        if not is_allowed[name]:
-            raise ValueError(
-                f"--{name} as given does not go with --compat=original, which "
-                "makes what create_pretraining_data.py makes: next sentences, "
-                "tokens or words masked 80/10/10 when they are written. Omit "
-                "one of the two flags."
+                f"--{flag} does not go with --compat=original, {reason}; or "
+                "omit one of the two flags."
             )
 
 
@@ -149,7 +118,7 @@ def make(
     settings: settings_lib.Settings,
     output: pretraining_records.Output,
 ) -> dict[str, records.Manifest]:
-    """Makes the records of a corpus, unless they exist.
+    """Makes the records of a corpus, unless they exist; returns the manifest.
 
     create_pretraining_data.py: main, write_instance_to_example_files. Example
     i goes to shard i % num_shards.
@@ -159,9 +128,6 @@ def make(
       settings: which examples to make.
       output: where the folder `train` goes; with as many shards as the
         original was given names of output files, by default one.
-
-    Returns:
-      The manifest of `train`, under that name.
 
     Raises:
       ValueError: if the folder holds other records, or the corpus no text, or
@@ -181,33 +147,32 @@ def make(
     if manifests:
         logging.info("records in %s are complete already", output.output_dir)
         return manifests
-    folder, work = (
-        os.path.join(output.output_dir, part) for part in (name, "work")
-    )
+    folder = os.path.join(output.output_dir, name)
     os.makedirs(folder, exist_ok=True)
-    os.makedirs(work, exist_ok=True)
     counts = text_files.ReadStatistics()
     rng = random.Random(settings.random_seed)
-    try:
-        documents = _read_shuffled(corpus, paths, work, counts, rng)
-    finally:
-        shutil.rmtree(work)
+    documents = _read_shuffled(corpus, paths, output.output_dir, counts, rng)
     vocabulary = masking.Vocabulary.of(entries)
     examples = original_examples.make_examples(
         documents, vocabulary, settings, rng
     )
     # Statistics of all shards are summed: the first one counts the corpus.
-    statistics = {
-        "documents": len(documents.numbers),
-        "sentences": len(documents.sentence_bounds) - 1,
-        "tokens": len(documents.tokens),
-    }
+    statistics = documents.counts()
+    step = _BLOCK_EXAMPLES * num_shards
     for shard in range(num_shards):
-        rows = np.arange(shard, len(examples.num_masked), num_shards)
         path = os.path.join(folder, records.shard_name(name, shard, num_shards))
-        serialized = _serialize(
-            examples, rows, documents.tokens, vocabulary, settings, statistics
+        blocks = (
+            original_examples.build(
+                examples,
+                slice(start, start + step, num_shards),
+                documents.tokens,
+                vocabulary,
+                settings.max_seq_length,
+                statistics,
+            )
+            for start in range(shard, len(examples.num_masked), step)
         )
+        serialized = examples_lib.serialize(blocks, settings)
         journal.add(name, records.write_shard(path, serialized), statistics)
         statistics = {}
     manifest = pretraining_records.describe(
@@ -223,15 +188,23 @@ def make(
     return {name: manifest}
 
 
-def _read_shuffled(corpus, paths, work, counts, rng) -> token_files.Documents:
+def _read_shuffled(corpus, paths, output_dir, counts, rng):
     """Returns all documents in random order; adds to the counts of reading."""
     tokenize, vocab_size = corpus_lib.load_tokenizer(
         corpus.vocab_file, corpus.do_lower_case
     )
+    work = os.path.join(output_dir, "work")
+    os.makedirs(work, exist_ok=True)
     token_file = os.path.join(work, "corpus")
-    token_files.write(
-        token_file, read_documents(paths, counts), tokenize, vocab_size
-    )
+    try:
+        documents = read_documents(paths, counts)
+        token_files.write(token_file, documents, tokenize, vocab_size)
+        return _shuffle(token_file, vocab_size, counts, rng)
+    finally:
+        shutil.rmtree(work)
+
+
+def _shuffle(token_file, vocab_size, counts, rng) -> token_files.Documents:
     table = token_files.locate([token_file])
     if not len(table):
         raise ValueError(
@@ -241,19 +214,3 @@ def _read_shuffled(corpus, paths, work, counts, rng) -> token_files.Documents:
     order = list(range(len(table)))
     rng.shuffle(order)
     return token_files.read([token_file], table[order], vocab_size)
-
-
-def _serialize(examples, rows, tokens, vocabulary, settings, statistics):
-    """Yields each of some examples as a serialised tf.train.Example."""
-    blocks = (
-        original_examples.build(
-            examples,
-            rows[begin : begin + _BLOCK_EXAMPLES],
-            tokens,
-            vocabulary,
-            settings.max_seq_length,
-            statistics,
-        )
-        for begin in range(0, len(rows), _BLOCK_EXAMPLES)
-    )
-    return examples_lib.serialize(blocks, settings)

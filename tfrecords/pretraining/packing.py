@@ -41,11 +41,8 @@ class _Kind(NamedTuple):
 
     def with_more(self, num_rows: int, length: int, count: int) -> "_Kind":
         """Returns so many of the rows, with some more examples in each."""
-        return _Kind(
-            num_rows,
-            self.free - count * length,
-            self.lengths + (length,) * count,
-        )
+        lengths = self.lengths + (length,) * count
+        return _Kind(num_rows, self.free - count * length, lengths)
 
 
 def assign(
@@ -103,9 +100,7 @@ def _first_fit_decreasing(
 ) -> list[_Kind]:
     """Returns rows by kind, in the order in which they were begun.
 
-    Args:
-      histogram: [S + 1] examples of each length.
-      max_examples_per_row: E.
+    The histogram [S + 1] has the examples of each length.
     """
     max_seq_length = len(histogram) - 1
     present = [length for length, count in enumerate(histogram) if count]
@@ -148,17 +143,11 @@ def max_predictions_per_row(
     """Returns the masked slots P that no row of examples can exceed.
 
     An example of n tokens has max(1, round(n * masked_lm_prob)) masked tokens
-    at most. That is n * masked_lm_prob and at most 1/2 more by rounding, or
-    what the shortest example has above its share. In a row the shares sum up
-    to S * masked_lm_prob, and there are E times the rest: for 512 positions and
-    six examples 80 slots, no more than one example of 512 has, where
-    E * max_predictions_per_seq would be 480, nearly all empty and yet computed.
-
-    Args:
-      max_seq_length: S.
-      max_predictions_per_seq: of one example.
-      masked_lm_prob: share of the tokens to mask.
-      max_examples_per_row: E.
+    at most: n * masked_lm_prob, and 1/2 more by rounding or what the shortest
+    example has above its share. In a row the shares sum up to
+    S * masked_lm_prob, with E times the rest: for S = 512 and E = 6 that is 80
+    slots, where E * max_predictions_per_seq would be 480, nearly all empty and
+    yet computed.
     """
     more = max(0.5, 1.0 - _FEWEST_TOKENS * masked_lm_prob)
     # Not below a whole number that only rounding keeps it from.
@@ -173,18 +162,15 @@ def max_predictions_per_row(
 def pack(
     blocks: Iterator[Features], counts: np.ndarray, sizes: dict[str, int]
 ) -> Iterator[Features]:
-    """Joins examples to rows, block by block.
+    """Joins examples to rows, block by block; each block as in `join`.
 
     Args:
-      blocks: features of `schema.PRETRAINING`, without labels or masks if
-        there are none, each [n, ...]; all examples in the order of
-        `packing.Rows.order`.
-      counts: [R] examples of each row, as in `packing.Rows`.
+      blocks: examples in the order of `Rows.order`.
+      counts: [R] examples of each row, as in `Rows`.
       sizes: of the packed schema.
 
     Yields:
-      The features of the packed schema, each [r, ...]; r is that of the rows
-      which a block completes.
+      The rows that each block completes.
     """
     ends = np.cumsum(counts)
     rest: Features = {}
@@ -235,13 +221,9 @@ def join(
     ends = np.cumsum(counts)
     row = np.repeat(np.arange(len(counts)), counts)  # [n]
 
-    def before(amounts):
-        """Returns [n + 1] amounts of all examples before each one."""
-        return np.concatenate([[0], np.cumsum(amounts)])
-
     def rows_of(size, amounts):
         """Returns values -> [r, size], each row begun by its own of them."""
-        sums = before(amounts)[np.append(0, ends)]
+        sums = np.append(0, np.cumsum(amounts))[np.append(0, ends)]
         is_used = np.arange(sizes[size]) < np.diff(sums)[:, None]
         return functools.partial(_fill, is_used)
 
@@ -251,8 +233,8 @@ def join(
     of_examples = rows_of("max_examples_per_row", np.ones_like(row))
     first = (ends - counts)[row]  # [n], the first example of its row.
     number = np.arange(len(row)) - first
-    begin = before(num_tokens)
-    begin = begin[:-1] - begin[first]
+    begin = np.cumsum(num_tokens) - num_tokens
+    begin -= begin[first]
     position = np.broadcast_to(np.arange(is_token.shape[1]), is_token.shape)
     rows = {
         "input_word_ids": of_tokens(examples["input_word_ids"][is_token]),
@@ -293,13 +275,8 @@ def _fill(is_used, values, dtype=np.int32):
 def separate(rows: Features) -> tuple[Features, np.ndarray]:
     """Returns the examples of packed rows, each in its own row; undoes `join`.
 
-    Args:
-      rows: features of a packed schema, [r, ...]; those of other schemas are
-        returned as they are.
-
-    Returns:
-      The features of `schema.PRETRAINING`, as far as the rows have them,
-      [n, ...], and the row of each example, [n], ascending.
+    Rows of other schemas are returned as they are. Also returns the row of
+    each example, [n], ascending.
     """
     if "example_numbers" not in rows:
         return rows, np.arange(len(rows["input_mask"]))

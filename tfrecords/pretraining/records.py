@@ -13,6 +13,7 @@ one partition of tokens; the driver 48 bytes for each document.
 
 import dataclasses
 import os
+import pathlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -156,10 +157,15 @@ def _make(corpus, settings, output, engine):
                 output.held_out_prob,
             )
             for name in names:
-                jobs = _jobs(
-                    name, tables[name], made, settings, vocabulary, journal
+                _make_shards(
+                    name,
+                    tables[name],
+                    made,
+                    settings,
+                    vocabulary,
+                    journal,
+                    workers,
                 )
-                _make_shards(name, jobs, journal, workers)
     finally:
         # Files that a stopped worker was writing.
         for folder in [output.output_dir, *folders]:
@@ -177,19 +183,13 @@ def _make(corpus, settings, output, engine):
             counts,
         )
         if settings.masking_time == "dynamic":
-            _keep_vocabulary(corpus.vocab_file, folder)
+            # Dynamic masking looks for it there.
+            path = os.path.join(folder, masking.VOCABULARY_NAME)
+            with storage.atomic_file(path, "wb") as file:
+                file.write(pathlib.Path(corpus.vocab_file).read_bytes())
         manifests[name].write(folder)
     storage.remove_folder(folders[-1])
     return manifests
-
-
-def _keep_vocabulary(vocab_file: str, folder: str) -> None:
-    """Copies the vocabulary to where dynamic masking looks for it."""
-    with open(vocab_file, "rb") as source:
-        content = source.read()
-    path = os.path.join(folder, masking.VOCABULARY_NAME)
-    with storage.atomic_file(path, "wb") as target:
-        target.write(content)
 
 
 class _ShardJob(NamedTuple):
@@ -201,27 +201,29 @@ class _ShardJob(NamedTuple):
     vocabulary: masking.Vocabulary
 
 
-def _jobs(name, tables, made, settings, vocabulary, journal):
-    """Returns the jobs of the shards that are missing."""
+def _make_shards(name, tables, made, settings, vocabulary, journal, workers):
+    """Makes the shards that are missing."""
     if name == HELD_OUT:
         settings = dataclasses.replace(settings, dupe_factor=1)
     # Absolute: other machines have another current folder.
     folder = os.path.join(storage.absolute_path(journal.output_dir), name)
-    file_names = _shard_names(name, len(tables))
-    return [
+    jobs = [
         _ShardJob(
             os.path.join(folder, file_name),
             made,
-            table,
+            tables[shard],
             shard,
             settings,
             vocabulary,
         )
-        for shard, (file_name, table) in enumerate(
-            zip(file_names, tables, strict=True)
-        )
+        for shard, file_name in enumerate(_shard_names(name, len(tables)))
         if not journal.has(name, file_name)
     ]
+    weights = [int((job.table[:, 4] - job.table[:, 2]).sum()) for job in jobs]
+    for _, (info, statistics) in workers.run(
+        _make_shard, jobs, weights, name=f"write {name}", unit="tokens"
+    ):
+        journal.add(name, info, statistics)
 
 
 def _shard_names(name, num_shards):
@@ -231,23 +233,11 @@ def _shard_names(name, num_shards):
     ]
 
 
-def _make_shards(name, jobs, journal, workers):
-    weights = [int((job.table[:, 4] - job.table[:, 2]).sum()) for job in jobs]
-    for _, (info, statistics) in workers.run(
-        _make_shard, jobs, weights, name=f"write {name}", unit="tokens"
-    ):
-        journal.add(name, info, statistics)
-
-
 def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
     documents = token_files.read(
         job.token_files, job.table, job.vocabulary.size
     )
-    statistics = {
-        "documents": len(documents.numbers),
-        "sentences": len(documents.sentence_bounds) - 1,
-        "tokens": len(documents.tokens),
-    }
+    statistics = documents.counts()
     blocks = examples_lib.make_examples(
         documents, job.vocabulary, job.settings, job.shard, statistics
     )
@@ -264,17 +254,7 @@ def describe(
     journal: journal_lib.Journal,
     counts: Mapping,
 ) -> records.Manifest:
-    """Returns the manifest of a set of which every shard is finished.
-
-    Args:
-      name: of the set.
-      num_shards: its shards.
-      settings: of its examples.
-      corpus: that they were made of.
-      vocab_size: entries in its vocabulary.
-      journal: of the finished shards.
-      counts: from reading the text.
-    """
+    """Returns the manifest of a set of which every shard is finished."""
     shards, statistics = journal.read(name, _shard_names(name, num_shards))
     shares = examples_lib.shares(statistics)
     examples = statistics["examples"]

@@ -7,6 +7,8 @@ range of the tokens of all documents, and no token is touched here.
 ALBERT; `full_sentences` single segments, as RoBERTa.
 """
 
+import itertools
+import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -18,15 +20,28 @@ from tfrecords import random_numbers
 # create_pretraining_data.py: tries to draw another document.
 _RANDOM_DOCUMENT_TRIES = 10
 _DRAWS = 64  # Uniform numbers drawn at a time; one by one is slow.
+_LARGEST_SEED = (1 << 53) - 1
 # Counters of the coins of A and of B among the random bits of a pair; those
 # below are for masking.
 _A_COINS, _B_COINS = 1 << 32, 1 << 33
 
 
-# One pair before it is cut to fit: a_begin, a_end, b_begin, b_end,
-# is_random_next, seed. A plain tuple becomes an array thirty times as quickly
-# as a NamedTuple. B of a single segment is empty.
-Row = tuple[int, int, int, int, int, int]
+# A pair before it is cut to fit: a_begin, a_end, b_begin, b_end, and the label.
+# A plain tuple becomes an array thirty times as quickly as a NamedTuple. B of a
+# single segment is empty.
+Segments = tuple[int, int, int, int, int]
+
+
+class Draws:
+    """Two methods of `random.Random`, by NumPy and in blocks."""
+
+    def __init__(self, rng: np.random.Generator):
+        blocks = iter(lambda: rng.random(_DRAWS).tolist(), None)
+        self.random = itertools.chain.from_iterable(blocks).__next__
+
+    def randint(self, low: int, high: int) -> int:
+        """Returns a number from `low` to `high`, both included."""
+        return low + int(self.random() * (high - low + 1))
 
 
 class Pairs(NamedTuple):
@@ -40,6 +55,26 @@ class Pairs(NamedTuple):
     seeds: np.ndarray  # uint64, of everything random in a pair after this.
     num_truncated: np.ndarray  # Tokens cut to fit.
 
+    def of(self, rows: np.ndarray | slice) -> "Pairs":
+        """Returns some of the pairs."""
+        return Pairs(*(column[rows] for column in self))
+
+
+def rows(
+    cut: Callable[..., Iterator[Segments]],
+    *arguments,
+    rng: np.random.Generator,
+) -> list[tuple[int, ...]]:
+    """Returns the segments of a document, each with a seed drawn after it.
+
+    `cut` is one of the functions below, `arguments` all but its last.
+    """
+    draws = Draws(rng)
+    return [
+        (*segments, draws.randint(0, _LARGEST_SEED))
+        for segments in cut(*arguments, draws)
+    ]
+
 
 def pair(
     sentence_bounds: Sequence[int],
@@ -47,12 +82,12 @@ def pair(
     number: int,
     max_num_tokens: int,
     short_seq_prob: float,
-    rng: np.random.Generator,
-) -> list[Row]:
+    rng: Draws | random.Random,
+) -> Iterator[Segments]:
     """Cuts one document into pairs of segments.
 
-    create_pretraining_data.py: create_instances_from_document. Devlin et al.
-    2019, section 3.1 and appendix A.2.
+    create_pretraining_data.py: create_instances_from_document, draw by draw.
+    Devlin et al. 2019, section 3.1 and appendix A.2.
 
     Args:
       sentence_bounds: begin of each sentence of all documents in their
@@ -62,67 +97,46 @@ def pair(
       max_num_tokens: tokens of A and B together, special ones not counted.
       short_seq_prob: chance that the document is cut for shorter pairs.
       rng: of everything random here.
+
+    Yields:
+      Each pair, before anything is drawn for the next.
     """
     bounds = sentence_bounds
-    uniform = _uniform(rng).__next__
-    target = _target(max_num_tokens, short_seq_prob, uniform)
+    target = _target(max_num_tokens, short_seq_prob, rng)
     start, last = document_bounds[number], document_bounds[number + 1]
-    rows = []
     while start < last:
         # The chunk: sentences up to the target, or to the document's end.
         end = bisect_left(bounds, bounds[start] + target, start + 1, last)
         a_end = start + 1
         if end - start > 1:
-            a_end += int(uniform() * (end - start - 1))
-        is_random_next = end - start == 1 or uniform() < 0.5
+            a_end = start + rng.randint(1, end - start - 1)
+        is_random_next = end - start == 1 or rng.random() < 0.5
         b_begin, b_end = bounds[a_end], bounds[end]
         if is_random_next:
             wanted = target - (bounds[a_end] - bounds[start])
             b_begin, b_end = _random_segment(
-                bounds, document_bounds, number, wanted, uniform
+                bounds, document_bounds, number, wanted, rng
             )
             end = a_end  # Sentences that were not used are put back.
-        rows.append(
-            (
-                bounds[start],
-                bounds[a_end],
-                b_begin,
-                b_end,
-                int(is_random_next),
-                int(uniform() * (1 << 53)),
-            )
-        )
+        yield bounds[start], bounds[a_end], b_begin, b_end, int(is_random_next)
         start = end
-    return rows
 
 
-def _target(max_num_tokens, short_seq_prob, uniform) -> int:
+def _target(max_num_tokens, short_seq_prob, rng) -> int:
     """Returns the tokens that a document's examples should have."""
-    if uniform() < short_seq_prob:
-        return 2 + int(uniform() * (max_num_tokens - 1))  # 2 to the maximum.
+    if rng.random() < short_seq_prob:
+        return rng.randint(2, max_num_tokens)
     return max_num_tokens
 
 
-def _uniform(rng: np.random.Generator) -> Iterator[float]:
-    while True:
-        yield from rng.random(_DRAWS).tolist()
-
-
-def _random_segment(
-    bounds: Sequence[int],
-    document_bounds: Sequence[int],
-    number: int,
-    wanted: int,
-    uniform: Callable[[], float],
-) -> tuple[int, int]:
+def _random_segment(bounds, document_bounds, number, wanted, rng):
     """Returns a range of tokens from a random start in another document."""
-    num_documents = len(document_bounds) - 1
     for _ in range(_RANDOM_DOCUMENT_TRIES):
-        other = int(uniform() * num_documents)
+        other = rng.randint(0, len(document_bounds) - 2)
         if other != number:
             break
     first, last = document_bounds[other], document_bounds[other + 1]
-    start = first + int(uniform() * (last - first))
+    start = first + rng.randint(0, last - first - 1)
     # At least one sentence, then as many as it takes, to the document's end.
     end = bisect_left(bounds, bounds[start] + wanted, start + 1, last)
     return bounds[start], bounds[end]
@@ -134,8 +148,8 @@ def sentence_order_pairs(
     number: int,
     max_num_tokens: int,
     short_seq_prob: float,
-    rng: np.random.Generator,
-) -> list[Row]:
+    rng: Draws | random.Random,
+) -> Iterator[Segments]:
     """Cuts one document into neighbouring segments, half of them swapped.
 
     Lan et al. 2020 (ALBERT), section 3.1. A sentence that would be alone, as
@@ -145,26 +159,22 @@ def sentence_order_pairs(
     Arguments as those of `pair`. The label is 1 if the two are swapped.
     """
     bounds = sentence_bounds
-    uniform = _uniform(rng).__next__
-    target = _target(max_num_tokens, short_seq_prob, uniform)
+    target = _target(max_num_tokens, short_seq_prob, rng)
     start, last = document_bounds[number], document_bounds[number + 1]
-    rows = []
     while start < last:
         end = bisect_left(bounds, bounds[start] + target, start + 1, last)
         a_begin, b_end = bounds[start], bounds[end]
         if end - start > 1:
-            middle = bounds[start + 1 + int(uniform() * (end - start - 1))]
+            middle = bounds[start + rng.randint(1, end - start - 1)]
         else:
-            middle = a_begin + 1 + int(uniform() * (b_end - a_begin - 1))
+            middle = a_begin + rng.randint(1, b_end - a_begin - 1)
         start = end
         if middle == b_end:
             continue
-        segments = (a_begin, middle, middle, b_end)
-        is_swapped = uniform() < 0.5
-        if is_swapped:
-            segments = (middle, b_end, a_begin, middle)
-        rows.append((*segments, int(is_swapped), int(uniform() * (1 << 53))))
-    return rows
+        if rng.random() < 0.5:
+            yield middle, b_end, a_begin, middle, 1
+        else:
+            yield a_begin, middle, middle, b_end, 0
 
 
 def full_sentences(
@@ -173,8 +183,8 @@ def full_sentences(
     number: int,
     max_num_tokens: int,
     short_seq_prob: float,
-    rng: np.random.Generator,
-) -> list[Row]:
+    rng: Draws | random.Random,
+) -> Iterator[Segments]:
     """Cuts one document into single segments, filled to length.
 
     Liu et al. 2019 (RoBERTa), section 4.2, DOC-SENTENCES: whole sentences as
@@ -184,19 +194,16 @@ def full_sentences(
     Arguments as those of `pair`. B is empty and the label 0.
     """
     bounds = sentence_bounds
-    uniform = _uniform(rng).__next__
-    target = _target(max_num_tokens, short_seq_prob, uniform)
+    target = _target(max_num_tokens, short_seq_prob, rng)
     first, last = document_bounds[number], document_bounds[number + 1]
     begin = bounds[first]
-    rows = []
     while begin < bounds[last]:
         # The last bound that is not too far.
         full = begin + target
         end = bounds[bisect_right(bounds, full, first, last + 1) - 1]
         end = end if end > begin else full
-        rows.append((begin, end, end, end, 0, int(uniform() * (1 << 53))))
+        yield begin, end, end, end, 0
         begin = end
-    return rows
 
 
 def truncate(rows: np.ndarray, max_num_tokens: int) -> Pairs:
@@ -208,7 +215,7 @@ def truncate(rows: np.ndarray, max_num_tokens: int) -> Pairs:
     front loses as many tokens as that many coins show heads.
 
     Args:
-      rows: [N, 6] int64, the rows of `pair`.
+      rows: [N, 6] int64, from the function `rows`.
       max_num_tokens: tokens of A and B together.
     """
     a_begin, a_end, b_begin, b_end, is_random_next, seeds = rows.T

@@ -7,9 +7,7 @@ from tfrecords.options import Options, option
 from tfrecords.pretraining import masking as masking_lib
 from tfrecords.pretraining import packing
 
-# What a model learns of segments besides masked tokens: whether B follows A
-# or comes from elsewhere (Devlin et al. 2019); nothing, of single segments
-# (Liu et al. 2019); which of two neighbours came first (Lan et al. 2020).
+# Devlin et al. 2019; Liu et al. 2019 (RoBERTa); Lan et al. 2020 (ALBERT).
 PAIRS = ("next_sentence", "none", "sentence_order")
 # Whether tokens are masked when records are written, or when they are read.
 MASKING_TIMES = ("static", "dynamic")
@@ -28,11 +26,12 @@ class Settings(Options):
     max_seq_length: int = option(
         128, "Tokens in an example, [CLS], [SEP] and padding included."
     )
-    random_seed: int = option(12345, "Seed of everything random.")
+    random_seed: int = option(12345, "Seed of everything random.", at_least=0)
     dupe_factor: int | None = option(
         None,
         "Times that each document is paired and masked anew; by default 10, "
         "and 1 with --masking_time=dynamic, where more only cut other pairs.",
+        at_least=1,
     )
     pairs: str = option(
         "next_sentence",
@@ -46,6 +45,8 @@ class Settings(Options):
         None,
         "Probability that a document is cut for examples shorter than the "
         "maximum; by default 0.1, and 0 with --pairs=none.",
+        at_least=0.0,
+        at_most=1.0,
     )
     max_examples_per_row: int = option(
         1,
@@ -63,7 +64,9 @@ class Settings(Options):
     max_predictions_per_seq: int = option(
         20, "Masked tokens in an example, at most."
     )
-    masked_lm_prob: float = option(0.15, "Share of tokens to mask.")
+    masked_lm_prob: float = option(
+        0.15, "Share of tokens to mask.", at_least=0.0, at_most=1.0
+    )
     masking: str | None = option(
         None,
         "What is masked together. tokens: word pieces, the default. words: all "
@@ -79,6 +82,7 @@ class Settings(Options):
         "Words in a span of --masking=spans, at most; by default "
         f"{_MAX_NGRAM}. Shorter spans are likelier, of length k in proportion "
         "to 0.8^k.",
+        at_least=1,
     )
     mask_mix: tuple[str, ...] = option(
         ("mask:0.8", "random:0.1", "same:0.1"),
@@ -93,10 +97,8 @@ class Settings(Options):
             dupe_factor = 1 if self.masking_time == "dynamic" else 10
             object.__setattr__(self, "dupe_factor", dupe_factor)
         if self.short_seq_prob is None:
-            is_single = self.pairs == "none"
-            object.__setattr__(
-                self, "short_seq_prob", 0.0 if is_single else 0.1
-            )
+            short_seq_prob = 0.0 if self.pairs == "none" else 0.1
+            object.__setattr__(self, "short_seq_prob", short_seq_prob)
         self._check_sizes()
         self._check_masking()
 
@@ -106,40 +108,24 @@ class Settings(Options):
                 f"max_seq_length={self.max_seq_length} should be from 5, for "
                 "[CLS], two tokens and two [SEP], to 65535."
             )
-        if not 1 <= self.max_predictions_per_seq <= self.max_seq_length:
-            raise ValueError(
-                f"max_predictions_per_seq={self.max_predictions_per_seq} "
-                f"should be from 1 to max_seq_length={self.max_seq_length}; "
-                "about max_seq_length * masked_lm_prob is usual."
-            )
-        if self.dupe_factor < 1 or self.random_seed < 0:
-            raise ValueError(
-                f"dupe_factor={self.dupe_factor} should be 1 or more and "
-                f"random_seed={self.random_seed} 0 or more."
-            )
-        for name in ("masked_lm_prob", "short_seq_prob"):
-            if not 0 <= getattr(self, name) <= 1:
+        for name, usual in (
+            (
+                "max_predictions_per_seq",
+                "about max_seq_length * masked_lm_prob is usual",
+            ),
+            ("max_examples_per_row", "3 to 8 leave little padding"),
+        ):
+            if not 1 <= getattr(self, name) <= self.max_seq_length:
                 raise ValueError(
-                    f"{name}={getattr(self, name)} should be from 0 to 1; it "
-                    "is a probability."
+                    f"{name}={getattr(self, name)} should be from 1 to "
+                    f"max_seq_length={self.max_seq_length}; {usual}."
                 )
-        if not 1 <= self.max_examples_per_row <= self.max_seq_length:
-            raise ValueError(
-                f"max_examples_per_row={self.max_examples_per_row} should be "
-                f"from 1 to max_seq_length={self.max_seq_length}; 3 to 8 leave "
-                "little padding."
-            )
 
     def _check_masking(self):
         if self.do_whole_word_mask and self.unit != "words":
             raise ValueError(
                 f"masking={self.masking} contradicts do_whole_word_mask, which "
                 "means masking=words. Omit one of the two."
-            )
-        if self.max_ngram is not None and self.max_ngram < 1:
-            raise ValueError(
-                f"max_ngram={self.max_ngram} should be 1 or more; SpanBERT "
-                f"takes {_MAX_NGRAM}."
             )
         if self.max_ngram is not None and self.unit != "spans":
             raise ValueError(

@@ -10,7 +10,6 @@ By hand, as plain arrays on disk are read by offset from a local disk and from a
 store alike, and need no library on the machines of a cluster.
 """
 
-import array
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,6 +43,14 @@ class Documents(NamedTuple):
     sentence_bounds: np.ndarray  # [sentences + 1] int64, into tokens.
     document_bounds: np.ndarray  # [documents + 1] int64, into sentences.
     numbers: np.ndarray  # [documents] int64, which of the corpus they are.
+
+    def counts(self) -> dict[str, int]:
+        """Returns numbers of documents, sentences and tokens."""
+        return {
+            "documents": len(self.numbers),
+            "sentences": len(self.sentence_bounds) - 1,
+            "tokens": len(self.tokens),
+        }
 
 
 class Fingerprint(NamedTuple):
@@ -89,20 +96,18 @@ def write(
       vocab_size: ids are below it.
       fingerprints: of each document, to be written too; None for none.
     """
-    ends = array.array("q", [0, 0])  # Tokens and sentences before each.
-    names = ["tokens", "sentences", "documents.npy"]
+    endings = ["tokens", "sentences"]
+    both = ((document, None) for document in documents)
     if fingerprints is not None:
-        names += ["keys", "digests"]
+        endings += ["keys", "digests"]
+        both = zip(documents, fingerprints, strict=True)
+    ends = [np.zeros((1, 2), np.int64)]  # Tokens and sentences before each.
     with contextlib.ExitStack() as stack:
         files = [
-            stack.enter_context(storage.atomic_file(f"{path}.{name}", "wb"))
-            for name in names
+            stack.enter_context(storage.atomic_file(f"{path}.{ending}", "wb"))
+            for ending in endings
         ]
-        both = ((document, None) for document in documents)
-        if fingerprints is not None:
-            both = zip(documents, fingerprints, strict=True)
         for group in _groups(both):
-            last = np.cumsum([len(sentences) for sentences, _ in group]) - 1
             flat = [text for sentences, _ in group for text in sentences]
             lengths = []
             for begin in range(0, len(flat), _SENTENCES):
@@ -111,65 +116,51 @@ def write(
                 lengths.append(counts)
             lengths = np.concatenate(lengths).astype(_LENGTH_DTYPE)
             files[1].write(lengths[lengths > 0].data)
-            token_ends = ends[-2] + np.cumsum(lengths, dtype=np.int64)
-            sentence_ends = ends[-1] + np.cumsum(lengths > 0)
-            digests = []
-            for end, (_, fingerprint) in zip(last.tolist(), group, strict=True):
-                if sentence_ends[end] > ends[-1]:
-                    ends.extend((int(token_ends[end]), int(sentence_ends[end])))
-                    if fingerprint is not None:
-                        digests.append(fingerprint.digest)
+            sentences = [len(sentences) for sentences, _ in group]
+            after, has_any = _ends(lengths, lengths > 0, _bounds(sentences))
             if fingerprints is not None:
-                keys = np.concatenate(
-                    [fingerprint.keys for _, fingerprint in group]
+                keys = np.concatenate([print_.keys for _, print_ in group])
+                files[2].write(keys[lengths > 0].astype(KEY_DTYPE).data)
+                digests = np.array(
+                    [print_.digest for _, print_ in group], KEY_DTYPE
                 )
-                files[3].write(keys[lengths > 0].astype(KEY_DTYPE).data)
-                files[4].write(np.array(digests, KEY_DTYPE).data)
-        np.save(files[2], np.array(ends, np.int64).reshape(-1, 2))
+                files[3].write(digests[has_any].data)
+            if has_any.any():
+                ends.append(ends[-1][-1] + after[has_any])
+    save(f"{path}.documents.npy", np.concatenate(ends))
+
+
+def _ends(lengths, is_kept, document_bounds):
+    """Returns kept tokens and sentences up to each document's end.
+
+    [documents, 2]; and [documents] bool, whether the document has any. The
+    lengths and what is kept are of sentences.
+    """
+    before = np.stack([_bounds(lengths * is_kept), _bounds(is_kept)], 1)
+    before = before[document_bounds]
+    return before[1:], np.diff(before[:, 1]) > 0
 
 
 def copy(path: str, target: str, is_kept: np.ndarray, vocab_size: int) -> None:
     """Copies some sentences, and the documents that contain them.
 
-    Args:
-      path: of the token file.
-      target: path of the copy, which has no fingerprints.
-      is_kept: [sentences] bool.
-      vocab_size: that the token file was written with.
+    Which ones, `is_kept` [sentences] bool says. The copy has no fingerprints.
     """
-    bounds = read_bounds(path)
-    dtype = token_dtype(vocab_size)
-    ends = [np.zeros((1, 2), np.int64)]
-    with (
-        storage.atomic_file(f"{target}.tokens", "wb") as tokens_file,
-        storage.atomic_file(f"{target}.sentences", "wb") as sentences_file,
-        storage.atomic_file(f"{target}.documents.npy", "wb") as documents_file,
-    ):
-        begin = 0
-        while begin + 1 < len(bounds):
-            # One document at least, and not many sentences.
-            most = bounds[begin, 1] + _COPIED_SENTENCES
-            end = np.searchsorted(bounds[:, 1], most, side="right") - 1
-            block = bounds[begin : max(int(end), begin + 1) + 1]
-            begin += len(block) - 1
-            (first_token, first), (last_token, last) = block[0], block[-1]
-            lengths = storage.read_array(
-                f"{path}.sentences", _LENGTH_DTYPE, first, last
-            )
+    lengths = storage.read_array(f"{path}.sentences", _LENGTH_DTYPE)
+    starts = _bounds(lengths)
+    with storage.atomic_file(f"{target}.tokens", "wb") as file:
+        for begin in range(0, len(lengths), _COPIED_SENTENCES):
+            block = slice(begin, begin + _COPIED_SENTENCES)
+            first, last = starts[begin], starts[: block.stop + 1][-1]
             tokens = storage.read_array(
-                f"{path}.tokens", dtype, first_token, last_token
+                f"{path}.tokens", token_dtype(vocab_size), first, last
             )
-            kept = is_kept[first:last]
-            tokens_file.write(tokens[np.repeat(kept, lengths)].data)
-            sentences_file.write(lengths[kept].data)
-            after = np.stack(
-                [np.cumsum(lengths * kept, dtype=np.int64), np.cumsum(kept)], 1
-            )[block[1:, 1] - first - 1]  # [documents, 2], as far as each goes.
-            after += ends[-1][-1]
-            has_any = np.diff(after[:, 1], prepend=ends[-1][-1, 1]) > 0
-            if has_any.any():
-                ends.append(after[has_any])
-        np.save(documents_file, np.concatenate(ends))
+            file.write(tokens[np.repeat(is_kept[block], lengths[block])].data)
+    with storage.atomic_file(f"{target}.sentences", "wb") as file:
+        file.write(lengths[is_kept].data)
+    ends, has_any = _ends(lengths, is_kept, read_bounds(path)[:, 1])
+    ends = np.concatenate([np.zeros((1, 2), np.int64), ends[has_any]])
+    save(f"{target}.documents.npy", ends)
 
 
 def write_json(path: str, content: dict) -> None:
@@ -183,21 +174,16 @@ def read_bounds(path: str) -> np.ndarray:
     return load(f"{path}.documents.npy")
 
 
+def save(path: str, array: np.ndarray) -> None:
+    """Writes a .npy file, on this machine or in a store."""
+    with storage.atomic_file(path, "wb") as file:
+        np.save(file, array)
+
+
 def load(path: str) -> np.ndarray:
     """Returns the array of a .npy file, of this machine or of a store."""
     with storage.open_bytes(path) as file:
         return np.load(file)
-
-
-class _Location(NamedTuple):
-    """Columns of a table of documents, [documents, 6] int64."""
-
-    number: int
-    file: int
-    first_token: int
-    first_sentence: int
-    last_token: int
-    last_sentence: int
 
 
 def locate(paths: Sequence[str]) -> np.ndarray:
@@ -220,21 +206,14 @@ def read(paths: Sequence[str], table: np.ndarray, vocab_size: int) -> Documents:
     """Reads the documents of some rows of `locate`."""
     dtype = token_dtype(vocab_size)
     tokens, lengths, counts = [], [], []
-    for row in map(_Location._make, table.tolist()):
-        path = paths[row.file]
-        counts.append(row.last_sentence - row.first_sentence)
+    for _, file, first_token, first, last_token, last in table.tolist():
+        path = paths[file]
+        counts.append(last - first)
         tokens.append(
-            storage.read_array(
-                f"{path}.tokens", dtype, row.first_token, row.last_token
-            )
+            storage.read_array(f"{path}.tokens", dtype, first_token, last_token)
         )
         lengths.append(
-            storage.read_array(
-                f"{path}.sentences",
-                _LENGTH_DTYPE,
-                row.first_sentence,
-                row.last_sentence,
-            )
+            storage.read_array(f"{path}.sentences", _LENGTH_DTYPE, first, last)
         )
     return Documents(
         tokens=np.concatenate(tokens),

@@ -17,7 +17,6 @@ SEQUENCE = "max_seq_length"
 # Features that hold token ids; they index the embedding table.
 _TOKEN_IDS = ("input_word_ids", "masked_lm_ids")
 
-
 # How long no batch has been read when all pipelines are taken to be full.
 _QUIET_SECONDS = 0.2
 _MOST_SECONDS = 10.0
@@ -61,18 +60,14 @@ atexit.register(_reads.wait)
 
 
 class Source(NamedTuple):
-    """Records and how to read them; see `batches.training_batches`.
-
-    Attributes:
-      is_cut: whether the sequence dimension is cut to the batch's length.
-      mask: (rows, positions) -> rows with masks, for records that lack them.
-    """
+    """Records and how to read them; see `batches.training_batches`."""
 
     records: records_lib.Records
     schema: schema_lib.Schema
     sizes: schema_lib.Sizes
     vocab_size: int | None
-    is_cut: bool
+    is_cut: bool  # Whether sequences are cut to the batch's length.
+    # (rows, positions) -> rows with masks, for records that lack them.
     mask: Callable | None = None
 
 
@@ -166,19 +161,15 @@ def _check_ids(records, features, indices, vocab_size):
             "bert_config.json that the records were made for."
         )
 
-    checks = []
-    for name in _TOKEN_IDS:
-        if name in features:
-            ids = features[name]
-            is_wrong = tf.reduce_any((ids < 0) | (ids >= vocab_size))
-            checks.append(
-                tf.cond(
-                    is_wrong,
-                    lambda name=name, ids=ids: tf.numpy_function(
-                        fail, [name, ids, indices], tf.bool
-                    ),
-                    lambda: tf.constant(True),
-                )
-            )
+    def check(name, ids):
+        return tf.cond(
+            tf.reduce_any((ids < 0) | (ids >= vocab_size)),
+            lambda: tf.numpy_function(fail, [name, ids, indices], tf.bool),
+            lambda: tf.constant(True),
+        )
+
+    checks = [
+        check(name, features[name]) for name in _TOKEN_IDS if name in features
+    ]
     with tf.control_dependencies(checks):
         return {name: tf.identity(value) for name, value in features.items()}

@@ -23,17 +23,11 @@ WINDOW_BATCHES = 64
 
 
 class Batch(NamedTuple):
-    """What a global batch of B rows is made of.
+    """What a global batch of B rows is made of."""
 
-    Attributes:
-      positions: [B] int64, in the endless stream; div N gives the epoch.
-      indices: [B] int64, the record at each position.
-      length: [] int64, the static length that holds them all.
-    """
-
-    positions: tf.Tensor
-    indices: tf.Tensor
-    length: tf.Tensor
+    positions: tf.Tensor  # [B] int64, in the endless stream.
+    indices: tf.Tensor  # [B] int64, the record at each position.
+    length: tf.Tensor  # [] int64, the static length that holds them all.
 
 
 class TrainingOrder:
@@ -76,7 +70,8 @@ class TrainingOrder:
         self._has_buckets = len(self._static_lengths) > 1
         # Without buckets, a batch needs no others.
         self._size = WINDOW_BATCHES if self._has_buckets else 1
-        self._end = num_batches
+        # No run gets as far as that.
+        self._end = 1 << 40 if num_batches is None else num_batches
 
     def dataset(self, start_batch: int) -> tf.data.Dataset:
         """Returns a `Batch` for each number from `start_batch` on."""
@@ -86,6 +81,30 @@ class TrainingOrder:
         )
         return windows.unbatch().skip(row)
 
+    def parts(
+        self,
+        start_batch: int,
+        replicas: int,
+        first_replica: int,
+        local_replicas: int,
+    ) -> tf.data.Dataset:
+        """Returns the rows of each replica of this process, as `Batch`es.
+
+        Replica r of R has rows [r B / R, (r + 1) B / R) of each batch.
+        """
+        local = slice(first_replica, first_replica + local_replicas)
+        shape = [replicas, self._batch_size // replicas]
+
+        def split(batch):
+            positions, indices = (
+                tf.reshape(numbers, shape)[local]
+                for numbers in (batch.positions, batch.indices)
+            )
+            lengths = tf.fill([local_replicas], batch.length)
+            return Batch(positions, indices, lengths)
+
+        return self.dataset(start_batch).map(split).unbatch()
+
     def batch(self, number: int) -> Batch:
         """Returns batch `number`, counted from 0."""
         window, row = self._locate(number)
@@ -93,7 +112,7 @@ class TrainingOrder:
 
     def _locate(self, number):
         """Returns a batch's window, and its row in it."""
-        if self._end is None or number < self._end:
+        if number < self._end:
             return divmod(number, self._size)
         windows, row = divmod(number - self._end, self._size)
         return -(-self._end // self._size) + windows, row
@@ -101,8 +120,6 @@ class TrainingOrder:
     def _bounds(self, window):
         """Returns the number of a window's first batch, and of the next's."""
         begin = window * self._size
-        if self._end is None:
-            return begin, begin + self._size
         first_beyond = -(-self._end // self._size)
         beyond = self._end + (window - first_beyond) * self._size
         is_beyond = window >= first_beyond
@@ -172,9 +189,8 @@ def round_up(lengths: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 def shuffled(positions: tf.Tensor, num_records: int, seed: int) -> tf.Tensor:
     """Returns [B] int64: the records at positions [B] of the endless stream."""
     epochs = positions // num_records
-    seeds = tf.stack(
-        [0 * epochs, 0 * epochs + np.int64(seed), epochs], axis=-1
-    )  # [B, 3]
+    zeros = tf.zeros_like(epochs)
+    seeds = tf.stack([zeros, zeros + np.int64(seed), epochs], axis=-1)  # [B, 3]
 
     def shuffle(indices, last):
         # The op under tf.random.experimental.index_shuffle, whose wrapper pads

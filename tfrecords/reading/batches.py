@@ -5,18 +5,14 @@ by rows, so that it is the same whatever their number.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
-from tfrecords.reading import (
-    batch_features,
-    batch_order,
-    static_lengths,
-)
+from tfrecords.reading import batch_features, batch_order, static_lengths
 
 # Records of a batch that a message names.
 _NAMED = 3
@@ -77,24 +73,15 @@ def training_batches(
     """
     _check_not_empty(records, batch_size)
     _check_replicas(batch_size, replicas, first_replica, local_replicas)
-    rows = batch_size // replicas
     order = _order(
         records, sizes, batch_size, seed, bucket_lengths, num_batches
     )
-
-    def parts(batch):
-        """Returns indices and positions [local, rows], lengths [local]."""
-        end = first_replica + local_replicas
-        indices, positions = (
-            tf.reshape(numbers, [replicas, rows])[first_replica:end]
-            for numbers in (batch.indices, batch.positions)
-        )
-        return indices, positions, tf.fill([local_replicas], batch.length)
-
     source = _source(records, schema, sizes, vocab_size, bucket_lengths, seed)
-    return _pipeline(
-        order.dataset(start_batch).map(parts).unbatch(),
-        lambda *numbers: batch_features.read(source, *numbers),
+    return pipeline(
+        order.parts(start_batch, replicas, first_replica, local_replicas),
+        lambda part: batch_features.read(
+            source, part.indices, part.positions, part.length
+        ),
     )
 
 
@@ -181,7 +168,7 @@ def evaluation_batches(
         }
 
     elements = (indices, lengths, is_real)
-    return _pipeline(tf.data.Dataset.from_tensor_slices(elements), batch)
+    return pipeline(tf.data.Dataset.from_tensor_slices(elements), batch)
 
 
 def _source(records, schema, sizes, vocab_size, bucket_lengths, seed):
@@ -235,7 +222,10 @@ def _check_replicas(batch_size, replicas, first_replica, local_replicas):
         )
 
 
-def _pipeline(elements, batch):
+def pipeline(
+    elements: tf.data.Dataset, batch: Callable[..., dict[str, tf.Tensor]]
+) -> tf.data.Dataset:
+    """Returns `batch` of each element, made ahead and in their order."""
     # There is nothing to convert, and looking for it takes time.
     batch = tf.autograph.experimental.do_not_convert(batch)
     dataset = elements.map(

@@ -51,9 +51,8 @@ def read(records: records_lib.Records, max_seq_length: int) -> np.ndarray:
             of_shard = _load(records, shard)
             if of_shard is None:
                 num_read += end - first
-                of_shard = _parse(
-                    records, max_seq_length, np.arange(first, end), bar
-                )
+                numbers = np.arange(first, end)
+                of_shard = _parse(records, max_seq_length, numbers, bar)
                 _keep(path, of_shard, _digest(records, shard))
             else:
                 bar.update(len(of_shard))
@@ -105,10 +104,9 @@ def _load(records, shard):
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
         return None
     first, end = records.first[shard : shard + 2]
-    is_current = (
-        digest == _digest(records, shard) and len(lengths) == end - first
-    )
-    return lengths if is_current else None
+    if digest != _digest(records, shard) or len(lengths) != end - first:
+        return None
+    return lengths
 
 
 def _keep(path, lengths, digest):

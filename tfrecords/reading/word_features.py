@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfrecords import schema
-from tfrecords.reading import batch_order, static_lengths
+from tfrecords.reading import batch_order, batches, static_lengths
 
 _WORDS = ("num_words",)
 BATCH: schema.Schema = {
@@ -110,15 +110,25 @@ class Sentences:
             bucket_lengths=self.static_lengths,
             num_batches=num_batches,
         )
-        end = first_replica + local_replicas
+        types = [feature.dtype for feature in BATCH.values()]
+        rows, width = batch_size // replicas, self._features.shape[2]
 
-        def parts(batch):
-            shape = [replicas, batch_size // replicas]
-            indices = tf.reshape(batch.indices, shape)[first_replica:end]
-            return indices, tf.fill([local_replicas], batch.length)
+        def batch(part):
+            values = tf.numpy_function(
+                self.read, [part.indices, part.length], types
+            )
+            features = dict(zip(BATCH, values, strict=True))
+            for name, value in features.items():
+                value.set_shape([rows] + [None] * len(BATCH[name].shape))
+            features["word_features"].set_shape(
+                [rows, None, len(self._layers), width]
+            )
+            return features | {"is_real_example": tf.ones([rows])}
 
-        numbers = order.dataset(start_batch).map(parts).unbatch()
-        return self._pipeline(numbers, batch_size // replicas)
+        return batches.pipeline(
+            order.parts(start_batch, replicas, first_replica, local_replicas),
+            batch,
+        )
 
     def evaluation_batches(
         self, batch_size: int
@@ -142,30 +152,3 @@ class Sentences:
                 "is_real_example": tf.constant(is_real, tf.float32),
                 "example_index": tf.constant(filled, tf.int32),
             }
-
-    def _pipeline(self, numbers, rows: int) -> tf.data.Dataset:
-        types = [feature.dtype for feature in BATCH.values()]
-        width = self._features.shape[2]
-
-        def batch(indices, length):
-            values = tf.numpy_function(self.read, [indices, length], types)
-            features = dict(zip(BATCH, values, strict=True))
-            for name, value in features.items():
-                value.set_shape([rows] + [None] * (len(BATCH[name].shape)))
-            features["word_features"].set_shape(
-                [rows, None, len(self._layers), width]
-            )
-            return features | {"is_real_example": tf.ones([rows])}
-
-        options = tf.data.Options()
-        # See `batches._pipeline`.
-        options.autotune.enabled = False
-        return (
-            numbers.map(
-                tf.autograph.experimental.do_not_convert(batch),
-                num_parallel_calls=tf.data.AUTOTUNE,
-                deterministic=True,
-            )
-            .prefetch(tf.data.AUTOTUNE)
-            .with_options(options)
-        )

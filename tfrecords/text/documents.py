@@ -67,57 +67,40 @@ class TextOptions(Options):
         """Returns the input files, as `text_files.expand_inputs`."""
         return text_files.expand_inputs(self.input_file)
 
+    def reading(self) -> dict[str, str]:
+        """Returns the settings of `read_file`."""
+        return {
+            "input_format": self.input_format,
+            "language": self.language,
+            "text_field": self.text_field,
+        }
+
 
 class Document(NamedTuple):
-    """Consecutive sentences of one text.
+    """Consecutive sentences of one text."""
 
-    Attributes:
-      sentences: without space at either end; at least one.
-      source: "file:line" where the document begins.
-      line_lengths: sentences in each line, or in each paragraph where lines
-        are wrapped.
-    """
-
-    sentences: list[str]
-    source: str
+    sentences: list[str]  # Without space at either end; at least one.
+    source: str  # "file:line" where the document begins.
+    # Sentences in each line, or in each paragraph where lines are wrapped.
     line_lengths: list[int] | None = None
 
 
 def read_documents(
     paths: Iterable[str],
     *,
-    language: str = "en",
-    input_format: str = "auto",
-    text_field: str = "text",
     statistics: text_files.ReadStatistics | None = None,
+    **settings: str,
 ) -> Iterator[Document]:
     """Streams the documents of files, one document in memory at a time.
 
-    Args:
-      paths: files to read, in this order.
-      language: code such as "en" or "de", for the rules of where a sentence
-        ends; unused by the format "sentences".
-      input_format: one of INPUT_FORMATS; "auto" judges each file by itself.
-      text_field: field or column of "jsonl" and "parquet" with the text.
-      statistics: counts what is seen, if given.
-
-    Yields:
-      Documents, each with at least one sentence.
+    Arguments as those of `read_file`.
 
     Raises:
       ValueError: if no file has a sentence, or as `read_file` does.
     """
-    statistics = (
-        text_files.ReadStatistics() if statistics is None else statistics
-    )
+    statistics = statistics or text_files.ReadStatistics()
     for path in paths:
-        yield from read_file(
-            path,
-            language=language,
-            input_format=input_format,
-            text_field=text_field,
-            statistics=statistics,
-        )
+        yield from read_file(path, statistics=statistics, **settings)
     statistics.check()
 
 
@@ -133,6 +116,17 @@ def read_file(
 
     The documents depend on nothing but the file and the arguments. A file
     without a sentence is no error here: `statistics.check()` judges all.
+
+    Args:
+      path: file to read.
+      language: code such as "en" or "de", for the rules of where a sentence
+        ends; unused by the format "sentences".
+      input_format: one of INPUT_FORMATS; "auto" judges each file by itself.
+      text_field: field or column of "jsonl" and "parquet" with the text.
+      statistics: counts what is seen.
+
+    Yields:
+      Documents, each with at least one sentence.
 
     Raises:
       ValueError: if the file is missing, damaged or not what its format says,
@@ -157,9 +151,7 @@ def read_file(
             parts = [_segment(language, paragraph) for paragraph in paragraphs]
         sentences = list(itertools.chain.from_iterable(parts))
         if sentences:
-            statistics.documents += 1
-            statistics.one_sentence_documents += len(sentences) == 1
-            statistics.sentences += len(sentences)
+            statistics.add_document(len(sentences))
             yield Document(sentences, f"{path}:{line}", list(map(len, parts)))
     statistics.files += 1
     if statistics.sentences == sentences_before:
@@ -185,7 +177,7 @@ def _read(path, input_format, text_field, statistics) -> tuple[str, _Documents]:
         logging.debug("%s is read as %s", path, input_format)
         lines = itertools.chain(head, lines)
     if input_format == "sentences":
-        documents = _paragraphs(lines)  # A blank line between documents.
+        documents = split_paragraphs(lines)  # A blank line between documents.
     elif input_format == "text":
         documents = _read_text(lines)
     elif input_format == "jsonl":
@@ -225,7 +217,7 @@ def _are_whole(lines: list[str]) -> bool:
 
 def _read_text(lines: Iterable[str]) -> _Documents:
     """Yields the paragraphs of the file, which is one document."""
-    paragraphs = list(_paragraphs(lines))
+    paragraphs = list(split_paragraphs(lines))
     if paragraphs:
         yield paragraphs[0][0], [" ".join(rows) for _, rows in paragraphs]
 
@@ -245,7 +237,7 @@ def _read_rows(rows: Iterable[tuple[int, str]]) -> _Documents:
                 yield number, paragraphs
 
 
-def _paragraphs(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+def split_paragraphs(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """Yields (first line's number, stripped lines) between blank lines."""
     numbered = enumerate(map(str.strip, lines), 1)
     for has_text, group in itertools.groupby(
@@ -260,24 +252,16 @@ def _read_wikiextractor(
     lines: Iterable[str], path: str, statistics: text_files.ReadStatistics
 ) -> _Documents:
     """Yields the paragraphs of each <doc ...>, without its title."""
-    for start, tag, paragraphs in _docs(lines, path, statistics):
-        title = _TITLE.search(tag)
-        if title is None or paragraphs[:1] == [title.group(1)]:
-            del paragraphs[:1]
-        yield start, list(map(html.unescape, paragraphs))
-
-
-def _docs(
-    lines: Iterable[str], path: str, statistics: text_files.ReadStatistics
-) -> Iterator[tuple[int, str, list[str]]]:
-    """Yields (line, <doc ...>, lines with text before </doc>)."""
     start, tag, rows = 0, "", []  # No <doc> is open while start is 0.
     # A last <doc> closes one that is still open at the end.
     for number, line in enumerate(itertools.chain(lines, ["<doc >"]), 1):
         line = line.strip()
         is_open = line.startswith("<doc ")
         if start and (is_open or line == "</doc>"):
-            yield start, tag, rows
+            title = _TITLE.search(tag)
+            if title is None or rows[:1] == [title.group(1)]:
+                del rows[:1]
+            yield start, list(map(html.unescape, rows))
             if is_open:
                 statistics.unclosed_documents += 1
                 logging.warning(

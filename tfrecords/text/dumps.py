@@ -54,16 +54,15 @@ def read_json_lines(
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
+        where = f"{path}:{number}"
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise ValueError(
-                f"{path}:{number}: {line.strip()[:40]!r} is not JSON "
-                f"({error.msg}, column {error.colno}). Each line should be an "
-                'object such as {"text": "..."}; mend the file, or set '
-                "--input_format."
+                f"{where}: {line.strip()[:40]!r} is not JSON ({error.msg}, "
+                f"column {error.colno}). Each line should be an object such as "
+                '{"text": "..."}; mend the file, or set --input_format.'
             ) from None
-        where = f"{path}:{number}"
         if not isinstance(row, dict) or text_field not in row:
             content = (
                 f"an object with the fields {sorted(row)}"
@@ -83,16 +82,19 @@ def read_parquet(
 ) -> Iterator[tuple[int, str]]:
     """Yields (number of the row from 1, text) of each row with a text.
 
-    Args:
-      path: of the file.
-      text_field: name of the column that holds the text.
-      statistics: counts rows whose text is null; they are skipped.
+    Arguments as those of `read_json_lines`; the field is a column.
 
     Raises:
       ValueError: if the column is missing or of another type, the file is
         damaged or pyarrow is not installed.
     """
-    parquet = _parquet(path)
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise ValueError(
+            f"{path} is Parquet, which pyarrow reads; it is not installed: "
+            "pip install 'bert_tf[parquet]'."
+        ) from error
     number = 0
     with _reading(path), storage.open_bytes(path) as opened:
         file = parquet.ParquetFile(opened)
@@ -126,18 +128,6 @@ def _is_text(value, where, text_field, statistics) -> bool:
             "the one with the text."
         )
     return True
-
-
-def _parquet(path):
-    """Returns pyarrow's module for Parquet."""
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ValueError(
-            f"{path} is Parquet, which pyarrow reads; it is not installed: "
-            "pip install 'bert_tf[parquet]'."
-        ) from error
-    return pyarrow.parquet
 
 
 @contextlib.contextmanager

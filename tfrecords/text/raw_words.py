@@ -21,15 +21,13 @@ from tfrecords.text import words as words_lib
 class RawWords(NamedTuple):
     """Words of strings; each [N, (words)].
 
-    Attributes:
-      words: string.
-      starts, ends: int64, in characters of the string as Python's
-        `decode("utf-8", "replace")` gives them, end exclusive.
+    Offsets are in characters of the string as Python's
+    `decode("utf-8", "replace")` gives them.
     """
 
-    words: tf.RaggedTensor
-    starts: tf.RaggedTensor
-    ends: tf.RaggedTensor
+    words: tf.RaggedTensor  # String.
+    starts: tf.RaggedTensor  # int64.
+    ends: tf.RaggedTensor  # int64, exclusive.
 
 
 def _outer(
@@ -37,10 +35,7 @@ def _outer(
 ) -> tf.Tensor:
     """Returns [T] the marks without a letter before, or after, in their run.
 
-    Args:
-      is_mark: [T] bool.
-      run: [T] int64, number of the run of characters without space.
-      num_runs: how many there are.
+    A run is of characters without space; `run` [T] is its number.
     """
     positions = tf.range(tf.size(run, tf.int64))
     after_all = tf.size(run, tf.int64)

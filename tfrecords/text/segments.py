@@ -7,9 +7,7 @@ Records and serving both use `pack`, so they cannot differ.
 
 import tensorflow as tf
 
-# [CLS] and [SEP], and one [SEP] more after a second segment.
-_SPECIAL_TOKENS_SINGLE = 2
-_SPECIAL_TOKENS_PAIR = 3
+_SPECIAL_TOKENS = 2  # [CLS] and [SEP]; a second segment has its own [SEP].
 
 
 def pair_lengths(
@@ -80,16 +78,14 @@ def pack(
     Raises:
       ValueError: if S leaves no room for a token of each segment.
     """
-    special = _SPECIAL_TOKENS_SINGLE
-    if tokens_b is not None:
-        special = _SPECIAL_TOKENS_PAIR
-    # One token for each of the one or two segments.
-    if max_seq_length < special + special - 1:
+    # [CLS], and of each segment a token and [SEP].
+    least = 3 if tokens_b is None else 5
+    if max_seq_length < least:
         raise ValueError(
             f"max_seq_length={max_seq_length} has no room for [CLS], [SEP] "
-            f"and a token of each segment; use {2 * special - 1} or more."
+            f"and a token of each segment; use {least} or more."
         )
-    max_tokens = max_seq_length - _SPECIAL_TOKENS_SINGLE
+    max_tokens = max_seq_length - _SPECIAL_TOKENS
     tokens_a = tokens_a.with_row_splits_dtype(tf.int64)
     lengths_a = tokens_a.row_lengths()
     if tokens_b is None:
@@ -105,7 +101,7 @@ def pack(
 
     column = tf.ones_like(keep_a, tf.int32)[:, tf.newaxis]  # [N, 1]
     parts = [column * cls_id, _first(tokens_a, keep_a), column * sep_id]
-    used_a = used = keep_a + _SPECIAL_TOKENS_SINGLE  # [N]
+    used_a = used = keep_a + _SPECIAL_TOKENS  # [N]
     if tokens_b is not None:
         last = tf.RaggedTensor.from_tensor(column * sep_id, is_pair)
         parts += [_first(tokens_b, keep_b), last]

@@ -1,9 +1,9 @@
 """Names and globs -> text files -> lines, with counts."""
 
-import contextlib
 import dataclasses
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Iterator
 from typing import IO
@@ -24,39 +24,30 @@ _NOT_TEXT = {
 
 @dataclasses.dataclass
 class ReadStatistics:
-    """Counts of reading; those of several readers add up.
+    """Counts of reading; those of several readers add up."""
 
-    Attributes:
-      files: files read to their end.
-      empty_files: of these, files without a sentence.
-      documents: documents with a sentence.
-      one_sentence_documents: of these, documents with just one; they give no
-        next sentence.
-      sentences: sentences in all documents.
-      invalid_characters: invalid pieces of UTF-8, replaced by U+FFFD.
-      unclosed_documents: <doc ...> without </doc>.
-      rows_without_text: rows of JSON lines or Parquet with null for a text.
-      duplicate_documents: documents omitted as repetitions.
-      duplicate_lines: lines omitted as repetitions; without those of omitted
-        documents.
-    """
-
-    files: int = 0
-    empty_files: int = 0
-    documents: int = 0
-    one_sentence_documents: int = 0
+    files: int = 0  # Read to their end.
+    empty_files: int = 0  # Of these, without a sentence.
+    documents: int = 0  # With a sentence.
+    one_sentence_documents: int = 0  # Of these; they give no next sentence.
     sentences: int = 0
-    invalid_characters: int = 0
-    unclosed_documents: int = 0
-    rows_without_text: int = 0
-    duplicate_documents: int = 0
-    duplicate_lines: int = 0
+    invalid_characters: int = 0  # Pieces of UTF-8, replaced by U+FFFD.
+    unclosed_documents: int = 0  # <doc ...> without </doc>.
+    rows_without_text: int = 0  # JSON lines or Parquet with null for a text.
+    duplicate_documents: int = 0  # Omitted as repetitions.
+    duplicate_lines: int = 0  # The same, without those of omitted documents.
 
     def add(self, other: "ReadStatistics") -> None:
         """Adds the counts of another reader, of other files."""
         for field in dataclasses.fields(self):
             total = getattr(self, field.name) + getattr(other, field.name)
             setattr(self, field.name, total)
+
+    def add_document(self, num_sentences: int) -> None:
+        """Counts a document."""
+        self.documents += 1
+        self.one_sentence_documents += num_sentences == 1
+        self.sentences += num_sentences
 
     def check(self) -> None:
         """Raises ValueError if no file had a sentence."""
@@ -143,57 +134,30 @@ def read_lines(path: str, statistics: ReadStatistics) -> Iterator[str]:
 def _read_bytes(path: str) -> Iterator[bytes]:
     """Yields lines of a plain, .gz or .zst file."""
     try:
-        with _open(path) as file:
+        with storage.open_bytes(path) as file:
+            if path.endswith(".gz"):
+                file = gzip.GzipFile(fileobj=file)
+            elif path.endswith(".zst"):
+                file = _open_zstd(path, file)
             yield from file
     except FileNotFoundError:
         raise ValueError(f"No input file at {path}; check the path.") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except (EOFError, OSError, zlib.error) as error:
+        if getattr(error, "errno", None):  # Of the disk or the network.
+            raise
         raise ValueError(
-            f"{path} is a damaged or truncated .gz file ({error}); copy it "
-            "again."
+            f"{path} is a damaged or truncated {os.path.splitext(path)[1]} "
+            f"file ({error}); copy it again."
         ) from None
 
 
-@contextlib.contextmanager
-def _open(path: str) -> Iterator[IO[bytes]]:
-    """Yields a file of the unpacked content."""
-    with storage.open_bytes(path) as file:
-        if path.endswith(".gz"):
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield unpacked
-        elif path.endswith(".zst"):
-            yield io.BufferedReader(_Zstd(path, file))
-        else:
-            yield file
-
-
-class _Zstd(io.RawIOBase):
-    """The content of a .zst file, unpacked by pyarrow."""
-
-    def __init__(self, path: str, file: IO[bytes]):
-        super().__init__()
-        try:
-            import pyarrow
-        except ImportError as error:
-            raise ValueError(
-                f"{path} is read by pyarrow, which is not installed: pip "
-                "install 'bert_tf[parquet]', or unpack the file."
-            ) from error
-        self._path = path
-        self._stream = pyarrow.CompressedInputStream(file, "zstd")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        try:
-            data = self._stream.read(len(buffer))
-        except OSError as error:
-            if error.errno:  # Of the disk or the network.
-                raise
-            raise ValueError(
-                f"{self._path} is a damaged or truncated .zst file ({error}); "
-                "copy it again."
-            ) from None
-        buffer[: len(data)] = data
-        return len(data)
+def _open_zstd(path: str, file: IO[bytes]) -> IO[bytes]:
+    """Returns a file of the unpacked content."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ValueError(
+            f"{path} is read by pyarrow, which is not installed: pip "
+            "install 'bert_tf[parquet]', or unpack the file."
+        ) from error
+    return io.BufferedReader(pyarrow.CompressedInputStream(file, "zstd"))

@@ -32,10 +32,7 @@ def _count_bytes(points: tf.Tensor) -> tf.Tensor:
 def _count_cleaned(
     points: tf.Tensor, drop: Function, clean: Function
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the results of each code point, and whether it is an accent.
-
-    [T] int32 -> [T] int32, [T] bool.
-    """
+    """Returns the results [T] of each code point, and if it is an accent."""
     # A text has many characters but few different ones.
     different, index = tf.unique(points)
     alone = tf.strings.unicode_encode(different[:, tf.newaxis], "UTF-8")

@@ -179,19 +179,7 @@ class BertTokenizer(tf.Module):
         before = tf.cumsum(lengths, exclusive=True)  # [segments]
         first = tf.gather(segments.row_starts(), segments.value_rowids())
         before -= tf.gather(before, first)
-        before = tf.gather(before, pieces.ids.value_rowids())  # [pieces]
-        pieces = word_pieces.Pieces(
-            pieces.ids,
-            pieces.starts.with_values(pieces.starts.values + before),
-            pieces.ends.with_values(pieces.ends.values + before),
-        )
-        return word_pieces.each(
-            lambda rows: segments.with_values(rows).merge_dims(1, 2), pieces
-        )
-
-    def basic_split(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """Returns words before WordPiece, [N, (words)] string."""
-        return words.split_words(_check_rank(strings), self.do_lower_case)
+        return word_pieces.join(segments, pieces, before)
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins tokens with spaces, and `##` pieces to the piece before.

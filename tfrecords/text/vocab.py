@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import pathlib
 from collections.abc import Iterable
 
 from tfrecords.io import atomic_files
@@ -36,10 +37,6 @@ def to_bytes(entries: Iterable[str]) -> bytes:
 def write(entries: list[str], path: str) -> None:
     """Writes vocab.txt atomically.
 
-    Args:
-      entries: in the order of their ids.
-      path: file to write; its folder is made.
-
     Raises:
       ValueError: if the entries would not pass `read`.
     """
@@ -50,13 +47,7 @@ def write(entries: list[str], path: str) -> None:
 
 
 def read(path: str) -> list[str]:
-    """Reads a vocabulary, one entry a line; the line is the id.
-
-    Args:
-      path: vocab.txt, as released with BERT or written by `write`.
-
-    Returns:
-      The entries, in the order of their ids.
+    """Returns the entries of vocab.txt, one a line; the line is the id.
 
     Raises:
       ValueError: if the file is missing, empty, not UTF-8, truncated, has an
@@ -67,8 +58,7 @@ def read(path: str) -> list[str]:
             f"No vocabulary at {path}; give the vocab.txt of the released "
             "model, or make one with run_scripts.make_vocab."
         )
-    with open(path, "rb") as file:
-        data = file.read()
+    data = pathlib.Path(path).read_bytes()
     if not data:
         raise ValueError(f"{path} is empty; copy or make the vocabulary again.")
     try:

@@ -5,26 +5,20 @@ import concurrent.futures
 import dataclasses
 import itertools
 import os
+import pathlib
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from absl import logging
-from tqdm import tqdm
 
-from tfrecords.io import storage
+from tfrecords.io import progress, storage
 from tfrecords.options import REQUIRED, option
 from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files, vocab
 
 # The first entries of the released vocabularies: ids 0, 1 to 99, 100 to 103.
-FIRST_ENTRIES = (
-    "[PAD]",
-    *(f"[unused{i}]" for i in range(99)),
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-)
+_UNUSED = tuple(f"[unused{i}]" for i in range(99))
+FIRST_ENTRIES = ("[PAD]", *_UNUSED, "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 # Sentences between looks at how many words are held.
 _BLOCK_SENTENCES = 65_536
@@ -32,7 +26,7 @@ _BLOCK_SENTENCES = 65_536
 # many in all, counts are scaled down.
 _MAX_OCCURRENCES = 50_000_000
 _WORDS_PER_STRING = 10_000
-_SECONDS_BETWEEN_LOGS = 30
+_MIN_FREQUENCY = 2  # Occurrences of a piece, at least.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,10 +64,8 @@ def make(config: VocabConfig) -> None:
     statistics = text_files.ReadStatistics()
     documents = documents_lib.read_documents(
         _with_progress(config.paths()),
-        language=config.language,
-        input_format=config.input_format,
-        text_field=config.text_field,
         statistics=statistics,
+        **config.reading(),
     )
     sentences = itertools.chain.from_iterable(
         document.sentences for document in documents
@@ -102,33 +94,21 @@ def make(config: VocabConfig) -> None:
 def _with_progress(paths: list[str]) -> Iterator[str]:
     """Yields paths; shows bytes read and ETA when a path has been read."""
     sizes = [storage.version(path)[0] for path in paths]
-    start = last = time.monotonic()
-    done = 0
-    with tqdm(total=sum(sizes), unit="B", unit_scale=True, disable=None) as bar:
-        for path, size in zip(paths, sizes, strict=True):
-            yield path
-            bar.update(size)
-            done += size
-            now = time.monotonic()
-            if now - last > _SECONDS_BETWEEN_LOGS:
-                last = now
-                eta = (now - start) * (sum(sizes) - done) / max(1, done)
-                logging.info(
-                    "read_megabytes %.0f of %.0f  eta_seconds %.0f",
-                    done / 1e6,
-                    sum(sizes) / 1e6,
-                    eta,
-                )
+    numbered = (pair for pair in enumerate(paths))
+    for _, path in progress.show(
+        numbered, paths, sizes, name="read", unit="bytes"
+    ):
+        yield path
 
 
 def _write(entries: list[str], path: str, overwrite: bool) -> None:
-    if os.path.exists(path) and not overwrite:
-        with open(path, "rb") as file:
-            if file.read() != vocab.to_bytes(entries):
-                raise ValueError(
-                    f"--output_file={path} exists with other entries; models "
-                    "may depend on it. Name another file, or pass --overwrite."
-                )
+    file = pathlib.Path(path)
+    is_other = file.exists() and file.read_bytes() != vocab.to_bytes(entries)
+    if is_other and not overwrite:
+        raise ValueError(
+            f"--output_file={path} exists with other entries; models may "
+            "depend on it. Name another file, or pass --overwrite."
+        )
     vocab.write(entries, path)
 
 
@@ -197,7 +177,6 @@ def learn_words(
     vocab_size: int,
     *,
     max_characters: int = 1000,
-    min_frequency: int = 2,
 ) -> list[str]:
     """Learns a vocabulary from counted words.
 
@@ -209,7 +188,6 @@ def learn_words(
       vocab_size: entries wanted, those of FIRST_ENTRIES included.
       max_characters: of the characters, only so many, the most frequent, get
         entries. A word with another one is [UNK].
-      min_frequency: occurrences that a piece must have at least.
 
     Returns:
       The entries: `vocab_size` of them, or fewer if the words give no more.
@@ -234,7 +212,7 @@ def learn_words(
         )
     trainer = tokenizers.trainers.WordPieceTrainer(
         vocab_size=vocab_size,
-        min_frequency=min_frequency,
+        min_frequency=_MIN_FREQUENCY,
         show_progress=False,
         special_tokens=first,
     )

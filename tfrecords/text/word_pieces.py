@@ -13,21 +13,33 @@ from tfrecords.text import vocab, words
 
 
 class Pieces(NamedTuple):
-    """Pieces of strings; each [N, (tokens)] int32.
+    """Pieces of strings; each [N, (tokens)] int32."""
 
-    Attributes:
-      ids: of vocabulary entries.
-      starts, ends: offsets of each piece in its string, end exclusive.
-    """
-
-    ids: tf.RaggedTensor
-    starts: tf.RaggedTensor
-    ends: tf.RaggedTensor
+    ids: tf.RaggedTensor  # Of vocabulary entries.
+    starts: tf.RaggedTensor  # Offsets of each piece in its string.
+    ends: tf.RaggedTensor  # The same, exclusive.
 
 
 def each(function: Callable[..., tf.RaggedTensor], *pieces: Pieces) -> Pieces:
     """Returns `function` of all ids, of all starts and of all ends."""
     return Pieces(*map(function, *pieces))
+
+
+def join(outer: tf.RaggedTensor, pieces: Pieces, starts: tf.Tensor) -> Pieces:
+    """Returns the pieces of strings, of the pieces of their segments.
+
+    Args:
+      outer: [N, (segments)], the segments of each string; any values.
+      pieces: [segments, (pieces)], with offsets in their segments.
+      starts: [segments] int32, offset of each segment in its string.
+    """
+    starts = tf.gather(starts, pieces.ids.value_rowids())  # [pieces]
+    pieces = Pieces(
+        pieces.ids,
+        pieces.starts.with_values(pieces.starts.values + starts),
+        pieces.ends.with_values(pieces.ends.values + starts),
+    )
+    return each(lambda rows: outer.with_values(rows).merge_dims(1, 2), pieces)
 
 
 def partition(is_second: tf.Tensor) -> list[tf.Tensor]:
@@ -93,18 +105,12 @@ class WordPieces(tf.Module):
         pieces = _to_pieces(
             self._words.tokenize_with_offsets(tf.where(is_long, "[UNK]", word))
         )  # [words, (pieces)]
-        of_word = pieces.ids.value_rowids()  # [pieces]
-        offset = tf.gather(tf.cast(offsets.flat_values, tf.int32), of_word)
+        # The end of [UNK] is that of the long word it stands for.
         end = tf.where(is_long, tf.strings.length(word), 0)
-        end = tf.maximum(pieces.ends.values, tf.gather(end, of_word))
-        pieces = Pieces(
-            pieces.ids,
-            pieces.starts.with_values(pieces.starts.values + offset),
-            pieces.ends.with_values(end + offset),
-        )
-        return each(
-            lambda rows: of_string.with_values(rows).merge_dims(1, 2), pieces
-        )
+        end = tf.gather(end, pieces.ids.value_rowids())
+        ends = pieces.ends.with_values(tf.maximum(pieces.ends.values, end))
+        starts = tf.cast(offsets.flat_values, tf.int32)
+        return join(of_string, pieces._replace(ends=ends), starts)
 
 
 def _to_pieces(ragged_parts: tuple) -> Pieces:

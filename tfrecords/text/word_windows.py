@@ -36,8 +36,7 @@ class Windows(NamedTuple):
         rows, and in a row in the order of its words.
       rows: [M] int64, of which row each window is.
       positions: [T, 2] int64: window and position of each word's first piece,
-        for `tf.gather_nd(outputs [M, S, ...], positions)`. Words
-        are in their order, so `words.with_flat_values` gives back their rows.
+        for `tf.gather_nd(outputs [M, S, ...], positions)`.
       num_pieces: [T] int64, of each word before any is cut; a word without a
         piece, such as a lone U+200B, is read as one [UNK] and has 0 here.
     """
@@ -60,22 +59,15 @@ def check_stride(max_seq_length: int, doc_stride: int) -> None:
 
 
 def default_stride(max_seq_length: int) -> int:
-    """Returns half of what a window holds.
-
-    Then every word has a quarter of the window on both sides, if there is as
-    much text.
-    """
+    """Returns half a window: every word has a quarter of one on both sides."""
     return max(1, (max_seq_length - _SPECIAL_TOKENS) // 2)
 
 
 def _find(ends: tf.Tensor, row_splits: tf.Tensor, most: int, stride: int):
     """Returns row, first word and end of each window, [M, 3] int64.
 
-    Args:
-      ends: [T + 1] int64, pieces before each word; of all rows in a line.
-      row_splits: [N + 1] int64, into words.
-      most: pieces in a window; no word has more.
-      stride: pieces from one window to the next, rounded up to whole words.
+    `ends` [T + 1] are the pieces before each word of all rows, `row_splits`
+    [N + 1] the words before each row. A window, and a word, has `most` pieces.
     """
     row_ends = row_splits[1:]
     last_piece = tf.gather(ends, row_ends)  # [N]

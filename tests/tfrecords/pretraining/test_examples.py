@@ -102,7 +102,7 @@ def test_packing_of_single_segments():
         np.array([0, 0]),
     )
     tokens = np.arange(20, 30).astype(np.uint16)
-    found = examples_lib.pack_alone(tokens, segments, VOCABULARY, 6)
+    found = examples_lib.pack(tokens, segments, VOCABULARY, 6, is_single=True)
     assert found["input_word_ids"].tolist() == [
         [CLS, 20, 21, 22, 23, SEP],
         [CLS, 25, SEP, 0, 0, 0],

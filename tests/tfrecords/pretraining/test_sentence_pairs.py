@@ -71,13 +71,14 @@ def plain_pairs(documents, number, target, uniform):
 
 def rows_of(documents, number, short_seq_prob=0.0, rng=None):
     """Returns pairs of a document before they are cut, [N, 6]."""
-    rows = sentence_pairs.pair(
+    rows = sentence_pairs.rows(
+        sentence_pairs.pair,
         documents.sentence_bounds.tolist(),
         documents.document_bounds.tolist(),
         number,
         MAX_NUM_TOKENS,
         short_seq_prob,
-        rng or np.random.default_rng(0),
+        rng=rng or np.random.default_rng(0),
     )
     return np.array(rows, np.int64)
 
@@ -100,13 +101,14 @@ def test_pairs_are_those_of_a_plain_reading(number):
 
 def order_rows(documents, number, seed=0, short_seq_prob=0.0):
     """Returns neighbouring segments of a document, [N, 6]."""
-    rows = sentence_pairs.sentence_order_pairs(
+    rows = sentence_pairs.rows(
+        sentence_pairs.sentence_order_pairs,
         documents.sentence_bounds.tolist(),
         documents.document_bounds.tolist(),
         number,
         MAX_NUM_TOKENS,
         short_seq_prob,
-        np.random.default_rng([seed, number]),
+        rng=np.random.default_rng([seed, number]),
     )
     return np.array(rows, np.int64).reshape(-1, 6)
 
@@ -165,13 +167,14 @@ def test_a_sentence_alone_is_cut_in_two_and_a_token_alone_left_out():
 
 def fill_rows(documents, number, short_seq_prob=0.0, seed=0):
     """Returns single segments of a document, [N, 6]."""
-    rows = sentence_pairs.full_sentences(
+    rows = sentence_pairs.rows(
+        sentence_pairs.full_sentences,
         documents.sentence_bounds.tolist(),
         documents.document_bounds.tolist(),
         number,
         MAX_NUM_TOKENS,
         short_seq_prob,
-        np.random.default_rng([seed, number]),
+        rng=np.random.default_rng([seed, number]),
     )
     return np.array(rows, np.int64)
 

@@ -104,10 +104,10 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
             "max_seq_length=128",
         ),
         ({"max_predictions_per_seq": 0}, "max_predictions_per_seq=0"),
-        ({"dupe_factor": 0}, "dupe_factor=0 should be 1 or more"),
-        ({"random_seed": -1}, "random_seed=-1 0 or more"),
-        ({"masked_lm_prob": 1.5}, "masked_lm_prob=1.5 should be from 0 to 1"),
-        ({"short_seq_prob": -0.1}, "short_seq_prob=-0.1 should be from 0"),
+        ({"dupe_factor": 0}, "dupe_factor=0 should be at least 1"),
+        ({"random_seed": -1}, "random_seed=-1 should be at least 0"),
+        ({"masked_lm_prob": 1.5}, "masked_lm_prob=1.5 should be at most 1"),
+        ({"short_seq_prob": -0.1}, "short_seq_prob=-0.1 should be at least 0"),
         (
             {"masking": "ngrams"},
             "--masking=ngrams: choose one of tokens, words",
@@ -122,7 +122,7 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
         ),
         ({"pairs": "both"}, "pairs=both: choose one of next_sentence, none"),
         ({"masking_time": "later"}, "masking_time=later: choose one of"),
-        ({"max_ngram": 0}, "max_ngram=0 should be 1 or more"),
+        ({"max_ngram": 0}, "max_ngram=0 should be at least 1"),
         (
             {"max_examples_per_row": 0},
             "max_examples_per_row=0 should be from 1 to max_seq_length=128",

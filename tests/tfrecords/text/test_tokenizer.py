@@ -11,6 +11,7 @@ from hypothesis import strategies
 from tokenizer_cases import ENTRIES, INVALID, MARKS, TRICKY, reference
 
 from tfrecords.text import tokenizer, vocab
+from tfrecords.text import words as words_lib
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
@@ -90,7 +91,7 @@ def test_order_of_plain_and_other_strings_is_kept(ours):
 )
 def test_random_unicode_is_split_as_by_the_original(ours, texts):
     assert tokens(ours, texts, ours.graph) == expected(ours, texts)
-    words = ours.basic_split(texts).to_list()
+    words = words_lib.split_words(texts, ours.do_lower_case).to_list()
     wanted = [reference.split_words(text, ours.do_lower_case) for text in texts]
     assert [[word.decode() for word in row] for row in words] == wanted
 
@@ -214,5 +215,5 @@ def test_the_original_cases_hold(shared_data, tmp_path):
         assert tokens(cased, [text]) == [wanted]
     for ours, name in ((uncased, "basic_lower"), (cased, "basic_no_lower")):
         for text, wanted in cases[name]:
-            words = ours.basic_split([text]).to_list()[0]
-            assert [word.decode() for word in words] == wanted
+            (row,) = words_lib.split_words([text], ours.do_lower_case).to_list()
+            assert [word.decode() for word in row] == wanted
