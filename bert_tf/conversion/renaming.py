@@ -34,25 +34,19 @@ class Rename(NamedTuple):
 
     def their_shape(self, our_shape: Shape) -> Shape:
         """Returns the shape of theirs for a shape of ours."""
-        if self.shape is not None:
-            return self.shape
-        return our_shape[::-1] if self.is_transposed else our_shape
+        return self.shape or our_shape[:: -1 if self.is_transposed else 1]
 
     def to_ours(self, tensor: np.ndarray, our_shape: Shape) -> np.ndarray:
-        """Returns their tensor in our shape, every number as it was."""
+        """Returns their tensor in our shape, with the same bits."""
         if self.is_transposed:
             tensor = tensor.T
         return np.ascontiguousarray(tensor.reshape(our_shape))
 
     def to_theirs(self, tensor: np.ndarray) -> np.ndarray:
-        """Returns our tensor in their shape, every number as it was."""
+        """Returns our tensor in their shape, with the same bits."""
         if self.is_transposed:
             tensor = tensor.T
-        return np.ascontiguousarray(
-            tensor.reshape(self.their_shape(tensor.shape))
-            if self.shape is not None
-            else tensor
-        )
+        return np.ascontiguousarray(tensor.reshape(self.shape or tensor.shape))
 
 
 def rows(
@@ -136,19 +130,8 @@ def split_heads(
 
 
 def _difference(lines: list[str], source: str, advice: str) -> ValueError:
-    return ValueError(
-        f"{len(lines)} tensors do not fit ({source}).\n"
-        + "\n".join(lines)
-        + f"\n{advice}"
-    )
-
-
-class Renamed(NamedTuple):
-    """Tensors by our names, and the names of theirs that are left over."""
-
-    weights: dict[str, np.ndarray]
-    slots: dict[str, np.ndarray]
-    unused: list[str]
+    start = f"{len(lines)} tensors do not fit ({source})."
+    return ValueError("\n".join([start, *lines, advice]))
 
 
 def with_slots(
@@ -175,7 +158,7 @@ def to_ours(
     *,
     source: str,
     optional: Iterable[str] = PARTS,
-) -> Renamed:
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
     """Renames tensors.
 
     Args:
@@ -185,6 +168,9 @@ def to_ours(
       source: format and path, for messages.
       optional: parts, as starts of our names, that may be missing as a whole.
         Each slot may be missing.
+
+    Returns:
+      Weights and slots by our names, and the names of theirs that are left.
 
     Raises:
       ValueError: that lists in full, of both sides, what has no partner or
@@ -223,20 +209,15 @@ def to_ours(
         )
     weights = {name: renamed[name] for name in our_shapes if name in renamed}
     slots = {name: x for name, x in renamed.items() if name not in weights}
-    return Renamed(weights, slots, unused)
+    return weights, slots, unused
 
 
 def missing_parts(
-    table: Iterable[Rename],
-    names: Collection[str],
-    parts: Iterable[str],
+    table: Iterable[Rename], names: Collection[str], parts: Iterable[str]
 ) -> list[str]:
-    """Returns our names of the parts that are missing as a whole.
+    """Returns our names in the parts, starts of them, that are all missing.
 
-    Args:
-      table: a row for each weight.
-      names: theirs that are there.
-      parts: starts of our names.
+    `names` are theirs that are there.
     """
     table, missing = list(table), []
     for part in parts:
