@@ -16,8 +16,7 @@ from absl import logging
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
 from bert_tf.model import models
-from bert_tf.training import checkpoints, model_folders
-from tfrecords.io import atomic_files
+from bert_tf.training import checkpoints, checksums, model_folders
 
 WRITES = (
     model_folders.WEIGHTS,
@@ -273,10 +272,8 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
             checkpoint.slots, os.path.join(folder, checkpoints.OPTIMIZER)
         )
     if checkpoint.step:
-        atomic_files.write_json(
-            os.path.join(folder, checkpoints.STATE),
-            {
-                "step": checkpoint.step,
-                "weights_sha256": model_folders.digest(model),
-            },
-        )
+        state = {
+            "step": checkpoint.step,
+            "weights_sha256": model_folders.digest(model),
+        }
+        checksums.write_checksums(folder, state)

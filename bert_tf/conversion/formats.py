@@ -114,10 +114,10 @@ def detect(path: str) -> str:
     Raises:
       ValueError: if nothing is there, or nothing known.
     """
-    from bert_tf.conversion import tf_files
-
     if is_ours(path):
         return OURS
+    from bert_tf.conversion import tf_files
+
     if tf_files.prefixes(path, "TF1"):
         return "google"
     if is_hugging_face(path):

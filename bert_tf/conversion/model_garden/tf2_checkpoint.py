@@ -116,10 +116,9 @@ def _numbers(
         if number is not None:
             numbers[f"{object_graph.POOLER}/{part}"] = number
     names = {number: name for name, number in numbers.items()}
-    for slot in objects.slots:
-        if slot.weight in names and slot.name in object_graph.SLOTS:
-            suffix = object_graph.SLOTS[slot.name]
-            numbers[names[slot.weight] + suffix] = slot.moment
+    for weight, kind, moment in objects.slots:
+        if weight in names and kind in object_graph.SLOTS:
+            numbers[names[weight] + object_graph.SLOTS[kind]] = moment
     return numbers
 
 
