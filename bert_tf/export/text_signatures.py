@@ -132,8 +132,8 @@ def in_parts(
 ) -> dict[str, tf.Tensor]:
     """Returns the outputs of a model that reads a few rows at a time.
 
-    A long text, which makes many windows, needs no more memory than a few
-    short ones. Padding that no row of a part needs is not computed.
+    So a long text, which makes many windows, needs little memory. Padding that
+    no row of a part needs is not computed.
 
     Args:
       model: batch -> outputs.
