@@ -174,9 +174,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         source=source,
         config=config_path,
     )
-    text = vocabularies.read_inferred(
-        os.path.join(folder, model_folders.VOCABULARY)
-    )
+    text = vocabularies.read_inferred(folder)
     return checkpoint_lib.Checkpoint(
         source=source,
         config=config,

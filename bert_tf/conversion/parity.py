@@ -51,13 +51,9 @@ def batch(config: bert_config.BertConfig, task: str) -> dict[str, np.ndarray]:
 
 
 def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
-    """Returns the outputs of our model with a checkpoint's weights.
+    """Returns the outputs of our model for a `batch`.
 
     Outputs that read a weight missing in the checkpoint are left out.
-
-    Args:
-      checkpoint: whose weights to take.
-      inputs: from `batch`.
 
     Returns:
       `encoder_outputs_0` and so on, `sequence_output` [B, S, H],

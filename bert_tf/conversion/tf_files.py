@@ -104,16 +104,15 @@ def find(path: str, kind: str) -> str:
 
 def _check_shards(prefix: str) -> None:
     """Raises ValueError that names every data file that is missing."""
-    there = data_files(prefix)
+    there = set(data_files(prefix))
     counts = {int(_DATA.search(path)[1]) for path in there} or {1}
     missing = []
     for count in sorted(counts):
         wanted = [f"{prefix}.data-{i:05d}-of-{count:05d}" for i in range(count)]
-        lacking = [path for path in wanted if path not in there]
-        if not lacking:
-            # Others may be left from an earlier save in more parts.
+        # Others may be left from an earlier save in more parts.
+        if there.issuperset(wanted):
             return
-        missing += lacking
+        missing += [path for path in wanted if path not in there]
     raise ValueError(
         f"{prefix}.index is there, but not all of its data: "
         f"{', '.join(missing)} missing. Copy every file of the checkpoint."

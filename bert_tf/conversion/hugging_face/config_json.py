@@ -268,10 +268,7 @@ def write(
     architecture: str,
     folder: str,
 ) -> None:
-    """Writes a config.json that transformers reads.
-
-    `architecture` is a key of `ARCHITECTURES`; `labels` may be empty.
-    """
+    """Writes a config.json that transformers reads; `labels` may be empty."""
     values: dict = {"architectures": [architecture], "model_type": "bert"}
     if task == "regression":
         labels, values["problem_type"] = ("LABEL_0",), "regression"

@@ -125,15 +125,12 @@ def _check_ties(
 
 
 def _check_floats(tensors: Mapping[str, np.ndarray], path: str) -> None:
-    others = [
-        f"{name} {tensor.dtype}"
-        for name, tensor in tensors.items()
-        if tensor.dtype != np.float32
-    ]
+    others = [n for n, x in tensors.items() if x.dtype != np.float32]
     if others:
+        types = ", ".join(f"{name} {tensors[name].dtype}" for name in others)
         raise ValueError(
             f"{path}: weights should be floating-point numbers; these are not: "
-            f"{', '.join(others)}. A quantised model cannot be read."
+            f"{types}. A quantised model cannot be read."
         )
 
 

@@ -62,9 +62,6 @@ def _pooling(folder: str) -> str:
 def find(path: str) -> tuple[str, list[str]]:
     """Returns the folder of the BERT, and notes of what is around it.
 
-    Args:
-      path: a folder with modules.json.
-
     Raises:
       ValueError: if its first module is no Transformer.
     """

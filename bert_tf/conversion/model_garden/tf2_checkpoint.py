@@ -57,8 +57,7 @@ _HEADS = {
 def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     """Returns our names and the Model Garden's, a row for each weight.
 
-    Theirs are the attributes that lead to a weight from the encoder and from
-    the heads, with [H, A, D] for [H, H] where a kernel makes heads.
+    Theirs are the attributes that lead to a weight from encoder and heads.
 
     Raises:
       ValueError: if the task is not pre-training.
@@ -184,9 +183,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         checkpoint_lib.shapes(config, "pretraining"),
         source=source,
     )
-    text = vocabularies.read_inferred(
-        os.path.join(folder, model_folders.VOCABULARY)
-    )
+    text = vocabularies.read_inferred(folder)
     return checkpoint_lib.Checkpoint(
         source=source,
         config=config,
