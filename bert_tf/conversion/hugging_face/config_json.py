@@ -78,6 +78,17 @@ def _named_class(values: dict, path: str) -> str | None:
     return first
 
 
+def read_object(folder: str, name: str) -> dict:
+    """Returns the JSON object in a file; an empty one if it is not there."""
+    path = os.path.join(folder, name)
+    if not os.path.isfile(path):
+        return {}
+    values = atomic_files.read_json(path)
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} should hold one JSON object.")
+    return values
+
+
 def read_values(folder: str) -> dict:
     """Reads config.json as it is.
 
@@ -91,9 +102,7 @@ def read_values(folder: str) -> dict:
             f"{path} is missing; a Hugging Face folder has its sizes there. "
             "Copy it from where the weights are from."
         )
-    values = atomic_files.read_json(path)
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} should hold one JSON object.")
+    values = read_object(folder, CONFIG)
     kind = values.get("model_type")
     if kind is None:
         # Files that old name the class at least, if anything.

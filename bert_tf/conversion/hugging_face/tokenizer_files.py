@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
+from bert_tf.conversion.hugging_face import config_json
 from tfrecords.io import atomic_files
 
 VOCABULARY = "vocab.txt"
@@ -28,16 +29,6 @@ class Metadata(NamedTuple):
     vocabulary: bytes | None
     do_lower_case: bool | None
     notes: tuple[str, ...]
-
-
-def _read_json(folder: str, name: str) -> dict:
-    path = os.path.join(folder, name)
-    if not os.path.isfile(path):
-        return {}
-    values = atomic_files.read_json(path)
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} should hold one JSON object.")
-    return values
 
 
 def _entries(tokenizer: dict, path: str) -> list[str]:
@@ -145,7 +136,8 @@ def _added(folder: str, tokenizer: dict) -> list[str]:
     listed = [x.get("content") for x in tokenizer.get("added_tokens") or ()]
     vocabulary = (tokenizer.get("model") or {}).get("vocab") or {}
     added = [x for x in listed if x not in vocabulary]
-    added += [x for x in _read_json(folder, _ADDED) if x not in vocabulary]
+    more = config_json.read_object(folder, _ADDED)
+    added += [x for x in more if x not in vocabulary]
     if not added:
         return []
     names = ", ".join(dict.fromkeys(map(str, added)))
@@ -159,8 +151,8 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
       ValueError: that names the file, if it is not of WordPiece, disagrees
         with another, or has more entries than the model.
     """
-    tokenizer = _read_json(folder, TOKENIZER)
-    settings = _read_json(folder, SETTINGS)
+    tokenizer = config_json.read_object(folder, TOKENIZER)
+    settings = config_json.read_object(folder, SETTINGS)
     vocabulary = _vocabulary(folder, tokenizer)
     normalizer, notes = _normalizer(tokenizer)
     do_lower_case, disagreement = _case(settings, normalizer)
