@@ -144,14 +144,10 @@ def converter(name: str) -> types.ModuleType:
 
 
 def source_digest(path: str) -> str | None:
-    """Returns a digest of names, sizes and times of a checkpoint's files.
+    """Returns a sha256 of names, sizes and times of a checkpoint's files.
 
-    Args:
-      path: folder, or the prefix of a TensorFlow checkpoint; then all files
-        of the folder count, since config and vocabulary are among them.
-
-    Returns:
-      A sha256, to see whether they change; None if the checkpoint is gone.
+    None if the checkpoint is gone. Of the prefix of a TensorFlow checkpoint all
+    files of the folder count, since config and vocabulary are among them.
     """
     is_folder = os.path.isdir(path)
     top = path if is_folder else os.path.dirname(os.path.abspath(path))

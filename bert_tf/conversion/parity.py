@@ -111,11 +111,7 @@ def _is_same(before: np.ndarray, after: np.ndarray) -> bool:
 def check_lossless(
     given: checkpoint_lib.Checkpoint, written: checkpoint_lib.Checkpoint
 ) -> list[str]:
-    """Compares a checkpoint with what was read back after it was written.
-
-    Returns:
-      Lines that say how many tensors are equal, and what the format cannot
-      hold: step, labels, vocabulary, case, metadata, rates of dropout.
+    """Reports what the format of a checkpoint that was read back cannot hold.
 
     Raises:
       ValueError: if a weight or a slot is not the same bit for bit, or the
@@ -207,9 +203,8 @@ def peer_lines(
 
     Args:
       written: what was written.
-      peers: whose checkpoint it is, its path and the format's module, of those
-        to compare with. One that is broken is named, and costs no more than
-        its lines.
+      peers: of each, whose checkpoint it is, its path and the format's module.
+        One that is broken is named.
 
     Raises:
       ValueError: if an output has another shape there.

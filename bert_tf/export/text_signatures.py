@@ -1,9 +1,7 @@
 """Strings -> batches, outputs -> answers, for one text or two.
 
 Letters: N texts, S max_seq_length, s the longest row of a batch, C classes.
-
-Everything runs in the graph and is saved with the model. The other kinds of
-export have a module `*_signatures.py` each.
+Everything runs in the graph and is saved with the model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
