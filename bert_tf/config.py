@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Collection
 
 from tfrecords.io import atomic_files
 
@@ -151,8 +152,10 @@ class BertConfig:
         return cls(**{key: values[key] for key in values if key in known})
 
     @classmethod
-    def from_json_file(cls, path: str | os.PathLike) -> "BertConfig":
-        """Reads a bert_config.json.
+    def from_json_file(
+        cls, path: str | os.PathLike, ignored: Collection[str] = ()
+    ) -> "BertConfig":
+        """Reads a bert_config.json without the keys that are `ignored`.
 
         Raises:
           ValueError: that names the file, if it is no JSON object or has
@@ -162,7 +165,9 @@ class BertConfig:
         if not isinstance(values, dict):
             raise ValueError(f"{path} should hold one JSON object.")
         try:
-            return cls.from_dict(values)
+            return cls.from_dict(
+                {n: x for n, x in values.items() if n not in ignored}
+            )
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 

@@ -1,14 +1,12 @@
 """Model folder <-> Checkpoint, the form that every other format goes through.
 
-A Checkpoint holds tensors under our names, as `model_folders.weight_names`
-gives them. What a source lacks is missing there too, and named: a bare encoder
-is a pre-trainer without heads, Hugging Face's BertForMaskedLM one without
-pooler and next sentence.
+What a source lacks is missing in a Checkpoint too: a bare encoder is a
+pre-trainer without heads, Hugging Face's BertForMaskedLM one without pooler and
+next sentence.
 """
 
 import dataclasses
 import os
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import keras
@@ -18,8 +16,7 @@ from absl import logging
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
 from bert_tf.model import models
-from bert_tf.training import checkpoints, model_folders
-from tfrecords.io import atomic_files
+from bert_tf.training import checkpoints, checksums, model_folders
 
 WRITES = (
     model_folders.WEIGHTS,
@@ -47,10 +44,10 @@ class Checkpoint:
     """A BERT in memory.
 
     Attributes:
-      source: what it was read from, for messages: format and path.
+      source: format and path that it was read from, for messages.
       config: its sizes.
       task: a key of `models.TASK_MODELS`.
-      tensors: by our names, in our shapes.
+      tensors: by the names of `model_folders.weight_names`, in our shapes.
       labels: names of the classes, where the task has classes.
       slots: `m/` or `v/` and a weight's name -> Adam's moments; may be empty.
       step: updates behind the weights, 0 if unknown.
@@ -79,7 +76,7 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of every weight that a model of the task has."""
+        """Returns the shape of every weight of the task's model."""
         return shapes(self.config, self.task, len(self.labels))
 
     def missing(self) -> list[str]:
@@ -97,12 +94,12 @@ def _norm(name: str, size: int) -> dict[str, tuple[int, ...]]:
 
 def _encoder_shapes(config: bert_config.BertConfig):
     width, inner = config.hidden_size, config.intermediate_size
-    table = "encoder/embeddings"
+    start = "encoder/embeddings"
     weights = {
-        f"{table}/word_embeddings": (config.vocab_size, width),
-        f"{table}/position_embeddings": (config.max_position_embeddings, width),
-        f"{table}/type_embeddings": (config.type_vocab_size, width),
-    } | _norm(f"{table}/norm", width)
+        f"{start}/word_embeddings": (config.vocab_size, width),
+        f"{start}/position_embeddings": (config.max_position_embeddings, width),
+        f"{start}/type_embeddings": (config.type_vocab_size, width),
+    } | _norm(f"{start}/norm", width)
     for i in range(config.num_hidden_layers):
         layer = f"encoder/layer_{i}"
         for part in ("query", "key", "value", "output_dense"):
@@ -126,8 +123,7 @@ def shapes(
     """
     width = config.hidden_size
     weights = _encoder_shapes(config)
-    units = config.bilstm_units
-    if units:
+    if units := config.bilstm_units:
         for side in ("forward", "backward"):
             cell = f"bilstm/{side}/lstm_cell"
             weights |= {
@@ -140,15 +136,9 @@ def shapes(
         weights |= {"masked_lm/bias": (config.vocab_size,)}
         weights |= _dense("masked_lm/transform", width, width)
         weights |= _norm("masked_lm/norm", width)
-        weights |= _dense("next_sentence/dense", width, 2)
-    else:
-        columns = {
-            "classification": num_labels,
-            "tagging": num_labels,
-            "spans": 2,
-        }
-        weights |= _dense(f"{task}/dense", width, columns.get(task, 1))
-    return weights
+        return weights | _dense("next_sentence/dense", width, 2)
+    classes = {"classification": num_labels, "tagging": num_labels, "spans": 2}
+    return weights | _dense(f"{task}/dense", width, classes.get(task, 1))
 
 
 def read(path: str) -> Checkpoint:
@@ -211,15 +201,10 @@ class Coverage(NamedTuple):
 def coverage(
     checkpoint: Checkpoint, config: bert_config.BertConfig, task: str
 ) -> Coverage:
-    """Returns which weights of a model a checkpoint gives.
+    """Returns which weights of a model, by config and task, it gives.
 
     As the runners load it: of a checkpoint of another task, and by
     fine-tuning, only the encoder is taken.
-
-    Args:
-      checkpoint: in memory.
-      config: sizes of the model.
-      task: a key of `models.TASK_MODELS`.
     """
     wanted = shapes(config, task, len(checkpoint.labels) or 2)
     has_heads = task == checkpoint.task == "pretraining"
@@ -258,19 +243,6 @@ def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
     return model
 
 
-def _metadata(checkpoint: Checkpoint) -> Mapping:
-    metadata = checkpoint.metadata | {
-        "task": checkpoint.task,
-        "labels": list(checkpoint.labels),
-        "do_lower_case": checkpoint.do_lower_case,
-        vocabularies.INFERRED_CASE: checkpoint.is_case_inferred or None,
-        "source": checkpoint.source,
-        SOURCE_FILES: checkpoint.source_files or None,
-        "not_in_source": checkpoint.missing(),
-    }
-    return {name: x for name, x in metadata.items() if x not in (None, [])}
-
-
 def write(checkpoint: Checkpoint, folder: str) -> None:
     """Fills a folder, as `atomic_files.atomic_folder` yields it, as ours."""
     model = build_model(checkpoint)
@@ -281,7 +253,17 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
             checkpoint.source,
             ", ".join(missing),
         )
-    model_folders.save_model(folder, model, metadata=_metadata(checkpoint))
+    metadata = checkpoint.metadata | {
+        "task": checkpoint.task,
+        "labels": list(checkpoint.labels),
+        "do_lower_case": checkpoint.do_lower_case,
+        vocabularies.INFERRED_CASE: checkpoint.is_case_inferred or None,
+        "source": checkpoint.source,
+        SOURCE_FILES: checkpoint.source_files or None,
+        "not_in_source": missing,
+    }
+    metadata = {n: x for n, x in metadata.items() if x not in (None, [])}
+    model_folders.save_model(folder, model, metadata=metadata)
     vocabularies.write(
         checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
     )
@@ -290,10 +272,8 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
             checkpoint.slots, os.path.join(folder, checkpoints.OPTIMIZER)
         )
     if checkpoint.step:
-        atomic_files.write_json(
-            os.path.join(folder, checkpoints.STATE),
-            {
-                "step": checkpoint.step,
-                "weights_sha256": model_folders.digest(model),
-            },
-        )
+        state = {
+            "step": checkpoint.step,
+            "weights_sha256": model_folders.digest(model),
+        }
+        checksums.write_checksums(folder, state)

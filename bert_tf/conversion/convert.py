@@ -23,7 +23,7 @@ def read(path: str, hidden_act: str | None = None) -> ours.Checkpoint:
       ValueError: if it is of no known format, or does not fit its config.
     """
     name = formats.detect(path)
-    # Before they are read, while they may change.
+    # Before the files are read, as they may change meanwhile.
     digest = formats.source_digest(path)
     checkpoint = formats.converter(name).read(path)
     own = checkpoint.config.hidden_act
@@ -51,26 +51,21 @@ def read(path: str, hidden_act: str | None = None) -> ours.Checkpoint:
     )
 
 
-def _unexpected_files(folder: str, writes: Sequence[str]) -> list[str]:
+def _unexpected_files(
+    folder: str, writes: Sequence[str], inside: str = ""
+) -> list[str]:
     """Returns the paths in a folder that match none of `writes`, sorted."""
-    parents = {os.path.dirname(path) for path in writes}
-    parents |= {os.path.dirname(path) for path in parents}
     unexpected_files = []
-    for inside, folders, names in os.walk(folder):
-        relative = os.path.relpath(inside, folder)
-        paths = {
-            name: os.path.normpath(os.path.join(relative, name))
-            for name in folders + names
-        }
-        known = [name for name in folders if paths[name] in parents]
-        unexpected_files += [f"{paths[n]}/" for n in folders if n not in known]
-        unexpected_files += [
-            paths[name]
-            for name in names
-            if not any(fnmatch.fnmatchcase(paths[name], x) for x in writes)
-        ]
-        folders[:] = known
-    return sorted(unexpected_files)
+    for name in sorted(os.listdir(os.path.join(folder, inside))):
+        path = os.path.join(inside, name)
+        if os.path.isdir(os.path.join(folder, path)):
+            if any(file.startswith(f"{path}/") for file in writes):
+                unexpected_files += _unexpected_files(folder, writes, path)
+            else:
+                unexpected_files.append(f"{path}/")
+        elif not any(fnmatch.fnmatchcase(path, file) for file in writes):
+            unexpected_files.append(path)
+    return unexpected_files
 
 
 def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
@@ -96,11 +91,8 @@ def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
         output_dir, formats.converter(name).WRITES
     )
     if unexpected_files:
-        more = (
-            f" and {len(unexpected_files) - 3} more"
-            if len(unexpected_files) > 3
-            else ""
-        )
+        num_more = len(unexpected_files) - 3
+        more = f" and {num_more} more" if num_more > 0 else ""
         raise ValueError(
             f"{output_dir} holds {', '.join(unexpected_files[:3])}{more}, "
             f"which no conversion to {name} writes, so it is not replaced. "

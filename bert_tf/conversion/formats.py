@@ -80,20 +80,8 @@ def is_ours(path: str) -> bool:
     return os.path.isfile(os.path.join(folder, model_folders.METADATA))
 
 
-def is_tensorflow(path: str, kind: str) -> bool:
-    """Returns whether `path` is a TensorFlow checkpoint, "TF1" or "TF2".
-
-    Args:
-      path: folder, prefix or file.
-      kind: google-research/bert wrote "TF1", the Model Garden writes "TF2".
-    """
-    from bert_tf.conversion import tf_files
-
-    return bool(tf_files.prefixes(path, kind))
-
-
 def is_hugging_face(path: str) -> bool:
-    """Returns whether a folder is one of Hugging Face, of whatever model."""
+    """Returns whether a folder is one of Hugging Face, of any model."""
     # Of sentence-transformers.
     if os.path.isfile(os.path.join(path, "modules.json")):
         return True
@@ -114,10 +102,10 @@ def _read_config(folder: str) -> object:
 
 
 def is_keras_hub(path: str) -> bool:
-    """Returns whether a folder is a preset of KerasHub, of whatever model."""
-    values = _read_config(path)
+    """Returns whether a folder is a preset of KerasHub, of any model."""
+    config = _read_config(path)
     # It names a Keras class; that of Hugging Face does not.
-    return isinstance(values, dict) and "registered_name" in values
+    return isinstance(config, dict) and "registered_name" in config
 
 
 def detect(path: str) -> str:
@@ -128,11 +116,13 @@ def detect(path: str) -> str:
     """
     if is_ours(path):
         return OURS
-    if is_tensorflow(path, "TF1"):
+    from bert_tf.conversion import tf_files
+
+    if tf_files.prefixes(path, "TF1"):
         return "google"
     if is_hugging_face(path):
         return "hugging_face"
-    if is_tensorflow(path, "TF2"):
+    if tf_files.prefixes(path, "TF2"):
         return "model_garden"
     if is_keras_hub(path):
         return "keras_hub"
@@ -154,25 +144,18 @@ def converter(name: str) -> types.ModuleType:
 
 
 def source_digest(path: str) -> str | None:
-    """Returns a digest of names, sizes and times of a checkpoint's files.
+    """Returns a sha256 of names, sizes and times of a checkpoint's files.
 
-    Args:
-      path: folder, or the prefix of a TensorFlow checkpoint; then all files
-        of the folder count, since config and vocabulary are among them.
-
-    Returns:
-      A sha256, to see whether they change; None if the checkpoint is gone.
+    None if the checkpoint is gone. Of the prefix of a TensorFlow checkpoint all
+    files of the folder count, since config and vocabulary are among them.
     """
     is_folder = os.path.isdir(path)
     top = path if is_folder else os.path.dirname(os.path.abspath(path))
     prefix = "" if is_folder else os.path.basename(path)
     lines, is_there = [], False
     for inside, folders, names in os.walk(top):
-        folders[:] = [
-            name
-            for name in folders
-            if is_folder and _FOLDERS_INSIDE.fullmatch(name)
-        ]
+        known = filter(_FOLDERS_INSIDE.fullmatch, folders)
+        folders[:] = known if is_folder else ()
         for name in names:
             file = os.path.join(inside, name)
             # A link to nothing counts as nothing.

@@ -17,7 +17,7 @@ from bert_tf.conversion import renaming, tf_files, vocabularies
 from bert_tf.training import model_folders
 
 PEER = "google-research/bert, which needs TensorFlow 1 and cannot run here"
-WRITES = ("checkpoint", "bert_model.ckpt.*", "bert_config.json", "vocab.txt")
+WRITES = tf_files.WRITES
 _STEP = "global_step"
 # optimization.py: AdamWeightDecayOptimizer.apply_gradients.
 _SLOTS = {"m": "/adam_m", "v": "/adam_v"}
@@ -28,7 +28,6 @@ _OTHERS = {
     "ALBERT": re.compile("^bert/encoder/(transformer/|embedding_hidden_)"),
 }
 _OF_ENCODER = re.compile("bert/.*(kernel|bias|gamma|beta|embeddings)$")
-
 
 # modeling.py: BertModel.
 _EMBEDDINGS = {
@@ -122,28 +121,23 @@ def write_tensors(tensors: dict[str, np.ndarray], folder: str) -> None:
         )
 
 
-def _find_task(tensors: dict[str, np.ndarray]) -> tuple[str, tuple[str, ...]]:
-    """Returns the task and its labels, by the head that is there."""
+def _find_task(
+    tensors: dict[str, np.ndarray],
+) -> tuple[str, tuple[str, ...], list[str]]:
+    """Returns the task and its labels, by the head that is there, and notes."""
     if "cls/squad/output_weights" in tensors:
-        return "spans", ()
+        return "spans", (), []
     if "output_weights" not in tensors:
-        return "pretraining", ()
+        return "pretraining", (), []
     classes = tensors["output_weights"].shape[0]
     if classes == 1:
-        return "regression", ()
-    return "classification", tuple(str(label) for label in range(classes))
-
-
-def _notes(task: str, labels: tuple[str, ...], lower: bool | None) -> list[str]:
-    notes = []
-    if task == "regression":
-        notes += ["output_weights has one row: read as a regression"]
-    if labels:
-        notes += [
-            "a TF1 checkpoint does not name its classes: they are called "
-            f"{labels[0]} to {labels[-1]}"
-        ]
-    return [*notes, vocabularies.case_note(lower)]
+        note = "output_weights has one row: read as a regression"
+        return "regression", (), [note]
+    note = (
+        "a TF1 checkpoint does not name its classes: they are called 0 to "
+        f"{classes - 1}"
+    )
+    return "classification", tuple(map(str, range(classes))), [note]
 
 
 def read(path: str) -> checkpoint_lib.Checkpoint:
@@ -167,23 +161,22 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
             "the model that it began with."
         )
     config = bert_config.BertConfig.from_json_file(config_path)
-    task, labels = _find_task(tensors)
-    step = int(tensors.pop(_STEP, 0))
-    shapes = checkpoint_lib.shapes(config, task, len(labels))
-    rows = renaming.with_slots(table(config, task), _SLOTS)
+    task, labels, notes = _find_task(tensors)
+    source, step = f"google {prefix}", int(tensors.pop(_STEP, 0))
     weights, slots, unused = renaming.to_ours(
-        rows, tensors, shapes, source=f"google {prefix}"
+        renaming.with_slots(table(config, task), _SLOTS),
+        tensors,
+        checkpoint_lib.shapes(config, task, len(labels)),
+        source=source,
     )
     renaming.refuse_more(
         {name: tensors[name] for name in unused if _OF_ENCODER.match(name)},
-        source=f"google {prefix}",
+        source=source,
         config=config_path,
     )
-    text = vocabularies.read_inferred(
-        os.path.join(folder, model_folders.VOCABULARY)
-    )
+    text = vocabularies.read_inferred(folder)
     return checkpoint_lib.Checkpoint(
-        source=f"google {prefix}",
+        source=source,
         config=config,
         task=task,
         tensors=weights,
@@ -191,7 +184,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         slots=slots,
         step=step,
         unused=tuple(unused),
-        notes=tuple(_notes(task, labels, text["do_lower_case"])),
+        notes=(*notes, vocabularies.case_note(text["do_lower_case"])),
         **text,
     )
 
@@ -205,27 +198,12 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     Raises:
       ValueError: if the original has no such head, or not this hidden_act.
     """
-    config = checkpoint.config
-    if config.hidden_act == "gelu_erf":
-        raise ValueError(
-            f"{checkpoint.source} has hidden_act=gelu_erf, which the original "
-            "does not know: its gelu is by tanh. To write it as that, with "
-            "outputs that differ a little, give --hidden_act=gelu."
-        )
-    rows = table(config, checkpoint.task)
-    theirs = renaming.to_theirs(
-        renaming.with_slots(rows, _SLOTS),
-        checkpoint.tensors | checkpoint.slots,
-        source=checkpoint.source,
-    )
-    tensors = {name: x.astype(np.float32) for name, x in theirs.items()}
+    rows = table(checkpoint.config, checkpoint.task)
+    tensors = tf_files.to_theirs(checkpoint, rows, _SLOTS, "the original")
     if checkpoint.step or checkpoint.slots:
         tensors[_STEP] = np.int64(checkpoint.step)
     write_tensors(tensors, folder)
-    config.to_json_file(os.path.join(folder, model_folders.CONFIG))
-    vocabularies.write(
-        checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
-    )
+    tf_files.write_text(checkpoint, folder)
 
 
 def reference_outputs(path: str, batch: dict) -> None:

@@ -51,13 +51,9 @@ def batch(config: bert_config.BertConfig, task: str) -> dict[str, np.ndarray]:
 
 
 def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
-    """Returns the outputs of our model with a checkpoint's weights.
+    """Returns the outputs of our model for a `batch`.
 
     Outputs that read a weight missing in the checkpoint are left out.
-
-    Args:
-      checkpoint: whose weights to take.
-      inputs: from `batch`.
 
     Returns:
       `encoder_outputs_0` and so on, `sequence_output` [B, S, H],
@@ -69,22 +65,17 @@ def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
     rows = {
         name: tf.reshape(x, [-1, x.shape[-1]]) for name, x in inputs.items()
     }
-    encoded = model.encoder(rows)
+    encoded = model.encoder(rows)._asdict()
     values = {
         f"encoder_outputs_{i}": layer
-        for i, layer in enumerate(encoded.encoder_outputs)
-    } | {
-        "sequence_output": encoded.sequence_output,
-        "pooled_output": encoded.pooled_output,
+        for i, layer in enumerate(encoded.pop("encoder_outputs"))
     }
-    values |= model(inputs)
+    values |= encoded | model(inputs)
     missing = checkpoint.missing()
     return {
         name: np.asarray(value)
         for name, value in values.items()
-        if not any(
-            weight.startswith(_NEEDS.get(name, ())) for weight in missing
-        )
+        if not any(x.startswith(_NEEDS.get(name, ())) for x in missing)
     }
 
 
@@ -107,57 +98,42 @@ def differences(ours: Outputs, theirs: Outputs) -> dict[str, float]:
     }
 
 
-def _bits(tensor: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
-
-
 def _is_same(before: np.ndarray, after: np.ndarray) -> bool:
     """Returns whether two tensors are equal bit for bit, but for the type."""
     cast = before.astype(after.dtype)
     return (
         before.shape == after.shape
-        and np.array_equal(_bits(cast), _bits(after))
-        and np.array_equal(_bits(cast.astype(before.dtype)), _bits(before))
+        and cast.tobytes() == after.tobytes()
+        and cast.astype(before.dtype).tobytes() == before.tobytes()
     )
 
 
 def check_lossless(
     given: checkpoint_lib.Checkpoint, written: checkpoint_lib.Checkpoint
 ) -> list[str]:
-    """Compares a checkpoint with what was read back after it was written.
-
-    Returns:
-      Lines that say how many tensors are equal, and what the format cannot
-      hold: step, labels, vocabulary, case, metadata, rates of dropout.
+    """Reports what the format of a checkpoint that was read back cannot hold.
 
     Raises:
       ValueError: if a weight or a slot is not the same bit for bit, or the
         model is another one.
     """
-    lines, count = [], 0
-    for before, after in (
-        (given.tensors, written.tensors),
-        # Every format holds them, or its sidecar does.
-        (given.slots, written.slots),
-    ):
-        count += len(before)
-        lines += [f"  - lost:     {n}" for n in before if n not in after]
-        lines += [f"  + invented: {n}" for n in after if n not in before]
-        lines += [
-            f"  ! changed:  {name} {before[name].dtype} {before[name].shape} "
-            f"-> {after[name].dtype} {after[name].shape}"
-            for name in before
-            if name in after and not _is_same(before[name], after[name])
-        ]
-    was, is_now = given.config.to_dict(), written.config.to_dict()
-    decisive = [
-        name
-        for name in was
-        if was[name] != is_now[name]
-        and not name.endswith("_prob")
-        and name != "initializer_range"
+    # Slots too: every format holds them, or its sidecar does.
+    before, after = given.tensors | given.slots, written.tensors | written.slots
+    lines = [f"  - lost:     {n}" for n in before if n not in after]
+    lines += [f"  + invented: {n}" for n in after if n not in before]
+    lines += [
+        f"  ! changed:  {name} {before[name].dtype} {before[name].shape} "
+        f"-> {after[name].dtype} {after[name].shape}"
+        for name in before
+        if name in after and not _is_same(before[name], after[name])
     ]
-    lines += [f"  ! {n}: {was[n]} -> {is_now[n]}" for n in decisive]
+    was, is_now = given.config.to_dict(), written.config.to_dict()
+    changed = [name for name in was if was[name] != is_now[name]]
+    lines += [
+        f"  ! {name}: {was[name]} -> {is_now[name]}"
+        for name in changed
+        if not name.endswith("_prob") and name != "initializer_range"
+    ]
     if given.task != written.task:
         lines += [f"  ! task: {given.task} -> {written.task}"]
     if lines:
@@ -165,23 +141,22 @@ def check_lossless(
             f"{given.source} was written and read back, and is not the same:\n"
             + "\n".join(lines)
         )
-    kept = [f"read back: {count} tensors equal bit for bit"]
+    lost = []
     for name in ("step", "labels", "vocabulary", "do_lower_case"):
         value = getattr(given, name)
         # A case that the source did not say is a guess, noted on the target.
         is_guess = name == "do_lower_case" and value is None
         if value != getattr(written, name) and not is_guess:
-            shown = "" if name == "vocabulary" else f" {value}"
-            kept += [f"not kept by this format: {name}{shown}"]
-    kept += [
-        f"not kept by this format: {name} {value}"
+            lost += [name if name == "vocabulary" else f"{name} {value}"]
+    lost += [
+        f"{name} {value}"
         for name, value in given.metadata.items()
         if name not in written.metadata or written.metadata[name] != value
     ]
-    return kept + [
-        f"not kept by this format: {n} {was[n]}; it says {is_now[n]}"
-        for n in was
-        if was[n] != is_now[n]
+    lost += [f"{n} {was[n]}; it says {is_now[n]}" for n in changed]
+    return [
+        f"read back: {len(before)} tensors equal bit for bit",
+        *(f"not kept by this format: {text}" for text in lost),
     ]
 
 
@@ -228,9 +203,8 @@ def peer_lines(
 
     Args:
       written: what was written.
-      peers: whose checkpoint it is, its path and the format's module, of those
-        to compare with. One that is broken is named, and costs no more than
-        its lines.
+      peers: of each, whose checkpoint it is, its path and the format's module.
+        One that is broken is named.
 
     Raises:
       ValueError: if an output has another shape there.

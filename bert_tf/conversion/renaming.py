@@ -34,25 +34,20 @@ class Rename(NamedTuple):
 
     def their_shape(self, our_shape: Shape) -> Shape:
         """Returns the shape of theirs for a shape of ours."""
-        if self.shape is not None:
-            return self.shape
-        return our_shape[::-1] if self.is_transposed else our_shape
+        kept = our_shape[::-1] if self.is_transposed else our_shape
+        return self.shape or kept
 
     def to_ours(self, tensor: np.ndarray, our_shape: Shape) -> np.ndarray:
-        """Returns their tensor in our shape, every number as it was."""
+        """Returns their tensor in our shape, with the same bits."""
         if self.is_transposed:
             tensor = tensor.T
         return np.ascontiguousarray(tensor.reshape(our_shape))
 
     def to_theirs(self, tensor: np.ndarray) -> np.ndarray:
-        """Returns our tensor in their shape, every number as it was."""
+        """Returns our tensor in their shape, with the same bits."""
         if self.is_transposed:
             tensor = tensor.T
-        return np.ascontiguousarray(
-            tensor.reshape(self.their_shape(tensor.shape))
-            if self.shape is not None
-            else tensor
-        )
+        return np.ascontiguousarray(tensor.reshape(self.shape or tensor.shape))
 
 
 def rows(
@@ -120,35 +115,28 @@ def split_heads(
 ) -> list[Rename]:
     """Returns rows as for Keras's MultiHeadAttention, where heads are an axis.
 
-    Letters: H hidden, A heads, D = H / A. A kernel is [H, A, D] there, and
-    [A, D, H] that of the output.
+    Letters: H hidden, A heads, D = H / A.
     """
     width, heads = config.hidden_size, config.num_attention_heads
     size = width // heads
+    # [A, D, H]
     shapes = {"attention/output_dense/kernel": (heads, size, width)}
     for part in ("query", "key", "value"):
-        shapes[f"attention/{part}/kernel"] = (width, heads, size)
-        shapes[f"attention/{part}/bias"] = (heads, size)
+        shapes[f"attention/{part}/kernel"] = (width, heads, size)  # [H, A, D]
+        shapes[f"attention/{part}/bias"] = (heads, size)  # [A, D]
     return [
         row._replace(shape=shapes.get(row.ours.split("/", 2)[-1]))
         for row in table
     ]
 
 
+def _unexpected(tensors: Mapping[str, np.ndarray]) -> list[str]:
+    return [f"  + unexpected:   {n} {x.shape}" for n, x in tensors.items()]
+
+
 def _difference(lines: list[str], source: str, advice: str) -> ValueError:
-    return ValueError(
-        f"{len(lines)} tensors do not fit ({source}).\n"
-        + "\n".join(lines)
-        + f"\n{advice}"
-    )
-
-
-class Renamed(NamedTuple):
-    """Tensors by our names, and the names of theirs that are left over."""
-
-    weights: dict[str, np.ndarray]
-    slots: dict[str, np.ndarray]
-    unused: list[str]
+    start = f"{len(lines)} tensors do not fit ({source})."
+    return ValueError("\n".join([start, *lines, advice]))
 
 
 def with_slots(
@@ -156,9 +144,7 @@ def with_slots(
 ) -> list[Rename]:
     """Returns a table, and the rows of each weight's slots.
 
-    Args:
-      table: a row for each weight.
-      suffixes: what follows the name of a weight in those of its `m` and `v`.
+    `suffixes` follow the name of a weight in those of its `m` and `v`.
     """
     table = list(table)
     return table + [
@@ -175,7 +161,7 @@ def to_ours(
     *,
     source: str,
     optional: Iterable[str] = PARTS,
-) -> Renamed:
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
     """Renames tensors.
 
     Args:
@@ -185,6 +171,9 @@ def to_ours(
       source: format and path, for messages.
       optional: parts, as starts of our names, that may be missing as a whole.
         Each slot may be missing.
+
+    Returns:
+      Weights and slots by our names, and the names of theirs that are left.
 
     Raises:
       ValueError: that lists in full, of both sides, what has no partner or
@@ -198,23 +187,20 @@ def to_ours(
         shape = our_shapes[row.ours[2:] if slot else row.ours]
         expected = row.their_shape(shape)
         tensor = tensors.get(row.theirs)
-        if tensor is None:
-            if not slot and row.ours not in may_miss:
-                lines.append(
-                    f"  - missing:      {row.theirs} {expected}, for {row.ours}"
-                )
-        elif tensor.shape != expected:
+        if tensor is not None and tensor.shape == expected:
+            renamed[row.ours] = row.to_ours(tensor, shape)
+        elif tensor is not None:
             lines.append(
                 f"  ! other shape:  {row.theirs} {tensor.shape} there, "
                 f"{expected} by the config"
             )
-        else:
-            renamed[row.ours] = row.to_ours(tensor, shape)
+        elif not slot and row.ours not in may_miss:
+            lines.append(
+                f"  - missing:      {row.theirs} {expected}, for {row.ours}"
+            )
     unused = sorted(set(tensors) - {row.theirs for row in table})
     if lines:
-        lines += [
-            f"  + unexpected:   {name} {tensors[name].shape}" for name in unused
-        ]
+        lines += _unexpected({name: tensors[name] for name in unused})
         raise _difference(
             lines,
             source,
@@ -223,20 +209,15 @@ def to_ours(
         )
     weights = {name: renamed[name] for name in our_shapes if name in renamed}
     slots = {name: x for name, x in renamed.items() if name not in weights}
-    return Renamed(weights, slots, unused)
+    return weights, slots, unused
 
 
 def missing_parts(
-    table: Iterable[Rename],
-    names: Collection[str],
-    parts: Iterable[str],
+    table: Iterable[Rename], names: Collection[str], parts: Iterable[str]
 ) -> list[str]:
-    """Returns our names of the parts that are missing as a whole.
+    """Returns our names in the parts, starts of them, that are all missing.
 
-    Args:
-      table: a row for each weight.
-      names: theirs that are there.
-      parts: starts of our names.
+    `names` are theirs that are there.
     """
     table, missing = list(table), []
     for part in parts:
@@ -260,10 +241,7 @@ def refuse_more(
         raise ValueError(
             f"{len(more)} tensors of the encoder do not belong to a BERT of "
             f"these sizes, so its outputs would differ ({source}).\n"
-            + "\n".join(
-                f"  + unexpected:   {name} {tensor.shape}"
-                for name, tensor in more.items()
-            )
+            + "\n".join(_unexpected(more))
             + f"\nGive the {config} that belongs to these weights; if it "
             "does, their encoder is not BERT's."
         )

@@ -1,7 +1,7 @@
-"""Folder or path -> the prefix of the one TensorFlow checkpoint it means.
+"""TensorFlow checkpoint files <-> their prefix; what TF1 and TF2 share.
 
-What TF1 and TF2 have in common: `<prefix>.index`, data files as
-`<prefix>.data-00000-of-00001`, and `checkpoint`, which names the newest one.
+`<prefix>.index`, data files as `<prefix>.data-00000-of-00001`, `checkpoint`,
+which names the newest one, and beside them bert_config.json and vocab.txt.
 """
 
 import contextlib
@@ -9,17 +9,20 @@ import errno
 import glob
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
+from bert_tf.conversion import checkpoint as checkpoint_lib
+from bert_tf.conversion import renaming, vocabularies
+from bert_tf.training import model_folders
 from tfrecords.io import atomic_files
 
 NAME = "bert_model.ckpt"  # As released.
-
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"  # Of TF2 alone.
-
 _STATE = "checkpoint"
+WRITES = (_STATE, f"{NAME}.*", model_folders.CONFIG, model_folders.VOCABULARY)
 _TABLE_MAGIC = bytes.fromhex("57fb808b247547db")  # The last 8 bytes of a table.
 _SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 # Without what a killed process leaves, `.data-00000-of-00001.tempstate123`.
@@ -63,17 +66,14 @@ def prefixes(path: str, kind: str) -> list[str]:
 
 def data_files(prefix: str) -> list[str]:
     """Returns the data files of a checkpoint that are there."""
-    return list(
-        filter(_DATA.search, glob.glob(f"{glob.escape(prefix)}.data-*"))
-    )
+    paths = glob.glob(f"{glob.escape(prefix)}.data-*")
+    return list(filter(_DATA.search, paths))
 
 
 def find(path: str, kind: str) -> str:
     """Returns the prefix of the one checkpoint that `path` means.
 
-    Args:
-      path: as for `prefixes`.
-      kind: "TF1" or "TF2".
+    Arguments are those of `prefixes`.
 
     Raises:
       ValueError: if it is none, or one of several.
@@ -104,16 +104,15 @@ def find(path: str, kind: str) -> str:
 
 def _check_shards(prefix: str) -> None:
     """Raises ValueError that names every data file that is missing."""
-    there = data_files(prefix)
+    there = set(data_files(prefix))
     counts = {int(_DATA.search(path)[1]) for path in there} or {1}
     missing = []
     for count in sorted(counts):
         wanted = [f"{prefix}.data-{i:05d}-of-{count:05d}" for i in range(count)]
-        lacking = [path for path in wanted if path not in there]
-        if not lacking:
-            # Others may be left from an earlier save in more parts.
+        # Others may be left from an earlier save in more parts.
+        if there.issuperset(wanted):
             return
-        missing += lacking
+        missing += [path for path in wanted if path not in there]
     raise ValueError(
         f"{prefix}.index is there, but not all of its data: "
         f"{', '.join(missing)} missing. Copy every file of the checkpoint."
@@ -156,3 +155,42 @@ def writing(folder: str) -> Iterator[str]:
     with atomic_files.atomic_file(os.path.join(folder, _STATE)) as file:
         for key in ("model_checkpoint_path", "all_model_checkpoint_paths"):
             file.write(f'{key}: "{NAME}"\n')
+
+
+def to_theirs(
+    checkpoint: checkpoint_lib.Checkpoint,
+    table: Sequence[renaming.Rename],
+    slots: Mapping[str, str],
+    whose: str,
+) -> dict[str, np.ndarray]:
+    """Returns weights and Adam's slots by their names, as float32.
+
+    Args:
+      checkpoint: to write.
+      table: a row for each weight.
+      slots: as for `renaming.with_slots`.
+      whose: format, for messages.
+
+    Raises:
+      ValueError: if its config cannot hold this hidden_act.
+    """
+    if checkpoint.config.hidden_act == "gelu_erf":
+        raise ValueError(
+            f"{checkpoint.source} has hidden_act=gelu_erf, which {whose} does "
+            "not know: its gelu is by tanh. To write it as that, with outputs "
+            "that differ a little, give --hidden_act=gelu."
+        )
+    theirs = renaming.to_theirs(
+        renaming.with_slots(table, slots),
+        checkpoint.tensors | checkpoint.slots,
+        source=checkpoint.source,
+    )
+    return {name: tensor.astype(np.float32) for name, tensor in theirs.items()}
+
+
+def write_text(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
+    """Writes bert_config.json and vocab.txt."""
+    checkpoint.config.to_json_file(os.path.join(folder, model_folders.CONFIG))
+    vocabularies.write(
+        checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
+    )

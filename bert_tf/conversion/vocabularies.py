@@ -15,9 +15,7 @@ INFERRED_CASE = "do_lower_case_inferred"
 
 
 def _with_end(content: bytes) -> bytes:
-    return (
-        content if content.endswith(b"\n") or not content else content + b"\n"
-    )
+    return content and content.removesuffix(b"\n") + b"\n"
 
 
 def read(path: str) -> bytes | None:
@@ -57,10 +55,7 @@ def infer_lower_case(vocabulary: bytes | None) -> bool | None:
     entry with a capital or a combining mark. If these are one in a hundred,
     it is not lower-cased. Thai and Hindi have no capitals but such marks, and
     Hangul is taken apart. The uncased Chinese one has two, <S> and <T>. Where a
-    script has neither, as Hebrew, the guess is True.
-
-    Args:
-      vocabulary: content of vocab.txt; with None the answer is None.
+    script has neither, as Hebrew, the guess is True. None gives None.
     """
     if vocabulary is None:
         return None
@@ -70,9 +65,9 @@ def infer_lower_case(vocabulary: bytes | None) -> bool | None:
     return 100 * never_matched < max(len(words), 1)
 
 
-def read_inferred(path: str) -> dict[str, object]:
+def read_inferred(folder: str) -> dict[str, object]:
     """Returns the fields of a Checkpoint with vocab.txt, the case inferred."""
-    vocabulary = read(path)
+    vocabulary = read(os.path.join(folder, "vocab.txt"))
     do_lower_case = infer_lower_case(vocabulary)
     return {
         "vocabulary": vocabulary,

@@ -19,41 +19,36 @@ def encoder_interface(
     "Common SavedModel APIs for text tasks", transformer text encoders.
 
     Args:
-      outputs: named tuple of `sequence_output` [B, S, H], `pooled_output`
-        [B, H] and `encoder_outputs`, L tensors [B, S, H].
+      outputs: `EncoderOutputs`.
       has_pooler: whether the pooler is trained.
 
     Returns:
-      These by name, float32, and `default`, which equals `pooled_output`;
-      without a trained pooler neither of the two.
+      `sequence_output` [B, S, H], `encoder_outputs`, L tensors [B, S, H], and
+      with a trained pooler `pooled_output` [B, H] and the same as `default`,
+      float32.
     """
     named = tf.nest.map_structure(
         lambda x: tf.cast(x, tf.float32), outputs._asdict()
     )
     named["encoder_outputs"] = list(named["encoder_outputs"])
     pooled = named.pop("pooled_output")
-    if not has_pooler:
-        return named
-    return named | {"pooled_output": pooled, "default": pooled}
+    if has_pooler:
+        named |= {"pooled_output": pooled, "default": pooled}
+    return named
 
 
 def flatten(outputs: Mapping) -> dict[str, tf.Tensor]:
-    """Returns the outputs of a signature: items of a list as `name_<i>`."""
-    flat = {}
-    for name, value in outputs.items():
-        if isinstance(value, (list, tuple)):
-            flat |= {f"{name}_{i}": item for i, item in enumerate(value)}
-        else:
-            flat[name] = value
-    return flat
+    """Returns the outputs of a signature: layers as `encoder_outputs_<i>`."""
+    flat = dict(outputs)
+    layers = enumerate(flat.pop("encoder_outputs"))
+    return flat | {f"encoder_outputs_{i}": layer for i, layer in layers}
 
 
 def make_functions(encoder, has_pooler: bool):
     """Returns the callable of TF Hub's interface, and its signature.
 
     Args:
-      encoder: dict of `schema.ENCODER_INPUTS`, each [B, S] int32 -> outputs as
-        for `encoder_interface`.
+      encoder: `schema.ENCODER_INPUTS`, each [B, S] int32 -> `EncoderOutputs`.
       has_pooler: whether the pooler is trained.
     """
     specs = schema.batch_signature(

@@ -29,19 +29,6 @@ from tfrecords.text import tokenizer as tokenizer_lib
 _NEED_LABELS = ("classification", "tagging")
 # Kinds that need no head.
 _OF_ENCODER = ("encoder", "sentence_embedding")
-# Kind -> function that makes its signature, and one that makes its batches;
-# the other kinds have those of pairs of texts.
-_PREPROCESSING = {
-    "sentence_embedding": (
-        text_signatures.of_texts,
-        text_signatures.pack_pairs,
-    ),
-    "fill_mask": (text_signatures.of_texts, mask_signatures.pack_masked),
-    "multiple_choice": (
-        choice_signatures.of_choices,
-        choice_signatures.pack_choices,
-    ),
-}
 
 
 def export(config: kinds.ExportConfig) -> None:
@@ -74,7 +61,7 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
         )
     tokenizer = _load_tokenizer(folder, metadata, model.config.vocab_size, kind)
     length = _find_length(config, metadata, model.config)
-    signatures, parts = make_signatures(
+    signatures, parts = _make_signatures(
         config, kind, model, tokenizer, length, metadata, has_pooler
     )
     saved_model.export_text(
@@ -122,10 +109,8 @@ def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
     path = os.path.join(folder, model_folders.METADATA)
     task, labels = metadata["task"], metadata.get("labels") or ()
     if task not in kinds.KINDS:
-        raise ValueError(
-            f"{path} has task {task!r}; expected one of "
-            f"{', '.join(kinds.KINDS)}."
-        )
+        tasks = ", ".join(kinds.KINDS)
+        raise ValueError(f"{path} has task {task!r}; expected one of {tasks}.")
     if task in _NEED_LABELS and not labels:
         raise ValueError(
             f'{path} names no labels; add "labels": a list of them in the '
@@ -173,28 +158,18 @@ def _find_length(config, metadata: Mapping, model_config: BertConfig) -> int:
     return length
 
 
-def make_signatures(
+def _make_signatures(
     config: kinds.ExportConfig,
     kind: str,
     model: keras.Model,
     tokenizer: tokenizer_lib.BertTokenizer,
     max_seq_length: int,
     metadata: Mapping,
-    has_pooler: bool = True,
+    has_pooler: bool,
 ) -> tuple[dict[str, text_signatures.Function], dict[str, Any]]:
     """Returns the signatures of strings, and other attributes of a SavedModel.
 
-    Args:
-      config: settings of the export.
-      kind: from `kinds.find_kind`.
-      model: of the task.
-      tokenizer: for fill_mask it keeps [MASK].
-      max_seq_length: tokens at which texts are cut.
-      metadata: content of the model's model.json.
-      has_pooler: whether the pooler is trained.
-
-    Raises:
-      ValueError: if a setting does not fit the model.
+    `tokenizer` keeps [MASK] for fill_mask.
     """
     if kind == "question_answering":
         settings = question_signatures.find_settings(
@@ -215,9 +190,16 @@ def make_signatures(
             "words": tag_signatures.tag_words(tag),
         }
         return signatures, {"tokenizer": tokenizer}
-    make_signature, pack = _PREPROCESSING.get(
-        kind, (text_signatures.of_pairs, text_signatures.pack_pairs)
-    )
+    make_signature = text_signatures.of_pairs
+    pack = text_signatures.pack_pairs
+    if kind == "sentence_embedding":
+        make_signature = text_signatures.of_texts
+    if kind == "fill_mask":
+        make_signature = text_signatures.of_texts
+        pack = mask_signatures.pack_masked
+    if kind == "multiple_choice":
+        make_signature = choice_signatures.of_choices
+        pack = choice_signatures.pack_choices
     preprocess = functools.partial(pack, tokenizer, max_seq_length)
     postprocess = _make_postprocess(
         config, kind, model.config, tokenizer, metadata, has_pooler

@@ -135,8 +135,7 @@ def find_kind(
     Args:
       config: settings of the export.
       task: of the model, a key of `KINDS`.
-      new_weights: prefixes of names of newly initialized weights, from
-        `model_folders.find_newly_initialized`.
+      new_weights: from `model_folders.find_newly_initialized`.
       model_config: of the model. A left-to-right one fills no masks, and its
         [CLS] attends to nothing but itself.
 

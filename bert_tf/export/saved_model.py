@@ -53,16 +53,12 @@ def _root(*models: keras.Model, **parts) -> tf.train.Checkpoint:
 def _new_export(path: str, overwrite: bool) -> Iterator[str]:
     """Yields a folder to fill that becomes `path` when it is complete."""
     path = os.path.normpath(path)
-    is_taken = os.path.exists(path) and not (
-        os.path.isdir(path) and not os.listdir(path)
-    )
+    is_empty = os.path.isdir(path) and not os.listdir(path)
     is_export = os.path.isfile(os.path.join(path, SAVED_MODEL))
-    if is_taken and not (overwrite and is_export):
-        hint = (
-            "pass overwrite to replace it"
-            if is_export
-            else "it holds something other than a SavedModel; move it away"
-        )
+    if os.path.exists(path) and not is_empty and not (overwrite and is_export):
+        hint = "it holds something other than a SavedModel; move it away"
+        if is_export:
+            hint = "pass overwrite to replace it"
         raise ValueError(
             f"{path} exists already; give a new folder, or {hint}."
         )
@@ -78,14 +74,14 @@ def _new_export(path: str, overwrite: bool) -> Iterator[str]:
 
 def _name_methods(folder: str, signatures: Iterable[str]) -> None:
     """Sets the method names of signatures that are not of the Predict API."""
-    methods = {name: _METHODS[name] for name in signatures if name in _METHODS}
-    if not methods:
+    names = [name for name in signatures if name in _METHODS]
+    if not names:
         return
     updater = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater(
         folder
     )
-    for name, method in methods.items():
-        updater.replace_method_name(name, method)
+    for name in names:
+        updater.replace_method_name(name, _METHODS[name])
     updater.save()
     # It belongs to the previous file. None is better than a wrong one.
     os.remove(os.path.join(folder, "fingerprint.pb"))
@@ -118,11 +114,6 @@ def export_text(
 ) -> None:
     """Writes a SavedModel that takes strings; the tokenizer is inside.
 
-    Its signatures are the given ones; `encoder`, with TF Hub's text-encoder
-    interface; and `serving_default`, which is one of these. `classify` and
-    `regress` get the method names of TensorFlow Serving's APIs, the others that
-    of its Predict API.
-
     When loaded, `loaded(inputs, training=False)` is the encoder, dicts in and
     out; its signature has `encoder_outputs` as `encoder_outputs_0` and so on.
     `trainable_variables` allow fine-tuning. Each other signature is an
@@ -132,13 +123,14 @@ def export_text(
       models: whose variables the signatures use.
       path: folder to write, completely or not at all.
       signatures: name -> function with an `input_signature`; it returns named
-        tensors with the batch as first dimension.
+        tensors with the batch as first dimension. `classify` and `regress` get
+        the method names of TensorFlow Serving's APIs, others of Predict.
       parts: attribute -> what else to save: lookup tables of the signatures,
         further functions.
-      encoder: the encoder inside the models, if it is to be a signature; as for
+      encoder: if given, the signature `encoder` is added, as of
         `encoder_signatures.make_functions`.
       has_pooler: whether the pooler is trained.
-      default: which signature is `serving_default`.
+      default: which signature is `serving_default` too.
       metadata: content of `assets.extra/model.json`.
       overwrite: whether to replace an existing SavedModel.
 

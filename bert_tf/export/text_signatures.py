@@ -1,9 +1,7 @@
 """Strings -> batches, outputs -> answers, for one text or two.
 
 Letters: N texts, S max_seq_length, s the longest row of a batch, C classes.
-
-Everything runs in the graph and is saved with the model. The other kinds of
-export have a module `*_signatures.py` each.
+Everything runs in the graph and is saved with the model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -132,8 +130,8 @@ def in_parts(
 ) -> dict[str, tf.Tensor]:
     """Returns the outputs of a model that reads a few rows at a time.
 
-    A long text, which makes many windows, needs no more memory than a few
-    short ones. Padding that no row of a part needs is not computed.
+    So a long text, which makes many windows, needs little memory. Padding that
+    no row of a part needs is not computed.
 
     Args:
       model: batch -> outputs.

@@ -8,12 +8,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
-from bert_tf.conversion.renaming import (
-    MASKED_LM,
-    NEXT_SENTENCE,
-    PARTS,
-    POOLER,
-)
+from bert_tf.conversion.renaming import MASKED_LM, NEXT_SENTENCE, PARTS, POOLER
 from tfrecords.io import atomic_files
 
 CONFIG = "config.json"
@@ -42,12 +37,8 @@ ACTIVATIONS = {
     "relu": "relu",
     "tanh": "tanh",
 }
-_THEIR_ACTIVATIONS = {
-    "gelu_erf": "gelu",
-    "gelu": "gelu_new",
-    "relu": "relu",
-    "tanh": "tanh",
-}
+# The first of theirs for each of ours.
+_THEIR_ACTIVATIONS = {x: n for n, x in reversed(ACTIVATIONS.items())}
 _LAYER_NORM_EPSILON = 1e-12  # bert_tf/model/layers.py: the only one.
 _DEFAULT_VOCAB_SIZE = 30522  # transformers', where the file is silent.
 # What changes the numbers, and the only value of it that we compute.
@@ -59,36 +50,12 @@ _COMPUTED = {
     "pruned_heads": {},
     "quantization_config": None,
 }
-# How people write what model_type says.
-_OTHER_MODELS = {
-    "albert": "ALBERT",
-    "bert-generation": "BertGeneration",
-    "big_bird": "BigBird",
-    "camembert": "CamemBERT",
-    "deberta": "DeBERTa",
-    "deberta-v2": "DeBERTa v2",
-    "distilbert": "DistilBERT",
-    "electra": "ELECTRA",
-    "ernie": "ERNIE",
-    "mobilebert": "MobileBERT",
-    "modernbert": "ModernBERT",
-    "mpnet": "MPNet",
-    "nomic_bert": "Nomic BERT",
-    "roberta": "RoBERTa",
-    "roformer": "RoFormer",
-    "xlm-roberta": "XLM-RoBERTa",
-}
 
 
 class Metadata(NamedTuple):
-    """What config.json says, in our words.
+    """Fields of a Checkpoint that config.json gives.
 
-    Attributes:
-      config: sizes.
-      task: a key of `models.TASK_MODELS`.
-      labels: names of the classes, of "classification" and "tagging".
-      parts: of `renaming.PARTS`, those that must be there.
-      notes: choices made in reading.
+    And `parts`, those of `renaming.PARTS` that must be there.
     """
 
     config: bert_config.BertConfig
@@ -99,11 +66,7 @@ class Metadata(NamedTuple):
 
 
 def _named_class(values: dict, path: str) -> str | None:
-    """Returns the first class that a config.json names, None if it does not.
-
-    Raises:
-      ValueError: if it names no class but something else.
-    """
+    """Returns the first class that a config.json names, if any."""
     given = values.get("architectures") or [None]
     # transformers writes a list; by hand it may be the name alone.
     first = given[0] if isinstance(given, list) else given
@@ -113,6 +76,17 @@ def _named_class(values: dict, path: str) -> str | None:
             'weights were saved from, such as ["BertModel"].'
         )
     return first
+
+
+def read_object(folder: str, name: str) -> dict:
+    """Returns the JSON object in a file; an empty one if it is not there."""
+    path = os.path.join(folder, name)
+    if not os.path.isfile(path):
+        return {}
+    values = atomic_files.read_json(path)
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} should hold one JSON object.")
+    return values
 
 
 def read_values(folder: str) -> dict:
@@ -128,9 +102,7 @@ def read_values(folder: str) -> dict:
             f"{path} is missing; a Hugging Face folder has its sizes there. "
             "Copy it from where the weights are from."
         )
-    values = atomic_files.read_json(path)
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} should hold one JSON object.")
+    values = read_object(folder, CONFIG)
     kind = values.get("model_type")
     if kind is None:
         # Files that old name the class at least, if anything.
@@ -138,9 +110,8 @@ def read_values(folder: str) -> dict:
         kind = "bert" if named.startswith("Bert") else named
     if kind != "bert":
         raise ValueError(
-            f"{folder} is a {_OTHER_MODELS.get(kind, kind)} folder "
-            f"({CONFIG} says {kind!r}), which is another model than BERT. Only "
-            "folders of model_type 'bert' can be read."
+            f"{folder} is of another model than BERT: {CONFIG} says {kind!r}. "
+            "Only folders of model_type 'bert' can be read."
         )
     return values
 
@@ -186,11 +157,7 @@ def _notes(values: dict, config: bert_config.BertConfig, task: str) -> list:
 
 
 def _architecture(values: dict, names: Collection[str], path: str) -> str:
-    """Returns the class that a folder was saved from.
-
-    Raises:
-      ValueError: if the class cannot be read, or is not to be told.
-    """
+    """Returns the class that a folder was saved from."""
     given = _named_class(values, path)
     if given in ARCHITECTURES:
         return given
@@ -236,38 +203,36 @@ def _task_of(
     task, _ = ARCHITECTURES[architecture]
     if task not in ("classification", "tagging"):
         return task, (), []
-    labels = _labels(values, path)
+    labels, problem = _labels(values, path), values.get("problem_type")
+    if len(labels) == 1 and task == "tagging":
+        raise ValueError(
+            f"{path}: one class, {labels[0]!r}; a tagger here has 2 or more. "
+            "It cannot be read."
+        )
+    if len(labels) == 1:
+        note = f"one logit, of problem_type {problem!r}, is a score here"
+        is_score = problem in (None, "regression")
+        return "regression", (), [] if is_score else [note]
     if task == "tagging":
-        if len(labels) < 2:
-            raise ValueError(
-                f"{path}: one class, {labels[0]!r}; a tagger here has 2 or "
-                "more. It cannot be read."
-            )
         return task, labels, []
-    problem, notes = values.get("problem_type"), []
-    if len(labels) > 1 and problem == "regression":
+    if problem == "regression":
         raise ValueError(
             f"{path}: problem_type='regression' with {len(labels)} labels; a "
             "regression here has one score. It cannot be read."
         )
-    if len(labels) > 1:
-        if problem == "multi_label_classification":
-            notes.append(
-                f"problem_type is {problem!r}: its classes do not exclude each "
-                "other, take the sigmoid of each logit; probabilities here are "
-                "a softmax"
-            )
-        return task, labels, notes
-    if problem not in (None, "regression"):
-        notes.append(f"one logit, of problem_type {problem!r}, is a score here")
-    return "regression", (), notes
+    note = (
+        f"problem_type is {problem!r}: its classes do not exclude each other, "
+        "take the sigmoid of each logit; probabilities here are a softmax"
+    )
+    is_multi_label = problem == "multi_label_classification"
+    return task, labels, [note] if is_multi_label else []
 
 
 def parse(values: dict, names: Collection[str], path: str) -> Metadata:
     """Returns what a config.json says.
 
     Args:
-      values: as `read_values` gives them.
+      values: from `read_values`.
       names: of the folder's tensors; they tell the task if `values` do not.
       path: of the file, for messages.
 
@@ -296,12 +261,7 @@ def parse(values: dict, names: Collection[str], path: str) -> Metadata:
 
 
 def architecture_for(task: str, parts: Collection[str]) -> str:
-    """Returns the class that holds a task's weights.
-
-    Args:
-      task: a key of `models.TASK_MODELS`.
-      parts: of `PARTS`, those that there are; the class holds most of them.
-    """
+    """Returns the class for a task that holds most of the `parts` there are."""
     task = "classification" if task == "regression" else task
     of_task = {n: set(w) for n, (t, w) in ARCHITECTURES.items() if t == task}
     for name, wanted in of_task.items():
@@ -317,15 +277,7 @@ def write(
     architecture: str,
     folder: str,
 ) -> None:
-    """Writes a config.json that transformers reads.
-
-    Args:
-      config: sizes.
-      task: a key of `models.TASK_MODELS`.
-      labels: names of the classes; may be empty.
-      architecture: a key of `ARCHITECTURES`.
-      folder: where it goes.
-    """
+    """Writes a config.json that transformers reads; `labels` may be empty."""
     values: dict = {"architectures": [architecture], "model_type": "bert"}
     if task == "regression":
         labels, values["problem_type"] = ("LABEL_0",), "regression"

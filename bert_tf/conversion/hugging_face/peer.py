@@ -7,6 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+_INPUTS = {
+    "input_ids": "input_word_ids",
+    "attention_mask": "input_mask",
+    "token_type_ids": "input_type_ids",
+}
 # Output of their class -> ours. "logits" is many things there.
 _HEADS = {
     "BertForPreTraining": {
@@ -81,7 +86,7 @@ def outputs(
       architecture: class of transformers.
       task: a key of `models.TASK_MODELS`.
       has_pooler: whether the folder has a pooler.
-      batch: inputs of the task's model, see `parity.batch`.
+      batch: from `parity.batch`.
 
     Returns:
       Arrays by the names of `parity.outputs`, those that the class has; None
@@ -101,11 +106,7 @@ def outputs(
     model = _load(folder, architecture, has_pooler)
     inputs = {
         theirs: torch.from_numpy(batch[ours]).long()
-        for theirs, ours in (
-            ("input_ids", "input_word_ids"),
-            ("attention_mask", "input_mask"),
-            ("token_type_ids", "input_type_ids"),
-        )
+        for theirs, ours in _INPUTS.items()
     }
     rows = {name: x.reshape(-1, x.shape[-1]) for name, x in inputs.items()}
     with torch.no_grad():

@@ -56,8 +56,6 @@ _SUFFIXES = {
     "gamma": ".weight",
     "beta": ".bias",
 }
-# Of a LayerNorm, in older folders.
-_OLD_SUFFIXES = {"gamma": ".gamma", "beta": ".beta"}
 # Theirs that are the same as another, in names of ours.
 _TIED = {
     "cls.predictions.decoder.weight": "encoder/embeddings/word_embeddings",
@@ -83,12 +81,10 @@ def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
         _SUFFIXES,
         is_transposed=True,
     )
-    heads = _PRETRAINING
+    heads = {f"{task}/dense": "qa_outputs" if task == "spans" else "classifier"}
     if task == "pretraining":
         rows += [renaming.Rename("masked_lm/bias", "cls.predictions.bias")]
-    else:
-        head = "qa_outputs" if task == "spans" else "classifier"
-        heads = {f"{task}/dense": head}
+        heads = _PRETRAINING
     return rows + renaming.rows(heads, _SUFFIXES, is_transposed=True)
 
 
@@ -98,11 +94,10 @@ def _as_named(row: renaming.Rename, names: Collection[str]) -> renaming.Rename:
     Older folders call a LayerNorm's weights gamma and beta, and an encoder that
     was saved alone has no `bert.` before its names.
     """
-    layer = row.theirs.rpartition(".")[0]
-    part = row.ours.rpartition("/")[2]
     known = [row.theirs]
-    if part in _OLD_SUFFIXES:
-        known += [layer + _OLD_SUFFIXES[part]]
+    part = row.ours.rpartition("/")[2]
+    if part in ("gamma", "beta"):
+        known += [f"{row.theirs.rpartition('.')[0]}.{part}"]
     known += [name.removeprefix("bert.") for name in known]
     known += [theirs for theirs, ours in _TIED.items() if ours == row.ours]
     theirs = next((name for name in known if name in names), row.theirs)
@@ -130,15 +125,12 @@ def _check_ties(
 
 
 def _check_floats(tensors: Mapping[str, np.ndarray], path: str) -> None:
-    others = [
-        f"{name} {tensor.dtype}"
-        for name, tensor in tensors.items()
-        if tensor.dtype != np.float32
-    ]
+    others = [n for n, x in tensors.items() if x.dtype != np.float32]
     if others:
+        types = ", ".join(f"{name} {tensors[name].dtype}" for name in others)
         raise ValueError(
             f"{path}: weights should be floating-point numbers; these are not: "
-            f"{', '.join(others)}. A quantised model cannot be read."
+            f"{types}. A quantised model cannot be read."
         )
 
 
@@ -165,11 +157,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     } | tensors
     rows = [_as_named(row, tensors) for row in rows]
     # Vectors of sentences take the encoder alone, whatever class is named.
-    optional = [
-        part
-        for part in renaming.PARTS
-        if is_inside or part not in metadata.parts
-    ]
+    needed = () if is_inside else metadata.parts
     source = f"hugging_face {path}"
     weights, _, unused = renaming.to_ours(
         rows,
@@ -178,7 +166,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
             metadata.config, metadata.task, len(metadata.labels)
         ),
         source=source,
-        optional=optional,
+        optional=[part for part in renaming.PARTS if part not in needed],
     )
     _check_floats(weights, path)
     _check_ties(tensors, weights, path)
@@ -223,13 +211,6 @@ def _whole_parts(checkpoint: checkpoint_lib.Checkpoint) -> list[str]:
     ]
 
 
-def architecture(checkpoint: checkpoint_lib.Checkpoint) -> str:
-    """Returns the class of transformers that holds most of a checkpoint."""
-    return config_json.architecture_for(
-        checkpoint.task, _whole_parts(checkpoint)
-    )
-
-
 def _check_whole(
     checkpoint: checkpoint_lib.Checkpoint, name: str, parts: tuple[str, ...]
 ) -> None:
@@ -239,21 +220,19 @@ def _check_whole(
         for weight in checkpoint.missing()
         if weight.startswith(parts) or not weight.startswith(renaming.PARTS)
     ]
-    if not missing:
-        return
-    if name == "BertModel" and all(
-        x.startswith(renaming.POOLER) for x in missing
-    ):
+    others = [x for x in missing if not x.startswith(renaming.POOLER)]
+    if missing and name == "BertModel" and not others:
         logging.warning(
             "%s has no pooler; to load it without a newly initialized one: "
             "BertModel.from_pretrained(folder, add_pooling_layer=False)",
             checkpoint.source,
         )
-        return
-    raise ValueError(
-        f"{checkpoint.source} has no {', '.join(missing)}; a {name} needs all "
-        "of its weights. Train the model first, or give one that has them."
-    )
+    elif missing:
+        raise ValueError(
+            f"{checkpoint.source} has no {', '.join(missing)}; a {name} needs "
+            "all of its weights. Train the model first, or give one that has "
+            "them."
+        )
 
 
 def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
@@ -265,7 +244,9 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     Raises:
       ValueError: if the encoder or the task's head is not whole.
     """
-    name = architecture(checkpoint)
+    name = config_json.architecture_for(
+        checkpoint.task, _whole_parts(checkpoint)
+    )
     _, parts = config_json.ARCHITECTURES[name]
     _check_whole(checkpoint, name, parts)
     extra = {
@@ -330,10 +311,9 @@ def reference_outputs(
     checkpoint, folder = read(path), path
     if sentence_transformers.is_there(path):
         folder, _ = sentence_transformers.find(path)
+    parts = _whole_parts(checkpoint)
+    architecture = config_json.architecture_for(checkpoint.task, parts)
+    has_pooler = renaming.POOLER in parts
     return peer.outputs(
-        folder,
-        architecture(checkpoint),
-        checkpoint.task,
-        renaming.POOLER in _whole_parts(checkpoint),
-        batch,
+        folder, architecture, checkpoint.task, has_pooler, batch
     )

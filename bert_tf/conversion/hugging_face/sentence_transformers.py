@@ -6,6 +6,7 @@ in a folder of its own or, the first, beside it.
 
 import os
 
+from bert_tf.conversion.hugging_face import config_json
 from tfrecords.io import atomic_files
 
 MODULES = "modules.json"
@@ -45,10 +46,7 @@ def _modules(path: str) -> list[tuple[str, str]]:
 
 def _pooling(folder: str) -> str:
     """Returns which pooling a Pooling module does, in a word or two."""
-    file = os.path.join(folder, "config.json")
-    values = atomic_files.read_json(file) if os.path.isfile(file) else {}
-    if not isinstance(values, dict):
-        raise ValueError(f"{file} should hold one JSON object.")
+    values = config_json.read_object(folder, config_json.CONFIG)
     modes = [
         name.removeprefix(_POOLING_PREFIX)
         for name, value in values.items()
@@ -61,9 +59,6 @@ def _pooling(folder: str) -> str:
 
 def find(path: str) -> tuple[str, list[str]]:
     """Returns the folder of the BERT, and notes of what is around it.
-
-    Args:
-      path: a folder with modules.json.
 
     Raises:
       ValueError: if its first module is no Transformer.

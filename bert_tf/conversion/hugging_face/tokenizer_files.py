@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
+from bert_tf.conversion.hugging_face import config_json
 from tfrecords.io import atomic_files
 
 VOCABULARY = "vocab.txt"
@@ -23,27 +24,11 @@ _CLASSES = ("BertTokenizer", "BertTokenizerFast", *_AS_IT_IS)
 
 
 class Metadata(NamedTuple):
-    """What the tokenizer's files say.
-
-    Attributes:
-      vocabulary: content of vocab.txt, None if there is none.
-      do_lower_case: None if no file says.
-      notes: what is split otherwise here.
-    """
+    """Fields of a Checkpoint that the tokenizer's files give."""
 
     vocabulary: bytes | None
     do_lower_case: bool | None
     notes: tuple[str, ...]
-
-
-def _read_json(folder: str, name: str) -> dict:
-    path = os.path.join(folder, name)
-    if not os.path.isfile(path):
-        return {}
-    values = atomic_files.read_json(path)
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} should hold one JSON object.")
-    return values
 
 
 def _entries(tokenizer: dict, path: str) -> list[str]:
@@ -83,26 +68,22 @@ def _vocabulary(folder: str, tokenizer: dict) -> bytes | None:
         return "".join(f"{entry}\n" for entry in entries).encode()
     lines = content.decode("utf-8", "replace").replace("\r\n", "\n")
     lines = lines.removesuffix("\n").split("\n")
-    if lines != entries:
-        first = next(
-            i
-            for i in range(len(lines) + 1)
-            if lines[i : i + 1] != entries[i : i + 1]
-        )
-        raise ValueError(
-            f"{path}:{first + 1} and {TOKENIZER} beside it give id {first} to "
-            f"{lines[first : first + 1]} and {entries[first : first + 1]}. "
-            "Remove the one that does not belong to the weights."
-        )
+    for i in range(max(len(lines), len(entries))):
+        if lines[i : i + 1] != entries[i : i + 1]:
+            raise ValueError(
+                f"{path}:{i + 1} and {TOKENIZER} beside it give id {i} to "
+                f"{lines[i : i + 1]} and {entries[i : i + 1]}. Remove the one "
+                "that does not belong to the weights."
+            )
     return content
 
 
 def _normalizer(tokenizer: dict) -> tuple[dict, list[str]]:
     """Returns the settings of a BertNormalizer, and a note if it is none."""
-    given = tokenizer.get("normalizer") if tokenizer else {}
-    if given == {} or (given or {}).get("type") == "BertNormalizer":
-        return given, []
-    kind = (given or {}).get("type")
+    normalizer = tokenizer.get("normalizer") or {}
+    kind = normalizer.get("type")
+    if not tokenizer or kind == "BertNormalizer":
+        return normalizer, []
     return {}, [f"{TOKENIZER} normalizes by {kind}, not as BERT does"]
 
 
@@ -111,14 +92,14 @@ def _case(settings: dict, normalizer: dict) -> tuple[bool | None, list[str]]:
     said = [settings.get("do_lower_case"), normalizer.get("lowercase")]
     if settings.get("tokenizer_class") in _AS_IT_IS:
         said.reverse()
-    taken = next((x for x in said if x is not None), None)
-    notes = []
-    if None not in said and said[0] != said[1]:
-        notes.append(
-            f"{SETTINGS} and {TOKENIZER} disagree on lower case; "
-            f"do_lower_case={taken}, as transformers takes it"
-        )
-    return taken, notes
+    taken = said[1] if said[0] is None else said[0]
+    if None in said or said[0] == said[1]:
+        return taken, []
+    note = (
+        f"{SETTINGS} and {TOKENIZER} disagree on lower case; "
+        f"do_lower_case={taken}, as transformers takes it"
+    )
+    return taken, [note]
 
 
 def _other_rules(
@@ -155,7 +136,8 @@ def _added(folder: str, tokenizer: dict) -> list[str]:
     listed = [x.get("content") for x in tokenizer.get("added_tokens") or ()]
     vocabulary = (tokenizer.get("model") or {}).get("vocab") or {}
     added = [x for x in listed if x not in vocabulary]
-    added += [x for x in _read_json(folder, _ADDED) if x not in vocabulary]
+    more = config_json.read_object(folder, _ADDED)
+    added += [x for x in more if x not in vocabulary]
     if not added:
         return []
     names = ", ".join(dict.fromkeys(map(str, added)))
@@ -169,9 +151,8 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
       ValueError: that names the file, if it is not of WordPiece, disagrees
         with another, or has more entries than the model.
     """
-    tokenizer, settings = (
-        _read_json(folder, name) for name in (TOKENIZER, SETTINGS)
-    )
+    tokenizer = config_json.read_object(folder, TOKENIZER)
+    settings = config_json.read_object(folder, SETTINGS)
     vocabulary = _vocabulary(folder, tokenizer)
     normalizer, notes = _normalizer(tokenizer)
     do_lower_case, disagreement = _case(settings, normalizer)

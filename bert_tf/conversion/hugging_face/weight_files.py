@@ -68,15 +68,12 @@ def _shards(index: str) -> dict[str, list[str]]:
             )
         path = os.path.join(os.path.dirname(index), shard)
         shards.setdefault(path, []).append(tensor)
-    missing = [
-        os.path.basename(path)
-        for path in sorted(shards)
-        if not os.path.isfile(path)
-    ]
+    missing = [path for path in sorted(shards) if not os.path.isfile(path)]
     if missing:
         raise ValueError(
             f"{index} names {len(shards)} shards; {len(missing)} of them are "
-            f"not there: {', '.join(missing)}. Copy these too."
+            f"not there: {', '.join(map(os.path.basename, missing))}. Copy "
+            "these too."
         )
     return shards
 

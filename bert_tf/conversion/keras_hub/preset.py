@@ -97,17 +97,8 @@ def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     )
 
 
-def _labels(count: int, given: list[str], task: str) -> tuple[str, ...]:
-    if task != "classification":
-        return ()
-    return tuple(given or (str(label) for label in range(count)))
-
-
 def read(path: str) -> checkpoint_lib.Checkpoint:
     """Reads a preset, with the weights of a head that is known here.
-
-    Args:
-      path: its folder.
 
     Raises:
       ValueError: if it is of another model, which is named, if files are
@@ -119,7 +110,10 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     config, task = metadata.config, metadata.task
     weight_files.path_of(path, weight_files.MODEL)
     extra = sidecar.read(path, weight_files.WRITES)
-    labels = _labels(metadata.num_classes, extra.settings.get("labels"), task)
+    labels = ()
+    if task == "classification":
+        numbers = map(str, range(metadata.num_classes))
+        labels = tuple(extra.settings.get("labels") or numbers)
     rows = table(config, task)
     theirs = {row.theirs for row in rows}
     tensors = weight_files.read(path, weight_files.MODEL, theirs)
@@ -167,18 +161,6 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     )
 
 
-def _case(checkpoint: checkpoint_lib.Checkpoint) -> tuple[bool | None, bool]:
-    """Returns the case of the tokenizer to write, and whether it is a guess.
-
-    KerasHub's tokenizer has to say one.
-    """
-    if checkpoint.vocabulary is None:
-        return None, False
-    if checkpoint.do_lower_case is not None:
-        return checkpoint.do_lower_case, checkpoint.is_case_inferred
-    return vocabularies.infer_lower_case(checkpoint.vocabulary), True
-
-
 def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     """Fills a folder with a preset and, if needed, its sidecar.
 
@@ -206,7 +188,15 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     task = checkpoint.task
     if not any(name.startswith(f"{_HEAD}/") for name in theirs):
         task = None
-    lower, is_case_inferred = _case(checkpoint)
+    lower, is_case_inferred = checkpoint.do_lower_case, False
+    if checkpoint.vocabulary is None:
+        lower = None
+    elif lower is not None:
+        is_case_inferred = checkpoint.is_case_inferred
+    else:
+        # KerasHub's tokenizer has to say one.
+        lower = vocabularies.infer_lower_case(checkpoint.vocabulary)
+        is_case_inferred = True
     classes = 1 if task == "regression" else len(labels)
     preset_json.write(folder, config, task, classes, lower)
     weight_files.write(

@@ -34,14 +34,9 @@ _MASKS = 20  # The original's max_predictions_per_seq.
 
 
 class Metadata(NamedTuple):
-    """What a preset's JSON files say.
+    """Fields of a Checkpoint that a preset's JSON files give.
 
-    Attributes:
-      config: of the backbone; `hidden_act` is what that computes.
-      task: a key of `models.TASK_MODELS`, "pretraining" without a head.
-      num_classes: of a classifier, else 0.
-      do_lower_case: None without a tokenizer.
-      notes: for the person who converts.
+    `task` is "pretraining" without a head; `num_classes` is a classifier's.
     """
 
     config: bert_config.BertConfig
@@ -57,9 +52,8 @@ def _read(folder: str, file: str) -> dict | None:
     if not os.path.isfile(path):
         return None
     values = atomic_files.read_json(path)
-    if not isinstance(values, dict) or not isinstance(
-        values.get("config"), dict
-    ):
+    config = values.get("config") if isinstance(values, dict) else None
+    if not isinstance(config, dict):
         raise ValueError(
             f"{path} should hold a Keras object: class_name and config."
         )
@@ -71,8 +65,7 @@ def _read_config(folder: str) -> bert_config.BertConfig:
     values = _read(folder, CONFIG)
     if values is None:
         raise ValueError(f"{path} is missing. Copy every file of the preset.")
-    name = values.get("class_name")
-    if name != _BACKBONE:
+    if (name := values.get("class_name")) != _BACKBONE:
         raise ValueError(
             f"{path} is of a {name}, which is not BERT. Only presets of a "
             f"{_BACKBONE} can be read."
@@ -118,15 +111,15 @@ def _read_task(folder: str) -> tuple[str, int, list[str]]:
         note = f"task.json is of a {name}, whose head is not read"
         return "pretraining", 0, [note]
     classes = values["config"]["num_classes"]
-    activation = values["config"].get("activation")
-    notes = []
-    if activation not in ("linear", None):
-        notes += [
-            f"the classifier ends in {activation}; the logits here are what "
-            "comes before it"
-        ]
     task = "regression" if classes == 1 else "classification"
-    return task, classes, notes
+    activation = values["config"].get("activation")
+    if activation in ("linear", None):
+        return task, classes, []
+    note = (
+        f"the classifier ends in {activation}; the logits here are what comes "
+        "before it"
+    )
+    return task, classes, [note]
 
 
 def read(folder: str) -> Metadata:
@@ -141,13 +134,13 @@ def read(folder: str) -> Metadata:
     do_lower_case = None
     if tokenizer is not None:
         given = tokenizer["config"]
-        do_lower_case = bool(given.get("lowercase", False))
-        if bool(given.get("strip_accents", False)) != do_lower_case:
+        do_lower_case = bool(given.get("lowercase"))
+        strip_accents = bool(given.get("strip_accents"))
+        if strip_accents != do_lower_case:
             notes += [
-                "KerasHub's tokenizer has lowercase="
-                f"{do_lower_case} and strip_accents="
-                f"{bool(given.get('strip_accents', False))}; BERT strips "
-                "accents where it lower-cases, and nowhere else"
+                f"KerasHub's tokenizer has lowercase={do_lower_case} and "
+                f"strip_accents={strip_accents}; BERT strips accents where it "
+                "lower-cases, and nowhere else"
             ]
     return Metadata(config, task, num_classes, do_lower_case, tuple(notes))
 
@@ -209,9 +202,9 @@ def write(
     """Writes config.json, and the files of a head and of a tokenizer.
 
     Args:
-      folder: where the files go.
+      folder: to write to.
       config: sizes; KerasHub has one rate for all dropout.
-      task: as in `Metadata`; None for a backbone without a head.
+      task: None for a backbone without a head.
       num_classes: of a classifier.
       do_lower_case: None for no tokenizer.
     """

@@ -73,53 +73,40 @@ def path_of(folder: str, file: str) -> str:
 
 
 def read(folder: str, file: str, names: set[str]) -> dict[str, np.ndarray]:
-    """Returns every tensor of a weight file.
+    """Returns `<file>/<path>` -> tensor of a weight file, MODEL or TASK.
 
-    Args:
-      folder: the preset's.
-      file: MODEL or TASK.
-      names: paths as this version of Keras spells them.
-
-    Returns:
-      `<file>/<path>` -> tensor, in the spelling of `names` where that has it.
+    Paths are spelled as in `names` where these have them.
 
     Raises:
       ValueError: that names the file, if it is missing or damaged.
     """
     path = path_of(folder, file)
     spellings = {_spelling(name): name for name in names}
+    tensors = {}
     try:
         with h5py.File(path, "r") as content:
-            tensors = {
-                f"{file}/{name}": _array(dataset)
-                for name, dataset in _datasets(content)
-            }
+            for name, dataset in _datasets(content):
+                name = f"{file}/{name}"
+                name = spellings.get(_spelling(name), name)
+                tensors[name] = _array(dataset)
     # h5py's word for anything wrong.
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged ({str(error).splitlines()[0]}). Copy or "
             "download it again."
         ) from error
-    return {
-        spellings.get(_spelling(name), name): tensor
-        for name, tensor in tensors.items()
-    }
+    return tensors
 
 
 def write(tensors: Mapping[str, np.ndarray], folder: str) -> None:
-    """Writes the weight files of a preset.
-
-    Args:
-      tensors: `<file>/<path>` -> tensor.
-      folder: where the files go.
+    """Writes the weight files of a preset; `tensors` are as from `read`.
 
     Raises:
       OSError: if the disk is full.
     """
     for file in WRITES:
         paths = [name for name in tensors if name.startswith(f"{file}/")]
-        if not paths:
-            continue
-        with h5py.File(os.path.join(folder, file), "w") as content:
-            for path in paths:
-                content[path.removeprefix(f"{file}/")] = tensors[path]
+        if paths:
+            with h5py.File(os.path.join(folder, file), "w") as content:
+                for path in paths:
+                    content[path.removeprefix(f"{file}/")] = tensors[path]

@@ -28,14 +28,15 @@ _NUMBERED = "layer_with_weights-"
 
 
 def _numbered(objects: tf2_files.Objects, number: int) -> list[int]:
-    """Returns the layers with weights of a functional Keras model, in order.
+    """Returns the layers with weights of a functional encoder, in order.
 
     None of them if one is missing, since they are told apart by their order.
     """
     children = objects.children[number]
     count = sum(name.startswith(_NUMBERED) for name in children)
     layers = [children.get(f"{_NUMBERED}{i}") for i in range(count)]
-    return [] if None in layers else layers
+    # Those of early releases had not all of the attributes.
+    return [] if None in layers or len(layers) < 6 else layers
 
 
 def _word_embeddings(objects: tf2_files.Objects, number: int) -> int | None:
@@ -43,9 +44,8 @@ def _word_embeddings(objects: tf2_files.Objects, number: int) -> int | None:
     children = objects.children[number]
     if "_transformer_layers" in children:
         return children.get("_embedding_layer")
-    # Those of early releases had not all of the attributes.
     layers = _numbered(objects, number)
-    if len(layers) > 5 and "_attention_layer" in objects.children[layers[4]]:
+    if layers and "_attention_layer" in objects.children[layers[4]]:
         return layers[0]
     return None
 
@@ -53,7 +53,7 @@ def _word_embeddings(objects: tf2_files.Objects, number: int) -> int | None:
 def _name_layers(objects: tf2_files.Objects, encoder: int) -> None:
     """Gives the layers of a functional encoder the names of its attributes."""
     children, layers = objects.children[encoder], _numbered(objects, encoder)
-    if len(layers) < 6:
+    if not layers:
         return
     for name, number in zip(_EMBEDDINGS, layers, strict=False):
         children.setdefault(name, number)
@@ -68,10 +68,7 @@ def _name_layers(objects: tf2_files.Objects, encoder: int) -> None:
 def find_encoder(objects: tf2_files.Objects, source: str) -> int:
     """Returns the number of the object that is a BERT encoder.
 
-    Args:
-      objects: of a checkpoint; the attributes that a functional encoder lacks
-        are added.
-      source: format and path, for messages.
+    The attributes that a functional encoder lacks are added to `objects`.
 
     Raises:
       ValueError: if there is none, or more than one.

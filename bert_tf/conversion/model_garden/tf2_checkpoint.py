@@ -21,12 +21,10 @@ from bert_tf.conversion import checkpoint as checkpoint_lib
 from bert_tf.conversion import renaming, tf_files, vocabularies
 from bert_tf.conversion.model_garden import object_graph, tf2_files
 from bert_tf.training import model_folders
-from tfrecords.io import atomic_files
 
 PEER = "tf-models-official (pip install tf-models-official)"
-WRITES = ("checkpoint", "bert_model.ckpt.*", "bert_config.json", "vocab.txt")
+WRITES = tf_files.WRITES
 
-_DENSE = ("kernel", "bias")
 _BOOKKEEPING = re.compile("(save_counter|global_step)/")
 # legacy/bert/configs.py: BertConfig.to_dict writes these besides.
 _IGNORED_KEYS = ("embedding_size", "backward_compatible")
@@ -59,8 +57,7 @@ _HEADS = {
 def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     """Returns our names and the Model Garden's, a row for each weight.
 
-    Theirs are the attributes that lead to a weight from the encoder and from
-    the heads, with [H, A, D] for [H, H] where a kernel makes heads.
+    Theirs are the attributes that lead to a weight from encoder and heads.
 
     Raises:
       ValueError: if the task is not pre-training.
@@ -89,14 +86,7 @@ def _config(
     """Returns the config of the folder, or of the shapes; and notes."""
     path = os.path.join(os.path.dirname(prefix), model_folders.CONFIG)
     if os.path.isfile(path):
-        values = atomic_files.read_json(path)
-        if not isinstance(values, dict):
-            raise ValueError(f"{path} should hold one JSON object.")
-        kept = {n: x for n, x in values.items() if n not in _IGNORED_KEYS}
-        try:
-            return bert_config.BertConfig.from_dict(kept), []
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
+        return bert_config.BertConfig.from_json_file(path, _IGNORED_KEYS), []
     config = object_graph.config_of(objects, encoder, prefix)
     return config, [
         "no bert_config.json: the sizes are those of the weights; hidden_act="
@@ -119,28 +109,24 @@ def _numbers(
         number = objects.follow(starts[root].get(first), *rest)
         if number in objects.keys:
             numbers[row.theirs] = number
-    for part in _DENSE:
+    for part in ("kernel", "bias"):
         # The one that was trained, if there are two.
         number = objects.follow(heads["next_sentence"].get("dense"), part)
         if number is not None:
             numbers[f"{object_graph.POOLER}/{part}"] = number
     names = {number: name for name, number in numbers.items()}
-    for slot in objects.slots:
-        if slot.weight in names and slot.name in object_graph.SLOTS:
-            suffix = object_graph.SLOTS[slot.name]
-            numbers[names[slot.weight] + suffix] = slot.moment
+    for weight, kind, moment in objects.slots:
+        if weight in names and kind in object_graph.SLOTS:
+            numbers[names[weight] + object_graph.SLOTS[kind]] = moment
     return numbers
 
 
 def _other_pooler(
     objects: tf2_files.Objects, encoder: int, numbers: dict[str, int]
 ) -> tuple[set[int], bool]:
-    """Returns the encoder's own pooler, if it is not the one in `numbers`.
-
-    And whether it is a copy of that one.
-    """
+    """Returns the encoder's pooler if not in `numbers`, and if it is a copy."""
     others, is_copy = set(), True
-    for part in _DENSE:
+    for part in ("kernel", "bias"):
         own = objects.follow(encoder, "_pooler_layer", part)
         if own is None or own in numbers.values():
             continue
@@ -197,9 +183,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         checkpoint_lib.shapes(config, "pretraining"),
         source=source,
     )
-    text = vocabularies.read_inferred(
-        os.path.join(folder, model_folders.VOCABULARY)
-    )
+    text = vocabularies.read_inferred(folder)
     return checkpoint_lib.Checkpoint(
         source=source,
         config=config,
@@ -223,29 +207,16 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
       ValueError: if it has another head, or a hidden_act that the Model Garden
         has no name for.
     """
-    config = checkpoint.config
-    if config.hidden_act == "gelu_erf":
-        raise ValueError(
-            f"{checkpoint.source} has hidden_act=gelu_erf, which a config of "
-            "the Model Garden cannot say: its gelu is by tanh. To write it as "
-            "that, with outputs that differ a little, give --hidden_act=gelu."
-        )
-    rows = table(config, checkpoint.task)
-    theirs = renaming.to_theirs(
-        renaming.with_slots(rows, object_graph.SLOTS),
-        checkpoint.tensors | checkpoint.slots,
-        source=checkpoint.source,
-    )
+    rows, slots = table(checkpoint.config, checkpoint.task), object_graph.SLOTS
     roots = object_graph.to_save(
-        {name: tensor.astype(np.float32) for name, tensor in theirs.items()}
+        tf_files.to_theirs(
+            checkpoint, rows, slots, "a config of the Model Garden"
+        )
     )
     if checkpoint.step:
         roots["global_step"] = tf.Variable(checkpoint.step, dtype=tf.int64)
     tf2_files.write(roots, folder)
-    config.to_json_file(os.path.join(folder, model_folders.CONFIG))
-    vocabularies.write(
-        checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
-    )
+    tf_files.write_text(checkpoint, folder)
 
 
 def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:

@@ -21,27 +21,20 @@ ROOT = 0
 _VALUE = "VARIABLE_VALUE"
 
 
-class Slot(NamedTuple):
-    """One moment of an optimizer: objects by number, `name` as "m"."""
-
-    weight: int
-    name: str
-    moment: int
-
-
 class Objects(NamedTuple):
     """The objects of a checkpoint, by number; the first is the root.
 
     Attributes:
       children: of each object, attribute -> number.
       keys: number -> key of its tensor, of those that are variables.
-      slots: of all optimizers.
+      slots: of all optimizers: number of a weight, "m" or the like, number of
+        the moment.
       tensors: by key.
     """
 
     children: list[dict[str, int]]
     keys: dict[int, str]
-    slots: list[Slot]
+    slots: list[tuple[int, str, int]]
     tensors: dict[str, np.ndarray]
 
     def walk(self, start: int = ROOT) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -96,7 +89,7 @@ def read(prefix: str) -> Objects:
             if attribute.name == _VALUE
         },
         slots=[
-            Slot(
+            (
                 slot.original_variable_node_id,
                 slot.slot_name,
                 slot.slot_variable_node_id,
@@ -119,9 +112,7 @@ def node(**children: tf.Module | tf.Variable) -> tf.Module:
 def tree(parts: Mapping[str, object]) -> tf.Module:
     """Returns an object to save, whose attributes are the parts of the names.
 
-    Args:
-      parts: tensors or objects by names such as
-        `_transformer_layers/0/_output_dense/bias`.
+    These are as `_transformer_layers/0/_output_dense/bias`.
     """
     root = node()
     for name, part in parts.items():
@@ -139,9 +130,7 @@ def tree(parts: Mapping[str, object]) -> tf.Module:
 def write(roots: Mapping[str, object], folder: str) -> None:
     """Writes `bert_model.ckpt.*` and the `checkpoint` file that names it.
 
-    Args:
-      roots: attribute of the root -> `node`, `tree` or variable.
-      folder: where the files go.
+    `roots` are attributes of the root: `node`, `tree` or variable.
 
     Raises:
       OSError: if the disk is full.

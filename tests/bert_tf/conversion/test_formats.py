@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from bert_tf.conversion import checkpoint, convert, formats
+from bert_tf.conversion import checkpoint, convert, formats, tf_files
 from tfrecords.io import atomic_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"
@@ -61,9 +61,9 @@ def test_a_folder_of_each_format_is_known(tmp_path, given, name):
         return
     looks = {
         "bert_tf": formats.is_ours(folder),
-        "google": formats.is_tensorflow(folder, "TF1"),
+        "google": bool(tf_files.prefixes(folder, "TF1")),
         "hugging_face": formats.is_hugging_face(folder),
-        "model_garden": formats.is_tensorflow(folder, "TF2"),
+        "model_garden": bool(tf_files.prefixes(folder, "TF2")),
         "keras_hub": formats.is_keras_hub(folder),
     }
     assert looks == {other: other == name for other in formats.CONVERTERS}

@@ -8,7 +8,7 @@ import pytest
 import reference_bert
 import tensorflow as tf
 
-from bert_tf.conversion import checkpoint, formats, google, parity, tf_files
+from bert_tf.conversion import checkpoint, google, parity, tf_files
 from tfrecords.io import atomic_files
 
 TASKS = ("pretraining", "classification", "regression", "spans")
@@ -143,10 +143,10 @@ def test_what_the_release_has_is_read_from_every_path(written):
         f"{written}/bert_model.ckpt.index",
         f"{written}/bert_model.ckpt.data-00000-of-00001",
     ):
-        assert formats.is_tensorflow(path, "TF1")
+        assert tf_files.prefixes(path, "TF1")
         assert google.read(path).step == 0
-    assert not formats.is_tensorflow(f"{written}/vocab.txt", "TF1")
-    assert not formats.is_tensorflow(f"{written}/none", "TF1")
+    assert not tf_files.prefixes(f"{written}/vocab.txt", "TF1")
+    assert not tf_files.prefixes(f"{written}/none", "TF1")
 
 
 def test_slots_may_be_there_for_some_weights_only(tmp_path, make_checkpoint):
@@ -361,7 +361,7 @@ def test_missing_data_files_are_named(written):
 def test_a_truncated_file_is_refused(written, ending):
     path = f"{written}/bert_model.ckpt.{ending}"
     os.truncate(path, os.path.getsize(path) - 100)
-    assert formats.is_tensorflow(written, "TF1")
+    assert tf_files.prefixes(written, "TF1")
     refused(written, "bert_model.ckpt is damaged .*Copy or download it again")
 
 
@@ -448,12 +448,12 @@ def test_gelu_by_erf_cannot_be_written(tmp_path, make_checkpoint, tiny_config):
 def test_a_tensorflow_2_checkpoint_is_not_taken_for_one(tmp_path):
     tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "ckpt-1"))
     assert (tmp_path / "ckpt-1.index").is_file()
-    assert not formats.is_tensorflow(str(tmp_path), "TF1")
+    assert not tf_files.prefixes(str(tmp_path), "TF1")
 
 
 def test_an_index_of_records_is_not_taken_for_one(tmp_path):
     (tmp_path / "train.index").write_bytes(bytes(80))
-    assert not formats.is_tensorflow(str(tmp_path), "TF1")
+    assert not tf_files.prefixes(str(tmp_path), "TF1")
 
 
 def test_a_full_disk_is_named(tmp_path, make_checkpoint, monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.conversion import checkpoint, formats, parity, renaming
+from bert_tf.conversion import checkpoint, formats, parity, renaming, tf_files
 from bert_tf.conversion.model_garden import tf2_checkpoint, tf2_files
 from bert_tf.model import models
 from tfrecords.io import atomic_files
@@ -309,7 +309,7 @@ def test_one_of_several_has_to_be_named(tmp_path, pretrainer):
     assert tf2_checkpoint.read(str(tmp_path / "c-1")).tensors
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/x/c-2"\n')
     assert tf2_checkpoint.read(str(tmp_path)).source.endswith("c-2")
-    assert not formats.is_tensorflow(str(tmp_path / "c-3"), "TF2")
+    assert not tf_files.prefixes(str(tmp_path / "c-3"), "TF2")
     with pytest.raises(ValueError, match="holds no TF2 checkpoint"):
         tf2_checkpoint.read(str(tmp_path / "c-3"))
 
