@@ -146,8 +146,7 @@ def train(
         if is_chief and start_step and is_regular(start_step):
             # A run that stopped there may have had no time for it.
             _evaluate_once(on_checkpoint, start_step, config.output_dir)
-        # Over several workers that of the call before is known without waiting.
-        wants_to_stop = stopped_before = [0.0]
+        wants_to_stop = stopped_before = [0.0]  # See `_all_stop`.
 
         for phase, step, count, batch in read_batches(
             strategy, phases, start_step, end_step, config.steps_per_loop
