@@ -19,13 +19,12 @@ from absl import logging
 
 from bert_tf.model import models
 from bert_tf.tasks import losses, squad_answers, squad_scores
-from bert_tf.tasks.task import FineTuningTask, real_rows
+from bert_tf.tasks.task import FineTuningTask, Target
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import squad_examples, squad_files
 
 _THRESHOLD = "null_score_diff_threshold"
-_EDGES = ("start", "end")
 # Options that a model is trained with, and predicts with where nothing else is
 # said; values of run_squad.py.
 _DEFAULTS = {
@@ -63,34 +62,27 @@ class Squad(FineTuningTask):
         """Returns a BertSpanPredictor."""
         return models.BertSpanPredictor(config, dtype=dtype)
 
+    def targets(self, batch):
+        """Returns the start and the end of the answer in each real window."""
+        return {
+            edge: Target(
+                f"{edge}_logits",
+                batch[f"{edge}_positions"],
+                batch["is_real_example"],
+            )
+            for edge in ("start", "end")
+        }
+
     def losses(self, outputs, batch):
         """Returns the mean of the cross entropies of start and end."""
         # run_squad.py: model_fn_builder; over all positions, padding included.
-        edges = [
-            losses.cross_entropy(
-                outputs[f"{edge}_logits"],
-                batch[f"{edge}_positions"],
-                batch["is_real_example"],
-            )
-            for edge in _EDGES
-        ]
-        total = tf.add_n([mean.total for mean in edges]) / len(edges)
-        return {"span_loss": losses.WeightedMean(total, edges[0].weight)}
+        start, end = super().losses(outputs, batch).values()
+        total = tf.add_n([start.total, end.total]) / 2
+        return {"span_loss": losses.WeightedMean(total, start.weight)}
 
     def loss_weights(self, batch):
         """Returns the number of real windows."""
-        return real_rows(batch, "span_loss")
-
-    def accuracies(self, outputs, batch):
-        """Returns the shares of windows with the right start and end."""
-        return {
-            f"{edge}_accuracy": losses.accuracy(
-                outputs[f"{edge}_logits"],
-                batch[f"{edge}_positions"],
-                batch["is_real_example"],
-            )
-            for edge in _EDGES
-        }
+        return {"span_loss": tf.reduce_sum(batch["is_real_example"])}
 
     def prepare(self, model_dir, model_metadata):
         """Finds the files; an option of None is the model's or its default."""
