@@ -87,10 +87,7 @@ def main(argv: list[str]) -> None:
     print("\n".join(report))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -41,10 +41,7 @@ def main(argv: list[str]) -> None:
     export_model.export(common_flags.config(kinds.ExportConfig, FLAGS))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -169,10 +169,7 @@ def main(argv: list[str]) -> None:
     logging.info("%s  runs %d", FLAGS.output_file, len(FLAGS.run_dirs))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -34,10 +34,7 @@ def main(argv: list[str]) -> None:
     logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -22,10 +22,7 @@ def main(argv: list[str]) -> None:
     vocab_learning.make(common_flags.config(vocab_learning.VocabConfig, FLAGS))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -30,10 +30,7 @@ def main(argv: list[str]) -> None:
     predictions.predict(common_flags.config(predictions.PredictConfig, FLAGS))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -44,10 +44,7 @@ def main(argv: list[str]) -> None:
     trials.fine_tune(task, config, "run_glue")
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -43,10 +43,7 @@ def main(argv: list[str]) -> None:
         fine_tuning.fine_tune(Ner(data), config, "run_ner")
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

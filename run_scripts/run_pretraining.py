@@ -27,10 +27,7 @@ def main(argv: list[str]) -> None:
     pretraining.pretrain(config)
 
 
-def run() -> None:
-    """Console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -37,10 +37,7 @@ def main(argv: list[str]) -> None:
     fine_tuning.fine_tune(task, config, "run_squad")
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -102,10 +102,7 @@ def main(argv: list[str]) -> None:
     logging.info("%s  questions %d", FLAGS.output_file, len(answers))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

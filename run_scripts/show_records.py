@@ -24,10 +24,7 @@ def main(argv: list[str]) -> None:
     record_text.show(common_flags.config(record_text.ShowOptions, FLAGS))
 
 
-def run() -> None:
-    """Console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

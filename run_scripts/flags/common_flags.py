@@ -5,10 +5,12 @@ one process, each with its own defaults.
 """
 
 import dataclasses
+import functools
 import inspect
 import logging as python_logging
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from absl import flags, logging
@@ -152,6 +154,11 @@ def _tensorflow_errors() -> tuple[type, ...]:
     """Returns TensorFlow's errors, once somebody has imported it."""
     tensorflow = sys.modules.get("tensorflow")
     return (tensorflow.errors.OpError,) if tensorflow else ()
+
+
+def command(main) -> Callable[[], None]:
+    """Returns the console command of a script's `main(argv)`."""
+    return functools.partial(run, main)
 
 
 def run(main) -> None:

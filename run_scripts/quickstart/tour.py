@@ -340,10 +340,7 @@ def main(argv: list[str]) -> None:
     )
 
 
-def run() -> None:
-    """Console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()
