@@ -66,9 +66,7 @@ def test_an_encoder_goes_from_one_task_to_another(tmp_path, tiny_config):
     assert model_folders.digest(classifier.encoder) == model_folders.digest(
         pretrainer.encoder
     )
-    np.testing.assert_array_equal(
-        classifier.head.dense.kernel.numpy(), head
-    )
+    np.testing.assert_array_equal(classifier.head.dense.kernel.numpy(), head)
 
 
 def test_what_a_source_lacked_keeps_its_first_values(tmp_path, tiny_config):
