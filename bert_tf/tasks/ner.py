@@ -237,8 +237,7 @@ def predicted_tags(logits: np.ndarray, tag_weights: np.ndarray) -> np.ndarray:
     """Returns the tag of each word, in the order of the file, [T].
 
     Args:
-      logits: [M, S', C]; S' may be less than S, where windows were cut to a
-        length that holds them all.
+      logits: [M, S', C]; S' may be less than S, where windows were cut.
       tag_weights: [M, S], of the records.
     """
     return _at_words(logits, tag_weights).argmax(axis=-1)
@@ -288,7 +287,7 @@ def write_columns(
     last column alone.
 
     Args:
-      corpus: what was predicted.
+      corpus: words, and right tags if there are some.
       predicted: tags of each sentence.
       path: of the file, which is written whole or not at all.
     """
