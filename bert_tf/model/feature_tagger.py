@@ -62,7 +62,7 @@ def find_layers(choice: str, num_hidden_layers: int) -> list[int]:
     if choice != "embeddings" and layers[0] < 1:
         raise ValueError(
             f"feature_layers={choice!r} needs more layers than the "
-            f"{num_hidden_layers} of this encoder. Leave it away, or take a "
+            f"{num_hidden_layers} of this encoder. Omit it, or take a "
             "larger model."
         )
     return layers
@@ -168,10 +168,9 @@ class FeatureTagger(encoder.ConfiguredModel):
         if self.weighted_sum:
             hidden = self.weighted_sum(features)  # [B, W, H]
         else:
-            shape = tf.shape(features)
-            hidden = tf.reshape(
-                features, [shape[0], shape[1], self.width]
-            )  # [B, W, N H]
+            batch_size, num_words = tf.unstack(tf.shape(features)[:2])
+            shape = [batch_size, num_words, self.width]
+            hidden = tf.reshape(features, shape)  # [B, W, N H]
         for layer in self.bilstms:
             hidden, _ = layer(hidden, batch["input_mask"])  # [B, W, 2 U]
         logits = self.tagging(
