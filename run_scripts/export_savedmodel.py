@@ -24,13 +24,10 @@ Serving's APIs of these names. Servers and `loaded.text(...)` may omit `text_b`;
 `loaded.signatures[...]` in Python needs at least an empty one, `[]`.
 """
 
-from absl import flags
-
 from bert_tf.export import kinds
 from run_scripts.flags import common_flags
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, kinds.ExportConfig)
+FLAGS = common_flags.flags_of(kinds.ExportConfig)
 
 
 def main(argv: list[str]) -> None:

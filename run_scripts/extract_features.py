@@ -10,13 +10,10 @@ numbers unrounded in 0.4 of the space. The checkpoint may have any format
 that convert_checkpoint reads. The same command resumes a stopped run.
 """
 
-from absl import flags
-
 from bert_tf.prediction import feature_extraction
 from run_scripts.flags import common_flags
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, feature_extraction.FeatureConfig)
+FLAGS = common_flags.flags_of(feature_extraction.FeatureConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -11,15 +11,13 @@ r"""GLUE files, or a table of one's own -> TFRecords for run_glue.
 Makes a folder for each split. The same command does only what is missing.
 """
 
-from absl import flags, logging
+from absl import logging
 
 from run_scripts.flags import common_flags
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.glue_tables import GlueData
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, RecordsConfig)
-common_flags.define(FLAGS, GlueData)
+FLAGS = common_flags.flags_of(RecordsConfig, GlueData)
 common_flags.require(FLAGS, "vocab_file")
 
 

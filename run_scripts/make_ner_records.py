@@ -11,15 +11,13 @@ with as much of its document around it as they hold.
 
 import functools
 
-from absl import flags, logging
+from absl import logging
 
 from run_scripts.flags import common_flags
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.ner_files import NerData
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, RecordsConfig)
-common_flags.define(FLAGS, NerData)
+FLAGS = common_flags.flags_of(RecordsConfig, NerData)
 common_flags.require(FLAGS, "vocab_file")
 
 

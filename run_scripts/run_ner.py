@@ -18,15 +18,11 @@ of the paper:
       --do_train --do_eval --do_predict --output_dir=runs/ner-features
 """
 
-from absl import flags
-
 from bert_tf.workflows.configs import NerConfig
 from run_scripts.flags import common_flags
 from tfrecords.tasks.ner_files import NerData
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, NerData)
-common_flags.define(FLAGS, NerConfig)
+FLAGS = common_flags.flags_of(NerData, NerConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -16,7 +16,7 @@ an answer is.
 import dataclasses
 import json
 
-from absl import flags, logging
+from absl import logging
 
 from bert_tf.tasks import squad_scores
 from run_scripts.flags import common_flags
@@ -52,8 +52,7 @@ class ScoreConfig(Options):
     )
 
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, ScoreConfig)
+FLAGS = common_flags.flags_of(ScoreConfig)
 
 
 def read_by_question(flag: str, path: str) -> dict:

@@ -9,13 +9,10 @@ colour on a terminal, unless NO_COLOR is set. --png draws lengths, masked tokens
 and [UNK] of a sample.
 """
 
-from absl import flags
-
 from run_scripts.flags import common_flags
 from tfrecords.inspection import record_text
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, record_text.ShowOptions)
+FLAGS = common_flags.flags_of(record_text.ShowOptions)
 
 
 def main(argv: list[str]) -> None:

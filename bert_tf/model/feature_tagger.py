@@ -5,7 +5,6 @@ trained is a two-layer BiLSTM with a classification layer. Letters: B batch,
 W words, N layers of features, H hidden, U units of a direction, C classes.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import keras
@@ -21,30 +20,23 @@ class Choice(NamedTuple):
     """A row of table 7.
 
     Attributes:
-      layers: number of layers of the encoder (L) -> those it takes, of which
-        0 is the embeddings.
+      layers: which of the layers 0, the embeddings, to L.
       is_sum: whether they are summed with learnt weights, or joined.
       paper_f1: on dev, of BERT-base.
     """
 
-    layers: Callable[[int], list[int]]
+    layers: slice
     is_sum: bool
     paper_f1: float
 
 
-def _last_four(num_layers: int) -> list[int]:
-    return list(range(num_layers - 3, num_layers + 1))
-
-
 CHOICES: dict[str, Choice] = {
-    "embeddings": Choice(lambda layers: [0], False, 91.0),
-    "second_to_last": Choice(lambda layers: [layers - 1], False, 95.6),
-    "last": Choice(lambda layers: [layers], False, 94.9),
-    "weighted_sum_last_four": Choice(_last_four, True, 95.9),
-    "concat_last_four": Choice(_last_four, False, 96.1),
-    "weighted_sum_all": Choice(
-        lambda layers: list(range(1, layers + 1)), True, 95.5
-    ),
+    "embeddings": Choice(slice(0, 1), False, 91.0),
+    "second_to_last": Choice(slice(-2, -1), False, 95.6),
+    "last": Choice(slice(-1, None), False, 94.9),
+    "weighted_sum_last_four": Choice(slice(-4, None), True, 95.9),
+    "concat_last_four": Choice(slice(-4, None), False, 96.1),
+    "weighted_sum_all": Choice(slice(1, None), True, 95.5),
 }
 
 
@@ -58,7 +50,7 @@ def find_layers(choice: str, num_hidden_layers: int) -> list[int]:
         raise ValueError(
             f"feature_layers={choice!r} is none of {', '.join(CHOICES)}."
         )
-    layers = CHOICES[choice].layers(num_hidden_layers)
+    layers = list(range(num_hidden_layers + 1))[CHOICES[choice].layers]
     if choice != "embeddings" and layers[0] < 1:
         raise ValueError(
             f"feature_layers={choice!r} needs more layers than the "

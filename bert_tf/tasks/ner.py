@@ -51,15 +51,11 @@ class Ner(FineTuningTask):
         # Of each split, [M, S]: 1 where a word has its tag, and tags.
         self.tags: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.read = functools.cache(self._read)
-        self.read_any = functools.cache(self._read_any)
 
-    def _read(self, split: str) -> ner_files.Corpus:
-        """Returns what a file holds, in which only the task's types occur."""
-        types = ner_files.types_of(self.labels)
+    def _read(self, split: str, any_types: bool = False) -> ner_files.Corpus:
+        """Returns what a file holds; other types than the task's, if wanted."""
+        types = None if any_types else ner_files.types_of(self.labels)
         return self.data.read(split, self.files[split], types)
-
-    def _read_any(self, split: str) -> ner_files.Corpus:
-        return self.data.read(split, self.files[split])
 
     def build_model(self, config, dtype=None):
         """Returns a BertTagger."""
@@ -153,14 +149,14 @@ class Ner(FineTuningTask):
         """
         if "train" not in self.files:
             return {}
-        train = self.read_any("train").sentences
+        train = self.read("train", any_types=True).sentences
         words = [word for sentence in train for word in sentence.words]
         tags = [tag for sentence in train for tag in sentence.tags]
         baseline = {}
         for split in self.files:
             if not split.startswith("dev"):
                 continue
-            sentences = self.read_any(split).sentences
+            sentences = self.read(split, any_types=True).sentences
             baseline[split] = ner_scores.score(
                 [sentence.tags for sentence in sentences],
                 ner_scores.tag_by_majority(

@@ -36,6 +36,14 @@ def require(values: flags.FlagValues, *names: str) -> None:
         flags.mark_flag_as_required(name, flag_values=values)
 
 
+def flags_of(*classes: type, **defaults: Any) -> flags.FlagValues:
+    """Returns flags for the options of dataclasses, as `define` adds them."""
+    flag_values = flags.FlagValues()
+    for cls in classes:
+        define(flag_values, cls, **defaults)
+    return flag_values
+
+
 def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
     """Adds a flag for each option of a dataclass that has none yet.
 

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from types import ModuleType
 
-from absl import flags, logging
+from absl import logging
 
 from bert_tf import config as bert_config
 from run_scripts import (
@@ -70,8 +70,7 @@ class TourConfig(Options):
         )
 
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, TourConfig)
+FLAGS = common_flags.flags_of(TourConfig)
 
 MAX_SEQ_LENGTH = 64
 
