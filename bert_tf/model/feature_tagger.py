@@ -10,7 +10,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from bert_tf.model import bilstm, encoder, heads
+from bert_tf.model import encoder, heads, layers
 
 # "A randomly initialized two-layer 768-dimensional BiLSTM".
 _NUM_BILSTMS = 2
@@ -138,7 +138,7 @@ class FeatureTagger(encoder.ConfiguredModel):
         else:
             self.width *= num_layers
         self.bilstms = [
-            bilstm.BiLSTM(lstm_units, name=f"bilstm_{i}")
+            layers.BiLSTM(lstm_units, name=f"bilstm_{i}")
             for i in range(_NUM_BILSTMS)
         ]
         self.tagging = heads.TaggingHead(

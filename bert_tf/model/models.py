@@ -6,7 +6,7 @@ Letters: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
 import keras
 import tensorflow as tf
 
-from bert_tf.model import bilstm, encoder, heads
+from bert_tf.model import encoder, heads, layers
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -93,7 +93,7 @@ class _FineTunedModel(encoder.ConfiguredModel):
         self.encoder = encoder.BertEncoder(config, name="encoder", dtype=policy)
         self.bilstm, self.width = None, config.hidden_size
         if config.bilstm_units:
-            self.bilstm = bilstm.BiLSTM(
+            self.bilstm = layers.BiLSTM(
                 config.bilstm_units, name="bilstm", dtype=policy
             )
             self.bilstm.build((None, None, self.width))
