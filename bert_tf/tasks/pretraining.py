@@ -188,10 +188,9 @@ def task_of(
 
 
 def check_pairs(all_records: Sequence[records_lib.Records]) -> None:
-    """Checks that all that a run reads was made with the same --pairs.
+    """Raises ValueError unless all of a run's records have the same --pairs.
 
-    Raises:
-      ValueError: if not, as labels of pairs would mean different things.
+    Otherwise labels of pairs would mean different things.
     """
     folders = {
         pairs_of(records): os.path.dirname(records.paths[0])
@@ -211,15 +210,12 @@ def check_pairs(all_records: Sequence[records_lib.Records]) -> None:
 def check_labels(
     metadata: Mapping, folder: str, held_out: records_lib.Records
 ) -> None:
-    """Checks that a model was trained for the labels it is evaluated on.
+    """Raises ValueError if a model is evaluated on labels of other pairs.
 
     Args:
       metadata: of its model.json.
       folder: where that is.
       held_out: records to evaluate on.
-
-    Raises:
-      ValueError: if not.
     """
     trained = metadata.get("pairs", _NEXT_SENTENCE)
     evaluated = pairs_of(held_out)

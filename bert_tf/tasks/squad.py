@@ -267,18 +267,17 @@ def _add(
     """Adds the answers of some questions."""
     texts, best = answers.texts.numpy(), answers.best.numpy()
     counts, null_odds = answers.count.numpy(), answers.null_odds.numpy()
-    columns = [
-        answers.probabilities.numpy().tolist(),
-        answers.spans.start_logit.numpy().tolist(),
-        answers.spans.end_logit.numpy().tolist(),
-    ]
-    names = ("probability", "start_logit", "end_logit")
+    columns = {
+        "probability": answers.probabilities.numpy().tolist(),
+        "start_logit": answers.spans.start_logit.numpy().tolist(),
+        "end_logit": answers.spans.end_logit.numpy().tolist(),
+    }
     for row, question in enumerate(questions):
         answered.best[question.id] = best[row].decode()
         answered.nbest[question.id] = [
-            {"text": texts[row, place].decode()}
-            | {n: c[row][place] for n, c in zip(names, columns, strict=True)}
-            for place in range(counts[row])
+            {"text": texts[row, rank].decode()}
+            | {name: column[row][rank] for name, column in columns.items()}
+            for rank in range(counts[row])
         ]
         if is_version_2:
             answered.null_odds[question.id] = float(null_odds[row])
@@ -322,10 +321,10 @@ def find_threshold(answers: squad_scores.Answers, answered: Answered) -> float:
     # By bounds[i] those questions are answered that have odds[:i].
     middles = (odds[:-1] + odds[1:]) / 2
     bounds = [odds[0] - 1.0, *middles, odds[-1] + 1.0]
-    place = np.searchsorted(odds, best["best_f1_thresh"], side="right")
+    index = np.searchsorted(odds, best["best_f1_thresh"], side="right")
     # Where it is best to answer none, the official script says 0.
     return max(
-        (float(bounds[place]), float(bounds[0])),
+        (float(bounds[index]), float(bounds[0])),
         key=lambda bound: squad_scores.score(
             "2.0", answers, decide(answered, bound)
         )["f1"],

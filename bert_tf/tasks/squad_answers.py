@@ -4,7 +4,7 @@ run_squad.py: write_predictions, as ops that run in the graph for any number of
 questions: a runner's files and a SavedModel's answers come from here, so they
 cannot differ. What differs from the original:
 
-- An answer is cut from the passage by the places of its tokens, so it has the
+- An answer is cut from the passage at its tokens' positions, so it has the
   passage's own case, accents and spaces. The original aligns the tokens' text
   with the passage's words, and gives whole words where that fails.
 - Padding takes no place among the best starts and ends, so that how far windows
@@ -24,7 +24,7 @@ import tensorflow as tf
 
 
 class Span(NamedTuple):
-    """Places in passages, and what they score; each [C], or [N, K].
+    """Positions in passages, and what they score; each [C], or [N, K].
 
     Attributes:
       start: int32, first character.
@@ -278,12 +278,7 @@ def find_answers(
         for nth in (number // k, number % k)
     )
     question = tf.gather(question_of_window, window)
-    spans = Span(
-        tf.gather_nd(pairs.spans.start, start),
-        tf.gather_nd(pairs.spans.end, end),
-        tf.gather_nd(pairs.spans.start_logit, start),
-        tf.gather_nd(pairs.spans.end_logit, end),
-    )
+    spans = each(tf.gather_nd, pairs.spans, Span(start, end, start, end))
     num_questions = tf.size(passages)
     if null is not None:
         # Behind all others, which come first where they score the same.
@@ -306,13 +301,11 @@ def find_answers(
     )
     keys = [tf.strings.as_string(question), texts]
     _, index = tf.unique(tf.strings.join(keys, separator=" "))
-    place = tf.range(tf.size(index))
-    first = tf.math.unsorted_segment_min(place, index, tf.size(index))
-    kept = tf.where(tf.gather(first, index) == place)[:, 0]
-    return Candidates(
-        tf.gather(question, kept),
-        tf.gather(texts, kept),
-        each(lambda part: tf.gather(part, kept), spans),
+    position = tf.range(tf.size(index))
+    first = tf.math.unsorted_segment_min(position, index, tf.size(index))
+    kept = tf.where(tf.gather(first, index) == position)[:, 0]
+    return tf.nest.map_structure(
+        lambda part: tf.gather(part, kept), Candidates(question, texts, spans)
     )
 
 
@@ -320,12 +313,11 @@ def find_null(windows, start_logits, end_logits, num_questions) -> Span:
     """Returns the lowest score of [CLS] over each question's windows, [N]."""
     question = windows.question
     nowhere = tf.zeros_like(question)
-    at_cls = Span(
-        nowhere,
-        nowhere,
-        tf.cast(start_logits[:, 0], tf.float32),
-        tf.cast(end_logits[:, 0], tf.float32),
+    start, end = (
+        tf.cast(logits[:, 0], tf.float32)
+        for logits in (start_logits, end_logits)
     )
+    at_cls = Span(nowhere, nowhere, start, end)
     score = sum_logits(at_cls)  # [W]
     lowest = tf.math.unsorted_segment_min(score, question, num_questions)
     is_lowest = score == tf.gather(lowest, question)

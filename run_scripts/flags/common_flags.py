@@ -19,17 +19,6 @@ from bert_tf.training import stopping
 from tfrecords import options
 
 
-def define_max_seq_length(values: flags.FlagValues, default: int = 128) -> None:
-    """Adds `--max_seq_length`."""
-    flags.DEFINE_integer(
-        "max_seq_length",
-        default,
-        "Tokens in an example, [CLS], [SEP] and padding included.",
-        lower_bound=5,
-        flag_values=values,
-    )
-
-
 def require(values: flags.FlagValues, *names: str) -> None:
     """Makes flags required, with a message that names the flag."""
     for name in names:
