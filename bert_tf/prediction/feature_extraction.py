@@ -228,21 +228,14 @@ def to_json(
     """Returns a JSON line for each text, with the original's keys in order."""
     lines = []
     for text in texts:
-        features = [
-            {
-                "token": vocab[i],
-                "layers": [
-                    {
-                        "index": index,
-                        "values": [round(x, _DIGITS) for x in row],
-                    }
-                    for index, row in zip(layers, rows, strict=True)
-                ],
-            }
-            for i, rows in zip(
-                text.token_ids.tolist(), text.values.tolist(), strict=True
-            )
-        ]
+        features = []
+        for i, rows in zip(text.token_ids, text.values.tolist(), strict=True):
+            values = [[round(x, _DIGITS) for x in row] for row in rows]
+            of_layers = [
+                {"index": index, "values": row}
+                for index, row in zip(layers, values, strict=True)
+            ]
+            features.append({"token": vocab[i], "layers": of_layers})
         content = {"linex_index": text.line, "features": features}
         lines.append(json.dumps(content) + "\n")
     return "".join(lines).encode()

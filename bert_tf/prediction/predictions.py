@@ -355,7 +355,7 @@ def _to_json(
         best = {
             name: value
             for name, value in written.items()
-            if name != "num_answers" and not name.startswith("nbest_")
+            if not name.startswith(("num_answers", "nbest_"))
         }
         return best | {"nbest": _records(answers, _ANSWER)}
     return written

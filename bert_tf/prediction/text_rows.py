@@ -213,7 +213,7 @@ def make_parser(
     Args:
       config: format and columns.
       source: name of the file, for messages.
-      ranks: inputs of the model.
+      ranks: of the inputs of the model.
 
     Raises:
       ValueError: as `find_columns` and `find_format`.
@@ -331,13 +331,8 @@ def _example(ranks: Mapping[str, int]) -> str:
 
 
 def _check_fields(fields, ranks: Mapping[str, int], where: str) -> None:
-    is_object = isinstance(fields, dict)
-    missing = [
-        name
-        for name in ranks
-        if name not in OPTIONAL and not (is_object and name in fields)
-    ]
-    if missing:
+    keys = fields if isinstance(fields, dict) else ()
+    if missing := [n for n in ranks if n not in (*OPTIONAL, *keys)]:
         raise ValueError(
             f"{where} has no {' and no '.join(map(repr, missing))}; expected "
             f"an object such as {_example(ranks)}."

@@ -140,20 +140,17 @@ class Glue(FineTuningTask):
 
         A model that is no better has learnt nothing.
         """
-        baseline = {}
+        names, baseline = self.table.metrics, {}
         for split, labels in self.labels.items():
-            constants = np.unique(labels)
-            if self.is_regression:
-                constants = [labels.mean()]
+            guesses = (
+                [labels.mean()] if self.is_regression else np.unique(labels)
+            )
             scores = [
-                metrics.compute(
-                    self.table.metrics, np.full_like(labels, constant), labels
-                )
-                for constant in constants
+                metrics.compute(names, np.full_like(labels, guess), labels)
+                for guess in guesses
             ]
             baseline[split] = {
-                name: max(score[name] for score in scores)
-                for name in self.table.metrics
+                name: max(score[name] for score in scores) for name in names
             }
         return baseline
 
