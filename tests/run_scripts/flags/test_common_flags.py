@@ -27,7 +27,7 @@ def values():
     values = flags.FlagValues()
     common_flags.define(values, VocabularyOptions)
     flags.DEFINE_integer(
-        "max_seq_length", 128, "Tokens.", lower_bound=5, flag_values=values
+        "max_seq_length", 128, "Tokens in an example.", 5, flag_values=values
     )
     flags.DEFINE_string("language", "en", "", flag_values=values)
     flags.DEFINE_enum(
