@@ -59,7 +59,9 @@ flags.DEFINE_float(
 flags.DEFINE_integer(
     "dupe_factor", 5, "As in all scripts.", lower_bound=1, flag_values=FLAGS
 )
-common_flags.define_max_seq_length(FLAGS)
+flags.DEFINE_integer(
+    "max_seq_length", 128, "Tokens in an example.", 5, flag_values=FLAGS
+)
 flags.DEFINE_integer(
     "rounds", 3, "Rounds to time.", lower_bound=1, flag_values=FLAGS
 )

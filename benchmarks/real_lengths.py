@@ -36,7 +36,9 @@ from tfrecords.text.vocab import VocabularyOptions
 
 FLAGS = flags.FlagValues()
 common_flags.define(FLAGS, VocabularyOptions)
-common_flags.define_max_seq_length(FLAGS)
+flags.DEFINE_integer(
+    "max_seq_length", 128, "Tokens in an example.", 5, flag_values=FLAGS
+)
 settings.define_flags(FLAGS)
 flags.DEFINE_string(
     "data_dir", None, "Folder with one for each task.", flag_values=FLAGS

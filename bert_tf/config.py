@@ -212,10 +212,11 @@ class BertConfig:
 
     def to_dict(self) -> dict:
         """Returns the config as `from_dict` reads it."""
-        values = dataclasses.asdict(self)
-        for name in set(_KEYS_OF_OURS) - set(self.keys_of_ours()):
-            del values[name]
-        return values
+        return {
+            name: value
+            for name, value in dataclasses.asdict(self).items()
+            if value or name not in _KEYS_OF_OURS
+        }
 
     def to_json_file(self, path: str | os.PathLike) -> None:
         """Writes a bert_config.json, whole or not at all."""

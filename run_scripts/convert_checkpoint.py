@@ -21,54 +21,50 @@ nothing stays. Adam's slots and the step go along where both formats have them.
 --hidden_act computes with another.
 """
 
+import dataclasses
+
 from absl import flags
 
 from bert_tf.conversion import formats
 from run_scripts.flags import common_flags
+from tfrecords.options import REQUIRED, Options, option
 
-FLAGS = flags.FlagValues()
-flags.DEFINE_string(
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConvertConfig(Options):
+    """What to write of a checkpoint, and where to."""
+
+    to: str = option(
+        REQUIRED, "Format to write.", choices=tuple(formats.CONVERTERS)
+    )
+    output_dir: str = option(
+        REQUIRED, "Folder to write, completely or not at all."
+    )
+    hidden_act: str | None = option(
+        None,
+        "Activation to write instead of the source's own: "
+        + "; ".join(f"{name}: {x}" for name, x in formats.ACTIVATIONS.items())
+        + ".",
+        choices=tuple(formats.ACTIVATIONS),
+    )
+    overwrite: bool = option(
+        False, "Replace the model in --output_dir, if there is one."
+    )
+    compare: bool = option(
+        True,
+        "Compute outputs too, and compare them with those of the source's and "
+        "the target's own implementations, where these are installed.",
+    )
+
+
+FLAGS = common_flags.flags_of(ConvertConfig)
+flags.DEFINE_string(  # A word of Python's, which no field can have as name.
     "from",
     None,
     "Checkpoint to convert: a folder, or the prefix of a TensorFlow one.",
     flag_values=FLAGS,
 )
-flags.DEFINE_enum(
-    "to",
-    None,
-    list(formats.CONVERTERS),
-    "Format to write.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_string(
-    "output_dir",
-    None,
-    "Folder to write, whole or not at all.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_enum(
-    "hidden_act",
-    None,
-    list(formats.ACTIVATIONS),
-    "Activation to write instead of the source's own: "
-    + "; ".join(f"{name}: {text}" for name, text in formats.ACTIVATIONS.items())
-    + ".",
-    flag_values=FLAGS,
-)
-flags.DEFINE_bool(
-    "overwrite",
-    False,
-    "Replace the model in --output_dir, if there is one.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_bool(
-    "compare",
-    True,
-    "Compute outputs too, and compare them with those of the source's and the "
-    "target's own implementations, where these are installed.",
-    flag_values=FLAGS,
-)
-common_flags.require(FLAGS, "from", "to", "output_dir")
+common_flags.require(FLAGS, "from")
 
 
 def main(argv: list[str]) -> None:
@@ -76,21 +72,12 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     from bert_tf.conversion import convert
 
-    report = convert.convert(
-        FLAGS["from"].value,
-        FLAGS.to,
-        FLAGS.output_dir,
-        FLAGS.hidden_act,
-        overwrite=FLAGS.overwrite,
-        compare=FLAGS.compare,
-    )
+    config = common_flags.config(ConvertConfig, FLAGS)
+    report = convert.convert(FLAGS["from"].value, **dataclasses.asdict(config))
     print("\n".join(report))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

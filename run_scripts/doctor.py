@@ -10,13 +10,10 @@ is not given is not checked, and without --vocab_file and a config those of
 --init_checkpoint are taken. Of large sets a sample is read; --all reads all.
 """
 
-from absl import flags
-
 from bert_tf.workflows.configs import DoctorConfig
 from run_scripts.flags import common_flags
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, DoctorConfig)
+FLAGS = common_flags.flags_of(DoctorConfig)
 
 _MOST_LINES = 10
 
@@ -61,10 +58,7 @@ def main(argv: list[str]) -> None:
         raise SystemExit(1)
 
 
-def run() -> None:
-    """Console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

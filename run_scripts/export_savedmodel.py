@@ -24,13 +24,10 @@ Serving's APIs of these names. Servers and `loaded.text(...)` may omit `text_b`;
 `loaded.signatures[...]` in Python needs at least an empty one, `[]`.
 """
 
-from absl import flags
-
 from bert_tf.export import kinds
 from run_scripts.flags import common_flags
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, kinds.ExportConfig)
+FLAGS = common_flags.flags_of(kinds.ExportConfig)
 
 
 def main(argv: list[str]) -> None:
@@ -41,10 +38,7 @@ def main(argv: list[str]) -> None:
     export_model.export(common_flags.config(kinds.ExportConfig, FLAGS))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

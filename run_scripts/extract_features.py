@@ -10,13 +10,10 @@ numbers unrounded in 0.4 of the space. The checkpoint may have any format
 that convert_checkpoint reads. The same command resumes a stopped run.
 """
 
-from absl import flags
-
 from bert_tf.prediction import feature_extraction
 from run_scripts.flags import common_flags
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, feature_extraction.FeatureConfig)
+FLAGS = common_flags.flags_of(feature_extraction.FeatureConfig)
 
 
 def main(argv: list[str]) -> None:
@@ -27,10 +24,7 @@ def main(argv: list[str]) -> None:
     )
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -36,21 +36,12 @@ _COLUMNS = (
     *("MRPC", "RTE"),
 )
 PAPER = {
-    name: dict(zip(_COLUMNS, scores, strict=True))
-    for name, scores in (
-        (
-            "OpenAI GPT, test, paper",
-            (82.1, 81.4, 70.3, 87.4, 91.3, 45.4, 80.0, 82.3, 56.0),
-        ),
-        (
-            "BERT-base, test, paper",
-            (84.6, 83.4, 71.2, 90.5, 93.5, 52.1, 85.8, 88.9, 66.4),
-        ),
-        (
-            "BERT-large, test, paper",
-            (86.7, 85.9, 72.1, 92.7, 94.9, 60.5, 86.5, 89.3, 70.1),
-        ),
-    )
+    f"{model}, test, paper": dict(zip(_COLUMNS, scores, strict=True))
+    for model, scores in {
+        "OpenAI GPT": (82.1, 81.4, 70.3, 87.4, 91.3, 45.4, 80.0, 82.3, 56.0),
+        "BERT-base": (84.6, 83.4, 71.2, 90.5, 93.5, 52.1, 85.8, 88.9, 66.4),
+        "BERT-large": (86.7, 85.9, 72.1, 92.7, 94.9, 60.5, 86.5, 89.3, 70.1),
+    }.items()
 }
 _SPLITS = {"dev_matched": "-m", "dev_mismatched": "-mm"}
 _EXAMPLES, _BEST = "train examples", "ours, dev"
@@ -71,22 +62,22 @@ def read(run_dir: str) -> Rows:
             f"{run_dir} has no {trial_results.EVALUATION}. Give the "
             "--output_dir of a run_glue with --do_eval."
         )
-    found = atomic_files.read_json(path)
+    results = atomic_files.read_json(path)
     names = [task.name for task in glue_tables.GLUE_TASKS]
-    if found["task_name"] not in names:
+    if results["task_name"] not in names:
         raise ValueError(
-            f"{run_dir} is a run of {found['task_name']!r}, no task of GLUE: "
-            f"{', '.join(names)}. Leave it away."
+            f"{run_dir} is a run of {results['task_name']!r}, no task of GLUE: "
+            f"{', '.join(names)}. Omit it."
         )
-    metric = found["best_metric"]
+    metric = results["best_metric"]
     rows: Rows = {_EXAMPLES: {}, _BEST: {}, _SPREAD: {}, _TRIVIAL: {}}
-    for split in found:
+    for split in results:
         if not split.startswith("dev"):
             continue
-        column = found["task_name"] + _SPLITS.get(split, "")
+        column = results["task_name"] + _SPLITS.get(split, "")
         rows[_EXAMPLES][column] = _count_examples(run_dir)
-        rows[_BEST][column] = 100 * found[split][metric]
-        trivial = found.get("trivial", {}).get(split, {})
+        rows[_BEST][column] = 100 * results[split][metric]
+        trivial = results.get("trivial", {}).get(split, {})
         if metric in trivial:
             rows[_TRIVIAL][column] = 100 * trivial[metric]
         if spread := _spread(run_dir, split):
@@ -110,9 +101,9 @@ def _spread(run_dir: str, split: str) -> str:
     path = os.path.join(run_dir, trial_results.RESULTS)
     if not os.path.exists(path):
         return ""
-    found = atomic_files.read_json(path)
-    setting = found["settings"][0]
-    is_its = any(trial.get("split") == split for trial in found["trials"])
+    results = atomic_files.read_json(path)
+    setting = results["settings"][0]
+    is_its = any(trial.get("split") == split for trial in results["trials"])
     if not is_its or setting["standard_deviation"] is None:
         return ""
     mean, deviation = setting["mean"], setting["standard_deviation"]
@@ -135,12 +126,11 @@ def make_table(runs: list[Rows]) -> str:
             if name == _BEST and row.keys() & cells.keys():
                 raise ValueError(
                     f"Two runs of {', '.join(row.keys() & cells.keys())}. "
-                    "Leave one away."
+                    "Omit one."
                 )
             row |= cells
-    there = rows[_BEST]
-    columns = [name for name in _COLUMNS if name in there]
-    columns += [name for name in there if name not in _COLUMNS]
+    columns = [name for name in _COLUMNS if name in rows[_BEST]]
+    columns += [name for name in rows[_BEST] if name not in _COLUMNS]
     lines = [["", *columns, "average"], ["---"] * (len(columns) + 2)]
     for name, cells in (rows | PAPER).items():
         if not cells:
@@ -169,10 +159,7 @@ def main(argv: list[str]) -> None:
     logging.info("%s  runs %d", FLAGS.output_file, len(FLAGS.run_dirs))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -11,15 +11,13 @@ r"""GLUE files, or a table of one's own -> TFRecords for run_glue.
 Makes a folder for each split. The same command does only what is missing.
 """
 
-from absl import flags, logging
+from absl import logging
 
 from run_scripts.flags import common_flags
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.glue_tables import GlueData
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, RecordsConfig)
-common_flags.define(FLAGS, GlueData)
+FLAGS = common_flags.flags_of(RecordsConfig, GlueData)
 common_flags.require(FLAGS, "vocab_file")
 
 
@@ -41,10 +39,7 @@ def main(argv: list[str]) -> None:
     logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -80,7 +80,7 @@ def find_predictions(run_dirs: list[str]) -> dict[str, str]:
       ValueError: that names the folder or file, if one has none, or some that
         the site does not know, or two have the same.
     """
-    found: dict[str, str] = {}
+    predictions: dict[str, str] = {}
     for run_dir in run_dirs:
         folder = os.path.join(run_dir, "predictions")
         files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
@@ -95,15 +95,15 @@ def find_predictions(run_dirs: list[str]) -> dict[str, str]:
             if name not in TEST_SETS:
                 raise ValueError(
                     f"{path} is for no test set of GLUE: "
-                    f"{', '.join(TEST_SETS)}. Leave {run_dir} away."
+                    f"{', '.join(TEST_SETS)}. Omit {run_dir}."
                 )
-            if name in found:
+            if name in predictions:
                 raise ValueError(
-                    f"{path} and {found[name]} are for the same test set. "
-                    "Leave one of the two runs away."
+                    f"{path} and {predictions[name]} are for the same test "
+                    "set. Omit one of the two runs."
                 )
-            found[name] = path
-    return found
+            predictions[name] = path
+    return predictions
 
 
 def check(name: str, path: str) -> str:
@@ -168,36 +168,26 @@ def main(argv: list[str]) -> None:
     """Writes the zip of the runs that the flags name."""
     common_flags.parse(FLAGS, argv, __doc__)
     path = FLAGS.output_file
-    found = find_predictions(FLAGS.run_dirs)
+    predictions = find_predictions(FLAGS.run_dirs)
     texts, report = {}, {}
-    for name, (num_rows, answer) in TEST_SETS.items():
-        is_there = name in found
-        texts[name] = check(name, found[name]) if is_there else fill(name)
-        report[name] = {
-            "rows": num_rows,
-            "predictions": found.get(name),
-            "always": None if is_there else answer,
-        }
-        if is_there:
-            logging.info("%s  rows %d  %s", name, num_rows, found[name])
+    for name, (rows, answer) in TEST_SETS.items():
+        file = predictions.get(name)
+        if file:
+            texts[name], answer = check(name, file), None
+            logging.info("%s  rows %d  %s", name, rows, file)
         else:
+            texts[name] = fill(name)
             logging.warning(
-                "%s  rows %d  no run: filled with %s", name, num_rows, answer
+                "%s  rows %d  no run: filled with %s", name, rows, answer
             )
+        report[name] = {"rows": rows, "predictions": file, "always": answer}
     write(texts, path)
     atomic_files.write_json(f"{path.removesuffix('.zip')}.json", report)
-    logging.info(
-        "%s  files %d, of which filled %d",
-        path,
-        len(texts),
-        len(texts) - len(found),
-    )
+    filled = len(texts) - len(predictions)
+    logging.info("%s  files %d, of which filled %d", path, len(texts), filled)
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

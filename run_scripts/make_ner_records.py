@@ -11,15 +11,13 @@ with as much of its document around it as they hold.
 
 import functools
 
-from absl import flags, logging
+from absl import logging
 
 from run_scripts.flags import common_flags
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.ner_files import NerData
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, RecordsConfig)
-common_flags.define(FLAGS, NerData)
+FLAGS = common_flags.flags_of(RecordsConfig, NerData)
 common_flags.require(FLAGS, "vocab_file")
 
 
@@ -47,10 +45,7 @@ def main(argv: list[str]) -> None:
     logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

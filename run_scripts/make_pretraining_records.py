@@ -23,10 +23,7 @@ from absl import flags
 from run_scripts.flags import common_flags, engine_flags
 from tfrecords.pretraining import corpus, duplicates, records, settings
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, corpus.Corpus)
-common_flags.define(FLAGS, settings.Settings)
-common_flags.define(FLAGS, records.Output)
+FLAGS = common_flags.flags_of(corpus.Corpus, settings.Settings, records.Output)
 flags.DEFINE_multi_enum(
     "drop_duplicates",
     [],
@@ -53,10 +50,7 @@ def main(argv: list[str]) -> None:
     )
 
 
-def run() -> None:
-    """Console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

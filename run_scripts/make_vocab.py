@@ -7,13 +7,10 @@ r"""Text files -> a WordPiece vocabulary, vocab.txt.
 The same text and flags give the same bytes.
 """
 
-from absl import flags
-
 from run_scripts.flags import common_flags
 from tfrecords.text import vocab_learning
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, vocab_learning.VocabConfig)
+FLAGS = common_flags.flags_of(vocab_learning.VocabConfig)
 
 
 def main(argv: list[str]) -> None:
@@ -22,10 +19,7 @@ def main(argv: list[str]) -> None:
     vocab_learning.make(common_flags.config(vocab_learning.VocabConfig, FLAGS))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

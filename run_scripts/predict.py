@@ -15,13 +15,10 @@ JSON object if the model needs more than one text. Quotes in a TSV are text, as
 in GLUE's files.
 """
 
-from absl import flags
-
 from bert_tf.prediction import predictions
 from run_scripts.flags import common_flags
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, predictions.PredictConfig)
+FLAGS = common_flags.flags_of(predictions.PredictConfig)
 
 
 def main(argv: list[str]) -> None:
@@ -30,10 +27,7 @@ def main(argv: list[str]) -> None:
     predictions.predict(common_flags.config(predictions.PredictConfig, FLAGS))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

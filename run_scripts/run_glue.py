@@ -22,15 +22,11 @@ in `best/`, all scores in `trials.json`.
 A table of one's own takes the flags that make_glue_records shows.
 """
 
-from absl import flags
-
 from bert_tf.workflows.configs import TrialsConfig
 from run_scripts.flags import common_flags
 from tfrecords.tasks.glue_tables import GlueData
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, GlueData)
-common_flags.define(FLAGS, TrialsConfig)
+FLAGS = common_flags.flags_of(GlueData, TrialsConfig)
 
 
 def main(argv: list[str]) -> None:
@@ -44,10 +40,7 @@ def main(argv: list[str]) -> None:
     trials.fine_tune(task, config, "run_glue")
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -18,15 +18,11 @@ of the paper:
       --do_train --do_eval --do_predict --output_dir=runs/ner-features
 """
 
-from absl import flags
-
 from bert_tf.workflows.configs import NerConfig
 from run_scripts.flags import common_flags
 from tfrecords.tasks.ner_files import NerData
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, NerData)
-common_flags.define(FLAGS, NerConfig)
+FLAGS = common_flags.flags_of(NerData, NerConfig)
 
 
 def main(argv: list[str]) -> None:
@@ -43,10 +39,7 @@ def main(argv: list[str]) -> None:
         fine_tuning.fine_tune(Ner(data), config, "run_ner")
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

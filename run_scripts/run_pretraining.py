@@ -8,13 +8,10 @@ r"""Pre-training records -> a pre-trained model, and its held-out metrics.
 The same command resumes from the last checkpoint when it was stopped.
 """
 
-from absl import flags
-
 from bert_tf.workflows.configs import PretrainingConfig
 from run_scripts.flags import common_flags
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, PretrainingConfig)
+FLAGS = common_flags.flags_of(PretrainingConfig)
 
 
 def main(argv: list[str]) -> None:
@@ -27,10 +24,7 @@ def main(argv: list[str]) -> None:
     pretraining.pretrain(config)
 
 
-def run() -> None:
-    """Console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -15,15 +15,11 @@ more "no answer" must score to be given is tuned on dev, and kept with the
 model.
 """
 
-from absl import flags
-
 from bert_tf.workflows.configs import FineTuningConfig
 from run_scripts.flags import common_flags
 from tfrecords.tasks.squad_files import SquadOptions
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, SquadOptions)
-common_flags.define(FLAGS, FineTuningConfig)
+FLAGS = common_flags.flags_of(SquadOptions, FineTuningConfig)
 
 
 def main(argv: list[str]) -> None:
@@ -37,10 +33,7 @@ def main(argv: list[str]) -> None:
     fine_tuning.fine_tune(task, config, "run_squad")
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -10,17 +10,13 @@ that each row of the test file goes on with. Any number of endings, the same in
 all rows of a file.
 """
 
-from absl import flags
-
 from bert_tf.workflows.configs import FineTuningConfig
 from run_scripts.flags import common_flags
 from tfrecords.tasks.swag_files import SwagData
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, SwagData)
 # Devlin et al. 2018, section 4.4.
-common_flags.define(
-    FLAGS, FineTuningConfig, learning_rate=2e-5, train_batch_size=16
+FLAGS = common_flags.flags_of(
+    SwagData, FineTuningConfig, learning_rate=2e-5, train_batch_size=16
 )
 
 
@@ -35,10 +31,7 @@ def main(argv: list[str]) -> None:
     fine_tuning.fine_tune(task, config, "run_swag")
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

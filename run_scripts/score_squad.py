@@ -13,61 +13,54 @@ answer, "" for none; null_odds.json to a number that is higher the less likely
 an answer is.
 """
 
+import dataclasses
 import json
 
-from absl import flags, logging
+from absl import logging
 
 from bert_tf.tasks import squad_scores
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files
-
-FLAGS = flags.FlagValues()
-flags.DEFINE_string(
-    "data_file", None, "SQuAD file with the questions.", flag_values=FLAGS
-)
-flags.DEFINE_string(
-    "predictions_file",
-    None,
-    "JSON of question ids and answers.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_string(
-    "na_prob_file",
-    None,
-    "JSON of question ids and probabilities or odds of no answer, for the best "
-    "thresholds of SQuAD 2.0.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_float(
-    "na_prob_thresh",
-    None,
-    "With --na_prob_file: questions above it are taken to have no answer. "
-    "Default: 1.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_enum(
-    "squad_version",
-    None,
-    ["1.1", "2.0"],
-    "Version of a --data_file that does not say it.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_string(
-    "output_file",
-    "-",
-    "JSON to write, whole or not at all; - is stdout.",
-    flag_values=FLAGS,
-)
-common_flags.require(FLAGS, "data_file", "predictions_file")
+from tfrecords.options import REQUIRED, Options, option
 
 
-def read_by_question(flag: str) -> dict:
-    """Reads the JSON object that a flag names.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoreConfig(Options):
+    """Which answers to score, and how."""
+
+    data_file: str = option(REQUIRED, "SQuAD file with the questions.")
+    predictions_file: str = option(
+        REQUIRED, "JSON of question ids and answers."
+    )
+    na_prob_file: str | None = option(
+        None,
+        "JSON of question ids and probabilities or odds of no answer, for the "
+        "best thresholds of SQuAD 2.0.",
+    )
+    na_prob_thresh: float | None = option(
+        None,
+        "With --na_prob_file: questions above it are taken to have no answer. "
+        "Default: 1.",
+    )
+    squad_version: str | None = option(
+        None,
+        "Version of a --data_file that does not say it.",
+        choices=("1.1", "2.0"),
+    )
+    output_file: str = option(
+        "-", "JSON to write, completely or not at all; - is stdout."
+    )
+
+
+FLAGS = common_flags.flags_of(ScoreConfig)
+
+
+def read_by_question(flag: str, path: str) -> dict:
+    """Reads the JSON object at the path that a flag names.
 
     Raises:
       ValueError: that names flag and file, if it holds none.
     """
-    path = FLAGS[flag].value
     content = atomic_files.read_json(path)
     if not isinstance(content, dict):
         raise ValueError(
@@ -80,34 +73,33 @@ def read_by_question(flag: str) -> dict:
 def main(argv: list[str]) -> None:
     """Scores the predictions that the flags name."""
     common_flags.parse(FLAGS, argv, __doc__)
-    threshold = FLAGS.na_prob_thresh
-    if threshold is not None and not FLAGS.na_prob_file:
+    config = common_flags.config(ScoreConfig, FLAGS)
+    thresh, na_probs = config.na_prob_thresh, None
+    if thresh is not None and not config.na_prob_file:
         raise ValueError(
-            f"--na_prob_thresh={threshold:g} needs --na_prob_file, "
-            "whose numbers it is compared with."
+            f"--na_prob_thresh={thresh:g} needs --na_prob_file, whose numbers "
+            "it is compared with."
         )
     version, answers = squad_scores.read_answers(
-        FLAGS.data_file, FLAGS.squad_version
+        config.data_file, config.squad_version
     )
-    na_probs = read_by_question("na_prob_file") if FLAGS.na_prob_file else None
+    if config.na_prob_file:
+        na_probs = read_by_question("na_prob_file", config.na_prob_file)
     scores = squad_scores.score(
         version,
         answers,
-        read_by_question("predictions_file"),
+        read_by_question("predictions_file", config.predictions_file),
         na_probs,
-        1.0 if threshold is None else threshold,
+        1.0 if thresh is None else thresh,
     )
-    if FLAGS.output_file == "-":
+    if config.output_file == "-":
         print(json.dumps(scores, indent=2))
         return
-    atomic_files.write_json(FLAGS.output_file, scores)
-    logging.info("%s  questions %d", FLAGS.output_file, len(answers))
+    atomic_files.write_json(config.output_file, scores)
+    logging.info("%s  questions %d", config.output_file, len(answers))
 
 
-def run() -> None:
-    """Runs `main` as a console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

@@ -9,13 +9,10 @@ colour on a terminal, unless NO_COLOR is set. --png draws lengths, masked tokens
 and [UNK] of a sample.
 """
 
-from absl import flags
-
 from run_scripts.flags import common_flags
 from tfrecords.inspection import record_text
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, record_text.ShowOptions)
+FLAGS = common_flags.flags_of(record_text.ShowOptions)
 
 
 def main(argv: list[str]) -> None:
@@ -24,10 +21,7 @@ def main(argv: list[str]) -> None:
     record_text.show(common_flags.config(record_text.ShowOptions, FLAGS))
 
 
-def run() -> None:
-    """Console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

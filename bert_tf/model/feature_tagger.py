@@ -5,13 +5,12 @@ trained is a two-layer BiLSTM with a classification layer. Letters: B batch,
 W words, N layers of features, H hidden, U units of a direction, C classes.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
-from bert_tf.model import bilstm, encoder, heads
+from bert_tf.model import encoder, heads, layers
 
 # "A randomly initialized two-layer 768-dimensional BiLSTM".
 _NUM_BILSTMS = 2
@@ -21,30 +20,23 @@ class Choice(NamedTuple):
     """A row of table 7.
 
     Attributes:
-      layers: number of layers of the encoder (L) -> those it takes, of which
-        0 is the embeddings.
+      layers: which of the layers 0, the embeddings, to L.
       is_sum: whether they are summed with learnt weights, or joined.
       paper_f1: on dev, of BERT-base.
     """
 
-    layers: Callable[[int], list[int]]
+    layers: slice
     is_sum: bool
     paper_f1: float
 
 
-def _last_four(num_layers: int) -> list[int]:
-    return list(range(num_layers - 3, num_layers + 1))
-
-
 CHOICES: dict[str, Choice] = {
-    "embeddings": Choice(lambda layers: [0], False, 91.0),
-    "second_to_last": Choice(lambda layers: [layers - 1], False, 95.6),
-    "last": Choice(lambda layers: [layers], False, 94.9),
-    "weighted_sum_last_four": Choice(_last_four, True, 95.9),
-    "concat_last_four": Choice(_last_four, False, 96.1),
-    "weighted_sum_all": Choice(
-        lambda layers: list(range(1, layers + 1)), True, 95.5
-    ),
+    "embeddings": Choice(slice(0, 1), False, 91.0),
+    "second_to_last": Choice(slice(-2, -1), False, 95.6),
+    "last": Choice(slice(-1, None), False, 94.9),
+    "weighted_sum_last_four": Choice(slice(-4, None), True, 95.9),
+    "concat_last_four": Choice(slice(-4, None), False, 96.1),
+    "weighted_sum_all": Choice(slice(1, None), True, 95.5),
 }
 
 
@@ -58,12 +50,12 @@ def find_layers(choice: str, num_hidden_layers: int) -> list[int]:
         raise ValueError(
             f"feature_layers={choice!r} is none of {', '.join(CHOICES)}."
         )
-    layers = CHOICES[choice].layers(num_hidden_layers)
+    layers = list(range(num_hidden_layers + 1))[CHOICES[choice].layers]
     if choice != "embeddings" and layers[0] < 1:
         raise ValueError(
             f"feature_layers={choice!r} needs more layers than the "
-            f"{num_hidden_layers} of this encoder. Omit it, or take a larger "
-            "model."
+            f"{num_hidden_layers} of this encoder. Omit it, or take a "
+            "larger model."
         )
     return layers
 
@@ -146,7 +138,7 @@ class FeatureTagger(encoder.ConfiguredModel):
         else:
             self.width *= num_layers
         self.bilstms = [
-            bilstm.BiLSTM(lstm_units, name=f"bilstm_{i}")
+            layers.BiLSTM(lstm_units, name=f"bilstm_{i}")
             for i in range(_NUM_BILSTMS)
         ]
         self.tagging = heads.TaggingHead(
@@ -168,10 +160,9 @@ class FeatureTagger(encoder.ConfiguredModel):
         if self.weighted_sum:
             hidden = self.weighted_sum(features)  # [B, W, H]
         else:
-            shape = tf.shape(features)
-            hidden = tf.reshape(
-                features, [shape[0], shape[1], self.width]
-            )  # [B, W, N H]
+            batch_size, num_words = tf.unstack(tf.shape(features)[:2])
+            shape = [batch_size, num_words, self.width]
+            hidden = tf.reshape(features, shape)  # [B, W, N H]
         for layer in self.bilstms:
             hidden, _ = layer(hidden, batch["input_mask"])  # [B, W, 2 U]
         logits = self.tagging(
@@ -180,7 +171,7 @@ class FeatureTagger(encoder.ConfiguredModel):
         return {"logits": logits}
 
     def get_config(self):
-        """Returns the arguments of `from_config`."""
+        """Returns what `from_config` takes."""
         return super().get_config() | {
             "num_classes": self.num_classes,
             "choice": self.choice,

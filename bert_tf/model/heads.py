@@ -76,19 +76,11 @@ class MaskedLMHead(keras.layers.Layer):
         return tf.reshape(logits, [shape[0], shape[1], self.config.vocab_size])
 
 
-class NextSentenceHead(keras.layers.Layer):
-    """Tells whether segment B follows A (class 0) or is random (class 1).
-
-    run_pretraining.py: get_next_sentence_output.
+class _TwoScores(keras.layers.Layer):
+    """Two scores of each vector: [..., H] float -> [..., 2] float32.
 
     Args:
       config: reads `initializer_range`.
-
-    Call arguments:
-      pooled_output: [B, H] float, or [B, E, H] of packed rows.
-
-    Returns:
-      [B, 2] or [B, E, 2] float32.
     """
 
     def __init__(self, config, **kwargs):
@@ -97,11 +89,26 @@ class NextSentenceHead(keras.layers.Layer):
             2, config, name="dense", dtype=self.dtype_policy
         )
 
-    def build(self, pooled_output_shape):
-        self.dense.build(pooled_output_shape)
+    def build(self, hidden_shape):
+        self.dense.build(hidden_shape)
 
-    def call(self, pooled_output):
-        return tf.cast(self.dense(pooled_output), tf.float32)
+    def call(self, hidden):
+        return tf.cast(self.dense(hidden), tf.float32)
+
+
+class NextSentenceHead(_TwoScores):
+    """Tells whether segment B follows A (class 0) or is random (class 1).
+
+    run_pretraining.py: get_next_sentence_output. Of the pooled output, [B, H],
+    or [B, E, H] of packed rows.
+    """
+
+
+class SpanHead(_TwoScores):
+    """Scores each token as the first and as the last of an answer.
+
+    run_squad.py: create_model; no dropout there either. Of the sequence output.
+    """
 
 
 class ClassificationHead(keras.layers.Layer):
@@ -140,34 +147,6 @@ class ClassificationHead(keras.layers.Layer):
             pooled_output, training=training, dropout_key=dropout_key
         )
         return tf.cast(self.dense(pooled_output), tf.float32)
-
-
-class SpanHead(keras.layers.Layer):
-    """Scores each token as the first and as the last of an answer.
-
-    run_squad.py: create_model; no dropout there either.
-
-    Args:
-      config: reads `initializer_range`.
-
-    Call arguments:
-      sequence_output: [B, S, H] float.
-
-    Returns:
-      [B, S, 2] float32: start, end.
-    """
-
-    def __init__(self, config, **kwargs):
-        super().__init__(**kwargs)
-        self.dense = layers.dense(
-            2, config, name="dense", dtype=self.dtype_policy
-        )
-
-    def build(self, sequence_output_shape):
-        self.dense.build(sequence_output_shape)
-
-    def call(self, sequence_output):
-        return tf.cast(self.dense(sequence_output), tf.float32)
 
 
 class TaggingHead(ClassificationHead):

@@ -12,22 +12,11 @@ import tensorflow as tf
 from bert_tf.model import encoder as encoder_lib
 
 
-def check(layers: Sequence[int], num_hidden_layers: int) -> None:
-    """Raises ValueError unless an encoder of L layers has these."""
-    wrong = [i for i in layers if not 0 <= i <= num_hidden_layers]
-    if wrong or not layers:
-        raise ValueError(
-            f"Layers {list(layers)}: the model has 0, the embeddings, to "
-            f"{num_hidden_layers}. Choose one or more of these."
-        )
-
-
 def parse(words: Sequence[str], num_hidden_layers: int) -> list[int]:
-    """Returns numbers of layers as extract_features.py of the original has.
+    """Returns the numbers of --layers: indices of `encoder_outputs`.
 
-    There the list of layers begins with the first after the embeddings: 0 and
-    -L are that one, L - 1 and -1 the last. So they are indices of the encoder's
-    `encoder_outputs`.
+    As in extract_features.py: 0 and -L are the first layer after the
+    embeddings, L - 1 and -1 the last.
 
     Args:
       words: of --layers.
@@ -60,11 +49,16 @@ def make_step(
     Raises:
       ValueError: if there is no such layer.
     """
-    check(layers, encoder.config.num_hidden_layers)
+    num_layers = encoder.config.num_hidden_layers
+    if not layers or not all(0 <= i <= num_layers for i in layers):
+        raise ValueError(
+            f"Layers {list(layers)}: the model has 0, the embeddings, to "
+            f"{num_layers}. Choose one or more of these."
+        )
 
     @tf.function(autograph=False)
     def step(batch):
-        hidden = list(encoder(batch, training=False).encoder_outputs)
+        hidden = encoder(batch, training=False).encoder_outputs
         embedded = encoder.embeddings(
             batch["input_word_ids"],
             batch["input_type_ids"],
@@ -107,8 +101,8 @@ def run_in_order(
             name: tf.constant(values[filled, :length])
             for name, values in inputs.items()
         }
-        hidden = step(batch).numpy()  # [B, S, N, H]
-        for row, values in zip(rows, hidden, strict=False):
+        # Not strict: rows that fill the last batch come twice.
+        for row, values in zip(rows, step(batch).numpy(), strict=False):
             outputs[row] = values[: used[row]]
     return [outputs[row] for row in range(len(order))]
 

@@ -6,38 +6,11 @@ Letters: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
 import keras
 import tensorflow as tf
 
-from bert_tf.model import bilstm, encoder, heads
-
-
-class _ModelWithEncoder(encoder.ConfiguredModel):
-    """What the models below have in common: BERT itself, as `encoder`.
-
-    Where the config has `bilstm_units`, a BiLSTM stands between it and the
-    head of a fine-tuned model; `width` is what that head reads.
-    """
-
-    def __init__(self, config, **kwargs):
-        super().__init__(config, **kwargs)
-        config, policy = self.config, self.dtype_policy
-        self.encoder = encoder.BertEncoder(config, name="encoder", dtype=policy)
-        self.bilstm, self.width = None, config.hidden_size
-        if config.bilstm_units:
-            self.bilstm = bilstm.BiLSTM(
-                config.bilstm_units, name="bilstm", dtype=policy
-            )
-            self.bilstm.build((None, None, self.width))
-            self.width = 2 * config.bilstm_units
-
-    def read(self, batch, **kwargs):
-        """Returns a head's inputs: [B, S, width], of a text [B, width]."""
-        outputs = self.encoder(batch, **kwargs)
-        if not self.bilstm:
-            return outputs.sequence_output, outputs.pooled_output
-        return self.bilstm(outputs.sequence_output, batch["input_mask"])
+from bert_tf.model import encoder, heads, layers
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertPretrainer(_ModelWithEncoder):
+class BertPretrainer(encoder.ConfiguredModel):
     """Masked LM and next sentence (Devlin et al. 2018, section 3.1).
 
     A causal config makes it the left-to-right language model of section 5.1:
@@ -65,11 +38,12 @@ class BertPretrainer(_ModelWithEncoder):
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
         config, policy = self.config, self.dtype_policy
-        if self.bilstm:
+        if config.bilstm_units:
             raise ValueError(
                 f"bilstm_units={config.bilstm_units} is for fine-tuning; a "
                 "pre-training has no LSTM. Omit the key."
             )
+        self.encoder = encoder.BertEncoder(config, name="encoder", dtype=policy)
         self.masked_lm = heads.MaskedLMHead(
             config, name="masked_lm", dtype=policy
         )
@@ -99,21 +73,60 @@ class BertPretrainer(_ModelWithEncoder):
         }
 
 
-@keras.saving.register_keras_serializable("bert_tf")
-class BertClassifier(_ModelWithEncoder):
-    """One of C classes for a text or a pair (section 4.1 of the paper).
+class _FineTunedModel(encoder.ConfiguredModel):
+    """BERT with one head; the models below say which, and what it returns.
+
+    Where the config has `bilstm_units`, a BiLSTM stands between the two.
 
     Args:
       config: BertConfig.
-      num_classes: C, at least 2.
 
     Call arguments:
-      batch: dict of the encoder's inputs, [B, S] int32.
+      batch: dict of the encoder's inputs, [B, S] int32 unless said otherwise.
       training: whether to drop values.
       dropout_key: [3] int64, see `dropout.make_key`.
+    """
 
-    Returns:
-      `logits` [B, C] float32.
+    def __init__(self, config, **kwargs):
+        super().__init__(config, **kwargs)
+        config, policy = self.config, self.dtype_policy
+        self.encoder = encoder.BertEncoder(config, name="encoder", dtype=policy)
+        self.bilstm, self.width = None, config.hidden_size
+        if config.bilstm_units:
+            self.bilstm = layers.BiLSTM(
+                config.bilstm_units, name="bilstm", dtype=policy
+            )
+            self.bilstm.build((None, None, self.width))
+            self.width = 2 * config.bilstm_units
+
+    def add_head(self, layer, name: str, *sizes: int):
+        """Adds the head, a layer of `heads`, and builds it."""
+        self.head = layer(
+            self.config, *sizes, name=name, dtype=self.dtype_policy
+        )
+        self.build()
+
+    def build(self, batch_shape=None):
+        self.head.build((None, self.width))
+
+    def read(self, batch, **kwargs):
+        """Returns what a head reads: [B, S, width], of the text [B, width]."""
+        outputs = self.encoder(batch, **kwargs)
+        if not self.bilstm:
+            return outputs.sequence_output, outputs.pooled_output
+        return self.bilstm(outputs.sequence_output, batch["input_mask"])
+
+    def score_text(self, batch, **kwargs):
+        """Returns the head's scores of the text, [B, C]."""
+        return self.head(self.read(batch, **kwargs)[1], **kwargs)
+
+
+class _ModelOfClasses(_FineTunedModel):
+    """A model that scores classes.
+
+    Args:
+      config: BertConfig.
+      num_classes: C.
 
     Raises:
       ValueError: if `num_classes` is below 2.
@@ -123,42 +136,38 @@ class BertClassifier(_ModelWithEncoder):
         super().__init__(config, **kwargs)
         if num_classes < 2:
             raise ValueError(
-                f"num_classes={num_classes}; a classifier needs 2 or more. "
-                "For a score use BertRegressor."
+                f"num_classes={num_classes}; {type(self).__name__} needs 2 or "
+                "more. For a score use BertRegressor."
             )
-        policy = self.dtype_policy
         self.num_classes = num_classes
-        self.classification = heads.ClassificationHead(
-            self.config, num_classes, name="classification", dtype=policy
-        )
-        self.build()
-
-    def build(self, batch_shape=None):
-        self.classification.build((None, self.width))
-
-    def call(self, batch, training=None, dropout_key=None):
-        _, pooled = self.read(batch, training=training, dropout_key=dropout_key)
-        logits = self.classification(
-            pooled, training=training, dropout_key=dropout_key
-        )
-        return {"logits": logits}
 
     def get_config(self):
-        """Returns the arguments of `from_config`."""
+        """Returns what `from_config` takes."""
         return super().get_config() | {"num_classes": self.num_classes}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertRegressor(_ModelWithEncoder):
+class BertClassifier(_ModelOfClasses):
+    """One of C classes for a text or a pair (section 4.1 of the paper).
+
+    Returns:
+      `logits` [B, C] float32.
+    """
+
+    def __init__(self, config, num_classes: int, **kwargs):
+        super().__init__(config, num_classes, **kwargs)
+        self.add_head(heads.ClassificationHead, "classification", num_classes)
+
+    def call(self, batch, training=None, dropout_key=None):
+        logits = self.score_text(
+            batch, training=training, dropout_key=dropout_key
+        )
+        return {"logits": logits}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class BertRegressor(_FineTunedModel):
     """A score for a text or a pair, as STS-B asks (appendix B.1).
-
-    Args:
-      config: BertConfig.
-
-    Call arguments:
-      batch: dict of the encoder's inputs, [B, S] int32.
-      training: whether to drop values.
-      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       `predictions` [B] float32.
@@ -166,34 +175,18 @@ class BertRegressor(_ModelWithEncoder):
 
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
-        policy = self.dtype_policy
-        self.regression = heads.ClassificationHead(
-            self.config, 1, name="regression", dtype=policy
-        )
-        self.build()
-
-    def build(self, batch_shape=None):
-        self.regression.build((None, self.width))
+        self.add_head(heads.ClassificationHead, "regression", 1)
 
     def call(self, batch, training=None, dropout_key=None):
-        _, pooled = self.read(batch, training=training, dropout_key=dropout_key)
-        scores = self.regression(
-            pooled, training=training, dropout_key=dropout_key
+        scores = self.score_text(
+            batch, training=training, dropout_key=dropout_key
         )
         return {"predictions": scores[:, 0]}  # [B]
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertSpanPredictor(_ModelWithEncoder):
+class BertSpanPredictor(_FineTunedModel):
     """Start and end of an answer in a text (section 4.2 of the paper).
-
-    Args:
-      config: BertConfig.
-
-    Call arguments:
-      batch: dict of the encoder's inputs, [B, S] int32.
-      training: whether to drop values.
-      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       `start_logits` and `end_logits`, [B, S] float32.
@@ -201,78 +194,37 @@ class BertSpanPredictor(_ModelWithEncoder):
 
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
-        policy = self.dtype_policy
-        self.spans = heads.SpanHead(self.config, name="spans", dtype=policy)
-        self.build()
-
-    def build(self, batch_shape=None):
-        self.spans.build((None, None, self.width))
+        self.add_head(heads.SpanHead, "spans")
 
     def call(self, batch, training=None, dropout_key=None):
         hidden, _ = self.read(batch, training=training, dropout_key=dropout_key)
-        start, end = tf.unstack(self.spans(hidden), axis=-1)  # [B, S] each
+        start, end = tf.unstack(self.head(hidden), axis=-1)  # [B, S] each
         return {"start_logits": start, "end_logits": end}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertTagger(_ModelWithEncoder):
+class BertTagger(_ModelOfClasses):
     """One of C classes for each token (section 5.3 of the paper).
-
-    Args:
-      config: BertConfig.
-      num_classes: C, at least 2.
-
-    Call arguments:
-      batch: dict of the encoder's inputs, [B, S] int32.
-      training: whether to drop values.
-      dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       `logits` [B, S, C] float32.
-
-    Raises:
-      ValueError: if `num_classes` is below 2.
     """
 
     def __init__(self, config, num_classes: int, **kwargs):
-        super().__init__(config, **kwargs)
-        if num_classes < 2:
-            raise ValueError(
-                f"num_classes={num_classes}; a tagger needs 2 or more."
-            )
-        policy = self.dtype_policy
-        self.num_classes = num_classes
-        self.tagging = heads.TaggingHead(
-            self.config, num_classes, name="tagging", dtype=policy
-        )
-        self.build()
-
-    def build(self, batch_shape=None):
-        self.tagging.build((None, None, self.width))
+        super().__init__(config, num_classes, **kwargs)
+        self.add_head(heads.TaggingHead, "tagging", num_classes)
 
     def call(self, batch, training=None, dropout_key=None):
         hidden, _ = self.read(batch, training=training, dropout_key=dropout_key)
-        logits = self.tagging(
-            hidden, training=training, dropout_key=dropout_key
-        )
+        logits = self.head(hidden, training=training, dropout_key=dropout_key)
         return {"logits": logits}
-
-    def get_config(self):
-        """Returns the arguments of `from_config`."""
-        return super().get_config() | {"num_classes": self.num_classes}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertMultipleChoice(_ModelWithEncoder):
+class BertMultipleChoice(_FineTunedModel):
     """The best of N continuations of a text (section 4.4 of the paper).
 
-    Args:
-      config: BertConfig.
-
-    Call arguments:
-      batch: dict of the encoder's inputs, [B, N, S] int32.
-      training: whether to drop values.
-      dropout_key: [3] int64, see `dropout.make_key`.
+    Its batch is [B, N, S] int32.
 
     Returns:
       `logits` [B, N] float32.
@@ -280,14 +232,7 @@ class BertMultipleChoice(_ModelWithEncoder):
 
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
-        policy = self.dtype_policy
-        self.multiple_choice = heads.ClassificationHead(
-            self.config, 1, name="multiple_choice", dtype=policy
-        )
-        self.build()
-
-    def build(self, batch_shape=None):
-        self.multiple_choice.build((None, self.width))
+        self.add_head(heads.ClassificationHead, "multiple_choice", 1)
 
     def call(self, batch, training=None, dropout_key=None):
         names = ("input_word_ids", "input_mask", "input_type_ids")
@@ -299,9 +244,8 @@ class BertMultipleChoice(_ModelWithEncoder):
         if dropout_key is not None:
             # Each choice is a row of its own: row N b is the first of b.
             dropout_key *= tf.constant([1, 1, choices], tf.int64)
-        _, pooled = self.read(rows, training=training, dropout_key=dropout_key)
-        scores = self.multiple_choice(
-            pooled, training=training, dropout_key=dropout_key
+        scores = self.score_text(
+            rows, training=training, dropout_key=dropout_key
         )
         return {"logits": tf.reshape(scores, [-1, choices])}
 

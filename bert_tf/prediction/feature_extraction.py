@@ -179,13 +179,9 @@ def _make_reader(
         )
 
     def read(lines: Sequence[str], start: int) -> list[Text]:
-        texts_a, texts_b = zip(*map(split_pair, lines), strict=True)
-        inputs = {
-            name: tensor.numpy()
-            for name, tensor in encode(
-                tf.constant(texts_a), tf.constant(texts_b)
-            ).items()
-        }
+        texts = zip(*map(split_pair, lines), strict=True)
+        encoded = encode(*map(tf.constant, texts))
+        inputs = {name: tensor.numpy() for name, tensor in encoded.items()}
         outputs = layer_outputs.run_in_order(
             step, inputs, config.batch_size, lengths
         )
@@ -210,15 +206,13 @@ def _part_settings(
     """Returns everything that decides the content of the parts."""
     from bert_tf.training import model_folders
 
+    weights = os.path.join(folder, model_folders.WEIGHTS)
+    # The same weights give others with another activation.
+    model_config = os.path.join(folder, model_folders.CONFIG)
     return {
         "input": atomic_files.digest(config.input_file),
-        "weights": atomic_files.digest(
-            os.path.join(folder, model_folders.WEIGHTS)
-        ),
-        # The same weights give others with another activation.
-        "config": atomic_files.digest(
-            os.path.join(folder, model_folders.CONFIG)
-        ),
+        "weights": atomic_files.digest(weights),
+        "config": atomic_files.digest(model_config),
         "vocabulary": tokenizer.sha256,
         "do_lower_case": tokenizer.do_lower_case,
         "max_seq_length": config.max_seq_length,
@@ -234,21 +228,14 @@ def to_json(
     """Returns a JSON line for each text, with the original's keys in order."""
     lines = []
     for text in texts:
-        features = [
-            {
-                "token": vocab[i],
-                "layers": [
-                    {
-                        "index": index,
-                        "values": [round(x, _DIGITS) for x in row],
-                    }
-                    for index, row in zip(layers, rows, strict=True)
-                ],
-            }
-            for i, rows in zip(
-                text.token_ids.tolist(), text.values.tolist(), strict=True
-            )
-        ]
+        features = []
+        for i, rows in zip(text.token_ids, text.values.tolist(), strict=True):
+            values = [[round(x, _DIGITS) for x in row] for row in rows]
+            of_layers = [
+                {"index": index, "values": row}
+                for index, row in zip(layers, values, strict=True)
+            ]
+            features.append({"token": vocab[i], "layers": of_layers})
         content = {"linex_index": text.line, "features": features}
         lines.append(json.dumps(content) + "\n")
     return "".join(lines).encode()

@@ -224,8 +224,8 @@ def answer_rows(
     Args:
       signature: of a SavedModel.
       rows: a batch of them.
-      ranks: inputs of the signature, from `find_inputs`.
-      outputs: those of the signature to write.
+      ranks: from `find_inputs`.
+      outputs: those to write.
     """
     inputs = {
         name: make_tensor(rows, name, rank) for name, rank in ranks.items()
@@ -280,7 +280,7 @@ def fill_masks(text: str, tokens: np.ndarray, probabilities: np.ndarray):
     from bert_tf.export.mask_signatures import MASK
 
     texts = text.split(MASK)
-    tokens = plain(tokens)
+    tokens, probabilities = plain(tokens), plain(probabilities)
     best = [candidates[0] for candidates in tokens]
     best += [MASK] * (len(texts) - 1 - len(best))
     masks = [
@@ -290,11 +290,11 @@ def fill_masks(text: str, tokens: np.ndarray, probabilities: np.ndarray):
                 "probability": probability,
                 "filled": _join(texts, best[:i] + [token] + best[i + 1 :]),
             }
-            for token, probability in zip(*candidates, strict=True)
+            for token, probability in zip(
+                tokens[i], probabilities[i], strict=True
+            )
         ]
-        for i, candidates in enumerate(
-            zip(tokens, plain(probabilities), strict=True)
-        )
+        for i in range(len(tokens))
     ]
     return {"filled": _join(texts, best), "masks": masks}
 
@@ -331,11 +331,10 @@ def without_padding(
         count = num_texts
     else:
         return dict(answers)
-    return {
+    return dict(answers) | {
         name: value[:, :count]
-        if value.ndim > 1 and name.startswith(padded)
-        else value
         for name, value in answers.items()
+        if value.ndim > 1 and name.startswith(padded)
     }
 
 
@@ -356,7 +355,7 @@ def _to_json(
         best = {
             name: value
             for name, value in written.items()
-            if name != "num_answers" and not name.startswith("nbest_")
+            if not name.startswith(("num_answers", "nbest_"))
         }
         return best | {"nbest": _records(answers, _ANSWER)}
     return written

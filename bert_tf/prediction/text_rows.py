@@ -147,15 +147,9 @@ def find_columns(
       ValueError: if there is a column for no input of the model, two for one
         text, or columns for some inputs and not for others.
     """
-    columns = [
-        (name, column)
-        for name, column in zip(
-            sorted(ranks),
-            (config.text_a_column, config.text_b_column),
-            strict=False,
-        )
-        if column
-    ]
+    given = (config.text_a_column, config.text_b_column)
+    columns = zip(sorted(ranks), given, strict=False)
+    columns = [(name, column) for name, column in columns if column]
     for word in config.columns:
         name, equals, column = word.partition("=")
         if not equals or name not in ranks:
@@ -219,7 +213,7 @@ def make_parser(
     Args:
       config: format and columns.
       source: name of the file, for messages.
-      ranks: inputs of the model.
+      ranks: of the inputs of the model.
 
     Raises:
       ValueError: as `find_columns` and `find_format`.
@@ -302,13 +296,8 @@ def parse_object(
 ) -> Row | None:
     """Returns the row of a JSON object, None for an empty line.
 
-    Keys that are no inputs are kept.
-
-    Args:
-      source: name of the file, for messages.
-      ranks: inputs of the model.
-      number: of the line, from 1.
-      line: its text.
+    Keys that are no inputs are kept; arguments as of `make_parser`, and the
+    number of the line, from 1, and its text.
 
     Raises:
       ValueError: if it is no JSON object, lacks an input that is not of
@@ -342,13 +331,8 @@ def _example(ranks: Mapping[str, int]) -> str:
 
 
 def _check_fields(fields, ranks: Mapping[str, int], where: str) -> None:
-    is_object = isinstance(fields, dict)
-    missing = [
-        name
-        for name in ranks
-        if name not in OPTIONAL and not (is_object and name in fields)
-    ]
-    if missing:
+    keys = fields if isinstance(fields, dict) else ()
+    if missing := [n for n in ranks if n not in (*OPTIONAL, *keys)]:
         raise ValueError(
             f"{where} has no {' and no '.join(map(repr, missing))}; expected "
             f"an object such as {_example(ranks)}."

@@ -14,7 +14,7 @@ from absl import logging
 
 from bert_tf.model import models
 from bert_tf.tasks import losses, metrics
-from bert_tf.tasks.task import FineTuningTask, SplitOutputs, real_rows
+from bert_tf.tasks.task import FineTuningTask, SplitOutputs, Target
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_examples, glue_tables
@@ -68,34 +68,31 @@ class Glue(FineTuningTask):
             config, num_classes=num_classes, dtype=dtype
         )
 
-    def losses(self, outputs, batch):
-        """Returns the squared error, or the cross entropy of the classes."""
+    def targets(self, batch):
+        """Returns the class or the score of each real row."""
         weights = batch["is_real_example"]
         if self.is_regression:
-            loss = losses.squared_error(
-                outputs["predictions"], batch["label_scores"], weights
-            )
-            return {"squared_error_loss": loss}
-        loss = losses.cross_entropy(
-            outputs["logits"], batch["label_ids"], weights
-        )
-        return {"classification_loss": loss}
+            target = Target("predictions", batch["label_scores"], weights)
+            return {"squared_error": target}
+        return {"classification": Target("logits", batch["label_ids"], weights)}
 
-    def loss_weights(self, batch):
-        """Returns the number of real rows."""
-        if self.is_regression:
-            return real_rows(batch, "squared_error_loss")
-        return real_rows(batch, "classification_loss")
+    def losses(self, outputs, batch):
+        """Returns the squared error, or the cross entropy of the classes."""
+        if not self.is_regression:
+            return super().losses(outputs, batch)
+        loss = losses.squared_error(
+            outputs["predictions"],
+            batch["label_scores"],
+            batch["is_real_example"],
+        )
+        return {"squared_error_loss": loss}
 
     def accuracies(self, outputs, batch):
         """Returns the share of rows with the right class; of scores nothing."""
         if self.is_regression:
             return {}
-        return {
-            "accuracy": losses.accuracy(
-                outputs["logits"], batch["label_ids"], batch["is_real_example"]
-            )
-        }
+        (accuracy,) = super().accuracies(outputs, batch).values()
+        return {"accuracy": accuracy}
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
         """Returns split -> folder of records; writes those that are missing."""
@@ -143,20 +140,17 @@ class Glue(FineTuningTask):
 
         A model that is no better has learnt nothing.
         """
-        baseline = {}
+        names, baseline = self.table.metrics, {}
         for split, labels in self.labels.items():
-            constants = np.unique(labels)
-            if self.is_regression:
-                constants = [labels.mean()]
+            guesses = (
+                [labels.mean()] if self.is_regression else np.unique(labels)
+            )
             scores = [
-                metrics.compute(
-                    self.table.metrics, np.full_like(labels, constant), labels
-                )
-                for constant in constants
+                metrics.compute(names, np.full_like(labels, guess), labels)
+                for guess in guesses
             ]
             baseline[split] = {
-                name: max(score[name] for score in scores)
-                for name in self.table.metrics
+                name: max(score[name] for score in scores) for name in names
             }
         return baseline
 

@@ -51,9 +51,12 @@ def cross_entropy(
     each = tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=labels, logits=tf.cast(logits, tf.float32)
     )
-    return WeightedMean(
-        tf.reduce_sum(each * weights), tf.reduce_sum(weights), epsilon
-    )
+    return _mean(each, weights, epsilon)
+
+
+def _mean(each, weights, epsilon=0.0) -> WeightedMean:
+    total = tf.reduce_sum(each * weights)
+    return WeightedMean(total, tf.reduce_sum(weights), epsilon)
 
 
 def masked_lm_loss(
@@ -71,18 +74,12 @@ def squared_error(
     For STS-B, whose labels are scores (appendix B.1 of the paper).
     """
     each = tf.square(tf.cast(predictions, tf.float32) - scores)
-    return WeightedMean(tf.reduce_sum(each * weights), tf.reduce_sum(weights))
+    return _mean(each, weights)
 
 
 def accuracy(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> WeightedMean:
-    """Share of rows whose highest logit is the label; shapes as cross_entropy.
-
-    A label's share of right answers, in [0, 1].
-    """
+    """Share, in [0, 1], of labels with the highest logit; as cross_entropy."""
     right = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
-    return WeightedMean(
-        tf.reduce_sum(tf.cast(right, tf.float32) * weights),
-        tf.reduce_sum(weights),
-    )
+    return _mean(tf.cast(right, tf.float32), weights)

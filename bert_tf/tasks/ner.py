@@ -16,7 +16,7 @@ from absl import logging
 
 from bert_tf.model import feature_tagger, models
 from bert_tf.tasks import losses, ner_scores
-from bert_tf.tasks.task import FineTuningTask
+from bert_tf.tasks.task import FineTuningTask, Target
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import ner_examples, ner_files
@@ -51,15 +51,11 @@ class Ner(FineTuningTask):
         # Of each split, [M, S]: 1 where a word has its tag, and tags.
         self.tags: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.read = functools.cache(self._read)
-        self.read_any = functools.cache(self._read_any)
 
-    def _read(self, split: str) -> ner_files.Corpus:
-        """Returns what a file holds, in which only the task's types occur."""
-        types = ner_files.types_of(self.labels)
+    def _read(self, split: str, any_types: bool = False) -> ner_files.Corpus:
+        """Returns what a file holds; other types than the task's, if wanted."""
+        types = None if any_types else ner_files.types_of(self.labels)
         return self.data.read(split, self.files[split], types)
-
-    def _read_any(self, split: str) -> ner_files.Corpus:
-        return self.data.read(split, self.files[split])
 
     def build_model(self, config, dtype=None):
         """Returns a BertTagger."""
@@ -67,25 +63,15 @@ class Ner(FineTuningTask):
             config, num_classes=len(self.labels), dtype=dtype
         )
 
-    def losses(self, outputs, batch):
-        """Returns the cross entropy of the tags of words."""
-        return {
-            "tagging_loss": losses.cross_entropy(
-                outputs["logits"], batch["tag_ids"], _weights(batch)
-            )
-        }
-
-    def loss_weights(self, batch):
-        """Returns the number of words."""
-        return {"tagging_loss": tf.reduce_sum(_weights(batch))}
+    def targets(self, batch):
+        """Returns the tag of each word of a real window, at its first piece."""
+        weights = batch["tag_weights"] * batch["is_real_example"][:, tf.newaxis]
+        return {"tagging": Target("logits", batch["tag_ids"], weights)}
 
     def accuracies(self, outputs, batch):
         """Returns the share of words with the right tag."""
-        return {
-            "accuracy": losses.accuracy(
-                outputs["logits"], batch["tag_ids"], _weights(batch)
-            )
-        }
+        (accuracy,) = super().accuracies(outputs, batch).values()
+        return {"accuracy": accuracy}
 
     def prepare(self, model_dir, model_metadata):
         """Finds files and tags; to predict, tags are those of the model."""
@@ -161,15 +147,16 @@ class Ner(FineTuningTask):
 
         Empty without a training file.
         """
-        dev = [split for split in self.files if split.startswith("dev")]
         if "train" not in self.files:
             return {}
-        train = self.read_any("train").sentences
+        train = self.read("train", any_types=True).sentences
         words = [word for sentence in train for word in sentence.words]
         tags = [tag for sentence in train for tag in sentence.tags]
         baseline = {}
-        for split in dev:
-            sentences = self.read_any(split).sentences
+        for split in self.files:
+            if not split.startswith("dev"):
+                continue
+            sentences = self.read(split, any_types=True).sentences
             baseline[split] = ner_scores.score(
                 [sentence.tags for sentence in sentences],
                 ner_scores.tag_by_majority(
@@ -242,17 +229,11 @@ class NerFeatures(Ner):
         }
 
 
-def _weights(batch):
-    """Returns [B, S]: 1 where a word of a real window has its tag."""
-    return batch["tag_weights"] * batch["is_real_example"][:, tf.newaxis]
-
-
 def predicted_tags(logits: np.ndarray, tag_weights: np.ndarray) -> np.ndarray:
     """Returns the tag of each word, in the order of the file, [T].
 
     Args:
-      logits: [M, S', C]; S' may be less than S, where windows were cut to a
-        length that holds them all.
+      logits: [M, S', C]; S' may be less than S, where windows were cut.
       tag_weights: [M, S], of the records.
     """
     return _at_words(logits, tag_weights).argmax(axis=-1)
@@ -261,13 +242,7 @@ def predicted_tags(logits: np.ndarray, tag_weights: np.ndarray) -> np.ndarray:
 def loss(
     logits: np.ndarray, tag_weights: np.ndarray, tag_ids: np.ndarray
 ) -> float:
-    """Returns the mean loss of words; arguments as of `predicted_tags`.
-
-    Args:
-      logits: [M, S', C].
-      tag_weights: [M, S].
-      tag_ids: [M, S], the right ones.
-    """
+    """Returns the mean loss of words, whose right tags are [M, S]."""
     chosen = _at_words(logits, tag_weights)
     mean = losses.cross_entropy(
         tf.constant(chosen),
@@ -277,8 +252,7 @@ def loss(
     return float(mean.value())
 
 
-def _at_words(logits, tag_weights):
-    """Returns [T, C]."""
+def _at_words(logits, tag_weights):  # [T, C]
     return logits[tag_weights[:, : logits.shape[1]] > 0]
 
 
@@ -309,7 +283,7 @@ def write_columns(
     last column alone.
 
     Args:
-      corpus: what was predicted.
+      corpus: words, and right tags if there are some.
       predicted: tags of each sentence.
       path: of the file, which is written whole or not at all.
     """

@@ -8,6 +8,7 @@ it has no wheel, and no release since 2020.
 """
 
 import collections
+import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -23,21 +24,21 @@ def find_entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
       tags: O, B-type or I-type; in IOB1, in IOB2 or in neither.
     """
     entities, first = set(), 0
-    for place, (before, tag) in enumerate(
-        zip([_OUTSIDE, *tags], [*tags, _OUTSIDE], strict=True)
+    for position, (before, tag) in enumerate(
+        itertools.pairwise([_OUTSIDE, *tags, _OUTSIDE])
     ):
-        goes_on = tag[0] == "I" and before[2:] == tag[2:]
-        if before != _OUTSIDE and not goes_on:
-            entities.add((first, place, before[2:]))
-        if not goes_on:
-            first = place
+        if tag[0] == "I" and before[2:] == tag[2:]:
+            continue  # Inside of the entity.
+        if before != _OUTSIDE:
+            entities.add((first, position, before[2:]))
+        first = position
     return entities
 
 
 def count(
     gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
 ) -> tuple[int, int, int]:
-    """Returns how many entities there are, are found, and are found rightly.
+    """Returns how many entities are gold, are predicted, and are both.
 
     Args:
       gold: tags of each sentence.
@@ -52,13 +53,11 @@ def count(
             f"sentences, for {sum(map(len, gold))} words in {len(gold)}; each "
             "word needs one."
         )
-    wanted, found, right = 0, 0, 0
-    for sentence, answer in zip(gold, predicted, strict=True):
-        entities, answers = find_entities(sentence), find_entities(answer)
-        wanted += len(entities)
-        found += len(answers)
-        right += len(entities & answers)
-    return wanted, found, right
+    counts = np.zeros(3, int)
+    for pair in zip(gold, predicted, strict=True):
+        wanted, found = map(find_entities, pair)
+        counts += len(wanted), len(found), len(wanted & found)
+    return tuple(counts.tolist())
 
 
 def score(

@@ -6,20 +6,14 @@ Letters: B batch, S sequence, P predictions, E examples that share a row.
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.model import models
-from bert_tf.tasks.losses import (
-    MASKED_LM_EPSILON,
-    WeightedMean,
-    accuracy,
-    cross_entropy,
-)
-from bert_tf.tasks.task import Batch, Outputs, Task
+from bert_tf.tasks.losses import MASKED_LM_EPSILON
+from bert_tf.tasks.task import Batch, Target, Task
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
 
@@ -27,22 +21,6 @@ _NEXT_SENTENCE = "next_sentence"
 _MOST_LOSS = 700.0  # Of more, e to it is no float.
 # Records that a left-to-right model can read: single segments, unmasked.
 _LEFT_TO_RIGHT = ("unmasked_segments", "packed_unmasked_segments")
-
-
-class Target(NamedTuple):
-    """One thing to predict in a batch.
-
-    Attributes:
-      logits: name of the model's output, [..., C].
-      labels: [...] int32.
-      weights: [...] float32, 0 for what does not count.
-      epsilon: added to the weight of the whole batch.
-    """
-
-    logits: str
-    labels: tf.Tensor
-    weights: tf.Tensor
-    epsilon: float = 0.0
 
 
 class PretrainingTask(Task):
@@ -90,36 +68,6 @@ class PretrainingTask(Task):
                 batch.get("next_sentence_weights", batch["is_real_example"]),
             )
         return targets
-
-    def losses(self, outputs: Outputs, batch: Batch) -> dict[str, WeightedMean]:
-        """Returns the named means whose sum training minimizes."""
-        return {
-            f"{name}_loss": cross_entropy(
-                outputs[target.logits],
-                target.labels,
-                target.weights,
-                target.epsilon,
-            )
-            for name, target in self.targets(batch).items()
-        }
-
-    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns the weight of each loss in the batch, its divisor."""
-        return {
-            f"{name}_loss": tf.reduce_sum(target.weights)
-            for name, target in self.targets(batch).items()
-        }
-
-    def accuracies(
-        self, outputs: Outputs, batch: Batch
-    ) -> dict[str, WeightedMean]:
-        """Returns the share of right predictions of each kind."""
-        return {
-            f"{name}_accuracy": accuracy(
-                outputs[target.logits], target.labels, target.weights
-            )
-            for name, target in self.targets(batch).items()
-        }
 
     def metadata(self) -> dict[str, str]:
         """Returns the entries of model.json; none for next sentences."""
@@ -240,10 +188,9 @@ def task_of(
 
 
 def check_pairs(all_records: Sequence[records_lib.Records]) -> None:
-    """Checks that all that a run reads was made with the same --pairs.
+    """Raises ValueError unless all of a run's records have the same --pairs.
 
-    Raises:
-      ValueError: if not, as labels of pairs would mean different things.
+    Otherwise labels of pairs would mean different things.
     """
     folders = {
         pairs_of(records): os.path.dirname(records.paths[0])
@@ -263,15 +210,12 @@ def check_pairs(all_records: Sequence[records_lib.Records]) -> None:
 def check_labels(
     metadata: Mapping, folder: str, held_out: records_lib.Records
 ) -> None:
-    """Checks that a model was trained for the labels it is evaluated on.
+    """Raises ValueError if a model is evaluated on labels of other pairs.
 
     Args:
       metadata: of its model.json.
       folder: where that is.
       held_out: records to evaluate on.
-
-    Raises:
-      ValueError: if not.
     """
     trained = metadata.get("pairs", _NEXT_SENTENCE)
     evaluated = pairs_of(held_out)

@@ -8,6 +8,7 @@ questions, W windows of all of them, S max_seq_length.
 
 import collections
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -19,13 +20,12 @@ from absl import logging
 
 from bert_tf.model import models
 from bert_tf.tasks import losses, squad_answers, squad_scores
-from bert_tf.tasks.task import FineTuningTask, real_rows
+from bert_tf.tasks.task import FineTuningTask, Target
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import squad_examples, squad_files
 
 _THRESHOLD = "null_score_diff_threshold"
-_EDGES = ("start", "end")
 # Options that a model is trained with, and predicts with where nothing else is
 # said; values of run_squad.py.
 _DEFAULTS = {
@@ -63,45 +63,34 @@ class Squad(FineTuningTask):
         """Returns a BertSpanPredictor."""
         return models.BertSpanPredictor(config, dtype=dtype)
 
+    def targets(self, batch):
+        """Returns the start and the end of the answer in each real window."""
+        return {
+            edge: Target(
+                f"{edge}_logits",
+                batch[f"{edge}_positions"],
+                batch["is_real_example"],
+            )
+            for edge in ("start", "end")
+        }
+
     def losses(self, outputs, batch):
         """Returns the mean of the cross entropies of start and end."""
         # run_squad.py: model_fn_builder; over all positions, padding included.
-        edges = [
-            losses.cross_entropy(
-                outputs[f"{edge}_logits"],
-                batch[f"{edge}_positions"],
-                batch["is_real_example"],
-            )
-            for edge in _EDGES
-        ]
-        total = tf.add_n([mean.total for mean in edges]) / len(edges)
-        return {"span_loss": losses.WeightedMean(total, edges[0].weight)}
+        start, end = super().losses(outputs, batch).values()
+        total = tf.add_n([start.total, end.total]) / 2
+        return {"span_loss": losses.WeightedMean(total, start.weight)}
 
     def loss_weights(self, batch):
         """Returns the number of real windows."""
-        return real_rows(batch, "span_loss")
-
-    def accuracies(self, outputs, batch):
-        """Returns the shares of windows with the right start and end."""
-        return {
-            f"{edge}_accuracy": losses.accuracy(
-                outputs[f"{edge}_logits"],
-                batch[f"{edge}_positions"],
-                batch["is_real_example"],
-            )
-            for edge in _EDGES
-        }
+        return {"span_loss": tf.reduce_sum(batch["is_real_example"])}
 
     def prepare(self, model_dir, model_metadata):
         """Finds the files; an option of None is the model's or its default."""
-        defaults = {
-            name: model_metadata.get(name, default)
-            for name, default in _DEFAULTS.items()
-        }
         self.model_threshold = model_metadata.get(_THRESHOLD, 0.0)
         changes = {
-            name: value
-            for name, value in defaults.items()
+            name: model_metadata.get(name, default)
+            for name, default in _DEFAULTS.items()
             if getattr(self.data, name) is None
         }
         self.data = dataclasses.replace(self.data, **changes)
@@ -142,11 +131,7 @@ class Squad(FineTuningTask):
             )
 
     def score(self, split, outputs):
-        """Returns the official scores, in percent, of what is written to files.
-
-        In version 2.0 `null_score_diff_threshold` is among them: the one that
-        was given, or what is best for F1.
-        """
+        """Returns the official scores, see `score`."""
         scores = score(
             self.annotated,
             self._answer[split](outputs),
@@ -166,11 +151,9 @@ class Squad(FineTuningTask):
     def write_predictions(self, predict, output_dir):
         """Writes the answers to the questions of test, or else of dev."""
         split = "test" if "test" in self.files else "dev"
-        threshold = self.tuned_threshold
-        if threshold is None:
-            threshold = self.data.null_score_diff_threshold
-        if threshold is None:
-            threshold = self.model_threshold
+        given = self.data.null_score_diff_threshold
+        thresholds = (self.tuned_threshold, given, self.model_threshold)
+        threshold = next(t for t in thresholds if t is not None)
         write(self._answer[split](predict(split)), threshold, output_dir)
 
     def metadata(self):
@@ -211,7 +194,7 @@ class Answerer:
       path: SQuAD JSON.
       tokenizer: that of the records.
       settings: of windows, as the records were made with.
-      n_best_size, max_answer_length: as for `squad_answers.choose`.
+      **sizes: `n_best_size` and `max_answer_length` of `squad_answers.choose`.
 
     Call arguments:
       outputs: `start_logits` and `end_logits` of all windows of the file,
@@ -219,35 +202,20 @@ class Answerer:
     """
 
     def __init__(
-        self,
-        path: str,
-        tokenizer,
-        settings: squad_examples.Settings,
-        *,
-        n_best_size: int = 20,
-        max_answer_length: int = 30,
+        self, path: str, tokenizer, settings: squad_examples.Settings, **sizes
     ):
         self.path = path
         self.settings = settings
-        self.sizes = {
-            "n_best_size": n_best_size,
-            "max_answer_length": max_answer_length,
-        }
         self.make_chunks = squad_examples.chunk_maker(tokenizer, settings)
         self.questions: list[squad_files.Question] | None = None
+        choose = functools.partial(
+            squad_answers.choose,
+            version_2_with_negative=settings.version_2_with_negative,
+            **sizes,
+        )
         # Chunks differ in their number of windows.
         self.choose = tf.function(
-            self._choose, autograph=False, reduce_retracing=True
-        )
-
-    def _choose(self, chunk, start, end, passages) -> squad_answers.Answers:
-        return squad_answers.choose(
-            chunk,
-            start,
-            end,
-            passages,
-            version_2_with_negative=self.settings.version_2_with_negative,
-            **self.sizes,
+            choose, autograph=False, reduce_retracing=True
         )
 
     def __call__(self, outputs: Mapping[str, np.ndarray]) -> Answered:
@@ -260,7 +228,7 @@ class Answerer:
                 is_training=False,
             )
         logits = [
-            _lengthened(outputs[name], self.settings.max_seq_length)
+            _padded(outputs[name], self.settings.max_seq_length)
             for name in ("start_logits", "end_logits")
         ]
         answered = Answered({}, {}, {})
@@ -284,7 +252,7 @@ class Answerer:
         return answered
 
 
-def _lengthened(logits: np.ndarray, length: int) -> np.ndarray:
+def _padded(logits: np.ndarray, length: int) -> np.ndarray:
     """Returns [W, S]; where batches were shorter, -inf stands already."""
     missing = length - logits.shape[1]
     return np.pad(logits, [(0, 0), (0, missing)], constant_values=-np.inf)
@@ -299,18 +267,17 @@ def _add(
     """Adds the answers of some questions."""
     texts, best = answers.texts.numpy(), answers.best.numpy()
     counts, null_odds = answers.count.numpy(), answers.null_odds.numpy()
-    columns = [
-        answers.probabilities.numpy().tolist(),
-        answers.spans.start_logit.numpy().tolist(),
-        answers.spans.end_logit.numpy().tolist(),
-    ]
-    names = ("probability", "start_logit", "end_logit")
+    columns = {
+        "probability": answers.probabilities.numpy().tolist(),
+        "start_logit": answers.spans.start_logit.numpy().tolist(),
+        "end_logit": answers.spans.end_logit.numpy().tolist(),
+    }
     for row, question in enumerate(questions):
         answered.best[question.id] = best[row].decode()
         answered.nbest[question.id] = [
-            {"text": texts[row, place].decode()}
-            | {n: c[row][place] for n, c in zip(names, columns, strict=True)}
-            for place in range(counts[row])
+            {"text": texts[row, rank].decode()}
+            | {name: column[row][rank] for name, column in columns.items()}
+            for rank in range(counts[row])
         ]
         if is_version_2:
             answered.null_odds[question.id] = float(null_odds[row])
@@ -332,12 +299,8 @@ def score(
 ) -> dict[str, float]:
     """Returns the official scores, in percent, of what is written to files.
 
-    Args:
-      answers: of the annotators.
-      answered: what was answered.
-      threshold: of null odds; None to choose what is best for F1.
-      is_version_2: whether questions may have no answer; then
-        `null_score_diff_threshold` is among the scores.
+    In version 2.0, where questions may have no answer, also
+    `null_score_diff_threshold`: `threshold`, or what is best for F1 if None.
     """
     if not is_version_2:
         return squad_scores.score("1.1", answers, answered.best)
@@ -358,10 +321,10 @@ def find_threshold(answers: squad_scores.Answers, answered: Answered) -> float:
     # By bounds[i] those questions are answered that have odds[:i].
     middles = (odds[:-1] + odds[1:]) / 2
     bounds = [odds[0] - 1.0, *middles, odds[-1] + 1.0]
-    place = np.searchsorted(odds, best["best_f1_thresh"], side="right")
+    index = np.searchsorted(odds, best["best_f1_thresh"], side="right")
     # Where it is best to answer none, the official script says 0.
     return max(
-        (float(bounds[place]), float(bounds[0])),
+        (float(bounds[index]), float(bounds[0])),
         key=lambda bound: squad_scores.score(
             "2.0", answers, decide(answered, bound)
         )["f1"],
@@ -385,10 +348,7 @@ def majority_baseline(
 def write(answered: Answered, threshold: float, folder: str) -> None:
     """Writes predictions.json, nbest_predictions.json and null_odds.json.
 
-    Args:
-      answered: what was answered; of version 2.0 with null odds.
-      threshold: of null odds.
-      folder: gets the files, each whole or not at all.
+    Each whole or not at all; null odds for version 2.0 alone.
     """
     os.makedirs(folder, exist_ok=True)
     contents = {

@@ -86,17 +86,17 @@ def read_answers(
     return version, answers
 
 
-def _find_version(path: str, found: object, wanted: str | None) -> str:
-    known = _VERSIONS.get(str(found).strip().lower().removeprefix("v")[:1])
+def _find_version(path: str, stated: object, wanted: str | None) -> str:
+    known = _VERSIONS.get(str(stated).strip().lower().removeprefix("v")[:1])
     if known is None and not wanted:
         raise ValueError(
-            f"{path} is of SQuAD version {found!r}; it should be "
+            f"{path} is of SQuAD version {stated!r}; it should be "
             f"{' or '.join(_VERSIONS.values())}. Take the official file, or "
             "say the version."
         )
     if known and wanted and known != wanted:
         raise ValueError(
-            f"{path} is of SQuAD version {found!r}, and {wanted} is asked "
+            f"{path} is of SQuAD version {stated!r}, and {wanted} is asked "
             "for. Take the other file, or the other version."
         )
     return known or wanted
@@ -247,15 +247,15 @@ def _raw_scores(answers, predictions, version):
 
 def _scores_of_2(answers, predictions, na_probs, thresh) -> dict[str, float]:
     exact, f1_scores = _raw_scores(answers, predictions, "2.0")
-
-    def with_threshold(scores):
-        if na_probs is None:
-            return scores
-        return {
-            name: float(not answers[name]) if na_probs[name] > thresh else value
-            for name, value in scores.items()
+    raw = {"exact": exact, "f1": f1_scores}
+    final = raw
+    if na_probs is not None:
+        no_answer = {name for name in answers if na_probs[name] > thresh}
+        final = {
+            metric: scores
+            | {name: float(not answers[name]) for name in no_answer}
+            for metric, scores in raw.items()
         }
-
     results = {}
     for prefix, names in (
         ("", list(answers)),
@@ -263,21 +263,16 @@ def _scores_of_2(answers, predictions, na_probs, thresh) -> dict[str, float]:
         ("NoAns_", [name for name in answers if not answers[name]]),
     ):
         if names:
-            results |= {
-                f"{prefix}exact": _mean(with_threshold(exact), names),
-                f"{prefix}f1": _mean(with_threshold(f1_scores), names),
-                f"{prefix}total": len(names),
-            }
+            for metric, scores in final.items():
+                total = sum(scores[name] for name in names)
+                results[f"{prefix}{metric}"] = 100.0 * total / len(names)
+            results[f"{prefix}total"] = len(names)
     if na_probs is not None:
-        for metric, scores in (("exact", exact), ("f1", f1_scores)):
+        for metric, scores in raw.items():
             best, best_thresh = _best(answers, predictions, scores, na_probs)
             results[f"best_{metric}"] = best
             results[f"best_{metric}_thresh"] = best_thresh
     return results
-
-
-def _mean(scores: Mapping[str, float], names: Sequence[str]) -> float:
-    return 100.0 * sum(scores[name] for name in names) / len(names)
 
 
 def _best(answers, predictions, scores, na_probs) -> tuple[float, float]:
@@ -295,6 +290,7 @@ def _best(answers, predictions, scores, na_probs) -> tuple[float, float]:
     ]
     num_no_answer = sum(not texts for texts in answers.values())
     sums = list(itertools.accumulate(gains, initial=float(num_no_answer)))
-    place = max(range(len(sums)), key=sums.__getitem__)  # The first of equals.
-    thresh = float(na_probs[names[place - 1]]) if place else 0.0
-    return 100.0 * sums[place] / len(scores), thresh
+    best = max(sums)
+    count = sums.index(best)  # The first of equals.
+    thresh = float(na_probs[names[count - 1]]) if count else 0.0
+    return 100.0 * best / len(scores), thresh

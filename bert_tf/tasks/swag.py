@@ -7,7 +7,6 @@ classification whose examples each have classes of their own, and a model takes
 any number of endings. Letters: N examples, C endings.
 """
 
-import csv
 import os
 
 import numpy as np
@@ -56,9 +55,8 @@ class Swag(Glue):
         path = os.path.join(output_dir, "test.csv")
         os.makedirs(output_dir, exist_ok=True)
         with atomic_files.atomic_file(path) as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["", "pred"])
-            writer.writerows(enumerate(predicted.tolist()))
+            file.write(",pred\n")
+            file.writelines(f"{n},{p}\n" for n, p in enumerate(predicted))
         logging.info("%s  rows %d", path, len(predicted))
 
     def metadata(self):

@@ -6,13 +6,14 @@ writes them. Letters: N examples of a split.
 """
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.tasks.losses import WeightedMean
+from bert_tf.tasks.losses import WeightedMean, accuracy, cross_entropy
 from tfrecords import schema
 from tfrecords.io.records import Records
 
@@ -21,6 +22,22 @@ Outputs = Mapping[str, tf.Tensor]
 # Named outputs of a model for all N examples of a split, in their order.
 SplitOutputs = Mapping[str, np.ndarray]
 Scores = dict[str, dict[str, float]]  # By dev split.
+
+
+class Target(NamedTuple):
+    """One thing to predict in a batch.
+
+    Attributes:
+      logits: name of the model's output, [..., C].
+      labels: [...] int32.
+      weights: [...] float32, 0 for what does not count.
+      epsilon: added to the weight of the whole batch.
+    """
+
+    logits: str
+    labels: tf.Tensor
+    weights: tf.Tensor
+    epsilon: float = 0.0
 
 
 class Task:
@@ -43,19 +60,34 @@ class Task:
         """
         raise NotImplementedError
 
+    def targets(self, batch: Batch) -> dict[str, Target]:
+        """Returns what is to be predicted in a batch, by its name in logs."""
+        raise NotImplementedError
+
     def losses(self, outputs: Outputs, batch: Batch) -> dict[str, WeightedMean]:
         """Returns named means; training minimizes their sum."""
-        raise NotImplementedError
+        return {
+            f"{name}_loss": cross_entropy(outputs[logits], *others)
+            for name, (logits, *others) in self.targets(batch).items()
+        }
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns what each loss is divided by, known before the model runs."""
-        raise NotImplementedError
+        return {
+            f"{name}_loss": tf.reduce_sum(target.weights)
+            for name, target in self.targets(batch).items()
+        }
 
     def accuracies(
         self, outputs: Outputs, batch: Batch
     ) -> dict[str, WeightedMean]:
-        """Returns named means to watch."""
-        raise NotImplementedError
+        """Returns the share of right predictions of each kind."""
+        return {
+            f"{name}_accuracy": accuracy(
+                outputs[target.logits], target.labels, target.weights
+            )
+            for name, target in self.targets(batch).items()
+        }
 
 
 class FineTuningTask(Task):
@@ -139,8 +171,3 @@ class FineTuningTask(Task):
         """Returns more of that, such as a threshold that was tuned on dev."""
         del scores
         return {}
-
-
-def real_rows(batch: Batch, name: str) -> dict[str, tf.Tensor]:
-    """Returns {name: number of real rows}, the weight of a loss."""
-    return {name: tf.reduce_sum(batch["is_real_example"])}

@@ -5,10 +5,12 @@ one process, each with its own defaults.
 """
 
 import dataclasses
+import functools
 import inspect
 import logging as python_logging
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from absl import flags, logging
@@ -17,21 +19,18 @@ from bert_tf.training import stopping
 from tfrecords import options
 
 
-def define_max_seq_length(values: flags.FlagValues, default: int = 128) -> None:
-    """Adds `--max_seq_length`."""
-    flags.DEFINE_integer(
-        "max_seq_length",
-        default,
-        "Tokens in an example, [CLS], [SEP] and padding included.",
-        lower_bound=5,
-        flag_values=values,
-    )
-
-
 def require(values: flags.FlagValues, *names: str) -> None:
     """Makes flags required, with a message that names the flag."""
     for name in names:
         flags.mark_flag_as_required(name, flag_values=values)
+
+
+def flags_of(*classes: type, **defaults: Any) -> flags.FlagValues:
+    """Returns flags for the options of dataclasses, as `define` adds them."""
+    flag_values = flags.FlagValues()
+    for cls in classes:
+        define(flag_values, cls, **defaults)
+    return flag_values
 
 
 def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
@@ -152,6 +151,11 @@ def _tensorflow_errors() -> tuple[type, ...]:
     """Returns TensorFlow's errors, once somebody has imported it."""
     tensorflow = sys.modules.get("tensorflow")
     return (tensorflow.errors.OpError,) if tensorflow else ()
+
+
+def command(main) -> Callable[[], None]:
+    """Returns the console command of a script's `main(argv)`."""
+    return functools.partial(run, main)
 
 
 def run(main) -> None:

@@ -6,7 +6,6 @@ the same text: which library does a description come from?
 """
 
 import ast
-import csv
 import html
 import importlib.util
 import inspect
@@ -120,17 +119,11 @@ def _labelled_rows(sources: list[Source], rng: random.Random):
     return [row for group in zip(*rows, strict=False) for row in group]
 
 
-def _write_rows(path: str, rows) -> None:
+def _write_rows(path: str, rows: list[tuple[str, str]]) -> None:
     with atomic_files.atomic_file(path) as file:
-        writer = csv.writer(
-            file,
-            delimiter="\t",
-            quoting=csv.QUOTE_NONE,
-            quotechar=None,
-            lineterminator="\n",
+        file.writelines(
+            "\t".join(row) + "\n" for row in [("text", "label"), *rows]
         )
-        writer.writerow(("text", "label"))
-        writer.writerows(rows)
 
 
 def write_corpus(

@@ -37,25 +37,13 @@ def _curve(axes, lines: list[dict], name: str, **style) -> None:
 
 def _accuracy_panel(axes, folder: str, name: str, title: str, base, base_name):
     run_dir = os.path.join(folder, "pretrained")
-    _curve(
-        axes,
-        read_steps(run_dir, "train"),
-        name,
-        color=_BLUE,
-        alpha=0.5,
-        label="training batches",
-    )
-    _curve(
-        axes,
-        read_steps(run_dir, "eval"),
-        name,
-        color=_BLUE,
-        marker="o",
-        label="held-out documents",
-    )
+    for part, style in (
+        ("train", {"alpha": 0.5, "label": "training batches"}),
+        ("eval", {"marker": "o", "label": "held-out documents"}),
+    ):
+        _curve(axes, read_steps(run_dir, part), name, color=_BLUE, **style)
     axes.axhline(base, color=_GREY, linestyle="--", label=base_name)
-    axes.set_title(title)
-    axes.set_ylabel("accuracy")
+    axes.set(title=title, ylabel="accuracy")
 
 
 def _loss_panel(axes, folder: str) -> None:
@@ -64,8 +52,7 @@ def _loss_panel(axes, folder: str) -> None:
     _curve(
         axes, lines, "next_sentence_loss", color=_ORANGE, label="next sentence"
     )
-    axes.set_title("Pre-training losses")
-    axes.set_ylabel("cross entropy, nats")
+    axes.set(title="Pre-training losses", ylabel="cross entropy, nats")
     axes.set_ylim(bottom=0)
 
 
@@ -76,21 +63,22 @@ def _fine_tuning_panel(axes, folder: str, metric: str) -> None:
     ):
         lines = read_steps(os.path.join(folder, name), "dev")
         _curve(axes, lines, metric, color=color, marker=".", label=label)
-    axes.set_title("Fine-tuning: score on dev rows")
-    axes.set_ylabel(metric.replace("_", " "))
+    axes.set(
+        title="Fine-tuning: score on dev rows", ylabel=metric.replace("_", " ")
+    )
 
 
 def _summary_rows(summary: dict) -> list[tuple[str, str]]:
     rows = [
-        (name.replace("_", " "), f"{value:.3f}")
+        (name, f"{value:.3f}")
         for name, value in summary.items()
         if isinstance(value, float)
     ]
     rows += [
-        (f"seconds: {name.replace('_', ' ')}", f"{value:.0f}")
+        (f"seconds: {name}", f"{value:.0f}")
         for name, value in summary["seconds"].items()
     ]
-    return rows
+    return [(name.replace("_", " "), text) for name, text in rows]
 
 
 def _table(axes, rows, title: str) -> None:

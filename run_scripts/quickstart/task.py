@@ -27,7 +27,7 @@ def find(folder: str, glue_dir: str | None, task_name: str | None):
       task_name: of that task.
 
     Raises:
-      ValueError: if only one of the two is given, or a file is not there.
+      ValueError: if only one of these two is given, or a file is not there.
     """
     if bool(glue_dir) != bool(task_name):
         raise ValueError(
@@ -96,13 +96,7 @@ def write_masked(path: str) -> None:
 def served_score(
     task: glue_tables.GlueTask, glue_dir: str | None, predictions_file: str
 ) -> float:
-    """Returns the task's metric of the answers of a SavedModel.
-
-    Args:
-      task: from `find`.
-      glue_dir: as for `find`.
-      predictions_file: what `predict` wrote for the texts of `write_texts`.
-    """
+    """Returns the metric of what `predict` wrote for texts of `write_texts`."""
     from bert_tf.tasks import metrics
 
     labels = [row.label for row in _dev_rows(task, glue_dir)]

@@ -15,6 +15,7 @@ Stages that are done are skipped when the same command runs again.
 """
 
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -23,7 +24,7 @@ import time
 from collections.abc import Callable
 from types import ModuleType
 
-from absl import flags, logging
+from absl import logging
 
 from bert_tf import config as bert_config
 from run_scripts import (
@@ -69,8 +70,7 @@ class TourConfig(Options):
         )
 
 
-FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, TourConfig)
+FLAGS = common_flags.flags_of(TourConfig)
 
 MAX_SEQ_LENGTH = 64
 
@@ -164,17 +164,8 @@ def pretrain(config: TourConfig) -> None:
     )
 
 
-def fine_tune(config: TourConfig) -> None:
-    """Fine-tunes the pre-trained model."""
-    _fine_tune(config, "fine_tuned", config.path("pretrained"))
-
-
-def fine_tune_from_scratch(config: TourConfig) -> None:
-    """Trains the control, with newly initialized weights."""
-    _fine_tune(config, "from_scratch", "")
-
-
-def _fine_tune(config: TourConfig, folder: str, init_checkpoint: str) -> None:
+def fine_tune(config: TourConfig, pretrained: str = "pretrained") -> None:
+    """Fine-tunes the pre-trained model; without one, trains the control."""
     if config.glue_dir:
         data = {"task_name": config.task_name, "data_dir": config.glue_dir}
     else:
@@ -195,8 +186,8 @@ def _fine_tune(config: TourConfig, folder: str, init_checkpoint: str) -> None:
         do_eval=True,
         vocab_file=config.path("vocab.txt"),
         bert_config_file=config.path("bert_config.json"),
-        init_checkpoint=init_checkpoint,
-        output_dir=config.path(folder),
+        init_checkpoint=pretrained and config.path(pretrained),
+        output_dir=config.path("fine_tuned" if pretrained else "from_scratch"),
         max_seq_length=MAX_SEQ_LENGTH,
         train_batch_size=16,
         learning_rate=3e-4,
@@ -206,18 +197,16 @@ def _fine_tune(config: TourConfig, folder: str, init_checkpoint: str) -> None:
 
 def export_both(config: TourConfig) -> None:
     """Exports the fine-tuned model and the pre-trained one."""
-    call(
-        export_savedmodel,
-        model_dir=config.path("fine_tuned"),
-        export_dir=config.path("exports", "fine_tuned"),
-        overwrite=True,
-    )
-    call(
-        export_savedmodel,
-        model_dir=config.path("pretrained"),
-        export_dir=config.path("exports", "fill_mask"),
-        overwrite=True,
-    )
+    for run, export in (
+        ("fine_tuned", "fine_tuned"),
+        ("pretrained", "fill_mask"),
+    ):
+        call(
+            export_savedmodel,
+            model_dir=config.path(run),
+            export_dir=config.path("exports", export),
+            overwrite=True,
+        )
 
 
 def predict(config: TourConfig) -> None:
@@ -248,7 +237,7 @@ STAGES: dict[str, Callable[[TourConfig], None]] = {
     "records": make_records,
     "pretraining": pretrain,
     "fine_tuning": fine_tune,
-    "from_scratch": fine_tune_from_scratch,
+    "from_scratch": functools.partial(fine_tune, pretrained=""),
     "export": export_both,
     "prediction": predict,
 }
@@ -275,13 +264,7 @@ def run_stages(config: TourConfig) -> dict[str, float]:
 def summarise(
     config: TourConfig, seconds: dict[str, float], served: float
 ) -> dict:
-    """Returns accuracies, the margin over the control, and seconds.
-
-    Args:
-      config: of the tour.
-      seconds: of each stage.
-      served: score of the SavedModel's answers.
-    """
+    """Returns accuracies, `served` too, margin over the control, seconds."""
     from bert_tf.training import checkpoints
 
     results = atomic_files.read_json(
@@ -317,10 +300,10 @@ def main(argv: list[str]) -> None:
     task = config.find_task()  # Before the hours of work that come before it.
     if config.corpus:
         text_files.expand_inputs(config.corpus)
-    names = ("corpus", "glue_dir", "task_name", "num_train_steps", "vocab_size")
+    settings = dataclasses.asdict(config)
     run_folder.write_or_check(
-        config.output_dir,
-        {name: getattr(config, name) for name in names},
+        settings.pop("output_dir"),
+        settings,
         has_begun=os.path.isdir(config.path("stages")),
     )
     seconds = run_stages(config)
@@ -340,10 +323,7 @@ def main(argv: list[str]) -> None:
     )
 
 
-def run() -> None:
-    """Console command."""
-    common_flags.run(main)
-
+run = common_flags.command(main)
 
 if __name__ == "__main__":
     run()

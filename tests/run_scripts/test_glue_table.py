@@ -94,4 +94,4 @@ def test_what_is_no_run_of_glue_is_refused(tmp_path):
     mistake("none has no eval_results.json", tmp_path / "none")
     mistake("is a run of 'reviews', no", write_run(tmp_path / "r", "reviews"))
     first, second = (write_run(tmp_path / name) for name in "ab")
-    mistake("Two runs of SST-2. Leave one", first, second)
+    mistake("Two runs of SST-2. Omit one", first, second)

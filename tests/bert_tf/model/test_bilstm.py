@@ -4,14 +4,14 @@ import pytest
 import reference_bert
 import tensorflow as tf
 
-from bert_tf.model import bilstm
+from bert_tf.model import layers
 from bert_tf.training import model_folders
 
 
 @pytest.fixture
 def layer():
     keras.utils.set_random_seed(1)
-    layer = bilstm.BiLSTM(3, name="bilstm")
+    layer = layers.BiLSTM(3, name="bilstm")
     layer.build((None, None, 4), (None, None))
     rng = np.random.default_rng(2)
     for weight in layer.weights:
@@ -48,7 +48,7 @@ def test_what_is_padding_is_inert(layer):
 
 def test_both_directions_have_weights_of_their_own_and_no_other_state():
     keras.utils.set_random_seed(1)
-    layer = bilstm.BiLSTM(3)
+    layer = layers.BiLSTM(3)
     layer.build((None, None, 4))
     one, two = layer.forward.cell.kernel, layer.backward.cell.kernel
     assert (one.numpy() != two.numpy()).all()
@@ -56,7 +56,7 @@ def test_both_directions_have_weights_of_their_own_and_no_other_state():
 
 
 def test_it_is_float32_inside_under_a_policy():
-    layer = bilstm.BiLSTM(3, dtype="mixed_bfloat16")
+    layer = layers.BiLSTM(3, dtype="mixed_bfloat16")
     states, last = layer(tf.constant(HIDDEN, tf.bfloat16), MASK)
     assert states.dtype == last.dtype == tf.float32
     assert {weight.dtype for weight in layer.weights} == {"float32"}

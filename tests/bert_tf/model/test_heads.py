@@ -166,7 +166,7 @@ def test_choices_drop_the_same_values_on_any_replica(tiny_config, choices):
 
 
 def test_a_tagger_of_one_class_is_refused(tiny_config):
-    with pytest.raises(ValueError, match="num_classes=1; a tagger needs 2"):
+    with pytest.raises(ValueError, match="num_classes=1; BertTagger needs 2"):
         bert_tf.BertTagger(tiny_config, 1)
 
 

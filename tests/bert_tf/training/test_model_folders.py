@@ -61,14 +61,12 @@ def test_an_encoder_goes_from_one_task_to_another(tmp_path, tiny_config):
     with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
         model_folders.save_model(folder, pretrainer, metadata={})
     classifier = bert_tf.BertClassifier(tiny_config, num_classes=2)
-    head = classifier.classification.dense.kernel.numpy()
+    head = classifier.head.dense.kernel.numpy()
     model_folders.load_encoder(classifier, str(tmp_path / "model"))
     assert model_folders.digest(classifier.encoder) == model_folders.digest(
         pretrainer.encoder
     )
-    np.testing.assert_array_equal(
-        classifier.classification.dense.kernel.numpy(), head
-    )
+    np.testing.assert_array_equal(classifier.head.dense.kernel.numpy(), head)
 
 
 def test_what_a_source_lacked_keeps_its_first_values(tmp_path, tiny_config):
@@ -96,7 +94,7 @@ def test_what_a_source_lacked_keeps_its_first_values(tmp_path, tiny_config):
 
 def test_the_digest_sees_one_changed_bit(model):
     before = model_folders.digest(model)
-    bias = model.classification.dense.bias
+    bias = model.head.dense.bias
     bias.assign(bias.numpy() + np.array([0, 1e-30], np.float32))
     assert model_folders.digest(model) != before
 

@@ -26,7 +26,9 @@ The same command goes on.
 def values():
     values = flags.FlagValues()
     common_flags.define(values, VocabularyOptions)
-    common_flags.define_max_seq_length(values)
+    flags.DEFINE_integer(
+        "max_seq_length", 128, "Tokens in an example.", 5, flag_values=values
+    )
     flags.DEFINE_string("language", "en", "", flag_values=values)
     flags.DEFINE_enum(
         "input_format", "auto", ["auto", "sentences"], "", flag_values=values

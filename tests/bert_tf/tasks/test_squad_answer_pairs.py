@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.tasks import squad_spans
+from bert_tf.tasks import squad_answers
 
 
 class Windows(NamedTuple):
-    """What `squad_spans` reads of windows: one of 6 tokens, 2 of a passage."""
+    """What is read of windows: one of 6 tokens, 2 of a passage."""
 
     inputs: dict
     question: np.ndarray
@@ -32,14 +32,14 @@ def windows(has_max_context=(0, 0, 1, 1, 1, 0)):
 
 
 def find(start, end, n_best_size=6, max_answer_length=30, **changes):
-    pairs = squad_spans.find_pairs(
+    pairs = squad_answers.find_pairs(
         windows(**changes),
         np.array([start], np.float32),
         np.array([end], np.float32),
         n_best_size,
         max_answer_length,
     )
-    found = squad_spans.find_answers(
+    found = squad_answers.find_answers(
         np.array([0], np.int32), pairs, None, tf.constant(["a b c"]), None
     )
     return [text.decode() for text in found.texts.numpy()]
