@@ -44,5 +44,5 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-if "run_scripts" not in sys.modules:
+if "run_scripts" not in sys.modules or "keras" in sys.modules:
     __getattr__("BertEncoder")

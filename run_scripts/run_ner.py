@@ -32,8 +32,8 @@ def main(argv: list[str]) -> None:
     from bert_tf.workflows import fine_tuning, ner_features
 
     data = common_flags.config(NerData, FLAGS)
-    config = common_flags.config(NerConfig, FLAGS).with_defaults()
-    if config.feature_layers:
+    config = common_flags.config(NerConfig, FLAGS)
+    if config.feature_layers is not None:
         ner_features.fine_tune(data, config, "run_ner")
     else:
         fine_tuning.fine_tune(Ner(data), config, "run_ner")

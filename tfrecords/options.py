@@ -43,14 +43,21 @@ class Options:
     """Base of dataclasses whose fields are made by `option`.
 
     Raises:
-      ValueError: for a value that is no choice or out of bounds.
+      ValueError: for a value that is no choice or out of bounds, or a string
+        where several are meant.
     """
 
     def __post_init__(self):
+        types_of = kinds(type(self))
         for field in dataclasses.fields(self):
             value, known = getattr(self, field.name), field.metadata
             if value is None or not known:
                 continue
+            if types_of[field.name] is tuple and isinstance(value, str):
+                raise ValueError(
+                    f"--{field.name}={value!r} should be a tuple, such as "
+                    f"{(value,)!r}."
+                )
             if known["choices"] and value not in known["choices"]:
                 raise ValueError(
                     f"--{field.name}={value}: choose one of "

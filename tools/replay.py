@@ -129,7 +129,7 @@ def script_flags(
     for name in ("do_eval", "do_predict"):
         if name in source.flags or f"no{name}" in source.flags:
             changes.append(f"--no{name}")
-    # run.flags has the flag's default too, which may contradict the model.
+    # The case is the model's, whatever the flags say.
     for step in run_history.kept_steps(replay.run_dir)[-1:]:
         path = os.path.join(
             run_history.checkpoint(replay.run_dir, step), "model.json"

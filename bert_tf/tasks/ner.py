@@ -78,7 +78,8 @@ class Ner(FineTuningTask):
         self.files = self.data.find_files()
         self.splits = list(self.files)
         if not model_dir:
-            self.labels = self.data.find_labels(self.files)
+            if self.labels is None:
+                self.labels = self.data.find_labels(self.files)
             return
         self.splits = [split for split in self.files if split != "train"]
         task = model_metadata.get("task")

@@ -104,6 +104,9 @@ def _take(output_dir: str) -> filelock.FileLock:
     try:
         held.acquire()
     except filelock.Timeout:
+        if not os.path.exists(path):
+            # Removed meanwhile, with its folder, by a run that was refused.
+            return _take(output_dir)
         raise ValueError(
             f"{output_dir} is in use by another run, {_holder(path)}. Wait "
             "for its end or stop it, or choose another --output_dir."
@@ -130,7 +133,8 @@ def _write_holder(handle: int) -> None:
 
 def _holder(path: str) -> str:
     """Returns process and host of the run that holds the lock."""
-    with open(path, "rb") as file:
+    words = []
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         words = file.read(1000).decode(errors="replace").split()
     # Empty for a moment, between its lock and its name.
     if len(words) != 2:

@@ -90,11 +90,35 @@ class FineTuningConfig(TrainingConfig, ModelSource):
         "what would spoil it; run_scripts.doctor says more.",
     )
 
+    def with_defaults(self) -> "FineTuningConfig":
+        """Returns the same with no default left open that is known by now."""
+        return self
+
+
+def _fill(config: FineTuningConfig, **defaults) -> FineTuningConfig:
+    """Returns the config with values for those of its options that are None."""
+    missing = {n: v for n, v in defaults.items() if getattr(config, n) is None}
+    return dataclasses.replace(config, **missing)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrialsConfig(FineTuningConfig):
     """The same, done once or with several seeds and settings."""
 
+    # None, so that a grid is refused beside a value of its own for them.
+    learning_rate: float | None = option(
+        None, "Peak learning rate. Default: 5e-5."
+    )
+    train_batch_size: int | None = option(
+        None,
+        "Examples in one optimizer step, over all replicas. Default: 32.",
+        at_least=1,
+    )
+    num_train_epochs: float | None = option(
+        None,
+        "Times that the training rows are seen. Default: 3.",
+        at_least=0.0,
+    )
     num_restarts: int = option(
         1,
         "Runs with seeds --seed, --seed + 1 and so on, each in its own folder "
@@ -108,6 +132,15 @@ class TrialsConfig(FineTuningConfig):
         "3e-5 and 2e-5, and 2, 3 and 4 epochs: 24, each --num_restarts times.",
         choices=("none", "paper"),
     )
+
+    def with_defaults(self) -> "TrialsConfig":
+        """Returns the same with the rate, batch and epochs of run_glue."""
+        return _fill(
+            self,
+            learning_rate=5e-5,
+            train_batch_size=32,
+            num_train_epochs=3.0,
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -142,26 +175,38 @@ class NerConfig(FineTuningConfig):
         "With --feature_layers: folder for the files of features, to share "
         "between runs; default: features in --output_dir.",
     )
-    lstm_units: int = option(
-        768,
-        "With --feature_layers: units of each direction of each BiLSTM.",
+    lstm_units: int | None = option(
+        None,
+        "With --feature_layers: units of each direction of each BiLSTM. "
+        "Default: 768.",
         at_least=1,
     )
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.feature_layers is None:
+            for name in ("features_dir", "lstm_units"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"--{name}={getattr(self, name)} needs "
+                        "--feature_layers. Add it, or omit the flag."
+                    )
+
     def with_defaults(self) -> "NerConfig":
-        """Returns the same with no default left open."""
-        defaults = {
-            "learning_rate": 1e-3 if self.feature_layers else 5e-5,
-            "train_batch_size": 32 if self.feature_layers else 16,
-            "num_train_epochs": 20.0 if self.feature_layers else 3.0,
-        }
-        return dataclasses.replace(
+        """Returns the same with the rate, batch and epochs of its kind."""
+        if self.feature_layers is None:
+            return _fill(
+                self,
+                learning_rate=5e-5,
+                train_batch_size=16,
+                num_train_epochs=3.0,
+            )
+        return _fill(
             self,
-            **{
-                name: default
-                for name, default in defaults.items()
-                if getattr(self, name) is None
-            },
+            learning_rate=1e-3,
+            train_batch_size=32,
+            num_train_epochs=20.0,
+            lstm_units=768,
         )
 
 

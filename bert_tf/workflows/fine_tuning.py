@@ -120,6 +120,7 @@ class Run:
       vocab_file: to keep with the model, if any.
       metadata: for model.json.
       source: model folder to begin or to predict with, if any.
+      command_config: that run.flags repeats; None for the one it runs by.
     """
 
     task: FineTuningTask
@@ -128,6 +129,7 @@ class Run:
     vocab_file: str | None
     metadata: dict
     source: str | None
+    command_config: FineTuningConfig | None = None
 
 
 class Steps(NamedTuple):
@@ -155,6 +157,7 @@ def fine_tune(
       stopping.Stopped: if a signal stopped the training; the same call
         resumes.
     """
+    config = config.with_defaults()
     check_request(config)
     strategy = loop.open_strategy(config, config.do_train)
     with run_folder.open_run(config.output_dir, strategy):
@@ -453,8 +456,9 @@ def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
     is_chief = strategies.is_chief(strategy)
     run_folder.check(config.output_dir, settings, is_chief=is_chief)
     if is_chief and command:
+        repeated = run.command_config or config
         run_history.write_flags(
-            command, config.output_dir, run.task.data, config
+            command, config.output_dir, run.task.data, repeated
         )
     return loop.train(
         run.task,

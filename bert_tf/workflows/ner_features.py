@@ -134,14 +134,40 @@ def fine_tune(
       ValueError: for what is wrong with settings, files or the encoder.
       stopping.Stopped: if a signal stopped it; the same call resumes.
     """
+    given, config = config, config.with_defaults()
+    _check(config)
+    strategy = loop.open_strategy(config, config.do_train)
+    with run_folder.open_run(config.output_dir, strategy):
+        return _train_choices(data, config, strategy, command, given)
+
+
+# Of a model that is fine-tuned; None or False unless it was given.
+_OF_FINE_TUNING = (
+    *("bert_config_file", "bert_config_name", "bilstm_units", "records_dir"),
+    *("precision", "remat"),
+)
+
+
+def _check(config: NerConfig) -> None:
+    """Raises ValueError for settings that a frozen encoder cannot have."""
     if not config.init_checkpoint:
         raise ValueError(
             "--feature_layers needs an encoder: give --init_checkpoint."
         )
-    if config.precision not in (None, "float32") or config.remat:
+    if not config.feature_layers:
         raise ValueError(
-            "--precision and --remat are for an encoder that is trained; with "
-            "--feature_layers it is frozen. Omit them."
+            "--feature_layers names no layers: give one or more of "
+            f"{', '.join(feature_tagger.CHOICES)}, or all."
+        )
+    useless = [n for n in _OF_FINE_TUNING if getattr(config, n)]
+    if config.precision == "float32":  # As it is anyhow.
+        useless.remove("precision")
+    if config.bucket_lengths != ("auto",):
+        useless.append("bucket_lengths")
+    if useless:
+        raise ValueError(
+            f"--{', --'.join(useless)}: for an encoder that is trained; with "
+            "--feature_layers it is frozen. Omit what is of no use."
         )
     if config.steps_per_loop > 1:
         raise ValueError(
@@ -149,17 +175,19 @@ def fine_tune(
             "batches are as long as their longest sentence, and those of one "
             "call have to be alike. Omit the flag."
         )
-    if not config.do_train:
-        raise ValueError("--feature_layers trains: add --do_train.")
-    fine_tuning.check_request(config)
-    strategy = loop.open_strategy(config, config.do_train)
-    with run_folder.open_run(config.output_dir, strategy):
-        return _train_choices(data, config, strategy, command)
+    if not (config.do_train and config.do_eval):
+        raise ValueError(
+            "--feature_layers trains, and keeps the best on dev: add "
+            "--do_train and --do_eval."
+        )
 
 
-def _train_choices(data, config, strategy, command) -> dict[str, Scores]:
+def _train_choices(data, config, strategy, command, given) -> dict[str, Scores]:
     files = data.find_files()
     labels = data.find_labels(files)
+    # Before the encoder reads everything.
+    first = NerFeatures(data, config.feature_layers[0], config.lstm_units)
+    fine_tuning.check_splits(first, config, list(files))
     types = ner_files.types_of(labels)
     folder = strategies.chief_first(
         strategy,
@@ -182,10 +210,11 @@ def _train_choices(data, config, strategy, command) -> dict[str, Scores]:
     for choice, layers in choices.items():
         task = NerFeatures(data, choice, config.lstm_units, labels)
         task.prepare(None, {})
-        fine_tuning.check_splits(task, config, list(files))
         made_of = source.identity(corpora["train"].path) | {
             "feature_layers": choice,
             "lstm_units": config.lstm_units,
+            "labels": list(labels),
+            "init_checkpoint": None,  # The sha256 of its weights says more.
         }
         splits = _open_splits(corpora, cached, layers, labels, made_of)
         task.schema = word_features.BATCH
@@ -203,6 +232,7 @@ def _train_choices(data, config, strategy, command) -> dict[str, Scores]:
             vocab_file=None,  # The encoder has it.
             metadata=task.metadata(),
             source=None,  # What the encoder knows is in the features.
+            command_config=given,
         )
         table[choice] = fine_tuning.train_and_predict(
             run, own, strategy, command

@@ -164,11 +164,8 @@ def _check(config) -> None:
             f"--stop_at_step={config.stop_at_step} is for a single run. Stop "
             "several by a SIGTERM; the same command resumes."
         )
-    defaults = {f.name: f.default for f in dataclasses.fields(config)}
     given = [
-        name
-        for name in GRIDS[config.grid]
-        if getattr(config, name) != defaults[name]
+        name for name in GRIDS[config.grid] if getattr(config, name) is not None
     ]
     if given:
         raise ValueError(

@@ -81,6 +81,13 @@ def test_a_choice_end_to_end(base_flags, tmp_path):
     assert results["dev"]["entity_f1"] > results["trivial"]["dev"]["entity_f1"]
     description = read_json(path / "best/model.json")
     assert description["feature_layers"] == "weighted_sum_last_four"
+    # As --flagfile it repeats the command.
+    repeated = (path / "run.flags").read_text().splitlines()
+    assert f"--output_dir={output}" in repeated
+    assert "--feature_layers=weighted_sum_last_four" in repeated
+    settings = read_json(path / "run.json")
+    assert settings["labels"] == description["labels"]
+    assert settings["init_checkpoint"] is None
     words = (path / "predictions/dev.txt").read_text().split()
     assert words[:5] == ["-DOCSTART-", "-X-", "-X-", "O", "O"]
     names = names_in(output / "features")
@@ -164,10 +171,14 @@ def test_a_folder_of_features_is_for_one_run_at_a_time(base_flags, tmp_path):
 @pytest.mark.parametrize(
     "flag, message",
     [
-        ("--precision=bfloat16", "are for an encoder that is trained"),
-        ("--remat", "are for an encoder that is trained"),
+        ("--precision=bfloat16", "--precision: for an encoder that is trained"),
+        ("--remat", "--remat: for an encoder that is trained"),
+        ("--bilstm_units=7", "--bilstm_units: for an encoder that is trained"),
+        ("--records_dir=x", "--records_dir: for an encoder that is trained"),
+        ("--bucket_lengths=9", "--bucket_lengths: for an encoder that is"),
+        ("--feature_layers=", "names no layers: give one or more of embedd"),
         ("--steps_per_loop=2", "batches are as long as"),
-        ("--nodo_train", "trains: add --do_train"),
+        ("--nodo_train", "trains, and keeps the best on dev: add"),
         ("--init_checkpoint=", "needs an encoder: give --init_checkpoint"),
     ],
 )
@@ -175,6 +186,12 @@ def test_flags_that_it_has_no_use_for_are_refused(base_flags, flag, message):
     words = [*base_flags, "--output_dir=run", "--feature_layers=last", flag]
     with pytest.raises(ValueError, match=message):
         run(*words)
+
+
+@pytest.mark.parametrize("flag", ["--features_dir=x", "--lstm_units=3"])
+def test_fine_tuning_has_no_use_for_flags_of_features(flag):
+    with pytest.raises(ValueError, match=f"{flag} needs --feature_layers"):
+        run("--data_dir=x", "--output_dir=run", "--do_train", flag)
 
 
 def test_mistakes(base_flags, tmp_path, tiny_config, tiny_vocab_file):

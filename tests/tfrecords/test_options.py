@@ -57,6 +57,7 @@ def test_wrong_flags_are_refused():
         ({"share": 1.5}, "--share=1.5 should be at most 1.0"),
         ({"share": float("nan")}, "--share=nan should be at least 0.0"),
         ({"kind": "c"}, "--kind=c: choose one of a, b"),
+        ({"names": "x"}, "--names='x' should be a tuple, such as .'x',"),
     ],
 )
 def test_wrong_values_are_refused(changes, message):

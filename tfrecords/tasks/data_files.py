@@ -7,6 +7,8 @@ import dataclasses
 import os
 from collections.abc import Mapping
 
+from absl import logging
+
 from tfrecords.options import REQUIRED, option
 from tfrecords.text.vocab import VocabularyOptions
 
@@ -59,6 +61,8 @@ def find_files(
             path = os.path.join(data_dir, official[split])
             if os.path.isfile(path):
                 paths[split] = path
+            else:
+                logging.info("missing: %s", path)
     if not paths:
         names = ", ".join(official.values())
         where = f"; {data_dir} has none of them" if data_dir else ""

@@ -15,6 +15,7 @@ from bert_tf.training import run_folder, stopping, strategies
 # A process that has the lock until it is killed; without TensorFlow.
 _HOLDER = """
 import sys, time
+import run_scripts  # Keras waits.
 from bert_tf.training import run_folder
 assert "tensorflow" not in sys.modules
 with run_folder.lock(sys.argv[1]):

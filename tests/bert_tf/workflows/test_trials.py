@@ -216,6 +216,11 @@ def test_mistakes_of_flags(flags, tmp_path):
         "--learning_rate, --num_train_epochs",
     ):
         run(*flags, "--grid=paper")
+    # Also one that is the default.
+    by_grid = tuple(f"--{name}=" for name in trials.GRIDS["paper"])
+    others = [flag for flag in flags if not flag.startswith(by_grid)]
+    with pytest.raises(ValueError, match="of its own for --learning_rate. Om"):
+        run(*others, "--grid=paper", "--learning_rate=5e-5")
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.json").write_text("{}")
     with pytest.raises(ValueError, match="holds a single run. Choose another"):
