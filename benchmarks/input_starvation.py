@@ -31,7 +31,7 @@ from tfrecords.io import atomic_files, records
 from tfrecords.text.vocab import VocabularyOptions
 
 FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, VocabularyOptions)
+common_flags.define(FLAGS, VocabularyOptions, do_lower_case=True)
 flags.DEFINE_integer(
     "max_seq_length", 128, "Tokens in an example.", 5, flag_values=FLAGS
 )

@@ -35,7 +35,7 @@ from tfrecords.text import tokenizer as tokenizer_lib
 from tfrecords.text.vocab import VocabularyOptions
 
 FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, VocabularyOptions)
+common_flags.define(FLAGS, VocabularyOptions, do_lower_case=True)
 flags.DEFINE_integer(
     "max_seq_length", 128, "Tokens in an example.", 5, flag_values=FLAGS
 )

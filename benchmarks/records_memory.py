@@ -25,7 +25,7 @@ from tfrecords.text import text_files
 from tfrecords.text.vocab import VocabularyOptions
 
 FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, VocabularyOptions)
+common_flags.define(FLAGS, VocabularyOptions, do_lower_case=True)
 flags.DEFINE_string(
     "input_file",
     None,

@@ -26,7 +26,7 @@ from run_scripts.flags import common_flags
 from tfrecords.text.vocab import VocabularyOptions
 
 FLAGS = flags.FlagValues()
-common_flags.define(FLAGS, VocabularyOptions)
+common_flags.define(FLAGS, VocabularyOptions, do_lower_case=True)
 flags.DEFINE_string("data_file", None, "SQuAD JSON.", flag_values=FLAGS)
 flags.DEFINE_bool(
     "version_2_with_negative",

@@ -182,7 +182,7 @@ def _run(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> None:
 
 
 def _since(begin: float, earlier: float) -> float:
-    return round(earlier + time.monotonic() - begin, 1)
+    return round(earlier + time.monotonic() - begin, 3)
 
 
 def _write(path: str, content: dict) -> None:

@@ -213,7 +213,7 @@ def test_mistakes_of_files(ner_run, tmp_path, base_flags):
         *train[:-1],
         "--train_file=" + planted.write(tmp_path / "o", [[("the", "O")]]),
     )
-    mistake("No data in --data_dir=None", *train[:-1])
+    mistake("No data: give --data_dir=FOLDER of eng.train", *train[:-1])
     mistake("--dev_file=none: there is no file", *train, "--dev_file=none")
     mistake("Nothing to do", *train[1:])
 

@@ -116,7 +116,9 @@ names = ("numpy", "tensorflow", "keras", "h5py", "safetensors", "ml_dtypes")
 room = "bert_tf.conversion."
 print(*(n for n in sys.modules if n in names or n.startswith(room)))
 """
-    command = [sys.executable, "-c", f"import sys\n{program}", *args]
+    # Of a script, with which Keras waits.
+    program = f"import sys\nimport run_scripts\n{program}"
+    command = [sys.executable, "-c", program, *args]
     root = pathlib.Path(__file__).parents[3]
     result = subprocess.run(
         command, cwd=root, capture_output=True, text=True, check=True
