@@ -76,9 +76,9 @@ class Options:
 
 def kinds(cls: type) -> dict[str, type]:
     """Returns the type of each field of a dataclass; of `int | None`, int."""
-    found = {}
+    types_of = {}
     for name, hint in typing.get_type_hints(cls).items():
         if isinstance(hint, types.UnionType):
             (hint,) = set(hint.__args__) - {types.NoneType}
-        found[name] = typing.get_origin(hint) or hint
-    return found
+        types_of[name] = typing.get_origin(hint) or hint
+    return types_of

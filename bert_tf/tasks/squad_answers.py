@@ -117,21 +117,22 @@ def choose(
         null = find_null(windows, start_logits, end_logits, num_questions)
     # Of twice as many as are wanted, nearly always enough differ.
     most = min(2 * n_best_size, n_best_size**2)
-    found = find_answers(windows.question, pairs, null, passages, most)
+    candidates = find_answers(windows.question, pairs, null, passages, most)
     num_pairs = tf.math.unsorted_segment_sum(
         tf.math.count_nonzero(pairs.score > -np.inf, axis=1, dtype=tf.int32),
         windows.question,
         num_questions,
     )  # [N]
     is_enough = (
-        tf.math.bincount(found.question, minlength=num_questions) >= n_best_size
+        tf.math.bincount(candidates.question, minlength=num_questions)
+        >= n_best_size
     ) | (num_pairs + (null is not None) <= most)
-    found = tf.cond(
+    candidates = tf.cond(
         tf.reduce_all(is_enough),
-        lambda: found,
+        lambda: candidates,
         lambda: find_answers(windows.question, pairs, null, passages, None),
     )
-    return _answers(found, null, num_questions, n_best_size)
+    return _answers(candidates, null, num_questions, n_best_size)
 
 
 def decide(answers: Answers, null_score_diff_threshold: float) -> tf.Tensor:
@@ -142,35 +143,37 @@ def decide(answers: Answers, null_score_diff_threshold: float) -> tf.Tensor:
 
 
 def _answers(
-    found: Candidates, null: Span | None, num_questions, n_best_size
+    candidates: Candidates, null: Span | None, num_questions, n_best_size
 ) -> Answers:
     """Returns the first answers of each question, and no answer if need be."""
-    rows = group(tf.range(tf.size(found.texts)), found.question, num_questions)
+    rows = group(
+        tf.range(tf.size(candidates.texts)), candidates.question, num_questions
+    )
     rows = rows[:, :n_best_size]  # [N, (answers)], numbers of candidates
     if null is None:
         is_complete = rows.row_lengths() > 0
         zeros = tf.zeros([num_questions], tf.int32)
         no_answer = Span(zeros, zeros, *[tf.cast(zeros, tf.float32)] * 2)
     else:
-        is_null = tf.gather(found.texts, rows.flat_values) == ""
+        is_null = tf.gather(candidates.texts, rows.flat_values) == ""
         num_null = tf.math.unsorted_segment_sum(
             tf.cast(is_null, tf.int32), rows.value_rowids(), num_questions
         )
         is_complete, no_answer = num_null > 0, null
     # That of question 0 has number C, and so on; the last is for padding.
-    added = tf.range(num_questions)[:, tf.newaxis] + tf.size(found.texts)
+    added = tf.range(num_questions)[:, tf.newaxis] + tf.size(candidates.texts)
     added = tf.RaggedTensor.from_tensor(
         added, tf.cast(tf.logical_not(is_complete), tf.int64)
     )
     rows = tf.concat([rows, added], axis=1)
-    last = tf.size(found.texts) + num_questions
+    last = tf.size(candidates.texts) + num_questions
     columns = n_best_size + (null is not None)
     numbers = rows.to_tensor(last, shape=[None, columns])  # [N, K]
     nothing = tf.fill([num_questions + 1], "")
-    texts = tf.gather(tf.concat([found.texts, nothing], axis=0), numbers)
+    texts = tf.gather(tf.concat([candidates.texts, nothing], axis=0), numbers)
     spans = each(
         lambda *parts: tf.gather(tf.concat([*parts, [0]], axis=0), numbers),
-        found.spans,
+        candidates.spans,
         no_answer,
     )
     # The first that is not ""; the first of all, if all are.

@@ -102,8 +102,11 @@ def _in_windows(
     """Yields some documents and their windows, as NumPy arrays."""
     documents = iter(corpus.documents)
     while some := list(itertools.islice(documents, _DOCUMENTS_AT_ONCE)):
-        found = make_windows(as_ragged(some))
-        yield some, tf.nest.map_structure(lambda tensor: tensor.numpy(), found)
+        windows = make_windows(as_ragged(some))
+        yield (
+            some,
+            tf.nest.map_structure(lambda tensor: tensor.numpy(), windows),
+        )
 
 
 def _count(corpus, path: str, make_windows) -> int:

@@ -88,12 +88,12 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
     if not os.path.exists(os.path.join(folder, records.MANIFEST_NAME)):
         return False
     manifest = records.Manifest.read(folder)
-    found, wanted = manifest.flags | manifest.vocabulary, flags | vocabulary
+    made_with, wanted = manifest.flags | manifest.vocabulary, flags | vocabulary
     differences = [
-        f"{name} {found.get(name)!r} there, {value!r} now"
+        f"{name} {made_with.get(name)!r} there, {value!r} now"
         for name, value in wanted.items()
         # A file that was renamed holds the same; its sha256 is compared.
-        if name != "source" and found.get(name) != value
+        if name != "source" and made_with.get(name) != value
     ]
     if differences:
         raise ValueError(
