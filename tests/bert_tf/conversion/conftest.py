@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from checkpoint_folders import VOCABULARY
 
 LABELS = ("no", "maybe", "yes")
 
@@ -35,3 +36,11 @@ def make_checkpoint(tiny_config):
         )
 
     return make
+
+
+@pytest.fixture
+def given(make_checkpoint):
+    """Returns a Checkpoint of a classifier with a vocabulary."""
+    return make_checkpoint(
+        "classification", vocabulary=VOCABULARY, do_lower_case=True, step=3
+    )

@@ -9,43 +9,9 @@ import sys
 
 import numpy as np
 import pytest
+from checkpoint_folders import VOCABULARY, assert_same_bits, pretraining, write
 
 from bert_tf.conversion import checkpoint, convert, formats, tf_files
-from tfrecords.io import atomic_files
-
-VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"
-
-
-def write(given, folder, name="bert_tf"):
-    with atomic_files.atomic_folder(str(folder)) as aside:
-        formats.converter(name).write(given, aside)
-    return str(folder)
-
-
-@pytest.fixture
-def given(make_checkpoint):
-    return make_checkpoint(
-        "classification", vocabulary=VOCABULARY, do_lower_case=True, step=3
-    )
-
-
-def pretraining(given):
-    """Its encoder alone, which every format has a place for."""
-    return dataclasses.replace(
-        given,
-        task="pretraining",
-        labels=(),
-        tensors={
-            n: t for n, t in given.tensors.items() if n.startswith("encoder/")
-        },
-    )
-
-
-def assert_same_bits(found, expected):
-    assert set(found) == set(expected)
-    for name, tensor in expected.items():
-        assert found[name].tobytes() == tensor.tobytes(), name
-
 
 # Told apart by looking.
 

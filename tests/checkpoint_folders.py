@@ -1,0 +1,34 @@
+"""Checkpoints -> folders of each format, and tensors compared bit by bit."""
+
+import dataclasses
+
+from bert_tf.conversion import formats
+from tfrecords.io import atomic_files
+
+VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"
+
+
+def write(given, folder, name="bert_tf"):
+    """Writes a Checkpoint in a format, and returns the folder's path."""
+    with atomic_files.atomic_folder(str(folder)) as aside:
+        formats.converter(name).write(given, aside)
+    return str(folder)
+
+
+def pretraining(given):
+    """Returns a Checkpoint's encoder alone, which every format can hold."""
+    return dataclasses.replace(
+        given,
+        task="pretraining",
+        labels=(),
+        tensors={
+            n: t for n, t in given.tensors.items() if n.startswith("encoder/")
+        },
+    )
+
+
+def assert_same_bits(found, expected):
+    """Checks that tensors have the same names and bytes."""
+    assert set(found) == set(expected)
+    for name, tensor in expected.items():
+        assert found[name].tobytes() == tensor.tobytes(), name
