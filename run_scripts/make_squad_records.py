@@ -27,15 +27,18 @@ def main(argv: list[str]) -> None:
 
     data = common_flags.config(SquadData, FLAGS)
     config = common_flags.config(RecordsConfig, FLAGS)
+    settings = {
+        "max_seq_length": config.max_seq_length,
+        "doc_stride": data.doc_stride,
+        "max_query_length": data.max_query_length,
+        "version_2_with_negative": data.version_2_with_negative,
+    }
     folders = squad_examples.make_records(
         data.find_files(),
         config.output_dir,
         split_records.open_tokenizer(config),
         squad_examples.Settings(
-            max_seq_length=config.max_seq_length or 384,
-            doc_stride=data.doc_stride or 128,
-            max_query_length=data.max_query_length or 64,
-            version_2_with_negative=bool(data.version_2_with_negative),
+            **{n: value for n, value in settings.items() if value is not None}
         ),
     )
     logging.info("%s  splits %s", config.output_dir, ", ".join(folders))

@@ -26,14 +26,15 @@ from tfrecords.io import atomic_files
 from tfrecords.tasks import squad_examples, squad_files
 
 _THRESHOLD = "null_score_diff_threshold"
-# Options that a model is trained with, and predicts with where nothing else is
-# said; values of run_squad.py.
+_WINDOWS = squad_examples.Settings()
+# Options that are None unless set: prediction takes them from the model, or
+# else from here. The values are those of run_squad.py.
 _DEFAULTS = {
-    "doc_stride": 128,
-    "max_query_length": 64,
+    "doc_stride": _WINDOWS.doc_stride,
+    "max_query_length": _WINDOWS.max_query_length,
     "n_best_size": 20,
     "max_answer_length": 30,
-    "version_2_with_negative": False,
+    "version_2_with_negative": _WINDOWS.version_2_with_negative,
 }
 
 
@@ -47,7 +48,7 @@ class Squad(FineTuningTask):
 
     name = "SQuAD"
     schema = schema.SPANS
-    max_seq_length = 384
+    max_seq_length = _WINDOWS.max_seq_length
     best_metric = "f1"
     prediction_splits = ("test", "dev")
 
@@ -94,7 +95,7 @@ class Squad(FineTuningTask):
             if getattr(self.data, name) is None
         }
         self.data = dataclasses.replace(self.data, **changes)
-        # Not before: of which version they are, the model may say.
+        # Only now, since the model's metadata may set the version.
         self.files = self.data.find_files()
         if model_dir:
             self.files.pop("train", None)

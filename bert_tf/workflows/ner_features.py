@@ -141,7 +141,7 @@ def fine_tune(
         return _train_choices(data, config, strategy, command, given)
 
 
-# Of a model that is fine-tuned; None or False unless it was given.
+# Options of fine-tuning; each is None or False unless it was set.
 _OF_FINE_TUNING = (
     *("bert_config_file", "bert_config_name", "bilstm_units", "records_dir"),
     *("precision", "remat"),
@@ -167,7 +167,7 @@ def _check(config: NerConfig) -> None:
     if useless:
         raise ValueError(
             f"--{', --'.join(useless)}: for an encoder that is trained; with "
-            "--feature_layers it is frozen. Omit what is of no use."
+            "--feature_layers it is frozen. Omit these flags."
         )
     if config.steps_per_loop > 1:
         raise ValueError(
@@ -186,8 +186,7 @@ def _train_choices(data, config, strategy, command, given) -> dict[str, Scores]:
     files = data.find_files()
     labels = data.find_labels(files)
     # Before the encoder reads everything.
-    first = NerFeatures(data, config.feature_layers[0], config.lstm_units)
-    fine_tuning.check_splits(first, config, list(files))
+    fine_tuning.check_splits(NerFeatures, config, list(files))
     types = ner_files.types_of(labels)
     folder = strategies.chief_first(
         strategy,
