@@ -1,9 +1,9 @@
 """Batches -> a served model: BERT in Keras 3, its training and its export.
 
 `import bert_tf` registers the models with Keras, so that
-`keras.models.load_model` finds them. Only where a script of `run_scripts` was
-imported before, Keras waits until a model is asked for: `--help`, a wrong flag
-and the scorers answer without it.
+`keras.models.load_model` finds them. If a script of `run_scripts` was imported
+first, Keras is imported only when a model is needed, so that `--help`, flag
+errors and the scorers do not wait for it.
 """
 
 import importlib

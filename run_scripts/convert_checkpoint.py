@@ -5,7 +5,7 @@ r"""Checkpoint of any format -> the same in another, and a report on both.
     python -m run_scripts.convert_checkpoint \
       --from=runs/sst-2 --to=google --output_dir=converted/sst-2
 
-Formats, told apart by looking:
+Formats, detected from the files:
 
     bert_tf        model and run folders of this project
     google         TF1 checkpoints of google-research/bert, by folder or by

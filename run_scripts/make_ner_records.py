@@ -4,9 +4,9 @@ r"""CoNLL column files -> TFRecords for run_ner.
       --data_dir=conll2003 --vocab_file=vocab.txt --nodo_lower_case \
       --output_dir=records/ner
 
-Makes a folder for each split. The same command does only what is missing. IOB1,
-IOB2 and BIOES are told apart; a word has its tag at its first piece, in windows
-with as much of its document around it as they hold.
+Makes a folder for each split. The same command does only what is missing. The
+scheme (IOB1, IOB2 or BIOES) is detected. The first piece of each word has its
+tag; windows are filled up with the rest of the sentence's document.
 """
 
 import functools

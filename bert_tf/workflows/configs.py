@@ -91,7 +91,7 @@ class FineTuningConfig(TrainingConfig, ModelSource):
     )
 
     def with_defaults(self) -> "FineTuningConfig":
-        """Returns the same with no default left open that is known by now."""
+        """Returns a copy with the defaults that follow from other fields."""
         return self
 
 

@@ -198,7 +198,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     """Makes or opens the records, and builds a model with its first weights.
 
     Returns:
-      The run; and the config, in which no default is open any more.
+      The run; and the config with every default filled in.
     """
     trained, metadata = None, {}
     if source and not config.do_train:

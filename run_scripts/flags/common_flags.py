@@ -122,7 +122,7 @@ def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
 
 
 class _LogLine(python_logging.Formatter):
-    """`07:02:11 text`; what is more than information says so."""
+    """Formats a record as `07:02:11 text`, with its level if it is not INFO."""
 
     def format(self, record: python_logging.LogRecord) -> str:
         line = f"{self.formatTime(record, '%H:%M:%S')} "
@@ -132,9 +132,9 @@ class _LogLine(python_logging.Formatter):
 
 
 def _is_wanted(record: python_logging.LogRecord) -> bool:
-    """Leaves out what TensorFlow says where batches have several lengths.
+    """Drops TensorFlow's warning about retracing.
 
-    Each length is traced once, at its first batch; it takes that for a mistake.
+    Batches of several lengths are traced once for each length, on purpose.
     """
     return "triggered tf.function retracing" not in record.getMessage()
 

@@ -30,7 +30,7 @@ _NUMBERED = "layer_with_weights-"
 def _numbered(objects: tf2_files.Objects, number: int) -> list[int]:
     """Returns the layers with weights of a functional encoder, in order.
 
-    None of them if one is missing, since they are told apart by their order.
+    Empty if one is missing, since only their order identifies them.
     """
     children = objects.children[number]
     count = sum(name.startswith(_NUMBERED) for name in children)
