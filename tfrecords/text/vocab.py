@@ -5,6 +5,8 @@ import os
 import pathlib
 from collections.abc import Iterable
 
+from absl import logging
+
 from tfrecords.io import atomic_files
 from tfrecords.options import Options, option
 
@@ -50,8 +52,8 @@ def read(path: str) -> list[str]:
     """Returns the entries of vocab.txt, one a line; the line is the id.
 
     Raises:
-      ValueError: if the file is missing, empty, not UTF-8, truncated, has an
-        empty line or an entry twice, or lacks a special token.
+      ValueError: if the file is missing, empty, not UTF-8, has an empty line
+        or an entry twice, or lacks a special token.
     """
     if not os.path.isfile(path):
         raise ValueError(
@@ -71,11 +73,15 @@ def read(path: str) -> list[str]:
         ) from None
     # Not splitlines(), which also splits at characters that are entries.
     lines = text.split("\n")
-    if lines.pop():
-        raise ValueError(
-            f"{path}:{len(lines) + 1}: the last line does not end, so the "
-            "vocabulary may be cut off. Copy it again; if it is whole, add a "
-            "newline at its end."
+    if not lines[-1]:
+        lines.pop()
+    else:  # Some tools write no newline at the end.
+        logging.warning(
+            "%s:%d: no newline after the last entry, %r. If the file may be "
+            "truncated, copy it again.",
+            path,
+            len(lines),
+            lines[-1],
         )
     entries = [line.removesuffix("\r") for line in lines]
     _check(entries, path)
