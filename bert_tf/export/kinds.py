@@ -49,78 +49,83 @@ class ExportConfig(Options):
 
     model_dir: str = option(
         REQUIRED,
-        "Folder of a run, or of one of its checkpoints; or a checkpoint of any "
+        "Folder of a run or of one of its checkpoints, or a checkpoint of any "
         "format that convert_checkpoint reads.",
     )
     export_dir: str = option(REQUIRED, "Folder to write the SavedModel to.")
     overwrite: bool = option(
-        False, "Replace the SavedModel in --export_dir, if there is one."
+        False, "Replace an existing SavedModel in --export_dir."
     )
     kind: str = option(
         "auto",
-        "The answers of `serving_default`; auto: of the task that the model "
-        "was trained for.",
+        "What `serving_default` computes; auto: the task that the model was "
+        "trained for.",
         choices=("auto", *WEIGHTS),
     )
     max_seq_length: int | None = option(
         None,
-        "Tokens at which texts are cut; default: as in training.",
+        "Maximum tokens of a text; longer ones are truncated. Default: as in "
+        "training.",
         at_least=5,
     )
     precision: str | None = option(
         None,
-        "Type of the matrix products; weights and answers are float32. "
-        "Default: as in training, so that answers are those of the run.",
+        "Type of the matrix products; weights and outputs are float32. "
+        "Default: as in training, so that predictions equal those of the run.",
         choices=("float32", "bfloat16", "float16"),
     )
     top_k: int | None = option(
-        None, "fill_mask: candidates for each [MASK]; default: 5.", at_least=1
+        None,
+        "fill_mask: number of candidates for each [MASK]. Default: 5.",
+        at_least=1,
     )
     pooling: str | None = option(
         None,
-        "sentence_embedding: the vector at [CLS], or the mean over all tokens "
-        "without padding; default: mean.",
+        "sentence_embedding: cls, the vector at [CLS]; or mean, over all "
+        "tokens except padding. Default: mean.",
         choices=("cls", "mean"),
     )
     layers: tuple[str, ...] | None = option(
         None,
         "sentence_embedding: layers whose vectors are concatenated, such as "
-        "-1,-2; default: -1, the last.",
+        "-1,-2. Default: -1, the last.",
     )
     doc_stride: int | None = option(
         None,
-        "question_answering: tokens from one window of a passage to the next; "
-        "default: from model.json, or else 128. tagging: the same of a "
-        "text; default: from model.json, or else half of a window.",
+        "question_answering: tokens from the start of one window of a passage "
+        "to the start of the next; default: from model.json, otherwise 128. "
+        "tagging: the same for a text; default: from model.json, otherwise "
+        "half a window.",
         at_least=1,
     )
     max_query_length: int | None = option(
         None,
-        "question_answering: tokens at which questions are cut; default: from "
-        "model.json, or else 64.",
+        "question_answering: maximum tokens of a question; longer ones are "
+        "truncated. Default: from model.json, otherwise 64.",
         at_least=1,
     )
     n_best_size: int | None = option(
         None,
-        "question_answering: most answers to each question; default: from "
-        "model.json, or else 20.",
+        "question_answering: maximum number of answers to a question. "
+        "Default: from model.json, otherwise 20.",
         at_least=1,
     )
     max_answer_length: int | None = option(
         None,
-        "question_answering: most tokens of an answer; default: from "
-        "model.json, or else 30.",
+        "question_answering: maximum tokens of an answer. Default: from "
+        "model.json, otherwise 30.",
         at_least=1,
     )
     version_2_with_negative: bool | None = option(
         None,
-        "question_answering: whether a question may have no answer; default: "
-        "from model.json, or else no.",
+        "question_answering: whether a question may have no answer. Default: "
+        "from model.json, otherwise false.",
     )
     null_score_diff_threshold: float | None = option(
         None,
-        "question_answering: no answer is given if it scores more than this "
-        "above the best one; default: from model.json, or else 0.",
+        "question_answering: return no answer if the null score exceeds the "
+        "score of the best answer by more than this. Default: from "
+        "model.json, otherwise 0.",
     )
 
 

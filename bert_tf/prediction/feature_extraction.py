@@ -39,9 +39,11 @@ _DIGITS = 6
 class FeatureConfig(VocabularyOptions):
     """Which hidden states of which texts to write, and where to."""
 
-    input_file: str = option(REQUIRED, "A text or a pair a line, UTF-8.")
+    input_file: str = option(
+        REQUIRED, "Text file in UTF-8, one text or pair of texts per line."
+    )
     output_file: str = option(
-        REQUIRED, "File for the features; it gets its name when complete."
+        REQUIRED, "File to write the features to; it appears when complete."
     )
     init_checkpoint: str = option(
         REQUIRED,
@@ -50,17 +52,20 @@ class FeatureConfig(VocabularyOptions):
     )
     layers: tuple[str, ...] = option(
         ("-1", "-2", "-3", "-4"),
-        "Layers, where 0 is the first after the embeddings and -1 the last.",
+        "Layers to extract: 0 is the first one after the embeddings, -1 the "
+        "last.",
     )
     max_seq_length: int = option(
         128,
-        "Tokens at which texts are cut, [CLS] and [SEP] included.",
+        "Maximum tokens of a text, [CLS] and [SEP] included; longer ones are "
+        "truncated.",
         at_least=5,
     )
     output_format: str = option(
         "json",
-        "json: the original's lines. npz: arrays values, token_ids, row_splits "
-        "and layers. tfrecord: a tf.train.Example a line.",
+        "json: lines as the original writes. npz: arrays values, token_ids, "
+        "row_splits and layers. tfrecord: one tf.train.Example per line of "
+        "input.",
         choices=("json", "npz", "tfrecord"),
     )
     batch_size: int = option(32, "Texts in a batch.", at_least=1)

@@ -46,20 +46,20 @@ class PredictConfig(text_rows.InputConfig):
     )
     signature: str = option(
         "text",
-        "Signature to call: text, or of a tagger words, which takes text that "
-        "is split already.",
+        "Signature to call: text; or words, which a tagger has for text that "
+        "is already split into words.",
         # Others take no strings, or serialized examples.
         choices=("text", "words"),
     )
     output_file: str = option(
-        "-", "JSON lines to write, completely or not at all; - is stdout."
+        "-", "JSON lines file to write, atomically; - is stdout."
     )
     batch_size: int = option(
-        64, "Most texts in one call of the model.", at_least=1
+        64, "Maximum number of texts in one call of the model.", at_least=1
     )
     outputs: tuple[str, ...] | None = option(
         None,
-        "Outputs to write, comma-separated; default: all but those with "
+        "Outputs to write, comma-separated. Default: all except those with "
         "numbers for each token, such as sequence_output.",
     )
 

@@ -28,26 +28,28 @@ class InputConfig(Options):
     """What to read, and how."""
 
     input_file: str = option(
-        "-", "Lines of text, a TSV or JSON lines; - is stdin."
+        "-", "Lines of text, a TSV file or JSON lines; - is stdin."
     )
     input_format: str = option(
         "auto",
-        "auto: tsv if there are columns, jsonl if the file is named so or the "
-        "model needs more than a text, otherwise text.",
+        "auto: tsv if columns are given, jsonl if the file name ends in "
+        ".jsonl or the model needs more than one text, otherwise text.",
         choices=("auto", "text", "tsv", "jsonl"),
     )
     columns: tuple[str, ...] = option(
         (),
-        "Columns of a TSV for inputs of the model, such as "
-        "question=1,context=2; by the names in the first line, or by numbers "
-        "from 0 in a file without names. Several of one input make a list: "
+        "Columns of a TSV file for the inputs of the model, such as "
+        "question=1,context=2: names from the header line, or indices from 0 "
+        "in a file without one. Several columns for one input make a list: "
         "endings=4,endings=5.",
     )
     text_a_column: str | None = option(
-        None, "Column of a TSV with the text, as in --columns."
+        None,
+        "Column of a TSV file that holds the text; name or index, as in "
+        "--columns.",
     )
     text_b_column: str | None = option(
-        None, "Column with the second text, for models of pairs."
+        None, "Column that holds the second text, for models of text pairs."
     )
 
 

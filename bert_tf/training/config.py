@@ -45,93 +45,93 @@ class TrainingConfig(Options):
         1000, "Optimizer steps between checkpoints.", at_least=1
     )
     keep_checkpoint_max: int = option(
-        3, "Newest checkpoints to keep.", at_least=1
+        3, "Number of checkpoints to keep, the newest ones.", at_least=1
     )
     log_every_steps: int = option(
         100, "Optimizer steps between progress lines.", at_least=1
     )
     learning_rate: float = option(5e-5, "Peak learning rate.")
     weight_decay_rate: float = option(
-        0.01, "Decay of all weights but LayerNorm and biases."
+        0.01, "Weight decay, of all weights except biases and LayerNorm."
     )
     clip_norm: float = option(
         1.0,
-        "Global norm to which gradients are clipped, above 0; a large one, "
-        "such as 1e9, clips nothing.",
+        "Maximum global norm of the gradients, above 0; larger gradients are "
+        "scaled down. A large value, such as 1e9, disables clipping.",
     )
     optimizer: str = option(
         "adamw",
-        "adamw as in the original, or lamb for very large batches.",
+        "adamw, as in the original; or lamb, for very large batches.",
         choices=("adamw", "lamb"),
     )
     correct_bias: bool | None = option(
         None,
-        "Correct the bias of Adam's moments. Default: as the optimizer's "
-        "authors have it, false for BERT's adamw and true for lamb.",
+        "Whether to correct the bias of Adam's moments. Default: as each "
+        "optimizer's authors do: false for BERT's adamw, true for lamb.",
     )
     layerwise_lr_decay: float = option(
         1.0,
-        "Factor of the learning rate from each layer to the one below it, "
-        "such as 0.9 in fine-tuning; 1 for the same rate everywhere.",
+        "Factor on the learning rate from each layer to the one below it, "
+        "such as 0.9 in fine-tuning; 1 for the same rate in all layers.",
     )
     seed: int = option(12345, "Seed of weights, data order and dropout.")
     gradient_accumulation_steps: int = option(
         1,
-        "Micro-batches in which a replica takes its share of "
-        "--train_batch_size, one after the other, to save memory; the update "
-        "is the same.",
+        "Number of micro-batches that a replica's share of --train_batch_size "
+        "is split into, to save memory; the update is the same.",
         at_least=1,
     )
     clip_before_reduce: bool = option(
         False,
         "Clip the gradients of each replica before they are summed, as the "
-        "original does; the run then depends on the number of replicas.",
+        "original does; results then depend on the number of replicas.",
     )
     steps_per_loop: int = option(
         1,
-        "Optimizer steps in one call of the graph, for devices that are "
-        "quicker than Python: 100 or more on a TPU. Divides "
+        "Optimizer steps per call of the compiled graph, for devices that are "
+        "faster than Python: 100 or more on a TPU. Must divide "
         "--save_checkpoints_steps.",
         at_least=1,
     )
     precision: str | None = option(
         "float32",
-        "Type of matrix products; weights and scores stay float32. float16 "
-        "scales the loss, and skips steps whose gradients overflow.",
+        "Type of matrix products; weights and attention scores stay float32. "
+        "float16 scales the loss, and skips steps whose gradients overflow.",
         choices=tuple(POLICIES),
     )
     jit_compile: bool = option(
         False,
-        "Have XLA compile the whole step: for GPUs; a TPU always does. On a "
-        "CPU it is slower.",
+        "Compile the complete step with XLA: for GPUs. TPUs always do; CPUs "
+        "get slower.",
     )
     remat: bool = option(
         False,
-        "Keep only the inputs of each layer, and recompute the rest for the "
-        "gradients: less memory, a third more time.",
+        "Rematerialize: keep only the inputs of each layer, and recompute the "
+        "rest for the gradients. Less memory, a third more time.",
     )
     stop_at_step: int | None = option(
         None,
-        "Stop after this optimizer step with a checkpoint; the command "
+        "Stop after this optimizer step, with a checkpoint; the same command "
         "without the flag resumes from there.",
         at_least=1,
     )
     distribution_strategy: str = option(
         "one_device",
-        "one_device; mirrored over all local accelerators; multi_worker over "
-        "those of all processes that the variable TF_CONFIG lists; tpu.",
+        "one_device; mirrored: all accelerators of this machine; "
+        "multi_worker: those of all processes listed in the environment "
+        "variable TF_CONFIG; tpu.",
         choices=("one_device", "mirrored", "multi_worker", "tpu"),
     )
     virtual_devices: int = option(
         0,
-        "Split the host's CPU into this many devices, to try replicas.",
+        "Split the CPU into this many virtual devices, to try replicas.",
         at_least=0,
     )
     tpu: str | None = option(
         None,
-        "With --distribution_strategy=tpu: local on a TPU VM. A name or "
-        "grpc:// address is for a TPU of another host; records are read by "
-        "Python on this one, which such a TPU may not take.",
+        "With --distribution_strategy=tpu: local on a TPU VM; or the name or "
+        "grpc:// address of a TPU on another host, which may not work, since "
+        "Python on this host reads the records.",
     )
 
     def __post_init__(self):

@@ -16,15 +16,15 @@ class ModelSource(VocabularyOptions):
     )
     bert_config_name: str | None = option(
         None,
-        "A released size by name, such as base or L-2_H-128; the vocabulary "
-        "size comes from --vocab_file. Instead of --bert_config_file.",
+        "Released model size by name, such as base or L-2_H-128, instead of "
+        "--bert_config_file. The vocabulary size comes from --vocab_file.",
     )
     init_checkpoint: str | None = option(
         None,
-        "Model whose weights to start from: folder of an earlier run or of "
+        "Model to initialize the weights from: folder of an earlier run or of "
         "one of its checkpoints, or a checkpoint of any format that "
-        "convert_checkpoint reads; that is converted to init_checkpoint/ in "
-        "--output_dir, once.",
+        "convert_checkpoint reads. Other formats are converted once, to "
+        "init_checkpoint/ in --output_dir.",
     )
 
 
@@ -35,30 +35,29 @@ class FineTuningConfig(TrainingConfig, ModelSource):
     do_train: bool = option(False, "Whether to train.")
     do_eval: bool = option(
         False,
-        "Whether to evaluate on dev, and to keep the best model in training.",
+        "Whether to evaluate on dev, and to keep the best model during "
+        "training.",
     )
     do_predict: bool = option(False, "Whether to predict the test sets.")
     max_seq_length: int | None = option(
         None,
         "Tokens in an example, [CLS], [SEP] and padding included. Default: "
-        "the task's, 384 for SQuAD and 128 for others; without --do_train "
-        "the model's.",
+        "384 for SQuAD, 128 for other tasks; without --do_train, the model's.",
         at_least=5,
     )
     bucket_lengths: tuple[str, ...] = option(
         ("auto",),
-        "Static lengths that rows of similar length are cut to, such as "
-        "16,32,64, instead of padding all to --max_seq_length; auto chooses up "
-        "to six by the rows; none pads, as the original does, which takes "
-        "several times longer. In training with --steps_per_loop above 1, "
-        "none.",
+        "Static lengths, such as 16,32,64: rows of similar length share a "
+        "batch, padded to the next of these lengths instead of "
+        "--max_seq_length. auto: up to six lengths, chosen from the rows. "
+        "none: always --max_seq_length, as in the original, which takes "
+        "several times longer. In training with --steps_per_loop above 1: "
+        "always none.",
     )
-    num_train_epochs: float = option(
-        3.0, "Times that the training rows are seen.", at_least=0.0
-    )
+    num_train_epochs: float = option(3.0, "Epochs of training.", at_least=0.0)
     warmup_proportion: float = option(
         0.1,
-        "Share of the optimizer steps in which the learning rate rises.",
+        "Fraction of the optimizer steps in which the learning rate rises.",
         at_least=0.0,
         at_most=1.0,
     )
@@ -69,25 +68,25 @@ class FineTuningConfig(TrainingConfig, ModelSource):
     )
     precision: str | None = option(
         None,
-        "Type of matrix products; weights and scores stay float32. float16 "
-        "scales the loss, and skips steps whose gradients overflow. Default: "
-        "float32; without --do_train the model's.",
+        "Type of matrix products; weights and attention scores stay float32. "
+        "float16 scales the loss, and skips steps whose gradients overflow. "
+        "Default: float32; without --do_train, the model's.",
         choices=("float32", "bfloat16", "float16"),
     )
     bilstm_units: int | None = option(
         None,
-        "Units of each direction of an LSTM between encoder and head, newly "
-        "initialized, as in section 5.1 of the paper; 0 for none. Default: as "
-        "the model's bert_config.json has it.",
+        "Units per direction of a newly initialized BiLSTM between encoder "
+        "and head, as in section 5.1 of the paper; 0 for none. Default: as in "
+        "the model's bert_config.json.",
         at_least=0,
     )
     records_dir: str | None = option(
-        None, "Folder for the records; default: records in --output_dir."
+        None, "Folder for the records. Default: records in --output_dir."
     )
     doctor: bool = option(
         True,
-        "Look at a sample of the records before a training begins, and refuse "
-        "what would spoil it; run_scripts.doctor says more.",
+        "Check a sample of the records before training, and refuse those that "
+        "would spoil it; run_scripts.doctor reports details.",
     )
 
     def with_defaults(self) -> "FineTuningConfig":
@@ -116,20 +115,21 @@ class TrialsConfig(FineTuningConfig):
     )
     num_train_epochs: float | None = option(
         None,
-        "Times that the training rows are seen. Default: 3.",
+        "Epochs of training. Default: 3.",
         at_least=0.0,
     )
     num_restarts: int = option(
         1,
-        "Runs with seeds --seed, --seed + 1 and so on, each in its own folder "
-        "in trials/; the model that is best on dev becomes best/. On small "
-        "tasks scores vary much between seeds, and some learn nothing.",
+        "Number of runs, with seeds --seed, --seed + 1 and so on, each in its "
+        "own folder in trials/; the best model on dev becomes best/. On small "
+        "tasks scores vary much between seeds, and some runs learn nothing.",
         at_least=1,
     )
     grid: str = option(
         "none",
-        "paper: runs with batches of 16 and 32, learning rates 5e-5, 4e-5, "
-        "3e-5 and 2e-5, and 2, 3 and 4 epochs: 24, each --num_restarts times.",
+        "paper: 24 runs, with batches of 16 and 32, learning rates of 5e-5, "
+        "4e-5, 3e-5 and 2e-5, and 2, 3 and 4 epochs; each --num_restarts "
+        "times.",
         choices=("none", "paper"),
     )
 
@@ -152,32 +152,32 @@ class NerConfig(FineTuningConfig):
     )
     train_batch_size: int | None = option(
         None,
-        "Examples in one optimizer step, over all replicas: windows, or with "
-        "--feature_layers sentences. Default: 16; with --feature_layers 32.",
+        "Examples in one optimizer step, over all replicas: windows, or "
+        "sentences with --feature_layers. Default: 16; with --feature_layers "
+        "32.",
         at_least=1,
     )
     num_train_epochs: float | None = option(
         None,
-        "Times that the training rows are seen. Default: 3; with "
-        "--feature_layers 20.",
+        "Epochs of training. Default: 3; with --feature_layers 20.",
         at_least=0.0,
     )
     feature_layers: tuple[str, ...] | None = option(
         None,
         "Instead of fine-tuning, train a two-layer BiLSTM on hidden states of "
-        "the frozen encoder (table 7 of the paper), once for each of these "
-        "choices of layers, in a folder of its own: embeddings, "
+        "the frozen encoder (table 7 of the paper), once for each choice of "
+        "layers given here, each in its own folder: embeddings, "
         "second_to_last, last, weighted_sum_last_four, concat_last_four, "
-        "weighted_sum_all; or all.",
+        "weighted_sum_all; or all of them.",
     )
     features_dir: str | None = option(
         None,
-        "With --feature_layers: folder for the files of features, to share "
-        "between runs; default: features in --output_dir.",
+        "With --feature_layers: folder for the extracted features, which runs "
+        "may share. Default: features in --output_dir.",
     )
     lstm_units: int | None = option(
         None,
-        "With --feature_layers: units of each direction of each BiLSTM. "
+        "With --feature_layers: units per direction of each LSTM layer. "
         "Default: 768.",
         at_least=1,
     )
@@ -216,52 +216,57 @@ class PretrainingConfig(TrainingConfig, ModelSource):
 
     input_file: str | None = option(
         None,
-        "Records to train on: a folder that make_pretraining_records wrote, or "
-        "TFRecord files of the original as comma-separated globs. Several "
-        "folders with a comma between: see --phases.",
+        "Records to train on: a folder written by make_pretraining_records, "
+        "or TFRecord files of the original, as comma-separated globs. Several "
+        "folders, separated by commas: see --phases.",
     )
     phases: tuple[str, ...] | None = option(
         None,
-        "With several folders in --input_file: which of them to read first, by "
-        "the length of its examples, and for which share of the optimizer "
-        "steps. Default for two folders: the shorter for 0.9 of the steps, the "
-        "longer for 0.1, as in the paper, that is 128:0.9,512:0.1.",
+        "With several folders in --input_file: the length of the examples in "
+        "each, in the order of training, and its fraction of the optimizer "
+        "steps, such as 128:0.9,512:0.1. Default for two folders: the shorter "
+        "for 0.9 of the steps, then the longer for 0.1, as in the paper.",
     )
     eval_input_file: str | None = option(
-        None, "Records to evaluate on, at every checkpoint and at the end."
+        None,
+        "Records to evaluate on, at every checkpoint and at the end of the "
+        "run.",
     )
     max_seq_length: int | None = option(
-        None, "Tokens in an example; default: that of the records' manifest."
+        None,
+        "Tokens in an example. Default: as in the manifest of the records.",
     )
     max_predictions_per_seq: int | None = option(
-        None, "Masked slots of an example; default: that of the manifest."
+        None,
+        "Maximum masked tokens in an example. Default: as in the manifest.",
     )
     objective: str | None = option(
         None,
-        "masked_lm, with pairs where the records have them; or left_to_right: "
-        "each token reads those before it and predicts the next one, as in "
-        "section 5.1 of the paper, of records of --pairs=none "
-        "--masking_time=dynamic. Default: that of the bert_config.json.",
+        "masked_lm, with next-sentence or sentence-order prediction if the "
+        "records have pairs; or left_to_right, which predicts the next token "
+        "from those before it (section 5.1 of the paper) and needs records "
+        "made with --pairs=none --masking_time=dynamic. Default: as in "
+        "bert_config.json.",
         choices=("masked_lm", "left_to_right"),
     )
     learning_rate: float = option(1e-4, "Peak learning rate.")
     num_train_steps: int = option(
-        100000, "Optimizer steps at the end of the run.", at_least=1
+        100000, "Optimizer steps of the complete run.", at_least=1
     )
     num_warmup_steps: int = option(
         10000,
-        "Optimizer steps until the peak of the learning rate.",
+        "Optimizer steps in which the learning rate rises to its peak.",
         at_least=0,
     )
     max_eval_steps: int = option(
-        0, "Evaluation batches to stop after; 0 for all.", at_least=0
+        0, "Maximum number of evaluation batches; 0 for all.", at_least=0
     )
     do_train: bool = option(True, "Whether to train.")
     do_eval: bool = option(True, "Whether to evaluate.")
     doctor: bool = option(
         True,
-        "Look at a sample of the records before a training begins, and refuse "
-        "what would spoil it; run_scripts.doctor says more.",
+        "Check a sample of the records before training, and refuse those that "
+        "would spoil it; run_scripts.doctor reports details.",
     )
 
 
@@ -271,22 +276,25 @@ class DoctorConfig(TrainingConfig, ModelSource):
 
     records: str = option(
         REQUIRED,
-        "Records to diagnose: a folder that a make_*_records script wrote, or "
-        "TFRecord files of the original as comma-separated globs.",
+        "Records to diagnose: a folder written by a make_*_records script, or "
+        "TFRecord files of the original, as comma-separated globs.",
     )
-    all: bool = option(
-        False, "Read every record and every shard, not a sample."
-    )
+    all: bool = option(False, "Read all records and shards, not a sample.")
     output_dir: str | None = option(
-        None, "As the run will have it; nothing is written there."
+        None, "Output folder of the planned run; nothing is written to it."
     )
     learning_rate: float = option(1e-4, "Peak learning rate.")
     max_seq_length: int | None = option(
-        None, "As the run will have it; default: not compared."
+        None,
+        "Value of the planned run, to compare with the records. Default: not "
+        "compared.",
     )
     max_predictions_per_seq: int | None = option(
-        None, "As the run will have it; default: not compared."
+        None,
+        "Value of the planned run, to compare with the records. Default: not "
+        "compared.",
     )
     num_train_steps: int | None = option(
-        None, "As the run will have it; default: not compared."
+        None,
+        "Optimizer steps of the planned run, to estimate its time and epochs.",
     )

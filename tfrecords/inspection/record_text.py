@@ -48,15 +48,17 @@ class ShowOptions(Options):
 
     records: str = option(
         REQUIRED,
-        "Folder that a make_*_records script wrote, or TFRecord files of any "
-        "BERT as comma-separated globs.",
+        "Records to show: a folder written by a make_*_records script, or "
+        "TFRecord files of any BERT, as comma-separated globs.",
     )
     vocab_file: str | None = option(
-        None, "Their vocabulary; without it ids are shown."
+        None, "Vocabulary of the records; without it, token ids are shown."
     )
-    num_records: int = option(5, "Records to show.", at_least=0)
-    first: int = option(0, "Number of the first, from 0.", at_least=0)
-    png: str | None = option(None, "File for the histograms.")
+    num_records: int = option(5, "Number of records to show.", at_least=0)
+    first: int = option(
+        0, "Index of the first record to show, from 0.", at_least=0
+    )
+    png: str | None = option(None, "PNG file to write the histograms to.")
 
 
 class Piece(NamedTuple):

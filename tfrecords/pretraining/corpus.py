@@ -22,7 +22,8 @@ class Corpus(documents_lib.TextOptions):
     """Text, how to read it, and the vocabulary of its tokens."""
 
     vocab_file: str = option(
-        REQUIRED, "WordPiece vocabulary, one entry a line, as released."
+        REQUIRED,
+        "WordPiece vocabulary, one entry per line, as released with BERT.",
     )
     do_lower_case: bool = option(
         True, "Lower-case text and strip accents; false for cased vocabularies."

@@ -43,27 +43,29 @@ class Output(Options):
     """Where records go, and in how many files."""
 
     output_dir: str = option(
-        REQUIRED, "Folder for the records; train/ and held_out/ are made in it."
+        REQUIRED, "Output folder; train/ and held_out/ are created in it."
     )
     num_shards: int | None = option(
         None,
-        "Files of train/; by default one for about a million tokens of text, "
-        "and one with --compat=original. The records depend on it.",
+        "Number of files in train/. Default: one per million tokens of text, "
+        "or so; one with --compat=original. The records depend on it.",
         at_least=1,
     )
     held_out_prob: float = option(
         0.0,
-        "Share of documents that go to held_out/, one at least; 0 for none.",
+        "Fraction of documents to hold out in held_out/, at least one "
+        "document; 0 for none.",
         at_least=0.0,
         at_most=1.0,
     )
     compat: str | None = option(
         None,
-        "original: the very records, in order, that google-research/bert's "
-        "create_pretraining_data.py writes for these flags; one sentence a "
-        "line, blank line between documents; input files in the order named. "
-        "All tokens and examples of the corpus are in memory, on one core: "
-        "for small corpora and for comparing.",
+        "original: write exactly the records, in the same order, that "
+        "google-research/bert's create_pretraining_data.py writes for these "
+        "flags. Needs one sentence per line and a blank line between "
+        "documents; files are read in the order given. Runs on one core and "
+        "keeps all tokens and examples in memory: for small corpora and for "
+        "comparisons.",
         choices=("original",),
     )
 

@@ -26,68 +26,71 @@ class Settings(Options):
     max_seq_length: int = option(
         128, "Tokens in an example, [CLS], [SEP] and padding included."
     )
-    random_seed: int = option(12345, "Seed of everything random.", at_least=0)
+    random_seed: int = option(12345, "Random seed of all choices.", at_least=0)
     dupe_factor: int | None = option(
         None,
-        "Times that each document is paired and masked anew; by default 10, "
-        "and 1 with --masking_time=dynamic, where more only cut other pairs.",
+        "Number of times each document is paired and masked, each time "
+        "differently. Default: 10; 1 with --masking_time=dynamic, where more "
+        "copies differ in their pairs only.",
         at_least=1,
     )
     pairs: str = option(
         "next_sentence",
-        "next_sentence: half of the segments B follow A, the others come from "
-        "elsewhere. none: single segments of whole sentences, filled to "
-        "length, as in RoBERTa. sentence_order: neighbours, half of them "
-        "swapped, as in ALBERT.",
+        "next_sentence: in half of the pairs B follows A, in the others B "
+        "comes from another document. none: single segments of complete "
+        "sentences, filled up to the maximum length, as in RoBERTa. "
+        "sentence_order: consecutive segments, swapped in half of the pairs, "
+        "as in ALBERT.",
         choices=PAIRS,
     )
     short_seq_prob: float | None = option(
         None,
-        "Probability that a document is cut for examples shorter than the "
-        "maximum; by default 0.1, and 0 with --pairs=none.",
+        "Probability that a document is cut into examples shorter than the "
+        "maximum. Default: 0.1; 0 with --pairs=none.",
         at_least=0.0,
         at_most=1.0,
     )
     max_examples_per_row: int = option(
         1,
-        "Short examples that may share a row of --max_seq_length, each "
-        "independent of the others, in place of padding; 3 to 8 are good. A "
-        "training batch then counts rows, and holds more examples.",
+        "Maximum number of short examples that share a row of "
+        "--max_seq_length instead of being padded; they do not affect each "
+        "other. 3 to 8 work well. A training batch then counts rows, and "
+        "holds more examples.",
     )
     masking_time: str = option(
         "static",
         "static: tokens are masked when records are written. dynamic: when "
-        "they are read, anew in each epoch, as in RoBERTa; the records hold "
-        "unmasked tokens.",
+        "they are read, differently in each epoch, as in RoBERTa; the records "
+        "hold unmasked tokens.",
         choices=MASKING_TIMES,
     )
     max_predictions_per_seq: int = option(
-        20, "Masked tokens in an example, at most."
+        20, "Maximum number of masked tokens in an example."
     )
     masked_lm_prob: float = option(
-        0.15, "Share of tokens to mask.", at_least=0.0, at_most=1.0
+        0.15, "Fraction of tokens to mask.", at_least=0.0, at_most=1.0
     )
     masking: str | None = option(
         None,
-        "What is masked together. tokens: word pieces, the default. words: all "
-        "pieces of a word or none. spans: contiguous whole words of random "
-        "number, as in SpanBERT.",
+        "Unit of masking. tokens (the default): single word pieces. words: "
+        "all pieces of a word or none. spans: a random number of consecutive "
+        "complete words, as in SpanBERT.",
         choices=masking_lib.UNITS,
     )
     do_whole_word_mask: bool = option(
-        False, "The original's name of --masking=words."
+        False, "The original's name for --masking=words."
     )
     max_ngram: int | None = option(
         None,
-        "Words in a span of --masking=spans, at most; by default "
-        f"{_MAX_NGRAM}. Shorter spans are likelier, of length k in proportion "
-        "to 0.8^k.",
+        "With --masking=spans: maximum number of words in a span. Default: "
+        f"{_MAX_NGRAM}. The probability of k words is proportional to 0.8^k.",
         at_least=1,
     )
     mask_mix: tuple[str, ...] = option(
         ("mask:0.8", "random:0.1", "same:0.1"),
-        "What replaces masked tokens, as shares that sum to 1: [MASK], a "
-        "random token, the token itself. Kinds not named have no share.",
+        "What replaces a masked token, as probabilities that sum to 1: mask "
+        "for [MASK], random for a random token, same for the token itself. "
+        "Those not given are 0.",
     )
 
     def __post_init__(self):

@@ -17,11 +17,13 @@ from tfrecords.text.vocab import VocabularyOptions
 class RecordsConfig(VocabularyOptions):
     """What a script needs that writes the records of a task, and no more."""
 
-    output_dir: str = option(REQUIRED, "Folder for the records.")
+    output_dir: str = option(
+        REQUIRED, "Output folder; each split gets a folder in it."
+    )
     max_seq_length: int | None = option(
         None,
         "Tokens in an example, [CLS], [SEP] and padding included. Default: "
-        "384 for SQuAD, 128 for others.",
+        "384 for SQuAD, 128 for other tasks.",
         at_least=5,
     )
 

@@ -209,8 +209,8 @@ def own_task(
 
 
 _OWN = (
-    "A {} file of one's own, with a line of headers: .csv with commas and "
-    "quotes, any other with tabs and no quotes."
+    "Your own {} file, with a header line: .csv is read with commas and "
+    "quotes, any other file with tabs and no quotes."
 )
 
 
@@ -221,29 +221,29 @@ class GlueData(Options):
     task_name: str | None = option(
         None,
         f"A task of GLUE: {', '.join(task.name for task in GLUE_TASKS)}. With "
-        "--train_file and the like: any name for a task of one's own.",
+        "your own files (--train_file and so on): any name.",
     )
     data_dir: str | None = option(
-        None, "Folder of the task's files under their official names."
+        None, "Folder of the task's files, under their official names."
     )
     train_file: str | None = option(None, _OWN.format("train"))
     dev_file: str | None = option(None, _OWN.format("dev"))
     test_file: str | None = option(None, _OWN.format("test"))
     text_column: tuple[str, ...] | None = option(
-        None, "Headers of the one or two text columns of one's own files."
+        None, "Headers of the text columns in your own files, one or two."
     )
     label_column: str = option(
-        "label", "Header of the label column of one's own files."
+        "label", "Header of the label column in your own files."
     )
     labels: tuple[str, ...] | None = option(
         None,
-        "Labels in one's own files, in the order of their ids; or score, "
-        "where the label is a number to predict.",
+        "Labels in your own files, in the order of their ids; score if the "
+        "label is a number to predict (regression).",
     )
     dev_share: float = option(
         0.1,
-        "Share of the training rows to hold out where there is no dev file; "
-        "0 for none.",
+        "Fraction of the training rows to hold out as dev if there is no dev "
+        "file; 0 for none.",
     )
 
     def find_task(self) -> GlueTask:

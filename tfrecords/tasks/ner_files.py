@@ -27,8 +27,8 @@ _SPACE = re.compile(r"[ \t]+")  # A no-break space may be in a word.
 # Split -> official name of its file, of the English part.
 FILES = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
 _OTHER = (
-    "Another file than {}, in --data_dir or elsewhere: a word a line, the tag "
-    "in the last column."
+    "File to read instead of {}, in --data_dir or elsewhere: one word per "
+    "line, the tag in the last column."
 )
 
 
@@ -38,23 +38,23 @@ class NerData(Options):
 
     data_dir: str | None = option(
         None,
-        f"Folder of {', '.join(FILES.values())}, as far as they are there.",
+        f"Folder of {', '.join(FILES.values())}; any of them may be missing.",
     )
     train_file: str | None = option(None, _OTHER.format(FILES["train"]))
     dev_file: str | None = option(None, _OTHER.format(FILES["dev"]))
     test_file: str | None = option(None, _OTHER.format(FILES["test"]))
     test_has_tags: bool = option(
-        True, "Whether the last column of the test file is the tag."
+        True, "Whether the last column of the test file holds the tags."
     )
     entity_types: tuple[str, ...] | None = option(
         None,
-        "Types of entities, such as LOC,MISC,ORG,PER. Default: those of the "
-        "training file; to predict, those of the model.",
+        "Entity types, such as LOC,MISC,ORG,PER. Default: those in the "
+        "training file; without training, the model's.",
     )
     doc_stride: int | None = option(
         None,
-        "Pieces from one window of a document to the next. Default: half of a "
-        "window; to predict, the model's.",
+        "Word pieces from the start of one window of a document to the start "
+        "of the next. Default: half a window; without training, the model's.",
         at_least=1,
     )
 

@@ -18,39 +18,38 @@ class SquadData(Options):
 
     data_dir: str | None = option(
         None,
-        "Folder of train-v1.1.json and dev-v1.1.json, or of those of v2.0 with "
-        "--version_2_with_negative, as far as they are there.",
+        "Folder of train-v1.1.json and dev-v1.1.json (v2.0 with "
+        "--version_2_with_negative); either may be missing.",
     )
     train_file: str | None = option(
         None,
-        "SQuAD JSON, in --data_dir or elsewhere, of questions to train on.",
+        "SQuAD JSON file to train on, in --data_dir or elsewhere.",
     )
     dev_file: str | None = option(
         None,
-        "SQuAD JSON, in --data_dir or elsewhere, of questions with answers, to "
-        "evaluate on.",
+        "SQuAD JSON file to evaluate on, in --data_dir or elsewhere.",
     )
     predict_file: str | None = option(
         None,
-        "SQuAD JSON, in --data_dir or elsewhere, of questions to be answered; "
-        "default: those of --dev_file.",
+        "SQuAD JSON file with the questions to answer, in --data_dir or "
+        "elsewhere. Default: the dev file.",
     )
     doc_stride: int | None = option(
         None,
-        "Tokens from one window of a long passage to the next. Default: 128; "
-        "to predict, the model's.",
+        "Tokens from the start of one window of a long passage to the start "
+        "of the next. Default: 128; without training, the model's.",
         at_least=1,
     )
     max_query_length: int | None = option(
         None,
-        "Tokens at which questions are cut. Default: 64; to predict, the "
-        "model's.",
+        "Maximum tokens of a question; longer ones are truncated. Default: "
+        "64; without training, the model's.",
         at_least=1,
     )
     version_2_with_negative: bool | None = option(
         None,
         "Whether questions may have no answer, as in SQuAD 2.0. Default: "
-        "false; to predict, as the model.",
+        "false; without training, the model's.",
     )
 
     def find_files(self) -> dict[str, str]:
@@ -76,22 +75,24 @@ class SquadOptions(SquadData):
 
     n_best_size: int | None = option(
         None,
-        "Answers to each question in nbest_predictions.json, and starts and "
-        "ends of each window that they are made of. Default: 20; to predict, "
-        "the model's.",
+        "Number of answers per question in nbest_predictions.json, and of "
+        "start and end positions per window that they are chosen from. "
+        "Default: 20; without training, the model's.",
         at_least=1,
     )
     max_answer_length: int | None = option(
         None,
-        "Most tokens of an answer. Default: 30; to predict, the model's.",
+        "Maximum tokens of an answer. Default: 30; without training, the "
+        "model's.",
         at_least=1,
     )
     null_score_diff_threshold: float | None = option(
         None,
-        "With --version_2_with_negative, a question has no answer if that "
-        "scores so much more than the best answer. Default: what is best for "
-        "F1 on dev, with --do_eval; else the model's, which was found so; else "
-        "0, the original's.",
+        "With --version_2_with_negative: a question has no answer if the null "
+        "score exceeds the score of the best answer by more than this. "
+        "Default: with --do_eval, the value with the best F1 on dev; "
+        "otherwise the model's, tuned in the same way; otherwise 0, as in the "
+        "original.",
     )
 
 

@@ -21,16 +21,20 @@ class SwagData(Options):
 
     data_dir: str | None = option(
         None,
-        "Folder of SWAG's train.csv, val.csv and test.csv, as far as they are "
-        "there.",
+        "Folder of SWAG's train.csv, val.csv and test.csv; any of them may be "
+        "missing.",
     )
     train_file: str | None = option(
         None,
-        "Another file than train.csv, in the same layout, in --data_dir or "
-        "elsewhere.",
+        "File to read instead of train.csv, in the same layout, in --data_dir "
+        "or elsewhere.",
     )
-    dev_file: str | None = option(None, "The same instead of val.csv.")
-    test_file: str | None = option(None, "The same instead of test.csv.")
+    dev_file: str | None = option(
+        None, "File to read instead of val.csv, likewise."
+    )
+    test_file: str | None = option(
+        None, "File to read instead of test.csv, likewise."
+    )
 
     def find_files(self) -> dict[str, str]:
         """Returns split -> path, by `data_files.find_files`."""

@@ -45,22 +45,24 @@ class TextOptions(Options):
 
     input_file: str = option(
         REQUIRED,
-        "Files in UTF-8, plain, .gz or .zst, or Parquet; names or globs, "
-        "separated by commas, of this machine or a store such as gs://.",
+        "Input files, in UTF-8 (plain, .gz or .zst) or Parquet: paths or "
+        "globs separated by commas, on this machine or in a store such as "
+        "gs://.",
     )
     input_format: str = option(
         "auto",
-        "sentences: one a line, a blank line between documents. text: "
-        "paragraphs, a file is a document. wikiextractor: <doc ...> files. "
-        "jsonl: a JSON object a line, parquet: a table; a row is a document. "
-        "auto judges each file.",
+        "sentences: one sentence per line, a blank line between documents. "
+        "text: paragraphs; each file is a document. wikiextractor: files of "
+        "<doc ...> elements. jsonl: one JSON object per line; parquet: a "
+        "table; each row is a document. auto: detected for each file.",
         choices=INPUT_FORMATS,
     )
     text_field: str = option(
-        "text", "Field or column with the text, in JSON lines and Parquet."
+        "text",
+        "Field or column that holds the text, in JSON lines and Parquet.",
     )
     language: str = option(
-        "en", "Code of the text's language, for where sentences end."
+        "en", "Language code of the text, for splitting it into sentences."
     )
 
     def paths(self) -> list[str]:

@@ -22,12 +22,12 @@ class VocabularyOptions(Options):
     """How text becomes token ids."""
 
     vocab_file: str | None = option(
-        None, "WordPiece vocabulary, one entry a line, as released with BERT."
+        None, "WordPiece vocabulary, one entry per line, as released with BERT."
     )
     do_lower_case: bool | None = option(
         None,
         "Lower-case text and strip accents; false for cased vocabularies. "
-        "Default: as the model has it, or else true.",
+        "Default: the model's setting, otherwise true.",
     )
 
 

@@ -33,10 +33,10 @@ _MIN_FREQUENCY = 2  # Occurrences of a piece, at least.
 class VocabConfig(documents_lib.TextOptions):
     """Which vocabulary to learn, and from which text."""
 
-    output_file: str = option(REQUIRED, "Vocabulary to write.")
+    output_file: str = option(REQUIRED, "Vocabulary file to write.")
     vocab_size: int = option(
         30522,
-        "Entries of the vocabulary, special tokens included.",
+        "Number of entries, special tokens included.",
         at_least=1,
     )
     do_lower_case: bool = option(
@@ -44,12 +44,13 @@ class VocabConfig(documents_lib.TextOptions):
     )
     max_characters: int = option(
         1000,
-        "Characters that get entries, the most frequent ones. A word with "
-        "another one is [UNK]; raise it for Chinese or Japanese.",
+        "Number of characters that get an entry, most frequent first. A word "
+        "with any other character becomes [UNK]. Raise it for Chinese or "
+        "Japanese.",
         at_least=1,
     )
     overwrite: bool = option(
-        False, "Replace an output file that has other entries."
+        False, "Replace an existing output file whose entries differ."
     )
 
 
