@@ -1,4 +1,4 @@
-"""Numbered examples -> records of ours and of the original, for tests."""
+"""Numbered examples -> our records and the original's, for tests."""
 
 import os
 
@@ -12,7 +12,7 @@ sizes = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 
 
 def example(number):
-    """An example that carries its number."""
+    """Returns an example whose token ids are its number."""
     return {
         "input_word_ids": np.full(8, number),
         "input_mask": np.ones(8, int),
@@ -52,7 +52,7 @@ def write_folder(folder, counts=(3, 5, 2), **changes):
 
 
 def write_legacy(path, count=4, drop=()):
-    """Writes records as create_pretraining_data.py of the original does."""
+    """Writes records as the original's create_pretraining_data.py does."""
     with tf.io.TFRecordWriter(path) as writer:
         for number in range(count):
             proto = tf.train.Example()

@@ -1,4 +1,4 @@
-"""Texts that tokenizers get wrong, random ones, the oracle -> tests."""
+"""Tricky texts, random texts, a reference tokenizer -> tokenizer tests."""
 
 import importlib.util
 import pathlib
@@ -21,7 +21,7 @@ def _load_reference():
 
 reference = _load_reference()
 
-# Letters that pieces of words are made of, so that random words are known.
+# Letters of the vocabulary, so that random words split into known pieces.
 LETTERS = "abceilnorstABCßéσςΣİıǅﬁåяЖ漢葛ญा\u302e\U0001d1651각"
 _ENTRIES = [
     *vocab.SPECIAL_TOKENS,
@@ -62,8 +62,8 @@ INVALID = [
     b"tail\xe4\xb8",
 ]
 
-# Accents first or after what is dropped, what NFD splits, marks that change
-# their order, ideographs with a tone mark, characters that lower-casing splits.
+# Accents at the start or after dropped characters, characters that NFD or
+# lower-casing splits, reordered marks, ideographs with a tone mark.
 MARKS = [
     "\u0301a e\u0301 e\u200b\u0301\u0323x \u0301 ,\u0301. 漢\u302a字",
     "각\u0301각 \u1100\u1161 e\u302e\u0323\U0001d165n \U0001d160a",
@@ -72,8 +72,8 @@ MARKS = [
 ]
 
 
-# The ops' lower() knows Unicode 13 and this Python perhaps a later one, so the
-# random characters are old ones; test_words.py has the others.
+# TensorFlow's lower() uses Unicode 13 and Python perhaps a later version, so
+# random characters are of Unicode 3.2; test_words.py tests the others.
 OLD_CHARACTERS = strategies.characters(
     # Unicode 14 moved one old character from Mn to Mc.
     exclude_categories=["Cs", "Cn"],
@@ -86,7 +86,7 @@ TEXT = strategies.text(
     ),
     max_size=40,
 )
-# Bytes of UTF-8, seldom in a right order.
+# Bytes that occur in UTF-8, seldom in a valid order.
 INVALID_TEXT = strategies.lists(
     strategies.sampled_from(
         b"a,\x80\x9f\xa0\xbf\xc0\xc2\xc3\xcc\xe0\xe4\xed\xef\xf0\xf4\xf5\xff"

@@ -1,1 +1,1 @@
-"""Text -> batches: tokeniser, examples, TFRecords."""
+"""Text -> batches: tokenizer, examples, TFRecords."""

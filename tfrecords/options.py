@@ -1,7 +1,7 @@
 """Default, help and bounds of a setting -> field of a frozen dataclass.
 
-A command's settings are a frozen dataclass; `run_scripts/flags` makes a flag of
-each field, so that name, default and help of a setting have one home:
+A command's settings are a frozen dataclass; `run_scripts/flags` makes a flag
+from each field, so that each setting's name, default and help are defined once:
 
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class Windows(Options):
@@ -18,7 +18,7 @@ REQUIRED = dataclasses.MISSING
 
 def option(
     default: Any,
-    help: str,  # The word that absl and argparse have for it.
+    help: str,  # Named as in absl and argparse.
     *,
     choices: tuple[str, ...] | None = None,
     at_least: float | None = None,
@@ -27,11 +27,11 @@ def option(
     """Returns a field of an `Options` dataclass.
 
     Args:
-      default: value of the field if none is given; or REQUIRED.
-      help: what it means, for `--help`.
-      choices: the only strings that it may be.
-      at_least: its least value.
-      at_most: its greatest value.
+      default: the default value, or REQUIRED.
+      help: the text for `--help`.
+      choices: the allowed strings.
+      at_least: the smallest allowed value.
+      at_most: the largest allowed value.
     """
     metadata = {"help": help, "choices": choices}
     metadata |= {"at_least": at_least, "at_most": at_most}
@@ -40,11 +40,11 @@ def option(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """Base of dataclasses whose fields are made by `option`.
+    """Base class of dataclasses whose fields are made by `option`.
 
     Raises:
-      ValueError: for a value that is no choice or out of bounds, or a string
-        where several are meant.
+      ValueError: for a value that is not an allowed choice or is out of bounds,
+        or a string instead of a tuple of strings.
     """
 
     def __post_init__(self):
@@ -65,7 +65,7 @@ class Options:
                 )
             least, most = known["at_least"], known["at_most"]
             bound = ""
-            # Written so that NaN is out of bounds.
+            # `not value >= least`, so that NaN is out of bounds.
             if least is not None and not value >= least:
                 bound = f"at least {least}"
             elif most is not None and not value <= most:
@@ -75,7 +75,7 @@ class Options:
 
 
 def kinds(cls: type) -> dict[str, type]:
-    """Returns the type of each field of a dataclass; of `int | None`, int."""
+    """Returns the type of each field of a dataclass; int for `int | None`."""
     types_of = {}
     for name, hint in typing.get_type_hints(cls).items():
         if isinstance(hint, types.UnionType):

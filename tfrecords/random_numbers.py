@@ -2,15 +2,15 @@
 
 import numpy as np
 
-# Streams of random numbers that are never the same.
+# Independent streams of random numbers.
 EXAMPLES, SHUFFLE, PARTITIONS, HELD_OUT = range(4)
 
 
 class Stream:
-    """Generators of a seed, one for each pair of numbers.
+    """Random generators of one seed, one for each pair of numbers.
 
-    Philox (Salmon et al. 2011) counts to 2^256: two of its four words are the
-    numbers. To set them is ten times as quick as to make a new generator.
+    Philox (Salmon et al. 2011) has a 256-bit counter: two of its four words are
+    the numbers. Setting them is ten times as fast as making a new generator.
     """
 
     def __init__(self, random_seed: int, stream: int):
@@ -20,9 +20,9 @@ class Stream:
         self._generator = np.random.Generator(self._philox)
 
     def at(self, *numbers: int) -> np.random.Generator:
-        """Returns the generator of up to two numbers.
+        """Returns the generator for up to two numbers.
 
-        There is one generator: ask again only when done with the last.
+        It is one object that each call resets: the next call invalidates it.
         """
         counter = [0, 0, *numbers, *[0] * (2 - len(numbers))]
         self._state["state"]["counter"][:] = counter
@@ -33,9 +33,9 @@ class Stream:
 def bits(seeds: np.ndarray, counters: np.ndarray) -> np.ndarray:
     """Returns [N, counters] uint64: 64 random bits for each seed and counter.
 
-    SplitMix64 (Steele, Lea and Flood 2014), whose state at a counter
-    has a closed form, so that arrays are drawn at once. By hand, as NumPy's
-    generators draw from one seed each.
+    SplitMix64 (Steele, Lea and Flood 2014), whose state at a counter has a
+    closed form, so that arrays are computed at once. NumPy's generators take
+    one seed each.
 
     Args:
       seeds: [N] uint64.
@@ -52,18 +52,18 @@ def bits(seeds: np.ndarray, counters: np.ndarray) -> np.ndarray:
 def binomial(
     seeds: np.ndarray, counter: int, num_coins: np.ndarray
 ) -> np.ndarray:
-    """Returns [N] binomial numbers: heads among `num_coins` [N] fair coins.
+    """Returns [N] binomial samples: heads among `num_coins` [N] fair coins.
 
     Args:
       seeds: [N] uint64.
-      counter: the first one; each is used for 64 coins.
+      counter: the first counter; each gives 64 coins.
       num_coins: [N] int64.
     """
     count = np.zeros(len(seeds), np.int64)
     rows = np.flatnonzero(num_coins > 0)
     thrown = 0
     while len(rows):
-        # The bits that are too many are shifted out.
+        # Surplus bits are shifted out.
         surplus = 64 - np.minimum(num_coins[rows] - thrown, 64)
         counters = np.array([counter], np.uint64)
         coins = bits(seeds[rows], counters)[:, 0] >> surplus.astype(np.uint64)

@@ -1,6 +1,6 @@
-"""Feature table -> parsing spec, serialised examples, batch signature.
+"""Feature table -> parsing spec, serialized examples, batch signature.
 
-The only declaration of the features of an example. Writer, parser, model inputs
+The single declaration of all features. Writer, parser, model inputs
 and serving signature are derived from the tables below.
 """
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:  # Scripts that print help need the table, not TensorFlow.
+if TYPE_CHECKING:  # TensorFlow is imported late, for a fast --help.
     import tensorflow as tf
 
 INT32, FLOAT32 = np.dtype("int32"), np.dtype("float32")
@@ -20,11 +20,11 @@ INT32, FLOAT32 = np.dtype("int32"), np.dtype("float32")
 class Feature:
     """One named array of an example."""
 
-    # Names of dimensions, which are flag names. A dict of sizes such as
-    # `{"max_seq_length": 128}` has their numbers.
+    # Names of dimensions, which are also names of flags. `Sizes` such as
+    # `{"max_seq_length": 128}` give their numbers.
     shape: tuple[str, ...]
     dtype: np.dtype  # In a batch. On disk every integer is int64.
-    doc: str  # What the values mean.
+    doc: str  # Meaning of the values.
 
 
 Schema = dict[str, Feature]
@@ -51,7 +51,7 @@ PRETRAINING: Schema = ENCODER_INPUTS | {
         (), INT32, "0 next, 1 random; or 0 in order, 1 swapped."
     ),
 }
-# Rows that several examples share: inputs of the encoder, ...
+# Packed rows, each of several examples: the inputs of the encoder, ...
 PACKED_INPUTS: Schema = ENCODER_INPUTS | {
     "example_numbers": Feature(
         _SEQUENCE, INT32, "Example of each token, from 1; 0 padding."
@@ -59,9 +59,11 @@ PACKED_INPUTS: Schema = ENCODER_INPUTS | {
     "position_ids": Feature(
         _SEQUENCE, INT32, "Position of each token in its example, from 0."
     ),
-    "cls_positions": Feature(_ROW_EXAMPLES, INT32, "Each example's [CLS]."),
+    "cls_positions": Feature(
+        _ROW_EXAMPLES, INT32, "Position of each example's [CLS]."
+    ),
 }
-# ... and the labels of each.
+# ... and the labels of each example.
 PACKED_PRETRAINING: Schema = PACKED_INPUTS | {
     "masked_lm_positions": Feature(
         _ROW_PREDICTIONS, INT32, "Masked positions, into max_seq_length."
@@ -72,7 +74,7 @@ PACKED_PRETRAINING: Schema = PACKED_INPUTS | {
     ),
     "next_sentence_labels": Feature(_ROW_EXAMPLES, INT32, "0 next, 1 random."),
     "next_sentence_weights": Feature(
-        _ROW_EXAMPLES, FLOAT32, "1 an example, 0 none."
+        _ROW_EXAMPLES, FLOAT32, "1 example, 0 padding."
     ),
 }
 
@@ -81,10 +83,10 @@ def _without(features: Schema, prefix: str) -> Schema:
     return {n: f for n, f in features.items() if not n.startswith(prefix)}
 
 
-# Single segments: there is no pair to judge.
+# Single segments: no next-sentence prediction.
 MASKED_LM = _without(PRETRAINING, "next_sentence")
 PACKED_MASKED_LM = _without(PACKED_PRETRAINING, "next_sentence")
-# The same without masks, for records that are masked when they are read.
+# The same without masks, for records that are masked when read.
 UNMASKED_PAIRS = _without(PRETRAINING, "masked_lm")
 UNMASKED_SEGMENTS = _without(MASKED_LM, "masked_lm")
 PACKED_PAIRS = _without(PACKED_PRETRAINING, "masked_lm")
@@ -95,23 +97,23 @@ CLASSIFICATION: Schema = ENCODER_INPUTS | {
 REGRESSION: Schema = ENCODER_INPUTS | {
     "label_scores": Feature((), FLOAT32, "The score to predict."),
 }
-# A row for each choice; the label is the index of the right one.
+# One row per choice; the label is the index of the correct choice.
 CHOICE_INPUTS: Schema = {
     name: dataclasses.replace(feature, shape=_CHOICES)
     for name, feature in ENCODER_INPUTS.items()
 }
 MULTIPLE_CHOICE: Schema = CLASSIFICATION | CHOICE_INPUTS
-# A tag for each word, at its first piece.
+# One tag per word, at the word's first piece.
 TAGGING: Schema = ENCODER_INPUTS | {
     "tag_ids": Feature(_SEQUENCE, INT32, "Tags, at words' first pieces."),
-    "tag_weights": Feature(_SEQUENCE, FLOAT32, "1 where a tag stands."),
+    "tag_weights": Feature(_SEQUENCE, FLOAT32, "1 tag, 0 no tag."),
 }
 SPANS: Schema = ENCODER_INPUTS | {
-    "start_positions": Feature((), INT32, "Of an answer; 0 if none."),
-    "end_positions": Feature((), INT32, "Its last token; 0 if none."),
+    "start_positions": Feature((), INT32, "Answer's first token; 0 if none."),
+    "end_positions": Feature((), INT32, "Answer's last token; 0 if none."),
 }
 
-# By the name in a manifest of records.
+# Keyed by `Manifest.schema_name`.
 SCHEMAS: dict[str, Schema] = {
     "encoder_inputs": ENCODER_INPUTS,
     "pretraining": PRETRAINING,
@@ -130,7 +132,7 @@ SCHEMAS: dict[str, Schema] = {
     "spans": SPANS,
 }
 
-# Schemas of batches, of records that are masked when they are read.
+# Batch schemas for records that are masked when read.
 MASKED_WHEN_READ: dict[str, Schema] = {
     "unmasked_pairs": PRETRAINING,
     "unmasked_segments": MASKED_LM,
@@ -138,7 +140,7 @@ MASKED_WHEN_READ: dict[str, Schema] = {
     "packed_unmasked_segments": PACKED_MASKED_LM,
 }
 
-# Of SCHEMAS, those of pre-training.
+# The keys of SCHEMAS for pre-training.
 _PRETRAINING_KINDS = ("pretraining", "masked_lm", *MASKED_WHEN_READ)
 PRETRAINING_SCHEMAS = tuple(
     name
@@ -146,12 +148,12 @@ PRETRAINING_SCHEMAS = tuple(
     if name.removeprefix("packed_") in _PRETRAINING_KINDS
 )
 
-# A batch carries one more feature, which no record holds: reading adds it.
+# A feature of batches only: the reader adds it.
 IS_REAL_EXAMPLE = Feature(
     (), FLOAT32, "1 for a record, 0 for a row that fills the last batch."
 )
 
-# Names in records made by google-research/bert. Only the reader knows them.
+# Feature names in records of google-research/bert, for reading only.
 LEGACY_NAMES = {
     "input_word_ids": "input_ids",
     "input_type_ids": "segment_ids",
@@ -159,12 +161,12 @@ LEGACY_NAMES = {
 
 
 def name_on_disk(name: str, legacy_names: bool) -> str:
-    """Returns a feature's name in records of ours, or of the original."""
+    """Returns a feature's name in our records, or in the original's."""
     return LEGACY_NAMES.get(name, name) if legacy_names else name
 
 
 def of_batch(name: str) -> Schema:
-    """Returns the schema of batches of records, by a key of `SCHEMAS`."""
+    """Returns the schema of batches of records, given a key of `SCHEMAS`."""
     return MASKED_WHEN_READ.get(name, SCHEMAS[name])
 
 
@@ -185,7 +187,7 @@ def shape_of(feature: Feature, sizes: Sizes) -> tuple[int, ...]:
 def parsing_spec(
     schema: Schema, sizes: Sizes, legacy_names: bool = False
 ) -> dict[str, "tf.io.FixedLenFeature"]:
-    """Returns the features of `tf.io.parse_example`, keyed by name on disk.
+    """Returns the spec for `tf.io.parse_example`, keyed by name on disk.
 
     In a tf.train.Example integers are int64.
     """
@@ -206,16 +208,16 @@ def parse(
     sizes: Sizes,
     legacy_names: bool = False,
 ) -> dict[str, "tf.Tensor"]:
-    """Parses a batch of serialised examples, in the graph.
+    """Parses a batch of serialized examples with TensorFlow ops.
 
     Args:
       serialized: [B] string.
       schema: the features to read.
-      sizes: number for each dimension name.
+      sizes: size of each named dimension.
       legacy_names: whether the records have the original's feature names.
 
     Returns:
-      Name to tensor [B, ...] of the schema's types.
+      Dict of name to tensor [B, ...], with the schema's dtypes.
     """
     import tensorflow as tf
 
@@ -230,7 +232,7 @@ def parse(
 def batch_signature(
     schema: Schema, sizes: Sizes, batch_size: int | None = None
 ) -> dict[str, "tf.TensorSpec"]:
-    """Returns the specs of a batch: model inputs and serving signature."""
+    """Returns specs of a batch, for model inputs and serving signatures."""
     import tensorflow as tf
 
     return {
@@ -244,16 +246,15 @@ def batch_signature(
 def check(
     example: Mapping[str, np.ndarray], schema: Schema, sizes: Sizes
 ) -> None:
-    """Checks names, shapes and types of one example, or of rows of them.
+    """Checks names, shapes and dtypes of one example, or of several rows.
 
     Args:
-      example: name to array; the last dimensions are the schema's, and one
-        more dimension may stand before them for rows of examples.
-      schema: the features it must have, no more and no less.
-      sizes: number for each dimension name.
+      example: name to array of the schema's shape, or [N, *shape] for N rows.
+      schema: the features it must have, no more and no fewer.
+      sizes: size of each named dimension.
 
     Raises:
-      ValueError: that names the feature, what it has and what it should have.
+      ValueError: naming the feature, its value and the expected one.
     """
     if set(example) != set(schema):
         raise ValueError(
@@ -280,7 +281,7 @@ def check(
 def serialize(
     example: Mapping[str, np.ndarray], schema: Schema, sizes: Sizes
 ) -> bytes:
-    """Returns one checked example as a serialised tf.train.Example.
+    """Returns one checked example as a serialized tf.train.Example.
 
     Raises:
       ValueError: as `check` does.
@@ -296,5 +297,5 @@ def serialize(
             slot.int64_list.value.extend(values)
         else:
             slot.float_list.value.extend(values)
-    # Maps have no order of their own; records must be the same bytes always.
+    # Maps are unordered, but equal examples must have equal bytes.
     return proto.SerializeToString(deterministic=True)

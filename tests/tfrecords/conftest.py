@@ -6,5 +6,5 @@ import pytest
 
 @pytest.fixture
 def samples():
-    """The module that writes records which carry their numbers."""
+    """The module that writes numbered records."""
     return numbered_records

@@ -26,7 +26,7 @@ def parse(*words, **defaults):
     return common_flags.config(Example, values)
 
 
-def test_a_flag_is_made_of_each_field():
+def test_each_field_becomes_a_flag():
     assert parse("--folder=f") == Example(folder="f")
     assert parse(
         *["--folder=f", "--count=3", "--share=0.25", "--kind=b"],
@@ -37,7 +37,7 @@ def test_a_flag_is_made_of_each_field():
     assert parse("--folder=f", share=0.1).share == 0.1
 
 
-def test_wrong_flags_are_refused():
+def test_invalid_flags_are_rejected():
     for word, message in (
         ("--count=0", "count"),
         ("--share=2", "share"),
@@ -60,7 +60,7 @@ def test_wrong_flags_are_refused():
         ({"names": "x"}, "--names='x' should be a tuple, such as .'x',"),
     ],
 )
-def test_wrong_values_are_refused(changes, message):
+def test_invalid_values_are_rejected(changes, message):
     with pytest.raises(ValueError, match=message):
         Example(folder="f", **changes)
     with pytest.raises(TypeError, match="folder"):

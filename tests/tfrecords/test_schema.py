@@ -21,7 +21,7 @@ def without(name):
 
 
 @pytest.mark.parametrize("legacy_names", [False, True])
-def test_what_is_serialised_is_parsed_back(legacy_names):
+def test_parsing_restores_a_serialized_example(legacy_names):
     data = schema.serialize(EXAMPLE, schema.PRETRAINING, SIZES)
     if legacy_names:
         for ours, theirs in schema.LEGACY_NAMES.items():
@@ -41,7 +41,7 @@ def test_what_is_serialised_is_parsed_back(legacy_names):
             np.testing.assert_array_equal(row, expected, name)
 
 
-def test_the_same_example_is_the_same_bytes():
+def test_equal_examples_serialize_to_equal_bytes():
     backwards = dict(reversed(EXAMPLE.items()))
     assert schema.serialize(
         EXAMPLE, schema.PRETRAINING, SIZES
@@ -61,7 +61,7 @@ def test_integers_are_int64_on_disk_and_int32_in_a_batch():
             assert spec.shape[0] is None
 
 
-def test_every_task_has_the_inputs_of_the_encoder():
+def test_every_schema_has_the_encoder_inputs():
     for name, features in schema.SCHEMAS.items():
         inputs = schema.ENCODER_INPUTS
         if name in ("choice_inputs", "multiple_choice"):
@@ -69,13 +69,13 @@ def test_every_task_has_the_inputs_of_the_encoder():
         assert features.items() >= inputs.items(), name
 
 
-def test_one_example_and_rows_of_them_are_checked():
+def test_one_example_and_several_rows_pass_the_check():
     schema.check(EXAMPLE, schema.PRETRAINING, SIZES)
     rows = {name: np.stack([array] * 3) for name, array in EXAMPLE.items()}
     schema.check(rows, schema.PRETRAINING, SIZES)
 
 
-# Mistakes.
+# Errors.
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,9 @@ def test_one_example_and_rows_of_them_are_checked():
         ),
     ],
 )
-def test_an_example_that_does_not_fit_is_not_written(example, message):
+def test_an_example_that_does_not_match_its_schema_is_rejected(
+    example, message
+):
     with pytest.raises(ValueError, match=message):
         schema.serialize(example, schema.PRETRAINING, SIZES)
 

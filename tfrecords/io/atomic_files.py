@@ -1,7 +1,7 @@
-"""Content -> a file or folder that is complete or absent, also after a kill.
+"""Content -> a file or folder that is complete or absent, even after a kill.
 
-By hand: no library at hand syncs files and their folders to the disk, keeps the
-umask, and replaces a folder at once.
+No available library syncs files and their folders to the disk, keeps the umask
+and replaces a folder atomically.
 """
 
 import contextlib
@@ -22,30 +22,31 @@ _TOKEN_BYTES = 8
 _ADVICE = (
     "; nothing half-written is left. Make room and run the same command again"
 )
-# Of renameat2(2).
+# Arguments of renameat2(2).
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
 @contextlib.contextmanager
 def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
-    """Yields a file to write, which is renamed when complete.
+    """Yields a file to write, which is renamed to `path` when complete.
 
-    Until then it is a hidden sibling, `.<name>.<16 digits>.tmp`.
+    Until then it is a hidden file in the same folder,
+    `.<name>.<16 hex digits>.tmp`.
 
     Args:
-      path: where the file goes; an existing one is replaced.
+      path: of the file; an existing one is replaced.
       mode: "w" for UTF-8 text, "wb" for bytes.
 
     Raises:
-      OSError: that names `path`, when the disk is full or not writable; no
-        part of the file remains.
+      OSError: naming `path`, if the disk is full or not writable; no partial
+        file remains.
     """
     aside = _sibling(path, "tmp")
     encoding = None if "b" in mode else "utf-8"
     with naming(path, aside):
         try:
-            # "x", as an existing file must not be written to.
+            # "x" never opens an existing file.
             with open(aside, mode.replace("w", "x"), encoding=encoding) as file:
                 yield file
                 file.flush()
@@ -60,20 +61,20 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str) -> Iterator[str]:
-    """Yields a folder to fill, which is renamed when complete.
+    """Yields a folder to fill, which is renamed to `path` when complete.
 
-    Until then it is a hidden sibling, as for `atomic_file`. Its contents are
-    synced before it is renamed, and the rename before the folder that it
-    replaces is removed. At every moment the old folder or the new one has the
-    name, also after a kill.
+    Until then it is a hidden folder, named as in `atomic_file`. Its contents
+    are synced before the rename, and the rename is synced before the replaced
+    folder is removed. At every moment `path` is the old folder or the new one,
+    even after a kill.
 
-    Where a file system cannot exchange two names at once (some network file
-    systems), the old folder is `.<name>.<16 digits>.old` for a moment; if the
-    writer is killed then, `remove_leftovers` restores it.
+    On file systems that cannot exchange two names atomically (some network
+    file systems), the old folder is briefly `.<name>.<16 hex digits>.old`; if
+    the writer is killed then, `remove_leftovers` restores it.
 
     Args:
-      path: where the folder goes; an existing one is replaced. Of a link it
-        is the target.
+      path: of the folder; an existing one is replaced. If it is a symbolic
+        link, its target is replaced.
 
     Raises:
       OSError: as `atomic_file`.
@@ -95,10 +96,10 @@ def atomic_folder(path: str) -> Iterator[str]:
 
 
 def append(path: str, text: str) -> None:
-    """Appends text to a UTF-8 file, and syncs it.
+    """Appends text to a UTF-8 file and syncs it.
 
     Raises:
-      OSError: as `atomic_file`; the file is unchanged then.
+      OSError: as `atomic_file`; the file is then unchanged.
     """
     size = os.path.getsize(path) if os.path.exists(path) else 0
     with naming(path):
@@ -114,21 +115,21 @@ def append(path: str, text: str) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Renames a file or folder, and syncs that."""
+    """Renames a file or folder and syncs the rename."""
     os.rename(source, target)
     for folder in {os.path.dirname(source), os.path.dirname(target)}:
         _sync(folder)
 
 
 def remove_folder(path: str) -> None:
-    """Hides a folder, so that it is never seen incomplete, and removes it."""
+    """Removes a folder; first hides it, so that it is never seen incomplete."""
     aside = _sibling(path, "tmp")
     move(path, aside)
     shutil.rmtree(aside)
 
 
 def _sibling(path: str, ending: str) -> str:
-    """Returns a hidden sibling; tempfile's files would ignore the umask."""
+    """Returns a hidden path in the same folder; tempfile ignores the umask."""
     folder, name = os.path.split(path)
     name = f".{name}.{secrets.token_hex(_TOKEN_BYTES)}.{ending}"
     return os.path.join(folder, name)
@@ -139,13 +140,13 @@ def _make_folders(path: str) -> None:
     above = os.path.dirname(path)
     if not os.path.isdir(above):
         _make_folders(above)
-    # Another process may have made a parent meanwhile.
+    # Another process may have made it in the meantime.
     os.makedirs(path, exist_ok=True)
     _sync(above)
 
 
 def _replace(aside: str, target: str) -> None:
-    """Renames a folder; removes the folder that had the name before."""
+    """Renames `aside` to `target` and removes the folder that it replaces."""
     if not os.path.isdir(target):
         move(aside, target)
         return
@@ -166,7 +167,7 @@ def _replace(aside: str, target: str) -> None:
 
 @functools.cache
 def _renameat2():
-    """Returns the C library's function, None if it lacks it."""
+    """Returns the C library's renameat2, or None if it has none."""
     try:
         function = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
@@ -177,12 +178,12 @@ def _renameat2():
 
 
 def _exchange(first: str, second: str) -> bool:
-    """Exchanges the names of two folders at once, by renameat2(2) of Linux.
+    """Exchanges the names of two folders atomically with Linux's renameat2(2).
 
-    Two renames would leave a moment without either.
+    Between two separate renames, neither folder would have the name.
 
     Returns:
-      Whether the system and the file system can, and did.
+      False if the system or the file system does not support it.
     """
     function = _renameat2()
     if function is None:
@@ -200,11 +201,12 @@ def _exchange(first: str, second: str) -> bool:
 def remove_leftovers(folder: str, prefix: str = "") -> None:
     """Removes the temporary files and folders of killed writers.
 
-    A `.old` without its folder is restored: the new one was never renamed.
+    A `.old` folder is restored if its original name is not in use: the new
+    folder was never renamed.
 
     Args:
-      folder: that no other process writes to now; it need not exist.
-      prefix: of the names that the writers were writing.
+      folder: that no other process is writing to; it need not exist.
+      prefix: of the names of the files and folders that were being written.
     """
     pattern = re.compile(
         rf"\.({re.escape(prefix)}.*)\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.(tmp|old)"
@@ -238,21 +240,21 @@ def _sync(path: str) -> None:
 
 @contextlib.contextmanager
 def naming(path: str, aside: str | None = None) -> Iterator[None]:
-    """Makes errors of the disk name the file `path`, not the one `aside`.
+    """Makes I/O errors name `path` instead of the temporary file `aside`.
 
-    Those of a full disk say what to do, too; errors of other files, such as
+    Errors of a full disk also say what to do. Errors about other files, such as
     inputs, pass through.
     """
     aside = path if aside is None else aside
     try:
         yield
     except OSError as error:
-        # A full disk names no file.
+        # Errors of a full disk name no file.
         if not str(error.filename or aside).startswith(aside):
             raise
         message = error.strerror or str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            # A file in a folder has said it already.
+            # A nested atomic_file has already added the advice.
             message = message.removesuffix(_ADVICE) + _ADVICE
         raise OSError(error.errno, message, path) from error
 
@@ -274,10 +276,10 @@ def write_json(path: str, content: Mapping) -> None:
 
 
 def read_json(path: str) -> dict:
-    """Returns the content of a JSON file: in files of ours, an object.
+    """Returns the content of a JSON file, which in our files is an object.
 
     Raises:
-      ValueError: that names the file, if it is not JSON.
+      ValueError: naming the file, if it is not JSON.
     """
     with open(path, encoding="utf-8-sig") as file:
         try:

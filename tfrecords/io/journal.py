@@ -11,10 +11,10 @@ JOURNAL_NAME = "progress.jsonl"
 
 
 class Journal:
-    """A file with the settings, then one line for each finished shard.
+    """A file with a line of settings, then one line for each finished shard.
 
-    It stays beside the records, so that a shard that is lost later can be
-    made again alone.
+    It stays in the folder of the records, so that if a shard is lost later,
+    only that shard is made again.
 
     Args:
       output_dir: the folder that holds one folder for each set of records.
@@ -23,7 +23,7 @@ class Journal:
 
     Raises:
       ValueError: if the folder holds records of another run, or its store
-        cannot be written to atomically.
+        has no atomic renames.
     """
 
     def __init__(self, output_dir: str, run: dict, names: Sequence[str]):
@@ -33,7 +33,7 @@ class Journal:
         self._names = list(names)
         self._path = os.path.join(output_dir, JOURNAL_NAME)
         lines = self._read_lines()
-        # A journal without a shard is of a run that failed at once.
+        # A journal without shards is from a run that failed immediately.
         if len(lines) > 1 or lines == [self.run]:
             self._compare(lines[0])
         else:
@@ -43,7 +43,7 @@ class Journal:
         self._rows = {
             (row["set"], row["shard"]["name"]): row for row in lines[1:]
         }
-        self._write()  # Without the last line if a crash cut it.
+        self._write()  # Drops a last line that a crash cut.
 
     def _write(self):
         with storage.atomic_file(self._path) as file:
@@ -79,13 +79,13 @@ class Journal:
             folder = os.path.join(self.output_dir, name)
             if storage.names_in(folder):
                 raise ValueError(
-                    f"{folder!r} is not empty, and {self._path!r} is not "
-                    "there to describe them. Choose another --output_dir, "
-                    "or remove this one first."
+                    f"{folder!r} is not empty, and {self._path!r}, which "
+                    "would describe its records, does not exist. Choose "
+                    "another --output_dir, or remove this one first."
                 )
 
     def has(self, set_name: str, shard_name: str) -> bool:
-        """Returns whether a shard is finished and still there."""
+        """Returns whether a shard is finished and still complete on disk."""
         row = self._rows.get((set_name, shard_name))
         path = os.path.join(self.output_dir, set_name, shard_name)
         return (
@@ -98,22 +98,22 @@ class Journal:
     def add(
         self, set_name: str, shard: records.ShardInfo, statistics: dict
     ) -> None:
-        """Records a finished shard.
+        """Adds a finished shard.
 
         Raises:
-          OSError: if the disk is full; the journal stays as it was.
+          OSError: if the disk is full; the journal is then unchanged.
         """
         row = {"set": set_name, "shard": vars(shard), "statistics": statistics}
         self._rows[set_name, shard.name] = row
         if storage.is_local(self._path):
             atomic_files.append(self._path, json.dumps(row) + "\n")
         else:
-            self._write()  # A store cannot append.
+            self._write()  # Stores cannot append.
 
     def read(
         self, set_name: str, shard_names: Sequence[str]
     ) -> tuple[list[records.ShardInfo], dict]:
-        """Returns finished shards, and the sum of their statistics."""
+        """Returns finished shards and the sum of their statistics."""
         rows = [self._rows[set_name, name] for name in shard_names]
         total: collections.Counter = collections.Counter()
         for row in rows:
@@ -122,7 +122,7 @@ class Journal:
         return shards, dict(total)
 
     def finished_manifests(self) -> dict[str, records.Manifest]:
-        """Returns all manifests, or none if anything is missing."""
+        """Returns the manifest of each set, or {} if anything is missing."""
         manifests = {}
         for name in self._names:
             folder = os.path.join(self.output_dir, name)

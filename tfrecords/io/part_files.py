@@ -1,7 +1,7 @@
 """Parts -> one file, written atomically; a rerun writes only missing parts.
 
-Parts are files of a hidden folder, `.<name>.parts`, each written atomically. So
-a run of hours loses one part when it is killed.
+Parts are files in a hidden folder, `.<name>.parts`, each written atomically, so
+that a run of hours loses at most one part when it is killed.
 """
 
 import os
@@ -26,19 +26,20 @@ def write(
     *,
     unit: str,
 ) -> None:
-    """Writes a file of parts; resumes where an earlier call was stopped.
+    """Writes a file in parts; resumes where an earlier call was stopped.
 
     Args:
       path: of the file; an existing one is replaced.
-      settings: everything that decides the parts, as JSON. Parts of other
-        settings are deleted.
-      weights: work in each part, in units; as many as there are parts.
-      make_part: number -> its bytes.
-      join: (file, () -> the parts in order) writes the parts to the file.
+      settings: everything that the parts depend on, as JSON. Parts made with
+        other settings are deleted.
+      weights: amount of work in each part; one number for each part.
+      make_part: called with a part's number; returns its bytes.
+      join: called with the file and a function that iterates over the parts in
+        order; writes the file.
       unit: of the weights, for progress lines.
 
     Raises:
-      OSError: that names a file, if it cannot be written; earlier parts stay.
+      OSError: naming the file, if it cannot be written; finished parts remain.
     """
     folder, name = os.path.split(os.path.abspath(path))
     parts_dir = os.path.join(folder, f".{name}.parts")
@@ -71,7 +72,7 @@ def write(
 
 
 def concatenate(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
-    """Writes parts one after the other: a `join`."""
+    """Writes the parts one after the other; an argument `join` of `write`."""
     for part in parts():
         file.write(part)
 
@@ -79,7 +80,7 @@ def concatenate(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
 def begin_array(
     file: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]
 ) -> None:
-    """Writes the header of a .npy; its rows follow, part by part."""
+    """Writes the header of a .npy file; the rows follow, part by part."""
     header = {
         "descr": np.lib.format.dtype_to_descr(dtype),
         "fortran_order": False,
@@ -89,13 +90,13 @@ def begin_array(
 
 
 def _open_folder(parts_dir: str, settings: dict) -> None:
-    """Makes the folder of the parts, or keeps that of the same settings."""
+    """Makes the folder of the parts; keeps one that has the same settings."""
     path = os.path.join(parts_dir, _SETTINGS)
     if os.path.isfile(path) and atomic_files.read_json(path) == settings:
         atomic_files.remove_leftovers(parts_dir)
         return
     if os.path.isdir(parts_dir):
-        logging.warning("%s  is of other settings, and starts anew", parts_dir)
+        logging.warning("%s  deleted: made with other settings", parts_dir)
         shutil.rmtree(parts_dir)
     os.makedirs(parts_dir)
     atomic_files.write_json(path, settings)

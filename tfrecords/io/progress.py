@@ -13,7 +13,7 @@ _LOG_SECONDS = 30
 
 
 class Engine(contextlib.AbstractContextManager):
-    """Runs jobs, on this machine or others. A context manager."""
+    """A context manager that runs jobs, on this machine or on others."""
 
     def run(
         self,
@@ -24,18 +24,19 @@ class Engine(contextlib.AbstractContextManager):
         name: str,
         unit: str,
     ) -> Iterator[tuple[Any, Any]]:
-        """Yields (job, its result) as jobs end, and shows progress.
+        """Yields (job, result) as jobs finish, and shows progress.
 
         Args:
-          function: at the top level of a module, so that workers can import it.
+          function: defined at the top level of a module, so that workers can
+            import it.
           jobs: its arguments, one for each call.
-          weights: work in each job, in units.
+          weights: amount of work in each job.
           name: of the stage, for progress lines.
           unit: of the weights, for progress lines.
 
         Raises:
-          ValueError, OSError: what a job raised, with its message.
-          ChildProcessError: if a worker died or gave the job up.
+          ValueError, OSError: if a job raised one, with the same message.
+          ChildProcessError: if a worker died or gave up a job.
         """
         results = self.results(function, jobs, name)
         yield from show(results, jobs, weights, name=name, unit=unit)
@@ -44,7 +45,7 @@ class Engine(contextlib.AbstractContextManager):
     def results(
         self, function: Callable[[Any], Any], jobs: Sequence[Any], name: str
     ) -> Generator[tuple[int, Any], None, None]:
-        """Yields the index of a job in `jobs` and its result, as jobs end."""
+        """Yields (index in `jobs`, result) as jobs finish."""
 
 
 def show(
@@ -55,10 +56,10 @@ def show(
     name: str,
     unit: str,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yields (job, its result): a bar on a terminal, lines in the log.
+    """Yields (job, result); shows a bar on a terminal and lines in the log.
 
-    `results` is that of `Engine.results`, closed when this is left; the other
-    arguments are those of `Engine.run`.
+    `results` are those of `Engine.results`, closed when this generator is; the
+    other arguments are those of `Engine.run`.
     """
     begin = logged = time.monotonic()
     done, total = 0, sum(weights)

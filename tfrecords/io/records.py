@@ -1,4 +1,4 @@
-"""Serialised examples <-> TFRecord shards + manifest."""
+"""Serialized examples <-> TFRecord shards + manifest."""
 
 import dataclasses
 import glob
@@ -17,7 +17,7 @@ MANIFEST_NAME = "manifest.json"
 _SIDECARS = (".index", ".lengths")
 _RECORDS_AT_ONCE = 8192
 
-# Writers of examples import this module alone.
+# For writers of examples, which import only this module.
 ShardInfo = shards.ShardInfo
 write_shard = shards.write_shard
 shard_name = shards.shard_name
@@ -28,30 +28,30 @@ class Manifest:
     """Contents of a folder of records, and how they were made."""
 
     schema_name: str  # A key of `schema.SCHEMAS`.
-    sizes: dict[str, int]  # Number for each dimension name of the schema.
+    sizes: dict[str, int]  # Size of each named dimension of the schema.
     flags: dict  # Settings that the records were made with.
     vocabulary: dict  # `sha256`, `size` and `do_lower_case`.
-    statistics: dict  # Counts, for people and for checks.
+    statistics: dict  # Counts, for readers and for checks.
     shards: list[ShardInfo]  # In order.
 
     @property
     def num_examples(self) -> int:
-        """Records in all shards: examples, or rows that several share."""
+        """Records in all shards: examples, or packed rows."""
         return sum(shard.num_examples for shard in self.shards)
 
     @property
     def digest(self) -> str:
-        """One sha256 over all shards: equal if and only if the records are."""
+        """sha256 over all shards, equal if and only if the records are."""
         lines = "".join(f"{shard.sha256}\n" for shard in self.shards)
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def is_complete(self, folder: str) -> bool:
-        """Returns whether the folder has every shard in its full size."""
+        """Returns whether the folder has every shard at its full size."""
         num_bytes = {f.name: f.stat().st_size for f in os.scandir(folder)}
         return all(num_bytes.get(s.name) == s.num_bytes for s in self.shards)
 
     def write(self, folder: str) -> None:
-        """Writes manifest.json; do it last, as it marks a complete folder."""
+        """Writes manifest.json, which marks a complete folder: call it last."""
         content = {
             "num_examples": self.num_examples,
             "digest": self.digest,
@@ -67,7 +67,7 @@ class Manifest:
         """Reads manifest.json.
 
         Raises:
-          ValueError: if it is missing or is not one of ours.
+          ValueError: if it is missing or invalid.
         """
         path = os.path.join(folder, MANIFEST_NAME)
         try:
@@ -80,8 +80,8 @@ class Manifest:
         except FileNotFoundError:
             raise ValueError(
                 f"{folder!r} has no {MANIFEST_NAME}: its records were never "
-                "finished, or they are in a folder inside it. Run the command "
-                "that makes them again; it resumes where it stopped."
+                "finished, or they are in a subfolder. Rerun the command that "
+                "makes them; it resumes where it stopped."
             ) from None
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(
@@ -91,10 +91,10 @@ class Manifest:
 
 
 def find_shards(path: str) -> list[str]:
-    """Returns the shards of comma-separated files or globs, sorted."""
+    """Returns the shards that comma-separated paths or globs match, sorted."""
     parts = filter(None, path.split(","))
     paths = {name for part in parts for name in glob.glob(part)}
-    # `train*` matches the sidecars of shards, too.
+    # `train*` also matches the sidecars of shards.
     sidecars = {name + end for name in paths for end in _SIDECARS}
     return sorted(paths - sidecars)
 
@@ -104,14 +104,14 @@ class Records:
 
     Args:
       paths: the shards.
-      manifest: of the folder; None for foreign files.
+      manifest: of the folder; None for files without a manifest.
     """
 
     def __init__(self, paths: Sequence[str], manifest: Manifest | None = None):
         self.paths = list(paths)
         self.manifest = manifest
         self._shards = [shards.Shard(path) for path in self.paths]
-        # [shards + 1]: number of each shard's first record, then of records.
+        # [shards + 1]: index of each shard's first record, then the total.
         self.first = np.cumsum([0] + [len(shard) for shard in self._shards])
         # Whether features have the names of google-research/bert.
         self.legacy_names = False
@@ -127,11 +127,11 @@ class Records:
         """Opens a folder with a manifest, or any TFRecord files.
 
         Args:
-          path: a folder of ours; or comma-separated files or globs of any
-            records of tf.train.Example, those of google-research/bert too.
+          path: a folder with a manifest; or comma-separated paths or globs of
+            any files of tf.train.Example, also those of google-research/bert.
 
         Raises:
-          ValueError: if nothing is there, or it is unfinished or damaged.
+          ValueError: if no records exist, or they are unfinished or damaged.
         """
         if not os.path.isdir(path):
             paths = find_shards(path)
@@ -147,11 +147,11 @@ class Records:
             if not os.path.exists(shard_path):
                 raise ValueError(
                     f"{shard_path!r} is in the manifest but not in the folder. "
-                    "Run the command that makes it again."
+                    "Rerun the command that makes it."
                 )
             if os.path.getsize(shard_path) == shard.num_bytes:
                 continue
-            shards.Shard(shard_path)  # Says which record is cut.
+            shards.Shard(shard_path)  # Raises an error for a truncated record.
             raise ValueError(
                 f"{shard_path!r} is not the shard of {shard.num_bytes} bytes "
                 "that the manifest lists. Delete it and make it again."
@@ -162,7 +162,7 @@ class Records:
         return int(self.first[-1])
 
     def _locate(self, indices) -> Iterator[tuple[shards.Shard, int]]:
-        """Returns shard and number in the shard of each record."""
+        """Returns the shard of each record and its index in the shard."""
         indices = np.asarray(indices, np.int64)
         wrong = indices[(indices < 0) | (indices >= len(self))]
         if wrong.size:
@@ -175,7 +175,7 @@ class Records:
         return zip(of_record, numbers.tolist(), strict=True)
 
     def describe(self, index: int) -> str:
-        """Returns shard, number in the shard and byte of a record."""
+        """Returns a record's file, index in it and byte offset, as text."""
         ((shard, record),) = self._locate([index])
         return shard.describe(record)
 
@@ -186,12 +186,12 @@ class Records:
           indices: [N] integers in [0, len(self)).
 
         Raises:
-          ValueError: naming shard, record and byte, if one is damaged.
+          ValueError: naming shard, record and byte, if a record is damaged.
         """
         return [shard.read(record) for shard, record in self._locate(indices)]
 
     def read(self, features: schema_lib.Schema) -> dict[str, np.ndarray]:
-        """Returns some features of all records of a folder, [N, ...] each."""
+        """Returns the given features of all records, [N, ...] each."""
         parts = []
         for begin in range(0, len(self), _RECORDS_AT_ONCE):
             end = min(begin + _RECORDS_AT_ONCE, len(self))
@@ -202,10 +202,10 @@ class Records:
         return {n: np.concatenate([p[n] for p in parts]) for n in features}
 
     def features(self, index: int) -> dict[str, np.ndarray]:
-        """Returns the features of one record: name to [values], bytes too.
+        """Returns all features of one record, including bytes, as flat arrays.
 
         Raises:
-          ValueError: if it is damaged, or no tf.train.Example.
+          ValueError: if it is damaged or not a tf.train.Example.
         """
         import tensorflow as tf
 
@@ -215,14 +215,15 @@ class Records:
             if isinstance(error, ValueError):
                 raise
             raise ValueError(
-                f"{self.describe(index)} is no tf.train.Example. Give records "
-                "that a make_*_records script or google-research/bert wrote."
+                f"{self.describe(index)} is not a tf.train.Example. Give "
+                "records that a make_*_records script or google-research/bert "
+                "wrote."
             ) from error
         features = {}
         for name, feature in example.features.feature.items():
             kind = feature.WhichOneof("kind")
             values = getattr(feature, kind).value if kind else []
-            # NumPy's own bytes lose zeros at their end.
+            # NumPy's bytes dtype drops trailing zeros.
             dtype = object if kind == "bytes_list" else None
             features[name] = np.array(list(values), dtype)
         return features
@@ -237,18 +238,18 @@ class Records:
         """Checks that a model can read these records.
 
         Args:
-          schema: the features that it needs.
-          sizes: number for each dimension name, as the model has them.
+          schema: the features that the model needs.
+          sizes: the model's size of each named dimension.
           vocab_size: entries in the model's vocabulary.
           vocab_sha256: digest of the model's vocab.txt.
 
         Raises:
-          ValueError: naming what differs, if the records are empty, hold
-            other features or other lengths, or have another vocabulary.
+          ValueError: if the records are empty, or differ from the model in
+            features, lengths or vocabulary; names the difference.
         """
         where = os.path.dirname(self.paths[0])
         if not len(self):
-            raise ValueError(f"The records in {where!r} hold no example.")
+            raise ValueError(f"The records in {where!r} hold no examples.")
         lengths = {n: len(array) for n, array in self.features(0).items()}
         for name, feature in schema.items():
             on_disk = schema_lib.name_on_disk(name, self.legacy_names)
@@ -256,15 +257,15 @@ class Records:
             if on_disk not in lengths:
                 raise ValueError(
                     f"{self.describe(0)} has features {sorted(lengths)} and no "
-                    f"{on_disk!r}. Are these records of another task?"
+                    f"{on_disk!r}. Are these records for another task?"
                 )
             if lengths[on_disk] != int(np.prod(shape, dtype=int)):
                 wanted = " x ".join(f"{d}={sizes[d]}" for d in feature.shape)
                 raise ValueError(
                     f"{self.describe(0)} has {lengths[on_disk]} values of "
-                    f"{on_disk!r}, wanted is {wanted or 'one'}. Set the "
-                    "flag of that name to what the records were made with, "
-                    "or make them again."
+                    f"{on_disk!r}; expected {wanted or 'one'}. Set that flag "
+                    "to the value the records were made with, or make them "
+                    "again."
                 )
         vocabulary = self.manifest.vocabulary if self.manifest else {}
         for name, expected in (("size", vocab_size), ("sha256", vocab_sha256)):

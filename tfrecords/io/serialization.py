@@ -1,10 +1,10 @@
-"""Rows of examples -> serialised tf.train.Examples, all rows at once.
+"""Rows of examples -> serialized tf.train.Examples, all rows at once.
 
-By hand, as protobuf takes ten times as long: the bytes are those of
-`schema.serialize` for each row. In a serialised tf.train.Example everything but
-floats is a varint: tags and the letters of names are below 128, and so their
-own varint. A row is therefore a list of numbers, of which only lengths and
-values differ by row.
+protobuf takes ten times as long; the bytes equal those of `schema.serialize`
+for each row. In a serialized tf.train.Example everything but floats is a
+varint: tags and the letters of names are below 128, so each is its own varint.
+A row is therefore a list of numbers, and only lengths and values differ between
+rows.
 """
 
 import itertools
@@ -14,12 +14,12 @@ import numpy as np
 
 from tfrecords import schema as schema_lib
 
-# protobuf tags: field number and wire type 2, which says a length follows.
+# protobuf tags: field number and wire type 2 (a length follows).
 _FIELD_1, _FIELD_2, _FIELD_3 = (number << 3 | 2 for number in (1, 2, 3))
 
 
 def _varint_lengths(values: np.ndarray) -> np.ndarray:
-    """Returns how many bytes each value takes as a varint."""
+    """Returns the number of bytes of each value as a varint."""
     lengths = np.ones(values.shape, np.int64)
     limit = 128
     while values.size and limit <= values.max():
@@ -29,7 +29,7 @@ def _varint_lengths(values: np.ndarray) -> np.ndarray:
 
 
 def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns bytes [N, C * k], and which of them to keep, of [N, C] values."""
+    """Returns bytes [N, C * k] for [N, C] values, and a mask of those used."""
     width = int(_varint_lengths(values.max(keepdims=True)).item())
     if width == 1:
         return values.astype(np.uint8), np.ones(values.shape, bool)
@@ -55,7 +55,7 @@ def _columns(num_rows: int, *numbers) -> np.ndarray:
 
 
 def _entry(name, array, is_integer):
-    """Returns the parts (bytes, keep) of one feature of all rows."""
+    """Returns the parts (bytes, keep) of one feature in all rows."""
     num_rows = len(array)
     if is_integer:
         if array.min() < 0:
@@ -71,7 +71,7 @@ def _entry(name, array, is_integer):
         values = data, np.ones(data.shape, bool)
         packed = np.full(num_rows, data.shape[1])
         kind = _FIELD_2  # float_list
-    # Each message is a tag, the length of what follows, and what follows.
+    # Each message is a tag, the length of its content, and the content.
     as_list = 1 + _varint_lengths(packed) + packed
     feature = 1 + _varint_lengths(as_list) + as_list
     entry = 2 + len(name) + 1 + _varint_lengths(feature) + feature
@@ -85,15 +85,15 @@ def serialize_rows(
     schema: schema_lib.Schema,
     sizes: schema_lib.Sizes,
 ) -> list[bytes]:
-    """Returns one serialised tf.train.Example for each row.
+    """Returns one serialized tf.train.Example for each row.
 
     Args:
-      examples: name to array [N, ...], N > 0; integers are not negative.
-      schema: the features it must have, no more and no less.
-      sizes: number for each dimension name.
+      examples: name to array [N, ...], N > 0, without negative integers.
+      schema: the features they must have, no more and no fewer.
+      sizes: size of each named dimension.
 
     Raises:
-      ValueError: as `schema.check` does, and for a negative integer.
+      ValueError: as `schema.check`, and for a negative integer.
     """
     schema_lib.check(examples, schema, sizes)
     parts = []

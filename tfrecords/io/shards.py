@@ -1,10 +1,10 @@
-"""Serialised examples <-> one TFRecord shard with an index.
+"""Serialized examples <-> one TFRecord shard with an index.
 
 A shard is an ordinary TFRecord file. Its sidecar `<shard>.index` is an npy
-array of offsets, so that records are read in any order: the order of training
-is then a function of one integer (see batch_order.py).
+array of byte offsets, so that records can be read in any order: the training
+order is then a function of one integer (see batch_order.py).
 
-By hand, as tf.io writes no offsets and cannot seek.
+tf.io is not used because it writes no offsets and cannot seek.
 """
 
 import dataclasses
@@ -24,8 +24,8 @@ from tfrecords.io import storage
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 _FRAME_BYTES = _HEADER.size + _FOOTER.size
-_WRITE_RECORDS = 1024  # Records joined before they go to the file.
-_OPEN_FILES = 256  # Well below the usual limit of 1,024 a process.
+_WRITE_RECORDS = 1024  # Records in each write to the file.
+_OPEN_FILES = 256  # Well below the usual limit of 1,024 per process.
 
 
 def _masked_crc(data: bytes) -> int:
@@ -34,7 +34,7 @@ def _masked_crc(data: bytes) -> int:
 
 
 def frame(record: bytes) -> bytes:
-    """Returns a record as it stands in a TFRecord file."""
+    """Returns the bytes of a record in a TFRecord file."""
     length = struct.pack("<Q", len(record))
     header = length + _FOOTER.pack(_masked_crc(length))
     return b"".join((header, record, _FOOTER.pack(_masked_crc(record))))
@@ -42,7 +42,7 @@ def frame(record: bytes) -> bytes:
 
 @dataclasses.dataclass(frozen=True)
 class ShardInfo:
-    """One finished shard, as the manifest lists it."""
+    """One finished shard, as listed in the manifest."""
 
     name: str
     num_examples: int
@@ -60,10 +60,10 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
 
     Args:
       path: where the shard goes; the index goes to `<path>.index`.
-      serialized: one serialised tf.train.Example for each record.
+      serialized: one serialized tf.train.Example for each record.
 
     Raises:
-      OSError: if it cannot be written; nothing half-written remains.
+      OSError: if it cannot be written; no partial file remains.
     """
     digest = hashlib.sha256()
     sizes, frames = [0], []
@@ -82,7 +82,7 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
                 flush(file)
         flush(file)
         offsets = np.cumsum(sizes, dtype=np.int64)
-        # Before the shard has its name: a named shard always has its index.
+        # Written before the shard is renamed, so that a shard has an index.
         with storage.atomic_file(f"{path}.index", "wb") as index:
             np.save(index, offsets)
     return ShardInfo(
@@ -94,7 +94,7 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
 
 
 def _scan(path: str) -> np.ndarray:
-    """Returns the offsets of a foreign shard, from its headers."""
+    """Returns the offsets of a shard without index, from record headers."""
     offsets, end = [0], os.path.getsize(path)
     with open(path, "rb") as file:
         while offsets[-1] < end:
@@ -130,13 +130,13 @@ def _offsets(path: str) -> np.ndarray:
         raise ValueError(
             f"Truncated record at {path!r}, record {record}: the file has "
             f"{end} bytes, its index says {int(offsets[-1])}. Delete it and "
-            "run the command that makes it again."
+            "rerun the command that makes it."
         )
     return offsets
 
 
 class _OpenFile:
-    """A file descriptor that closes with its last user."""
+    """A file descriptor, closed when its last reference is gone."""
 
     def __init__(self, path: str, *version):
         self.descriptor = os.open(path, os.O_RDONLY)
@@ -146,7 +146,7 @@ class _OpenFile:
             os.close(self.descriptor)
 
 
-# A file made again under the same path has another version.
+# `version` distinguishes a file that was rewritten under the same path.
 _open = functools.lru_cache(_OPEN_FILES)(_OpenFile)
 
 
@@ -163,13 +163,13 @@ class Shard:
         return len(self.offsets) - 1
 
     def describe(self, record: int) -> str:
-        """Returns file, number and byte of a record, for messages."""
+        """Returns a record's file, index and byte offset, for messages."""
         return (
             f"{self.path!r}, record {record}, byte {int(self.offsets[record])}"
         )
 
     def read(self, record: int) -> bytes:
-        """Returns one serialised example.
+        """Returns one serialized example.
 
         Raises:
           ValueError: naming the record, if it is truncated or corrupt.
@@ -180,7 +180,7 @@ class Shard:
         if len(data) < end - begin:
             raise ValueError(
                 f"Truncated record at {self.describe(record)}. Delete the "
-                "shard and run the command that makes it again."
+                "shard and rerun the command that makes it."
             )
         payload = data[_HEADER.size : -_FOOTER.size]
         length, length_crc = _HEADER.unpack_from(data)
@@ -192,7 +192,7 @@ class Shard:
         ):
             raise ValueError(
                 f"Corrupt record at {self.describe(record)}: its checksum "
-                "does not match. Delete the shard and run the command that "
-                "makes it again."
+                "does not match. Delete the shard and rerun the command that "
+                "makes it."
             )
         return payload

@@ -1,8 +1,8 @@
-"""Paths, of this machine or of a store such as gs:// -> files, read or written.
+"""Paths, local or in a store such as gs:// -> files, read or written.
 
 Stores are those of tf.io.gfile: gs://, and with tensorflow-io s3:// and
-hdfs://. Paths of this machine do not go through TensorFlow, which takes seconds
-to import and does not sync; their files are those of atomic_files.py.
+hdfs://. Local paths do not go through TensorFlow, which takes seconds to
+import and does not sync; they use atomic_files.py.
 """
 
 import contextlib
@@ -22,19 +22,19 @@ import numpy as np
 from tfrecords.io import atomic_files
 
 _BUFFER_BYTES = 1 << 20
-# Stores with atomic renames: an object of gs and s3 appears when it is
+# Stores with atomic renames: objects of gs and s3 appear when they are
 # complete, and the others rename as a disk does. `ram` is for tests.
 _ATOMIC = ("gs", "s3", "s3e", "hdfs", "viewfs", "ram")
 _LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
 
 
 def is_local(path: str) -> bool:
-    """Returns whether a path is of this machine, mounted disks included."""
+    """Returns whether a path is local, mounted disks included."""
     return "://" not in path
 
 
 def absolute_path(path: str) -> str:
-    """Returns a path that is the same from any current folder."""
+    """Returns the path, made absolute if it is local."""
     return os.path.abspath(path) if is_local(path) else path
 
 
@@ -42,7 +42,7 @@ def find(pattern: str) -> list[str]:
     """Returns the files that match a name or glob, unsorted.
 
     Args:
-      pattern: `**` works on this machine alone.
+      pattern: may contain `**` only if it is local.
 
     Raises:
       OSError: if the store cannot be reached.
@@ -63,7 +63,7 @@ def is_folder(path: str) -> bool:
 
 
 def version(path: str) -> tuple[int, int]:
-    """Returns a file's size in bytes and its modification time.
+    """Returns a file's size in bytes and its modification time in ns.
 
     Raises:
       OSError: if it cannot be read.
@@ -89,9 +89,9 @@ def open_bytes(path: str) -> io.BufferedReader:
 
 
 class _StoredFile(io.RawIOBase):
-    """A file of a store with the interface of Python's own files.
+    """A file in a store, with the interface of Python's files.
 
-    By hand: gzip, pyarrow and NumPy call methods that tf.io.gfile.GFile lacks.
+    gzip, pyarrow and NumPy call methods that tf.io.gfile.GFile lacks.
     """
 
     def __init__(self, path: str, mode: str):
@@ -100,7 +100,7 @@ class _StoredFile(io.RawIOBase):
         self._is_read = mode == "rb"
         with _gfile(path) as gfile:
             self._file = gfile.GFile(path, mode)
-            # Opens it: a missing file is reported here, an empty one is made.
+            # Opens the file, which reports a missing one or makes an empty one.
             self._file.seek(0) if self._is_read else self._file.write(b"")
 
     def readable(self) -> bool:
@@ -143,7 +143,7 @@ def exists(path: str) -> bool:
 
 
 def names_in(folder: str) -> list[str]:
-    """Returns the names in a folder; none if it does not exist."""
+    """Returns the names in a folder; [] if it does not exist."""
     if not is_folder(folder):
         return []
     if is_local(folder):
@@ -194,10 +194,10 @@ def check_writable(path: str) -> None:
     scheme = path.partition("://")[0]
     if not is_local(path) and scheme not in _ATOMIC:
         raise ValueError(
-            f"{path} cannot be written to: in {scheme}:// a file may be seen "
-            f"half written. Give a folder of this machine, or one of "
-            f"{', '.join(f'{name}://' for name in _ATOMIC[:-1])}; a mounted "
-            "store is a folder, too."
+            f"{path} cannot be written to: {scheme}:// has no atomic renames, "
+            "so a file may be seen half written. Give a local folder, "
+            "which may be a mounted store, or one in "
+            f"{', '.join(f'{name}://' for name in _ATOMIC[:-1])}."
         )
 
 
@@ -230,13 +230,13 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
 def read_array(
     path: str, dtype: np.dtype, begin: int = 0, end: int | None = None
 ) -> np.ndarray:
-    """Returns numbers of a raw binary file, [end - begin].
+    """Returns numbers begin to end of a raw binary file, [end - begin].
 
     Args:
       path: of the file.
       dtype: of the numbers.
-      begin: the first.
-      end: the one after the last; None for all.
+      begin: index of the first number.
+      end: index after the last number; None for the end of the file.
     """
     itemsize = np.dtype(dtype).itemsize
     count = -1 if end is None else int(end - begin)
@@ -249,8 +249,8 @@ def read_array(
 
 @contextlib.contextmanager
 def _gfile(path: str) -> Iterator[types.ModuleType]:
-    """Yields tf.io.gfile; its errors become Python's, which name the path."""
-    import tensorflow as tf  # For stores alone.
+    """Yields tf.io.gfile; turns its errors into OSErrors that name the path."""
+    import tensorflow as tf  # Needed only for stores.
 
     try:
         yield tf.io.gfile

@@ -18,7 +18,7 @@ def fill_disk(file):
 
 
 @pytest.mark.parametrize("mode", ["w", "wb"])
-def test_a_file_that_a_full_disk_cuts_leaves_the_old_one(tmp_path, mode):
+def test_the_old_file_survives_a_full_disk(tmp_path, mode):
     path = tmp_path / "results.json"
     atomic_files.write_json(str(path), {"step": 1})
     with pytest.raises(OSError, match="No space left.*Make room") as raised:
@@ -30,7 +30,7 @@ def test_a_file_that_a_full_disk_cuts_leaves_the_old_one(tmp_path, mode):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-def test_a_disk_that_is_full_in_earnest(tmp_path, monkeypatch):
+def test_writing_a_file_to_a_really_full_disk_fails(tmp_path, monkeypatch):
     real_open = open
     monkeypatch.setattr(
         "builtins.open",
@@ -49,7 +49,7 @@ def test_a_stopped_writer_leaves_nothing(tmp_path):
     assert not os.listdir(tmp_path)
 
 
-def test_what_is_added_to_a_file_is_there_whole_or_not_at_all(tmp_path):
+def test_append_is_all_or_nothing(tmp_path):
     path = str(tmp_path / "log")
     atomic_files.append(path, "first\n")
     atomic_files.append(path, "größer\n")
@@ -70,14 +70,14 @@ def test_what_is_added_to_a_file_is_there_whole_or_not_at_all(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-def test_a_log_on_a_disk_that_is_full_in_earnest(tmp_path):
+def test_appending_on_a_really_full_disk_fails(tmp_path):
     os.symlink("/dev/full", tmp_path / "log")
     with pytest.raises(OSError, match="Make room") as raised:
         atomic_files.append(str(tmp_path / "log"), "line\n")
     assert raised.value.filename == str(tmp_path / "log")
 
 
-def test_an_error_of_an_input_keeps_its_name(tmp_path):
+def test_an_error_of_an_input_file_keeps_its_file_name(tmp_path):
     with pytest.raises(FileNotFoundError) as raised:
         with atomic_files.atomic_file(str(tmp_path / "a")):
             open(tmp_path / "missing")
@@ -85,7 +85,7 @@ def test_an_error_of_an_input_keeps_its_name(tmp_path):
     assert not os.listdir(tmp_path)
 
 
-def test_a_folder_that_is_not_there_is_named_without_advice(tmp_path):
+def test_a_missing_folder_is_named_without_advice_on_full_disks(tmp_path):
     path = str(tmp_path / "nowhere" / "a.txt")
     with pytest.raises(OSError, match="No such file") as raised:
         with atomic_files.atomic_file(path):
@@ -103,7 +103,7 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path):
     assert os.listdir(tmp_path / "model") == ["new"]
 
 
-def test_a_folder_that_a_full_disk_cuts_leaves_the_old_one(tmp_path):
+def test_the_old_folder_survives_a_full_disk(tmp_path):
     path = str(tmp_path / "model")
     with atomic_files.atomic_folder(path):
         pass
@@ -115,7 +115,7 @@ def test_a_folder_that_a_full_disk_cuts_leaves_the_old_one(tmp_path):
     assert os.listdir(tmp_path) == ["model"] and not os.listdir(path)
 
 
-def test_neighbours_of_like_names_are_left_alone(tmp_path):
+def test_files_with_similar_names_are_not_touched(tmp_path):
     for name in ("base.old", "base.tmp", "file.tmp", "file.old"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "precious").write_text("years of work")
@@ -143,7 +143,7 @@ def test_neighbours_of_like_names_are_left_alone(tmp_path):
     assert (tmp_path / "text.tmp").read_text() == "mine"
 
 
-def test_two_writers_of_a_name_do_not_mix(tmp_path):
+def test_two_writers_of_the_same_path_do_not_interfere(tmp_path):
     path = str(tmp_path / "a")
     with atomic_files.atomic_file(path) as first:
         first.write("first")
@@ -174,11 +174,11 @@ def test_permissions_are_those_of_the_umask(tmp_path):
 
 
 def cannot_exchange(monkeypatch):
-    """As on a file system that has only plain renames."""
+    """Simulates a file system that has only plain renames."""
     monkeypatch.setattr(atomic_files, "_exchange", lambda *_: False)
 
 
-def test_a_folder_comes_back_if_the_new_one_gets_no_name(tmp_path, monkeypatch):
+def test_the_old_folder_is_restored_if_the_rename_fails(tmp_path, monkeypatch):
     path = tmp_path / "model"
     (path / "weights").mkdir(parents=True)
     rename = os.rename
@@ -198,7 +198,7 @@ def test_a_folder_comes_back_if_the_new_one_gets_no_name(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux's")
-def test_names_are_exchanged_or_an_error_says_why_not(tmp_path):
+def test_names_are_exchanged_or_an_error_is_raised(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name / f"was {name}").mkdir(parents=True)
     names = str(tmp_path / "a"), str(tmp_path / "b")
@@ -214,10 +214,10 @@ def test_names_are_exchanged_or_an_error_says_why_not(tmp_path):
 def test_a_system_without_exchange_replaces_by_two_renames(
     tmp_path, monkeypatch
 ):
-    found = []
+    calls = []
 
     def refuse(*arguments):
-        found.append(arguments)
+        calls.append(arguments)
         ctypes.set_errno(errno.EINVAL)
         return -1
 
@@ -228,11 +228,11 @@ def test_a_system_without_exchange_replaces_by_two_renames(
                 (pathlib.Path(folder) / name).touch()
         assert os.listdir(tmp_path) == ["model"]
         assert os.listdir(tmp_path / "model") == ["new"]
-    assert found
+    assert calls
 
 
-# Replaces a folder in forked children, each of which ends before another line
-# of atomic_files.py, or shutil.py: the first before line 1, and so on.
+# Replaces a folder in forked children. Child N ends before the Nth line that it
+# would execute in atomic_files.py (or shutil.py).
 _KILLER = """
 import os, shutil, sys, traceback
 from tfrecords.io import atomic_files
@@ -258,7 +258,7 @@ def tracer(last):
     left = last
     def trace(frame, event, _):
         nonlocal left
-        # An error between two lines of rmtree would be a fault of the test.
+        # Raising between two lines of rmtree would be an error of the test.
         files = ("atomic_files.py", "shutil.py")[: 1 + (how == "exit")]
         if not frame.f_code.co_filename.endswith(files):
             return None
@@ -312,7 +312,7 @@ print(lines)
 def test_a_writer_stopped_before_any_line_leaves_old_or_new(
     tmp_path, how, exchanges
 ):
-    """With plain renames: after `remove_leftovers`, which a restart calls."""
+    """With plain renames, after `remove_leftovers`, which a restart calls."""
     place = tmp_path / "above" / "model"
     done = subprocess.run(
         [sys.executable, "-c", _KILLER, str(place), how, exchanges],
@@ -326,11 +326,11 @@ def test_a_writer_stopped_before_any_line_leaves_old_or_new(
 
 @pytest.fixture
 def events(monkeypatch):
-    """What is synced, renamed, exchanged and removed, in order."""
-    found = []
+    """Records calls that sync, rename, exchange and remove, in order."""
+    calls = []
 
     def fsync(handle, real=os.fsync):
-        found.append(("sync", os.fstat(handle).st_ino))
+        calls.append(("sync", os.fstat(handle).st_ino))
         real(handle)
 
     def note(module, name, word):
@@ -338,7 +338,7 @@ def events(monkeypatch):
 
         def noted(*arguments, **keywords):
             done = real(*arguments, **keywords)
-            found.append((word, *(os.path.basename(x) for x in arguments)))
+            calls.append((word, *(os.path.basename(x) for x in arguments)))
             return done
 
         monkeypatch.setattr(module, name, noted)
@@ -348,10 +348,10 @@ def events(monkeypatch):
     note(os, "replace", "rename")
     note(atomic_files, "_exchange", "exchange")
     note(shutil, "rmtree", "remove")
-    return found
+    return calls
 
 
-def test_what_gets_a_name_is_on_the_disk_first(tmp_path, events):
+def test_contents_are_synced_before_the_rename(tmp_path, events):
     path = tmp_path / "model"
     inodes = {}
 
@@ -378,7 +378,7 @@ def test_what_gets_a_name_is_on_the_disk_first(tmp_path, events):
     assert sorted(found[:4]) == [("sync", x) for x in (".", "a", "b", "b/c")]
     if found[4] != ("exchange", "model"):
         pytest.skip("this file system cannot exchange names")
-    # What was replaced goes when that cannot be undone.
+    # The replaced folder is removed only after the exchange is synced.
     assert found[5] == ("sync", "above")
     assert found[6][0] == "remove" and found[6][1].endswith(".tmp")
     assert len(found) == 7
@@ -397,20 +397,20 @@ def test_a_folder_is_hidden_before_it_is_removed(tmp_path, events):
     assert [event[0] for event in events] == ["rename", "sync", "remove"]
     hidden = events[0][2]
     assert events[2][1] == hidden and not os.listdir(tmp_path)
-    # Killed within, a restart removes it.
+    # If the removal is killed, a restart completes it.
     (tmp_path / hidden / "weights").mkdir(parents=True)
     atomic_files.remove_leftovers(str(tmp_path), "step-")
     assert not os.listdir(tmp_path)
 
 
-def test_folders_above_are_made_and_synced(tmp_path, events):
+def test_parent_folders_are_made_and_synced(tmp_path, events):
     with atomic_files.atomic_folder(str(tmp_path / "run" / "best")):
         synced = {event[1] for event in events if event[0] == "sync"}
         assert {x.stat().st_ino for x in (tmp_path, tmp_path / "run")} <= synced
     assert os.listdir(tmp_path / "run") == ["best"]
 
 
-def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path, monkeypatch):
+def test_a_file_system_that_cannot_sync_folders_works(tmp_path, monkeypatch):
     def fsync(handle):
         raise OSError(errno.EINVAL, "Invalid argument")
 
@@ -437,7 +437,7 @@ def test_a_full_disk_gives_its_advice_once(tmp_path):
     assert raised.value.filename == str(tmp_path / "model")
 
 
-def test_a_link_stays_and_its_folder_is_replaced(tmp_path):
+def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     disk = tmp_path / "disk"
     (disk / "model").mkdir(parents=True)
     (disk / "model" / "old").touch()
@@ -450,28 +450,28 @@ def test_a_link_stays_and_its_folder_is_replaced(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "whole", [atomic_files.atomic_file, atomic_files.atomic_folder]
+    "atomic", [atomic_files.atomic_file, atomic_files.atomic_folder]
 )
-def test_the_cause_of_an_error_is_kept(tmp_path, whole):
+def test_the_cause_of_an_error_is_kept(tmp_path, atomic):
     with pytest.raises(ValueError, match="bad") as raised:
-        with whole(str(tmp_path / "a")):
+        with atomic(str(tmp_path / "a")):
             try:
                 int("x")
             except ValueError as error:
                 raise ValueError("bad") from error
     assert "invalid literal" in str(raised.value.__cause__)
     with pytest.raises(KeyboardInterrupt) as raised:
-        with whole(str(tmp_path / "a")):
+        with atomic(str(tmp_path / "a")):
             raise KeyboardInterrupt
     assert raised.value.__cause__ is None
     with pytest.raises(OSError, match="Make room") as raised:
-        with whole(str(tmp_path / "a")):
+        with atomic(str(tmp_path / "a")):
             raise OSError(errno.ENOSPC, "No space left on device")
     assert raised.value.__cause__ is not raised.value
     assert raised.value.__cause__.errno == errno.ENOSPC
 
 
-def test_leftovers_are_removed_by_their_own_pattern(tmp_path):
+def test_only_leftovers_with_the_prefix_are_removed(tmp_path):
     atomic_files.remove_leftovers(str(tmp_path / "nowhere"))
     digits = "0123456789abcdef"
     gone = [f".a.txt.{digits}.tmp", f".a.{digits}.tmp", f".a.{digits}.old"]
@@ -480,12 +480,12 @@ def test_leftovers_are_removed_by_their_own_pattern(tmp_path):
         (tmp_path / name).touch()
     atomic_files.remove_leftovers(str(tmp_path), "a")
     assert sorted(os.listdir(tmp_path)) == sorted(stay)
-    # What stands under no name any more comes back.
+    # An .old whose original name is missing is restored.
     atomic_files.remove_leftovers(str(tmp_path), "b")
     assert sorted(os.listdir(tmp_path)) == [".a.tmp", "a", "a.tmp", "b"]
     for name in ("a", "b", "a.tmp", ".a.tmp"):
         (tmp_path / name).unlink()
-    # The names that writers really use are of the pattern.
+    # The names that writers really use match the pattern.
     killed = tmp_path / "killed"
     with atomic_files.atomic_file(str(tmp_path / "file")) as file:
         (killed / os.path.basename(file.name)).mkdir(parents=True)
@@ -496,7 +496,7 @@ def test_leftovers_are_removed_by_their_own_pattern(tmp_path):
     assert not os.listdir(killed)
 
 
-def test_json_that_is_none_is_named(tmp_path):
+def test_an_error_names_a_file_that_is_not_json(tmp_path):
     path = tmp_path / "state.json"
     for content in (b"{", b'{"a": "\xff"}', b"\x00"):
         path.write_bytes(content)
@@ -504,8 +504,8 @@ def test_json_that_is_none_is_named(tmp_path):
             atomic_files.read_json(str(path))
 
 
-def test_the_digest_is_that_of_the_bytes(tmp_path):
-    # More than is read at a time.
+def test_the_digest_is_the_sha256_of_all_bytes(tmp_path):
+    # More than one block.
     content = bytes(range(256)) * 5000
     path = tmp_path / "a"
     path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""progress.py: what a rerun finds done, and what it refuses."""
+"""journal.py: finished shards that a rerun reuses, and runs it rejects."""
 
 import errno
 import os
@@ -33,19 +33,19 @@ def test_a_finished_shard_is_known_to_a_rerun(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["", ".index"])
-def test_a_shard_that_is_lost_is_not_finished(tmp_path, ending):
+def test_a_lost_shard_is_not_finished(tmp_path, ending):
     journal = open_journal(tmp_path)
     os.remove(finish(journal) + ending)
     assert not journal.has("train", "a")
 
 
-def test_a_shard_that_is_cut_is_not_finished(tmp_path):
+def test_a_truncated_shard_is_not_finished(tmp_path):
     journal = open_journal(tmp_path)
     os.truncate(finish(journal), 3)
     assert not journal.has("train", "a")
 
 
-def test_a_line_that_a_crash_cut_is_left_out(tmp_path):
+def test_a_line_cut_by_a_crash_is_ignored(tmp_path):
     journal = open_journal(tmp_path)
     finish(journal, "a")
     finish(journal, "b")
@@ -57,12 +57,12 @@ def test_a_line_that_a_crash_cut_is_left_out(tmp_path):
     assert open_journal(tmp_path).has("train", "b")
 
 
-def test_a_store_without_renames_is_refused():
+def test_a_store_without_renames_is_rejected():
     with pytest.raises(ValueError, match="http://b/out cannot be written to"):
         open_journal("http://b/out")
 
 
-def test_a_full_disk_leaves_the_journal_whole(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_the_journal_unchanged(tmp_path, monkeypatch):
     journal = open_journal(tmp_path)
     finish(journal, "a")
     before = (tmp_path / "progress.jsonl").read_bytes()
@@ -77,7 +77,7 @@ def test_a_full_disk_leaves_the_journal_whole(tmp_path, monkeypatch):
     assert (tmp_path / "progress.jsonl").read_bytes() == before
 
 
-def test_another_run_is_refused_and_nothing_changes(tmp_path):
+def test_another_run_is_rejected_and_nothing_changes(tmp_path):
     finish(open_journal(tmp_path))
     before = (tmp_path / "progress.jsonl").read_bytes()
     with pytest.raises(
@@ -87,7 +87,7 @@ def test_another_run_is_refused_and_nothing_changes(tmp_path):
     assert (tmp_path / "progress.jsonl").read_bytes() == before
 
 
-def test_records_without_a_journal_are_refused(tmp_path):
+def test_records_without_a_journal_are_rejected(tmp_path):
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "something").write_text("")
     with pytest.raises(ValueError, match="train' is not empty, and"):
@@ -100,7 +100,7 @@ def test_a_damaged_journal_is_named(tmp_path):
         open_journal(tmp_path)
 
 
-def test_manifests_count_only_if_all_shards_are_there(tmp_path):
+def test_manifests_are_returned_only_if_all_shards_exist(tmp_path):
     journal = open_journal(tmp_path)
     path = finish(journal)
     assert journal.finished_manifests() == {}
@@ -119,6 +119,6 @@ def test_manifests_count_only_if_all_shards_are_there(tmp_path):
     assert journal.finished_manifests() == {}
 
 
-def test_a_run_that_made_nothing_may_begin_anew(tmp_path):
+def test_a_run_without_shards_may_restart_with_other_settings(tmp_path):
     open_journal(tmp_path)
     assert not open_journal(tmp_path, dupe_factor=6).has("train", "a")

@@ -1,4 +1,4 @@
-"""Facts of files made of parts: whole or absent, and no part made twice."""
+"""part_files.py: files are complete or absent, and no part is made twice."""
 
 import json
 
@@ -24,7 +24,7 @@ def write(path, made, num_parts=3, settings=None, fails_at=None):
     )
 
 
-def test_a_file_is_its_parts_in_order(tmp_path):
+def test_a_file_consists_of_its_parts_in_order(tmp_path):
     made = []
     write(tmp_path / "f", made)
     assert made == [0, 1, 2]
@@ -32,7 +32,7 @@ def test_a_file_is_its_parts_in_order(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
-def test_a_rerun_makes_only_what_lacks(tmp_path):
+def test_a_rerun_makes_only_missing_parts(tmp_path):
     made = []
     with pytest.raises(OSError, match="no more"):
         write(tmp_path / "f", made, fails_at=2)
@@ -42,7 +42,7 @@ def test_a_rerun_makes_only_what_lacks(tmp_path):
     assert (tmp_path / "f").read_text() == "part 0\npart 1\npart 2\n"
 
 
-def test_parts_of_other_settings_are_thrown_away(tmp_path):
+def test_parts_made_with_other_settings_are_deleted(tmp_path):
     made = []
     with pytest.raises(OSError, match="no more"):
         write(tmp_path / "f", made, fails_at=1)
@@ -52,6 +52,6 @@ def test_parts_of_other_settings_are_thrown_away(tmp_path):
     assert made == [0, 1, 0, 1, 2]
 
 
-def test_no_parts_are_an_empty_file(tmp_path):
+def test_zero_parts_give_an_empty_file(tmp_path):
     write(tmp_path / "f", [], num_parts=0)
     assert (tmp_path / "f").read_bytes() == b""

@@ -1,4 +1,4 @@
-"""job_progress.py: nothing is lost on the way, and lines say how far it is."""
+"""progress.py: all results are passed on, with progress lines."""
 
 import logging as python_logging
 
@@ -15,7 +15,7 @@ def results(closed):
         closed.append(True)
 
 
-def test_results_come_with_their_jobs_in_the_order_of_their_ends(caplog):
+def test_results_come_with_their_jobs_in_order_of_completion(caplog):
     closed = []
     logging.set_verbosity(logging.INFO)
     with caplog.at_level(python_logging.INFO, logger="absl"):
@@ -28,7 +28,7 @@ def test_results_come_with_their_jobs_in_the_order_of_their_ends(caplog):
     assert "write  tokens 7 of 7" in caplog.text
 
 
-def test_who_leaves_early_ends_the_work():
+def test_closing_the_generator_closes_the_results():
     closed = []
     shown = progress.show(
         results(closed), ["x", "y"], [1, 1], name="n", unit="u"

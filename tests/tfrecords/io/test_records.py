@@ -1,4 +1,4 @@
-"""records.py: folders with a manifest, foreign files, and what must fit."""
+"""records.py: folders with a manifest, foreign files, checks for a model."""
 
 import json
 import os
@@ -19,14 +19,14 @@ def folder(tmp_path, samples):
     return str(tmp_path / "train")
 
 
-def test_a_record_written_is_the_record_read(folder, samples):
+def test_records_are_read_as_they_were_written(folder, samples):
     found = records.Records.open(folder)
     assert len(found) == 10
     numbers = np.array([9, 0, 3, 3, 7])
     assert found.get(numbers) == [samples.serialized(n) for n in numbers]
 
 
-def test_the_manifest_comes_back(folder, samples):
+def test_the_manifest_is_read_as_it_was_written(folder, samples):
     manifest = records.Manifest.read(folder)
     assert manifest == samples.write_folder(folder)
     assert manifest.num_examples == 10
@@ -61,13 +61,13 @@ def test_a_glob_of_foreign_files_is_read(tmp_path, samples):
     assert batch["input_word_ids"].numpy().tolist() == [[1] * 8]
 
 
-def test_our_shards_named_as_files_have_our_names(folder):
+def test_our_shards_given_as_files_have_our_feature_names(folder):
     found = records.Records.open(os.path.join(folder, "*.tfrecord"))
     assert not found.legacy_names
     assert len(found) == 10
 
 
-def test_no_files_are_named(tmp_path):
+def test_a_glob_without_matches_is_named(tmp_path):
     with pytest.raises(ValueError, match="No records at .*give the folder"):
         records.Records.open(str(tmp_path / "none*"))
 
@@ -118,7 +118,7 @@ def test_a_record_that_does_not_exist_is_named(folder):
         records.Records.open(folder).get([10])
 
 
-def test_records_that_fit_pass_the_check(folder):
+def test_matching_records_pass_the_check(folder):
     found = records.Records.open(folder)
     found.check(schema.PRETRAINING, SIZES, 100, "aa")
     found.check(schema.ENCODER_INPUTS, {"max_seq_length": 8})
@@ -129,8 +129,8 @@ def test_records_that_fit_pass_the_check(folder):
     [
         (
             {"sizes": SIZES | {"max_seq_length": 16}},
-            r"train-00000.*record 0.*has 8 values of 'input_word_ids', "
-            "wanted is max_seq_length=16",
+            r"train-00000.*record 0.*has 8 values of 'input_word_ids'; "
+            "expected max_seq_length=16",
         ),
         (
             {"sizes": SIZES | {"max_predictions_per_seq": 5}},
@@ -141,7 +141,7 @@ def test_records_that_fit_pass_the_check(folder):
         ({"schema": schema.CLASSIFICATION}, "and no 'label_ids'"),
     ],
 )
-def test_records_that_do_not_fit_are_named(folder, changes, message):
+def test_mismatched_records_are_rejected(folder, changes, message):
     arguments = {"schema": schema.PRETRAINING, "sizes": SIZES} | changes
     with pytest.raises(ValueError, match=message):
         records.Records.open(folder).check(**arguments)
@@ -163,14 +163,14 @@ def test_foreign_records_without_a_feature_are_named(tmp_path, samples):
         found.check(schema.PRETRAINING, SIZES)
 
 
-def test_records_of_something_else_are_named(tmp_path):
+def test_records_that_are_not_examples_are_named(tmp_path):
     with tf.io.TFRecordWriter(str(tmp_path / "a")) as writer:
         writer.write(b"\xff\xff\xff")
-    with pytest.raises(ValueError, match="record 0.*is no tf.train.Example"):
+    with pytest.raises(ValueError, match="record 0.*is not a tf.train.Example"):
         records.Records.open(str(tmp_path / "a"))
 
 
-def test_no_record_at_all_is_named(tmp_path, samples):
+def test_empty_records_are_rejected(tmp_path, samples):
     samples.write_folder(str(tmp_path), counts=(0,))
     with pytest.raises(ValueError, match="hold no example"):
         records.Records.open(str(tmp_path)).check(schema.PRETRAINING, SIZES)

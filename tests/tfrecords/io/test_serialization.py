@@ -1,4 +1,4 @@
-"""serialization.py: many rows at once, the same bytes as one by one."""
+"""serialization.py: many rows at once give the same bytes as one by one."""
 
 import hypothesis
 import numpy as np
@@ -22,7 +22,7 @@ def _check_equal(examples, table, sizes):
 
 def _rows(rng, count, limit, dtype=np.int32):
     def integers(*shape):
-        # From every length of a varint, not only the longest.
+        # Varints of every length, not only of the longest.
         bits = rng.integers(0, int(limit).bit_length() + 1, (count, *shape))
         return (rng.integers(0, limit, (count, *shape)) >> bits).astype(dtype)
 
@@ -43,19 +43,19 @@ def _rows(rng, count, limit, dtype=np.int32):
     count=strategies.integers(1, 9),
     bits=strategies.integers(1, 31),
 )
-def test_rows_are_the_bytes_of_single_examples(seed, count, bits):
+def test_rows_have_the_same_bytes_as_single_examples(seed, count, bits):
     rng = np.random.default_rng(seed)
     examples = _rows(rng, count, 2**bits - 1)
     _check_equal(examples, schema.PRETRAINING, SIZES)
 
 
-def test_long_integers_are_the_same_bytes():
+def test_long_integers_have_the_same_bytes():
     examples = _rows(np.random.default_rng(0), 20, 2**62, np.int64)
     _check_equal(examples, schema.PRETRAINING, SIZES)
 
 
 @pytest.mark.parametrize("table", ["classification", "regression"])
-def test_other_schemas_are_the_same_bytes(table):
+def test_other_schemas_have_the_same_bytes(table):
     rng = np.random.default_rng(0)
     examples = _rows(rng, 5, 30000)
     examples |= {"label_ids": rng.integers(0, 3, 5)}

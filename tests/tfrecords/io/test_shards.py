@@ -1,4 +1,4 @@
-"""shards.py: framing, random access, and damage that is named."""
+"""shards.py: framing, random access, and errors for damaged files."""
 
 import errno
 import os
@@ -20,12 +20,12 @@ def shard_path(tmp_path):
     return path
 
 
-def test_tensorflow_reads_what_is_written(shard_path):
+def test_tensorflow_reads_our_shards(shard_path):
     found = [r.numpy() for r in tf.data.TFRecordDataset(shard_path)]
     assert found == RECORDS
 
 
-def test_what_tensorflow_writes_is_read_without_an_index(tmp_path):
+def test_files_of_tensorflow_are_read_without_an_index(tmp_path):
     path = str(tmp_path / "foreign")
     with tf.io.TFRecordWriter(path) as writer:
         for record in RECORDS:
@@ -42,7 +42,7 @@ def test_info_describes_the_file(shard_path):
     assert len(info.sha256) == 64
 
 
-def test_any_record_is_read_by_its_number(shard_path):
+def test_records_are_read_by_index(shard_path):
     shard = shards.Shard(shard_path)
     assert shard.read(2) == RECORDS[2] and shard.read(0) == RECORDS[0]
 
@@ -53,7 +53,7 @@ def test_an_empty_shard_has_no_record(tmp_path):
     assert len(shards.Shard(path)) == 0
 
 
-def test_more_records_than_are_joined_at_once(tmp_path):
+def test_more_records_than_one_write_are_written(tmp_path):
     path = str(tmp_path / "many")
     shards.write_shard(path, (str(i).encode() for i in range(3000)))
     assert shards.Shard(path).read(2999) == b"2999"
@@ -69,7 +69,7 @@ def test_a_failed_write_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_full_disk_says_so_and_leaves_nothing(tmp_path):
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path):
     def records():
         yield b"one"
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -94,24 +94,24 @@ def test_a_truncated_foreign_file_names_record_and_byte(shard_path, cut):
         shards.Shard(shard_path)
 
 
-def _flip(path, place):
+def _flip(path, offset):
     with open(path, "r+b") as file:
-        file.seek(place)
+        file.seek(offset)
         byte = file.read(1)
-        file.seek(place)
+        file.seek(offset)
         file.write(bytes([byte[0] ^ 1]))
 
 
-@pytest.mark.parametrize("place", [37, 37 + 12, 37 + 300, 652])
-def test_a_corrupt_record_is_named_and_others_are_read(shard_path, place):
-    _flip(shard_path, place)
+@pytest.mark.parametrize("offset", [37, 37 + 12, 37 + 300, 652])
+def test_a_corrupt_record_is_named_and_others_are_read(shard_path, offset):
+    _flip(shard_path, offset)
     shard = shards.Shard(shard_path)
     with pytest.raises(ValueError, match="Corrupt record at .*record 2, byte"):
         shard.read(2)
     assert shard.read(3) == RECORDS[3]
 
 
-def test_a_file_that_is_no_tfrecord_is_named(tmp_path):
+def test_a_file_that_is_not_a_tfrecord_file_is_named(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"once upon a time there was a file of text")
     with pytest.raises(ValueError, match="Corrupt header .*not a TFRecord"):
@@ -125,7 +125,7 @@ def test_a_record_cut_after_the_shard_was_opened_is_named(shard_path):
         shard.read(2)
 
 
-def test_a_file_made_again_is_read_anew(tmp_path):
+def test_a_rewritten_file_is_reopened(tmp_path):
     path = str(tmp_path / "a")
     shards.write_shard(path, [b"old"])
     assert shards.Shard(path).read(0) == b"old"
@@ -133,7 +133,7 @@ def test_a_file_made_again_is_read_anew(tmp_path):
     assert shards.Shard(path).read(0) == b"new"
 
 
-def test_many_shards_do_not_use_up_the_descriptors(tmp_path, monkeypatch):
+def test_the_number_of_open_files_is_limited(tmp_path, monkeypatch):
     opened = []
     for i in range(20):
         shards.write_shard(str(tmp_path / str(i)), [str(i).encode()])

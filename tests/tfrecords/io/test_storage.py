@@ -1,4 +1,4 @@
-"""storage.py: files of this machine and of a store read the same."""
+"""storage.py: local files and files in a store behave the same."""
 
 import gzip
 import os
@@ -15,7 +15,7 @@ LINES = ["A cat sat.\n", "It purred.\n", "\n", "A sail.\n"]
 
 @pytest.fixture(scope="module")
 def store():
-    """A folder of TensorFlow's file system in memory."""
+    """A folder in TensorFlow's in-memory file system."""
     folder = "ram://test_storage"
     tf.io.gfile.makedirs(f"{folder}/inside")
     with tf.io.gfile.GFile(f"{folder}/a.txt", "wb") as file:
@@ -35,7 +35,7 @@ def test_inputs_are_found_in_a_store(store):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_text_of_a_store_is_read(store, name):
+def test_text_in_a_store_is_read(store, name):
     found = documents.read_documents([f"{store}/{name}"])
     assert [row.sentences for row in found] == [
         ["A cat sat.", "It purred."],
@@ -43,7 +43,7 @@ def test_text_of_a_store_is_read(store, name):
     ]
 
 
-def test_any_place_of_a_stored_file_is_read(store):
+def test_a_stored_file_can_be_read_from_any_offset(store):
     with storage.open_bytes(f"{store}/a.txt") as file:
         assert file.read(5) == b"A cat"
         assert file.seek(-8, os.SEEK_END) == len("".join(LINES)) - 8
@@ -51,7 +51,7 @@ def test_any_place_of_a_stored_file_is_read(store):
         assert file.seek(2) == 2 and file.read(3) == b"cat"
 
 
-def test_a_version_tells_of_changes(store, tmp_path):
+def test_a_version_has_the_size_of_the_file(store, tmp_path):
     stored, local = f"{store}/b.txt", str(tmp_path / "b.txt")
     for path in (stored, local):
         with tf.io.gfile.GFile(path, "w") as file:
@@ -60,26 +60,26 @@ def test_a_version_tells_of_changes(store, tmp_path):
         assert size == 3
 
 
-def test_a_missing_file_of_a_store_is_named(store):
+def test_a_missing_file_in_a_store_is_named(store):
     with pytest.raises(ValueError, match="No input file at ram://.*none.txt"):
         list(documents.read_documents([f"{store}/none.txt"]))
     with pytest.raises(FileNotFoundError):
         storage.version(f"{store}/none.txt")
 
 
-def test_a_store_that_is_not_known_or_reached_is_named():
+def test_an_unknown_store_is_named():
     with pytest.raises(OSError, match="cannot be reached .*nowhere.*'nowhere:"):
         text_files.expand_inputs("nowhere://bucket/*.txt")
     with pytest.raises(OSError, match="cannot be reached"):
         storage.open_bytes("nowhere://bucket/a.txt")
 
 
-def test_absolute_paths_of_a_store_stay_as_they_are():
+def test_paths_in_a_store_are_absolute_already():
     assert storage.absolute_path("gs://b/a.txt") == "gs://b/a.txt"
     assert storage.absolute_path("a.txt") == os.path.abspath("a.txt")
 
 
-def test_a_file_of_a_store_is_whole_or_absent(store):
+def test_a_file_in_a_store_is_complete_or_absent(store):
     path = f"{store}/new/c.txt"
     storage.make_folder(f"{store}/new")
     for text in ("one é", "two"):
@@ -98,7 +98,7 @@ def test_a_file_of_a_store_is_whole_or_absent(store):
     assert storage.version(f"{store}/new/empty")[0] == 0
 
 
-def test_numbers_are_read_from_any_place(store, tmp_path):
+def test_numbers_are_read_from_any_offset(store, tmp_path):
     numbers = np.arange(1000, dtype="<i4")
     for path in (f"{store}/numbers", str(tmp_path / "numbers")):
         with storage.atomic_file(path, "wb") as file:
@@ -109,7 +109,7 @@ def test_numbers_are_read_from_any_place(store, tmp_path):
         assert len(storage.read_array(path, numbers.dtype)) == 1000
 
 
-def test_leftovers_and_folders_go(store):
+def test_leftovers_and_folders_are_removed(store):
     folder = f"{store}/left"
     storage.make_folder(f"{folder}/work")
     for name in (".a.0123456789abcdef.tmp", "a.tmp", "work/b"):
@@ -124,7 +124,7 @@ def test_leftovers_and_folders_go(store):
     assert storage.names_in(f"{folder}/work") == []
 
 
-def test_a_store_where_files_are_seen_half_written_is_refused():
+def test_a_store_without_atomic_renames_is_rejected():
     for path in ("gs://b/out", "hdfs://host/out", "out", "/out"):
         storage.check_writable(path)
     with pytest.raises(ValueError, match="http://b/out cannot be written to"):
