@@ -1,4 +1,4 @@
-"""make_pretraining_records: text in, records out, and mistakes named."""
+"""make_pretraining_records: text -> records, and bad input is named."""
 
 import json
 import os
@@ -52,12 +52,12 @@ def test_text_becomes_batches(argv, tmp_path):
     assert found.manifest.flags["dupe_factor"] == 10
 
 
-def test_without_held_out_there_is_one_set(argv, tmp_path):
+def test_without_held_out_prob_only_train_is_written(argv, tmp_path):
     make_pretraining_records.main(argv)
     assert sorted(os.listdir(tmp_path / "out")) == ["progress.jsonl", "train"]
 
 
-def test_flags_are_the_original_s(argv, tmp_path):
+def test_the_originals_flags_are_accepted(argv, tmp_path):
     make_pretraining_records.main(
         [
             *argv,
@@ -91,7 +91,7 @@ def test_flags_are_the_original_s(argv, tmp_path):
         (["--masking_time=dynamic", "--pairs=none"], "unmasked_segments"),
     ],
 )
-def test_each_kind_of_examples_becomes_batches(argv, tmp_path, words, name):
+def test_each_schema_can_be_batched(argv, tmp_path, words, name):
     make_pretraining_records.main([*argv, *words])
     found = records.Records.open(str(tmp_path / "out" / "train"))
     assert found.manifest.schema_name == name
@@ -153,27 +153,33 @@ def test_records_of_the_original_load_as_batches(argv, tmp_path):
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--held_out_prob=0.1", "held_out_prob=0.1 does not go with"),
-        ("--num_processes=2", "num_processes=2 does not go with"),
-        ("--input_format=text", "input_format=text does not go with"),
-        ("--drop_duplicates=lines", "drop_duplicates=lines does not go with"),
-        ("--output_dir=gs://b/out", "output_dir=gs://b/out does not go with"),
+        ("--held_out_prob=0.1", "held_out_prob=0.1 cannot be used with"),
+        ("--num_processes=2", "num_processes=2 cannot be used with"),
+        ("--input_format=text", "input_format=text cannot be used with"),
+        (
+            "--drop_duplicates=lines",
+            "drop_duplicates=lines cannot be used",
+        ),
+        (
+            "--output_dir=gs://b/out",
+            "output_dir=gs://b/out cannot be used",
+        ),
     ],
 )
-def test_flags_that_the_original_cannot_follow_are_named(argv, flag, message):
+def test_flags_that_contradict_compat_are_refused(argv, flag, message):
     with pytest.raises(ValueError, match=message):
         make_pretraining_records.main([*argv, "--compat=original", flag])
 
 
-def test_a_runner_that_the_original_cannot_follow_is_named(argv):
+def test_a_runner_that_contradicts_compat_is_refused(argv):
     argv = [word for word in argv if "num_processes" not in word]
-    with pytest.raises(ValueError, match="runner=spark does not go with"):
+    with pytest.raises(ValueError, match="runner=spark cannot be used with"):
         make_pretraining_records.main(
             [*argv, "--compat=original", "--runner=spark"]
         )
 
 
-def test_rows_of_json_are_documents_and_equal_ones_go(argv, tmp_path):
+def test_json_rows_are_documents_and_duplicates_are_dropped(argv, tmp_path):
     texts = TEXT.read_text().split("\n\n")
     rows = [json.dumps({"body": text}) for text in [*texts, texts[0]]]
     path = tmp_path / "a.jsonl"
@@ -199,7 +205,7 @@ def test_an_unknown_compat_is_named(argv):
 
 @pytest.fixture
 def big_text(tmp_path):
-    """Files that take two workers some seconds."""
+    """Files that keep two workers busy for some seconds."""
     folder = tmp_path / "text"
     folder.mkdir()
     for number in range(10):
@@ -214,7 +220,7 @@ def _start(argv):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # A test run in the background of a shell passes on a deaf ear.
+        # A background job of a shell inherits an ignored SIGINT.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         cwd=pathlib.Path(__file__).parents[2],
     )
@@ -265,7 +271,7 @@ def test_a_stopped_run_leaves_no_process_and_resumes(
 
 
 @pytest.mark.slow
-def test_a_mistake_found_by_a_worker_is_one_clear_line(argv, tmp_path):
+def test_an_input_error_in_a_worker_is_printed_in_one_line(argv, tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.txt").write_bytes(b"\xff\xfeT\0h\0e\0")
     argv = [*argv, f"--input_file={tmp_path}/*.txt", "--num_processes=2"]

@@ -1,4 +1,4 @@
-"""Text files -> token files, one for each."""
+"""Text files -> token files, one per text file."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ from tfrecords.text import vocab as vocab_lib
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Corpus(documents_lib.TextOptions):
-    """Text, how to read it, and the vocabulary of its tokens."""
+    """Input text, how to read it, and the vocabulary to tokenize it with."""
 
     vocab_file: str = option(
         REQUIRED,
@@ -28,7 +28,7 @@ class Corpus(documents_lib.TextOptions):
     do_lower_case: bool = option(
         True, "Lower-case text and strip accents; false for cased vocabularies."
     )
-    # What is omitted when it repeats, of `duplicates.KINDS`.
+    # Kinds of duplicates to drop, a subset of `duplicates.KINDS`.
     drop_duplicates: tuple[str, ...] = ()
 
     def describe(self, paths: Sequence[str]) -> dict:
@@ -65,7 +65,7 @@ def tokenize(
     work: str,
     workers: progress.Engine,
 ) -> list[str]:
-    """Makes the token file of each input file, unless it exists.
+    """Writes the token file of each input file, unless it exists.
 
     Returns:
       Paths of the token files, in the order of the input files.
@@ -73,18 +73,18 @@ def tokenize(
     Raises:
       ValueError: if a file cannot be read, or changes while it is read.
     """
-    # A token file depends on its own input file alone.
+    # A token file depends only on its own input file.
     basis = corpus.describe([])
-    # Absolute paths: other machines have another current folder.
+    # Absolute paths: workers on other machines have another current folder.
     work = storage.absolute_path(work)
     corpus = dataclasses.replace(
         corpus, vocab_file=os.path.abspath(corpus.vocab_file)
     )
-    jobs, made = [], []
+    jobs, tokenized = [], []
     for path in paths:
         version = _file_version(path)
         token_file = os.path.join(work, _digest([basis, version])[:20])
-        made.append(token_file)
+        tokenized.append(token_file)
         if not storage.exists(f"{token_file}.json"):
             jobs.append(_FileJob(corpus, version[0], version, token_file))
     weights = [job.version[1] for job in jobs]
@@ -96,9 +96,9 @@ def tokenize(
     if corpus.drop_duplicates:
         vocab_size = len(vocab_lib.read(corpus.vocab_file))
         return duplicates.drop(
-            made, corpus.drop_duplicates, work, vocab_size, workers
+            tokenized, corpus.drop_duplicates, work, vocab_size, workers
         )
-    return made
+    return tokenized
 
 
 def _tokenize_file(job: _FileJob) -> None:
@@ -129,7 +129,7 @@ def _tokenize_file(job: _FileJob) -> None:
             f"bytes when the run began, it has {after[1]} now. Wait until it "
             "is complete, then run the same command again."
         )
-    # Last, as it marks the token file as complete.
+    # Written last: it marks the token file as complete.
     token_files.write_json(
         f"{job.token_file}.json", dataclasses.asdict(statistics)
     )
@@ -139,10 +139,10 @@ def _tokenize_file(job: _FileJob) -> None:
 def load_tokenizer(
     vocab_file: str, do_lower_case: bool
 ) -> tuple[token_files.Tokenize, int]:
-    """Returns a function of sentences, and the size of its vocabulary.
+    """Returns a function that tokenizes sentences, and its vocabulary size.
 
-    The function maps strings [N] to the ids [T] of all of them and lengths
-    [N]. It is made once in each process.
+    The function maps N strings to their T token ids, concatenated, and the
+    number of tokens of each, [N]. It is created once per process.
     """
     import tensorflow as tf
 
@@ -152,7 +152,7 @@ def load_tokenizer(
     graph = tf.function(
         tokenizer.__call__,
         input_signature=[tf.TensorSpec([None], tf.string)],
-        autograph=False,  # Nothing to convert, and that takes seconds.
+        autograph=False,  # No control flow to convert; saves seconds.
     )
 
     def function(sentences):
@@ -163,7 +163,7 @@ def load_tokenizer(
 
 
 def read_statistics(paths: Sequence[str]) -> dict:
-    """Returns what reading the text counted, over all token files."""
+    """Returns the text reader's counts, summed over all token files."""
     total = text_files.ReadStatistics()
     for path in paths:
         with storage.open_bytes(f"{path}.json") as file:

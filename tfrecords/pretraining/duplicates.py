@@ -1,22 +1,22 @@
 """Token files -> copies without duplicate documents or lines.
 
-The first of equal ones stays, in the order of the input files and within them;
-so the result does not depend on the assignment of jobs to workers. Equal means
-the same text, as told by 64 bits of a digest: among 10^9 lines two different
-ones agree with a probability of 3 %.
+Of equal documents or lines the first is kept, in the order of the input files;
+so the result does not depend on the assignment of jobs to workers. Texts are
+compared by a digest, of 63 bits for lines: among 10^9 different lines, the
+probability of any collision is 5 %.
 
-The driver finds equal documents, in 8 bytes each. There may be too many lines
-for that: their digests are split into buckets by value, each bucket is searched
-independently, and each token file is copied without the duplicates. A line is
-one of the input, or a paragraph where lines are wrapped; it goes with all its
-sentences.
+The driver finds equal documents and holds 8 bytes for each. There may be too
+many lines for that: their digests are split into buckets by value, each bucket
+is searched independently, and each token file is copied without the duplicates.
+A line is a line of the input, or a paragraph where lines are wrapped; all its
+sentences are dropped with it.
 
-  <path>.keys       uint64 for each sentence: digest of its line, and which of
-                    the line's sentences it is; the lowest bit marks the first
-  <path>.digests    uint64 for each document
+  <path>.keys       uint64 per sentence: digest of its line combined with its
+                    index in the line; the lowest bit is 1 for the first one
+  <path>.digests    uint64 per document
 
-By hand: a library's external sort would need its cluster, this runs on any
-engine, and exact duplicates need no more.
+The external sort of a library would need a cluster of its own; this runs on any
+engine and is enough for exact duplicates.
 """
 
 import hashlib
@@ -34,19 +34,19 @@ from tfrecords.text import documents as documents_lib
 KINDS = ("documents", "lines")
 
 _KEY_DTYPE = token_files.KEY_DTYPE
-# A sentence in a bucket, and its index in its token file.
+# Key of a sentence in a bucket, and the sentence's index in its token file.
 _ENTRY_DTYPE = np.dtype([("key", _KEY_DTYPE), ("index", "<i8")])
-# Of one bucket: some 150 MB while it is searched.
+# Keys per bucket; searching a bucket needs about 150 MB.
 _KEYS_IN_BUCKET = 1 << 22
-# Keys of a token file that are sorted at a time.
+# Keys of a token file sorted at a time.
 _CHUNK = 1 << 20
 
 
 def fingerprint(document: documents_lib.Document) -> token_files.Fingerprint:
     """Returns the keys of a document's sentences, and the document's digest.
 
-    Two keys are the same if and only if the sentences have the same position
-    in the same line.
+    Two keys are equal if and only if both sentences have the same index in
+    equal lines.
     """
     keys = []
     begin = 0
@@ -81,10 +81,10 @@ def drop(
     vocab_size: int,
     workers: progress.Engine,
 ) -> list[str]:
-    """Returns copies of token files without repeated documents or lines.
+    """Copies token files without duplicates; returns the paths of the copies.
 
-    The copies go to the folder `work`; existing ones are not made again.
-    `kinds` are of KINDS.
+    The copies are written to the folder `work`; existing ones are kept. `kinds`
+    is a subset of KINDS.
     """
     name = hashlib.sha256("\n".join([*kinds, *paths]).encode()).hexdigest()
     begin = os.path.join(work, f"{name[:12]}-")
@@ -105,14 +105,14 @@ def drop(
     return copies
 
 
-def _first_documents(paths, is_wanted):
-    """Returns [documents] bool for each file: no equal document before."""
+def _first_documents(paths, drop_repeated):
+    """Returns [documents] bool for each file: True for documents to keep."""
     digests = [
         storage.read_array(f"{path}.digests", _KEY_DTYPE) for path in paths
     ]
     counts = [len(part) for part in digests]
     is_kept = np.ones(sum(counts), bool)
-    if is_wanted:
+    if drop_repeated:
         is_kept[:] = False
         _, first = np.unique(np.concatenate(digests), return_index=True)
         is_kept[first] = True
@@ -120,7 +120,7 @@ def _first_documents(paths, is_wanted):
 
 
 def _find_lines(paths, begin, workers):
-    """Returns a file for each bucket, of the repeated sentences in it."""
+    """Finds repeated lines; returns a file of their sentences per bucket."""
     keys = [_size(f"{path}.keys") // 8 for path in paths]
     num_buckets = max(1, -(-sum(keys) // _KEYS_IN_BUCKET))
     split = [f"{begin}split-{index}" for index in range(len(paths))]
@@ -151,7 +151,7 @@ def _split(job: tuple[str, str, int]) -> None:
                 f"{token_file}.keys", _KEY_DTYPE, begin, end
             )
             entries["index"] = np.arange(begin, end)
-            # By bits above the lowest, which says no more than "first".
+            # Without the lowest bit, which only marks first sentences.
             bucket = (entries["key"] >> np.uint64(1)) % np.uint64(num_buckets)
             file.write(entries[np.argsort(bucket, kind="stable")].tobytes())
             counts = np.bincount(bucket.astype(np.int64), minlength=num_buckets)
@@ -161,7 +161,7 @@ def _split(job: tuple[str, str, int]) -> None:
 
 
 def _search(job: tuple[Sequence[str], int, str]) -> None:
-    """Writes the indices of repeated sentences, by token file."""
+    """Writes the indices of a bucket's repeated sentences, by token file."""
     split, bucket, repeated = job
     entries, counts = [np.zeros(0, _ENTRY_DTYPE)], []
     for path in split:
@@ -174,34 +174,36 @@ def _search(job: tuple[Sequence[str], int, str]) -> None:
     entries = np.concatenate(entries)
     keys = entries["key"]
     order = np.argsort(keys, kind="stable")
-    again = order[1:][keys[order[1:]] == keys[order[:-1]]]
-    again.sort()  # By token file, and by index in it.
-    ends = np.searchsorted(again, np.cumsum(counts))
+    repeats = order[1:][keys[order[1:]] == keys[order[:-1]]]
+    repeats.sort()  # By token file, then by index in it.
+    ends = np.searchsorted(repeats, np.cumsum(counts))
     token_files.save(f"{repeated}.npy", np.concatenate([[0], ends]))
     with storage.atomic_file(f"{repeated}.indices", "wb") as file:
-        file.write(entries["index"][again].tobytes())
+        file.write(entries["index"][repeats].tobytes())
 
 
 def _copy(job: _CopyJob) -> None:
-    """Copies a token file without repetitions, and counts those."""
+    """Copies a token file without duplicates, and counts the duplicates."""
     bounds = token_files.read_bounds(job.token_file)
     # [sentences] bool each.
     is_in_kept = np.repeat(job.is_kept, np.diff(bounds[:, 1]))
-    is_again = np.zeros(len(is_in_kept), bool)
+    is_repeat = np.zeros(len(is_in_kept), bool)
     for path in job.repeated:
         begin, end = token_files.load(f"{path}.npy")[job.index :][:2]
         indices = storage.read_array(f"{path}.indices", "<i8", begin, end)
-        is_again[indices] = True
+        is_repeat[indices] = True
     token_files.copy(
-        job.token_file, job.copy, is_in_kept & ~is_again, job.vocab_size
+        job.token_file, job.copy, is_in_kept & ~is_repeat, job.vocab_size
     )
     keys = storage.read_array(f"{job.token_file}.keys", _KEY_DTYPE)
     with storage.open_bytes(f"{job.token_file}.json") as file:
         statistics = json.load(file)
     statistics["duplicate_documents"] = int((~job.is_kept).sum())
-    # The first sentence of each line counts it.
-    statistics["duplicate_lines"] = int((keys[is_in_kept & is_again] & 1).sum())
-    # Last, as it marks the copy as complete.
+    # Lines are counted by their first sentences.
+    statistics["duplicate_lines"] = int(
+        (keys[is_in_kept & is_repeat] & 1).sum()
+    )
+    # Written last: it marks the copy as complete.
     token_files.write_json(f"{job.copy}.json", statistics)
 
 

@@ -1,11 +1,11 @@
-"""Documents -> pre-training examples: pairs, masked, as arrays.
+"""Documents -> masked pre-training examples, as arrays.
 
-The unit of work is a partition: some thousand documents, drawn at random from
-the corpus, that fit into memory. Random next segments come from the documents
-of the same partition. All that is random in an example comes from
-(`random_seed`, document, repetition), so it does not depend on the worker.
+The unit of work is a partition: a random sample of the corpus's documents that
+fits into memory. Random next segments come from documents of the same
+partition. All randomness of an example is derived from (`random_seed`,
+document, repetition), so it does not depend on the worker.
 
-N examples, S positions in one.
+N examples, S positions per example.
 """
 
 from collections.abc import Iterator
@@ -17,16 +17,16 @@ from tfrecords.io import serialization
 from tfrecords.pretraining import masking, packing, sentence_pairs, token_files
 from tfrecords.pretraining import settings as settings_lib
 
-# Positions (N * S) that are processed at a time: some 30 MB of arrays.
+# Positions (N * S) processed at a time: about 30 MB of arrays.
 _BLOCK_POSITIONS = 1 << 18
 
-# How a document is cut, and the special tokens of an example.
+# How a document is cut, and the number of special tokens in an example.
 _CUTS = {
     "next_sentence": (sentence_pairs.pair, 3),  # [CLS], [SEP] and [SEP].
     "sentence_order": (sentence_pairs.sentence_order_pairs, 3),
     "none": (sentence_pairs.full_sentences, 2),
 }
-# Names of the count and of the share of examples with label 1.
+# Statistics of examples with label 1: names of the count and of the share.
 _LABEL_COUNTS = {
     "next_sentence": ("random_next_examples", "random_next_share"),
     "sentence_order": ("swapped_examples", "swapped_share"),
@@ -38,7 +38,7 @@ def make_pairs(
     settings: settings_lib.Settings,
     shard: int,
 ) -> sentence_pairs.Pairs:
-    """Returns all pairs, or single segments, of a partition, shuffled."""
+    """Returns all pairs or single segments of a partition, shuffled."""
     cut, num_special = _CUTS[settings.pairs]
     max_num_tokens = settings.max_seq_length - num_special
     stream = random_numbers.Stream(
@@ -80,7 +80,7 @@ def pack(
     With `is_single`, [CLS] A [SEP].
     """
     positions = np.arange(max_seq_length)
-    # [N], the positions of the first SEP and of the last.
+    # [N] positions of the first and of the last [SEP].
     a_end = 1 + pairs.a_end - pairs.a_begin
     last = a_end if is_single else a_end + 1 + pairs.b_end - pairs.b_begin
     is_b = positions > a_end[:, None]  # Padding too, until it is cleared below.
@@ -108,10 +108,10 @@ def make_examples(
     shard: int,
     statistics: dict[str, int],
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Returns the examples of a partition, or rows of several, in blocks.
+    """Returns the examples of a partition in blocks, packed if so configured.
 
-    A block has the features of the settings' schema, each [N, ...]. Their
-    order depends on the number of the shard. Counts are added to `statistics`.
+    A block has the features of the settings' schema, each [N, ...]. The order
+    of examples depends on the shard number. Counts are added to `statistics`.
     """
     pairs = make_pairs(documents, settings, shard)
     if settings.is_packed:
@@ -131,7 +131,7 @@ def make_examples(
 
 
 def _make_blocks(documents, all_pairs, vocabulary, settings, statistics):
-    """Yields the examples of pairs in their order, some at a time."""
+    """Yields the examples of the pairs, in order, in blocks."""
     block = max(1, _BLOCK_POSITIONS // settings.max_seq_length)
     for begin in range(0, len(all_pairs.seeds), block):
         pairs = all_pairs.of(slice(begin, begin + block))
@@ -164,10 +164,10 @@ def merge(
     statistics: dict[str, int],
     kind: str = "next_sentence",
 ) -> dict[str, np.ndarray]:
-    """Returns the features of examples, each [N, ...], and counts them.
+    """Returns all features of examples, each [N, ...], and counts them.
 
-    The features of the pairs are from `pack`, and `masked` the same rows with
-    masks, if any. Counts are added to `statistics`. The kind is one of
+    `features` are those of `pack`; `masked` holds the same rows after masking,
+    or is None. Counts are added to `statistics`. `kind` is one of
     `settings.PAIRS`.
     """
     num_tokens = features["input_mask"].sum(axis=1)
@@ -203,15 +203,15 @@ def _count(statistics, pairs, num_tokens, masked, vocabulary, kind):
 
 
 def shares(statistics: dict[str, int]) -> dict[str, float]:
-    """Returns shares and means of the counts that `make_examples` adds up.
+    """Returns shares and means of the counts of `make_examples`.
 
     Raises:
-      ValueError: if there is no example.
+      ValueError: if there are no examples.
     """
     if not statistics.get("examples"):
         raise ValueError(
-            "No example was made of the documents. Pairs need documents of "
-            "two tokens or more: check --input_file, or make the set larger."
+            "The documents gave no examples. Pairs need documents of two "
+            "tokens or more: check --input_file, or add documents."
         )
     examples = statistics["examples"]
     all_shares = {
@@ -234,7 +234,7 @@ def shares(statistics: dict[str, int]) -> dict[str, float]:
 def serialize(
     blocks: Iterator[dict[str, np.ndarray]], settings: settings_lib.Settings
 ) -> Iterator[bytes]:
-    """Yields each row of the blocks as a serialised tf.train.Example."""
+    """Yields each row of the blocks as a serialized tf.train.Example."""
     features = schema.SCHEMAS[settings.schema_name]
     for block in blocks:
         yield from serialization.serialize_rows(block, features, settings.sizes)

@@ -1,8 +1,8 @@
 """Token ids -> masked ids, positions of masked tokens, original ids.
 
-S positions in a row, P masked slots. By hand, as a vectorized form of the
-original's loop: each position of each row has its own random number, a hash of
-the row's seed and the position.
+S positions in a row, P masked slots. A vectorized form of the original's loop:
+each position of each row has its own random number, a hash of the row's seed
+and the position.
 """
 
 import dataclasses
@@ -14,25 +14,25 @@ import numpy as np
 from tfrecords import random_numbers
 
 _POSITION_BITS = np.uint64(16)
-_GEOMETRIC_P = 0.2  # Of the lengths of spans; SpanBERT, section 3.1.
+_GEOMETRIC_P = 0.2  # Of span lengths; SpanBERT, section 3.1.
 
-# Copy of the vocabulary beside unmasked shards: masking needs special tokens
-# and ## pieces.
+# Copy of the vocabulary in the folder of unmasked shards: dynamic masking must
+# recognize special tokens and ## pieces.
 VOCABULARY_NAME = "vocab.txt"
 
-# What is masked together: a word piece, a word, or a run of words.
+# Units of masking: single word pieces, whole words, or runs of words.
 UNITS = ("tokens", "words", "spans")
 
 
 @dataclasses.dataclass(frozen=True)
 class Mix:
-    """What replaces masked tokens: shares of them, 1 in all.
+    """Shares of the kinds of replacement of masked tokens.
 
     The default is that of Devlin et al. 2019, section 3.1; their appendix C.2
     and table 8 compare it with five others.
 
     Raises:
-      ValueError: if a share is below 0, or they are not 1 in all.
+      ValueError: if a share is negative, or the shares do not sum to 1.
     """
 
     mask: float = 0.8  # [MASK].
@@ -41,17 +41,17 @@ class Mix:
 
     def __post_init__(self):
         shares = dataclasses.astuple(self)
-        # Of nan neither is true.
+        # Both comparisons are False for NaN.
         if not (min(shares) >= 0 and abs(sum(shares) - 1) <= 1e-6):
             raise ValueError(
                 f"mask_mix=mask:{self.mask:g},random:{self.random:g},"
-                f"same:{self.same:g} is {sum(shares):g} in all; shares should "
-                "be 0 or more, and 1 in all."
+                f"same:{self.same:g} sums to {sum(shares):g}; shares should "
+                "be at least 0 and sum to 1."
             )
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> "Mix":
-        """Returns the mix of words such as `mask:0.8`.
+        """Returns the mix given as words such as `mask:0.8`.
 
         Raises:
           ValueError: if a word is malformed or a kind is unknown or repeated.
@@ -64,26 +64,26 @@ class Mix:
             shares = {}
         if not shares or set(shares) - set(kinds) or len(shares) < len(words):
             raise ValueError(
-                f"--mask_mix={','.join(words)} should be like "
+                f"--mask_mix={','.join(words)} should look like "
                 f"mask:0.8,random:0.1,same:0.1: shares of {', '.join(kinds)}, "
-                "each named once."
+                "each at most once."
             )
         return cls(**(dict.fromkeys(kinds, 0.0) | shares))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rules:
-    """How many tokens are masked, which together, and their replacements."""
+    """Number of tokens to mask, unit of masking, and replacements."""
 
-    max_predictions_per_seq: int  # Masked tokens in a row, at most (P).
-    masked_lm_prob: float  # Share of a row's tokens; one token at least.
-    unit: str = "tokens"  # Of UNITS. Spans are whole words of one segment.
-    max_ngram: int = 10  # Words in a span, at most.
-    mix: Mix = Mix()  # The same kind for all tokens of a span.
+    max_predictions_per_seq: int  # P, the most masked tokens in a row.
+    masked_lm_prob: float  # Share of a row's tokens; at least one token.
+    unit: str = "tokens"  # One of UNITS. Spans are whole words of one segment.
+    max_ngram: int = 10  # Most words in a span.
+    mix: Mix = Mix()  # All tokens of a span get the same kind of replacement.
 
 
 class Vocabulary(NamedTuple):
-    """Facts of a vocabulary for masking and packing."""
+    """Properties of a vocabulary that masking and packing need."""
 
     size: int
     cls_id: int
@@ -93,7 +93,7 @@ class Vocabulary(NamedTuple):
 
     @classmethod
     def of(cls, entries: list[str]) -> "Vocabulary":
-        """Returns the facts of a list of entries."""
+        """Returns the properties of a vocabulary, given its entries."""
         ids = {entry: i for i, entry in enumerate(entries)}
         return cls(
             size=len(entries),
@@ -113,7 +113,7 @@ class Masked(NamedTuple):
     weights: np.ndarray  # [N, P] float32, 1 for a masked token.
 
     def features(self) -> dict[str, np.ndarray]:
-        """Returns the features of `schema.PRETRAINING` that masking makes."""
+        """Returns the features of `schema.PRETRAINING` that masking sets."""
         return {
             "input_word_ids": self.input_word_ids,
             "masked_lm_positions": self.positions,
@@ -129,7 +129,7 @@ def mask(
     vocabulary: Vocabulary,
     rules: Rules,
 ) -> Masked:
-    """Masks tokens.
+    """Returns rows with some of their tokens masked.
 
     create_pretraining_data.py: create_masked_lm_predictions.
 
@@ -141,14 +141,15 @@ def mask(
 
     Args:
       input_word_ids: [N, S] integer, with [CLS], [SEP] and padding.
-      num_tokens: [N], [CLS] and [SEP] included, padding not.
-      seeds: [N] uint64, of everything random.
-      vocabulary: which ids are special.
+      num_tokens: [N] integer, including [CLS] and [SEP], without padding.
+      seeds: [N] uint64, seed of all random numbers of a row.
+      vocabulary: defines special tokens and ## pieces.
       rules: how many tokens to mask, and how.
     """
     num_rows, num_positions = input_word_ids.shape
     num_slots = rules.max_predictions_per_seq
-    # create_pretraining_data.py: num_to_predict. rint rounds as Python does.
+    # create_pretraining_data.py: num_to_predict. rint, like Python's round,
+    # rounds halves to even.
     num_to_predict = np.rint(num_tokens * rules.masked_lm_prob)
     num_to_predict = num_to_predict.astype(np.int64).clip(1, num_slots)
     is_candidate = np.arange(num_positions) < num_tokens[:, None]
@@ -198,16 +199,16 @@ def mask(
 def _replace(ids, kinds, draws, vocabulary, mix):
     """Returns the replacements of `ids`, [N, P]."""
     kinds = (kinds >> np.uint64(11)) * 2.0**-53
-    # The top 32 bits, scaled to the whole vocabulary as in the original.
+    # The top 32 bits, scaled to the entire vocabulary, as in the original.
     draws = (draws >> np.uint64(32)) * np.uint64(vocabulary.size)
     shown = np.where(kinds < mix.mask, vocabulary.mask_id, ids)
     return np.where(kinds >= 1 - mix.random, draws >> np.uint64(32), shown)
 
 
 def _choose(keys, is_candidate, num_to_predict, num_slots):
-    """Returns [N, P] positions, uniform and ascending; S where unused."""
+    """Returns [N, P] random positions, ascending; S where unused."""
     num_rows, num_positions = keys.shape
-    # Each position in the low bits of its key: sorted keys give positions.
+    # The low bits of each key are its position: sorted keys give positions.
     numbers = np.arange(num_positions, dtype=np.uint64)
     mixed = keys >> _POSITION_BITS << _POSITION_BITS | numbers
     mixed[~is_candidate] = np.iinfo(np.uint64).max
@@ -223,20 +224,20 @@ def _choose(keys, is_candidate, num_to_predict, num_slots):
 def _choose_words(keys, is_candidate, continues, num_to_predict):
     """Returns [N, S] positions of whole words, ascending; S where unused.
 
-    The original visits the words in random order and takes each one that still
-    fits.
+    As in the original, words are visited in random order, and each one that
+    still fits is chosen.
     """
     num_rows, num_positions = keys.shape
     rows = np.arange(num_rows)[:, None]
     begins = is_candidate & ~continues
-    # A ## piece at the very start, after truncation, begins a word.
+    # A row that starts with a ## piece, after truncation: it begins a word.
     begins |= is_candidate & (np.cumsum(is_candidate, axis=1) == 1)
-    # Number of each token's word; a ## piece joins the word before it, even
-    # across a [SEP], as in the original. Column 0 is for all other tokens.
+    # Word number of each token; a ## piece joins the word before it, even
+    # across a [SEP], as in the original. Word 0 holds all other tokens.
     words = np.cumsum(begins, axis=1) * is_candidate  # [N, S]
     lengths = np.zeros((num_rows, num_positions + 1), np.int64)
     np.add.at(lengths, (rows, words), 1)
-    order = np.argsort(keys, axis=1, kind="stable") + 1  # Of words, [N, S].
+    order = np.argsort(keys, axis=1, kind="stable") + 1  # [N, S] words.
     is_taken = np.zeros((num_rows, num_positions + 1), bool)
     num_taken = np.zeros(num_rows, np.int64)
     for word in order.T:
@@ -250,10 +251,11 @@ def _choose_words(keys, is_candidate, continues, num_to_predict):
 
 
 def span_lengths(bits: np.ndarray, max_ngram: int) -> np.ndarray:
-    """Returns lengths in words, geometric up to `max_ngram`, of random bits.
+    """Returns random span lengths in words, [N, S] integer from 1.
 
-    Length k has a chance in proportion to (1 - p)^(k - 1) with p = 0.2, which
-    is a mean of 3.8 for the 10 of the paper. `bits` are [N, S] uint64.
+    The probability of a length k up to `max_ngram` is proportional to
+    (1 - p)^(k - 1) with p = 0.2; the mean is 3.8 for the paper's maximum of 10.
+    `bits` are [N, S] uint64 random numbers.
     """
     chances = (1 - _GEOMETRIC_P) ** np.arange(max_ngram)
     ends = np.cumsum(chances) / chances.sum()
@@ -268,56 +270,56 @@ def choose_spans(
     continues: np.ndarray,
     num_to_predict: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Chooses runs of whole words, whose first words are in random order.
+    """Chooses spans of whole words, which begin at words in random order.
 
     A span ends after its length, at a special token, before a word that is
-    taken, or where the next word would be too many tokens; so all words of one
-    token use up what is to be masked.
+    already chosen, or before a word that would exceed `num_to_predict`. If all
+    words have one token, that number is reached, as far as there are tokens.
 
     Args:
-      keys: [N, S] uint64, the order of first words.
-      lengths: [N, S] of the spans in that order, in words.
-      is_candidate: [N, S] bool, no special token and no padding.
+      keys: [N, S] uint64, random numbers that order the first words.
+      lengths: [N, S] integer, words in each span, in that order.
+      is_candidate: [N, S] bool, False at special tokens and padding.
       continues: [N, S] bool, candidates that begin with ##.
-      num_to_predict: [N] tokens to mask, at most.
+      num_to_predict: [N] integer, most tokens to choose.
 
     Returns:
-      [N, S] positions, ascending, S where unused; and [N, S] the slot of the
-      first token of the same span.
+      [N, S] chosen positions, ascending, S where unused; and for each of these
+      slots, [N, S], the slot of the first token of its span.
     """
     num_rows, num_positions = keys.shape
     rows = np.arange(num_rows)[:, None]
     follows = np.pad(is_candidate[:, :-1], ((0, 0), (1, 0)))
     begins = is_candidate & ~(continues & follows)
-    # Number of each token's word, from 1; 0 for special tokens. [N, S]
+    # Word number of each token, from 1; 0 for special tokens. [N, S]
     words = np.cumsum(begins, axis=1) * is_candidate
     num_words = words.max(axis=1)
     offsets = np.arange(min(lengths.max(), num_positions))
-    # A span may reach beyond all words.
+    # A span may extend beyond the last word.
     num_columns = num_positions + 1 + len(offsets)
     sizes = np.bincount(
         (rows * num_columns + words).ravel(), minlength=num_rows * num_columns
     ).reshape(num_rows, num_columns)
     sizes[:, 0] = 0
-    # Words that directly follow another one: no special token between.
+    # Words that follow another word with no special token between.
     adjoins = np.zeros((num_rows, num_columns), bool)
     of_row, position = np.nonzero(begins & follows)
     adjoins[of_row, words[of_row, position]] = True
     is_word = np.arange(1, num_positions + 1) <= num_words[:, None]
     order = np.where(is_word, keys, np.iinfo(np.uint64).max)
-    order = np.argsort(order, axis=1, kind="stable") + 1  # Words, [N, S].
+    order = np.argsort(order, axis=1, kind="stable") + 1  # [N, S] words.
 
-    span_of = np.zeros((num_rows, num_columns), np.int64)  # 0 is not taken.
+    span_of = np.zeros((num_rows, num_columns), np.int64)  # 0: not chosen.
     left = num_to_predict.astype(np.int64)
     open_rows = np.arange(num_rows)
-    for turn in range(num_positions):
-        is_open = (left[open_rows] > 0) & (turn < num_words[open_rows])
+    for index in range(num_positions):
+        is_open = (left[open_rows] > 0) & (index < num_words[open_rows])
         open_rows = open_rows[is_open]  # [R]
         if not len(open_rows):
             break
-        row, first = open_rows[:, None], order[open_rows, turn, None]
+        row, first = open_rows[:, None], order[open_rows, index, None]
         run = first + offsets  # [R, K] words
-        fits = offsets < lengths[row, turn]
+        fits = offsets < lengths[row, index]
         fits &= (span_of[row, run] == 0) & (sizes[row, run] > 0)
         fits[:, 1:] &= adjoins[row, run[:, 1:]]
         fits &= np.cumsum(sizes[row, run], axis=1) <= left[row]

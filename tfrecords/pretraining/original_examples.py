@@ -1,14 +1,15 @@
 """Documents -> the pre-training examples of the original, bit for bit.
 
-google-research/bert create_pretraining_data.py, run by Python 3: the same
-examples in the same order. It draws everything from one `random.Random`, so
-what is drawn here is drawn in its order: documents are shuffled; for each
-repetition and document, each pair is chosen, cut to fit and masked before the
-next one; examples are shuffled. Python 3.10 to 3.12 draw alike.
+These are the examples, in the same order, of google-research/bert
+create_pretraining_data.py under Python 3. It takes all random numbers from one
+`random.Random`, so this module draws them in the same order: documents are
+shuffled; for each repetition and document, each pair is chosen, truncated and
+masked before the next one; examples are shuffled. Python 3.10 to 3.12 give the
+same numbers.
 
-All tokens and all examples of the corpus are in memory, as numbers: for small
-corpora, and for comparing. examples.py makes examples of the same
-distribution that depend on no order.
+All tokens and examples of the corpus are in memory: this is for small corpora
+and comparisons. examples.py makes examples of the same distribution that do
+not depend on any order.
 
 N examples, P masked slots.
 """
@@ -24,18 +25,18 @@ from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import masking, sentence_pairs, token_files
 from tfrecords.pretraining import settings as settings_lib
 
-# create_pretraining_data.py: the chances that a token to cut stands in front,
-# that a masked token becomes [MASK], and that one which does not is kept.
+# create_pretraining_data.py: probabilities that a token is cut from the front,
+# that a masked token becomes [MASK], and that one that does not is kept.
 _FRONT_PROB, _MASK_PROB, _KEEP_PROB = 0.5, 0.8, 0.5
 
 
 class Examples(NamedTuple):
-    """N examples as numbers that say how to build them."""
+    """N examples, as ranges of tokens and masked positions."""
 
-    pairs: sentence_pairs.Pairs  # Its seeds are 0: nothing is drawn later.
+    pairs: sentence_pairs.Pairs  # Its seeds are 0, as they are not used.
     positions: np.ndarray  # [N, P] uint16, ascending; 0 where unused.
-    shown: np.ndarray  # [N, P] int32, the replacement that the model reads.
-    num_masked: np.ndarray  # [N] int64, slots that are used.
+    shown: np.ndarray  # [N, P] int32, replacements of the masked tokens.
+    num_masked: np.ndarray  # [N] int64, used slots.
 
 
 def make_examples(
@@ -91,7 +92,7 @@ def make_examples(
 
 
 def _truncate(pair: list[int], max_num_tokens: int, rng: random.Random) -> int:
-    """Cuts a pair to fit, in place; returns how many tokens that took.
+    """Truncates a pair in place; returns the number of tokens removed.
 
     create_pretraining_data.py: truncate_seq_pair, a token at a time from the
     longer segment.
@@ -124,8 +125,8 @@ def mask(
 ) -> dict[int, int]:
     """Returns the positions to mask, ascending, and their replacements.
 
-    create_pretraining_data.py: create_masked_lm_predictions. `continues` says
-    of each entry of the vocabulary whether it begins with ##.
+    create_pretraining_data.py: create_masked_lm_predictions. `continues` is
+    True for vocabulary entries that begin with ##.
     """
     words: list[list[int]] = []
     for position, token in enumerate(ids):
@@ -164,10 +165,10 @@ def build(
     max_seq_length: int,
     statistics: dict[str, int],
 ) -> dict[str, np.ndarray]:
-    """Returns some examples as the features of `schema.PRETRAINING`.
+    """Returns the selected examples as features of `schema.PRETRAINING`.
 
-    Which ones, `rows` say: [N] or a slice. The tokens are of all documents, as
-    when the examples were made. Counts are added to `statistics`.
+    `rows` selects the examples: [N] integer or a slice. `tokens` are those of
+    the documents given to `make_examples`. Counts are added to `statistics`.
     """
     pairs = examples.pairs.of(rows)
     features = examples_lib.pack(tokens, pairs, vocabulary, max_seq_length)

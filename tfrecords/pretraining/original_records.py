@@ -1,12 +1,13 @@
 """Text files -> the records that the original writes, bit for bit.
 
-google-research/bert create_pretraining_data.py. Unlike records.py this needs
-memory for the whole corpus and runs on one core, and a run that is stopped
-begins anew: for small corpora, and for comparing.
+google-research/bert create_pretraining_data.py. Unlike records.py, this holds
+the entire corpus in memory, runs on one core, and restarts from the beginning
+after an interruption: it is for small corpora and comparisons.
 
-  <output_dir>/progress.jsonl   all that records depend on, a line per shard
+  <output_dir>/progress.jsonl   everything the records depend on; then a line
+                                per shard
   <output_dir>/train/           shards, their indices, manifest.json
-  <output_dir>/work/            tokens; removed in the end
+  <output_dir>/work/            tokens; removed at the end
 """
 
 import dataclasses
@@ -28,16 +29,16 @@ from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files
 from tfrecords.text import vocab as vocab_lib
 
-_BLOCK_EXAMPLES = 2048  # Built and serialised at a time.
+_BLOCK_EXAMPLES = 2048  # Built and serialized at a time.
 
 
 def expand_inputs(patterns: str) -> list[str]:
-    """Returns the files that match, in the order in which they are named.
+    """Returns the matching files, in the order of the patterns.
 
-    The order decides the records, and a file named twice is read twice. Files
-    of one glob are sorted by name; the original takes them as they lie in
-    their folder, which no two machines need to agree on. Arguments and errors
-    are those of `text_files.expand_inputs`.
+    The records depend on this order, and a file named twice is read twice.
+    Files that match one glob are sorted by name; the original reads them in
+    the order of the file system, which differs between machines. Arguments and
+    errors are those of `text_files.expand_inputs`.
     """
     named = [pattern for pattern in patterns.split(",") if pattern.strip()]
     return [
@@ -50,10 +51,10 @@ def expand_inputs(patterns: str) -> list[str]:
 def read_documents(
     paths: Iterable[str], statistics: text_files.ReadStatistics
 ) -> Iterator[list[str]]:
-    """Yields the sentences of each document, one a line.
+    """Yields the sentences of each document, one per input line.
 
     create_pretraining_data.py: create_training_instances. A blank line ends a
-    document, and the end of a file does not. Errors are those of
+    document; the end of a file does not. Errors are those of
     `text_files.read_lines`.
     """
 
@@ -61,7 +62,7 @@ def read_documents(
         for path in paths:
             statistics.files += 1
             for line in text_files.read_lines(path, statistics):
-                # tf.gfile's readline leaves out each carriage return.
+                # tf.gfile's readline drops every carriage return.
                 yield line.replace("\r", "")
 
     for _, sentences in documents_lib.split_paragraphs(lines()):
@@ -74,42 +75,42 @@ def check(
     settings: settings_lib.Settings,
     output: pretraining_records.Output,
 ) -> None:
-    """Raises ValueError for an option that the original cannot follow."""
-    made = (
-        "which makes what create_pretraining_data.py makes: next sentences, "
-        "tokens or words masked 80/10/10 when they are written"
+    """Raises ValueError for an option that the original does not support."""
+    examples = (
+        "The original only makes next-sentence pairs, with tokens or words "
+        "masked 80/10/10 when records are written."
     )
     refused = {
         f"held_out_prob={output.held_out_prob}": (
             output.held_out_prob,
-            "which holds no document out. Put those documents into a file of "
-            "their own and make their records in another --output_dir",
+            "The original holds out no documents: put them into a separate "
+            "file and make their records in another --output_dir.",
         ),
         f"drop_duplicates={','.join(corpus.drop_duplicates)}": (
             corpus.drop_duplicates,
-            "which drops nothing",
+            "The original does not drop duplicates.",
         ),
         f"input_format={corpus.input_format}": (
             corpus.input_format not in ("auto", "sentences"),
-            "which reads one sentence a line. Split the text into sentences "
-            "first",
+            "The original reads one sentence per line: split the text into "
+            "sentences first.",
         ),
         f"output_dir={output.output_dir}": (
             not storage.is_local(output.output_dir),
-            "which writes to a folder of this machine. Name one, and copy it "
-            "when it is finished",
+            "It writes to a local folder: name one, and copy it when it is "
+            "complete.",
         ),
-        "mask_mix as given": (settings.rules.mix != masking.Mix(), made),
-        "masking as given": (settings.unit == "spans", made),
-        "max_examples_per_row as given": (settings.is_packed, made),
-        "pairs as given": (settings.pairs != "next_sentence", made),
-        "masking_time as given": (settings.masking_time != "static", made),
+        "mask_mix as given": (settings.rules.mix != masking.Mix(), examples),
+        "masking as given": (settings.unit == "spans", examples),
+        "max_examples_per_row as given": (settings.is_packed, examples),
+        "pairs as given": (settings.pairs != "next_sentence", examples),
+        "masking_time as given": (settings.masking_time != "static", examples),
     }
     for flag, (is_refused, reason) in refused.items():
         if is_refused:
             raise ValueError(
-                f"--{flag} does not go with --compat=original, {reason}; or "
-                "omit one of the two flags."
+                f"--{flag} cannot be used with --compat=original; omit one of "
+                f"the two flags. {reason}"
             )
 
 
@@ -118,21 +119,21 @@ def make(
     settings: settings_lib.Settings,
     output: pretraining_records.Output,
 ) -> dict[str, records.Manifest]:
-    """Makes the records of a corpus, unless they exist; returns the manifest.
+    """Writes the records of a corpus, unless they exist; returns the manifest.
 
     create_pretraining_data.py: main, write_instance_to_example_files. Example
     i goes to shard i % num_shards.
 
     Args:
-      corpus: text, one sentence a line, and vocabulary.
-      settings: which examples to make.
-      output: where the folder `train` goes; with as many shards as the
-        original was given names of output files, by default one.
+      corpus: text, one sentence per line, and vocabulary.
+      settings: of the examples.
+      output: folder in which `train` is created, and the number of shards, by
+        default one; the original has one per name in its --output_file.
 
     Raises:
-      ValueError: if the folder holds other records, or the corpus no text, or
-        as `check`.
-      OSError: if the disk is full; nothing half-written remains.
+      ValueError: if the folder holds other records, the corpus has no text, or
+        `check` fails.
+      OSError: if the disk is full; no partial file remains.
     """
     check(corpus, settings, output)
     corpus = dataclasses.replace(corpus, input_format="sentences")
@@ -145,7 +146,7 @@ def make(
     journal = journal_lib.Journal(output.output_dir, run, [name])
     manifests = journal.finished_manifests()
     if manifests:
-        logging.info("records in %s are complete already", output.output_dir)
+        logging.info("records in %s are already complete", output.output_dir)
         return manifests
     folder = os.path.join(output.output_dir, name)
     os.makedirs(folder, exist_ok=True)
@@ -156,7 +157,7 @@ def make(
     examples = original_examples.make_examples(
         documents, vocabulary, settings, rng
     )
-    # Statistics of all shards are summed: the first one counts the corpus.
+    # Statistics of all shards are summed: only the first counts the corpus.
     statistics = documents.counts()
     step = _BLOCK_EXAMPLES * num_shards
     for shard in range(num_shards):
@@ -189,7 +190,7 @@ def make(
 
 
 def _read_shuffled(corpus, paths, output_dir, counts, rng):
-    """Returns all documents in random order; adds to the counts of reading."""
+    """Returns all documents in random order; adds to the reader's counts."""
     tokenize, vocab_size = corpus_lib.load_tokenizer(
         corpus.vocab_file, corpus.do_lower_case
     )

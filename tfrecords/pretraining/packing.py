@@ -1,16 +1,16 @@
-"""Examples -> rows that several of them share, with little padding.
+"""Examples -> packed rows of several examples each, with little padding.
 
 Krell et al. 2021, "Efficient Sequence Packing without Cross-contamination":
 packing depends only on the number of examples of each length, and there are few
-lengths. So rows of the same lengths are processed as one, however many they
-are. By hand, as no library packs by histogram.
+lengths. So all rows with the same lengths are processed at once. No library
+packs by histogram.
 
-Short examples stand side by side in place of padding. Each keeps its own
-positions, its [CLS] and its label, and attention stays inside of it
-(`layers.packed_attention_mask` in bert_tf/model), so that the model computes
-the same for it as in a row of its own.
+Short examples take the place of padding. Each keeps its own positions, [CLS]
+and label, and attends only to itself (`layers.packed_attention_mask` in
+bert_tf/model), so that the model computes the same for it as in a row of its
+own.
 
-N examples, R rows, S positions in a row, E examples in a row at most.
+N examples, R rows, S positions in a row, at most E examples in a row.
 """
 
 import functools
@@ -19,28 +19,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-# [CLS], one token, [SEP]: there are no shorter examples.
+# The shortest example: [CLS], one token, [SEP].
 _FEWEST_TOKENS = 3
 
 Features = dict[str, np.ndarray]
 
 
 class Rows(NamedTuple):
-    """Which examples share a row."""
+    """The examples of each row."""
 
-    order: np.ndarray  # [N] int64, all examples; those of a row side by side.
-    counts: np.ndarray  # [R] int64, examples of each row; their sum is N.
+    order: np.ndarray  # [N] int64, indices of all examples, row by row.
+    counts: np.ndarray  # [R] int64, examples in each row; their sum is N.
 
 
 class _Kind(NamedTuple):
-    """Rows that hold the same lengths."""
+    """Rows whose examples have the same lengths."""
 
     num_rows: int
-    free: int  # Positions left in each of them.
-    lengths: tuple[int, ...]  # Of their examples, descending.
+    free: int  # Unused positions in each row.
+    lengths: tuple[int, ...]  # Of a row's examples, descending.
 
     def with_more(self, num_rows: int, length: int, count: int) -> "_Kind":
-        """Returns so many of the rows, with some more examples in each."""
+        """Returns `num_rows` such rows with `count` more examples in each."""
         lengths = self.lengths + (length,) * count
         return _Kind(num_rows, self.free - count * length, lengths)
 
@@ -48,16 +48,18 @@ class _Kind(NamedTuple):
 def assign(
     lengths: np.ndarray, max_seq_length: int, max_examples_per_row: int
 ) -> Rows:
-    """Assigns examples to rows: the longest first, each to the first that fits.
+    """Assigns examples to rows by first-fit-decreasing.
 
-      lengths 5 3 8 2 2, rows of 8, three examples at most
+    The longest examples come first, each goes into the first row that it fits.
+
+      lengths 5 3 8 2 2, rows of 8, at most three examples
       order   0 1  2  3 4
       counts  2    1  2
 
-    First-fit-decreasing takes at most 11 / 9 of the fewest rows, and one more
-    (Dosa 2007), as long as E does not bind. The same lengths give the same
-    rows. Rows are in the order of their longest examples, so that rows of
-    shuffled examples are shuffled.
+    This needs at most 11 / 9 of the optimal number of rows, plus one (Dosa
+    2007), unless E limits the rows. The same lengths give the same rows. Rows
+    are in the order of their longest examples, so that rows of shuffled
+    examples are shuffled.
 
     Args:
       lengths: [N] integer, tokens of each example; from 1 to S.
@@ -72,7 +74,8 @@ def assign(
     if wrong.size:
         raise ValueError(
             f"An example of {wrong[0]} tokens does not fit into a row of "
-            f"max_seq_length={max_seq_length}; 1 to that many do."
+            f"max_seq_length={max_seq_length}; it should have 1 to "
+            f"{max_seq_length}."
         )
     histogram = np.bincount(lengths, minlength=max_seq_length + 1)
     kinds = _first_fit_decreasing(histogram.tolist(), max_examples_per_row)
@@ -81,8 +84,8 @@ def assign(
     wanted = [np.tile(kind.lengths, kind.num_rows) for kind in kinds]
     wanted = np.concatenate([np.zeros(0, np.int64), *wanted])  # [N] lengths.
     counts = np.repeat(counts, repeats)
-    # Examples of one length are alike: the first row that has one takes the
-    # first of them, and so on.
+    # Examples of equal length are interchangeable: the first row that needs
+    # one gets the first of them, and so on.
     order = np.empty(len(lengths), np.int64)
     order[np.argsort(wanted, kind="stable")] = np.argsort(
         lengths, kind="stable"
@@ -98,9 +101,9 @@ def assign(
 def _first_fit_decreasing(
     histogram: list[int], max_examples_per_row: int
 ) -> list[_Kind]:
-    """Returns rows by kind, in the order in which they were begun.
+    """Returns the rows by kind.
 
-    The histogram [S + 1] has the examples of each length.
+    `histogram` [S + 1] is the number of examples of each length.
     """
     max_seq_length = len(histogram) - 1
     present = [length for length, count in enumerate(histogram) if count]
@@ -108,14 +111,14 @@ def _first_fit_decreasing(
     full, open_kinds = [], []
     for length in reversed(present):
         left, kinds = histogram[length], []
-        # As many empty rows as can be needed are the last to be tried.
+        # Empty rows are tried last; there are as many as could be needed.
         for kind in [*open_kinds, _Kind(left, max_seq_length, ())]:
             room = max_examples_per_row - len(kind.lengths)
             each = min(kind.free // length, room)
             if not each or not left:
                 kinds.append(kind)
                 continue
-            # Some take as many as fit, one the rest, and others none.
+            # Some rows get as many as fit, one gets the rest, others none.
             filled = min(left // each, kind.num_rows)
             left -= filled * each
             rows = kind.num_rows - filled
@@ -140,17 +143,17 @@ def max_predictions_per_row(
     masked_lm_prob: float,
     max_examples_per_row: int,
 ) -> int:
-    """Returns the masked slots P that no row of examples can exceed.
+    """Returns P, enough masked slots for any row of examples.
 
-    An example of n tokens has max(1, round(n * masked_lm_prob)) masked tokens
-    at most: n * masked_lm_prob, and 1/2 more by rounding or what the shortest
-    example has above its share. In a row the shares sum up to
-    S * masked_lm_prob, with E times the rest: for S = 512 and E = 6 that is 80
-    slots, where E * max_predictions_per_seq would be 480, nearly all empty and
-    yet computed.
+    An example of n tokens has at most max(1, round(n * masked_lm_prob)) masked
+    tokens. That exceeds n * masked_lm_prob by up to 1/2 from rounding, or by
+    the excess of the shortest example, which has one. So a row has at most
+    S * masked_lm_prob plus E times the larger excess: 80 slots for S = 512 and
+    E = 6, where E * max_predictions_per_seq would be 480, nearly all of them
+    empty but computed.
     """
     more = max(0.5, 1.0 - _FEWEST_TOKENS * masked_lm_prob)
-    # Not below a whole number that only rounding keeps it from.
+    # 1e-6, as rounding errors must not push an integer below itself.
     most = max_seq_length * masked_lm_prob + max_examples_per_row * more + 1e-6
     return min(
         int(most),
@@ -162,15 +165,15 @@ def max_predictions_per_row(
 def pack(
     blocks: Iterator[Features], counts: np.ndarray, sizes: dict[str, int]
 ) -> Iterator[Features]:
-    """Joins examples to rows, block by block; each block as in `join`.
+    """Joins blocks of examples into rows, as `join` does.
 
     Args:
       blocks: examples in the order of `Rows.order`.
-      counts: [R] examples of each row, as in `Rows`.
-      sizes: of the packed schema.
+      counts: [R] examples in each row, as in `Rows`.
+      sizes: of the dimensions of the packed schema.
 
     Yields:
-      The rows that each block completes.
+      The rows completed by each block.
     """
     ends = np.cumsum(counts)
     rest: Features = {}
@@ -197,7 +200,7 @@ def pack(
 def join(
     examples: Features, counts: np.ndarray, sizes: dict[str, int]
 ) -> Features:
-    """Puts examples side by side in rows.
+    """Returns rows of consecutive examples.
 
       two examples      CLS 21 SEP 31 SEP, CLS 22 SEP 32 33 SEP
       input_word_ids    CLS 21 SEP 31 SEP CLS 22 SEP 32 33 SEP  0
@@ -206,14 +209,14 @@ def join(
       cls_positions       0  5
 
     Args:
-      examples: features of `schema.PRETRAINING`, without labels or masks if
-        there are none, each [n, ...].
-      counts: [r] examples of each row; their sum is n.
-      sizes: of the packed schema.
+      examples: features of `schema.PRETRAINING`, each [n, ...]; labels and
+        masks may be missing.
+      counts: [r] examples in each row; their sum is n.
+      sizes: of the dimensions of the packed schema.
 
     Returns:
-      The features of `schema.PACKED_PRETRAINING`, as far as the examples have
-      them, each [r, ...].
+      The features of `schema.PACKED_PRETRAINING`, each [r, ...], without those
+      of missing labels and masks.
 
     Raises:
       ValueError: if the examples of a row do not fit into it.
@@ -222,7 +225,10 @@ def join(
     row = np.repeat(np.arange(len(counts)), counts)  # [n]
 
     def rows_of(size, amounts):
-        """Returns values -> [r, size], each row begun by its own of them."""
+        """Returns a function: values -> rows [r, size], padded with 0.
+
+        `amounts` [n] is the number of values of each example.
+        """
         sums = np.append(0, np.cumsum(amounts))[np.append(0, ends)]
         is_used = np.arange(sizes[size]) < np.diff(sums)[:, None]
         return functools.partial(_fill, is_used)
@@ -273,10 +279,10 @@ def _fill(is_used, values, dtype=np.int32):
 
 
 def separate(rows: Features) -> tuple[Features, np.ndarray]:
-    """Returns the examples of packed rows, each in its own row; undoes `join`.
+    """Returns packed examples in a row each, and their packed rows [N].
 
-    Rows of other schemas are returned as they are. Also returns the row of
-    each example, [n], ascending.
+    This is the inverse of `join`. The packed rows are ascending indices. Rows
+    of other schemas are returned unchanged.
     """
     if "example_numbers" not in rows:
         return rows, np.arange(len(rows["input_mask"]))

@@ -1,14 +1,15 @@
 """Text files -> pre-training records, resumable shard by shard.
 
 First each input file becomes a token file (token_files.py). Then the documents
-of all of them are split at random into partitions of about a million tokens,
-and each partition becomes one shard. A process holds one document of text or
-one partition of tokens; the driver 48 bytes for each document.
+of all files are split at random into partitions of about a million tokens, and
+each partition becomes one shard. A process holds one document of text or the
+tokens of one partition in memory; the driver holds 48 bytes per document.
 
-  <output_dir>/progress.jsonl   all that records depend on, a line per shard
+  <output_dir>/progress.jsonl   everything the records depend on; then a line
+                                per shard
   <output_dir>/train/           shards, their indices, manifest.json
   <output_dir>/held_out/        the same, if documents are held out
-  <output_dir>/work/            token files; removed in the end
+  <output_dir>/work/            token files; removed at the end
 """
 
 import dataclasses
@@ -32,15 +33,15 @@ from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import vocab as vocab_lib
 
 TRAIN, HELD_OUT = "train", "held_out"
-# So that a process needs little memory, and yet random segments come from
-# many documents.
+# Small enough for the memory of a process, large enough that random segments
+# come from many documents.
 _PARTITION_TOKENS = 1_000_000
 _PARTITION_DOCUMENTS = 8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Output(Options):
-    """Where records go, and in how many files."""
+    """Output folder and number of shards."""
 
     output_dir: str = option(
         REQUIRED, "Output folder; train/ and held_out/ are created in it."
@@ -76,25 +77,25 @@ def make(
     output: Output,
     engine: progress.Engine | None = None,
 ) -> dict[str, records.Manifest]:
-    """Makes the records of a corpus, or the missing ones of them.
+    """Writes the records of a corpus; existing shards are kept.
 
     Args:
       corpus: text and vocabulary.
-      settings: which examples to make. Held-out documents are masked once,
-        whatever the `dupe_factor`.
-      output: where records go.
+      settings: of the examples. Held-out documents are used once, regardless of
+        `dupe_factor`.
+      output: folder and number of shards.
       engine: runs the jobs; None for this process. The records do not depend
-        on it. Other machines share `output_dir` and the input files.
+        on it. All its machines need access to `output_dir` and the input files.
 
     Returns:
-      The manifest of each folder, by its name.
+      The manifest of each folder, by folder name.
 
     Raises:
-      ValueError: if the folder holds other records, or the corpus no text.
-      OSError: if the disk is full; nothing half-written remains.
+      ValueError: if the folder holds other records, or the corpus has no text.
+      OSError: if the disk is full; no partial file remains.
     """
     if output.compat:
-        # For comparisons, which few runs are.
+        # Imported here, as few runs need it.
         from tfrecords.pretraining import original_records
 
         manifests = original_records.make(corpus, settings, output)
@@ -121,7 +122,7 @@ def _log(folder, manifest):
         manifest.digest,
     )
     logging.info(
-        "%s  rows %d  padding %.1f %%, with a row for each example %.1f %%",
+        "%s  rows %d  padding %.1f %%, without packing %.1f %%",
         folder,
         statistics["rows"],
         100 * statistics["padding_share"],
@@ -141,7 +142,7 @@ def _make(corpus, settings, output, engine):
     journal = journal_lib.Journal(output.output_dir, run, names)
     manifests = journal.finished_manifests()
     if manifests:
-        logging.info("records in %s are complete already", output.output_dir)
+        logging.info("records in %s are already complete", output.output_dir)
         return manifests
     folders = [
         os.path.join(output.output_dir, name) for name in [*names, "work"]
@@ -151,9 +152,9 @@ def _make(corpus, settings, output, engine):
     vocabulary = masking.Vocabulary.of(entries)
     try:
         with engine as workers:
-            made = corpus_lib.tokenize(corpus, paths, folders[-1], workers)
+            tokenized = corpus_lib.tokenize(corpus, paths, folders[-1], workers)
             tables = assign_partitions(
-                token_files.locate(made),
+                token_files.locate(tokenized),
                 settings.random_seed,
                 output.num_shards,
                 output.held_out_prob,
@@ -162,17 +163,17 @@ def _make(corpus, settings, output, engine):
                 _make_shards(
                     name,
                     tables[name],
-                    made,
+                    tokenized,
                     settings,
                     vocabulary,
                     journal,
                     workers,
                 )
     finally:
-        # Files that a stopped worker was writing.
+        # Temporary files of interrupted workers.
         for folder in [output.output_dir, *folders]:
             storage.remove_leftovers(folder)
-    counts = corpus_lib.read_statistics(made)
+    counts = corpus_lib.read_statistics(tokenized)
     for name in names:
         folder = os.path.join(output.output_dir, name)
         manifests[name] = describe(
@@ -185,7 +186,7 @@ def _make(corpus, settings, output, engine):
             counts,
         )
         if settings.masking_time == "dynamic":
-            # Dynamic masking looks for it there.
+            # Dynamic masking reads it from there.
             path = os.path.join(folder, masking.VOCABULARY_NAME)
             with storage.atomic_file(path, "wb") as file:
                 file.write(pathlib.Path(corpus.vocab_file).read_bytes())
@@ -203,16 +204,18 @@ class _ShardJob(NamedTuple):
     vocabulary: masking.Vocabulary
 
 
-def _make_shards(name, tables, made, settings, vocabulary, journal, workers):
-    """Makes the shards that are missing."""
+def _make_shards(
+    name, tables, tokenized, settings, vocabulary, journal, workers
+):
+    """Writes the missing shards."""
     if name == HELD_OUT:
         settings = dataclasses.replace(settings, dupe_factor=1)
-    # Absolute: other machines have another current folder.
+    # Absolute: workers on other machines have another current folder.
     folder = os.path.join(storage.absolute_path(journal.output_dir), name)
     jobs = [
         _ShardJob(
             os.path.join(folder, file_name),
-            made,
+            tokenized,
             tables[shard],
             shard,
             settings,
@@ -256,7 +259,7 @@ def describe(
     journal: journal_lib.Journal,
     counts: Mapping,
 ) -> records.Manifest:
-    """Returns the manifest of a set of which every shard is finished."""
+    """Returns the manifest of a set whose shards are all complete."""
     shards, statistics = journal.read(name, _shard_names(name, num_shards))
     shares = examples_lib.shares(statistics)
     examples = statistics["examples"]
@@ -264,7 +267,7 @@ def describe(
     row_tokens = statistics["example_tokens"] / settings.max_seq_length
     statistics |= {
         "padding_share": 1 - row_tokens / rows,
-        # With a row for each example.
+        # If no examples shared a row.
         "unpacked_padding_share": 1 - row_tokens / examples,
         **shares,
         "corpus": counts,
@@ -291,22 +294,23 @@ def assign_partitions(
 ) -> dict[str, list[np.ndarray]]:
     """Splits documents at random into sets, and each set into partitions.
 
-    Every partition is a uniform sample of its set, and their numbers of
-    documents differ by one at most: so the partner of a random next sentence
-    is uniform over the other documents of the set, though it is only looked
-    for in the partition.
+    Every partition is a uniform sample of its set, and sizes of partitions
+    differ by at most one document. So the document of a random next segment is
+    uniform over the other documents of the set, although it is drawn from the
+    same partition.
 
     Args:
       table: all documents, from `token_files.locate`.
       random_seed: of the split.
-      num_shards: partitions of `train`; None for what fits the corpus.
-      held_out_prob: share of documents in `held_out`; one at least, unless 0.
+      num_shards: number of partitions of `train`; None to choose it by the size
+        of the corpus.
+      held_out_prob: share of documents in `held_out`; at least one, unless 0.
 
     Returns:
-      Set to partitions, each a part of the table.
+      The partitions of each set, by its name; each has some rows of the table.
 
     Raises:
-      ValueError: if there is no document, or fewer than needed.
+      ValueError: if there are no documents, or too few.
     """
     num_held_out = 0
     if held_out_prob:
@@ -319,8 +323,8 @@ def assign_partitions(
     if num_held_out >= len(table):
         raise ValueError(
             f"held_out_prob={held_out_prob} leaves none of {len(table)} "
-            "documents to train on. Give more documents, or lower it to 0; "
-            "blank lines separate documents."
+            "documents to train on. Add documents, or set it to 0; blank lines "
+            "separate documents."
         )
     rng = random_numbers.Stream(random_seed, random_numbers.HELD_OUT).at()
     is_held_out = np.zeros(len(table), bool)
@@ -342,12 +346,12 @@ def _partitions(table, num_shards, rng):
         num_shards = max(1, num_shards)
     if num_shards > len(table):
         raise ValueError(
-            f"num_shards={num_shards} exceeds the {len(table)} documents; a "
-            "shard holds whole documents. Lower --num_shards."
+            f"num_shards={num_shards} exceeds the {len(table)} documents, "
+            "which are not split. Lower --num_shards."
         )
     if len(table) < 2 * num_shards:
         logging.warning(
-            "%d documents in %d shards: where a shard has one document, its "
+            "%d documents in %d shards: in a shard with a single document, "
             "random next sentences come from that same document",
             len(table),
             num_shards,

@@ -1,10 +1,10 @@
-"""Documents -> segments, in pairs with a label or alone, as token ranges.
+"""Documents -> labelled pairs of segments or single ones, as token ranges.
 
-A segment is a run of whole sentences of one document, cut to fit; so it is a
-range of the tokens of all documents, and no token is touched here.
+A segment is a run of sentences of one document, truncated if needed. So it is a
+range of the tokens of all documents, and this module needs no tokens.
 
-`pair` makes next-sentence pairs, as BERT; `sentence_order_pairs` those of
-ALBERT; `full_sentences` single segments, as RoBERTa.
+`pair` makes the next-sentence pairs of BERT, `sentence_order_pairs` those of
+ALBERT, and `full_sentences` the single segments of RoBERTa.
 """
 
 import itertools
@@ -17,46 +17,46 @@ import numpy as np
 
 from tfrecords import random_numbers
 
-# create_pretraining_data.py: tries to draw another document.
+# create_pretraining_data.py: attempts to draw another document.
 _RANDOM_DOCUMENT_TRIES = 10
 _DRAWS = 64  # Uniform numbers drawn at a time; one by one is slow.
 _LARGEST_SEED = (1 << 53) - 1
-# Counters of the coins of A and of B among the random bits of a pair; those
-# below are for masking.
+# Counters of a pair's random bits: from these for the truncation of A and of B,
+# lower ones for masking.
 _A_COINS, _B_COINS = 1 << 32, 1 << 33
 
 
-# A pair before it is cut to fit: a_begin, a_end, b_begin, b_end, and the label.
-# A plain tuple becomes an array thirty times as quickly as a NamedTuple. B of a
-# single segment is empty.
+# A pair before truncation: a_begin, a_end, b_begin, b_end, label. Plain tuples
+# convert to an array thirty times faster than NamedTuples. A single segment has
+# an empty B.
 Segments = tuple[int, int, int, int, int]
 
 
 class Draws:
-    """Two methods of `random.Random`, by NumPy and in blocks."""
+    """`random` and `randint` of `random.Random`, drawn by NumPy in blocks."""
 
     def __init__(self, rng: np.random.Generator):
         blocks = iter(lambda: rng.random(_DRAWS).tolist(), None)
         self.random = itertools.chain.from_iterable(blocks).__next__
 
     def randint(self, low: int, high: int) -> int:
-        """Returns a number from `low` to `high`, both included."""
+        """Returns an integer from `low` to `high`, both included."""
         return low + int(self.random() * (high - low + 1))
 
 
 class Pairs(NamedTuple):
-    """N pairs of segments as ranges of all tokens; each column [N] int64."""
+    """N pairs of segments as token ranges; columns are [N] int64."""
 
     a_begin: np.ndarray
     a_end: np.ndarray
     b_begin: np.ndarray
     b_end: np.ndarray
-    is_random_next: np.ndarray  # 1 if B comes from elsewhere, or before A.
-    seeds: np.ndarray  # uint64, of everything random in a pair after this.
-    num_truncated: np.ndarray  # Tokens cut to fit.
+    is_random_next: np.ndarray  # 1 if B is random, or A and B are swapped.
+    seeds: np.ndarray  # uint64, for truncation and masking.
+    num_truncated: np.ndarray  # Tokens removed by truncation.
 
     def of(self, rows: np.ndarray | slice) -> "Pairs":
-        """Returns some of the pairs."""
+        """Returns the selected pairs."""
         return Pairs(*(column[rows] for column in self))
 
 
@@ -67,7 +67,8 @@ def rows(
 ) -> list[tuple[int, ...]]:
     """Returns the segments of a document, each with a seed drawn after it.
 
-    `cut` is one of the functions below, `arguments` all but its last.
+    `cut` is one of the functions below, `arguments` are its arguments without
+    `rng`.
     """
     draws = Draws(rng)
     return [
@@ -86,26 +87,27 @@ def pair(
 ) -> Iterator[Segments]:
     """Cuts one document into pairs of segments.
 
-    create_pretraining_data.py: create_instances_from_document, draw by draw.
-    Devlin et al. 2019, section 3.1 and appendix A.2.
+    create_pretraining_data.py: create_instances_from_document, with the same
+    order of random numbers. Devlin et al. 2019, section 3.1 and appendix A.2.
 
     Args:
-      sentence_bounds: begin of each sentence of all documents in their
-        tokens, and the end of the last one. A list is quicker than an array.
-      document_bounds: the same of documents in sentences.
-      number: which document to cut, counted from 0.
-      max_num_tokens: tokens of A and B together, special ones not counted.
-      short_seq_prob: chance that the document is cut for shorter pairs.
-      rng: of everything random here.
+      sentence_bounds: index of the first token of each sentence, over all
+        documents, and the number of tokens. A list is faster than an array.
+      document_bounds: index of the first sentence of each document, and the
+        number of sentences.
+      number: index of the document to cut.
+      max_num_tokens: tokens of A and B together, without special tokens.
+      short_seq_prob: probability that the document is cut into shorter pairs.
+      rng: source of all random numbers.
 
     Yields:
-      Each pair, before anything is drawn for the next.
+      Each pair, before random numbers are drawn for the next one.
     """
     bounds = sentence_bounds
     target = _target(max_num_tokens, short_seq_prob, rng)
     start, last = document_bounds[number], document_bounds[number + 1]
     while start < last:
-        # The chunk: sentences up to the target, or to the document's end.
+        # The chunk: sentences until the target or the document's end.
         end = bisect_left(bounds, bounds[start] + target, start + 1, last)
         a_end = start + 1
         if end - start > 1:
@@ -117,13 +119,13 @@ def pair(
             b_begin, b_end = _random_segment(
                 bounds, document_bounds, number, wanted, rng
             )
-            end = a_end  # Sentences that were not used are put back.
+            end = a_end  # Unused sentences are put back.
         yield bounds[start], bounds[a_end], b_begin, b_end, int(is_random_next)
         start = end
 
 
 def _target(max_num_tokens, short_seq_prob, rng) -> int:
-    """Returns the tokens that a document's examples should have."""
+    """Returns the target length in tokens of a document's examples."""
     if rng.random() < short_seq_prob:
         return rng.randint(2, max_num_tokens)
     return max_num_tokens
@@ -137,7 +139,7 @@ def _random_segment(bounds, document_bounds, number, wanted, rng):
             break
     first, last = document_bounds[other], document_bounds[other + 1]
     start = first + rng.randint(0, last - first - 1)
-    # At least one sentence, then as many as it takes, to the document's end.
+    # One sentence, and more until `wanted` tokens or the document's end.
     end = bisect_left(bounds, bounds[start] + wanted, start + 1, last)
     return bounds[start], bounds[end]
 
@@ -150,13 +152,13 @@ def sentence_order_pairs(
     short_seq_prob: float,
     rng: Draws | random.Random,
 ) -> Iterator[Segments]:
-    """Cuts one document into neighbouring segments, half of them swapped.
+    """Cuts one document into pairs of adjacent segments, half of them swapped.
 
-    Lan et al. 2020 (ALBERT), section 3.1. A sentence that would be alone, as
-    the last of a document may be, is cut in two at a random token, so that
-    there is always an order to tell; of one token it makes no pair.
+    Lan et al. 2020 (ALBERT), section 3.1. A chunk of one sentence, such as the
+    last one of a document, is cut in two at a random token; if it has only one
+    token, it is dropped. So every pair has an order to predict.
 
-    Arguments as those of `pair`. The label is 1 if the two are swapped.
+    Arguments are those of `pair`. The label is 1 if the two are swapped.
     """
     bounds = sentence_bounds
     target = _target(max_num_tokens, short_seq_prob, rng)
@@ -185,20 +187,20 @@ def full_sentences(
     short_seq_prob: float,
     rng: Draws | random.Random,
 ) -> Iterator[Segments]:
-    """Cuts one document into single segments, filled to length.
+    """Cuts one document into single segments, filled to the target length.
 
-    Liu et al. 2019 (RoBERTa), section 4.2, DOC-SENTENCES: whole sentences as
-    long as they fit, and not across the end of the document. A sentence longer
-    than a segment is cut where it is full, and continues in the next one.
+    Liu et al. 2019 (RoBERTa), section 4.2, DOC-SENTENCES: as many complete
+    sentences as fit, without crossing the end of the document. A sentence
+    longer than a segment is cut and continues in the next segment.
 
-    Arguments as those of `pair`. B is empty and the label 0.
+    Arguments are those of `pair`. B is empty and the label is 0.
     """
     bounds = sentence_bounds
     target = _target(max_num_tokens, short_seq_prob, rng)
     first, last = document_bounds[number], document_bounds[number + 1]
     begin = bounds[first]
     while begin < bounds[last]:
-        # The last bound that is not too far.
+        # The last end of a sentence that fits.
         full = begin + target
         end = bounds[bisect_right(bounds, full, first, last + 1) - 1]
         end = end if end > begin else full
@@ -207,12 +209,12 @@ def full_sentences(
 
 
 def truncate(rows: np.ndarray, max_num_tokens: int) -> Pairs:
-    """Cuts pairs to `max_num_tokens`, the longer segment first.
+    """Truncates pairs to `max_num_tokens`, the longer segment first.
 
-    create_pretraining_data.py: truncate_seq_pair takes one token at a time
-    from the longer segment (from B if they are equal), from its front or back
-    with equal chance. The lengths that this ends with are known at once; the
-    front loses as many tokens as that many coins show heads.
+    create_pretraining_data.py: truncate_seq_pair removes one token at a time
+    from the longer segment (B if they are equal), from its front or back with
+    equal probability. The final lengths are computed directly, and the number
+    of tokens removed from the front is drawn from a binomial distribution.
 
     Args:
       rows: [N, 6] int64, from the function `rows`.

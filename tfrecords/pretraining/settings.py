@@ -1,4 +1,4 @@
-"""Options of pre-training examples -> checked Settings, rules of masking."""
+"""Options of pre-training examples -> checked Settings, masking rules."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,10 +17,11 @@ _MAX_NGRAM = 10
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings(Options):
-    """Which examples to make; most names and defaults are the original's flags.
+    """Settings of examples; most names and defaults are the original's flags.
 
     Raises:
-      ValueError: if a number is out of range, or two settings contradict.
+      ValueError: if a number is out of range, or two settings contradict each
+        other.
     """
 
     max_seq_length: int = option(
@@ -95,7 +96,7 @@ class Settings(Options):
 
     def __post_init__(self):
         super().__post_init__()
-        # Frozen, and yet a manifest shall hold the defaults in numbers.
+        # Resolved here, as manifests record the resolved defaults.
         if self.dupe_factor is None:
             dupe_factor = 1 if self.masking_time == "dynamic" else 10
             object.__setattr__(self, "dupe_factor", dupe_factor)
@@ -108,8 +109,8 @@ class Settings(Options):
     def _check_sizes(self):
         if not 5 <= self.max_seq_length < 1 << 16:
             raise ValueError(
-                f"max_seq_length={self.max_seq_length} should be from 5, for "
-                "[CLS], two tokens and two [SEP], to 65535."
+                f"max_seq_length={self.max_seq_length} should be from 5 "
+                "([CLS], two tokens and two [SEP]) to 65535."
             )
         for name, usual in (
             (
@@ -133,8 +134,8 @@ class Settings(Options):
         if self.max_ngram is not None and self.unit != "spans":
             raise ValueError(
                 f"--max_ngram={self.max_ngram} is the length of spans, and "
-                f"--masking={self.unit} has none. Add --masking=spans, or omit "
-                "it."
+                f"--masking={self.unit} has no spans. Add --masking=spans, or "
+                "omit --max_ngram."
             )
         masking_lib.Mix.parse(self.mask_mix)
 
@@ -144,7 +145,7 @@ class Settings(Options):
 
     @classmethod
     def of(cls, flags: Mapping) -> "Settings":
-        """Returns the settings in a manifest's `flags`, as `describe`."""
+        """Returns the settings recorded in a manifest's `flags`."""
         names = {field.name for field in dataclasses.fields(cls)} & set(flags)
         named = {name: flags[name] for name in names}
         if "mask_mix" in named:
@@ -153,14 +154,14 @@ class Settings(Options):
 
     @property
     def unit(self) -> str:
-        """What is masked together, one of `masking.UNITS`."""
+        """Unit of masking, one of `masking.UNITS`."""
         return self.masking or (
             "words" if self.do_whole_word_mask else "tokens"
         )
 
     @property
     def rules(self) -> masking_lib.Rules:
-        """How examples are masked."""
+        """Masking rules of the examples."""
         return masking_lib.Rules(
             max_predictions_per_seq=self.max_predictions_per_seq,
             masked_lm_prob=self.masked_lm_prob,
@@ -176,7 +177,7 @@ class Settings(Options):
 
     @property
     def schema_name(self) -> str:
-        """Schema of a record, a key of `schema.SCHEMAS`."""
+        """Name of the records' schema, a key of `schema.SCHEMAS`."""
         is_single = self.pairs == "none"
         if self.masking_time == "dynamic":
             name = "unmasked_segments" if is_single else "unmasked_pairs"
@@ -186,7 +187,7 @@ class Settings(Options):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Number for each dimension name of the schema."""
+        """Sizes of the schema's dimensions, by name."""
         sizes = {
             "max_seq_length": self.max_seq_length,
             "max_predictions_per_seq": self.max_predictions_per_seq,

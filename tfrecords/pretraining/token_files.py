@@ -1,13 +1,13 @@
 """Documents -> files of token ids with random access to documents.
 
 The token file of an input file is a group of files that need not fit into
-memory: `<path>.tokens` holds ids, `<path>.sentences` the length of each
-sentence as int32, `<path>.documents.npy` where each document ends. To find
+memory: `<path>.tokens` holds token ids, `<path>.sentences` the length of each
+sentence as int32, `<path>.documents.npy` the end of each document. To find
 duplicates, `<path>.keys` and `<path>.digests` hold the fingerprints of
-duplicates.py: uint64 for each sentence and each document.
+duplicates.py: uint64 per sentence and per document.
 
-By hand, as plain arrays on disk are read by offset from a local disk and from a
-store alike, and need no library on the machines of a cluster.
+They are plain arrays, which can be read by offset from local and remote
+storage, and need no library on the machines of a cluster.
 """
 
 import contextlib
@@ -19,21 +19,21 @@ import numpy as np
 
 from tfrecords.io import storage
 
-# Sentences that are tokenised in one call, and kept as text at a time.
+# Sentences tokenized in one call, and held as text at a time.
 _SENTENCES = 4096
 _LENGTH_DTYPE = np.dtype("<i4")
 KEY_DTYPE = np.dtype("<u8")
-# Sentences that are copied at a time.
+# Sentences copied at a time.
 _COPIED_SENTENCES = 1 << 18
 
-# Strings [N] -> ids of all of them [T], and how many each has [N].
+# N strings -> their T token ids, concatenated, and the tokens in each, [N].
 Tokenize = Callable[[list[str]], tuple[np.ndarray, np.ndarray]]
 
 
 class Documents(NamedTuple):
-    """Tokens of some documents, one after the other.
+    """Concatenated tokens of some documents.
 
-    Two documents, of two sentences and one:
+    Example of two documents, with two sentences and with one:
       tokens           21 22 23 24 25 26
       sentence_bounds   0     2     4     6
       document_bounds   0           2     3
@@ -42,10 +42,10 @@ class Documents(NamedTuple):
     tokens: np.ndarray  # [T] integer.
     sentence_bounds: np.ndarray  # [sentences + 1] int64, into tokens.
     document_bounds: np.ndarray  # [documents + 1] int64, into sentences.
-    numbers: np.ndarray  # [documents] int64, which of the corpus they are.
+    numbers: np.ndarray  # [documents] int64, their indices in the corpus.
 
     def counts(self) -> dict[str, int]:
-        """Returns numbers of documents, sentences and tokens."""
+        """Returns the numbers of documents, sentences and tokens."""
         return {
             "documents": len(self.numbers),
             "sentences": len(self.sentence_bounds) - 1,
@@ -54,19 +54,19 @@ class Documents(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """Numbers that stand for a document's text."""
+    """Digests of a document's text."""
 
     keys: np.ndarray  # [sentences] uint64.
-    digest: int  # Of the whole, below 2^64.
+    digest: int  # Of the document, below 2^64.
 
 
 def token_dtype(vocab_size: int) -> np.dtype:
-    """Returns the smallest type on disk that holds every id."""
+    """Returns the smallest dtype on disk that holds every id."""
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4")
 
 
 def _groups(documents) -> Iterator[list[tuple]]:
-    """Yields lists of documents that have enough sentences together."""
+    """Yields lists of documents with at least `_SENTENCES` sentences each."""
     group, num_sentences = [], 0
     for document in documents:
         group.append(document)
@@ -85,27 +85,28 @@ def write(
     vocab_size: int,
     fingerprints: Iterable[Fingerprint] | None = None,
 ) -> None:
-    """Writes documents; sentences without tokens are omitted.
+    """Writes the token file of documents.
 
-    As in create_pretraining_data.py, so are documents without a sentence.
+    As in create_pretraining_data.py, sentences without tokens are omitted, and
+    then documents without sentences.
 
     Args:
-      path: of the token file, to which the endings are added.
-      documents: the sentences of each.
+      path: of the token file, to which suffixes are added.
+      documents: the sentences of each document.
       tokenize: sentences -> ids and lengths.
-      vocab_size: ids are below it.
-      fingerprints: of each document, to be written too; None for none.
+      vocab_size: all ids are below it.
+      fingerprints: of each document, to write as well; None to write none.
     """
-    endings = ["tokens", "sentences"]
+    suffixes = ["tokens", "sentences"]
     both = ((document, None) for document in documents)
     if fingerprints is not None:
-        endings += ["keys", "digests"]
+        suffixes += ["keys", "digests"]
         both = zip(documents, fingerprints, strict=True)
     ends = [np.zeros((1, 2), np.int64)]  # Tokens and sentences before each.
     with contextlib.ExitStack() as stack:
         files = [
-            stack.enter_context(storage.atomic_file(f"{path}.{ending}", "wb"))
-            for ending in endings
+            stack.enter_context(storage.atomic_file(f"{path}.{suffix}", "wb"))
+            for suffix in suffixes
         ]
         for group in _groups(both):
             flat = [text for sentences, _ in group for text in sentences]
@@ -131,10 +132,10 @@ def write(
 
 
 def _ends(lengths, is_kept, document_bounds):
-    """Returns kept tokens and sentences up to each document's end.
+    """Returns the numbers of kept tokens and sentences up to documents' ends.
 
-    [documents, 2]; and [documents] bool, whether the document has any. The
-    lengths and what is kept are of sentences.
+    These are [documents, 2]. Also returns [documents] bool, whether sentences
+    of the document are kept. `lengths` and `is_kept` are per sentence.
     """
     before = np.stack([_bounds(lengths * is_kept), _bounds(is_kept)], 1)
     before = before[document_bounds]
@@ -142,9 +143,9 @@ def _ends(lengths, is_kept, document_bounds):
 
 
 def copy(path: str, target: str, is_kept: np.ndarray, vocab_size: int) -> None:
-    """Copies some sentences, and the documents that contain them.
+    """Copies the selected sentences, and the documents that contain them.
 
-    Which ones, `is_kept` [sentences] bool says. The copy has no fingerprints.
+    `is_kept` [sentences] bool selects them. The copy has no fingerprints.
     """
     lengths = storage.read_array(f"{path}.sentences", _LENGTH_DTYPE)
     starts = _bounds(lengths)
@@ -170,18 +171,18 @@ def write_json(path: str, content: dict) -> None:
 
 
 def read_bounds(path: str) -> np.ndarray:
-    """Returns [documents + 1, 2]: tokens, sentences before each, and in all."""
+    """Returns [documents + 1, 2] tokens, sentences before each; then totals."""
     return load(f"{path}.documents.npy")
 
 
 def save(path: str, array: np.ndarray) -> None:
-    """Writes a .npy file, on this machine or in a store."""
+    """Writes a local or remote .npy file."""
     with storage.atomic_file(path, "wb") as file:
         np.save(file, array)
 
 
 def load(path: str) -> np.ndarray:
-    """Returns the array of a .npy file, of this machine or of a store."""
+    """Returns the array of a local or remote .npy file."""
     with storage.open_bytes(path) as file:
         return np.load(file)
 
@@ -189,8 +190,9 @@ def load(path: str) -> np.ndarray:
 def locate(paths: Sequence[str]) -> np.ndarray:
     """Returns the table of all documents, [documents, 6] int64.
 
-    Columns: number of the document, index of its token file, its first token
-    and sentence, the ones after its last.
+    Columns: index of the document, index of its token file; in that file, the
+    document's first token and first sentence, and the ends of its tokens and of
+    its sentences.
     """
     rows = []
     for index, path in enumerate(paths):
@@ -203,7 +205,7 @@ def locate(paths: Sequence[str]) -> np.ndarray:
 
 
 def read(paths: Sequence[str], table: np.ndarray, vocab_size: int) -> Documents:
-    """Reads the documents of some rows of `locate`."""
+    """Returns the documents in `table`, which has rows of `locate`."""
     dtype = token_dtype(vocab_size)
     tokens, lengths, counts = [], [], []
     for _, file, first_token, first, last_token, last in table.tolist():
@@ -228,6 +230,6 @@ def _bounds(lengths) -> np.ndarray:
 
 
 def remove(path: str) -> None:
-    """Removes a token file, as far as it exists."""
+    """Removes those files of a token file that exist."""
     for name in ("tokens", "sentences", "documents.npy", "keys", "digests"):
         storage.remove(f"{path}.{name}")

@@ -1,4 +1,4 @@
-"""corpus.py: a token file for each file, made once."""
+"""corpus.py: one token file per input file, written once."""
 
 import dataclasses
 import os
@@ -29,14 +29,14 @@ def test_each_file_becomes_a_token_file_in_order(text, tmp_path):
     made = tokenize(text, tmp_path / "work")
     table = token_files.locate(made)
     assert table[:, 1].tolist() == [0, 0, 1]
-    found = token_files.read(made, table, 1000)
-    assert len(found.sentence_bounds) - 1 == 5
+    documents = token_files.read(made, table, 1000)
+    assert len(documents.sentence_bounds) - 1 == 5
     read = corpus.read_statistics(made)
     assert read["files"] == 2 and read["documents"] == 3
     assert read["invalid_characters"] == 1
 
 
-def test_a_rerun_makes_nothing_again(text, tmp_path):
+def test_a_rerun_writes_only_missing_token_files(text, tmp_path):
     made = tokenize(text, tmp_path / "work")
     before = os.stat(f"{made[0]}.tokens").st_mtime_ns
     os.remove(f"{made[1]}.json")
@@ -45,7 +45,7 @@ def test_a_rerun_makes_nothing_again(text, tmp_path):
     assert os.path.exists(f"{made[1]}.json")
 
 
-def test_a_changed_file_has_another_token_file(text, tmp_path):
+def test_a_changed_file_gets_a_new_token_file(text, tmp_path):
     before = tokenize(text, tmp_path / "work")
     with open(text.paths()[0], "a") as file:
         file.write("The garden.\n")
@@ -53,7 +53,7 @@ def test_a_changed_file_has_another_token_file(text, tmp_path):
     assert before[0] != after[0] and before[1] == after[1]
 
 
-def test_other_reading_has_other_token_files(text, tmp_path, tiny_vocab_file):
+def test_other_options_give_other_token_files(text, tmp_path, tiny_vocab_file):
     cased = corpus.Corpus(
         input_file=text.input_file,
         vocab_file=tiny_vocab_file,
@@ -64,9 +64,7 @@ def test_other_reading_has_other_token_files(text, tmp_path, tiny_vocab_file):
     assert not set(one) & set(tokenize(cased, tmp_path / "work"))
 
 
-def test_a_file_that_grows_while_it_is_read_is_refused(
-    text, tmp_path, monkeypatch
-):
+def test_a_file_that_grows_while_it_is_read_raises(text, tmp_path, monkeypatch):
     real = token_files.write
 
     def grow(path, documents, *others):
@@ -90,8 +88,8 @@ def test_duplicates_are_dropped_and_counted(text, tmp_path):
     both = dataclasses.replace(text, drop_duplicates=("documents", "lines"))
     assert both.describe([]) != text.describe([])
     made = tokenize(both, tmp_path / "work")
-    found = token_files.read(made, token_files.locate(made), 1000)
-    assert len(found.sentence_bounds) - 1 == 6  # Of 8.
+    documents = token_files.read(made, token_files.locate(made), 1000)
+    assert len(documents.sentence_bounds) - 1 == 6  # Of 8.
     read = corpus.read_statistics(made)
     assert read["documents"] == 5 and read["sentences"] == 8
     assert read["duplicate_documents"] == read["duplicate_lines"] == 1

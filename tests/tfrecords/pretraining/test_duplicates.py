@@ -1,4 +1,4 @@
-"""duplicates.py: the first of equal documents and lines stays, no other."""
+"""duplicates.py: only the first of equal documents and lines is kept."""
 
 import json
 
@@ -13,7 +13,7 @@ VOCAB_SIZE = 1000
 
 
 def tokenize(sentences):
-    """One token for each letter; what is in capitals has none."""
+    """Returns a token per lower-case letter; capitals have no token."""
     ids = [
         [ord(letter) for letter in text if letter.islower()]
         for text in sentences
@@ -23,7 +23,7 @@ def tokenize(sentences):
 
 
 def document(*lines):
-    """A document of lines, each a list of sentences."""
+    """Returns a document of lines, each a list of sentences."""
     return documents.Document(
         [text for line in lines for text in line], "", list(map(len, lines))
     )
@@ -31,7 +31,7 @@ def document(*lines):
 
 @pytest.fixture
 def drop(tmp_path):
-    """Files of documents -> files of documents of texts, and the counts."""
+    """Function: files of documents -> the texts that remain, and the counts."""
 
     def call(files, kinds, **changes):
         paths = []
@@ -86,7 +86,7 @@ FILES = [
 ]
 
 
-def test_a_document_that_came_before_is_left_out(drop):
+def test_repeated_documents_are_dropped(drop):
     texts, counts = drop(FILES, ["documents"])
     assert texts == [[["a", "b", "c"], ["d"]], [], [["c", "e"], list("baab")]]
     assert [count["duplicate_documents"] for count in counts] == [1, 0, 1]
@@ -94,22 +94,22 @@ def test_a_document_that_came_before_is_left_out(drop):
     assert counts[0]["files"] == 1
 
 
-def test_a_line_that_came_before_is_left_out_whole(drop):
+def test_repeated_lines_are_dropped_with_all_their_sentences(drop):
     texts, counts = drop(FILES, ["lines"])
-    # "b" alone and "a" alone are not the line "a b".
+    # The lines "b" and "a" differ from the line "a b".
     assert texts == [[["a", "b", "c"], ["d"]], [], [["e"], ["b", "a"]]]
-    # NONE has no token, and is counted no more than kept.
+    # NONE has no token, so it is neither kept nor counted.
     assert [count["duplicate_lines"] for count in counts] == [2, 0, 3]
 
 
-def test_lines_of_documents_left_out_are_not_counted_again(drop):
+def test_lines_of_dropped_documents_are_not_counted(drop):
     texts, counts = drop(FILES, ["documents", "lines"])
     assert texts == drop(FILES, ["lines"])[0]
     assert [count["duplicate_documents"] for count in counts] == [1, 0, 1]
     assert [count["duplicate_lines"] for count in counts] == [0, 0, 2]
 
 
-def test_sentences_split_otherwise_are_another_document(drop):
+def test_documents_with_different_line_breaks_are_different(drop):
     texts, _ = drop([[document(["a", "b"]), document(["a"], ["b"])]], KINDS)
     assert texts == [[["a", "b"], ["a", "b"]]]
 
@@ -118,7 +118,7 @@ KINDS = list(duplicates.KINDS)
 
 
 def reference(files):
-    """What stays of lines, found with a set."""
+    """Returns the texts without repeated lines, by means of a set."""
     seen, kept = set(), []
     for found in files:
         kept.append([])
@@ -136,7 +136,7 @@ def reference(files):
 
 
 @pytest.mark.parametrize("keys_in_bucket", [1 << 22, 40])
-def test_many_lines_are_dropped_as_a_set_drops_them(
+def test_many_repeated_lines_are_dropped_as_by_a_set(
     drop, monkeypatch, keys_in_bucket
 ):
     monkeypatch.setattr(duplicates, "_KEYS_IN_BUCKET", keys_in_bucket)
@@ -163,7 +163,7 @@ def test_many_lines_are_dropped_as_a_set_drops_them(
     assert texts == reference(files)
 
 
-def test_what_is_there_is_not_made_again(drop, monkeypatch):
+def test_existing_copies_are_kept(drop, monkeypatch):
     texts, _ = drop(FILES, KINDS)
     monkeypatch.setattr(duplicates, "_copy", None)
     monkeypatch.setattr(duplicates, "_search", None)

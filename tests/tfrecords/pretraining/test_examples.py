@@ -1,4 +1,4 @@
-"""examples.py: documents to arrays, against golden properties."""
+"""examples.py: documents to arrays; golden digests and statistics."""
 
 import dataclasses
 import hashlib
@@ -48,7 +48,7 @@ def examples_of(found, settings=SETTINGS, shard=0):
     }
 
 
-def test_packing_puts_both_segments_in_place():
+def test_pairs_are_packed_with_cls_and_sep():
     pairs = sentence_pairs.Pairs(
         *(np.array(column) for column in ([0, 5], [2, 8], [6, 0], [9, 1])),
         np.array([0, 1]),
@@ -72,7 +72,7 @@ def test_packing_puts_both_segments_in_place():
 
 
 def make(source, statistics=None, **changes):
-    """Returns the examples of changed settings, whatever features they have."""
+    """Returns the examples of changed settings, with all their features."""
     settings = dataclasses.replace(SETTINGS, **changes)
     blocks = list(
         examples_lib.make_examples(
@@ -94,7 +94,7 @@ def make(source, statistics=None, **changes):
     return found
 
 
-def test_packing_of_single_segments():
+def test_single_segments_are_packed_with_cls_and_sep():
     segments = sentence_pairs.Pairs(
         *(np.array(column) for column in ([0, 5], [4, 6], [4, 6], [4, 6])),
         np.array([0, 0]),
@@ -111,7 +111,7 @@ def test_packing_of_single_segments():
     assert not found["input_type_ids"].any()
 
 
-def test_single_segments_hold_all_the_text_and_no_label():
+def test_single_segments_hold_all_text_and_have_no_label():
     source, statistics = random_documents(), {}
     found = make(
         source,
@@ -132,11 +132,12 @@ def test_single_segments_hold_all_the_text_and_no_label():
         source.tokens[a:b].tolist()
         for a, b in zip(begins, begins[1:], strict=False)
     ]
-    for text in whole:  # Examples are shuffled; each is the next one somewhere.
+    # Examples are shuffled: find the one that continues each text.
+    for text in whole:
         while text:
             text = next(text[len(t) :] for t in texts if text[: len(t)] == t)
     assert sum(map(len, texts)) == sum(map(len, whole))
-    # Of 30 places for text, sentences of up to 14 leave few.
+    # Of 30 text positions, sentences of up to 14 tokens leave fewer than 14.
     is_last = num_tokens < 32 - 14
     assert is_last.sum() <= len(whole)
     assert statistics == {
@@ -149,7 +150,7 @@ def test_single_segments_hold_all_the_text_and_no_label():
     assert shares == {"mean_example_tokens": num_tokens.mean()}
 
 
-def test_single_segments_are_masked_as_pairs_are():
+def test_single_segments_are_masked_like_pairs():
     statistics = {}
     found = make(random_documents(), statistics, pairs="none")
     assert set(found) == set(schema.PRETRAINING) - {"next_sentence_labels"}
@@ -163,7 +164,7 @@ def test_single_segments_are_masked_as_pairs_are():
     assert abs(shares["masked_share"] - 0.15) < 0.02
 
 
-def test_labels_of_order_are_no_random_next_sentences():
+def test_swapped_pairs_are_not_counted_as_random_next_sentences():
     statistics = {}
     found = make(random_documents(), statistics, pairs="sentence_order")
     assert set(found) == set(schema.PRETRAINING)
@@ -175,7 +176,7 @@ def test_labels_of_order_are_no_random_next_sentences():
     assert "random_next_share" not in shares
 
 
-def test_unmasked_examples_are_the_masked_ones_before():
+def test_unmasked_examples_are_the_masked_ones_before_masking():
     statistics = {}
     found = make(random_documents(), statistics, masking_time="dynamic")
     masked = examples_of(random_documents())
@@ -193,12 +194,12 @@ def test_unmasked_examples_are_the_masked_ones_before():
     assert "predictions" not in statistics
 
 
-def test_no_example_at_all_is_said():
-    with pytest.raises(ValueError, match="No example was made of"):
+def test_no_examples_raise():
+    with pytest.raises(ValueError, match="The documents gave no examples"):
         examples_lib.shares({"documents": 1})
 
 
-def test_examples_have_the_schema():
+def test_examples_match_the_schema():
     found = examples_of(random_documents())
     schema.check(found, schema.PRETRAINING, SETTINGS.sizes)
     serialized = examples_lib.serialize(iter([found]), SETTINGS)
@@ -218,7 +219,7 @@ def test_examples_have_the_schema():
         ),
     ],
 )
-def test_records_of_the_first_version_stay_as_they_are(is_words, digest):
+def test_records_are_those_of_the_first_version(is_words, digest):
     settings = dataclasses.replace(SETTINGS, do_whole_word_mask=is_words)
     found = examples_of(random_documents(), settings)
     digests = hashlib.sha256()
@@ -227,7 +228,7 @@ def test_records_of_the_first_version_stay_as_they_are(is_words, digest):
     assert digests.hexdigest() == digest
 
 
-def test_hidden_tokens_put_back_give_the_text():
+def test_restoring_masked_tokens_gives_the_text():
     source = random_documents()
     found = examples_of(source)
     text = source.tokens.tolist()
@@ -250,7 +251,7 @@ def test_hidden_tokens_put_back_give_the_text():
 
 
 @pytest.mark.parametrize("pairs", ["next_sentence", "none", "sentence_order"])
-def test_packed_rows_hold_the_very_same_examples(pairs):
+def test_packed_rows_hold_the_same_examples(pairs):
     changes = {"short_seq_prob": 0.9, "pairs": pairs}
     statistics = {}
     alone = make(random_documents(), **changes)
@@ -260,8 +261,9 @@ def test_packed_rows_hold_the_very_same_examples(pairs):
     assert statistics["examples"] == len(alone["input_mask"])
     assert statistics["rows"] == len(rows["input_mask"])
     assert statistics["rows"] < 0.9 * statistics["examples"]
-    nothing = np.zeros((statistics["examples"], 4), int)  # Without pairs.
-    labels = alone.get("next_sentence_labels", nothing[:, 0])
+    # Single segments have no labels.
+    no_labels = np.zeros((statistics["examples"], 4), int)
+    labels = alone.get("next_sentence_labels", no_labels[:, 0])
     expected = []
     for row, label in enumerate(labels):
         ids = alone["input_word_ids"][row][alone["input_mask"][row] > 0]
@@ -269,7 +271,7 @@ def test_packed_rows_hold_the_very_same_examples(pairs):
         masked = alone["masked_lm_ids"][row][is_masked]
         expected.append((ids.tobytes(), masked.tobytes(), label))
     found = []
-    labels = rows.get("next_sentence_labels", nothing)
+    labels = rows.get("next_sentence_labels", no_labels)
     for row, numbers in enumerate(rows["example_numbers"]):
         weights = rows["masked_lm_weights"][row] > 0
         of_masked = numbers[rows["masked_lm_positions"][row]]
@@ -283,7 +285,7 @@ def test_packed_rows_hold_the_very_same_examples(pairs):
     assert sorted(found) == sorted(expected)
 
 
-def test_each_repetition_differs():
+def test_repetitions_of_a_document_differ():
     source = random_documents(1)
     one = settings_lib.Settings(
         max_seq_length=32, max_predictions_per_seq=5, dupe_factor=50
@@ -293,7 +295,7 @@ def test_each_repetition_differs():
     assert len(set(rows)) > 0.9 * len(rows)
 
 
-def test_examples_do_not_depend_on_the_size_of_blocks(monkeypatch):
+def test_examples_do_not_depend_on_the_block_size(monkeypatch):
     whole = examples_of(random_documents())
     monkeypatch.setattr(examples_lib, "_BLOCK_POSITIONS", 7 * 32)
     parts = examples_of(random_documents())
@@ -301,7 +303,7 @@ def test_examples_do_not_depend_on_the_size_of_blocks(monkeypatch):
         np.testing.assert_array_equal(whole[name], parts[name])
 
 
-def test_a_repetition_more_leaves_the_others_as_they_are():
+def test_a_larger_dupe_factor_only_adds_examples():
     few = examples_of(random_documents())
     more = examples_of(
         random_documents(),
@@ -321,7 +323,7 @@ def test_a_repetition_more_leaves_the_others_as_they_are():
     assert rows(few) < rows(more)
 
 
-def test_the_order_is_shuffled_by_shard():
+def test_each_shard_has_its_own_order():
     one, other = (examples_of(random_documents(), shard=s) for s in (0, 1))
     one, other = one["input_word_ids"], other["input_word_ids"]
     assert one.tolist() != other.tolist()
@@ -340,7 +342,7 @@ def test_another_seed_gives_other_examples():
     assert one.tolist() != two.tolist()
 
 
-def test_statistics_count_what_is_made():
+def test_statistics_count_the_examples():
     statistics = {"documents": 1}
     blocks = list(
         examples_lib.make_examples(
@@ -358,7 +360,7 @@ def test_statistics_count_what_is_made():
 
 
 @pytest.mark.parametrize("is_words", [False, True])
-def test_the_original_s_text_gives_examples_like_the_original_s(
+def test_statistics_are_those_of_the_original_on_its_sample_text(
     tmp_path, shared_data, is_words
 ):
     name = f"whole_word_{str(is_words).lower()}.json"
@@ -405,6 +407,6 @@ def test_the_original_s_text_gives_examples_like_the_original_s(
         np.mean([sum(row["input_mask"]) for row in rows]),
         np.mean([sum(row["masked_lm_weights"]) for row in rows]),
     ]
-    # One run of the original is one draw from what our seeds give.
+    # A run of the original is one sample of the distribution over our seeds.
     mean, deviation = np.mean(counts, axis=0), np.std(counts, axis=0)
     assert (abs(original - mean) < 3.5 * deviation).all()

@@ -1,4 +1,4 @@
-"""masking.py: how many tokens, which ones, and what stands there then."""
+"""masking.py: how many tokens are masked, which, and their replacements."""
 
 import hashlib
 
@@ -62,7 +62,7 @@ def masked(request):
         ),
     ],
 )
-def test_masks_of_the_first_version_stay_as_they_are(unit, digest):
+def test_masks_are_those_of_the_first_version(unit, digest):
     ids, num_tokens = make_rows(500)
     found = hashlib.sha256()
     for array in mask(ids, num_tokens, unit=unit):
@@ -70,11 +70,11 @@ def test_masks_of_the_first_version_stay_as_they_are(unit, digest):
     assert found.hexdigest() == digest
 
 
-def test_the_number_of_predictions_is_the_original_s(masked):
+def test_the_number_of_predictions_is_that_of_the_original(masked):
     _, num_tokens, result, unit = masked
     expected = [min(P, max(1, int(round(n * 0.15)))) for n in num_tokens]
     found = result.weights.sum(axis=1)
-    if unit != "tokens":  # A word that does not fit is left out.
+    if unit != "tokens":  # A word that does not fit is skipped.
         assert (found <= expected).all()
         assert found.sum() > 0.97 * sum(expected)
     else:
@@ -88,7 +88,7 @@ def test_halves_round_to_even_as_in_python():
     assert result.weights.sum(axis=1).tolist() == [2, 4]
 
 
-def test_positions_ascend_and_labels_stood_there(masked):
+def test_positions_ascend_and_ids_are_the_original_tokens(masked):
     ids, num_tokens, result, _ = masked
     for row in range(len(ids)):
         count = int(result.weights[row].sum())
@@ -101,13 +101,13 @@ def test_positions_ascend_and_labels_stood_there(masked):
         assert (result.weights[row, :count] == 1).all()
 
 
-def test_special_tokens_and_padding_stay(masked):
+def test_special_tokens_and_padding_are_not_masked(masked):
     ids, _, result, _ = masked
     is_special = (ids == CLS) | (ids == SEP) | (ids == 0)
     assert (result.input_word_ids[is_special] == ids[is_special]).all()
 
 
-def test_other_places_stay(masked):
+def test_other_positions_do_not_change(masked):
     ids, _, result, _ = masked
     rows = np.arange(len(ids))[:, None]
     is_masked = np.zeros(ids.shape, bool)
@@ -121,17 +121,17 @@ def check_mix(ids, result, mix, tokens_of_a_draw=1):
     shown = result.input_word_ids[rows, result.positions][is_used]
     labels = result.ids[is_used]
     count = len(shown) / tokens_of_a_draw
-    # A random word is the mask or the same word with a chance of 1/V each.
-    chance = mix.random / VOCAB_SIZE
+    # A random token is [MASK] or the same token with a probability of 1/V each.
+    extra = mix.random / VOCAB_SIZE
     for share, expected in (
-        ((shown == MASK).mean(), mix.mask + chance),
-        ((shown == labels).mean(), mix.same + chance),
+        ((shown == MASK).mean(), mix.mask + extra),
+        ((shown == labels).mean(), mix.same + extra),
     ):
         deviation = np.sqrt(expected * (1 - expected) / count)
         assert abs(share - expected) <= 5 * deviation + 1e-12
 
 
-def test_eighty_ten_ten(masked):
+def test_replacements_are_80_10_10_by_default(masked):
     ids, _, result, unit = masked
     check_mix(ids, result, masking.Mix(), 5 if unit == "spans" else 1)
 
@@ -148,12 +148,14 @@ def test_eighty_ten_ten(masked):
     ],
 )
 @pytest.mark.parametrize("unit", masking.UNITS)
-def test_each_mix_of_the_paper(mask_share, same, random, unit):
+def test_replacements_have_the_shares_of_the_mix(
+    mask_share, same, random, unit
+):
     ids, num_tokens = make_rows()
     mix = masking.Mix(mask=mask_share, same=same, random=random)
     result = mask(ids, num_tokens, mix=mix, unit=unit)
     check_mix(ids, result, mix, 5 if unit == "spans" else 1)
-    # Which places are masked, and what stood there, is another matter.
+    # The mix does not change masked positions and original ids.
     plain = mask(ids, num_tokens, unit=unit)
     np.testing.assert_array_equal(result.positions, plain.positions)
     np.testing.assert_array_equal(result.ids, plain.ids)
@@ -162,13 +164,13 @@ def test_each_mix_of_the_paper(mask_share, same, random, unit):
 @pytest.mark.parametrize(
     "shares", [(0.8, 0.1, 0.2), (0.5, 0.1, 0.1), (1.2, -0.2, 0), (np.nan, 0, 1)]
 )
-def test_a_mix_that_is_not_one_is_named(shares):
-    message = r"mask_mix=mask:.*,random:.*,same:.* in all; .* 1 in all"
+def test_shares_that_are_negative_or_do_not_sum_to_1_raise(shares):
+    message = r"mask_mix=mask:.*,random:.*,same:.* sums to .*; .* sum to 1"
     with pytest.raises(ValueError, match=message):
         masking.Mix(*shares)
 
 
-def test_random_words_come_from_the_whole_vocabulary():
+def test_random_tokens_come_from_the_whole_vocabulary():
     ids, num_tokens = make_rows(20_000)
     result = mask(ids, num_tokens)
     rows = np.arange(len(ids))[:, None]
@@ -181,20 +183,20 @@ def test_random_words_come_from_the_whole_vocabulary():
     assert (abs(others - expected) < 5.5 * np.sqrt(expected)).all()
 
 
-def test_every_place_is_equally_likely():
+def test_every_position_is_equally_likely():
     count = 40_000
     ids = np.tile(np.arange(10, 10 + S), (count, 1))
     ids[:, 0], ids[:, 20], ids[:, -1] = CLS, SEP, SEP
     result = mask(ids, np.full(count, S))
     is_used = result.weights > 0
     counts = np.bincount(result.positions[is_used], minlength=S)
-    places = np.delete(counts, [0, 20, S - 1])
+    others = np.delete(counts, [0, 20, S - 1])
     expected = is_used.sum() / (S - 3)
-    assert (abs(places - expected) < 5 * np.sqrt(expected)).all()
+    assert (abs(others - expected) < 5 * np.sqrt(expected)).all()
     assert counts[[0, 20, S - 1]].tolist() == [0, 0, 0]
 
 
-def test_pairs_of_places_are_independent():
+def test_pairs_of_positions_are_independent():
     count = 40_000
     ids = np.tile(np.arange(10, 10 + S), (count, 1))
     result = mask(ids, np.full(count, S))
@@ -206,26 +208,26 @@ def test_pairs_of_places_are_independent():
     assert abs(off - expected).max() < 6 * np.sqrt(expected / count)
 
 
-def test_words_are_masked_whole():
+def test_words_are_masked_with_all_their_pieces():
     ids, num_tokens = make_rows(500)
     result = mask(ids, num_tokens, unit="words")
     for row in range(len(ids)):
         words = []
-        for place in range(num_tokens[row]):
-            if ids[row, place] in (CLS, SEP):
+        for position in range(num_tokens[row]):
+            if ids[row, position] in (CLS, SEP):
                 continue
             # create_pretraining_data.py joins across [SEP] too.
-            if words and VOCABULARY.is_continuation[ids[row, place]]:
-                words[-1].append(place)
+            if words and VOCABULARY.is_continuation[ids[row, position]]:
+                words[-1].append(position)
             else:
-                words.append([place])
+                words.append([position])
         count = int(result.weights[row].sum())
         chosen = set(result.positions[row, :count].tolist())
         for word in words:
             assert len(chosen & set(word)) in (0, len(word))
         left = [len(word) for word in words if not chosen & set(word)]
         wanted = min(P, max(1, round(num_tokens[row] * 0.15)))
-        # No word is left that would still fit.
+        # None of the remaining words would still fit.
         assert not left or min(left) > wanted - count
 
 
@@ -234,23 +236,23 @@ def test_spans_are_whole_words_of_one_segment():
     result = mask(ids, num_tokens, unit="spans")
     for row in range(len(ids)):
         words = []
-        for place in range(num_tokens[row]):
-            if ids[row, place] in (CLS, SEP):
-                words.append([])  # The next word begins anew.
-            elif words[-1] and VOCABULARY.is_continuation[ids[row, place]]:
-                words[-1].append(place)
+        for position in range(num_tokens[row]):
+            if ids[row, position] in (CLS, SEP):
+                words.append([])  # The next token begins a word.
+            elif words[-1] and VOCABULARY.is_continuation[ids[row, position]]:
+                words[-1].append(position)
             else:
-                words.append([place])
+                words.append([position])
         count = int(result.weights[row].sum())
         chosen = set(result.positions[row, :count].tolist())
         for word in filter(None, words):
             assert len(chosen & set(word)) in (0, len(word))
 
 
-def test_a_span_is_of_one_kind():
+def test_all_tokens_of_a_span_get_the_same_kind_of_replacement():
     count = 2000
-    # Words of one piece, and three to mask: most often one span, or two that
-    # are apart. Spans that are neighbours by chance look like one.
+    # Words of one piece, three of them masked: most often one span, or two
+    # separate ones. Spans that are adjacent by chance look like one.
     ids = np.tile(3 * np.arange(10, 10 + S) + 1, (count, 1))
     mix = masking.Mix(mask=0.5, random=0.0, same=0.5)
     result = mask(
@@ -260,14 +262,14 @@ def test_a_span_is_of_one_kind():
     is_run = (np.diff(positions, axis=1) == 1).all(axis=1)
     rows = np.arange(count)[:, None]
     num_masks = (result.input_word_ids[rows, positions] == MASK).sum(axis=1)
-    # Of single words next to each other there would be one in 200.
+    # Three single words would be adjacent in one of 200 rows.
     assert is_run.mean() > 0.5
-    # Were kinds drawn for each token, it would be a quarter.
+    # If the kind were drawn for each token, this would be a quarter.
     assert np.isin(num_masks[is_run], (0, 3)).mean() > 0.9
 
 
 @pytest.mark.parametrize("unit", masking.UNITS)
-def test_a_row_depends_on_its_seed_alone(unit):
+def test_masks_of_a_row_depend_only_on_its_seed(unit):
     ids, num_tokens = make_rows(50)
     seeds = np.arange(50, dtype=np.uint64)
     whole = masking.mask(ids, num_tokens, seeds, VOCABULARY, rules(unit=unit))
@@ -282,14 +284,14 @@ def test_a_row_depends_on_its_seed_alone(unit):
         np.testing.assert_array_equal(one[20:23], other)
 
 
-def test_the_arguments_stay_as_they_were():
+def test_arguments_are_not_changed():
     ids, num_tokens = make_rows(20)
     before = ids.copy()
     mask(ids, num_tokens)
     np.testing.assert_array_equal(ids, before)
 
 
-def test_a_vocabulary_knows_its_special_tokens(tiny_vocab_file):
+def test_vocabulary_finds_special_tokens_and_continuations(tiny_vocab_file):
     with open(tiny_vocab_file, encoding="utf-8") as file:
         entries = file.read().split()
     found = masking.Vocabulary.of(entries)
@@ -307,7 +309,7 @@ def random_bits(shape, seed=0):
     )
 
 
-def test_lengths_are_geometric_up_to_the_largest():
+def test_span_lengths_are_geometric_up_to_the_maximum():
     found = masking.span_lengths(random_bits((400, 500)), 10)
     chances = 0.2 * 0.8 ** np.arange(10)
     chances /= chances.sum()
@@ -319,12 +321,12 @@ def test_lengths_are_geometric_up_to_the_largest():
     assert round(found.mean(), 1) == 3.8
 
 
-def test_a_largest_length_of_one_is_one():
+def test_span_lengths_are_1_if_the_maximum_is_1():
     assert (masking.span_lengths(random_bits((5, 7)), 1) == 1).all()
 
 
 def make_span_rows(count, seed=0):
-    """Returns candidates, continuations [N, SPAN_S] bool, tokens wanted."""
+    """Returns candidates, continuations [N, SPAN_S] bool, tokens to mask."""
     rng = np.random.default_rng(seed)
     is_candidate = rng.random((count, SPAN_S)) < 0.93  # Some special tokens.
     is_candidate[:, 0] = False
@@ -336,23 +338,23 @@ def make_span_rows(count, seed=0):
 
 
 def plain_spans(keys, lengths, is_candidate, continues, wanted):
-    """The same for one row, on lists of words."""
+    """Returns {position: first word of its span} of a row, by plain loops."""
     segments, number = [[]], {}
-    for place in range(SPAN_S):
-        if not is_candidate[place]:
+    for position in range(SPAN_S):
+        if not is_candidate[position]:
             segments.append([])
-        elif continues[place] and segments[-1]:
-            segments[-1][-1].append(place)
+        elif continues[position] and segments[-1]:
+            segments[-1][-1].append(position)
         else:
-            segments[-1].append([place])
+            segments[-1].append([position])
     words = [word for segment in segments for word in segment]
     for s, segment in enumerate(segments):
         number |= {tuple(word): (s, i) for i, word in enumerate(segment)}
     taken = {}
     order = sorted(range(len(words)), key=lambda w: keys[w])
-    for turn, first in enumerate(order):
+    for index, first in enumerate(order):
         s, i = number[tuple(words[first])]
-        for word in segments[s][i : i + lengths[turn]]:
+        for word in segments[s][i : i + lengths[index]]:
             if word[0] in taken or len(taken) + len(word) > wanted:
                 break
             taken |= dict.fromkeys(word, first)
@@ -360,7 +362,7 @@ def plain_spans(keys, lengths, is_candidate, continues, wanted):
 
 
 @pytest.mark.parametrize("max_ngram", [1, 3, 10, 1000])
-def test_spans_are_those_of_a_plain_reading(max_ngram):
+def test_spans_are_those_of_plain_loops(max_ngram):
     rows = make_span_rows(300)
     keys = random_bits((300, SPAN_S), seed=1)
     lengths = masking.span_lengths(
@@ -374,12 +376,12 @@ def test_spans_are_those_of_a_plain_reading(max_ngram):
         count = len(expected)
         assert positions[row, :count].tolist() == sorted(expected)
         assert (positions[row, count:] == SPAN_S).all()
-        spans = [expected[place] for place in sorted(expected)]
+        spans = [expected[position] for position in sorted(expected)]
         firsts = [spans.index(span) for span in spans]
         assert first_slots[row, :count].tolist() == firsts
 
 
-def test_words_of_one_token_use_up_what_is_wanted():
+def test_with_words_of_one_token_the_wanted_number_is_reached():
     is_candidate, continues, wanted = make_span_rows(200)
     continues[:] = False
     keys = random_bits((200, SPAN_S), seed=1)

@@ -1,6 +1,6 @@
-"""original_examples.py: draws as the original draws them, one by one.
+"""original_examples.py: random numbers are drawn in the original's order.
 
-What it all comes to is compared with the original in test_original_records.py.
+test_original_records.py compares the resulting records with the original's.
 """
 
 import random
@@ -25,9 +25,9 @@ CONTINUES = VOCABULARY.is_continuation.tolist()
 
 
 class Script:
-    """A generator of which a test says what it draws, and reads what it was.
+    """A random generator that returns given numbers, and records the calls.
 
-    `shuffle` reverses. What is left over fails the test.
+    `shuffle` reverses. Tests check that no number is left.
     """
 
     def __init__(self, *draws):
@@ -60,7 +60,7 @@ def settings(**changes):
 
 
 def documents(*lengths):
-    """Documents of sentences of so many tokens, each with an id of its own."""
+    """Returns documents with sentences of these lengths; all ids differ."""
     flat = [length for document in lengths for length in document]
     return token_files.Documents(
         tokens=np.arange(4, 4 + sum(flat)).astype(np.uint16),
@@ -94,7 +94,7 @@ def make(found, rng, **changes):
 
 def test_masking_draws_shuffle_then_kind_then_word():
     ids = [CLS, 10, 11, SEP, 13, 14, 16, SEP]
-    # Reversed: 6, 5, 4, 2, 1. One in four of eight is two tokens.
+    # Reversed: 6, 5, 4, 2, 1. A quarter of eight is two tokens.
     rng = Script(0.79, 0.8, 0.49)
     assert mask(ids, rng, masked_lm_prob=0.25) == {5: 14, 6: MASK}
     assert rng.asked == ["shuffle 5", "random", "random", "random"]
@@ -109,13 +109,13 @@ def test_masking_draws_shuffle_then_kind_then_word():
     ]
 
 
-def test_one_token_is_masked_at_least():
+def test_at_least_one_token_is_masked():
     assert mask([CLS, 10, SEP, 11, SEP], Script(0.0), masked_lm_prob=0.0) == {
         3: MASK
     }
 
 
-def test_a_word_that_does_not_fit_gives_way_to_the_next():
+def test_a_word_that_does_not_fit_is_skipped():
     # Words: 10, 11 12 15 across the first [SEP], 16.
     ids = [CLS, 10, 11, 12, SEP, 15, 16, SEP]
     rng = Script(0.0, 0.0)
@@ -134,7 +134,7 @@ def test_if_no_word_fits_none_is_masked():
     assert found == {}
 
 
-def test_an_actual_next_pair_then_a_sentence_that_is_alone():
+def test_draws_of_an_actual_next_pair_then_of_a_single_sentence():
     found = documents([5, 6], [1])
     rng = Script(
         *(0.1, 1, 0.5, 0.4, 0.0, 0.0),
@@ -146,16 +146,16 @@ def test_an_actual_next_pair_then_a_sentence_that_is_alone():
         "random",  # Is the document cut for short examples? No: 10 tokens.
         (1, 1),  # How many sentences go to A?
         "random",  # Is B random? No.
-        "random",  # One token of B, the longer one, goes: from the front?
+        "random",  # One token of B, the longer one, is cut: from the front?
         "shuffle 10",
         "random",  # [MASK] for the last of these,
         "random",  # and for the last but one.
         "random",
-        (0, 1),  # Alone, so B is random: which document?
-        (0, 1),  # And from which sentence on?
+        (0, 1),  # A single sentence, so B is random: from which document?
+        (0, 1),  # From which sentence?
         "shuffle 7",
         "random",
-        "random",  # 1.5 tokens are 2.
+        "random",  # 1.5 tokens are rounded to 2.
         "shuffle 2",
     ]
     assert statistics["truncated_tokens"] == 1
@@ -177,9 +177,9 @@ def test_an_actual_next_pair_then_a_sentence_that_is_alone():
 def test_sentences_that_a_random_next_pair_does_not_use_are_put_back():
     found = documents([3, 3, 4], [2, 2])
     rng = Script(
-        # A has two sentences, B two of the other document, at the third try.
+        # A has two sentences, B two of the other document, in the third try.
         *(0.1, 2, 0.49, 0, 0, 1, 0, 0.0, 0.0),
-        # The third is alone; its B is the other document's second.
+        # A is the third sentence; B the second of the other document.
         *(1, 1, 0.0),
         *(0.1, 1, 0.9, 0.0),
     )
@@ -195,7 +195,7 @@ def test_sentences_that_a_random_next_pair_does_not_use_are_put_back():
     assert features["input_type_ids"].sum(axis=1).tolist() == [3, 3, 5]
 
 
-def test_a_document_alone_is_its_own_partner_after_ten_tries():
+def test_a_single_document_is_its_own_random_next_after_ten_tries():
     rng = Script(0.1, *[0] * 10, 0, 0.0)
     features, _ = make(documents([3]), rng)
     assert rng.asked[1:11] == [(0, 0)] * 10
@@ -206,7 +206,7 @@ def test_a_document_alone_is_its_own_partner_after_ten_tries():
 
 def test_a_document_cut_short_draws_its_target_once():
     rng = Script(
-        # A target of 3: the first two sentences are enough, then the third.
+        # A target of 3: the first two sentences reach it; then the third.
         *(0.09, 3, 1, 0.5, 0.0),
         *(1, 0, 0.0),
         *(0.1, 0, 2, 0.0),  # The other document has the full target.
@@ -217,16 +217,17 @@ def test_a_document_cut_short_draws_its_target_once():
     assert features["input_mask"].sum(axis=1).tolist() == [5, 5, 7]
 
 
-def test_cutting_takes_from_the_longer_segment_and_from_b_if_equal():
+def test_truncation_cuts_the_longer_segment_and_b_if_equal():
     pair = [0, 6, 6, 11]
     rng = Script(0.49, 0.5, 0.0, 0.9)
     assert original_examples._truncate(pair, 7, rng) == 4
-    # A 6 to 5 in front; B 5 to 4 behind; A to 4 in front; B to 3 behind.
+    # A 6 to 5 at the front; B 5 to 4 at the back; A to 4 at the front; B to 3
+    # at the back.
     assert pair == [2, 6, 6, 9]
     assert original_examples._truncate(pair, 7, Script()) == 0
 
 
-def test_examples_have_the_schema_and_the_text():
+def test_examples_match_the_schema_and_hold_the_text():
     rng = np.random.default_rng(0)
     lengths = [rng.integers(1, 9, rng.integers(1, 6)) for _ in range(20)]
     bounds = documents(*map(list, lengths))

@@ -1,4 +1,4 @@
-"""original_records.py: the records that the original wrote, value for value."""
+"""original_records.py: the original's records, value for value."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tfrecords.pretraining import records as pretraining_records
 from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import text_files
 
-# What the original wrote, from text with all that it has rules for.
+# Records of the original, from text that exercises all of its rules.
 GOLDEN = json.loads(
     (
         pathlib.Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def output(tmp_path, **changes):
 
 
 def features_of(paths, sizes):
-    """Returns name to values of all records, in their order."""
+    """Returns the features of all records, in their order."""
     found = records.Records(paths)
     serialized = found.get(np.arange(len(found)))
     parsed = schema.parse(serialized, schema.PRETRAINING, sizes)
@@ -56,7 +56,7 @@ def features_of(paths, sizes):
 
 
 def compare(found, expected):
-    """Compares features with rows of the original's names."""
+    """Compares features with rows that have the original's names."""
     for name, values in found.items():
         legacy = schema.LEGACY_NAMES.get(name, name)
         rows = np.array([row[legacy] for row in expected])
@@ -70,7 +70,7 @@ def rows_of(shard):
 
 
 @pytest.mark.parametrize("number", RUNS)
-def test_records_are_the_original_s(text, tmp_path, number):
+def test_records_are_those_of_the_original(text, tmp_path, number):
     run = GOLDEN["runs"][number]
     settings = settings_lib.Settings(**run["flags"])
     manifests = original_records.make(
@@ -87,7 +87,7 @@ def test_records_are_the_original_s(text, tmp_path, number):
 
 
 @pytest.mark.parametrize("is_words", [False, True])
-def test_the_original_s_own_sample_gives_the_original_s_records(
+def test_records_of_the_sample_text_are_those_of_the_original(
     tmp_path, shared_data, is_words
 ):
     name = f"whole_word_{str(is_words).lower()}.json"
@@ -108,7 +108,7 @@ def test_the_original_s_own_sample_gives_the_original_s_records(
     compare(found, golden["records"])
 
 
-def test_files_come_in_the_order_in_which_they_are_named(tmp_path):
+def test_input_files_keep_the_order_in_which_they_are_named(tmp_path):
     for name in ("a1", "a0", "b"):
         (tmp_path / name).write_text("x")
     named = f"{tmp_path}/b, {tmp_path}/a*,{tmp_path}/b,"
@@ -116,11 +116,11 @@ def test_files_come_in_the_order_in_which_they_are_named(tmp_path):
     assert [os.path.basename(path) for path in found] == ["b", "a0", "a1", "b"]
     with pytest.raises(ValueError, match="'.*nowhere' matches no file"):
         original_records.expand_inputs(f"{tmp_path}/b,{tmp_path}/nowhere")
-    with pytest.raises(ValueError, match="No input file is named"):
+    with pytest.raises(ValueError, match="No input file is given"):
         original_records.expand_inputs(" , ")
 
 
-def test_a_document_ends_at_a_blank_line_and_not_with_its_file(tmp_path):
+def test_a_document_ends_at_a_blank_line_and_not_at_the_end_of_a_file(tmp_path):
     (tmp_path / "a").write_bytes(b"one \r\n\t\r\n\ntwo\rthree\nfour")
     (tmp_path / "b").write_bytes("five\n\u3000\x1c\nsix\n\n".encode())
     statistics = text_files.ReadStatistics()
@@ -134,7 +134,7 @@ def test_a_document_ends_at_a_blank_line_and_not_with_its_file(tmp_path):
     assert statistics.one_sentence_documents == 2
 
 
-def test_the_manifest_says_how_and_counts_what(text, tmp_path):
+def test_the_manifest_holds_settings_and_statistics(text, tmp_path):
     settings = settings_lib.Settings(**GOLDEN["runs"][1]["flags"])
     manifest = original_records.make(
         text, settings, output(tmp_path, num_shards=2)
@@ -147,7 +147,7 @@ def test_the_manifest_says_how_and_counts_what(text, tmp_path):
     ]
     statistics = manifest.statistics
     assert manifest.num_examples == statistics["examples"] == len(rows)
-    assert statistics["documents"] == 7  # Two run on from file to file.
+    assert statistics["documents"] == 7  # Two continue in the next file.
     for name, feature in (
         ("example_tokens", "input_mask"),
         ("predictions", "masked_lm_weights"),
@@ -157,7 +157,7 @@ def test_the_manifest_says_how_and_counts_what(text, tmp_path):
     assert statistics["corpus"]["files"] == 4
 
 
-def test_a_rerun_makes_nothing_and_other_records_are_refused(text, tmp_path):
+def test_a_rerun_writes_nothing_and_other_settings_raise(text, tmp_path):
     settings = settings_lib.Settings(**GOLDEN["runs"][0]["flags"])
     first = original_records.make(text, settings, output(tmp_path))
     shard = tmp_path / "out" / "train" / first["train"].shards[0].name
@@ -169,7 +169,7 @@ def test_a_rerun_makes_nothing_and_other_records_are_refused(text, tmp_path):
         pretraining_records.make(text, settings, output(tmp_path))
 
 
-def test_text_without_a_token_is_named(text, tmp_path):
+def test_text_without_a_token_raises(text, tmp_path):
     (tmp_path / "empty.txt").write_bytes(b"\n\0\n\n")
     with pytest.raises(ValueError, match="no sentence with a token in the 1"):
         original_records.make(
@@ -192,14 +192,14 @@ def test_text_without_a_token_is_named(text, tmp_path):
         {"max_examples_per_row": 2},
     ],
 )
-def test_settings_that_the_original_cannot_follow_are_named(
+def test_settings_that_the_original_does_not_support_raise(
     text, tmp_path, changes
 ):
     (name,) = changes
     original_records.check(
         text, settings_lib.Settings(do_whole_word_mask=True), output(tmp_path)
     )
-    with pytest.raises(ValueError, match=f"--{name} as given does not go with"):
+    with pytest.raises(ValueError, match=f"--{name} as given cannot be used"):
         original_records.check(
             text, settings_lib.Settings(**changes), output(tmp_path)
         )

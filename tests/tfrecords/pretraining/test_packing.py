@@ -1,4 +1,4 @@
-"""Which examples share a row: against first-fit-decreasing one by one."""
+"""packing.py: rows are those of plain first-fit-decreasing."""
 
 import time
 
@@ -10,7 +10,7 @@ from tfrecords.pretraining import masking, packing
 
 
 def rows_of(found):
-    """Lists of examples, one for each row."""
+    """Returns a list of examples for each row."""
     return [
         part.tolist()
         for part in np.split(found.order, np.cumsum(found.counts)[:-1])
@@ -18,7 +18,7 @@ def rows_of(found):
 
 
 def one_by_one(lengths, max_seq_length, max_examples):
-    """First-fit-decreasing as the textbooks have it: lengths of each row."""
+    """Returns the lengths in each row, by textbook first-fit-decreasing."""
     rows = []
     for length in sorted(lengths.tolist(), reverse=True):
         for row in rows:
@@ -32,12 +32,12 @@ def one_by_one(lengths, max_seq_length, max_examples):
 
 
 def random_lengths(rng, count, max_seq_length):
-    """Many full rows, as of books, and shorter ones of every length."""
+    """Returns lengths of many full rows, as in books, and of shorter ones."""
     lengths = rng.integers(3, max_seq_length + 1, count)
     return np.where(rng.random(count) < 0.3, max_seq_length, lengths)
 
 
-def test_the_longest_goes_to_the_first_row_that_it_fits():
+def test_the_longest_example_goes_into_the_first_row_that_it_fits():
     found = packing.assign(np.array([5, 3, 8, 2, 2]), 8, 3)
     assert rows_of(found) == [[0, 1], [2], [3, 4]]
 
@@ -60,26 +60,26 @@ def test_rows_are_as_shuffled_as_the_examples():
     rows = rows_of(packing.assign(lengths, 128, 8))
     longest = [row[0] for row in rows]
     assert longest == sorted(longest)
-    # Not first the rows of one example, which are first-fit's first ones.
+    # Rows of a single example, which first-fit makes first, are not first.
     counts = np.array([len(row) for row in rows])
     halves = np.array_split(counts, 2)
     assert abs(halves[0].mean() - halves[1].mean()) < 0.1
 
 
-def test_nothing_makes_no_row():
+def test_no_examples_make_no_rows():
     found = packing.assign(np.zeros(0, int), 8, 3)
     assert len(found.order) == len(found.counts) == 0
 
 
-def test_a_shard_takes_a_moment():
+def test_a_shard_is_packed_in_two_seconds():
     lengths = random_lengths(np.random.default_rng(2), 100_000, 512)
     begin = time.process_time()
     packing.assign(lengths, 512, 8)
-    assert time.process_time() - begin < 2  # 0.05 s; the rest is for others.
+    assert time.process_time() - begin < 2  # 0.05 s on an idle machine.
 
 
 @pytest.mark.parametrize("length", [0, 9, -1])
-def test_a_length_that_fits_no_row_is_refused(length):
+def test_a_length_that_fits_no_row_raises(length):
     with pytest.raises(ValueError, match=f"{length} tokens.*max_seq_length=8"):
         packing.assign(np.array([3, length]), 8, 2)
 
@@ -89,7 +89,7 @@ def test_a_length_that_fits_no_row_is_refused(length):
 def test_no_row_has_more_masked_tokens_than_slots(prob, most):
     size, max_examples = 40, 4
     slots = packing.max_predictions_per_row(size, most, prob, max_examples)
-    # Of each length; then the most of k examples in so many places.
+    # Masked tokens by length; then the most of k examples by row length.
     lengths = np.arange(3, size + 1)
     masked = np.rint(lengths * prob).astype(int).clip(1, most)
     best = np.zeros(size + 1, int)
@@ -98,30 +98,30 @@ def test_no_row_has_more_masked_tokens_than_slots(prob, most):
             [
                 max(
                     [
-                        best[places],
+                        best[room],
                         *(
-                            best[places - length] + count
+                            best[room - length] + count
                             for length, count in zip(
                                 lengths, masked, strict=True
                             )
-                            if length <= places
+                            if length <= room
                         ),
                     ]
                 )
-                for places in range(size + 1)
+                for room in range(size + 1)
             ]
         )
     assert best[-1] <= slots <= best[-1] + max_examples or slots == size
 
 
-def test_slots_are_those_of_usual_flags():
+def test_number_of_slots_for_usual_flags():
     assert packing.max_predictions_per_row(512, 80, 0.15, 6) == 80
     assert packing.max_predictions_per_row(128, 20, 0.15, 3) == 20
     assert packing.max_predictions_per_row(128, 20, 0.15, 1) == 19
 
 
-def test_masking_stays_within_what_slots_are_reckoned_from():
-    """masking.mask hides max(1, round(n p)) of n tokens at most."""
+def test_masking_masks_no_more_tokens_than_slots_assume():
+    """masking.mask masks at most max(1, round(n p)) of n tokens."""
     rng = np.random.default_rng(3)
     lengths = np.arange(3, 41)
     ids = np.where(
@@ -168,7 +168,7 @@ def random_examples(count, seed=0):
 
 
 def in_order(examples):
-    """Examples side by side as they are to share rows, and those rows."""
+    """Returns examples in the order of their rows, and counts per row."""
     lengths = examples["input_mask"].sum(axis=1)
     found = packing.assign(lengths, 24, 3)
     return {n: x[found.order] for n, x in examples.items()}, found.counts
@@ -206,7 +206,7 @@ def test_two_examples_share_a_row():
     }
 
 
-def test_examples_come_out_of_rows_as_they_went_in():
+def test_packed_rows_hold_each_example_unchanged():
     examples, counts = in_order(random_examples(200))
     rows = packing.join(examples, counts, SIZES)
     schema.check(rows, schema.PACKED_PRETRAINING, SIZES)
@@ -219,16 +219,16 @@ def test_examples_come_out_of_rows_as_they_went_in():
         weights = rows["masked_lm_weights"][row]
         for own in range(1, count + 1):
             length = examples["input_mask"][number].sum()
-            places = np.flatnonzero(of_token == own)
-            assert places[0] == rows["cls_positions"][row, own - 1]
-            assert (rows["position_ids"][row][places] == range(length)).all()
+            columns = np.flatnonzero(of_token == own)
+            assert columns[0] == rows["cls_positions"][row, own - 1]
+            assert (rows["position_ids"][row][columns] == range(length)).all()
             for name in ("input_word_ids", "input_type_ids"):
                 expected = examples[name][number, :length]
-                assert (rows[name][row][places] == expected).all(), name
+                assert (rows[name][row][columns] == expected).all(), name
             is_own = (of_token[positions] == own) & (weights > 0)
             is_used = examples["masked_lm_weights"][number] > 0
             expected = examples["masked_lm_positions"][number][is_used]
-            assert (positions[is_own] - places[0] == expected).all()
+            assert (positions[is_own] - columns[0] == expected).all()
             expected = examples["masked_lm_ids"][number][is_used]
             assert (rows["masked_lm_ids"][row][is_own] == expected).all()
             label = rows["next_sentence_labels"][row, own - 1]
@@ -240,7 +240,7 @@ def test_examples_come_out_of_rows_as_they_went_in():
 
 
 @pytest.mark.parametrize("block", [1, 3, 64, 500])
-def test_rows_do_not_depend_on_the_size_of_blocks(block):
+def test_rows_do_not_depend_on_the_block_size(block):
     examples, counts = in_order(random_examples(200))
     expected = packing.join(examples, counts, SIZES)
     blocks = (
@@ -274,7 +274,7 @@ def test_unmasked_examples_have_no_masks():
         np.testing.assert_array_equal(array, masked[name])
 
 
-def test_examples_that_do_not_fit_are_an_error():
+def test_examples_that_do_not_fit_into_a_row_raise():
     examples, _ = in_order(random_examples(2, seed=1))
     assert examples["input_mask"].sum() > 24
     with pytest.raises(ValueError, match="cannot assign"):

@@ -1,4 +1,4 @@
-"""records.py: the deal, and runs that go on where they stopped."""
+"""records.py: partitions of documents, and runs that are resumed."""
 
 import os
 import pathlib
@@ -51,7 +51,7 @@ def make(text, folder, **changes):
 
 
 def files_of(folder):
-    """Returns name to bytes of all files below a folder."""
+    """Returns the contents of all files below a folder, by path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in pathlib.Path(folder).rglob("*")
@@ -60,7 +60,7 @@ def files_of(folder):
 
 
 def shards_made(monkeypatch):
-    """Returns a list that grows with the names of shards that are written."""
+    """Returns a list to which the names of written shards are appended."""
     made, real = [], records.write_shard
 
     def write_shard(path, serialized):
@@ -71,7 +71,7 @@ def shards_made(monkeypatch):
     return made
 
 
-def test_a_run_leaves_records_that_load(text, tmp_path):
+def test_written_records_can_be_read(text, tmp_path):
     manifests = make(text, tmp_path / "out")
     assert sorted(os.listdir(tmp_path / "out")) == [
         "held_out",
@@ -102,7 +102,7 @@ def test_records_do_not_depend_on_processes(text, tmp_path):
     make(text, tmp_path / "one", num_processes=1)
     make(text, tmp_path / "more", num_processes=2)
     one, more = files_of(tmp_path / "one"), files_of(tmp_path / "more")
-    # Lines of progress come in the order in which shards end.
+    # Lines of progress are in the order in which shards are completed.
     one, more = (
         found | {"progress.jsonl": set(found["progress.jsonl"].splitlines())}
         for found in (one, more)
@@ -110,7 +110,7 @@ def test_records_do_not_depend_on_processes(text, tmp_path):
     assert one == more
 
 
-def test_a_store_holds_the_same_records(text, tmp_path, monkeypatch):
+def test_remote_storage_holds_the_same_records(text, tmp_path, monkeypatch):
     whole = make(text, tmp_path / "whole")
     out = "ram://test_pretraining_records/out"
     stored = make(text, out)
@@ -129,7 +129,7 @@ def test_a_store_holds_the_same_records(text, tmp_path, monkeypatch):
     assert made == [lost]
 
 
-def test_a_second_run_makes_nothing(text, tmp_path, monkeypatch):
+def test_a_second_run_writes_nothing(text, tmp_path, monkeypatch):
     first = make(text, tmp_path / "out")
     before = files_of(tmp_path / "out")
     made = shards_made(monkeypatch)
@@ -139,7 +139,7 @@ def test_a_second_run_makes_nothing(text, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("is_manifest_lost", [False, True])
-def test_a_lost_shard_alone_is_made_again(
+def test_only_a_lost_shard_is_written_again(
     text, tmp_path, monkeypatch, is_manifest_lost
 ):
     make(text, tmp_path / "out")
@@ -158,7 +158,7 @@ def test_a_lost_shard_alone_is_made_again(
 
 
 @pytest.mark.parametrize("survivors", [0, 1, 3])
-def test_a_run_that_was_stopped_goes_on(text, tmp_path, monkeypatch, survivors):
+def test_an_interrupted_run_resumes(text, tmp_path, monkeypatch, survivors):
     whole = make(text, tmp_path / "whole")
     real = records.write_shard
     made = []
@@ -184,7 +184,7 @@ def test_a_run_that_was_stopped_goes_on(text, tmp_path, monkeypatch, survivors):
     }
 
 
-def test_what_a_killed_worker_left_is_removed(text, tmp_path):
+def test_temporary_files_of_a_killed_worker_are_removed(text, tmp_path):
     make(text, tmp_path / "out")
     train = tmp_path / "out" / "train"
     left = train / ".train-00000.tfrecord.0123456789abcdef.tmp"
@@ -196,7 +196,9 @@ def test_what_a_killed_worker_left_is_removed(text, tmp_path):
     assert not left.exists() and theirs.read_text() == "mine"
 
 
-def test_a_full_disk_says_so_and_the_rest_stays(text, tmp_path, monkeypatch):
+def test_a_full_disk_raises_and_keeps_complete_shards(
+    text, tmp_path, monkeypatch
+):
     real = atomic_files.atomic_file
 
     def full(path, mode="w"):
@@ -223,7 +225,9 @@ def test_a_full_disk_says_so_and_the_rest_stays(text, tmp_path, monkeypatch):
         ({"held_out_prob": 0.2}, "held_out_prob=0.1; now"),
     ],
 )
-def test_another_run_in_the_folder_is_refused(text, tmp_path, changes, message):
+def test_other_settings_in_the_same_folder_raise(
+    text, tmp_path, changes, message
+):
     make(text, tmp_path / "out")
     before = files_of(tmp_path / "out")
     with pytest.raises(ValueError, match=message):
@@ -231,7 +235,7 @@ def test_another_run_in_the_folder_is_refused(text, tmp_path, changes, message):
     assert files_of(tmp_path / "out") == before
 
 
-def test_other_text_in_the_folder_is_refused(text, tmp_path):
+def test_other_text_in_the_same_folder_raises(text, tmp_path):
     make(text, tmp_path / "out")
     with open(text.paths()[0], "a") as file:
         file.write("The sea.\n")
@@ -239,7 +243,7 @@ def test_other_text_in_the_folder_is_refused(text, tmp_path):
         make(text, tmp_path / "out")
 
 
-def test_text_without_a_sentence_is_named(tmp_path, tiny_vocab_file):
+def test_text_without_a_sentence_raises(tmp_path, tiny_vocab_file):
     (tmp_path / "empty").write_text("\n\n")
     text = corpus.Corpus(
         input_file=str(tmp_path / "empty"), vocab_file=tiny_vocab_file
@@ -262,7 +266,9 @@ def test_a_document_of_one_sentence_is_enough(tmp_path, tiny_vocab_file):
     assert os.listdir(tmp_path / "out" / "train").count("manifest.json") == 1
 
 
-def test_the_held_out_documents_do_not_depend_on_shards(text, tmp_path):
+def test_held_out_documents_do_not_depend_on_the_number_of_shards(
+    text, tmp_path
+):
     one = make(text, tmp_path / "one", num_shards=2)["held_out"]
     other = make(text, tmp_path / "other", num_shards=9)["held_out"]
     assert one.statistics["tokens"] == other.statistics["tokens"]
@@ -276,7 +282,7 @@ def table_of(count, tokens=10):
     return table
 
 
-def test_the_deal_gives_each_document_once():
+def test_each_document_is_in_one_partition():
     tables = pretraining_records.assign_partitions(table_of(1003), 5, 7, 0.1)
     assert len(tables["train"]) == 7 and len(tables["held_out"]) == 1
     numbers = np.concatenate(tables["train"] + tables["held_out"])[:, 0]
@@ -287,7 +293,7 @@ def test_the_deal_gives_each_document_once():
     assert all((np.diff(t[:, 0]) > 0).all() for t in tables["train"])
 
 
-def test_any_two_documents_meet_with_the_same_chance():
+def test_any_two_documents_share_a_partition_with_equal_probability():
     count, num_shards, repetitions = 12, 3, 3000
     meet = np.zeros((count, count))
     for seed in range(repetitions):
@@ -296,7 +302,7 @@ def test_any_two_documents_meet_with_the_same_chance():
         )["train"]:
             meet[np.ix_(part[:, 0], part[:, 0])] += 1
     meet = meet[~np.eye(count, dtype=bool)]
-    # Each has three partners among the other eleven.
+    # Each shares a partition with three of the other eleven.
     expected = repetitions * 3 / 11
     assert abs(meet - expected).max() < 5 * np.sqrt(expected)
 
@@ -305,7 +311,7 @@ def test_any_two_documents_meet_with_the_same_chance():
     ("count", "tokens", "expected"),
     [(3, 10, 1), (80, 1_000_000, 10), (1000, 10_000, 10), (20, 10**6, 2)],
 )
-def test_shards_hold_a_million_tokens_or_eight_documents(
+def test_shards_hold_a_million_tokens_and_eight_documents_by_default(
     count, tokens, expected
 ):
     table = table_of(count, tokens)
@@ -313,11 +319,11 @@ def test_shards_hold_a_million_tokens_or_eight_documents(
     assert len(tables["train"]) == expected
 
 
-def test_more_shards_than_documents_are_named():
+def test_more_shards_than_documents_raise():
     with pytest.raises(ValueError, match="num_shards=9 exceeds the 3 doc"):
         pretraining_records.assign_partitions(table_of(3), 1, 9, 0.0)
 
 
-def test_nothing_left_to_train_on_is_named():
+def test_no_documents_left_for_training_raise():
     with pytest.raises(ValueError, match="held_out_prob=0.5 leaves none of 1"):
         pretraining_records.assign_partitions(table_of(1), 1, None, 0.5)

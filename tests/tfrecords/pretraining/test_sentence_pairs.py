@@ -1,4 +1,4 @@
-"""sentence_pairs.py: the paper's pairs, against a plain reading of it."""
+"""sentence_pairs.py: pairs are those of plain loops after the paper."""
 
 import hypothesis
 import numpy as np
@@ -40,7 +40,7 @@ def sentences_of(documents, number):
 
 
 def plain_pairs(documents, number, target, uniform):
-    """Appendix A.2 on lists of tokens, with the same uniform numbers."""
+    """Yields the pairs of appendix A.2, by lists, with given random numbers."""
     waiting = sentences_of(documents, number)
     while waiting:
         chunk = []
@@ -70,7 +70,7 @@ def plain_pairs(documents, number, target, uniform):
 
 
 def rows_of(documents, number, short_seq_prob=0.0, rng=None):
-    """Returns pairs of a document before they are cut, [N, 6]."""
+    """Returns pairs of a document before truncation, [N, 6]."""
     rows = sentence_pairs.rows(
         sentence_pairs.pair,
         documents.sentence_bounds.tolist(),
@@ -84,11 +84,11 @@ def rows_of(documents, number, short_seq_prob=0.0, rng=None):
 
 
 @pytest.mark.parametrize("number", range(30))
-def test_pairs_are_those_of_a_plain_reading(number):
+def test_pairs_are_those_of_plain_loops(number):
     documents = random_documents()
     found = rows_of(documents, number, rng=np.random.default_rng(5))
     draws = iter(np.random.default_rng(5).random(10_000).tolist())
-    next(draws)  # Whether the document is cut short.
+    next(draws)  # Whether the document is cut into short pairs.
     expected = list(
         plain_pairs(documents, number, MAX_NUM_TOKENS, draws.__next__)
     )
@@ -100,7 +100,7 @@ def test_pairs_are_those_of_a_plain_reading(number):
 
 
 def order_rows(documents, number, seed=0, short_seq_prob=0.0):
-    """Returns neighbouring segments of a document, [N, 6]."""
+    """Returns pairs of adjacent segments of a document, [N, 6]."""
     rows = sentence_pairs.rows(
         sentence_pairs.sentence_order_pairs,
         documents.sentence_bounds.tolist(),
@@ -113,7 +113,7 @@ def order_rows(documents, number, seed=0, short_seq_prob=0.0):
     return np.array(rows, np.int64).reshape(-1, 6)
 
 
-def test_swapped_neighbours_put_back_are_the_document():
+def test_sentence_order_pairs_cover_the_document():
     documents = random_documents()
     bounds = documents.sentence_bounds
     num_swapped = num_pairs = 0
@@ -137,7 +137,7 @@ def test_swapped_neighbours_put_back_are_the_document():
     assert abs(num_swapped / num_pairs - 0.5) < 5 * np.sqrt(0.25 / num_pairs)
 
 
-def test_neighbours_are_whole_sentences_where_there_are_two():
+def test_sentence_order_pairs_are_cut_between_sentences_if_possible():
     documents = random_documents()
     bounds = set(documents.sentence_bounds.tolist())
     num_inside = 0
@@ -151,7 +151,7 @@ def test_neighbours_are_whole_sentences_where_there_are_two():
     assert num_inside > 50
 
 
-def test_a_sentence_alone_is_cut_in_two_and_a_token_alone_left_out():
+def test_a_single_sentence_is_cut_in_two_and_a_single_token_dropped():
     documents = make_documents([[6], [1], [2]])
     found = {}
     for number in range(3):
@@ -180,7 +180,7 @@ def fill_rows(documents, number, short_seq_prob=0.0, seed=0):
 
 
 @pytest.mark.parametrize("longest", [15, 100])
-def test_segments_are_filled_with_whole_sentences(longest):
+def test_single_segments_are_filled_with_complete_sentences(longest):
     rng = np.random.default_rng(4)
     documents = make_documents(
         [rng.integers(1, longest, rng.integers(1, 20)) for _ in range(30)]
@@ -205,7 +205,7 @@ def test_segments_are_filled_with_whole_sentences(longest):
         assert len(set(pairs.seeds.tolist())) == len(rows)
 
 
-def test_short_segments_are_there_on_request_alone():
+def test_short_segments_have_the_given_probability():
     documents = make_documents([[1] * 300])
     for prob, share in ((0.0, 0.0), (0.3, 0.3)):
         first = [
@@ -244,7 +244,7 @@ def test_a_next_segment_follows_in_the_same_document():
         assert (a_document == number).all()
         assert (b_document[is_next] == number).all()
         assert (b_document[~is_next] != number).all()
-        # Nothing but what was cut lies between A and its next segment.
+        # Only truncated tokens are between A and an actual next segment.
         gap = (pairs.b_begin - pairs.a_end)[is_next]
         assert (gap >= 0).all()
         assert (gap <= pairs.num_truncated[is_next]).all()
@@ -254,7 +254,7 @@ def test_a_next_segment_follows_in_the_same_document():
 
 
 def test_half_of_long_chunks_get_a_random_next():
-    # Chunks have several sentences, but for the last of each document.
+    # All chunks but the last of each document have several sentences.
     documents = make_documents([[5] * 60] * 4)
     labels = np.concatenate(
         [p.is_random_next[:-1] for _, p in all_pairs(documents, 100, 0.0)]
@@ -287,7 +287,7 @@ def test_every_sentence_is_used_in_order():
                 if not pairs.is_random_next[k]:
                     used[pairs.b_begin[k] : pairs.b_end[k]] += 1
             assert used.max() == 1
-            # All but what was cut; 0 tokens if sentences fill the length.
+            # All tokens but the truncated ones.
             assert 100 - used.sum() <= pairs.num_truncated.sum()
 
 
@@ -308,14 +308,15 @@ def test_short_targets_are_uniform():
     assert (abs(counts[2:] - expected) < 6 * np.sqrt(expected)).all()
 
 
-def test_the_chance_of_a_short_target_is_kept():
+def test_short_targets_have_the_given_probability():
     documents = make_documents([[1] * 300, [1] * 300])
     is_short = [
         (p.a_end - p.a_begin + p.b_end - p.b_begin)[0] < MAX_NUM_TOKENS
         for _, p in all_pairs(documents, 2000, 0.1)
     ]
-    # A random B may end with its document: half of the first pairs have one,
-    # of 15 tokens on average, in one of 300 / 14 documents.
+    # A random B may be cut off by the end of its document: half of the first
+    # pairs have a random B, which needs 15 tokens on average, and 14 of 300
+    # starts are too close to the end.
     share = 0.1 * (1 - 1 / (MAX_NUM_TOKENS - 1)) + 0.5 * 14 / 300
     assert abs(np.mean(is_short) - share) < 0.01 + 5 * 0.3 / 4000**0.5
 
@@ -327,7 +328,7 @@ def test_a_document_of_one_sentence_gets_a_random_next():
     assert b_begin >= 4
 
 
-def test_the_only_document_is_its_own_partner():
+def test_a_single_document_is_its_own_random_next():
     documents = make_documents([[4]])
     assert rows_of(documents, 0)[:, :5].tolist() == [[0, 4, 0, 4, 1]]
 
@@ -348,7 +349,9 @@ lengths = strategies.lists(
 
 @hypothesis.settings(deadline=None)
 @hypothesis.given(lengths=lengths, maximum=strategies.integers(2, 60))
-def test_truncation_ends_where_token_by_token_ends(lengths, maximum):
+def test_truncation_gives_the_lengths_of_cutting_token_by_token(
+    lengths, maximum
+):
     pairs = sentence_pairs.truncate(make_rows(*np.array(lengths).T), maximum)
     for k, (a_length, b_length) in enumerate(lengths):
         before = a_length + b_length
@@ -364,7 +367,7 @@ def test_truncation_ends_where_token_by_token_ends(lengths, maximum):
         assert 0 <= pairs.b_begin[k] and pairs.b_end[k] <= lengths[k][1]
 
 
-def test_front_and_back_lose_tokens_with_equal_chance():
+def test_truncation_cuts_front_and_back_with_equal_probability():
     lengths = np.full(20_000, 50), np.full(20_000, 10)
     pairs = sentence_pairs.truncate(make_rows(*lengths), 40)
     # The front of A loses a binomial number of the 20 tokens.

@@ -1,4 +1,4 @@
-"""settings.py: what can be asked for, and mistakes named."""
+"""settings.py: valid settings, and errors of invalid ones."""
 
 import json
 
@@ -20,7 +20,7 @@ from tfrecords.pretraining import settings as settings_lib
         ({"masking": "spans"}, "spans"),
     ],
 )
-def test_whole_words_are_asked_for_in_two_ways(changes, unit):
+def test_whole_word_masking_has_two_flags(changes, unit):
     assert settings_lib.Settings(**changes).rules.unit == unit
 
 
@@ -45,11 +45,11 @@ def test_whole_words_are_asked_for_in_two_ways(changes, unit):
         ),
     ],
 )
-def test_records_have_the_schema_of_their_kind(changes, name):
+def test_the_schema_depends_on_pairs_masking_and_packing(changes, name):
     assert settings_lib.Settings(**changes).schema_name == name
 
 
-def test_settings_come_back_from_a_manifest():
+def test_settings_are_restored_from_a_manifest():
     settings = settings_lib.Settings(
         masking="spans",
         mask_mix=("mask:0.5", "random:0.5"),
@@ -77,7 +77,7 @@ def test_rules_are_those_of_the_settings():
     )
 
 
-def test_packed_rows_have_sizes_and_a_schema_of_their_own():
+def test_packed_rows_have_their_own_sizes_and_schema():
     settings = settings_lib.Settings(max_examples_per_row=3)
     assert settings.schema_name == "packed_pretraining"
     assert settings.sizes == {
@@ -129,7 +129,7 @@ def test_packed_rows_have_sizes_and_a_schema_of_their_own():
         ),
     ],
 )
-def test_settings_out_of_range_are_named(changes, message):
+def test_invalid_settings_raise(changes, message):
     with pytest.raises(ValueError, match=message):
         settings_lib.Settings(**changes)
 
@@ -141,7 +141,7 @@ def flags_to_settings(*words):
     return common_flags.config(settings_lib.Settings, flag_values)
 
 
-def test_no_flags_are_the_defaults():
+def test_without_flags_settings_are_the_defaults():
     assert flags_to_settings() == settings_lib.Settings()
 
 
@@ -175,27 +175,27 @@ def test_flags_become_settings():
     "word",
     ["--do_whole_word_mask", "--masking=words", "--do_whole_word_mask=1"],
 )
-def test_the_original_s_flag_masks_whole_words(word):
+def test_the_flag_of_the_original_masks_whole_words(word):
     assert flags_to_settings(word).unit == "words"
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("--mask_mix=mask:0.8,random:0.1", "mask:0.8,random:0.1,same:0 is 0.9"),
-        ("--mask_mix=0.8,0.1,0.1", "--mask_mix=0.8,0.1,0.1 should be like"),
-        ("--mask_mix=mask:1,keep:0", "each named once"),
-        ("--mask_mix=mask:0.5,mask:0.5", "each named once"),
-        ("--mask_mix=mask:all", "--mask_mix=mask:all should be like"),
-        ("--mask_mix=", "--mask_mix= should be like"),
+        ("--mask_mix=mask:0.8,random:0.1", "random:0.1,same:0 sums to 0.9"),
+        ("--mask_mix=0.8,0.1,0.1", "--mask_mix=0.8,0.1,0.1 should look like"),
+        ("--mask_mix=mask:1,keep:0", "each at most once"),
+        ("--mask_mix=mask:0.5,mask:0.5", "each at most once"),
+        ("--mask_mix=mask:all", "--mask_mix=mask:all should look like"),
+        ("--mask_mix=", "--mask_mix= should look like"),
         ("--max_ngram=3", "--max_ngram=3 is the length of spans, and"),
     ],
 )
-def test_mistakes_in_flags_are_named(word, message):
+def test_invalid_flags_raise(word, message):
     with pytest.raises(ValueError, match=message):
         flags_to_settings(word)
 
 
-def test_two_flags_that_contradict_are_named():
+def test_contradictory_flags_raise():
     with pytest.raises(ValueError, match="masking=spans contradicts"):
         flags_to_settings("--do_whole_word_mask", "--masking=spans")

@@ -1,4 +1,4 @@
-"""token_files.py: documents are written and read in any order."""
+"""token_files.py: written documents are read, in any order."""
 
 import os
 
@@ -9,7 +9,7 @@ from tfrecords.pretraining import token_files
 
 
 def tokenize(sentences):
-    """The tokens of "3 4" are 3 and 4."""
+    """Returns the tokens 3 and 4 of "3 4"."""
     tokens = [[int(word) for word in s.split()] for s in sentences]
     flat = np.array([t for row in tokens for t in row], np.int32)
     return flat, np.array([len(row) for row in tokens], np.int64)
@@ -40,10 +40,10 @@ def _as_lists(documents):
     ]
 
 
-def test_documents_written_are_the_documents_read(paths):
+def test_documents_are_read_as_they_were_written(paths):
     table = token_files.locate(paths)
     documents = token_files.read(paths, table, 100)
-    # Without empty sentences, and without documents that have no others.
+    # Without empty sentences, and without documents that have only these.
     assert _as_lists(documents) == [
         [[1, 2], [3]],
         [[4]],
@@ -54,7 +54,7 @@ def test_documents_written_are_the_documents_read(paths):
     assert documents.numbers.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_some_documents_are_read_alone(paths):
+def test_selected_documents_are_read_in_the_order_of_the_table(paths):
     table = token_files.locate(paths)[[3, 0]]
     documents = token_files.read(paths, table, 100)
     assert _as_lists(documents) == [[[8], [9, 10]], [[1, 2], [3]]]
@@ -70,11 +70,11 @@ def test_the_largest_id_fits(tmp_path, vocab_size):
     assert found.tokens.tolist() == [vocab_size - 1]
 
 
-def test_small_vocabularies_take_two_bytes_a_token(paths):
+def test_small_vocabularies_need_two_bytes_per_token(paths):
     assert os.path.getsize(f"{paths[0]}.tokens") == 2 * 4
 
 
-def test_more_sentences_than_are_tokenised_at_once(tmp_path, monkeypatch):
+def test_more_sentences_than_are_tokenized_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(token_files, "_SENTENCES", 3)
     rng = np.random.default_rng(0)
     documents = [
@@ -87,13 +87,13 @@ def test_more_sentences_than_are_tokenised_at_once(tmp_path, monkeypatch):
     assert _as_lists(found) == [[[int(s)] for s in d] for d in documents]
 
 
-def test_a_file_without_documents_has_no_rows(tmp_path):
+def test_a_token_file_without_documents_has_no_rows(tmp_path):
     path = str(tmp_path / "a")
     token_files.write(path, [], tokenize, 100)
     assert token_files.locate([path]).shape == (0, 6)
 
 
-def test_a_failed_write_leaves_nothing(tmp_path):
+def test_a_failed_write_leaves_no_files(tmp_path):
     def documents():
         yield ["1"]
         raise RuntimeError("stop")
