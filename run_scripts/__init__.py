@@ -1,6 +1,6 @@
-"""Flags -> runs: one thin script for each command."""
+"""Flags -> runs: one thin script per command."""
 
 import os
 
-# Before any script imports TensorFlow, which greets with lines on CUDA.
+# Before any script imports TensorFlow, which logs messages about CUDA.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -1,4 +1,4 @@
-r"""Checkpoint of any format -> the same in another, and a report on both.
+r"""Checkpoint in any format -> the same model in another, and a report.
 
     python -m run_scripts.convert_checkpoint \
       --from=uncased_L-12_H-768_A-12 --to=bert_tf --output_dir=models/base
@@ -14,11 +14,12 @@ Formats, detected from the files:
     model_garden   TF2 checkpoints of tf-models-official, by folder or prefix
     keras_hub      presets of KerasHub
 
-What was written is read back and compared bit for bit; if anything was lost,
-nothing stays. Adam's slots and the step go along where both formats have them.
+The output is read back and compared bit for bit with the source; on any
+difference it is deleted. Adam's slots and the step are converted too if both
+formats have them.
 
-`gelu` is not the same function everywhere. The numbers of the source are kept;
---hidden_act computes with another.
+`gelu` is not the same function in all formats. By default the output computes
+the same numbers as the source; --hidden_act selects another activation.
 """
 
 import dataclasses
@@ -32,13 +33,13 @@ from tfrecords.options import REQUIRED, Options, option
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConvertConfig(Options):
-    """What to write of a checkpoint, and where to."""
+    """How to convert a checkpoint, and where to write it."""
 
     to: str = option(
         REQUIRED, "Format to write.", choices=tuple(formats.CONVERTERS)
     )
     output_dir: str = option(
-        REQUIRED, "Folder to write, completely or not at all."
+        REQUIRED, "Folder to write; it appears when complete."
     )
     hidden_act: str | None = option(
         None,
@@ -48,27 +49,28 @@ class ConvertConfig(Options):
         choices=tuple(formats.ACTIVATIONS),
     )
     overwrite: bool = option(
-        False, "Replace the model in --output_dir, if there is one."
+        False, "Replace an existing model in --output_dir."
     )
     compare: bool = option(
         True,
-        "Compute outputs too, and compare them with those of the source's and "
-        "the target's own implementations, where these are installed.",
+        "Also compare outputs with those of the source's and the target's own "
+        "implementations, if these are installed.",
     )
 
 
 FLAGS = common_flags.flags_of(ConvertConfig)
-flags.DEFINE_string(  # A word of Python's, which no field can have as name.
+flags.DEFINE_string(  # A Python keyword, so it cannot be a field's name.
     "from",
     None,
-    "Checkpoint to convert: a folder, or the prefix of a TensorFlow one.",
+    "Checkpoint to convert: a folder, or the prefix of a TensorFlow "
+    "checkpoint.",
     flag_values=FLAGS,
 )
 common_flags.require(FLAGS, "from")
 
 
 def main(argv: list[str]) -> None:
-    """Converts as the flags say, and prints the report."""
+    """Converts the checkpoint and prints the report."""
     common_flags.parse(FLAGS, argv, __doc__)
     from bert_tf.conversion import convert
 

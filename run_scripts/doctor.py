@@ -1,13 +1,14 @@
-r"""Records, config, vocabulary, checkpoint -> diagnostics of a run, at once.
+r"""Records, config, vocabulary, checkpoint -> diagnostics before a run.
 
     python -m run_scripts.doctor --records=records/train \
       --bert_config_file=bert_config.json --vocab_file=vocab.txt \
       --init_checkpoint=uncased_L-12_H-768_A-12 --num_train_steps=100000
 
 Prints every problem with its fix, and an estimate of memory and time on this
-machine. Exit status: 0 without errors, 1 with. Only --records is needed; what
-is not given is not checked, and without --vocab_file and a config those of
---init_checkpoint are taken. Of large sets a sample is read; --all reads all.
+machine. Exit status: 0 without errors, 1 with errors. Only --records is
+required; what is not given is not checked. Without --vocab_file or a config,
+those of --init_checkpoint are used. Large sets are sampled; --all reads them
+completely.
 """
 
 from bert_tf.workflows.configs import DoctorConfig
@@ -19,9 +20,9 @@ _MOST_LINES = 10
 
 
 def shortened(text: str) -> str:
-    """Returns a diagnostic without the middle of a list of hundreds of weights.
+    """Returns a diagnostic with the middle of a long list of weights left out.
 
-    What to do is said at the end.
+    The last line, which says what to do, is kept.
     """
     lines = text.splitlines()
     left_out = len(lines) - _MOST_LINES

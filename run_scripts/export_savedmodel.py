@@ -17,11 +17,12 @@ tensorflow_text. Its signature `serving_default` maps
                         sequence_output, pooled_output, encoder_outputs_0, ...
 
 Every model can be exported as `--kind=sentence_embedding` and `--kind=encoder`.
-The signature `encoder` of any export takes the ids of the last line; of an
-encoder, the signature `text` takes strings. A tagger's signature `words` takes
-text that is split already. `classify` and `regress` are for TensorFlow
-Serving's APIs of these names. Servers and `loaded.text(...)` may omit `text_b`;
-`loaded.signatures[...]` in Python needs at least an empty one, `[]`.
+Every export has a signature `encoder`, with the inputs in the last row; that of
+`--kind=encoder` has `text` as well, for strings. A tagger has the signature
+`words`, for text that is already split into words. `classify` and `regress`
+serve TensorFlow Serving's APIs of these names. With TensorFlow Serving or
+`loaded.text(...)`, `text_b` may be omitted; `loaded.signatures[...]` in Python
+needs it, at least as an empty list, `[]`.
 """
 
 from bert_tf.export import kinds
@@ -31,7 +32,7 @@ FLAGS = common_flags.flags_of(kinds.ExportConfig)
 
 
 def main(argv: list[str]) -> None:
-    """Exports as the flags say."""
+    """Exports the model."""
     common_flags.parse(FLAGS, argv, __doc__)
     from bert_tf.export import export_model
 

@@ -1,12 +1,12 @@
-r"""Lines of text, a checkpoint -> hidden states of their tokens, in a file.
+r"""Lines of text, a checkpoint -> file with the hidden states of all tokens.
 
     python -m run_scripts.extract_features \
       --input_file=texts.txt --output_file=features.jsonl \
       --init_checkpoint=models/base --layers=-1,-2,-3,-4
 
-A line is a text, or a pair with ` ||| ` between. The output is that of the
-original's extract_features.py; --output_format=npz or tfrecord holds the same
-numbers unrounded in 0.4 of the space. The checkpoint may have any format
+A line is a text, or a pair of texts separated by ` ||| `. The output is that of
+the original's extract_features.py; --output_format=npz or tfrecord stores the
+same numbers unrounded in 0.4 of the space. The checkpoint may have any format
 that convert_checkpoint reads. The same command resumes a stopped run.
 """
 
@@ -17,7 +17,7 @@ FLAGS = common_flags.flags_of(feature_extraction.FeatureConfig)
 
 
 def main(argv: list[str]) -> None:
-    """Extracts the features that the flags ask for."""
+    """Extracts the features."""
     common_flags.parse(FLAGS, argv, __doc__)
     feature_extraction.extract_features(
         common_flags.config(feature_extraction.FeatureConfig, FLAGS)

@@ -1,11 +1,11 @@
-r"""Folders of GLUE runs -> one table of their scores, beside the paper's.
+r"""Folders of GLUE runs -> one table of their scores and the paper's.
 
     python -m run_scripts.glue_table \
       --run_dirs=runs/cola,runs/sst-2,runs/mnli --output_file=glue.md
 
-Tasks are columns, as in table 1 of Devlin et al. 2018: F1 for QQP and MRPC,
-Spearman's correlation for STS-B, Matthews' for CoLA, else accuracy; times 100.
-Ours are on dev, the paper's are of the test sets.
+Columns are tasks, as in table 1 of Devlin et al. 2018: F1 for QQP and MRPC,
+Spearman correlation for STS-B, Matthews correlation for CoLA, otherwise
+accuracy; all times 100. Ours are dev scores, the paper's are test scores.
 """
 
 import os
@@ -22,15 +22,18 @@ FLAGS = flags.FlagValues()
 flags.DEFINE_list(
     "run_dirs",
     None,
-    "--output_dir of each run, with the scores of --do_eval.",
+    "The --output_dir of each run_glue, run with --do_eval.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
-    "output_file", "-", "Markdown to write; - is stdout.", flag_values=FLAGS
+    "output_file",
+    "-",
+    "Markdown file to write; - is stdout.",
+    flag_values=FLAGS,
 )
 common_flags.require(FLAGS, "run_dirs")
 
-# Devlin et al. 2018, table 1: scores on the test sets.
+# Devlin et al. 2018, table 1: test scores.
 _COLUMNS = (
     *("MNLI-m", "MNLI-mm", "QQP", "QNLI", "SST-2", "CoLA", "STS-B"),
     *("MRPC", "RTE"),
@@ -45,48 +48,48 @@ PAPER = {
 }
 _SPLITS = {"dev_matched": "-m", "dev_mismatched": "-mm"}
 _EXAMPLES, _BEST = "train examples", "ours, dev"
-_SPREAD, _TRIVIAL = "mean of restarts, dev", "one answer to all, dev"
+_SPREAD, _BASELINE = "mean of restarts, dev", "majority baseline, dev"
 
-Rows = dict[str, dict[str, str | float]]  # Name of a row -> column -> cell.
+Rows = dict[str, dict[str, str | float]]  # Row -> column -> cell.
 
 
 def read(run_dir: str) -> Rows:
-    """Returns what the table says of a run.
+    """Returns a run's cells of the table.
 
     Raises:
-      ValueError: that names the folder, if it holds no scores of GLUE.
+      ValueError: if the folder holds no scores of a GLUE task.
     """
     path = os.path.join(run_dir, trial_results.EVALUATION)
     if not os.path.isfile(path):
         raise ValueError(
             f"{run_dir} has no {trial_results.EVALUATION}. Give the "
-            "--output_dir of a run_glue with --do_eval."
+            "--output_dir of a run_glue that had --do_eval."
         )
     results = atomic_files.read_json(path)
     names = [task.name for task in glue_tables.GLUE_TASKS]
     if results["task_name"] not in names:
         raise ValueError(
-            f"{run_dir} is a run of {results['task_name']!r}, no task of GLUE: "
-            f"{', '.join(names)}. Omit it."
+            f"{run_dir} is a run of {results['task_name']!r}, which is not a "
+            f"GLUE task ({', '.join(names)}). Omit it."
         )
     metric = results["best_metric"]
-    rows: Rows = {_EXAMPLES: {}, _BEST: {}, _SPREAD: {}, _TRIVIAL: {}}
+    rows: Rows = {_EXAMPLES: {}, _BEST: {}, _SPREAD: {}, _BASELINE: {}}
     for split in results:
         if not split.startswith("dev"):
             continue
         column = results["task_name"] + _SPLITS.get(split, "")
         rows[_EXAMPLES][column] = _count_examples(run_dir)
         rows[_BEST][column] = 100 * results[split][metric]
-        trivial = results.get("trivial", {}).get(split, {})
-        if metric in trivial:
-            rows[_TRIVIAL][column] = 100 * trivial[metric]
+        baseline = results.get("trivial", {}).get(split, {})
+        if metric in baseline:
+            rows[_BASELINE][column] = 100 * baseline[metric]
         if spread := _spread(run_dir, split):
             rows[_SPREAD][column] = spread
     return rows
 
 
 def _count_examples(run_dir: str) -> str:
-    """Returns how many examples a run was trained on, or - if it is gone."""
+    """Returns a run's number of training examples; - without its records."""
     folder = os.path.join(run_dir, "records", "train")
     if not os.path.exists(os.path.join(folder, records.MANIFEST_NAME)):
         return "-"
@@ -94,9 +97,9 @@ def _count_examples(run_dir: str) -> str:
 
 
 def _spread(run_dir: str, split: str) -> str:
-    """Returns mean and deviation of restarts on a split, if there were some.
+    """Returns the mean and deviation of restarts on a split; "" without any.
 
-    Of a grid, those of the setting with the best mean.
+    For a grid: those of the setting with the best mean.
     """
     path = os.path.join(run_dir, trial_results.RESULTS)
     if not os.path.exists(path):
@@ -111,13 +114,13 @@ def _spread(run_dir: str, split: str) -> str:
 
 
 def make_table(runs: list[Rows]) -> str:
-    """Returns a Markdown table of runs, each of another task.
+    """Returns a Markdown table of runs of different tasks.
 
-    The average is that of the columns shown, matched and mismatched MNLI
-    counted each, as in the paper.
+    The average is over the columns shown; MNLI-m and MNLI-mm count as two, as
+    in the paper.
 
     Raises:
-      ValueError: if two runs are of the same task.
+      ValueError: if two runs have the same task.
     """
     rows: Rows = {}
     for run in runs:
@@ -137,8 +140,8 @@ def make_table(runs: list[Rows]) -> str:
             continue
         values = [cells.get(column, "-") for column in columns]
         numbers = [value for value in values if isinstance(value, float)]
-        is_whole = len(numbers) == len(columns)
-        average = statistics.fmean(numbers) if is_whole else "-"
+        is_complete = len(numbers) == len(columns)
+        average = statistics.fmean(numbers) if is_complete else "-"
         lines.append([name, *map(_cell, [*values, average])])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -148,7 +151,7 @@ def _cell(value: str | float) -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Prints or writes the table of the runs that the flags name."""
+    """Prints or writes the table."""
     common_flags.parse(FLAGS, argv, __doc__)
     table = make_table([read(run_dir) for run_dir in FLAGS.run_dirs])
     if FLAGS.output_file == "-":

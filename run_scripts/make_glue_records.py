@@ -1,4 +1,4 @@
-r"""GLUE files, or a table of one's own -> TFRecords for run_glue.
+r"""GLUE files, or your own table -> TFRecords for run_glue.
 
     python -m run_scripts.make_glue_records \
       --task_name=CoLA --data_dir=glue/CoLA \
@@ -8,7 +8,7 @@ r"""GLUE files, or a table of one's own -> TFRecords for run_glue.
       --train_file=reviews.csv --text_column=review --label_column=stars \
       --labels=bad,good --vocab_file=vocab.txt --output_dir=records/reviews
 
-Makes a folder for each split. The same command does only what is missing.
+Each split gets a folder. A rerun writes only what is missing.
 """
 
 from absl import logging
@@ -22,7 +22,7 @@ common_flags.require(FLAGS, "vocab_file")
 
 
 def main(argv: list[str]) -> None:
-    """Writes the records that the flags ask for."""
+    """Writes the records."""
     common_flags.parse(FLAGS, argv, __doc__)
     from tfrecords.tasks import glue_examples, split_records
 

@@ -1,12 +1,12 @@
-r"""Folders of GLUE runs -> glue.zip, with every file that the site expects.
+r"""Folders of GLUE runs -> glue.zip, with every file the GLUE site expects.
 
     python -m run_scripts.make_glue_submission \
       --run_dirs=runs/cola,runs/sst-2,runs/mnli,runs/ax --output_file=glue.zip
 
-Takes `predictions/` of each run. A task that no run is for gets its most
-frequent label in every row, as the site takes no file less; the log says so,
-and so does glue.json beside, which is not sent. A file of another number of
-rows than the official test set is refused.
+Uses `predictions/` of each run. The site requires every file, so a task without
+a run is filled with its most frequent label in every row; the log and
+glue.json, which is written next to the zip and not submitted, list these tasks.
+A file with a different number of rows than the official test set is refused.
 """
 
 import os
@@ -23,7 +23,7 @@ FLAGS = flags.FlagValues()
 flags.DEFINE_list(
     "run_dirs",
     None,
-    "--output_dir of each run, with the predictions of --do_predict.",
+    "The --output_dir of each run_glue, run with --do_predict.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
@@ -31,7 +31,7 @@ flags.DEFINE_string(
 )
 common_flags.require(FLAGS, "run_dirs")
 
-# Any time will do, so that the same predictions are the same zip.
+# A fixed time, so that the same predictions give the same bytes.
 _TIME = (1980, 1, 1, 0, 0, 0)
 _HEADER = "index\tprediction"
 
@@ -40,12 +40,12 @@ class TestSet(NamedTuple):
     """A file that the site expects.
 
     Attributes:
-      num_rows: of the official test set: those of the "test" splits in the
-        data set card of nyu-mll/glue, which the files of CoLA, SST-2, MRPC,
-        STS-B, RTE, WNLI and AX have.
-      answer: the most frequent label of train; of scores their mean. The
-        classes of MNLI and QNLI are even, so any is; AX has no train and is
-        answered as MNLI.
+      num_rows: rows of the official test set: those of the "test" splits in
+        the data set card of nyu-mll/glue; checked against the files of CoLA,
+        SST-2, MRPC, STS-B, RTE, WNLI and AX.
+      answer: the most frequent label in train; for scores, their mean. MNLI
+        and QNLI have balanced classes, so any label will do; AX has no train
+        set and gets the label of MNLI.
     """
 
     num_rows: int
@@ -65,7 +65,7 @@ TEST_SETS = {
     "WNLI": TestSet(146, "0"),
     "AX": TestSet(1104, "entailment"),
 }
-# Name of a file -> its task, whose labels it may hold.
+# File name -> its task, which has the valid labels.
 _TASKS = {
     name: task
     for task in glue_tables.GLUE_TASKS
@@ -74,11 +74,11 @@ _TASKS = {
 
 
 def find_predictions(run_dirs: list[str]) -> dict[str, str]:
-    """Returns name of a test set to the path of its predictions.
+    """Returns the path of the predictions for each test set by its name.
 
     Raises:
-      ValueError: that names the folder or file, if one has none, or some that
-        the site does not know, or two have the same.
+      ValueError: if a run has no predictions, has some for an unknown test
+        set, or for the same one as another run.
     """
     predictions: dict[str, str] = {}
     for run_dir in run_dirs:
@@ -88,14 +88,14 @@ def find_predictions(run_dirs: list[str]) -> dict[str, str]:
         if not files:
             raise ValueError(
                 f"{run_dir} has no predictions/*.tsv. Give the --output_dir of "
-                "a run_glue with --do_predict."
+                "a run_glue that had --do_predict."
             )
         for file in files:
             name, path = file.removesuffix(".tsv"), os.path.join(folder, file)
             if name not in TEST_SETS:
                 raise ValueError(
-                    f"{path} is for no test set of GLUE: "
-                    f"{', '.join(TEST_SETS)}. Omit {run_dir}."
+                    f"{path} does not match any test set of GLUE "
+                    f"({', '.join(TEST_SETS)}). Omit {run_dir}."
                 )
             if name in predictions:
                 raise ValueError(
@@ -107,10 +107,10 @@ def find_predictions(run_dirs: list[str]) -> dict[str, str]:
 
 
 def check(name: str, path: str) -> str:
-    """Returns the text of a file of predictions, if the site would take it.
+    """Returns the text of a file of predictions that the site will accept.
 
     Raises:
-      ValueError: that names file and line, if it would not.
+      ValueError: with file and line, if the site would reject it.
     """
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -122,7 +122,7 @@ def check(name: str, path: str) -> str:
     if len(lines) != TEST_SETS[name].num_rows:
         raise ValueError(
             f"{path} has {len(lines):,} rows; the official test set of {name} "
-            f"has {TEST_SETS[name].num_rows:,}. Predict the whole of it."
+            f"has {TEST_SETS[name].num_rows:,}. Predict all of them."
         )
     task = _TASKS[name]
     for number, line in enumerate(lines):
@@ -146,14 +146,14 @@ def _is_answer(task: glue_tables.GlueTask, value: str) -> bool:
 
 
 def fill(name: str) -> str:
-    """Returns a file of predictions with the same answer in every row."""
+    """Returns a file of predictions with the same label in every row."""
     rows, answer = TEST_SETS[name]
     lines = [_HEADER, *(f"{row}\t{answer}" for row in range(rows))]
     return "\n".join(lines) + "\n"
 
 
 def write(texts: dict[str, str], path: str) -> None:
-    """Writes the zip, whole or not at all; the same texts are the same zip."""
+    """Writes the zip atomically; the same texts give the same bytes."""
     with (
         atomic_files.atomic_file(path, "wb") as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
@@ -165,7 +165,7 @@ def write(texts: dict[str, str], path: str) -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Writes the zip of the runs that the flags name."""
+    """Writes the zip and its report."""
     common_flags.parse(FLAGS, argv, __doc__)
     path = FLAGS.output_file
     predictions = find_predictions(FLAGS.run_dirs)
@@ -184,7 +184,7 @@ def main(argv: list[str]) -> None:
     write(texts, path)
     atomic_files.write_json(f"{path.removesuffix('.zip')}.json", report)
     filled = len(texts) - len(predictions)
-    logging.info("%s  files %d, of which filled %d", path, len(texts), filled)
+    logging.info("%s  files %d  filled %d", path, len(texts), filled)
 
 
 run = common_flags.command(main)

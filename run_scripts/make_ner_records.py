@@ -4,9 +4,9 @@ r"""CoNLL column files -> TFRecords for run_ner.
       --data_dir=conll2003 --vocab_file=vocab.txt --nodo_lower_case \
       --output_dir=records/ner
 
-Makes a folder for each split. The same command does only what is missing. The
-scheme (IOB1, IOB2 or BIOES) is detected. The first piece of each word has its
-tag; windows are filled up with the rest of the sentence's document.
+Each split gets a folder. A rerun writes only what is missing. The tagging
+scheme (IOB1, IOB2 or BIOES) is detected. The first piece of each word carries
+its tag; windows are filled up with context from the same document.
 """
 
 import functools
@@ -22,7 +22,7 @@ common_flags.require(FLAGS, "vocab_file")
 
 
 def main(argv: list[str]) -> None:
-    """Writes the records that the flags ask for."""
+    """Writes the records."""
     common_flags.parse(FLAGS, argv, __doc__)
     from tfrecords.tasks import ner_examples, ner_files, split_records
 

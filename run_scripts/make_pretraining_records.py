@@ -9,13 +9,13 @@ r"""Text files -> TFRecords of pre-training examples.
     -- --runner=PortableRunner --job_endpoint=HOST:8099
 
 Writes records/train and, with --held_out_prob, records/held_out: sharded
-TFRecords with a manifest.json each. The flags are those of
-create_pretraining_data.py, but for --output_dir in place of --output_file.
+TFRecords, each folder with a manifest.json. The flags are those of
+create_pretraining_data.py, except --output_dir instead of --output_file.
 The same command resumes where it stopped.
 
-With --compat=original they are the very records, in order, that
-create_pretraining_data.py writes for these flags. It needs memory for the whole
-corpus: for small corpora, and for comparing.
+--compat=original writes exactly the records, in the same order, that
+create_pretraining_data.py writes for these flags. It keeps the complete corpus
+in memory: use it for small corpora and for comparisons.
 """
 
 from absl import flags
@@ -28,17 +28,17 @@ flags.DEFINE_multi_enum(
     "drop_duplicates",
     [],
     duplicates.KINDS,
-    "Omit documents, or lines (paragraphs, where lines are wrapped), that are "
-    "equal to an earlier one, in the order of files and within them; "
-    "manifest.json counts them. May be given twice. Lines that are meant to "
-    "repeat, such as short answers in dialogue, go too.",
+    "Drop documents, or lines (paragraphs if lines are wrapped), that repeat "
+    "an earlier one, in the order of the files and within them; manifest.json "
+    "counts them. May be given twice. Lines that repeat on purpose, such as "
+    "short answers in dialogue, are dropped too.",
     flag_values=FLAGS,
 )
 engine_flags.define(FLAGS)
 
 
 def main(argv: list[str]) -> None:
-    """Makes records as the flags say, and logs what they hold."""
+    """Writes the records and logs their statistics."""
     argv, beam_flags = engine_flags.split(argv)
     common_flags.parse(FLAGS, argv, __doc__)
     output = common_flags.config(records.Output, FLAGS)

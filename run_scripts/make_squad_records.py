@@ -7,7 +7,7 @@ r"""SQuAD files -> TFRecords for run_squad.
       --train_file=squad/train-v2.0.json --version_2_with_negative \
       --vocab_file=vocab.txt --output_dir=records/squad2
 
-Makes a folder for each split. The same command does only what is missing.
+Each split gets a folder. A rerun writes only what is missing.
 """
 
 from absl import logging
@@ -21,7 +21,7 @@ common_flags.require(FLAGS, "vocab_file")
 
 
 def main(argv: list[str]) -> None:
-    """Writes the records that the flags ask for."""
+    """Writes the records."""
     common_flags.parse(FLAGS, argv, __doc__)
     from tfrecords.tasks import split_records, squad_examples
 

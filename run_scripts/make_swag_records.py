@@ -1,9 +1,9 @@
-r"""SWAG's files -> TFRecords for run_swag.
+r"""SWAG files -> TFRecords for run_swag.
 
     python -m run_scripts.make_swag_records \
       --data_dir=swag --vocab_file=vocab.txt --output_dir=records/swag
 
-Makes a folder for each split. The same command does only what is missing.
+Each split gets a folder. A rerun writes only what is missing.
 """
 
 from absl import logging
@@ -17,7 +17,7 @@ common_flags.require(FLAGS, "vocab_file")
 
 
 def main(argv: list[str]) -> None:
-    """Writes the records that the flags ask for."""
+    """Writes the records."""
     common_flags.parse(FLAGS, argv, __doc__)
     from tfrecords.tasks import split_records, swag_examples
 

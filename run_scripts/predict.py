@@ -1,4 +1,4 @@
-r"""SavedModel, lines of text, TSV or JSON -> JSON lines of answers.
+r"""SavedModel, lines of text, TSV or JSON -> JSON lines of predictions.
 
     python -m run_scripts.predict --export_dir=exports/sst2 < reviews.txt
     python -m run_scripts.predict --export_dir=exports/mrpc \
@@ -9,10 +9,11 @@ r"""SavedModel, lines of text, TSV or JSON -> JSON lines of answers.
     echo '{"question": "Who sat?", "context": "The cat sat."}' | \
       python -m run_scripts.predict --export_dir=exports/squad
 
-Each line of input makes one line of output, in order, with the keys of both; an
-answer replaces a key of the same name. Without columns, a line is a text, or a
-JSON object if the model needs more than one text. Quotes in a TSV are text, as
-in GLUE's files.
+Each line of input gives one line of output, in the same order, with the keys of
+the input and of the prediction; the prediction replaces an input key of the
+same name. Without columns, a line is a text, or a JSON object if the model
+needs more than one text. Quotes in a TSV file are part of the text, as in
+GLUE's files.
 """
 
 from bert_tf.prediction import predictions
@@ -22,7 +23,7 @@ FLAGS = common_flags.flags_of(predictions.PredictConfig)
 
 
 def main(argv: list[str]) -> None:
-    """Predicts as the flags say."""
+    """Predicts and writes the output."""
     common_flags.parse(FLAGS, argv, __doc__)
     predictions.predict(common_flags.config(predictions.PredictConfig, FLAGS))
 

@@ -1,25 +1,26 @@
-r"""GLUE files, or a table of one's own -> a fine-tuned model, predictions.
+r"""GLUE files, or your own table -> a fine-tuned model, predictions.
 
     python -m run_scripts.run_glue \
       --task_name=SST-2 --data_dir=glue/SST-2 --init_checkpoint=runs/tiny \
       --do_train --do_eval --do_predict --output_dir=runs/sst-2
 
-Makes the records first, keeps the model that is best on dev in `best/`, writes
-`eval_results.json` and, in `predictions/`, what the GLUE site takes. Without
---init_checkpoint it trains from scratch. AX is predicted by a model of MNLI:
+Makes the records first, keeps the best model on dev in `best/`, and writes
+`eval_results.json` and, in `predictions/`, files in the format of the GLUE
+site. Without --init_checkpoint it trains from scratch. AX is predicted with a
+model trained on MNLI:
 
     python -m run_scripts.run_glue \
       --task_name=AX --data_dir=glue/AX --init_checkpoint=runs/mnli \
       --do_predict --output_dir=runs/ax
 
-A model of MNLI is also a good one to begin RTE, STS-B and MRPC with:
---init_checkpoint=runs/mnli takes the encoder that was best there.
+An MNLI model is also a good initialization for RTE, STS-B and MRPC:
+--init_checkpoint=runs/mnli loads the encoder of its best model.
 
 --num_restarts=5 trains with five seeds, --grid=paper with the 24 settings that
-the paper chose from; each run in its own folder in `trials/`, the best of them
-in `best/`, all scores in `trials.json`.
+the paper chose from. Each run gets its own folder in `trials/`; the best model
+is in `best/`, all scores are in `trials.json`.
 
-A table of one's own takes the flags that make_glue_records shows.
+For your own table, use the flags shown in make_glue_records --help.
 """
 
 from bert_tf.workflows.configs import TrialsConfig
@@ -30,7 +31,7 @@ FLAGS = common_flags.flags_of(GlueData, TrialsConfig)
 
 
 def main(argv: list[str]) -> None:
-    """Makes records, trains, evaluates and predicts, as the flags say."""
+    """Makes records, trains, evaluates and predicts."""
     common_flags.parse(FLAGS, argv, __doc__)
     from bert_tf.tasks.glue import Glue
     from bert_tf.workflows import trials

@@ -4,13 +4,13 @@ r"""CoNLL column files -> a fine-tuned tagger of named entities, predictions.
       --data_dir=conll2003 --init_checkpoint=runs/tiny \
       --do_train --do_eval --do_predict --output_dir=runs/ner
 
-Makes the records first, keeps the model that is best on dev in `best/`, writes
+Makes the records first, keeps the best model on dev in `best/`, and writes
 `eval_results.json` with entity and token F1 and, in `predictions/`, dev.txt and
-test.txt: the columns of the file and the predicted tag, as conlleval reads.
+test.txt: the columns of the input file and the predicted tag, for conlleval.
 
-With --feature_layers the encoder stays as it is, and a BiLSTM is trained on its
-hidden states, once for each choice of layers; `all` are the six rows of table 7
-of the paper:
+With --feature_layers the encoder is frozen and a BiLSTM is trained on its
+hidden states, once for each choice of layers; `all` selects the six rows of
+table 7 of the paper:
 
     python -m run_scripts.run_ner \
       --data_dir=conll2003 --init_checkpoint=models/base \
@@ -26,7 +26,7 @@ FLAGS = common_flags.flags_of(NerData, NerConfig)
 
 
 def main(argv: list[str]) -> None:
-    """Makes records, trains, evaluates and predicts, as the flags say."""
+    """Makes records, trains, evaluates and predicts."""
     common_flags.parse(FLAGS, argv, __doc__)
     from bert_tf.tasks.ner import Ner
     from bert_tf.workflows import fine_tuning, ner_features

@@ -1,11 +1,11 @@
-r"""Pre-training records -> a pre-trained model, and its held-out metrics.
+r"""Pre-training records -> a pre-trained model, held-out metrics.
 
     python -m run_scripts.run_pretraining \
       --input_file=records/train --eval_input_file=records/held_out \
       --vocab_file=vocab.txt --bert_config_name=tiny \
       --output_dir=runs/tiny --num_train_steps=10000 --num_warmup_steps=1000
 
-The same command resumes from the last checkpoint when it was stopped.
+After an interruption, the same command resumes from the last checkpoint.
 """
 
 from bert_tf.workflows.configs import PretrainingConfig
@@ -15,7 +15,7 @@ FLAGS = common_flags.flags_of(PretrainingConfig)
 
 
 def main(argv: list[str]) -> None:
-    """Trains and evaluates as the flags say."""
+    """Trains and evaluates."""
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(PretrainingConfig, FLAGS)
 

@@ -1,4 +1,4 @@
-r"""SQuAD files -> a fine-tuned model that answers questions, its answers.
+r"""SQuAD files -> a fine-tuned question answering model, predictions.
 
     python -m run_scripts.run_squad \
       --data_dir=squad --init_checkpoint=runs/tiny \
@@ -8,11 +8,11 @@ r"""SQuAD files -> a fine-tuned model that answers questions, its answers.
       --data_dir=squad --init_checkpoint=runs/tiny \
       --do_train --do_eval --do_predict --output_dir=runs/squad2
 
-Makes the records first, keeps the model that is best on dev in `best/`, writes
+Makes the records first, keeps the best model on dev in `best/`, and writes
 `eval_results.json` and, in `predictions/`, `predictions.json`,
-`nbest_predictions.json` and, of version 2.0, `null_odds.json`. There, how much
-more "no answer" must score to be given is tuned on dev, and kept with the
-model.
+`nbest_predictions.json` and, for version 2.0, `null_odds.json`. For version 2.0
+the threshold of the null score (--null_score_diff_threshold) is tuned on dev
+and saved with the model.
 """
 
 from bert_tf.workflows.configs import FineTuningConfig
@@ -23,7 +23,7 @@ FLAGS = common_flags.flags_of(SquadOptions, FineTuningConfig)
 
 
 def main(argv: list[str]) -> None:
-    """Makes records, trains, evaluates and predicts, as the flags say."""
+    """Makes records, trains, evaluates and predicts."""
     common_flags.parse(FLAGS, argv, __doc__)
     from bert_tf.tasks.squad import Squad
     from bert_tf.workflows import fine_tuning

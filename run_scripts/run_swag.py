@@ -1,13 +1,13 @@
-r"""SWAG's files -> a fine-tuned model that picks endings, predictions.
+r"""SWAG files -> a fine-tuned multiple-choice model, predictions.
 
     python -m run_scripts.run_swag \
       --data_dir=swag --init_checkpoint=runs/tiny \
       --do_train --do_eval --do_predict --output_dir=runs/swag
 
-Makes the records first, keeps the model that is best on dev in `best/`, writes
-`eval_results.json` and, in `predictions/test.csv`, the number of the ending
-that each row of the test file goes on with. Any number of endings, the same in
-all rows of a file.
+Makes the records first, keeps the best model on dev in `best/`, and writes
+`eval_results.json` and, in `predictions/test.csv`, the index of the predicted
+ending for each row of the test file. The number of endings may be any, the same
+in all rows of a file.
 """
 
 from bert_tf.workflows.configs import FineTuningConfig
@@ -21,7 +21,7 @@ FLAGS = common_flags.flags_of(
 
 
 def main(argv: list[str]) -> None:
-    """Makes records, trains, evaluates and predicts, as the flags say."""
+    """Makes records, trains, evaluates and predicts."""
     common_flags.parse(FLAGS, argv, __doc__)
     from bert_tf.tasks.swag import Swag
     from bert_tf.workflows import fine_tuning

@@ -7,10 +7,10 @@ r"""SQuAD file, predictions -> the official scores, as JSON.
       --data_file=squad/dev-v2.0.json --predictions_file=predictions.json \
       --na_prob_file=null_odds.json --output_file=scores.json
 
-The scores of evaluate-v1.1.py and evaluate-v2.0.py under their names, in
-percent. predictions.json maps the id of each question to the text of its
-answer, "" for none; null_odds.json to a number that is higher the less likely
-an answer is.
+Computes the scores of evaluate-v1.1.py and evaluate-v2.0.py, in percent, under
+the same names. predictions.json maps the id of each question to the text of its
+answer, or "" for no answer; null_odds.json maps it to a number that is higher
+the less likely an answer is.
 """
 
 import dataclasses
@@ -26,29 +26,29 @@ from tfrecords.options import REQUIRED, Options, option
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreConfig(Options):
-    """Which answers to score, and how."""
+    """Predictions to score, and how to score them."""
 
     data_file: str = option(REQUIRED, "SQuAD file with the questions.")
     predictions_file: str = option(
-        REQUIRED, "JSON of question ids and answers."
+        REQUIRED, "JSON object of question ids and answers."
     )
     na_prob_file: str | None = option(
         None,
-        "JSON of question ids and probabilities or odds of no answer, for the "
-        "best thresholds of SQuAD 2.0.",
+        "JSON object of question ids and probabilities or odds of no answer, "
+        "to find the best thresholds for SQuAD 2.0.",
     )
     na_prob_thresh: float | None = option(
         None,
-        "With --na_prob_file: questions above it are taken to have no answer. "
-        "Default: 1.",
+        "With --na_prob_file: questions above this value count as having no "
+        "answer. Default: 1.",
     )
     squad_version: str | None = option(
         None,
-        "Version of a --data_file that does not say it.",
+        "Version of SQuAD if --data_file does not contain it.",
         choices=("1.1", "2.0"),
     )
     output_file: str = option(
-        "-", "JSON to write, completely or not at all; - is stdout."
+        "-", "JSON file to write, atomically; - is stdout."
     )
 
 
@@ -56,29 +56,29 @@ FLAGS = common_flags.flags_of(ScoreConfig)
 
 
 def read_by_question(flag: str, path: str) -> dict:
-    """Reads the JSON object at the path that a flag names.
+    """Returns the JSON object in the file that a flag names.
 
     Raises:
-      ValueError: that names flag and file, if it holds none.
+      ValueError: with flag and file, if it holds something else.
     """
     content = atomic_files.read_json(path)
     if not isinstance(content, dict):
         raise ValueError(
             f"--{flag}={path} holds a {type(content).__name__}; it should be "
-            "a JSON object with a value for each question's id."
+            "a JSON object with a value for each question id."
         )
     return content
 
 
 def main(argv: list[str]) -> None:
-    """Scores the predictions that the flags name."""
+    """Scores the predictions."""
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(ScoreConfig, FLAGS)
     thresh, na_probs = config.na_prob_thresh, None
     if thresh is not None and not config.na_prob_file:
         raise ValueError(
-            f"--na_prob_thresh={thresh:g} needs --na_prob_file, whose numbers "
-            "it is compared with."
+            f"--na_prob_thresh={thresh:g} needs --na_prob_file, whose values "
+            "are compared with it. Add it, or omit the flag."
         )
     version, answers = squad_scores.read_answers(
         config.data_file, config.squad_version

@@ -1,6 +1,6 @@
 """Flags of any script -> parsed values and user-facing errors.
 
-Every script owns its `flags.FlagValues`, so that several can be imported in
+Each script has its own `flags.FlagValues`, so that several can be imported in
 one process, each with its own defaults.
 """
 
@@ -20,13 +20,13 @@ from tfrecords import options
 
 
 def require(values: flags.FlagValues, *names: str) -> None:
-    """Makes flags required, with a message that names the flag."""
+    """Makes flags required; the error names the missing flag."""
     for name in names:
         flags.mark_flag_as_required(name, flag_values=values)
 
 
 def flags_of(*classes: type, **defaults: Any) -> flags.FlagValues:
-    """Returns flags for the options of dataclasses, as `define` adds them."""
+    """Returns new flags for the options of dataclasses, see `define`."""
     flag_values = flags.FlagValues()
     for cls in classes:
         define(flag_values, cls, **defaults)
@@ -34,12 +34,12 @@ def flags_of(*classes: type, **defaults: Any) -> flags.FlagValues:
 
 
 def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
-    """Adds a flag for each option of a dataclass that has none yet.
+    """Adds a flag for each option of a dataclass that does not have one yet.
 
     Args:
       flag_values: the script's flags.
       cls: subclass of `options.Options`.
-      **defaults: of this script, where they are others than those of `cls`.
+      **defaults: defaults of this script that differ from those of `cls`.
     """
     kinds = options.kinds(cls)
     for field in dataclasses.fields(cls):
@@ -49,7 +49,7 @@ def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
 
 
 def _define(flag_values, cls, field, kind: type, default) -> None:
-    """Adds the flag of one option; its heading is the class that has it."""
+    """Adds the flag of one option, under the name of the class that has it."""
     owner = next(c for c in cls.__mro__ if field.name in c.__annotations__)
     keywords = {
         "name": field.name,
@@ -81,7 +81,7 @@ def _define(flag_values, cls, field, kind: type, default) -> None:
 
 
 def config(cls, flag_values: flags.FlagValues) -> Any:
-    """Returns the dataclass `cls` with the values of the flags of its fields.
+    """Returns an instance of the dataclass `cls`, filled from its flags.
 
     A field without a flag keeps its default.
     """
@@ -96,7 +96,7 @@ def config(cls, flag_values: flags.FlagValues) -> Any:
 
 
 def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
-    """Parses `argv` from defaults, or prints `--help` and exits.
+    """Resets the flags and parses `argv`; `--help` prints the help and exits.
 
     Args:
       values: the script's flags.
@@ -132,15 +132,15 @@ class _LogLine(python_logging.Formatter):
 
 
 def _is_wanted(record: python_logging.LogRecord) -> bool:
-    """Drops TensorFlow's warning about retracing.
+    """Returns False for TensorFlow's warning about retracing.
 
-    Batches of several lengths are traced once for each length, on purpose.
+    Batches of several lengths are traced once per length, on purpose.
     """
     return "triggered tf.function retracing" not in record.getMessage()
 
 
 def _message(error: Exception) -> str:
-    """Returns what an error says; of one raised in a dataset, our own line."""
+    """Returns the message of an error; of one in a dataset, our own part."""
     if not isinstance(error, _tensorflow_errors()):
         return str(error)
     # TensorFlow wraps it: "{{node ...}} ValueError: <ours>\n\nTraceback".
@@ -148,7 +148,7 @@ def _message(error: Exception) -> str:
 
 
 def _tensorflow_errors() -> tuple[type, ...]:
-    """Returns TensorFlow's errors, once somebody has imported it."""
+    """Returns TensorFlow's errors; none if it has not been imported."""
     tensorflow = sys.modules.get("tensorflow")
     return (tensorflow.errors.OpError,) if tensorflow else ()
 
@@ -159,14 +159,14 @@ def command(main) -> Callable[[], None]:
 
 
 def run(main) -> None:
-    """Runs a script's `main(argv)`; a user's mistake becomes one clear line.
+    """Runs a script's `main(argv)`; prints a user's mistake in one line.
 
     `--traceback` anywhere in the command shows where the error was raised.
     """
     logging.set_verbosity(logging.INFO)
     handler = python_logging.StreamHandler()  # To stderr.
     handler.setFormatter(_LogLine())
-    # On the root, where absl and every library hand their lines to.
+    # On the root logger, to which absl and all libraries propagate.
     python_logging.basicConfig(handlers=[handler])
     python_logging.getLogger("tensorflow").addFilter(_is_wanted)
     argv = [word for word in sys.argv if word != "--traceback"]

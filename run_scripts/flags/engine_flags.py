@@ -1,4 +1,4 @@
-"""Flags of engines -> an engine: local processes, Apache Spark or Beam."""
+"""Engine flags -> an engine: local processes, Apache Spark or Beam."""
 
 import os
 
@@ -10,42 +10,43 @@ from tfrecords.pretraining import records
 
 
 def define(flag_values: flags.FlagValues) -> None:
-    """Adds the flags that say where jobs run."""
+    """Adds the flags that select where jobs run."""
     flags.DEFINE_enum(
         "runner",
         "local",
         ["local", "spark", "beam"],
-        "Where the work is done: in processes of this machine, on Apache Spark "
-        "or on Apache Beam. The records do not depend on it. Machines of a "
+        "Where to run: in processes on this machine, on Apache Spark or on "
+        "Apache Beam. The records do not depend on it. All machines of a "
         "cluster need this package, and the same paths on a shared file "
-        "system. Beam's own flags come last, after a lone --.",
+        "system. Beam's own flags follow at the end, after --.",
         flag_values=flag_values,
     )
     flags.DEFINE_integer(
         "num_processes",
         None,
-        "Worker processes of --runner=local; by default one a core. The "
-        "records do not depend on it.",
+        "With --runner=local: number of worker processes. Default: one per "
+        "core. The records do not depend on it.",
         lower_bound=1,
         flag_values=flag_values,
     )
     flags.DEFINE_string(
         "spark_master",
         None,
-        "Of --runner=spark: spark://HOST:7077, yarn, or local[*], the default.",
+        "With --runner=spark: spark://HOST:7077, yarn or local[*]. Default: "
+        "local[*].",
         flag_values=flag_values,
     )
     flags.DEFINE_multi_string(
         "spark_conf",
         [],
-        "Of --runner=spark: a setting of Spark's, such as "
+        "With --runner=spark: a Spark property, such as "
         "spark.executor.memory=2g; may be given several times.",
         flag_values=flag_values,
     )
 
 
 def split(argv: list[str]) -> tuple[list[str], list[str]]:
-    """Returns our own arguments, and Beam's, which follow a lone `--`."""
+    """Returns our own arguments, and Beam's, which follow `--`."""
     end = argv.index("--") if "--" in argv else len(argv)
     return argv[:end], argv[end + 1 :]
 
@@ -55,15 +56,16 @@ def engine(
     beam_flags: list[str],
     output: records.Output,
 ) -> progress.Engine:
-    """Returns the engine that flags ask for, not yet started.
+    """Returns the engine that the flags select, not yet started.
 
     Args:
-      flag_values: with the flags of `define`.
+      flag_values: flags added by `define`.
       beam_flags: the arguments after `--`.
-      output: of the records; machines meet in its folder `work`.
+      output: settings of the records; machines exchange files in `work/` of
+        its folder.
 
     Raises:
-      ValueError: if flags do not go together, or as the engine says.
+      ValueError: if flags contradict each other, or as the engine raises it.
     """
     runner = flag_values.runner
     shared_dir = os.path.join(output.output_dir, "work")
@@ -71,12 +73,12 @@ def engine(
         ("--num_processes", flag_values.num_processes, "local"),
         ("--spark_master", flag_values.spark_master, "spark"),
         ("--spark_conf", flag_values.spark_conf, "spark"),
-        ("What follows --", beam_flags, "beam"),
+        ("Arguments after --", beam_flags, "beam"),
     ):
         if value and runner != its_runner:
             raise ValueError(
-                f"{name} ({value}) is for --runner={its_runner}, and this is "
-                f"--runner={runner}. Omit one of the two."
+                f"{name} ({value}) needs --runner={its_runner}, but the flags "
+                f"have --runner={runner}. Omit one of the two."
             )
     if output.compat:
         _check_one_process(flag_values)
@@ -102,9 +104,9 @@ def _check_one_process(flag_values):
         value = flag_values[name].value
         if value not in possible:
             raise ValueError(
-                f"--{name}={value} does not go with --compat=original, which "
-                "draws everything from one random stream, in one process. Omit "
-                "one of the two flags."
+                f"--{name}={value} cannot be used with --compat=original, "
+                "which draws everything from one random stream, in one "
+                "process. Omit one of the two flags."
             )
 
 

@@ -1,1 +1,1 @@
-"""Text of this machine -> every stage of BERT, in one tour."""
+"""Text on this machine -> every stage of BERT, in one tour."""

@@ -1,4 +1,4 @@
-"""Flags -> the tour, by `python -m run_scripts.quickstart`."""
+"""Flags -> the quickstart, run by `python -m run_scripts.quickstart`."""
 
 from run_scripts.quickstart import tour
 

@@ -1,8 +1,8 @@
-"""Docstrings of installed libraries -> documents, and rows with labels.
+"""Docstrings of installed libraries -> documents, and labelled rows.
 
-Text that every machine with this project has: some megabytes of English by
-many authors, in documents (a source file each). The labelled task is made of
-the same text: which library does a description come from?
+Every machine with this project has this text: some megabytes of English by many
+authors, one document per source file. The labelled task uses the same kind of
+text: which library does a paragraph come from?
 """
 
 import ast
@@ -22,9 +22,9 @@ from absl import logging
 from tfrecords.io import atomic_files
 
 LABELS = ("stdlib", "numpy", "scipy", "sklearn", "keras", "tensorflow")
-# Files of these folders hold tests, or generated copies of others' text.
+# These folders hold tests, or generated copies of other text.
 _SKIPPED = {"__pycache__", "site-packages", "test", "tests", "_tf_keras"}
-LABELLED_SHARE = 0.08  # Of documents; the model never reads them before.
+LABELLED_SHARE = 0.08  # Of documents; left out of pre-training.
 NUM_TRAIN_ROWS = 240
 NUM_DEV_ROWS = 900
 
@@ -38,7 +38,7 @@ class Source(NamedTuple):
 
 
 def _is_prose(paragraph: str) -> bool:
-    """Returns whether a paragraph reads like sentences, not code or tables."""
+    """Returns whether a paragraph consists of sentences, not code or tables."""
     words = re.findall(r"[A-Za-z][a-z']+", paragraph)
     return (
         len(words) >= 6
@@ -49,14 +49,14 @@ def _is_prose(paragraph: str) -> bool:
 
 
 def paragraphs(docstring: str) -> list[str]:
-    """Returns a docstring's paragraphs of prose, each on one line."""
+    """Returns the prose paragraphs of a docstring, each on one line."""
     blocks = re.split(r"\n\s*\n", inspect.cleandoc(docstring))
     joined = (" ".join(block.replace("`", "").split()) for block in blocks)
     return [block for block in joined if block and _is_prose(block)]
 
 
 def _docstrings(path: str) -> list[str]:
-    """Returns the docstrings of a Python file in order; none if it is odd."""
+    """Returns the docstrings of a Python file in order; [] if it is invalid."""
     try:
         with open(path, encoding="utf-8") as file:
             tree = ast.parse(file.read())
@@ -64,7 +64,7 @@ def _docstrings(path: str) -> list[str]:
         return []
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = [node for node in ast.walk(tree) if isinstance(node, kinds)]
-    # Walked level by level, but read in the order of the file.
+    # ast.walk goes level by level; this is the order in the file.
     nodes.sort(key=lambda node: getattr(node, "lineno", 0))
     return [text for node in nodes if (text := ast.get_docstring(node))]
 
@@ -84,7 +84,7 @@ def _python_files(folder: str) -> Iterator[str]:
 
 
 def read_sources() -> Iterator[Source]:
-    """Yields every document; a paragraph that came before is left out."""
+    """Yields every document, without paragraphs that occurred before."""
     seen: set[str] = set()
     for name, text in sorted(topics.topics.items()):
         yield Source("stdlib", f"help/{name}", _new(seen, [text]))
@@ -104,7 +104,7 @@ def _new(seen: set[str], texts: list[str]) -> list[str]:
 
 
 def _labelled_rows(sources: list[Source], rng: random.Random):
-    """Returns (text, label) of descriptions, as many of every library."""
+    """Returns (text, label) rows, equally many for every library."""
     rows = []
     for library in LABELS:
         texts = [
@@ -129,13 +129,13 @@ def _write_rows(path: str, rows: list[tuple[str, str]]) -> None:
 def write_corpus(
     corpus_file: str, train_file: str, dev_file: str, seed: int = 12345
 ) -> None:
-    """Writes the documents, and a few labelled rows out of other documents.
+    """Writes the documents, and a few labelled rows from other documents.
 
     Args:
-      corpus_file: documents to pre-train on, as WikiExtractor writes them.
-      train_file: TSV of `NUM_TRAIN_ROWS` rows of text and label.
-      dev_file: TSV of up to `NUM_DEV_ROWS` rows, of other texts.
-      seed: of the choice of documents and rows.
+      corpus_file: documents to pre-train on, in WikiExtractor's format.
+      train_file: TSV with `NUM_TRAIN_ROWS` rows of text and label.
+      dev_file: TSV with up to `NUM_DEV_ROWS` rows, of other texts.
+      seed: seed for choosing documents and rows.
     """
     rng = random.Random(seed)
     labelled, num_documents, num_characters = [], 0, 0
@@ -158,8 +158,7 @@ def write_corpus(
     _write_rows(train_file, train_rows)
     _write_rows(dev_file, dev_rows)
     logging.info(
-        "corpus  documents %d  characters %d  labelled rows %d to train on, "
-        "%d to test on",
+        "corpus  documents %d  characters %d  labelled rows: train %d, dev %d",
         num_documents,
         num_characters,
         len(train_rows),

@@ -1,23 +1,23 @@
-"""Summary and logs of a quickstart run -> one PNG page of curves and tables."""
+"""Summary and logs of a quickstart run -> one PNG of curves and tables."""
 
 import json
 import os
 
 import matplotlib
 
-matplotlib.use("Agg")  # Before pyplot looks for a screen.
+matplotlib.use("Agg")  # Before pyplot looks for a display.
 
 import numpy as np  # noqa: E402
 from matplotlib import pyplot  # noqa: E402
 
 from tfrecords.io import atomic_files
 
-_POINTS = 80  # Of a curve, at most.
+_POINTS = 80  # Per curve, approximately.
 _BLUE, _ORANGE, _GREY = "#1f6fb4", "#d9730d", "#777777"
 
 
 def read_steps(run_dir: str, part: str) -> list[dict]:
-    """Returns the logged values of a run, a dict a line; [] if it has none."""
+    """Returns the logged values of a run, a dict per line; [] without logs."""
     path = os.path.join(run_dir, "logs", part, "steps.jsonl")
     if not os.path.exists(path):
         return []
@@ -26,7 +26,7 @@ def read_steps(run_dir: str, part: str) -> list[dict]:
 
 
 def _curve(axes, lines: list[dict], name: str, **style) -> None:
-    """Draws at most `_POINTS` points, each the mean of as many steps."""
+    """Draws about `_POINTS` points, each the mean of consecutive steps."""
     points = [(line["step"], line[name]) for line in lines if name in line]
     each = max(1, len(points) // _POINTS)
     groups = [points[i : i + each] for i in range(0, len(points), each)]
@@ -93,7 +93,7 @@ def _table(axes, rows, title: str) -> None:
 
 
 def _filled_lines(folder: str) -> list[str]:
-    """Returns each sentence, and under it the candidates for its masks."""
+    """Returns each sentence, followed by the candidates for its masks."""
     lines = []
     with open(os.path.join(folder, "filled.jsonl"), encoding="utf-8") as file:
         for row in file:
@@ -134,7 +134,7 @@ def draw(folder: str, summary: dict) -> None:
         "next_sentence_accuracy",
         "Next sentence or random",
         0.5,
-        "a coin",
+        "chance",
     )
     _fine_tuning_panel(panels[1, 1], folder, summary["metric"])
     for axes in panels[:2].flat:

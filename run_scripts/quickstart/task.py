@@ -1,4 +1,4 @@
-"""A labelled task -> texts to serve, and the score of the served answers."""
+"""A labelled task -> texts to predict, and the score of the predictions."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from run_scripts.quickstart import corpus
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_rows, glue_tables
 
-# Sentences to fill, for people to look at.
+# Sentences with masks to fill, shown in the page.
 MASKED_SENTENCES = (
     "Returns the [MASK] of the array.",
     "If the file does not exist, an error is [MASK].",
@@ -22,17 +22,17 @@ def find(folder: str, glue_dir: str | None, task_name: str | None):
     """Returns the task to fine-tune on, with paths for its files.
 
     Args:
-      folder: of the quickstart, with the rows that its corpus stage wrote.
-      glue_dir: of one's own GLUE files, if any.
-      task_name: of that task.
+      folder: folder of the quickstart, with the rows of its corpus stage.
+      glue_dir: folder of a GLUE task's files; None for the quickstart's task.
+      task_name: name of that GLUE task.
 
     Raises:
-      ValueError: if only one of these two is given, or a file is not there.
+      ValueError: if only one of the last two is given, or a file is missing.
     """
     if bool(glue_dir) != bool(task_name):
         raise ValueError(
             f"--glue_dir={glue_dir} and --task_name={task_name}: give both for "
-            "a task of GLUE, or neither."
+            "a GLUE task, or neither."
         )
     if glue_dir:
         task = glue_tables.find(task_name)
@@ -52,11 +52,11 @@ def find(folder: str, glue_dir: str | None, task_name: str | None):
 
 
 def check_split(task: glue_tables.GlueTask, kind: str, glue_dir: str) -> None:
-    """Raises ValueError unless the task has such a file, and it is there."""
+    """Raises ValueError unless the task has the split and its file exists."""
     names = [f for split, f in task.files.items() if split.startswith(kind)]
     if not names:
         raise ValueError(
-            f"{task.name} has no {kind} set; take another --task_name."
+            f"{task.name} has no {kind} set; choose another --task_name."
         )
     path = os.path.join(glue_dir, names[0])
     if not os.path.isfile(path):
@@ -67,7 +67,7 @@ def check_split(task: glue_tables.GlueTask, kind: str, glue_dir: str) -> None:
 
 
 def _dev_rows(task: glue_tables.GlueTask, glue_dir: str | None):
-    # MNLI has two dev sets; the first one picks the best model.
+    # MNLI has two dev sets; the first one selects the best model.
     name = next(f for split, f in task.files.items() if split.startswith("dev"))
     path = os.path.join(glue_dir or "", name)
     return glue_rows.read_rows(task, path, is_labelled=True)
@@ -76,9 +76,9 @@ def _dev_rows(task: glue_tables.GlueTask, glue_dir: str | None):
 def write_texts(
     task: glue_tables.GlueTask, glue_dir: str | None, path: str
 ) -> None:
-    """Writes the dev texts alone, a TSV with columns text_a and text_b.
+    """Writes the dev texts without labels: a TSV with text_a and text_b.
 
-    Not the dev file itself: some have no headers, and rows to be left out.
+    The dev file itself may lack a header, or hold rows that must be skipped.
     """
     names = ("text_a", "text_b")[: len(task.text_columns)]
     with atomic_files.atomic_file(path) as file:
@@ -88,7 +88,7 @@ def write_texts(
 
 
 def write_masked(path: str) -> None:
-    """Writes the sentences with a word to fill, one a line."""
+    """Writes the sentences with masks to fill, one per line."""
     with atomic_files.atomic_file(path) as file:
         file.writelines(f"{sentence}\n" for sentence in MASKED_SENTENCES)
 
@@ -96,7 +96,7 @@ def write_masked(path: str) -> None:
 def served_score(
     task: glue_tables.GlueTask, glue_dir: str | None, predictions_file: str
 ) -> float:
-    """Returns the metric of what `predict` wrote for texts of `write_texts`."""
+    """Returns the score of the predictions for the texts of `write_texts`."""
     from bert_tf.tasks import metrics
 
     labels = [row.label for row in _dev_rows(task, glue_dir)]

@@ -1,17 +1,17 @@
-r"""Text of this machine -> vocabulary, records, BERT, SavedModel, one page.
+r"""Text on this machine -> vocabulary, records, BERT, SavedModel, one page.
 
     python -m run_scripts.quickstart --output_dir=runs/quickstart
 
-Every stage of the house in order, each the script that a long run would use,
-with its command shown. The text is the documentation of the libraries
-installed here; the task is to tell which of them a description comes from,
-with few labels. A control learns the task from scratch. One's own text and
-task:
+Runs every stage of the project in order, with the same scripts as for a long
+run, and prints each command. The text is the documentation of the installed
+libraries; the task, with few labels, is to predict which of them a paragraph
+comes from. A control is trained on the task from scratch. With your own text
+and task:
 
     python -m run_scripts.quickstart --output_dir=runs/own \
       --corpus='books/*.txt' --glue_dir=glue/SST-2 --task_name=SST-2
 
-Stages that are done are skipped when the same command runs again.
+A rerun of the same command skips the stages that are done.
 """
 
 import dataclasses
@@ -45,19 +45,26 @@ from tfrecords.text import text_files, vocab
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TourConfig(Options):
-    """Text and task of the tour, and its folder."""
+    """Text, task and output folder of the quickstart."""
 
-    output_dir: str = option("runs/quickstart", "Folder for all of it.")
+    output_dir: str = option("runs/quickstart", "Output folder.")
     corpus: str | None = option(
         None,
-        "Text of one's own to pre-train on, as comma-separated globs.",
+        "Your own text to pre-train on, as comma-separated globs. Default: the "
+        "documentation of the installed libraries.",
     )
-    glue_dir: str | None = option(None, "Folder of a GLUE task's files.")
-    task_name: str | None = option(None, "Name of that task, such as SST-2.")
+    glue_dir: str | None = option(
+        None,
+        "Folder of a GLUE task's files, to fine-tune on. Default: the task "
+        "made of the documentation.",
+    )
+    task_name: str | None = option(
+        None, "With --glue_dir: name of the GLUE task, such as SST-2."
+    )
     num_train_steps: int = option(
         2000, "Optimizer steps of pre-training.", at_least=1
     )
-    vocab_size: int = option(8000, "Entries of the vocabulary.")
+    vocab_size: int = option(8000, "Number of vocabulary entries.")
 
     def path(self, *names: str) -> str:
         """Returns a path in `output_dir`."""
@@ -90,7 +97,7 @@ def call(script: ModuleType, **arguments) -> None:
 
 
 def call_fresh(script: str, **arguments) -> None:
-    """Runs a script in a process of its own, as a user of an export would."""
+    """Runs a script in a new process, as a user of an export would."""
     words = show(script, arguments)
     subprocess.run([sys.executable, "-m", script, *words], check=True)
 
@@ -101,7 +108,7 @@ def call_fresh(script: str, **arguments) -> None:
 def make_corpus(config: TourConfig) -> None:
     """Writes the documentation of the installed libraries as documents."""
     if config.corpus and config.glue_dir:
-        return  # Nothing of it would be read.
+        return  # It would not be used.
     corpus.write_corpus(
         config.path("corpus.txt"),
         config.path("train.tsv"),
@@ -110,17 +117,17 @@ def make_corpus(config: TourConfig) -> None:
 
 
 def learn_vocabulary(config: TourConfig) -> None:
-    """Learns a vocabulary and writes the sizes of a small model for it."""
+    """Learns a vocabulary and writes the config of a small model for it."""
     call(
         make_vocab,
         input_file=config.corpus or config.path("corpus.txt"),
         output_file=config.path("vocab.txt"),
         vocab_size=config.vocab_size,
     )
-    # A few thousand steps are not enough to leave the plateau of unigrams
-    # with the initial weights of the paper, which suit a width of 768: at 128
-    # the attended context is then a hundredth of the residual. Nor do they
-    # suffice to overfit, so there is no dropout.
+    # With the paper's initializer_range, which suits a hidden size of 768, a
+    # few thousand steps do not leave the plateau of unigram predictions: at 128
+    # the attention output is then a hundredth of the residual. They do not
+    # suffice to overfit either, so there is no dropout.
     bert_config.BertConfig.from_name(
         "tiny",
         vocab_size=len(vocab.read(config.path("vocab.txt"))),
@@ -244,12 +251,12 @@ STAGES: dict[str, Callable[[TourConfig], None]] = {
 
 
 def run_stages(config: TourConfig) -> dict[str, float]:
-    """Runs the stages that are missing; returns the seconds of each stage."""
+    """Runs the stages that are not done; returns the seconds of each stage."""
     seconds = {}
     for name, stage in STAGES.items():
         mark = config.path("stages", f"{name}.json")
         if os.path.exists(mark):
-            logging.info("%s is done already", name)
+            logging.info("%s is already done", name)
         else:
             begin = time.monotonic()
             stage(config)
@@ -264,7 +271,7 @@ def run_stages(config: TourConfig) -> dict[str, float]:
 def summarise(
     config: TourConfig, seconds: dict[str, float], served: float
 ) -> dict:
-    """Returns accuracies, `served` too, margin over the control, seconds."""
+    """Returns accuracies (`served` included), margin over control, seconds."""
     from bert_tf.training import checkpoints
 
     results = atomic_files.read_json(
@@ -282,7 +289,7 @@ def summarise(
     return {name: results[name] for name in names} | {
         "pretrained_accuracy": pretrained["value"],
         "from_scratch_accuracy": scratch["value"],
-        # Of the two: accuracy, unless a GLUE task has another metric.
+        # Metric of both: accuracy, unless a GLUE task has another one.
         "metric": scratch["metric"],
         "margin": pretrained["value"] - scratch["value"],
         "served_accuracy": served,
@@ -297,7 +304,7 @@ def main(argv: list[str]) -> None:
     from bert_tf.training import reporting, run_folder
     from run_scripts.quickstart import page
 
-    task = config.find_task()  # Before the hours of work that come before it.
+    task = config.find_task()  # Fails now, not after hours of pre-training.
     if config.corpus:
         text_files.expand_inputs(config.corpus)
     settings = dataclasses.asdict(config)

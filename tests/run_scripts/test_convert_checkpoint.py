@@ -1,4 +1,4 @@
-"""convert_checkpoint from flags to report, and what starts from its formats."""
+"""convert_checkpoint end to end, and runs initialized from other formats."""
 
 import json
 import pathlib
@@ -36,7 +36,7 @@ def convert(source, to, output_dir, *more):
 
 
 def write_google(model, task, folder, labels=(), **settings):
-    """What the original leaves of a model, with its vocabulary."""
+    """Writes a model as the original saves it, with its vocabulary."""
     given = checkpoint.Checkpoint(
         source="test",
         config=model.config,
@@ -56,7 +56,7 @@ def write_google(model, task, folder, labels=(), **settings):
 
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory, tiny_config):
-    """A TF1 checkpoint of a pre-trainer: folder, and what is in it."""
+    """A TF1 checkpoint of a pre-trainer: its folder and its contents."""
     folder = tmp_path_factory.mktemp("released") / "uncased_L-2_H-16_A-2"
     return folder, write_google(
         models.BertPretrainer(tiny_config), "pretraining", folder, step=4
@@ -71,7 +71,7 @@ def read_files(folder):
     }
 
 
-def test_a_real_checkpoint_there_and_back(shared_data, tmp_path, capsys):
+def test_a_real_checkpoint_round_trip(shared_data, tmp_path, capsys):
     source = shared_data / "golden" / "tiny_tf1_checkpoint"
     convert(source, "bert_tf", tmp_path / "ours")
     report = capsys.readouterr().out
@@ -85,7 +85,7 @@ def test_a_real_checkpoint_there_and_back(shared_data, tmp_path, capsys):
     assert state["step"] == 20
 
 
-def test_the_activation_is_a_flag(pretrained, tmp_path):
+def test_hidden_act_changes_the_activation(pretrained, tmp_path):
     convert(pretrained[0], "bert_tf", tmp_path / "o", "--hidden_act=gelu_erf")
     config = json.loads((tmp_path / "o" / "bert_config.json").read_text())
     assert config["hidden_act"] == "gelu_erf"
@@ -95,7 +95,9 @@ def test_the_activation_is_a_flag(pretrained, tmp_path):
     convert(tmp_path / "o", "google", tmp_path / "back", "--hidden_act=gelu")
 
 
-def test_overwrite_is_a_flag(pretrained, tmp_path):
+def test_an_existing_model_is_replaced_only_with_overwrite(
+    pretrained, tmp_path
+):
     convert(pretrained[0], "bert_tf", tmp_path / "ours")
     with pytest.raises(ValueError, match="pass --overwrite to replace it"):
         convert(pretrained[0], "google", tmp_path / "ours")
@@ -103,7 +105,9 @@ def test_overwrite_is_a_flag(pretrained, tmp_path):
     assert formats.detect(str(tmp_path / "ours")) == "google"
 
 
-def test_comparing_outputs_is_a_flag(pretrained, tmp_path, capsys):
+def test_nocompare_skips_the_comparison_of_outputs(
+    pretrained, tmp_path, capsys
+):
     convert(pretrained[0], "bert_tf", tmp_path / "a")
     assert "outputs not compared with the source" in capsys.readouterr().out
     convert(pretrained[0], "bert_tf", tmp_path / "b", "--nocompare")
@@ -111,14 +115,14 @@ def test_comparing_outputs_is_a_flag(pretrained, tmp_path, capsys):
     assert "equal bit for bit" in report and "not compared" not in report
 
 
-def test_flags_that_are_needed(tmp_path):
+def test_required_flags(tmp_path):
     with pytest.raises(flags.Error, match="--to"):
         convert_checkpoint.main(["convert_checkpoint", "--from=x"])
     with pytest.raises(flags.Error, match="should be one of.*bert_tf.*google"):
         convert("x", "onnx", tmp_path)
 
 
-# Training and export from it.
+# Training and export from a converted checkpoint.
 
 
 def write_rows(path):
@@ -131,7 +135,9 @@ def write_rows(path):
 
 
 @pytest.mark.slow
-def test_fine_tuning_starts_from_the_originals_encoder(pretrained, tmp_path):
+def test_fine_tuning_starts_from_the_encoder_of_a_tf1_checkpoint(
+    pretrained, tmp_path
+):
     source, given = pretrained
     before = read_files(source)
     output = tmp_path / "run"
@@ -160,7 +166,7 @@ def test_fine_tuning_starts_from_the_originals_encoder(pretrained, tmp_path):
     settings = json.loads((output / "run.json").read_text())
     assert settings["init_checkpoint"] == f"{source}/bert_model.ckpt"
     assert read_files(source) == before
-    # The same command again trains no more and converts no more.
+    # The same command again neither trains nor converts.
     before = (output / "init_checkpoint" / "model.json").stat().st_mtime_ns
     run_glue.main(words)
     after = (output / "init_checkpoint" / "model.json").stat().st_mtime_ns
@@ -204,7 +210,7 @@ def pretrain(records, source, output_dir, *more):
 
 
 @pytest.mark.slow
-def test_pre_training_goes_on_from_the_originals_heads(
+def test_pre_training_starts_from_the_heads_of_a_tf1_checkpoint(
     pretrained, records, tmp_path
 ):
     source, given = pretrained
@@ -213,17 +219,17 @@ def test_pre_training_goes_on_from_the_originals_heads(
     for name, tensor in given.tensors.items():
         np.testing.assert_array_equal(found.tensors[name], tensor, name)
     assert found.step == 1 and found.do_lower_case is True
-    # It is served and trained on without a --vocab_file.
+    # Export and further training need no --vocab_file.
     assert found.vocabulary == given.vocabulary
     trained = json.loads((tmp_path / "run/eval_results.json").read_text())
-    # Evaluated alone it is the same: a rate of 0 changes nothing.
+    # --nodo_train gives the same results: a rate of 0 changes nothing.
     pretrain(records, source, tmp_path / "evaluated", "--nodo_train")
     alone = json.loads((tmp_path / "evaluated/eval_results.json").read_text())
     assert alone == pytest.approx(trained | {"step": 4})
 
 
 @pytest.mark.slow
-def test_pre_training_takes_the_encoder_of_a_fine_tuned_model(
+def test_pre_training_starts_from_the_encoder_of_a_fine_tuned_model(
     records, tmp_path, tiny_config
 ):
     model = models.BertClassifier(tiny_config, 2)
@@ -239,13 +245,13 @@ def test_pre_training_takes_the_encoder_of_a_fine_tuned_model(
         pretrain(records, source, tmp_path / "alone", "--nodo_train")
 
 
-def test_papers_without_a_task_are_named(records, pretrained, tmp_path):
+def test_metadata_without_a_task_is_refused(records, pretrained, tmp_path):
     ours = tmp_path / "ours"
     convert(pretrained[0], "bert_tf", ours)
-    papers = json.loads((ours / "model.json").read_text())
-    del papers["task"]
-    (ours / "model.json").write_text(json.dumps(papers))
-    (ours / "state.json").unlink()  # It vouches for model.json as written.
+    metadata = json.loads((ours / "model.json").read_text())
+    del metadata["task"]
+    (ours / "model.json").write_text(json.dumps(metadata))
+    (ours / "state.json").unlink()  # It holds the checksum of model.json.
     with pytest.raises(ValueError, match="ours/model.json says no task"):
         pretrain(records, ours, tmp_path / "run", "--nodo_train")
     with pytest.raises(ValueError, match="ours/model.json says no task"):
@@ -255,7 +261,7 @@ def test_papers_without_a_task_are_named(records, pretrained, tmp_path):
         export_savedmodel.main(["export_savedmodel", *words])
 
 
-def test_heads_that_were_never_trained_are_not_evaluated(
+def test_newly_initialized_heads_are_not_evaluated(
     pretrained, records, tmp_path
 ):
     folder = tmp_path / "bare"
@@ -270,7 +276,7 @@ def test_heads_that_were_never_trained_are_not_evaluated(
 
 
 @pytest.mark.slow
-def test_a_fine_tuned_tf1_model_answers_strings(tmp_path, tiny_config):
+def test_a_fine_tuned_tf1_model_can_be_exported(tmp_path, tiny_config):
     source = tmp_path / "fine_tuned"
     model = models.BertClassifier(tiny_config, 3)
     write_google(model, "classification", source, ("a", "b", "c"))

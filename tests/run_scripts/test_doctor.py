@@ -1,4 +1,4 @@
-"""doctor: each fault, planted alone, is caught; sound runs have none."""
+"""doctor: each planted error is reported; valid runs have none."""
 
 import dataclasses
 import os
@@ -36,7 +36,7 @@ def model(**changes):
 
 @pytest.fixture
 def examine(capsys, monkeypatch):
-    """Flags -> exit status, and what was printed, line by line."""
+    """Flags -> exit status and printed lines."""
     monkeypatch.setattr(estimates, "measure_rate", lambda *_: 1e11)
 
     def run(*words):
@@ -70,7 +70,7 @@ def plant(tmp_path, batch=None, sizes=None, **changes):
 
 
 def the_error(answer, check):
-    """The only error of a refused run."""
+    """Returns the only error of a run that is refused."""
     status, lines = answer
     assert status == 1
     errors = [line for line in lines if line.startswith("error: ")]
@@ -80,7 +80,7 @@ def the_error(answer, check):
     return errors[0]
 
 
-def test_a_sound_run_is_let_through_with_an_estimate(tmp_path, examine):
+def test_a_valid_run_passes_with_an_estimate(tmp_path, examine):
     status, lines = examine(*plant(tmp_path))
     assert status == 0
     text = "\n".join(lines)
@@ -99,7 +99,7 @@ def test_a_sound_run_is_let_through_with_an_estimate(tmp_path, examine):
 @pytest.mark.parametrize(
     "schema_name", ["masked_lm", "unmasked_pairs", "unmasked_segments"]
 )
-def test_sound_examples_of_other_kinds(tmp_path, examine, schema_name):
+def test_valid_records_of_other_schemas_pass(tmp_path, examine, schema_name):
     batch = planted.make_batch(200)
     if schema_name.startswith("unmasked"):
         batch["input_word_ids"] = samples.unmask(batch)
@@ -108,7 +108,7 @@ def test_sound_examples_of_other_kinds(tmp_path, examine, schema_name):
     assert lines[-1] == "0 errors, 0 warnings"
 
 
-def test_sound_rows_of_several_examples(tmp_path, examine):
+def test_valid_packed_rows_pass(tmp_path, examine):
     sizes = planted.SIZES | {
         "max_seq_length": 64,
         "max_predictions_per_row": 10,
@@ -126,14 +126,16 @@ def test_sound_rows_of_several_examples(tmp_path, examine):
     assert "100 records, shards: 2; 200 examples looked at" in lines
 
 
-def test_what_is_not_given_is_not_checked_and_said(tmp_path, examine):
+def test_checks_without_input_are_skipped_and_listed(tmp_path, examine):
     records_flag, *_ = plant(tmp_path)
     status, lines = examine(records_flag)
     assert status == 0
     assert sum(line.startswith("not checked, as no --") for line in lines) == 3
 
 
-def test_a_size_by_name_has_the_vocabulary_of_the_records(tmp_path, examine):
+def test_a_named_size_uses_the_vocabulary_size_of_the_records(
+    tmp_path, examine
+):
     records_flag, vocab_flag, *_ = plant(tmp_path)
     status, lines = examine(records_flag, "--bert_config_name=tiny")
     assert status == 0
@@ -144,14 +146,14 @@ def test_a_size_by_name_has_the_vocabulary_of_the_records(tmp_path, examine):
     assert any(line.startswith("error: config: No released") for line in lines)
 
 
-def test_ids_over_the_vocabulary(tmp_path, examine):
+def test_ids_beyond_the_vocabulary(tmp_path, examine):
     batch = planted.make_batch()
     batch["masked_lm_ids"][7, 0] = 155
     text = the_error(examine(*plant(tmp_path, batch)), "ids")
     assert "id 155 in masked_lm_ids" in text
 
 
-def test_ids_over_the_model(tmp_path, examine):
+def test_ids_beyond_the_vocab_size_of_the_model(tmp_path, examine):
     status, lines = examine(*plant(tmp_path, sizes=model(vocab_size=150)))
     assert status == 1
     assert any(line.startswith("error: ids: ") for line in lines)
@@ -181,7 +183,7 @@ def test_the_vocabulary_of_another_model(tmp_path, examine):
         "ids",
         "case",
     ]
-    # What the ids mean is not guessed at.
+    # The meaning of the ids is unknown, so [UNK] is not checked.
     assert not any("[UNK]: " in line for line in lines)
 
 
@@ -229,12 +231,12 @@ def test_too_few_masks(tmp_path, examine):
     the_error(examine(*plant(tmp_path, batch)), "masks")
 
 
-def test_another_mix_of_masks(tmp_path, examine):
+def test_a_wrong_mask_mix(tmp_path, examine):
     batch = planted.make_batch(mask_share=1.0)
     the_error(examine(*plant(tmp_path, batch)), "masks")
 
 
-def test_a_cut_shard(tmp_path, examine):
+def test_a_truncated_shard(tmp_path, examine):
     words = plant(tmp_path)
     path = tmp_path / "train" / records.shard_name("train", 1, 2)
     os.truncate(path, path.stat().st_size // 2)
@@ -242,7 +244,7 @@ def test_a_cut_shard(tmp_path, examine):
     assert "Truncated record" in text and str(path) in text
 
 
-def test_a_shard_that_is_another(tmp_path, examine):
+def test_a_shard_that_differs_from_the_manifest(tmp_path, examine):
     words = plant(tmp_path)
     manifest = records.Manifest.read(str(tmp_path / "train"))
     manifest.shards[1] = dataclasses.replace(
@@ -255,7 +257,7 @@ def test_a_shard_that_is_another(tmp_path, examine):
 
 @pytest.fixture
 def save(tmp_path):
-    """Sizes -> the flag of a checkpoint with weights of these, all zero."""
+    """Config -> the flag of a checkpoint with all-zero weights."""
 
     def write(sizes, vocabulary=None):
         folder = tmp_path / "model"
@@ -276,7 +278,7 @@ def save(tmp_path):
     return write
 
 
-def test_a_checkpoint_that_fits(tmp_path, examine, save):
+def test_a_matching_checkpoint(tmp_path, examine, save):
     words = plant(tmp_path)
     vocabulary = (tmp_path / "vocab.txt").read_bytes()
     number = len(checkpoint.shapes(model(), "pretraining"))
@@ -285,26 +287,26 @@ def test_a_checkpoint_that_fits(tmp_path, examine, save):
     assert status == 0
     text = f"note: checkpoint: {number} of the model's {number} weights are"
     assert any(line.startswith(text) for line in lines)
-    # Its own config and vocabulary are the default.
+    # The config and vocabulary of the checkpoint are the defaults.
     status, lines = examine(words[0], flag)
     assert status == 0
     assert not any(line.startswith("not checked") for line in lines)
 
 
-def test_a_checkpoint_of_another_size(tmp_path, examine, save):
+def test_a_checkpoint_with_other_shapes(tmp_path, examine, save):
     flag = save(model(hidden_size=32))
     text = the_error(examine(*plant(tmp_path), flag), "checkpoint")
     assert "of other shapes: encoder/embeddings/word_embeddings" in text
 
 
-def test_a_checkpoint_of_another_vocabulary(tmp_path, examine, save):
+def test_a_checkpoint_with_another_vocabulary(tmp_path, examine, save):
     other = "".join(f"{word}\n" for word in reversed(planted.UNCASED))
     flag = save(model(), other.encode())
     text = the_error(examine(*plant(tmp_path), flag), "checkpoint")
     assert "another vocabulary" in text
 
 
-def test_what_is_no_checkpoint(tmp_path, examine):
+def test_a_folder_without_a_checkpoint(tmp_path, examine):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights.bin").write_bytes(b"?")
     flag = f"--init_checkpoint={tmp_path / 'model'}"
@@ -312,7 +314,7 @@ def test_what_is_no_checkpoint(tmp_path, examine):
     assert "holds no model" in text
 
 
-def test_a_checkpoint_that_is_not_what_its_papers_say(tmp_path, examine, save):
+def test_a_checkpoint_that_contradicts_its_config(tmp_path, examine, save):
     flag = save(model(num_hidden_layers=2))
     model(num_hidden_layers=5).to_json_file(tmp_path / "model/bert_config.json")
     status, lines = examine(*plant(tmp_path), flag)
@@ -320,20 +322,20 @@ def test_a_checkpoint_that_is_not_what_its_papers_say(tmp_path, examine, save):
     begin = lines.index(
         next(n for n in lines if n.startswith("error: checkpoint: "))
     )
-    # 48 weights are missing; the list is cut, and what to do stands at its end.
+    # 48 weights are missing; the list is shortened, its last line is kept.
     assert "48 weights have no partner" in lines[begin]
     assert lines[begin + 9] == "  ... and 40 more"
     assert lines[begin + 10].startswith("Use the bert_config.json that belo")
 
 
-def test_more_than_the_memory_is_a_warning(tmp_path, examine):
+def test_exceeding_the_memory_is_a_warning(tmp_path, examine):
     status, lines = examine(*plant(tmp_path), "--train_batch_size=100000000")
     assert status == 0
     assert any(line.startswith("warning: memory: ") for line in lines)
     assert lines[-1] == "0 errors, 1 warning"
 
 
-def test_all_faults_are_printed_not_the_first_alone(tmp_path, examine):
+def test_all_errors_are_printed_not_only_the_first(tmp_path, examine):
     batch = planted.make_batch(
         unk_share=0.05, random_next_share=0.0, masked_lm_prob=0.05
     )
@@ -347,7 +349,7 @@ def test_all_faults_are_printed_not_the_first_alone(tmp_path, examine):
     assert first == ["error"] * 3
 
 
-def test_of_many_records_a_sample_unless_all_are_asked_for(
+def test_large_sets_are_sampled_unless_all_is_given(
     tmp_path, examine, monkeypatch
 ):
     monkeypatch.setattr(checks, "EXAMPLES", 128)
@@ -361,7 +363,7 @@ def test_of_many_records_a_sample_unless_all_are_asked_for(
     assert not any("sha256" in line for line in lines)
 
 
-def test_records_of_glue(tmp_path, examine, tiny_vocab_file, tiny_config):
+def test_glue_records_pass(tmp_path, examine, tiny_vocab_file, tiny_config):
     (tmp_path / "cola").mkdir()
     rows = [f"x\t{n % 2}\t\tThe cat {n} sat .\n" for n in range(60)]
     (tmp_path / "cola" / "train.tsv").write_text("".join(rows))

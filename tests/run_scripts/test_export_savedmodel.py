@@ -1,4 +1,4 @@
-"""Facts of what export_savedmodel writes, in Python and in the C++ loader."""
+"""Exports of export_savedmodel, loaded in Python and in the C++ loader."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def words():
 
 
 def batch_of(words, text_a, text_b):
-    """What training would have made of these texts, with all the padding."""
+    """Returns these texts as training packs them, with all the padding."""
     return segments.pack(
         words(tf.constant(text_a, tf.string)),
         words(tf.constant(text_b, tf.string)),
@@ -45,7 +45,7 @@ def batch_of(words, text_a, text_b):
     )
 
 
-def test_classification_answers_as_the_keras_model(exported, words):
+def test_classification_equals_the_keras_model(exported, words):
     model, _, loaded = exported("classification")
     answers = loaded.signatures["serving_default"](
         text_a=tf.constant(TEXTS), text_b=tf.constant(PAIRS)
@@ -58,7 +58,7 @@ def test_classification_answers_as_the_keras_model(exported, words):
     assert strings(answers["label"]) == [LABELS[i] for i in logits.argmax(1)]
 
 
-def test_the_second_text_may_be_left_out(exported, words):
+def test_the_second_text_may_be_omitted(exported, words):
     model, _, loaded = exported("classification")
     expected = model(batch_of(words, TEXTS, [""] * 3))["logits"]
     for answers in (
@@ -71,7 +71,7 @@ def test_the_second_text_may_be_left_out(exported, words):
         np.testing.assert_allclose(answers["logits"], expected, **ROUNDING)
 
 
-def test_other_numbers_of_second_texts_are_refused(exported):
+def test_a_different_number_of_second_texts_is_refused(exported):
     loaded = exported("classification").loaded
     with pytest.raises(
         tf.errors.InvalidArgumentError, match="one string for each of text_a"
@@ -79,7 +79,7 @@ def test_other_numbers_of_second_texts_are_refused(exported):
         loaded.text(TEXTS, ["one"])
 
 
-def test_regression_answers_as_the_keras_model(exported, words):
+def test_regression_equals_the_keras_model(exported, words):
     model, _, loaded = exported("regression")
     answers = loaded.text(TEXTS, PAIRS)
     expected = model(batch_of(words, TEXTS, PAIRS))["predictions"]
@@ -88,13 +88,13 @@ def test_regression_answers_as_the_keras_model(exported, words):
 
 
 @pytest.mark.parametrize("kind", ["classification", "regression", "fill_mask"])
-def test_no_texts_have_no_answers(exported, kind):
+def test_an_empty_batch_gives_empty_outputs(exported, kind):
     answers = exported(kind).loaded.text([])
     assert all(answer.shape[0] == 0 for answer in answers.values())
 
 
 def examples_of(text_a, text_b):
-    """Serialised, as TensorFlow Serving makes them of what clients send."""
+    """Returns serialized examples, as TensorFlow Serving passes them."""
     rows = []
     for texts in zip(text_a, text_b, strict=True):
         example = tf.train.Example()
@@ -158,7 +158,7 @@ def test_the_text_encoder_interface_of_tf_hub(exported, words):
     np.testing.assert_array_equal(outputs["default"], outputs["pooled_output"])
 
 
-def test_signatures_of_an_encoder_take_ids_and_text(exported, words):
+def test_an_encoder_has_signatures_for_ids_and_for_text(exported, words):
     model, _, loaded = exported("encoder")
     assert set(loaded.signatures) == {"serving_default", "encoder", "text"}
     batch = batch_of(words, TEXTS, PAIRS)
@@ -173,7 +173,7 @@ def test_signatures_of_an_encoder_take_ids_and_text(exported, words):
         )
 
 
-def test_every_export_has_the_encoder_beside(exported, words):
+def test_every_export_has_an_encoder_signature(exported, words):
     model, _, loaded = exported("classification")
     inputs = loaded.preprocess(TEXTS, PAIRS)
     np.testing.assert_array_equal(
@@ -212,7 +212,9 @@ print(json.dumps({
 """
 
 
-def test_a_process_without_this_code_gives_the_same_answers(exported, tmp_path):
+def test_a_process_without_this_package_gives_the_same_outputs(
+    exported, tmp_path
+):
     _, path, loaded = exported("classification")
     texts = {"text_a": TEXTS, "text_b": PAIRS}
     output = subprocess.run(
@@ -229,7 +231,9 @@ def test_a_process_without_this_code_gives_the_same_answers(exported, tmp_path):
     assert fresh["label"] == strings(here["label"])
 
 
-def test_the_loader_of_tensorflow_serving_classifies(exported, c_program):
+def test_classification_in_the_loader_of_tensorflow_serving(
+    exported, c_program
+):
     _, path, loaded = exported("classification")
     # text_b is not fed: its default is in the graph.
     c_loader.check(c_program, path, {"text_a": TEXTS}, loaded.text(TEXTS))
@@ -241,12 +245,12 @@ def test_the_loader_of_tensorflow_serving_classifies(exported, c_program):
     )
 
 
-def test_the_loader_of_tensorflow_serving_gives_scores(exported, c_program):
+def test_regression_in_the_loader_of_tensorflow_serving(exported, c_program):
     _, path, loaded = exported("regression")
     c_loader.check(c_program, path, {"text_a": TEXTS}, loaded.text(TEXTS))
 
 
-def test_the_loader_of_tensorflow_serving_encodes(exported, c_program):
+def test_the_encoder_in_the_loader_of_tensorflow_serving(exported, c_program):
     _, path, loaded = exported("encoder")
     batch = loaded.preprocess(TEXTS, PAIRS)
     c_loader.check(
@@ -261,7 +265,7 @@ def test_the_loader_of_tensorflow_serving_encodes(exported, c_program):
     )
 
 
-def test_what_a_client_needs_to_know_lies_beside(exported):
+def test_metadata_is_saved_in_assets_extra(exported):
     _, path, loaded = exported("classification")
     with open(os.path.join(path, "assets.extra", "model.json")) as file:
         description = json.load(file)
@@ -289,11 +293,11 @@ def model_dir(tmp_path):
     return folder
 
 
-def describe(folder, **papers):
-    atomic_files.write_json(str(folder / "model.json"), papers)
+def describe(folder, **metadata):
+    atomic_files.write_json(str(folder / "model.json"), metadata)
 
 
-def test_flags_that_are_needed():
+def test_required_flags():
     with pytest.raises(flags.Error, match="export_dir"):
         export_savedmodel.main(["export_savedmodel", "--model_dir=x"])
 
@@ -303,7 +307,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
         export(tmp_path, tmp_path / "export")
 
 
-def test_a_kind_that_does_not_fit_is_refused(model_dir, tmp_path):
+def test_a_kind_that_does_not_match_the_task_is_refused(model_dir, tmp_path):
     with pytest.raises(ValueError, match="--kind=fill_mask does not fit"):
         export(model_dir, tmp_path / "export", "--kind=fill_mask")
 
@@ -315,7 +319,7 @@ def test_an_unknown_task_is_refused(model_dir, tmp_path):
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging"])
-def test_a_model_of_classes_without_labels_is_refused(
+def test_a_classifier_or_tagger_without_labels_is_refused(
     model_dir, tmp_path, task
 ):
     describe(model_dir, task=task)
@@ -329,7 +333,7 @@ def test_a_missing_vocabulary_is_refused(model_dir, tmp_path):
         export(model_dir, tmp_path / "export")
 
 
-def test_a_vocabulary_of_another_size_is_refused(model_dir, tmp_path):
+def test_a_vocabulary_of_the_wrong_size_is_refused(model_dir, tmp_path):
     with open(model_dir / "vocab.txt", "a") as file:
         file.write("another\n")
     with pytest.raises(ValueError, match="entries, the model vocab_size="):
@@ -341,14 +345,14 @@ def test_a_length_beyond_the_model_is_refused(model_dir, tmp_path):
         export(model_dir, tmp_path / "export", "--max_seq_length=65")
 
 
-def test_weights_of_another_size_are_refused(model_dir, tmp_path):
+def test_weights_of_other_shapes_are_refused(model_dir, tmp_path):
     describe(model_dir, task="classification", labels=["one", "two"])
     with pytest.raises(ValueError, match="weights have no partner"):
         export(model_dir, tmp_path / "export")
     assert os.listdir(tmp_path) == ["model"]
 
 
-def test_the_weights_are_those_of_the_model(exported):
+def test_exported_weights_equal_those_of_the_model(exported):
     model, _, loaded = exported("encoder")
     for ours, theirs in zip(
         loaded.trainable_variables,
@@ -365,7 +369,7 @@ def test_the_weights_are_those_of_the_model(exported):
         pytest.param("--precision=float32", "float32", marks=pytest.mark.slow),
     ],
 )
-def test_answers_are_of_the_precision_of_the_run(tmp_path, flag, precision):
+def test_the_default_precision_is_that_of_the_run(tmp_path, flag, precision):
     logits = {}
     for name, dtype in training_config.POLICIES.items():
         if name != "float16":
@@ -376,7 +380,7 @@ def test_answers_are_of_the_precision_of_the_run(tmp_path, flag, precision):
     export(folder, tmp_path / "out", flag)
     loaded = tf.saved_model.load(str(tmp_path / "out"))
     batch = loaded.preprocess(TEXTS, PAIRS)
-    # The same weights, of one seed, and yet more than rounding between them.
+    # Same weights; the difference exceeds the tolerance of the comparison.
     expected = {name: of(batch).numpy() for name, of in logits.items()}
     assert np.abs(expected["bfloat16"] - expected["float32"]).max() > 1e-3
     np.testing.assert_allclose(
@@ -385,28 +389,30 @@ def test_answers_are_of_the_precision_of_the_run(tmp_path, flag, precision):
     for signature in loaded.signatures.values():
         types = {x.dtype for x in signature.structured_outputs.values()}
         assert types <= {tf.float32, tf.string}
-    papers = tmp_path / "out" / "assets.extra" / "model.json"
-    assert atomic_files.read_json(str(papers))["precision"] == precision
+    metadata = tmp_path / "out" / "assets.extra" / "model.json"
+    assert atomic_files.read_json(str(metadata))["precision"] == precision
 
 
 def test_an_unknown_precision_is_refused(model_dir, tmp_path):
     path = str(model_dir / "model.json")
-    papers = atomic_files.read_json(path)
-    atomic_files.write_json(path, papers | {"precision": "int8"})
+    metadata = atomic_files.read_json(path)
+    atomic_files.write_json(path, metadata | {"precision": "int8"})
     with pytest.raises(ValueError, match="model.json has precision 'int8'; ex"):
         export(model_dir, tmp_path / "out")
 
 
 @pytest.mark.parametrize(
-    ("kind", "lacking"),
+    ("kind", "metadata_changes"),
     [
         ("encoder", {"not_in_source": ["encoder/pooler/kernel"]}),
         pytest.param("fill_mask", {"pairs": "none"}, marks=pytest.mark.slow),
     ],
 )
-def test_a_pooler_that_nobody_trained_is_not_served(tmp_path, kind, lacking):
+def test_an_untrained_pooler_is_not_served(tmp_path, kind, metadata_changes):
     folder = tmp_path / "model"
-    save_model(make_model("pretraining"), "pretraining", folder, **lacking)
+    save_model(
+        make_model("pretraining"), "pretraining", folder, **metadata_changes
+    )
     export(folder, tmp_path / "out", f"--kind={kind}")
     loaded = tf.saved_model.load(str(tmp_path / "out"))
     for name, signature in loaded.signatures.items():
@@ -417,13 +423,13 @@ def test_a_pooler_that_nobody_trained_is_not_served(tmp_path, kind, lacking):
     )
 
 
-def test_a_head_that_nobody_trained_is_not_served(model_dir, tmp_path):
+def test_an_untrained_head_is_not_served(model_dir, tmp_path):
     path = str(model_dir / "model.json")
-    papers = atomic_files.read_json(path)
-    heads = {"not_in_source": [f"{papers['task']}/dense/kernel"]}
-    atomic_files.write_json(path, papers | heads)
+    metadata = atomic_files.read_json(path)
+    heads = {"not_in_source": [f"{metadata['task']}/dense/kernel"]}
+    atomic_files.write_json(path, metadata | heads)
     with pytest.raises(
-        ValueError, match=f"without {papers['task']}/dense.* as encoder"
+        ValueError, match=f"without {metadata['task']}/dense.* as encoder"
     ):
-        export(model_dir, tmp_path / "out", f"--kind={papers['task']}")
+        export(model_dir, tmp_path / "out", f"--kind={metadata['task']}")
     assert not (tmp_path / "out").exists()

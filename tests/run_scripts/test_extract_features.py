@@ -1,7 +1,8 @@
-"""extract_features against the original's own output, and its formats.
+"""extract_features: compared with the original's output; output formats.
 
-tests/data/extract_features.jsonl is what extract_features.py of the original
-wrote for TEXTS and tiny_tf1_checkpoint, --max_seq_length=16 --layers=-1,0.
+tests/data/extract_features.jsonl was written by the original's
+extract_features.py for TEXTS and tiny_tf1_checkpoint, with
+--max_seq_length=16 --layers=-1,0.
 """
 
 import json
@@ -51,7 +52,7 @@ def model(tmp_path_factory, tiny_config, tiny_vocab_file):
 
 @pytest.fixture
 def texts(tmp_path, monkeypatch):
-    """20 lines: three parts."""
+    """A file of 20 lines, which is processed in three parts."""
     monkeypatch.setattr(feature_extraction, "_LINES_PER_PART", 8)
     path = tmp_path / "texts.txt"
     rows = ["the ship", "sea ||| the captain and the crew", "", "zq! was"]
@@ -59,7 +60,7 @@ def texts(tmp_path, monkeypatch):
     return path
 
 
-def test_the_lines_are_those_of_the_original(shared_data, tmp_path):
+def test_the_output_equals_that_of_the_original(shared_data, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text(TEXTS)
     checkpoint = shared_data / "golden" / "tiny_tf1_checkpoint"
@@ -103,7 +104,7 @@ def test_all_formats_hold_the_same_numbers(model, texts, tmp_path):
         extract(model, texts, path, f"--output_format={name}", "--layers=-1,-2")
     rows = lines_of(files["json"])
     assert [row["linex_index"] for row in rows] == list(range(20))
-    # [CLS] sea [SEP] the captain and the [SEP], cut to 8; and an empty line.
+    # [CLS] sea [SEP] the captain and the [SEP], truncated to 8; empty line.
     assert [len(row["features"]) for row in rows[:4]] == [4, 8, 2, 6]
     with np.load(files["npz"]) as arrays:
         arrays = dict(arrays)
@@ -130,11 +131,11 @@ def test_all_formats_hold_the_same_numbers(model, texts, tmp_path):
         assert (flat.reshape(values.shape) == values).all()
 
 
-def test_a_run_that_was_stopped_goes_on(model, texts, tmp_path, monkeypatch):
+def test_a_stopped_run_resumes(model, texts, tmp_path, monkeypatch):
     output, parts = tmp_path / "f.npz", []
-    whole = tmp_path / "whole.npz"
+    uninterrupted = tmp_path / "uninterrupted.npz"
     flags = ["--output_format=npz", "--layers=-1"]
-    extract(model, texts, whole, *flags)
+    extract(model, texts, uninterrupted, *flags)
     to_npz, join = feature_extraction.FORMATS["npz"]
 
     def stop_at_second(texts, *rest):
@@ -150,14 +151,14 @@ def test_a_run_that_was_stopped_goes_on(model, texts, tmp_path, monkeypatch):
         extract(model, texts, output, *flags)
     assert not output.exists()
     extract(model, texts, output, *flags)
-    assert parts == [0, 8, 8, 16]  # The first was not made again.
-    assert output.read_bytes() == whole.read_bytes()
+    assert parts == [0, 8, 8, 16]  # The first part is not repeated.
+    assert output.read_bytes() == uninterrupted.read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        *["f.npz", "texts.txt", "whole.npz"]
+        *["f.npz", "texts.txt", "uninterrupted.npz"]
     ]
 
 
-def test_parts_of_another_config_are_not_taken(
+def test_parts_of_another_config_are_not_reused(
     model, texts, tmp_path, monkeypatch
 ):
     other = tmp_path / "other"
@@ -182,11 +183,11 @@ def test_parts_of_another_config_are_not_taken(
     assert found.read_bytes() == expected.read_bytes()
 
 
-def test_mistakes(model, texts, tmp_path):
+def test_bad_flags_and_an_empty_input_are_refused(model, texts, tmp_path):
     output = tmp_path / "out"
     for flag, message in (
-        ("--layers=-3", "--layers has '-3'; expected numbers from -2 to 1"),
-        ("--layers=last", "--layers has 'last'; expected numbers from -2 to 1"),
+        ("--layers=-3", "--layers has '-3'; expected integers from -2 to 1"),
+        ("--layers=last", "--layers has 'last'; expected integers from -2 to"),
         ("--max_seq_length=65", "65 is more than .*max_position_embeddings=64"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""glue_table: scores of runs as the paper's table 1 has them."""
+"""glue_table: scores of runs in the layout of the paper's table 1."""
 
 import json
 import statistics
@@ -48,14 +48,14 @@ def test_tasks_are_columns_in_the_order_of_the_paper(tmp_path, capsys):
     )
     assert columns == ["MNLI-m", "MNLI-mm", "MRPC", "WNLI", "average"]
     assert rows["ours, dev"] == ["50.0", "25.0", "75.0", "75.0", "56.2"]
-    assert rows["one answer to all, dev"] == ["-", "-", "50.0", "50.0", "-"]
+    assert rows["majority baseline, dev"] == ["-", "-", "50.0", "50.0", "-"]
     paper = rows["BERT-base, test, paper"]
     # The paper leaves WNLI out.
     assert paper == ["84.6", "83.4", "88.9", "-", "-"]
     assert "mean of restarts, dev" not in rows
 
 
-def test_averages_are_those_of_the_paper():
+def test_averages_equal_those_of_the_paper():
     averages = [
         round(statistics.fmean(scores.values()), 1)
         for scores in glue_table.PAPER.values()
@@ -75,7 +75,7 @@ def test_restarts_show_mean_and_deviation(tmp_path, capsys):
     assert rows["ours, dev"] == ["75.0", "75.0"]
 
 
-def test_the_table_can_go_to_a_file(tmp_path):
+def test_the_table_can_be_written_to_a_file(tmp_path):
     path = tmp_path / "glue.md"
     run = write_run(tmp_path / "a")
     glue_table.main(
@@ -84,7 +84,7 @@ def test_the_table_can_go_to_a_file(tmp_path):
     assert path.read_text().startswith("|  | SST-2 | average |\n| --- |")
 
 
-def test_what_is_no_run_of_glue_is_refused(tmp_path):
+def test_folders_without_one_glue_run_per_task_are_refused(tmp_path):
     def mistake(message, *folders):
         with pytest.raises(ValueError, match=message):
             glue_table.main(
@@ -92,6 +92,6 @@ def test_what_is_no_run_of_glue_is_refused(tmp_path):
             )
 
     mistake("none has no eval_results.json", tmp_path / "none")
-    mistake("is a run of 'reviews', no", write_run(tmp_path / "r", "reviews"))
+    mistake("of 'reviews', which is not", write_run(tmp_path / "r", "reviews"))
     first, second = (write_run(tmp_path / name) for name in "ab")
     mistake("Two runs of SST-2. Omit one", first, second)

@@ -1,6 +1,7 @@
-"""Real processes that train, killed and stopped -> the run never killed.
+"""Training processes, killed and stopped -> the files of an undisturbed run.
 
-Few kills, aimed; `python -m tools.kill_report` does many at any moment.
+A few kills at chosen moments; `python -m tools.kill_report` makes many at
+random moments.
 """
 
 import signal
@@ -42,14 +43,14 @@ def start(folder, name, **values):
     )
 
 
-def test_a_run_that_is_killed_stopped_and_disturbed_ends_as_one_that_is_not(
+def test_a_killed_and_stopped_run_equals_an_undisturbed_one(
     folder,
 ):
-    with start(folder, "whole") as process:
+    with start(folder, "undisturbed") as process:
         assert process.wait() == 0, process.printed()
     run = folder / "run"
 
-    # Killed while it writes a checkpoint, the second one if it is seen.
+    # Killed while it writes a checkpoint, the second one if possible.
     with start(folder, "run") as process:
         process.wait_until(
             lambda: any(
@@ -63,7 +64,7 @@ def test_a_run_that_is_killed_stopped_and_disturbed_ends_as_one_that_is_not(
     assert killed > SAVE_STEPS and killed % SAVE_STEPS == 0
     assert run_processes.saved_steps(run)[-1] in (killed - SAVE_STEPS, killed)
 
-    # Stopped in a step: with a checkpoint of that very step.
+    # Stopped during a step: it saves a checkpoint of exactly that step.
     with start(folder, "run") as process:
         process.wait_until(lambda: run_processes.last_step(run) > killed + 1)
         process.send(signal.SIGTERM)
@@ -74,7 +75,7 @@ def test_a_run_that_is_killed_stopped_and_disturbed_ends_as_one_that_is_not(
     assert run_processes.saved_steps(run)[-1] == stopped
     assert not run_processes.unfinished(run)
 
-    # A second one in the same folder is refused, and nothing of it is seen.
+    # A second run in the same folder is refused and changes nothing.
     with start(folder, "run") as process:
         process.wait_until(lambda: run_processes.last_step(run) > stopped)
         process.send(signal.SIGSTOP)
@@ -84,12 +85,16 @@ def test_a_run_that_is_killed_stopped_and_disturbed_ends_as_one_that_is_not(
         process.send(signal.SIGCONT)
         assert process.wait() == 0, process.printed()
 
-    whole, found = map(run_processes.results, (folder / "whole", run))
-    # The stop has left one checkpoint more.
+    undisturbed, found = map(
+        run_processes.results, (folder / "undisturbed", run)
+    )
+    # The stop saved an additional checkpoint.
     found = {
         name: x
         for name, x in found.items()
         if f"step-{stopped:08d}" not in name
     }
-    assert whole.keys() == found.keys()
-    assert [name for name in whole if whole[name] != found[name]] == []
+    assert undisturbed.keys() == found.keys()
+    assert [
+        name for name in undisturbed if undisturbed[name] != found[name]
+    ] == []

@@ -1,4 +1,4 @@
-"""Left-to-right pre-training and what is fine-tuned on it, end to end."""
+"""Left-to-right pre-training, fine-tuning and export, end to end."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, tiny_vocab_file, tiny_config):
-    """Holds records without pairs or masks, others, configs and a table."""
+    """Folder of records without pairs or masks, others, configs, a table."""
     folder = tmp_path_factory.mktemp("left_to_right")
     for name, words in {
         "records": ["--pairs=none", "--masking_time=dynamic"],
@@ -84,7 +84,7 @@ def results_of(run_dir):
     return json.loads((run_dir / "eval_results.json").read_text())
 
 
-def test_a_model_learns_the_next_token_and_its_folder_says_so(trained):
+def test_a_model_learns_the_next_token_and_saves_is_causal(trained):
     results = results_of(trained)
     assert results["loss"] == results["next_token_loss"] > 0
     assert results["perplexity"] == math.exp(results["loss"])
@@ -100,9 +100,7 @@ def test_a_model_learns_the_next_token_and_its_folder_says_so(trained):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_stopped_ends_as_one_that_was_not(
-    folder, trained, tmp_path
-):
+def test_a_stopped_run_equals_an_uninterrupted_one(folder, trained, tmp_path):
     with pytest.raises(stopping.Stopped, match="after step 2"):
         run(folder, tmp_path, "--stop_at_step=2")
     run(folder, tmp_path)
@@ -114,7 +112,7 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(
         assert (tmp_path / name).read_bytes() == (trained / name).read_bytes()
 
 
-def test_it_is_evaluated_alone_by_what_its_folder_says(
+def test_the_objective_is_read_from_the_folder_for_evaluation(
     folder, trained, tmp_path
 ):
     run_pretraining.main(
@@ -158,7 +156,7 @@ def tuned(folder, trained):
 
 
 @pytest.mark.slow
-def test_fine_tuning_keeps_the_direction_and_adds_an_lstm(
+def test_fine_tuning_keeps_is_causal_and_adds_a_bilstm(
     folder, trained, tuned, tmp_path
 ):
     path = tuned / "best" / "bert_config.json"
@@ -174,7 +172,7 @@ def test_fine_tuning_keeps_the_direction_and_adds_an_lstm(
         "eval_results.json",
     ):
         assert (tmp_path / name).read_bytes() == (tuned / name).read_bytes()
-    # Evaluated alone, the folder says that there is an LSTM.
+    # With --do_eval alone, the BiLSTM is found in the folder.
     before = results_of(tmp_path)["dev"]
     run_glue.main(
         [
@@ -191,7 +189,7 @@ def test_fine_tuning_keeps_the_direction_and_adds_an_lstm(
     assert results_of(tmp_path)["dev"] == pytest.approx(before)
 
 
-# Mistakes.
+# Errors.
 
 
 def test_records_with_masks_or_pairs_are_refused(folder, tmp_path):
@@ -203,7 +201,7 @@ def test_records_with_masks_or_pairs_are_refused(folder, tmp_path):
         run(folder, tmp_path, f"--eval_input_file={folder}/pairs/held_out")
 
 
-def test_an_objective_other_than_the_model_s_is_refused(
+def test_an_objective_that_contradicts_the_model_is_refused(
     folder, trained, tmp_path
 ):
     with pytest.raises(ValueError, match="masked_lm, but the model is for lef"):
@@ -229,7 +227,7 @@ def export(source, folder, *more):
 
 
 @pytest.mark.slow
-def test_an_export_answers_as_the_model_does(tuned, tmp_path):
+def test_an_export_equals_the_model(tuned, tmp_path):
     export(tuned, tmp_path / "export")
     loaded = tf.saved_model.load(str(tmp_path / "export"))
     texts = ["the cat", "the moon was over the water", ""]
@@ -245,7 +243,7 @@ def test_an_export_answers_as_the_model_does(tuned, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_a_left_to_right_model_cannot_answer_is_not_exported(
+def test_masks_and_cls_of_a_left_to_right_model_are_not_exported(
     trained, tmp_path
 ):
     with pytest.raises(ValueError, match="fill_mask does not fit a left-to-ri"):

@@ -1,4 +1,4 @@
-"""Facts of make_glue_records and of the flags that it shares with run_glue."""
+"""make_glue_records, and the flags that it shares with run_glue."""
 
 import json
 
@@ -21,9 +21,7 @@ def run(*flags):
     make_glue_records.main(["make_glue_records", *flags])
 
 
-def test_each_split_becomes_a_folder_of_records(
-    cola, tmp_path, tiny_vocab_file
-):
+def test_each_split_gets_a_folder_of_records(cola, tmp_path, tiny_vocab_file):
     run(
         "--task_name=cola",
         f"--data_dir={cola}",
@@ -38,7 +36,7 @@ def test_each_split_becomes_a_folder_of_records(
     assert dev["flags"]["task_name"] == "CoLA"
 
 
-def test_a_table_of_ones_own(tmp_path, tiny_vocab_file):
+def test_a_custom_table(tmp_path, tiny_vocab_file):
     table = tmp_path / "mine.csv"
     table.write_text("a,b,grade\nthe sea,the ship,1.5\nhe,she,2\n")
     run(
@@ -67,7 +65,9 @@ def test_a_table_of_ones_own(tmp_path, tiny_vocab_file):
         ),
     ],
 )
-def test_data_flags_that_do_not_fit(tmp_path, tiny_vocab_file, flags, message):
+def test_missing_and_contradicting_data_flags_are_refused(
+    tmp_path, tiny_vocab_file, flags, message
+):
     with pytest.raises(ValueError, match=message):
         run(
             *flags,

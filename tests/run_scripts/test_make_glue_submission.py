@@ -1,4 +1,4 @@
-"""make_glue_submission: a zip as the site takes it, or one line why not."""
+"""make_glue_submission: a zip that the site accepts, or one error line."""
 
 import json
 import zipfile
@@ -7,7 +7,7 @@ import pytest
 
 from run_scripts import make_glue_submission as submission
 
-# As the site's own page of submissions lists them.
+# As listed on the site's submission page.
 FILES = [
     *("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI"),
     *("RTE", "WNLI", "AX"),
@@ -34,7 +34,7 @@ def make(tmp_path, *run_dirs):
     )
 
 
-def test_the_zip_has_every_file_and_says_what_was_filled(tmp_path, caplog):
+def test_the_zip_has_every_file_and_filled_ones_are_reported(tmp_path, caplog):
     cola = write_run(tmp_path / "cola")
     scores = write_run(tmp_path / "stsb", "STS-B", 1379, "4.1250")
     with caplog.at_level("INFO", logger="absl"):
@@ -61,18 +61,18 @@ def test_the_zip_has_every_file_and_says_what_was_filled(tmp_path, caplog):
     }
     assert report["QQP"]["always"] == "0"
 
-    # The same predictions are the same zip.
+    # The same predictions give the same bytes.
     first = (tmp_path / "glue.zip").read_bytes()
     make(tmp_path, tmp_path / "stsb", tmp_path / "cola")
     assert (tmp_path / "glue.zip").read_bytes() == first
 
 
-def test_answers_that_fill_are_labels_of_their_tasks():
+def test_filled_answers_are_labels_of_their_tasks():
     for name, (_, answer) in submission.TEST_SETS.items():
         assert submission._is_answer(submission._TASKS[name], answer)
 
 
-def test_official_files_have_as_many_rows_and_these_labels(shared_data):
+def test_official_files_have_the_expected_numbers_of_rows(shared_data):
     folder = shared_data / "glue"
     for name in ("CoLA", "SST-2", "MRPC", "STS-B", "RTE", "WNLI", "AX"):
         task = submission._TASKS[name]
@@ -89,17 +89,20 @@ def test_official_files_have_as_many_rows_and_these_labels(shared_data):
         (dict(name="STS-B", rows=1379, label="nan"), "STS-B.tsv:2: .*a score"),
         (dict(name="STS-B", rows=1379, label="x"), "STS-B.tsv:2: .*a score"),
         (dict(header="id\tlabel"), "CoLA.tsv:1: 'id.*as run_glue writes"),
-        (dict(name="reviews"), "reviews.tsv is for no test set of GLUE: CoLA"),
+        (
+            dict(name="reviews"),
+            r"reviews.tsv does not match any test set of GLUE \(CoLA",
+        ),
     ],
 )
-def test_what_the_site_would_not_take_is_refused(tmp_path, run, message):
+def test_files_that_the_site_would_reject_are_refused(tmp_path, run, message):
     write_run(tmp_path / "run", **run)
     with pytest.raises(ValueError, match=message):
         make(tmp_path, tmp_path / "run")
     assert not (tmp_path / "glue.zip").exists()
 
 
-def test_every_run_needs_predictions_of_its_own(tmp_path):
+def test_each_run_must_have_predictions_for_other_test_sets(tmp_path):
     write_run(tmp_path / "a")
     write_run(tmp_path / "b")
     with pytest.raises(ValueError, match="b.*CoLA.tsv and .*a.*the same test"):

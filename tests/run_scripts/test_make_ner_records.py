@@ -1,4 +1,4 @@
-"""make_ner_records, alone and before run_ner."""
+"""make_ner_records: a folder for each split, and unknown tags."""
 
 import json
 
@@ -38,7 +38,7 @@ def test_records_of_each_split(tmp_path, tiny_vocab_file):
     assert after == before
 
 
-def test_a_type_that_only_dev_has_is_unknown(tmp_path, tiny_vocab_file):
+def test_an_entity_type_missing_in_train_is_refused(tmp_path, tiny_vocab_file):
     planted.write(tmp_path / "eng.train", planted.sentences(6))
     path = planted.write(tmp_path / "eng.testa", [[("sea", "B-SEA")]])
     with pytest.raises(ValueError, match=f"{path}:3: unknown tag 'B-SEA'"):

@@ -1,4 +1,4 @@
-"""make_squad_records: a folder for each split, and users' mistakes."""
+"""make_squad_records: a folder for each split, and files are checked."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def run(folder, vocab_file, *flags):
     )
 
 
-def test_a_folder_for_each_split(folder, tiny_vocab_file):
+def test_each_split_gets_a_folder(folder, tiny_vocab_file):
     run(folder, tiny_vocab_file, "--doc_stride=5")
     train = records.Records.open(str(folder / "records/train"))
     assert train.manifest.schema_name == "spans"
@@ -47,7 +47,7 @@ def test_a_folder_for_each_split(folder, tiny_vocab_file):
     assert (dev.manifest.schema_name, len(dev)) == ("encoder_inputs", 2)
 
 
-def test_files_of_the_other_version_leave_nothing(folder, tiny_vocab_file):
+def test_files_of_the_wrong_version_are_refused(folder, tiny_vocab_file):
     for split in ("train", "dev"):
         os.rename(folder / f"{split}-v1.1.json", folder / f"{split}-v2.0.json")
     with pytest.raises(ValueError, match="train-v2.0.json says version '1.1'"):

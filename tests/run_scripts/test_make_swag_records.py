@@ -1,4 +1,4 @@
-"""make_swag_records: records that other scripts can show and examine."""
+"""make_swag_records: records that show_records and doctor can read."""
 
 import json
 
@@ -31,7 +31,7 @@ def folder(tmp_path, tiny_vocab_file):
     return tmp_path / "records/train"
 
 
-def test_the_manifest_says_how_many_choices(folder):
+def test_the_manifest_has_the_number_of_choices(folder):
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["schema_name"] == "multiple_choice"
     assert manifest["sizes"] == {"num_choices": 3, "max_seq_length": 32}
@@ -106,7 +106,7 @@ def examine(folder, tiny_config, tmp_path, *words):
     return 0
 
 
-def test_the_doctor_examines_choices(
+def test_the_doctor_checks_choices(
     folder, tiny_config, tiny_vocab_file, tmp_path, capsys
 ):
     status = examine(
@@ -120,7 +120,7 @@ def test_the_doctor_examines_choices(
     assert "labels: the classes of" not in text
 
 
-def test_the_doctor_says_that_one_ending_is_always_right(
+def test_the_doctor_warns_if_one_ending_is_always_correct(
     tmp_path, tiny_config, tiny_vocab_file, capsys
 ):
     planted.write(tmp_path / "train.csv", planted.rows(20)[::4])

@@ -47,7 +47,7 @@ def test_a_vocabulary_is_written_and_counts_are_logged(make, caplog):
         assert part in last
 
 
-def test_a_cased_vocabulary_has_capitals(make):
+def test_a_cased_vocabulary_has_upper_case_letters(make):
     entries = make("--vocab_size=170", "--nodo_lower_case")
     assert {"T", "C"} <= set(entries)
 
@@ -56,7 +56,7 @@ def test_the_same_command_again_changes_nothing(make):
     assert make("--vocab_size=150") == make("--vocab_size=150")
 
 
-def test_another_vocabulary_is_overwritten_only_when_told(make, tmp_path):
+def test_a_different_vocabulary_is_replaced_only_with_overwrite(make, tmp_path):
     first = make("--vocab_size=150")
     with pytest.raises(ValueError, match="vocab.txt exists with other.*--ov"):
         make("--vocab_size=140")
@@ -64,7 +64,7 @@ def test_another_vocabulary_is_overwritten_only_when_told(make, tmp_path):
     assert len(make("--vocab_size=140", "--overwrite")) == 140
 
 
-def test_mistakes_are_explained_and_leave_nothing(make, tmp_path):
+def test_bad_input_is_named_and_nothing_is_written(make, tmp_path):
     (tmp_path / "empty.txt").touch()
     for more, message in (
         (["--input_file=none*.txt"], "'none.*' matches no file"),

@@ -1,4 +1,4 @@
-"""Text in packed rows -> a trained model, as from rows of single examples."""
+"""Text in packed rows -> the same model as from unpacked rows."""
 
 import json
 import pathlib
@@ -33,7 +33,7 @@ def make_records(folder, vocab_file, *more):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, tiny_vocab_file, tiny_config):
-    """Holds the same examples twice, packed and not, and a config."""
+    """Folder of the same examples, packed and unpacked, and a config."""
     folder = tmp_path_factory.mktemp("packed")
     make_records(folder / "alone", tiny_vocab_file)
     make_records(folder / "packed", tiny_vocab_file, "--max_examples_per_row=4")
@@ -62,7 +62,7 @@ def run(folder, output_dir, *more):
     return json.loads((output_dir / "eval_results.json").read_text())
 
 
-def test_the_manifest_says_how_much_padding_is_saved(folder):
+def test_the_manifest_has_the_padding_shares(folder):
     alone, packed = (
         records.Manifest.read(str(folder / name / "train"))
         for name in ("alone", "packed")
@@ -74,14 +74,14 @@ def test_the_manifest_says_how_much_padding_is_saved(folder):
     share = before["padding_share"]
     assert before["unpacked_padding_share"] == share
     assert after["unpacked_padding_share"] == share
-    places = 64 * after["rows"]
+    num_positions = 64 * after["rows"]
     assert after["padding_share"] == pytest.approx(
-        1 - after["example_tokens"] / places
+        1 - after["example_tokens"] / num_positions
     )
     assert after["padding_share"] < share - 0.2
 
 
-def test_making_logs_padding(tmp_path, tiny_vocab_file, caplog):
+def test_the_padding_is_logged(tmp_path, tiny_vocab_file, caplog):
     caplog.set_level("INFO", logger="absl")
     make_records(tmp_path, tiny_vocab_file, "--max_examples_per_row=3")
     for name in ("train", "held_out"):
@@ -93,7 +93,7 @@ def test_making_logs_padding(tmp_path, tiny_vocab_file, caplog):
         )
 
 
-def test_a_row_counts_as_the_examples_that_it_holds(folder):
+def test_examples_per_row_are_computed_from_the_manifest(folder):
     alone, packed = (
         records.Records.open(str(folder / name / "train"))
         for name in ("alone", "packed")
@@ -105,7 +105,7 @@ def test_a_row_counts_as_the_examples_that_it_holds(folder):
 
 
 @pytest.mark.slow
-def test_packed_rows_train_a_model_that_reads_single_examples_too(
+def test_a_model_trained_on_packed_rows_reads_unpacked_ones(
     folder, tmp_path, tiny_vocab_file, caplog
 ):
     caplog.set_level("INFO", logger="absl")
@@ -118,7 +118,7 @@ def test_packed_rows_train_a_model_that_reads_single_examples_too(
         "--gradient_accumulation_steps=2",
     )
     assert packed["step"] == 4
-    # The same model, evaluated on the same examples in rows of their own.
+    # The same model, evaluated on the same examples unpacked.
     alone = run(
         folder,
         tmp_path / "alone",
@@ -129,7 +129,7 @@ def test_packed_rows_train_a_model_that_reads_single_examples_too(
     for name, value in packed.items():
         if name != "records":
             assert alone[name] == pytest.approx(value, rel=1e-4), name
-    # Rates are of examples: more of them than rows.
+    # Rates count examples, of which there are more than rows.
     line = next(text for text in caplog.messages if "examples/s" in text)
     words = line.split()
     rates = [
@@ -142,7 +142,7 @@ def test_packed_rows_train_a_model_that_reads_single_examples_too(
 
 
 @pytest.mark.slow
-def test_two_devices_train_on_packed_rows_as_one(
+def test_two_devices_train_on_packed_rows_like_one(
     folder, tmp_path, tiny_vocab_file
 ):
     logs = []
@@ -168,8 +168,10 @@ def test_two_devices_train_on_packed_rows_as_one(
             **more,
         )
         printed = [tmp_path / f"{name}.log"]
-        with run_processes.workers(arguments, printed, is_forked=True) as all_:
-            for process in all_:
+        with run_processes.workers(
+            arguments, printed, is_forked=True
+        ) as processes:
+            for process in processes:
                 assert process.wait() == 0, process.printed()
         logs.append(run_processes.log_lines(tmp_path / name))
     assert len(logs[0]) == 6

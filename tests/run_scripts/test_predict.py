@@ -1,4 +1,4 @@
-"""Facts of predict: what it reads, answers, and leaves when it fails."""
+"""predict: input formats, predictions, and errors."""
 
 import json
 import os
@@ -25,10 +25,10 @@ def read(path):
 
 @pytest.fixture
 def answers_to(exported, tmp_path, monkeypatch):
-    """Kind, bytes of input, flags -> the lines of JSON."""
+    """Kind, input bytes, flags -> the output lines."""
 
     def run(kind, content, *words):
-        # What was loaded once need not be loaded for every test.
+        # Not loaded again for every test.
         loaded = exported(kind).loaded
         monkeypatch.setattr(predictions, "load", lambda *_: loaded)
         (tmp_path / "input").write_bytes(content)
@@ -88,7 +88,7 @@ def test_columns_by_name(exported, answers_to):
     )
 
 
-def test_columns_by_number_have_no_line_of_names(answers_to):
+def test_columns_by_index_need_no_header_line(answers_to):
     answers = answers_to("regression", b"7\tthe cat\n", "--text_a_column=1")
     assert answers[0]["text_a"] == "the cat"
     assert "text_b" not in answers[0]
@@ -120,7 +120,7 @@ def lines(*values):
     return "\n".join(map(json.dumps, values)).encode()
 
 
-def test_endings_are_chosen_from(exported, answers_to):
+def test_endings_are_chosen(exported, answers_to):
     rows = [
         {"id": "x", "context": "The cat sat.", "endings": ["a ship", "old"]},
         {"context": "It rained.", "endings": ["on", "the", "warm stone"]},
@@ -141,7 +141,7 @@ def test_endings_are_chosen_from(exported, answers_to):
     assert second["ending"] == rows[1]["endings"][second["choice"]]
 
 
-def test_words_have_tags_and_places(exported, answers_to):
+def test_words_have_tags_and_offsets(exported, answers_to):
     first, second = answers_to("tagging", b"The old (cat)\n\n")
     expected = exported("tagging").loaded.text(["The old (cat)"])
     words = first["words"]
@@ -155,7 +155,7 @@ def test_words_have_tags_and_places(exported, answers_to):
     assert second == {"line": 2, "text": "", "words": []}
 
 
-def test_words_that_are_split_already(exported, answers_to):
+def test_pre_split_words(exported, answers_to):
     content = b"the old cat\nstone\n"
     of_text = answers_to("tagging", content, "--signature=words")
     rows = [{"words": ["the", "old", "cat"]}, {"words": ["stone"]}]
@@ -170,7 +170,7 @@ def test_words_that_are_split_already(exported, answers_to):
     assert len(of_text[1]["tags"]) == len(of_text[1]["probabilities"]) == 1
 
 
-def test_an_answer_is_of_its_line_alone(answers_to):
+def test_predictions_do_not_include_padding_of_the_batch(answers_to):
     content = b"the [MASK] sat on the [MASK].\nnone\n"
     words = "--outputs=tokens", "--batch_size=2"
     two, none = answers_to("fill_mask", content, *words)
@@ -199,7 +199,7 @@ def test_questions_are_answered(exported, answers_to):
     assert (second["answer"], second["start"], second["end"]) == ("", -1, -1)
 
 
-def test_questions_of_a_table(exported, answers_to):
+def test_questions_from_a_tsv_file(exported, answers_to):
     answers = answers_to(
         "question_answering",
         b"The old cat sat.\tWho sat?\n",
@@ -216,7 +216,7 @@ def test_questions_of_a_table(exported, answers_to):
     assert answers[0]["answer"] == from_json["answer"]
 
 
-def test_json_of_pairs_may_lack_the_second(answers_to):
+def test_the_second_text_may_be_missing_in_json(answers_to):
     rows = [{"text_a": "the cat", "text_b": "a ship"}, {"text_a": "old"}]
     answers = answers_to("regression", lines(*rows), "--input_format=jsonl")
     assert answers[1].keys() == {"line", "text_a", "score"}
@@ -231,11 +231,11 @@ def test_outputs_may_be_chosen(answers_to):
         answers_to("classification", b"the cat", "--outputs=mood")
 
 
-def test_no_lines_make_no_answers(answers_to):
+def test_empty_input_gives_empty_output(answers_to):
     assert answers_to("regression", b"") == []
 
 
-def test_windows_lines_and_byte_order_mark_are_no_text(answers_to):
+def test_windows_line_ends_and_byte_order_mark_are_removed(answers_to):
     answers = answers_to("regression", b"\xef\xbb\xbfthe cat\r\nold\r\n")
     assert [row["text_a"] for row in answers] == ["the cat", "old"]
 
@@ -258,17 +258,17 @@ def test_a_second_column_alone_is_refused(answers_to):
         answers_to("regression", b"", "--text_b_column=b")
 
 
-def test_a_second_text_is_refused_where_there_is_one(answers_to):
+def test_a_second_text_is_refused_for_single_text_models(answers_to):
     with pytest.raises(ValueError, match="takes one text, 'text'; leave out"):
         answers_to("fill_mask", b"", "--text_a_column=0", "--text_b_column=1")
 
 
-def test_columns_of_pairs_are_refused_where_there_are_none(answers_to):
+def test_text_columns_are_refused_for_other_inputs(answers_to):
     with pytest.raises(ValueError, match="takes context, endings; name their"):
         answers_to("multiple_choice", b"", "--text_a_column=0")
 
 
-def test_an_export_is_needed(tmp_path):
+def test_a_folder_without_an_export_is_refused(tmp_path):
     with pytest.raises(flags.Error, match="export_dir"):
         predict.main(["predict"])
     with pytest.raises(ValueError, match="holds no SavedModel"):
@@ -279,7 +279,7 @@ def test_an_export_is_needed(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["classify", "encoder"])
-def test_only_signatures_of_texts_are_asked(name):
+def test_only_signatures_with_text_inputs_are_accepted(name):
     with pytest.raises(flags.Error, match="signature.*one of <text|words>"):
         predict.main(["predict", "--export_dir=x", f"--signature={name}"])
 
@@ -337,9 +337,7 @@ def test_a_closed_pipe_ends_quietly(exported):
 
 
 @pytest.mark.slow
-def test_ten_thousand_lines_need_no_more_memory_than_a_hundred(
-    exported, tmp_path
-):
+def test_memory_does_not_grow_with_the_number_of_lines(exported, tmp_path):
     def peak_bytes(num_lines):
         path = tmp_path / "input"
         path.write_text("the old captain looked at the sea\n" * num_lines)

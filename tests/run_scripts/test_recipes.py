@@ -1,4 +1,4 @@
-"""Every recipe is read by its script, with the commands in its comment."""
+"""Every recipe is valid for its script, as are the commands in its comment."""
 
 import copy
 import importlib
@@ -15,7 +15,7 @@ RECIPES = sorted((ROOT / "run_scripts" / "recipes").glob("*.flags"))
 
 
 def comment(path):
-    """The comment of a recipe, each command in one line."""
+    """Returns the comment of a recipe, each command on one line."""
     lines = path.read_text("utf-8").splitlines()
     text = "\n".join(
         line.removeprefix("#") for line in lines if line.startswith("#")
@@ -24,7 +24,7 @@ def comment(path):
 
 
 def commands(path):
-    """Script and arguments of each command in the comment of a recipe."""
+    """Yields script and arguments of each command in a recipe's comment."""
     for line in comment(path).splitlines():
         if "python -m" in line:
             python, m, module, *arguments = shlex.split(line)
@@ -33,14 +33,14 @@ def commands(path):
 
 
 def flags_of(module):
-    """A copy of the flags of a script, as other tests share them."""
+    """Returns a copy of a script's flags, since tests share the original."""
     if module == "run_scripts.quickstart":
         module = "run_scripts.quickstart.tour"
     return copy.deepcopy(importlib.import_module(module).FLAGS)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_the_script_takes_the_flags_of_its_recipe(path, monkeypatch):
+def test_the_script_accepts_the_flags_of_its_recipe(path, monkeypatch):
     monkeypatch.chdir(ROOT)  # Where the commands are meant to be run.
     name = path.relative_to(ROOT).as_posix()
     assert list(commands(path))
@@ -55,7 +55,7 @@ def test_the_script_takes_the_flags_of_its_recipe(path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_a_recipe_says_what_to_expect_and_what_it_costs(path):
+def test_a_recipe_states_expected_scores_and_cost(path):
     text = " ".join(comment(path).split())
     expected, _, cost = text.partition("Expected: ")[2].partition("Cost: ")
     assert re.search(r"one seed|five seeds|no score", expected)
@@ -64,7 +64,7 @@ def test_a_recipe_says_what_to_expect_and_what_it_costs(path):
     assert all(len(line) <= 80 for line in path.read_text().splitlines())
 
 
-def test_a_recipe_with_a_mistake_is_refused(tmp_path):
+def test_a_recipe_with_an_unknown_flag_is_refused(tmp_path):
     path = tmp_path / "wrong.flags"
     path.write_text("# A comment.\n--num_train_epoch=3\n")
     flags = flags_of("run_scripts.run_glue")

@@ -1,4 +1,4 @@
-"""run_glue end to end with a two-layer model, and its users' mistakes."""
+"""run_glue end to end with a two-layer model, and errors."""
 
 import dataclasses
 import json
@@ -73,7 +73,7 @@ def read_predictions(path):
 
 @pytest.fixture(scope="module")
 def cola_run(tmp_path_factory, base_flags):
-    """A finished run of CoLA: its flags, with the output folder."""
+    """A finished CoLA run: its flags and its output folder."""
     folder = tmp_path_factory.mktemp("cola")
     output = folder / "run"
     flags = [
@@ -97,7 +97,7 @@ def test_cola_end_to_end(cola_run, tiny_vocab_file):
         json.loads(line)["step"]
         for line in (output / "logs/dev/steps.jsonl").read_text().splitlines()
     ]
-    # 25 rows in batches of 8 are 3 steps and a bit; 2 epochs are 6 steps.
+    # 25 rows in batches of 8 are 3.1 steps; 2 epochs are 6 steps.
     assert steps == [4, 6]
     assert results["step"] in steps
     best = read_json(output / "best/state.json")
@@ -113,7 +113,7 @@ def test_cola_end_to_end(cola_run, tiny_vocab_file):
     assert len(predictions) == 3
     assert set(predictions) <= {"0", "1"}
 
-    # The same command again changes nothing; so does one that only predicts.
+    # Neither the same command nor --do_predict alone changes the results.
     (output / "predictions/CoLA.tsv").unlink()
     run(*flags)
     assert read_json(output / "eval_results.json") == results
@@ -129,11 +129,9 @@ def test_cola_end_to_end(cola_run, tiny_vocab_file):
     assert read_predictions(output / "predictions/CoLA.tsv") == predictions
 
 
-def test_dev_scores_do_not_go_by_the_lengths_that_rows_are_cut_to(
-    cola_run, tmp_path
-):
+def test_dev_scores_do_not_depend_on_bucket_lengths(cola_run, tmp_path):
     (task_name, data_dir, *_), trained = cola_run
-    # Rows are short, and were cut in training already.
+    # Rows are short, so training used shorter batches.
     assert max(read_json(trained / "run.json")["bucket_lengths"]) < 16
     found = {}
     for lengths in ("auto", "none"):
@@ -150,12 +148,12 @@ def test_dev_scores_do_not_go_by_the_lengths_that_rows_are_cut_to(
         )
         found[lengths] = read_json(output / "eval_results.json")
     assert set(found["auto"]["dev"]) == {"loss", "matthews_correlation"}
-    # All nine rows count once, whatever batch they are in.
+    # Each of the nine rows counts once.
     assert found["none"]["dev"] == pytest.approx(found["auto"]["dev"], rel=1e-5)
 
 
 @pytest.mark.slow
-def test_a_run_begins_with_the_encoder_of_a_model_folder(cola_run, tmp_path):
+def test_a_run_starts_from_the_encoder_of_another_run(cola_run, tmp_path):
     (task_name, data_dir, *_), first = cola_run
     output = tmp_path / "second"
     run(
@@ -183,7 +181,7 @@ def test_a_run_begins_with_the_encoder_of_a_model_folder(cola_run, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_of_other_labels_gives_its_best_encoder(cola_run, tmp_path):
+def test_a_run_with_other_labels_provides_its_best_encoder(cola_run, tmp_path):
     _, first = cola_run
     rows = [["0", "The sea", "The ship", "2.5"]] * 8
     header = ["index", "sentence1", "sentence2", "score"]
@@ -212,7 +210,7 @@ def test_a_run_of_other_labels_gives_its_best_encoder(cola_run, tmp_path):
 
 @pytest.fixture
 def large_weights(tmp_path, tiny_config):
-    """Flag of a model that answers differently to different texts."""
+    """Flag of a model whose predictions differ between texts."""
     path = tmp_path / "large.json"
     dataclasses.replace(tiny_config, initializer_range=0.5).to_json_file(path)
     return f"--bert_config_file={path}"
@@ -256,7 +254,7 @@ def test_sts_b_end_to_end_without_a_dev_file(
     assert len(scores) == 40
     assert all(0 <= float(score) <= 5 for score in scores)
 
-    # An export answers as the file says, which has four digits.
+    # The export gives the scores of the file, which have four digits.
     answers = answers_to_pairs(output, rows, tmp_path)
     assert [row["score"] for row in answers] == (
         pytest.approx(list(map(float, scores)), abs=1e-4)
@@ -328,10 +326,10 @@ def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(
 
 
 @pytest.mark.slow
-def test_a_stopped_run_goes_on_to_the_same_weights(
+def test_a_stopped_run_resumes_to_the_same_weights(
     cola_run, tmp_path, monkeypatch
 ):
-    flags, whole = cola_run
+    flags, uninterrupted = cola_run
     output = tmp_path / "stopped"
     flags = [*flags, f"--output_dir={output}"]
     write = reporting.Writer.write
@@ -348,9 +346,9 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     monkeypatch.undo()
     run(*flags)
     for name in ("eval_results.json", "checkpoints/step-00000006/state.json"):
-        assert read_json(output / name) == read_json(whole / name)
+        assert read_json(output / name) == read_json(uninterrupted / name)
     lines = (output / "logs/dev/steps.jsonl").read_text()
-    assert lines == (whole / "logs/dev/steps.jsonl").read_text()
+    assert lines == (uninterrupted / "logs/dev/steps.jsonl").read_text()
 
 
 def mistake(message, *flags):
@@ -358,7 +356,7 @@ def mistake(message, *flags):
         run(*flags)
 
 
-def test_mistakes_of_flags(tmp_path, base_flags):
+def test_bad_flags_are_refused(tmp_path, base_flags):
     data = [
         "--task_name=CoLA",
         f"--data_dir={write_cola(tmp_path / 'CoLA', with_dev=False)}",
@@ -388,7 +386,9 @@ def test_mistakes_of_flags(tmp_path, base_flags):
 
 
 @pytest.mark.slow
-def test_mistakes_about_another_model(cola_run, tmp_path, tiny_vocab_file):
+def test_flags_that_contradict_the_model_are_refused(
+    cola_run, tmp_path, tiny_vocab_file
+):
     flags, output = cola_run
     init = f"--init_checkpoint={output}"
     again = [flag for flag in flags if "vocab_file" not in flag]
@@ -424,9 +424,7 @@ def write_rte(folder):
     return write_pairs(folder, header, rows, test="test.tsv")
 
 
-def test_a_label_that_the_task_does_not_have_leaves_no_run(
-    tmp_path, base_flags
-):
+def test_an_unknown_label_is_refused_before_the_run(tmp_path, base_flags):
     folder = write_cola(tmp_path / "CoLA")
     with open(folder / "dev.tsv", "a") as file:
         file.write("made\tmaybe\t\tThe sea .\n")

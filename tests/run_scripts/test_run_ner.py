@@ -1,4 +1,4 @@
-"""run_ner end to end with a two-layer model, and its users' mistakes."""
+"""run_ner end to end with a two-layer model, and errors."""
 
 import json
 
@@ -63,13 +63,13 @@ def test_ner_end_to_end(ner_run):
     results = read_json(output / "eval_results.json")
     assert results["best_metric"] == "entity_f1"
     assert results["dev"]["entity_f1"] > 0.9
-    # The second word of a name is as often the first one of another.
+    # The second word of a name is equally often the first word of another.
     assert 0.3 < results["trivial"]["dev"]["entity_f1"] < 0.9
     description = read_json(output / "best/model.json")
     assert description["task"] == "tagging"
     assert description["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 
-    # The file says what the scores say.
+    # The scores are those of the tags in the file.
     rows = (output / "predictions/dev.txt").read_text().split("\n")
     assert rows[:2] == ["-DOCSTART- -X- -X- O O", ""]
     sides = [[], []]
@@ -91,10 +91,10 @@ def test_ner_end_to_end(ner_run):
     for line, columns in zip(lines, source, strict=True):
         assert line.rpartition(" ")[0] == columns
 
-    # What is trained is evaluated and predicted again as it was.
+    # Evaluation and prediction alone reproduce the results.
     before = (output / "predictions/dev.txt").read_text()
     (output / "predictions/dev.txt").unlink()
-    # Also where nothing says again what windows it was trained with.
+    # Also without the flags of the windows used in training.
     windows = ("--max_seq_length", "--doc_stride")
     run(*[f for f in flags if f != "--do_train" and not f.startswith(windows)])
     again = read_json(output / "eval_results.json")
@@ -104,7 +104,7 @@ def test_ner_end_to_end(ner_run):
 
 
 @pytest.mark.slow
-def test_an_export_answers_as_the_files_say(ner_run, tmp_path):
+def test_an_export_equals_the_predicted_files(ner_run, tmp_path):
     _, output = ner_run
     documents = []
     for line in (output / "predictions/dev.txt").read_text().splitlines():
@@ -122,14 +122,14 @@ def test_an_export_answers_as_the_files_say(ner_run, tmp_path):
     expected = [[tag for _, tag in rows] for rows in documents]
     assert [row["tags"] for row in answers] == expected
     assert len({tag for tags in expected for tag in tags}) > 2
-    # Of several windows, which overlap by another number than is usual.
+    # Several windows, with an overlap other than the default.
     assert max(map(len, expected)) > 24
-    # No loss of tags reaches the pooler, and here it began from scratch.
+    # The tagging loss does not train the pooler, which was new here.
     description = read_json(tmp_path / "export/assets.extra/model.json")
     assert description["untrained"] == ["encoder/pooler/"]
 
 
-def test_other_schemes_and_a_stride_of_ones_own(ner_run, tmp_path):
+def test_other_schemes_and_another_stride(ner_run, tmp_path):
     flags, output = ner_run
     sentences = planted.sentences(20, 1)
     for scheme, letters in (("IOB1", "II"), ("BIOES", "SBE")):
@@ -159,7 +159,7 @@ def test_other_schemes_and_a_stride_of_ones_own(ner_run, tmp_path):
             "--do_eval",
             "--do_predict",
         )
-        # Both columns are IOB2, whatever the file is in.
+        # Both columns are in IOB2, whatever the scheme of the input.
         columns = [
             line.split()[3:]
             for line in (result / "predictions/dev.txt").read_text().split("\n")
@@ -180,7 +180,7 @@ def mistake(message, *flags):
         run(*flags)
 
 
-def test_mistakes_of_files(ner_run, tmp_path, base_flags):
+def test_bad_files_are_refused(ner_run, tmp_path, base_flags):
     flags, output = ner_run
     path = planted.write(tmp_path / "odd", [[("the", "O"), ("sea", "B-SEA")]])
     to = f"--output_dir={tmp_path / 'run'}"
@@ -218,7 +218,9 @@ def test_mistakes_of_files(ner_run, tmp_path, base_flags):
     mistake("Nothing to do", *train[1:])
 
 
-def test_data_of_other_labels_than_the_head_has(ner_run, tmp_path, tiny_config):
+def test_labels_that_differ_from_those_of_the_head_are_refused(
+    ner_run, tmp_path, tiny_config
+):
     flags, output = ner_run
     data = tmp_path / "data"
     data.mkdir()
@@ -239,7 +241,7 @@ def test_data_of_other_labels_than_the_head_has(ner_run, tmp_path, tiny_config):
         "--do_eval",
     )
     assert not (tmp_path / "run").exists()
-    # A run goes on with its own labels alone.
+    # A run resumes only with the same labels.
     planted.write(data / "eng.train", [[("sea", "B-SEA")]])
     mistake(
         "holds records of something else: labels .*B-LOC.* there, .*B-SEA",

@@ -1,4 +1,4 @@
-"""run_ner --feature_layers end to end on a tiny encoder, and mistakes."""
+"""run_ner --feature_layers end to end with a tiny encoder, and errors."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ def read_json(path):
 
 
 def names_in(folder):
-    """Names of files, without the digits of what they were made of."""
+    """Returns names of files, without the digests in them."""
     return sorted(re.sub("-[0-9a-f]{8}", "", p.name) for p in folder.iterdir())
 
 
@@ -42,7 +42,7 @@ def save(folder, config, vocab_file):
 
 @pytest.fixture(scope="module")
 def base_flags(tmp_path_factory, tiny_config, tiny_vocab_file):
-    """Data, and an encoder of five layers with random weights."""
+    """Flags of data, and of an encoder of five layers with random weights."""
     folder = tmp_path_factory.mktemp("data")
     planted.write(folder / "eng.train", planted.sentences(40))
     planted.write(folder / "eng.testa", planted.sentences(11, 1))
@@ -65,7 +65,7 @@ def base_flags(tmp_path_factory, tiny_config, tiny_vocab_file):
 
 
 @pytest.mark.slow
-def test_a_choice_end_to_end(base_flags, tmp_path):
+def test_one_choice_end_to_end(base_flags, tmp_path):
     output = tmp_path / "run"
     flags = [
         *base_flags,
@@ -96,14 +96,14 @@ def test_a_choice_end_to_end(base_flags, tmp_path):
         *["train-2-3-4-5.npy", "train-2-3-4-5.npy.json"],
     ]
 
-    # Again it changes nothing, and other choices find their layers there.
+    # A rerun changes nothing; other choices find their layers in the file.
     before = (path / "eval_results.json").read_text()
     run(*flags, "--feature_layers=weighted_sum_last_four,last")
     assert (path / "eval_results.json").read_text() == before
     assert (output / "last" / "eval_results.json").exists()
     assert names_in(output / "features") == names
 
-    # A file to predict, which came later, makes it no other run.
+    # A file to predict that is added later does not make it another run.
     planted.write(tmp_path / "test", planted.sentences(5, 2), has_tags=False)
     run(*flags, f"--test_file={tmp_path / 'test'}", "--notest_has_tags")
     assert (path / "eval_results.json").read_text() == before
@@ -127,7 +127,7 @@ def test_all_six_choices_share_one_file(base_flags, tmp_path):
 
 
 @pytest.mark.slow
-def test_features_that_were_stopped_go_on(base_flags, tmp_path, monkeypatch):
+def test_stopped_feature_extraction_resumes(base_flags, tmp_path, monkeypatch):
     monkeypatch.setattr(ner_features, "_DOCUMENTS_AT_ONCE", 4)
     made, make = [], ner_features.layer_outputs.run_in_order
 
@@ -155,7 +155,7 @@ def test_features_that_were_stopped_go_on(base_flags, tmp_path, monkeypatch):
     ]
 
 
-def test_a_folder_of_features_is_for_one_run_at_a_time(base_flags, tmp_path):
+def test_only_one_run_at_a_time_uses_a_features_folder(base_flags, tmp_path):
     flags = [*base_flags, "--feature_layers=last", "--num_train_epochs=0"]
     flags += [f"--output_dir={tmp_path / 'run'}"]
     shared = tmp_path / "shared"
@@ -182,19 +182,21 @@ def test_a_folder_of_features_is_for_one_run_at_a_time(base_flags, tmp_path):
         ("--init_checkpoint=", "needs an encoder: give --init_checkpoint"),
     ],
 )
-def test_flags_that_it_has_no_use_for_are_refused(base_flags, flag, message):
+def test_flags_of_fine_tuning_are_refused(base_flags, flag, message):
     words = [*base_flags, "--output_dir=run", "--feature_layers=last", flag]
     with pytest.raises(ValueError, match=message):
         run(*words)
 
 
 @pytest.mark.parametrize("flag", ["--features_dir=x", "--lstm_units=3"])
-def test_fine_tuning_has_no_use_for_flags_of_features(flag):
+def test_flags_of_features_are_refused_in_fine_tuning(flag):
     with pytest.raises(ValueError, match=f"{flag} needs --feature_layers"):
         run("--data_dir=x", "--output_dir=run", "--do_train", flag)
 
 
-def test_mistakes(base_flags, tmp_path, tiny_config, tiny_vocab_file):
+def test_bad_flags_and_files_are_refused(
+    base_flags, tmp_path, tiny_config, tiny_vocab_file
+):
     def mistake(message, *flags):
         with pytest.raises(ValueError, match=message):
             run(
@@ -205,7 +207,7 @@ def test_mistakes(base_flags, tmp_path, tiny_config, tiny_vocab_file):
             )
 
     mistake(
-        "feature_layers='first' is none of embeddings, second_to_last",
+        "feature_layers='first' is not one of embeddings, second_to_last",
         "--feature_layers=first",
     )
     save(tmp_path / "two", tiny_config, tiny_vocab_file)

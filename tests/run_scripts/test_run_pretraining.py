@@ -1,4 +1,4 @@
-"""run_pretraining end to end with a two-layer model, and users' mistakes."""
+"""run_pretraining end to end with a two-layer model, and errors."""
 
 import json
 import pathlib
@@ -18,7 +18,7 @@ SIZES = ["--max_seq_length=32", "--max_predictions_per_seq=5"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, tiny_vocab_file, tiny_config):
-    """Holds records, the same with the original's names, and a config."""
+    """Folder of records, a copy with the original's names, and a config."""
     folder = tmp_path_factory.mktemp("pretraining")
     make_pretraining_records.main(
         [
@@ -67,12 +67,12 @@ def run(folder, output_dir, *more):
 
 @pytest.fixture(scope="module")
 def trained(folder, tiny_vocab_file):
-    """The folder of a finished run that nothing broke."""
+    """The folder of a finished, uninterrupted run."""
     run(folder, folder / "run", f"--vocab_file={tiny_vocab_file}")
     return folder / "run"
 
 
-def test_records_become_a_model_and_its_results(trained):
+def test_a_run_writes_a_model_and_its_results(trained):
     results = json.loads((trained / "eval_results.json").read_text())
     assert results["step"] == 6
     for name in (
@@ -106,10 +106,10 @@ def test_the_same_command_again_changes_nothing(
     assert [(trained / name).read_bytes() for name in names] == before
 
 
-def test_single_segments_are_trained_on_without_labels_of_pairs(
+def test_single_segments_are_trained_on_without_next_sentence_labels(
     folder, tiny_vocab_file, tmp_path
 ):
-    """And masked when they are read."""
+    """These records are also masked when they are read."""
     words = [
         f"--input_file={TEXT}",
         f"--vocab_file={tiny_vocab_file}",
@@ -149,11 +149,11 @@ def test_single_segments_are_trained_on_without_labels_of_pairs(
 
 
 class Killed(BaseException):
-    """Stands for a kill, which nothing may catch."""
+    """Simulates a kill; no code may catch it."""
 
 
 @pytest.mark.slow
-def test_a_run_killed_after_a_checkpoint_ends_as_one_that_was_not(
+def test_a_run_killed_after_a_checkpoint_equals_an_uninterrupted_one(
     folder, trained, tiny_vocab_file, tmp_path, monkeypatch
 ):
     write = checkpoints.RunCheckpoints.save
@@ -180,7 +180,7 @@ def test_a_run_killed_after_a_checkpoint_ends_as_one_that_was_not(
 
 
 @pytest.mark.slow
-def test_records_with_the_original_s_names_train_the_same(
+def test_records_with_the_originals_names_train_the_same_model(
     folder, trained, tmp_path
 ):
     legacy = [f"--input_file={folder}/legacy.tfrecord", "--nodo_eval"]
@@ -193,13 +193,13 @@ def test_records_with_the_original_s_names_train_the_same(
         )
         for run_dir in (trained, tmp_path)
     ]
-    # Their papers differ: one has a vocabulary.
+    # Their metadata differ: one has a vocabulary.
     for name in ("model.safetensors", "optimizer.safetensors"):
         assert states[0]["files"][name] == states[1]["files"][name], name
 
 
 @pytest.mark.slow
-def test_two_phases_stopped_before_the_switch_end_as_one_run(
+def test_two_phases_stopped_before_the_switch_equal_one_run(
     folder, tiny_config, tiny_vocab_file, tmp_path
 ):
     make_pretraining_records.main(
@@ -215,7 +215,7 @@ def test_two_phases_stopped_before_the_switch_end_as_one_run(
         ]
     )
     more = [
-        # The shorter ones come first nevertheless, for nine of ten steps.
+        # The shorter ones still come first, for 0.9 of the steps.
         f"--input_file={folder}/train,{tmp_path}/train",
         f"--vocab_file={tiny_vocab_file}",
         write_config(tmp_path, tiny_config, num_hidden_layers=1),
@@ -245,7 +245,7 @@ def test_a_trained_model_is_evaluated_alone(folder, trained, tmp_path):
     assert found == pytest.approx(expected)
 
 
-# Mistakes.
+# Errors.
 
 
 def write_config(folder, tiny_config, **changes):
@@ -284,7 +284,7 @@ def test_a_vocabulary_larger_than_the_model_is_refused(
         run(folder, tmp_path / "run", config, legacy, *SIZES)
 
 
-def test_examples_longer_than_the_model_reads_are_refused(
+def test_examples_longer_than_the_position_table_are_refused(
     folder, tiny_config, tmp_path
 ):
     config = write_config(tmp_path, tiny_config, max_position_embeddings=16)
@@ -302,10 +302,10 @@ def test_nothing_to_do_is_refused(tmp_path):
         run_pretraining.main(["run_pretraining", f"--output_dir={tmp_path}"])
 
 
-def test_all_records_share_the_vocabulary_of_the_model(
+def test_all_records_must_have_the_vocabulary_of_the_model(
     folder, trained, tmp_path, tiny_vocab_file
 ):
-    """Also where no --vocab_file says which one it is."""
+    """Also without --vocab_file."""
     entries = pathlib.Path(tiny_vocab_file).read_text().splitlines()
     entries[-1], entries[-2] = entries[-2], entries[-1]
     other = tmp_path / "vocab.txt"
@@ -347,7 +347,7 @@ def test_a_finished_run_can_be_evaluated_later(folder, tmp_path):
     run(folder, tmp_path)
     results = json.loads((tmp_path / "eval_results.json").read_text())
     assert results["step"] == 6
-    # And on other records, or more of them.
+    # And on other or more records.
     run(folder, tmp_path, f"--eval_input_file={folder}/train")
     others = json.loads((tmp_path / "eval_results.json").read_text())
     assert others["step"] == 6

@@ -1,4 +1,4 @@
-"""run_squad end to end with a two-layer model, and its users' mistakes."""
+"""run_squad end to end with a two-layer model, and errors."""
 
 import json
 import pathlib
@@ -27,7 +27,7 @@ def base_flags(tiny_model_flags):
         "--eval_batch_size=4",
         "--learning_rate=1e-2",
         "--num_train_epochs=6",
-        # One length is traced in less time than several.
+        # Tracing one length is faster than tracing several.
         "--bucket_lengths=none",
     ]
 
@@ -41,14 +41,14 @@ def read_json(path):
 
 
 def passage(number):
-    """Of several windows, and another for each number."""
+    """Returns a passage of several windows, different for each number."""
     return " ".join(
         WORDS[(number + i * (number + 3)) % len(WORDS)] for i in range(40)
     )
 
 
 def write(folder, version):
-    """Files to train and evaluate with; of 2.0 some have no answer."""
+    """Writes train and dev files; in 2.0 some questions have no answer."""
     paragraphs = []
     for number in range(9):
         text = passage(number)
@@ -89,7 +89,7 @@ class SquadRun(NamedTuple):
 @pytest.fixture(scope="module", params=["v1.1", "v2.0"])
 def squad_run(request, tmp_path_factory, base_flags):
     folder = tmp_path_factory.mktemp("squad")
-    # The other one's files beside change nothing.
+    # Files of the other version in the same folder have no effect.
     write(folder, {"v1.1": "v2.0", "v2.0": "v1.1"}[request.param])
     rows = write(folder, request.param)
     flags = [
@@ -116,7 +116,7 @@ def test_squad_end_to_end(squad_run, tmp_path):
     folder = output / "predictions"
     predictions = read_json(folder / "predictions.json")
 
-    # The score of the file is the score that was given.
+    # The scores are those of the predictions file.
     dev = output.parent / f"dev-{version}.json"
     scores = squad_scores.score(
         *squad_scores.read_answers(str(dev)), predictions
@@ -129,7 +129,7 @@ def test_squad_end_to_end(squad_run, tmp_path):
     threshold = results["dev"].get("null_score_diff_threshold")
     assert description.get("null_score_diff_threshold") == threshold
 
-    # Predicted alone, by what the model says of threshold and windows.
+    # --do_predict alone uses threshold and windows of the model.
     files = {file: read_json(file) for file in folder.iterdir()}
     (folder / "predictions.json").unlink()
     run(*flags[:2], "--do_predict", "--eval_batch_size=4")
@@ -149,7 +149,7 @@ def test_squad_end_to_end(squad_run, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_export_answers_as_the_files_say(squad_run, tmp_path):
+def test_an_export_equals_the_predicted_files(squad_run, tmp_path):
     version, output, _, rows = squad_run
     answers = served.answers(output, rows, tmp_path)
     expected = read_json(output / "predictions/predictions.json")
@@ -165,7 +165,7 @@ def test_an_export_answers_as_the_files_say(squad_run, tmp_path):
             [x["probability"] for x in theirs], abs=1e-5
         )
     if version == "v2.0":
-        # Both happen, or the threshold would decide nothing here.
+        # Both occur, so the threshold is tested.
         assert 0 < sum(text == "" for text in expected.values()) < len(rows)
         odds = read_json(output / "predictions/null_odds.json")
         assert {row["id"]: row["null_odds"] for row in answers} == (
@@ -191,7 +191,7 @@ def test_a_file_to_predict_needs_no_answers(tmp_path, base_flags):
         "--null_score_diff_threshold=-1e9",
         *base_flags,
     )
-    # What nobody tunes is kept as it was given.
+    # A threshold that is not tuned is kept as given.
     answers = read_json(output / "predictions/predictions.json")
     assert answers == {"x": ""}
     for step in (output / "checkpoints").iterdir():
@@ -199,7 +199,7 @@ def test_a_file_to_predict_needs_no_answers(tmp_path, base_flags):
         assert description["null_score_diff_threshold"] == -1e9
 
 
-def test_mistakes_leave_no_records(tmp_path, base_flags):
+def test_bad_input_leaves_no_records(tmp_path, base_flags):
     write(tmp_path, "v1.1")
     path = tmp_path / "train-v1.1.json"
     content = read_json(path)

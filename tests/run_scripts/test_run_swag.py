@@ -1,4 +1,4 @@
-"""run_swag end to end with a two-layer model, and its users' mistakes."""
+"""run_swag end to end with a two-layer model, and errors."""
 
 import csv
 import json
@@ -34,12 +34,12 @@ def read_json(path):
 
 @pytest.fixture(scope="module")
 def swag_run(tmp_path_factory, base_flags):
-    """A finished run on four endings, and on two in the test file."""
+    """A finished run with four endings, and two in the test file."""
     folder = tmp_path_factory.mktemp("swag")
     planted.write(folder / "train.csv", planted.rows(10))
     planted.write(folder / "val.csv", planted.rows(6))
     cells = planted.rows(5, 2, is_labelled=False)
-    for row in cells[::2]:  # So that not all answers are the same.
+    for row in cells[::2]:  # So that the predictions differ.
         row[7:9] = row[8:6:-1]
     names = planted.header(2, is_labelled=False)
     planted.write(folder / "test.csv", cells, names)
@@ -70,7 +70,7 @@ def test_swag_end_to_end(swag_run):
     assert [row[0] for row in rows] == ["0", "1", "2", "3", "4"]
     assert {row[1] for row in rows} <= {"0", "1"}
 
-    # What is trained is evaluated and predicted again as it was.
+    # Evaluation and prediction alone reproduce the results.
     (output / "predictions/test.csv").unlink()
     again = [flag for flag in flags if flag != "--do_train"]
     run(*again, "--bucket_lengths=none")
@@ -83,7 +83,7 @@ def test_swag_end_to_end(swag_run):
 
 
 @pytest.mark.slow
-def test_an_export_answers_as_the_files_say(swag_run, tmp_path):
+def test_an_export_equals_the_predicted_files(swag_run, tmp_path):
     _, output = swag_run
     with open(output.parent / "test.csv", newline="") as file:
         rows = [
@@ -102,7 +102,7 @@ def test_an_export_answers_as_the_files_say(swag_run, tmp_path):
     assert len(expected) == 5 and len(set(expected)) > 1
 
 
-def test_predictions_are_the_best_of_each_row(tmp_path):
+def test_the_prediction_is_the_best_ending_of_each_row(tmp_path):
     logits = np.array([[0.0, 2.0, 1.0], [3.0, 2.0, -np.inf]])
     path = tmp_path / "predictions/test.csv"
     swag.Swag().write_predictions(

@@ -1,4 +1,4 @@
-"""score_squad: JSON under the official names, or one line that says why not."""
+"""score_squad: scores under the official names, and errors."""
 
 import json
 
@@ -28,7 +28,7 @@ DATA = {
 
 @pytest.fixture
 def score(tmp_path):
-    """Contents of files, more flags -> runs the script on them."""
+    """Contents of files, flags -> runs the script on them."""
 
     def run(predictions, *more, na_probs=None):
         contents = {"data": DATA, "predictions": predictions}
@@ -44,7 +44,7 @@ def score(tmp_path):
     return run
 
 
-def test_prints_the_official_names(score, capsys):
+def test_scores_are_printed_under_the_official_names(score, capsys):
     score({"q": "The mill"})
     assert json.loads(capsys.readouterr().out) == {
         "exact": 0.0,
@@ -56,7 +56,7 @@ def test_prints_the_official_names(score, capsys):
     }
 
 
-def test_writes_a_file_with_best_thresholds(score, tmp_path):
+def test_scores_with_best_thresholds_are_written_to_a_file(score, tmp_path):
     path = tmp_path / "scores.json"
     score(
         {"q": "old mill"},
@@ -69,7 +69,7 @@ def test_writes_a_file_with_best_thresholds(score, tmp_path):
     assert (scores["best_f1"], scores["best_f1_thresh"]) == (100.0, 0.2)
 
 
-def test_what_is_no_object_is_refused_and_nothing_is_written(score, tmp_path):
+def test_bad_input_is_refused_and_nothing_is_written(score, tmp_path):
     path = tmp_path / "scores.json"
     with pytest.raises(ValueError, match="--predictions_file=.* holds a list"):
         score(["q"], f"--output_file={path}")

@@ -1,4 +1,4 @@
-"""show_records: examples of any schema as a person reads them."""
+"""show_records: examples of any schema as text, and histograms."""
 
 import re
 import sys
@@ -16,7 +16,7 @@ from tfrecords.pretraining import packing
 
 @pytest.fixture
 def show(capsys):
-    """Flags -> what is printed, line by line."""
+    """Flags -> printed lines."""
 
     def run(*words):
         show_records.main(["show_records", *map(str, words)])
@@ -37,7 +37,7 @@ def folder(tmp_path, batch):
 
 
 def text_of(line):
-    """A line's entries before masking, ## pieces joined."""
+    """Returns a line's tokens before masking, ## pieces joined."""
     line = re.sub(r"\{(\S+) (?:->|=) \S+\}", r"\1", line.strip()[2:])
     return line
 
@@ -72,7 +72,7 @@ def test_examples_of_pre_training(show, folder, batch):
     assert (first + second).count("{") == masked
 
 
-def test_colour_is_for_terminals(show, folder, monkeypatch):
+def test_colour_is_used_on_terminals_only(show, folder, monkeypatch):
     words = (
         f"--records={folder / 'train'}",
         f"--vocab_file={folder / 'vocab.txt'}",
@@ -93,7 +93,7 @@ def test_without_a_vocabulary_ids_are_shown(show, folder):
     assert lines[2].startswith("  A <2> <")
 
 
-def test_rows_of_several_examples_show_each(show, tmp_path, batch):
+def test_each_example_of_a_packed_row_is_shown(show, tmp_path, batch):
     sizes = {
         "max_seq_length": 64,
         "max_predictions_per_seq": 5,
@@ -124,7 +124,7 @@ def test_rows_of_several_examples_show_each(show, tmp_path, batch):
         ("score", "2.5\t1", "label_scores 2.5"),
     ],
 )
-def test_labels_of_ones_own_tables(
+def test_labels_of_custom_tables(
     show, tmp_path, tiny_vocab_file, labels, column, expected
 ):
     one, other = column.split("\t")
@@ -154,7 +154,7 @@ def test_labels_of_ones_own_tables(
     assert lines[2] == "  A [CLS] the cat looked . [SEP]"
 
 
-def test_features_that_no_schema_has_are_printed_plainly(show, tmp_path):
+def test_features_of_unknown_schemas_are_printed_as_they_are(show, tmp_path):
     def write(name, **features):
         with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
             proto = tf.train.Example()
@@ -196,7 +196,7 @@ def test_histograms_of_a_sample(show, folder, monkeypatch):
     assert (folder / "page.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_first_record_that_is_not_there(show, folder):
+def test_an_index_beyond_the_last_record_is_refused(show, folder):
     assert len(records.Records.open(str(folder / "train"))) == 40
     with pytest.raises(ValueError, match="--first=40: .*has 40 records"):
         show(f"--records={folder / 'train'}", "--first=40")

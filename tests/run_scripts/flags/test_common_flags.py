@@ -1,4 +1,4 @@
-"""Flags are parsed from defaults, and mistakes end in one clear line."""
+"""Flags are parsed from the defaults; mistakes are printed in one line."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ DOC = r"""This -> that.
     python -m run_scripts.script \
       --vocab_file=vocab.txt
 
-The same command goes on.
+The same command resumes.
 """
 
 
@@ -47,7 +47,7 @@ def test_every_command_starts_from_the_defaults(values):
     assert (values.max_seq_length, values.do_lower_case) == (128, None)
 
 
-def test_help_shows_the_command_as_it_is_typed(values, capsys):
+def test_help_shows_the_docstring_unwrapped(values, capsys):
     for word in ("--help", "-h"):
         with pytest.raises(SystemExit) as exit_:
             parse(values, "--no_such_flag", word)
@@ -64,7 +64,7 @@ def test_a_flag_file_repeats_a_command(values, tmp_path):
     assert (values.max_seq_length, values.language) == (32, "fr")
 
 
-# Mistakes.
+# Errors.
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_flag_file_repeats_a_command(values, tmp_path):
         ("--flagfile=no.flags", "no.flags"),
     ],
 )
-def test_a_bad_word_is_named(values, word, message):
+def test_a_bad_argument_is_named(values, word, message):
     with pytest.raises(flags.Error, match=message):
         parse(values, word)
 
@@ -90,7 +90,7 @@ def test_a_required_flag_is_named(values):
     parse(values, "--vocab_file=vocab.txt")
 
 
-def test_batches_of_several_lengths_are_no_warning(caplog, monkeypatch):
+def test_the_retracing_warning_is_filtered(caplog, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["script"])
 
     def main(argv):
@@ -113,7 +113,9 @@ def test_batches_of_several_lengths_are_no_warning(caplog, monkeypatch):
         (KeyboardInterrupt(), 130, "stopped; the same command resumes"),
     ],
 )
-def test_an_end_is_told_in_one_line(capsys, monkeypatch, error, code, line):
+def test_errors_and_interrupts_are_printed_in_one_line(
+    capsys, monkeypatch, error, code, line
+):
     monkeypatch.setattr(sys, "argv", ["script", "--flag=1"])
 
     def main(argv):
@@ -128,9 +130,7 @@ def test_an_end_is_told_in_one_line(capsys, monkeypatch, error, code, line):
     assert "Traceback" not in shown
 
 
-def test_traceback_shows_where_and_is_no_flag_of_the_script(
-    capsys, monkeypatch
-):
+def test_traceback_is_printed_and_not_passed_to_the_script(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["script", "--traceback", "--flag=1"])
 
     def main(argv):
@@ -143,13 +143,13 @@ def test_traceback_shows_where_and_is_no_flag_of_the_script(
     assert "in main\n" in shown and "error: seven is odd" in shown
 
 
-def test_an_unforeseen_error_keeps_its_traceback(monkeypatch):
+def test_an_unexpected_error_keeps_its_traceback(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["script"])
     with pytest.raises(ZeroDivisionError):
         common_flags.run(lambda argv: 1 / 0)
 
 
-def test_a_log_line_has_the_time_and_warnings_say_so():
+def test_log_lines_have_the_time_and_the_level_of_warnings():
     line = common_flags._LogLine()
     record = logging.makeLogRecord(
         {"msg": "step %d", "args": (7,), "levelno": 20, "levelname": "INFO"}
@@ -162,7 +162,7 @@ def test_a_log_line_has_the_time_and_warnings_say_so():
 
 
 @pytest.mark.slow
-def test_a_script_says_nothing_but_its_own_lines():
+def test_a_script_prints_nothing_but_its_own_lines():
     root = pathlib.Path(__file__).parents[3]
     environment = {
         name: value

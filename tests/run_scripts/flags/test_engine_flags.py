@@ -1,4 +1,4 @@
-"""engine_flags.py: flags become engines, or name what does not go together."""
+"""engine_flags.py: flags become engines; contradictions are refused."""
 
 import pytest
 from absl import flags
@@ -26,7 +26,7 @@ def test_spark_does_not_start_before_it_is_needed():
     assert isinstance(found, spark.Cluster)
 
 
-def test_what_follows_two_dashes_is_of_beam():
+def test_arguments_after_two_dashes_are_for_beam():
     argv = ["make", "--runner=beam", "--", "--runner=FlinkRunner", "--x=1"]
     ours, beams = engine_flags.split(argv)
     assert ours == ["make", "--runner=beam"]
@@ -37,9 +37,9 @@ def test_what_follows_two_dashes_is_of_beam():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--runner=spark", "--num_processes=2"], "is for --runner=local"),
-        (["--spark_master=local"], "spark_master .*is for --runner=spark"),
-        (["--runner=beam", "--spark_conf=a=b"], "is for --runner=spark"),
+        (["--runner=spark", "--num_processes=2"], "needs --runner=local"),
+        (["--spark_master=local"], "spark_master .*needs --runner=spark"),
+        (["--runner=beam", "--spark_conf=a=b"], "needs --runner=spark"),
         (["--runner=spark", "--spark_conf=a"], "should be NAME=VALUE"),
     ],
 )
@@ -48,6 +48,6 @@ def test_flags_of_another_engine_are_named(words, message):
         engine(*words)
 
 
-def test_flags_of_beam_without_beam_are_named():
-    with pytest.raises(ValueError, match="What follows -- .*--runner=beam"):
+def test_beam_flags_without_the_beam_runner_are_named():
+    with pytest.raises(ValueError, match="Arguments after -- .*--runner=beam"):
         engine(beam_flags=["--runner=DirectRunner"])

@@ -10,7 +10,7 @@ from run_scripts.quickstart import tour
 from tfrecords.text import documents
 
 
-def test_paragraphs_of_prose_stay_and_code_goes():
+def test_prose_is_kept_and_code_is_dropped():
     docstring = """Returns the sum of all elements along an axis.
 
     The result has
@@ -30,7 +30,7 @@ def test_paragraphs_of_prose_stay_and_code_goes():
 
 @pytest.fixture
 def few_sources(monkeypatch):
-    """Two documents a library in place of the thousands installed."""
+    """Twenty documents per library instead of the installed ones."""
 
     def read_sources():
         for library in quickstart_corpus.LABELS:
@@ -97,7 +97,7 @@ def test_every_stage_runs_and_a_rerun_skips_them(few_sources, tmp_path, caplog):
     assert summary["margin"] == pytest.approx(
         summary["pretrained_accuracy"] - summary["from_scratch_accuracy"]
     )
-    # What is served is what was measured in training.
+    # The export predicts what was measured in training.
     assert summary["served_accuracy"] == pytest.approx(
         summary["pretrained_accuracy"]
     )
@@ -133,13 +133,13 @@ def test_every_stage_runs_and_a_rerun_skips_them(few_sources, tmp_path, caplog):
 
 
 def test_half_a_glue_task_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="give both for a task of GLUE"):
+    with pytest.raises(ValueError, match="give both for a GLUE task"):
         tour.main(["quickstart", "--glue_dir=x", f"--output_dir={tmp_path}"])
 
 
 @pytest.fixture
 def glue_dir(tmp_path):
-    """CoLA as it comes: no headers, the text in the fourth column."""
+    """CoLA in its official format: no header, text in the fourth column."""
     folder = tmp_path / "CoLA"
     folder.mkdir()
     rows = [f"gj04\t{i % 2}\t*\tThe {'no' * (i % 2)} sum." for i in range(12)]
@@ -148,7 +148,7 @@ def glue_dir(tmp_path):
     return str(folder)
 
 
-def test_texts_to_serve_are_those_of_the_dev_rows(glue_dir, tmp_path):
+def test_texts_to_predict_are_those_of_the_dev_rows(glue_dir, tmp_path):
     task = quickstart_task.find(str(tmp_path), glue_dir, "cola")
     path = tmp_path / "texts.tsv"
     quickstart_task.write_texts(task, glue_dir, str(path))
@@ -157,7 +157,7 @@ def test_texts_to_serve_are_those_of_the_dev_rows(glue_dir, tmp_path):
     )
 
 
-def test_a_served_score_is_the_metric_of_the_task(glue_dir, tmp_path):
+def test_the_served_score_is_the_metric_of_the_task(glue_dir, tmp_path):
     task = quickstart_task.find(str(tmp_path), glue_dir, "CoLA")
     answers = tmp_path / "predictions.jsonl"
     for given, score in (("0101", 1.0), ("1010", -1.0), ("0111", 0.57735)):
@@ -168,7 +168,7 @@ def test_a_served_score_is_the_metric_of_the_task(glue_dir, tmp_path):
         ) == pytest.approx(score, abs=1e-5)
 
 
-def test_wrong_input_is_found_before_hours_of_work(glue_dir, tmp_path):
+def test_wrong_input_is_refused_before_the_first_stage(glue_dir, tmp_path):
     command = ["quickstart", f"--output_dir={tmp_path / 'out'}"]
     for flags, message in (
         ((f"--glue_dir={glue_dir}", "--task_name=AX"), "AX has no train set"),
@@ -181,5 +181,5 @@ def test_wrong_input_is_found_before_hours_of_work(glue_dir, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_run_without_lines_has_no_curve(tmp_path):
+def test_a_run_without_logs_has_no_curve(tmp_path):
     assert quickstart_page.read_steps(str(tmp_path), "train") == []
