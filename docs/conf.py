@@ -1,0 +1,45 @@
+"""Markdown in docs/, docstrings and flags -> the documentation site.
+
+`make docs` builds it. Pages of scripts and modules are written anew before each
+build, so that the reference and the code cannot differ.
+"""
+
+import pathlib
+import sys
+
+FOLDER = pathlib.Path(__file__).parent
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+
+import generated_pages  # noqa: E402  After sys.path.
+
+project = "bert_tf"
+author = "the bert_tf authors"
+html_title = "bert_tf: BERT in TensorFlow and Keras 3"
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+nitpicky = False  # Docstrings name types in words, such as "[B, S] int32".
+
+myst_enable_extensions = ["deflist", "dollarmath"]
+myst_heading_anchors = 3  # Links such as records.md#manifest.
+
+default_role = "code"  # Docstrings write `code` in single backticks.
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented_params"
+autodoc_inherit_docstrings = False
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True  # Attributes are fields that autodoc lists, too.
+napoleon_custom_sections = [("Call arguments", "params_style")]
+
+html_theme = "sphinx_book_theme"
+html_theme_options = {"show_navbar_depth": 1, "show_toc_level": 2}
+html_copy_source = False
+html_show_sphinx = False
+
+
+def setup(app):
+    """Writes the generated pages, and lets docstrings show aligned columns."""
+    generated_pages.write(FOLDER / "reference")
+    app.connect("autodoc-process-docstring", generated_pages.mark_literal_blocks)
