@@ -1,8 +1,8 @@
-"""The original's rules of tokenization in plain Python: the oracle.
+"""Reference tokenizer: the original's rules in plain Python.
 
-Written from what google-research/bert tokenization.py does, one character at
-a time, and with nothing of tfrecords/. `tokenize_with_offsets` does it all once
-more, with the places of each character carried along.
+Follows google-research/bert tokenization.py one character at a time and uses
+nothing of tfrecords/. `tokenize_with_offsets` does the same and also tracks the
+offsets of each character.
 """
 
 import re
@@ -33,7 +33,7 @@ def is_control(character):
 
 
 def is_chinese(character):
-    # Most text is not; the benchmark times this file.
+    # A fast path for most text, as the benchmark times this file.
     if character < "\u3400":
         return False
     return any(low <= ord(character) <= high for low, high in _CHINESE)
@@ -74,7 +74,7 @@ def split_words(text, do_lower_case):
 
 
 def split_pieces(word, entries):
-    """Word -> the longest pieces from the left, or [UNK]."""
+    """Word -> pieces by longest match from the left, or [UNK]."""
     if len(word) > MAX_CHARS:
         return ["[UNK]"]
     pieces, start = [], 0
@@ -100,15 +100,15 @@ def tokenize(text, entries, do_lower_case):
 
 
 def follow_characters(text, do_lower_case):
-    """Text or bytes -> [what comes of a character, its start, its end].
+    """Text or bytes -> [cleaned characters, start, end] of each character.
 
-    What comes of it is a string: several characters, or none. A character that
-    only had its accents stripped, all of it, lengthens the one before.
+    A character becomes a string of one or several. One that becomes empty
+    because it is an accent extends the end of the one before.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     found = []
-    for place, character in enumerate(text):
+    for offset, character in enumerate(text):
         if character == "\ufffd" or is_control(character):
             continue
         result = character
@@ -117,16 +117,16 @@ def follow_characters(text, do_lower_case):
         elif do_lower_case:
             result = strip_accents(character.lower())
         if result:
-            found.append([result, place, place + 1])
+            found.append([result, offset, offset + 1])
         elif found:
-            found[-1][2] = place + 1
+            found[-1][2] = offset + 1
     return found
 
 
 def tokenize_with_offsets(text, entries, do_lower_case):
     """Text or bytes, set of entries -> list of (token, start, end).
 
-    Places count characters of the text, decoded with "replace" if it is bytes.
+    Offsets count characters of the text; bytes are decoded with "replace".
     """
     spans = [
         (start, end)
@@ -146,26 +146,26 @@ def tokenize_with_offsets(text, entries, do_lower_case):
             of_piece = of_word[done : done + length]
             found.append((piece, of_piece[0][0], of_piece[-1][1]))
             done += length
-    assert before == len(spans), "words are not what came of characters"
+    assert before == len(spans), "words and cleaned characters differ"
     return found
 
 
 def tokenize_around(text, kept_tokens, entries, do_lower_case):
-    """As `tokenize_with_offsets`, but `kept_tokens` stay whole."""
+    """As `tokenize_with_offsets`, without splitting `kept_tokens`."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     longest_first = sorted(kept_tokens, key=len, reverse=True)
     pattern = "|".join(map(re.escape, longest_first))
-    found, place = [], 0
+    found, offset = [], 0
     for part in re.split(f"({pattern})", text):
         if part in kept_tokens:
-            found.append((part, place, place + len(part)))
+            found.append((part, offset, offset + len(part)))
         else:
             found += [
-                (piece, start + place, end + place)
+                (piece, start + offset, end + offset)
                 for piece, start, end in tokenize_with_offsets(
                     part, entries, do_lower_case
                 )
             ]
-        place += len(part)
+        offset += len(part)
     return found

@@ -1,13 +1,13 @@
 """Text files -> documents of sentences.
 
 Five formats, each but Parquet plain, .gz or .zst, and UTF-8:
-  sentences      one sentence a line, a blank line between documents, as
-                 create_pretraining_data.py of the original reads them.
+  sentences      one sentence per line, a blank line between documents, as
+                 for the original's create_pretraining_data.py.
   text           paragraphs with a blank line between them, their lines
                  wrapped or not, as in a book. A file is one document.
   wikiextractor  <doc ...>, the title, paragraphs of one line, </doc>.
-  jsonl          a JSON object a line, of which one field is a document.
-  parquet        a table of which one column holds documents.
+  jsonl          one JSON object per line; one of its fields is a document.
+  parquet        a table; one of its columns holds documents.
 """
 
 import dataclasses
@@ -31,9 +31,9 @@ INPUT_FORMATS = (
     "parquet",
 )
 
-# Lines that "auto" looks at to tell sentences from text.
-_LINES_TO_JUDGE = 200
-# A sentence ends with one of these, and perhaps closing quotes after it.
+# Lines from which "auto" detects the format.
+_DETECTION_LINES = 200
+# A sentence ends with one of these, perhaps followed by closing quotes.
 _SENTENCE_END = re.compile(r"[.?!…。？！।؟:;][\s\"'”’»)\]_*]*$")
 _TITLE = re.compile(r'title="(.*)"\s*>')
 _LANGUAGE = re.compile(r"[a-z]{2,3}([-_]\w+)*")
@@ -81,9 +81,9 @@ class TextOptions(Options):
 class Document(NamedTuple):
     """Consecutive sentences of one text."""
 
-    sentences: list[str]  # Without space at either end; at least one.
+    sentences: list[str]  # At least one, stripped of space at both ends.
     source: str  # "file:line" where the document begins.
-    # Sentences in each line, or in each paragraph where lines are wrapped.
+    # Number of sentences in each line, or paragraph if lines are wrapped.
     line_lengths: list[int] | None = None
 
 
@@ -95,10 +95,10 @@ def read_documents(
 ) -> Iterator[Document]:
     """Streams the documents of files, one document in memory at a time.
 
-    Arguments as those of `read_file`.
+    The arguments are those of `read_file`.
 
     Raises:
-      ValueError: if no file has a sentence, or as `read_file` does.
+      ValueError: if no file has a sentence, or as `read_file`.
     """
     statistics = statistics or text_files.ReadStatistics()
     for path in paths:
@@ -116,23 +116,23 @@ def read_file(
 ) -> Iterator[Document]:
     """Streams the documents of one file.
 
-    The documents depend on nothing but the file and the arguments. A file
-    without a sentence is no error here: `statistics.check()` judges all.
+    The documents depend only on the file and the arguments. A file without
+    sentences is not an error here; `statistics.check()` checks all files.
 
     Args:
       path: file to read.
-      language: code such as "en" or "de", for the rules of where a sentence
-        ends; unused by the format "sentences".
-      input_format: one of INPUT_FORMATS; "auto" judges each file by itself.
+      language: code such as "en" or "de", for splitting into sentences; not
+        used for the format "sentences".
+      input_format: one of INPUT_FORMATS; "auto" detects the file's format.
       text_field: field or column of "jsonl" and "parquet" with the text.
-      statistics: counts what is seen.
+      statistics: the counts of this file are added to it.
 
     Yields:
       Documents, each with at least one sentence.
 
     Raises:
-      ValueError: if the file is missing, damaged or not what its format says,
-        or a format or language is unknown.
+      ValueError: if the file is missing, damaged or not of its format, or if
+        the format or language is unknown.
       OSError: if it cannot be read.
     """
     if input_format not in INPUT_FORMATS:
@@ -147,7 +147,7 @@ def read_file(
     sentences_before = statistics.sentences
     input_format, documents = _read(path, input_format, text_field, statistics)
     for line, paragraphs in documents:
-        # Each line is a sentence already, or is split into some.
+        # Lines of "sentences" are not split further.
         parts = [[paragraph] for paragraph in paragraphs]
         if input_format != "sentences":
             parts = [_segment(language, paragraph) for paragraph in paragraphs]
@@ -158,15 +158,15 @@ def read_file(
     statistics.files += 1
     if statistics.sentences == sentences_before:
         statistics.empty_files += 1
-        logging.warning("%s has no sentence", path)
+        logging.warning("%s has no sentences", path)
 
 
-# Number of its first line, and paragraphs, of each document.
+# (number of the first line, paragraphs) of each document.
 _Documents = Iterator[tuple[int, list[str]]]
 
 
 def _read(path, input_format, text_field, statistics) -> tuple[str, _Documents]:
-    """Returns the format, and the documents as paragraphs or sentences."""
+    """Returns the format and the documents, as paragraphs or sentences."""
     if input_format == "auto" and dumps.is_parquet(path):
         input_format = "parquet"
     if input_format == "parquet":
@@ -174,7 +174,7 @@ def _read(path, input_format, text_field, statistics) -> tuple[str, _Documents]:
         return input_format, _read_rows(rows)
     lines = text_files.read_lines(path, statistics)
     if input_format == "auto":
-        head = list(itertools.islice(lines, _LINES_TO_JUDGE))
+        head = list(itertools.islice(lines, _DETECTION_LINES))
         input_format = guess_format(head)
         logging.debug("%s is read as %s", path, input_format)
         lines = itertools.chain(head, lines)
@@ -191,13 +191,13 @@ def _read(path, input_format, text_field, statistics) -> tuple[str, _Documents]:
 
 
 def guess_format(lines: Iterable[str]) -> str:
-    """Judges a file by its first lines.
+    """Returns the format of a file, detected from its first lines.
 
     It is "wikiextractor" if the first line with text begins with `<doc `, and
-    "jsonl" if that is a JSON object. It is "sentences" if at least half of the
-    lines that another line follows without a blank one between end as sentences
-    do: in a wrapped paragraph only few do. Otherwise, and also if a blank line
-    follows each line, it is "text".
+    "jsonl" if that line is a JSON object. It is "sentences" if at least half of
+    the lines directly followed by another line end as sentences do: in wrapped
+    paragraphs only few do. Otherwise, and if a blank line follows each line, it
+    is "text".
     """
     lines = [line.strip() for line in lines]
     first = next(filter(None, lines), "")
@@ -205,11 +205,11 @@ def guess_format(lines: Iterable[str]) -> str:
         return "wikiextractor"
     if dumps.is_json(first):
         return "jsonl"
-    return "sentences" if _are_whole(lines) else "text"
+    return "sentences" if _are_sentences(lines) else "text"
 
 
-def _are_whole(lines: list[str]) -> bool:
-    """Returns whether lines that are followed by others end as sentences."""
+def _are_sentences(lines: list[str]) -> bool:
+    """Returns whether lines end as sentences; see `guess_format`."""
     followed = [
         line for line, after in itertools.pairwise(lines) if line and after
     ]
@@ -218,21 +218,21 @@ def _are_whole(lines: list[str]) -> bool:
 
 
 def _read_text(lines: Iterable[str]) -> _Documents:
-    """Yields the paragraphs of the file, which is one document."""
+    """Yields one document, the paragraphs of the file."""
     paragraphs = list(split_paragraphs(lines))
     if paragraphs:
         yield paragraphs[0][0], [" ".join(rows) for _, rows in paragraphs]
 
 
 def _read_rows(rows: Iterable[tuple[int, str]]) -> _Documents:
-    """Yields the paragraphs of each row's text, which is one document.
+    """Yields one document for each row, the paragraphs of its text.
 
-    A line is a paragraph, or is wrapped: each text is judged by itself, as
-    "auto" judges files.
+    Whether its lines are paragraphs or wrapped is detected for each text, as
+    "auto" does for files.
     """
     for number, text in rows:
         lines = [line.strip() for line in text.split("\n")]
-        if _are_whole(lines[:_LINES_TO_JUDGE]):
+        if _are_sentences(lines[:_DETECTION_LINES]):
             yield number, [line for line in lines if line]
         else:
             for _, paragraphs in _read_text(lines):
@@ -240,7 +240,7 @@ def _read_rows(rows: Iterable[tuple[int, str]]) -> _Documents:
 
 
 def split_paragraphs(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yields (first line's number, stripped lines) between blank lines."""
+    """Yields (number of the first line, stripped lines) of each paragraph."""
     numbered = enumerate(map(str.strip, lines), 1)
     for has_text, group in itertools.groupby(
         numbered, lambda pair: pair[1] != ""
@@ -255,7 +255,7 @@ def _read_wikiextractor(
 ) -> _Documents:
     """Yields the paragraphs of each <doc ...>, without its title."""
     start, tag, rows = 0, "", []  # No <doc> is open while start is 0.
-    # A last <doc> closes one that is still open at the end.
+    # The added <doc> closes one that is still open at the end of the file.
     for number, line in enumerate(itertools.chain(lines, ["<doc >"]), 1):
         line = line.strip()
         is_open = line.startswith("<doc ")
@@ -279,9 +279,9 @@ def _read_wikiextractor(
             rows.append(line)
         elif line and line != "</doc>":
             raise ValueError(
-                f"{path}:{number}: {line[:40]!r} stands outside of <doc ...> "
-                "and </doc>; is it WikiExtractor's output? Set --input_format "
-                "or mend the file."
+                f"{path}:{number}: {line[:40]!r} is outside of <doc ...> and "
+                "</doc>; is the file WikiExtractor's output? Set "
+                "--input_format or correct the file."
             )
 
 

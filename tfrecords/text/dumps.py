@@ -1,6 +1,6 @@
 """JSON lines or Parquet -> the text of each row.
 
-Parquet needs the library pyarrow, which comes with the extra `parquet`.
+Parquet requires pyarrow, installed with the extra `parquet`.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ def is_json(line: str) -> bool:
 
 
 def is_parquet(path: str) -> bool:
-    """Returns whether a file begins as Parquet does; False if it is missing."""
+    """Returns whether a file is Parquet; False if it is missing."""
     try:
         with storage.open_bytes(path) as file:
             return file.read(len(_MAGIC)) == _MAGIC
@@ -39,7 +39,7 @@ def read_json_lines(
     text_field: str,
     statistics: text_files.ReadStatistics,
 ) -> Iterator[tuple[int, str]]:
-    """Yields (number of the line, text) of each JSON object with a text.
+    """Yields (line number, text) of each JSON object with a text.
 
     Args:
       lines: of the file; blank ones are skipped.
@@ -48,8 +48,8 @@ def read_json_lines(
       statistics: counts rows whose text is null; they are skipped.
 
     Raises:
-      ValueError: naming file and line, if it is no JSON object, or its field
-        is missing or no text.
+      ValueError: naming file and line, if a line is not a JSON object, or its
+        field is missing or not a string.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -61,17 +61,18 @@ def read_json_lines(
             raise ValueError(
                 f"{where}: {line.strip()[:40]!r} is not JSON ({error.msg}, "
                 f"column {error.colno}). Each line should be an object such as "
-                '{"text": "..."}; mend the file, or set --input_format.'
+                '{"text": "..."}; correct the file, or set --input_format.'
             ) from None
         if not isinstance(row, dict) or text_field not in row:
             content = (
                 f"an object with the fields {sorted(row)}"
                 if isinstance(row, dict)
-                else f"no object but {line.strip()[:40]!r}"
+                else f"{line.strip()[:40]!r}, not an object"
             )
             raise ValueError(
-                f"{where}: the line is {content}; expected is a field "
-                f"{text_field!r}. Set --text_field to the one with the text."
+                f"{where}: the line is {content}; expected an object with the "
+                f"field {text_field!r}. Set --text_field to the field with the "
+                "text."
             )
         if _is_text(row[text_field], where, text_field, statistics):
             yield number, row[text_field]
@@ -80,20 +81,20 @@ def read_json_lines(
 def read_parquet(
     path: str, text_field: str, statistics: text_files.ReadStatistics
 ) -> Iterator[tuple[int, str]]:
-    """Yields (number of the row from 1, text) of each row with a text.
+    """Yields (row number from 1, text) of each row with a text.
 
-    Arguments as those of `read_json_lines`; the field is a column.
+    The arguments are those of `read_json_lines`; the field is a column.
 
     Raises:
       ValueError: if the column is missing or of another type, the file is
-        damaged or pyarrow is not installed.
+        damaged, or pyarrow is not installed.
     """
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise ValueError(
-            f"{path} is Parquet, which pyarrow reads; it is not installed: "
-            "pip install 'bert_tf[parquet]'."
+            f"{path} is Parquet; reading it requires pyarrow, which is not "
+            "installed: pip install 'bert_tf[parquet]'."
         ) from error
     number = 0
     with _reading(path), storage.open_bytes(path) as opened:
@@ -102,7 +103,7 @@ def read_parquet(
         if text_field not in names:
             raise ValueError(
                 f"{path} has the columns {names} and no {text_field!r}. Set "
-                "--text_field to the one with the text."
+                "--text_field to the column with the text."
             )
         for batch in file.iter_batches(_ROWS, columns=[text_field]):
             for text in batch.column(0).to_pylist():
@@ -113,7 +114,7 @@ def read_parquet(
 
 
 def _is_text(value, where, text_field, statistics) -> bool:
-    """Returns whether there is a text; counts null, which is none."""
+    """Returns whether a value is a text; counts null, which is skipped."""
     if value is None:
         if not statistics.rows_without_text:
             logging.warning(
@@ -123,25 +124,25 @@ def _is_text(value, where, text_field, statistics) -> bool:
         return False
     if not isinstance(value, str):
         raise ValueError(
-            f"{where}: {text_field!r} is {str(value)[:40]!r}, a "
-            f"{type(value).__name__}; expected is text. Set --text_field to "
-            "the one with the text."
+            f"{where}: {text_field!r} is {str(value)[:40]!r} of type "
+            f"{type(value).__name__}; expected a string. Set --text_field to "
+            "the field or column with the text."
         )
     return True
 
 
 @contextlib.contextmanager
 def _reading(path):
-    """Names the file in an error of pyarrow."""
+    """Adds the path to errors of pyarrow."""
     try:
         yield
     except FileNotFoundError:
         raise ValueError(f"No input file at {path}; check the path.") from None
     except Exception as error:
-        # pyarrow's errors are ValueErrors and OSErrors, but are not imported.
+        # pyarrow's errors are ValueErrors and OSErrors; it is not imported.
         if not type(error).__module__.startswith("pyarrow"):
             raise
         raise ValueError(
-            f"{path} is damaged or no Parquet file ({error}); copy it again, "
-            "or set --input_format."
+            f"{path} is damaged or not a Parquet file ({error}); copy it "
+            "again, or set --input_format."
         ) from error

@@ -1,14 +1,14 @@
-"""Strings as typed -> words for a tagger, and their offsets.
+"""Raw strings -> words for a tagger, and their offsets.
 
-Files of tagged words come split; served text does not. Words end at space,
-punctuation around a word stands alone, and what is inside one stays, as it is
-in the files of CoNLL-2003 ("all-rounder", "U.N", "1996-08-22"):
+Datasets of tagged words are already split into words; served text is not. Words
+end at space. Punctuation around a word is split off, and punctuation inside a
+word is kept, as in CoNLL-2003 ("all-rounder", "U.N", "1996-08-22"):
 
-  typed   ("  J o b s "  ,     a   t     U . N .  )
+  string  ("  J o b s "  ,     a   t     U . N .  )
   words    "  Jobs    "  ,     at        U.N   .
 
-Chinese characters are words of their own, as they are to the tokenizer. N
-strings, T characters of all strings, W words.
+Each Chinese character is a word, as in the tokenizer. N strings, T characters
+in all strings, W words.
 """
 
 from typing import NamedTuple
@@ -21,8 +21,8 @@ from tfrecords.text import words as words_lib
 class RawWords(NamedTuple):
     """Words of strings; each [N, (words)].
 
-    Offsets are in characters of the string as Python's
-    `decode("utf-8", "replace")` gives them.
+    Offsets count characters of the string as decoded by Python's
+    `decode("utf-8", "replace")`.
     """
 
     words: tf.RaggedTensor  # String.
@@ -33,9 +33,9 @@ class RawWords(NamedTuple):
 def _outer(
     is_mark: tf.Tensor, run: tf.Tensor, num_runs: tf.Tensor
 ) -> tf.Tensor:
-    """Returns [T] the marks without a letter before, or after, in their run.
+    """Returns [T] bool: marks with no letter before, or none after, in the run.
 
-    A run is of characters without space; `run` [T] is its number.
+    A run is a sequence of characters without space; `run` [T] is its number.
     """
     positions = tf.range(tf.size(run, tf.int64))
     after_all = tf.size(run, tf.int64)
@@ -52,16 +52,16 @@ def _outer(
 
 
 def split(strings: tf.Tensor) -> RawWords:
-    """Splits strings into words; in the graph, for any N.
+    """Splits strings into words, with TensorFlow ops, for any N.
 
     Args:
-      strings: [N] string, UTF-8; invalid bytes are U+FFFD.
+      strings: [N] string, UTF-8; invalid bytes become U+FFFD.
     """
     characters = tf.strings.unicode_split(
         strings, "UTF-8"
     ).with_row_splits_dtype(tf.int64)
     flat = characters.flat_values  # [T]
-    # A text has many characters but few different ones.
+    # Texts have many characters but few distinct ones.
     different, index = tf.unique(flat)
     is_space, is_mark, is_chinese = (
         tf.gather(kind, index) for kind in words_lib.kinds(different)
@@ -69,13 +69,13 @@ def split(strings: tf.Tensor) -> RawWords:
     row = characters.value_rowids()
     is_first = tf.concat([[True], row[1:] != row[:-1]], 0)[: tf.size(row)]
 
-    def before(flags):  # [T] bool, of the character before
+    def before(flags):  # [T] bool: the flag of the previous character.
         return tf.concat([[False], flags[:-1]], 0)[: tf.size(flags)]
 
     begins_run = ~is_space & (is_first | before(is_space))
     run = tf.cumsum(tf.cast(begins_run, tf.int64))  # 0 before the first.
     num_runs = 1 + tf.reduce_sum(tf.cast(begins_run, tf.int64))
-    # The space after a run counts to it, and is no letter either.
+    # The space after a run counts as part of it, and is not a letter.
     is_alone = is_chinese | _outer(is_mark | is_space, run, num_runs)
     begins = ~is_space & (begins_run | is_alone | before(is_alone))
     word = tf.cumsum(tf.cast(begins, tf.int64)) - 1  # [T]

@@ -1,6 +1,6 @@
 """Tokens of one or two segments -> encoder inputs of one static length.
 
-Letters: N rows, S max_seq_length, t tokens, different in each row.
+Letters: N rows, S max_seq_length, t tokens, which vary by row.
 
 Records and serving both use `pack`, so they cannot differ.
 """
@@ -13,12 +13,11 @@ _SPECIAL_TOKENS = 2  # [CLS] and [SEP]; a second segment has its own [SEP].
 def pair_lengths(
     lengths_a: tf.Tensor, lengths_b: tf.Tensor, max_tokens: int | tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the tokens of each segment to keep, so that both fit.
+    """Returns the number of tokens to keep of each segment, so that both fit.
 
-    run_classifier.py: _truncate_seq_pair. There the longer segment loses its
-    last token, B on a tie, until the sum fits. So a segment is cut only to
-    what the other leaves over or to its half, whichever is more; A has the
-    odd token.
+    run_classifier.py: _truncate_seq_pair. There the longer segment, B on a tie,
+    loses its last token until the sum fits. So a segment is truncated to half
+    of `max_tokens`, or to more if the other leaves room; A gets the odd token.
 
       max_tokens      7  7  7  7
       lengths_a       3  9  2  9
@@ -29,7 +28,7 @@ def pair_lengths(
     Args:
       lengths_a: [N] integer.
       lengths_b: [N] integer.
-      max_tokens: limit of the sum; one number, or [N] for each row.
+      max_tokens: limit of the sum; a scalar, or [N] for each row.
     """
     half_b = max_tokens // 2
     half_a = max_tokens - half_b
@@ -54,7 +53,7 @@ def pack(
     cls_id: int,
     sep_id: int,
 ) -> dict[str, tf.Tensor]:
-    """Truncates, joins and pads; in the graph, the same for any N.
+    """Truncates, joins and pads segments, with TensorFlow ops.
 
       tokens_a       21 22
       tokens_b                   31 32 33
@@ -67,10 +66,10 @@ def pack(
     Args:
       tokens_a: [N, (t)] int32, the first segments.
       tokens_b: [N, (t)] int32, the second segments; None if there are none.
-        A row whose second segment is empty has only the first.
+        A row with an empty second segment has only the first.
       max_seq_length: S.
-      cls_id: of [CLS] in the vocabulary.
-      sep_id: of [SEP].
+      cls_id: id of [CLS].
+      sep_id: id of [SEP].
 
     Returns:
       `schema.ENCODER_INPUTS`, each [N, S] int32.
@@ -78,7 +77,7 @@ def pack(
     Raises:
       ValueError: if S leaves no room for a token of each segment.
     """
-    # [CLS], and of each segment a token and [SEP].
+    # [CLS], and for each segment one token and [SEP].
     least = 3 if tokens_b is None else 5
     if max_seq_length < least:
         raise ValueError(
@@ -93,7 +92,7 @@ def pack(
     else:
         tokens_b = tokens_b.with_row_splits_dtype(tf.int64)
         lengths_b = tokens_b.row_lengths()
-        # An empty second segment is none, as in the original: no [SEP] of it.
+        # As in the original, an empty second segment has no [SEP].
         is_pair = tf.cast(lengths_b > 0, lengths_b.dtype)  # [N]
         keep_a, keep_b = pair_lengths(
             lengths_a, lengths_b, max_tokens - is_pair

@@ -12,10 +12,10 @@ from absl import logging
 
 from tfrecords.io import storage
 
-# First bytes of files that are not text, and what to do with them.
+# First bytes of files that are not UTF-8 text, and what to do with them.
 _NOT_TEXT = {
-    b"\xff\xfe": "UTF-16, UTF-8 was expected; convert it, as iconv does",
-    b"\xfe\xff": "UTF-16, UTF-8 was expected; convert it, as iconv does",
+    b"\xff\xfe": "UTF-16; convert it to UTF-8, for example with iconv",
+    b"\xfe\xff": "UTF-16; convert it to UTF-8, for example with iconv",
     b"\x1f\x8b": "compressed by gzip; its name should end in .gz",
     b"\x28\xb5\x2f\xfd": "compressed by zstd; its name should end in .zst",
     b"PAR1": "Parquet; set --input_format=parquet, or auto",
@@ -24,21 +24,21 @@ _NOT_TEXT = {
 
 @dataclasses.dataclass
 class ReadStatistics:
-    """Counts of reading; those of several readers add up."""
+    """Counts of a reader; those of several readers can be added."""
 
-    files: int = 0  # Read to their end.
-    empty_files: int = 0  # Of these, without a sentence.
-    documents: int = 0  # With a sentence.
-    one_sentence_documents: int = 0  # Of these; they give no next sentence.
+    files: int = 0  # Read to the end.
+    empty_files: int = 0  # Files without a sentence, among `files`.
+    documents: int = 0  # With at least one sentence.
+    one_sentence_documents: int = 0  # Among `documents`; no next sentence.
     sentences: int = 0
-    invalid_characters: int = 0  # Pieces of UTF-8, replaced by U+FFFD.
+    invalid_characters: int = 0  # Invalid UTF-8 replaced by U+FFFD.
     unclosed_documents: int = 0  # <doc ...> without </doc>.
-    rows_without_text: int = 0  # JSON lines or Parquet with null for a text.
-    duplicate_documents: int = 0  # Omitted as repetitions.
-    duplicate_lines: int = 0  # The same, without those of omitted documents.
+    rows_without_text: int = 0  # JSON lines or Parquet rows with null text.
+    duplicate_documents: int = 0  # Omitted because they repeat others.
+    duplicate_lines: int = 0  # Omitted from documents that are kept.
 
     def add(self, other: "ReadStatistics") -> None:
-        """Adds the counts of another reader, of other files."""
+        """Adds the counts of a reader of other files."""
         for field in dataclasses.fields(self):
             total = getattr(self, field.name) + getattr(other, field.name)
             setattr(self, field.name, total)
@@ -63,11 +63,11 @@ class ReadStatistics:
 
 
 def expand_inputs(patterns: str | list[str]) -> list[str]:
-    """Returns the files that match, each once, sorted.
+    """Returns the matching files, sorted and without duplicates.
 
     Args:
-      patterns: names or globs (`**` too), separated by commas or in a list;
-        of this machine or of a store, as gs://bucket/*.txt.
+      patterns: names or globs, separated by commas or in a list; local, also
+        with `**`, or in a store, such as gs://bucket/*.txt.
 
     Raises:
       ValueError: if a pattern matches no file.
@@ -83,25 +83,25 @@ def expand_inputs(patterns: str | list[str]) -> list[str]:
             hint = f" It is a folder: give {pattern}/*." if is_folder else ""
             raise ValueError(
                 f"Input pattern {pattern!r} matches no file.{hint} Check the "
-                "path, and quote globs so that the shell leaves them alone."
+                "path, and quote globs so that the shell does not expand them."
             )
         files.update(paths)
     if not files:
         raise ValueError(
-            "No input file is named; give files or globs, separated by commas."
+            "No input file is given; name files or globs, separated by commas."
         )
     return sorted(files)
 
 
 def read_lines(path: str, statistics: ReadStatistics) -> Iterator[str]:
-    """Yields lines as text, invalid UTF-8 replaced, counted and logged.
+    """Yields decoded lines; invalid UTF-8 is replaced, counted and logged.
 
     Args:
       path: a plain, .gz or .zst file.
-      statistics: counts what is invalid.
+      statistics: counts invalid characters.
 
     Raises:
-      ValueError: if the file is missing or not text, or is damaged.
+      ValueError: if the file is missing, not text or damaged.
       OSError: if it cannot be read.
     """
     invalid = 0
@@ -110,7 +110,7 @@ def read_lines(path: str, statistics: ReadStatistics) -> Iterator[str]:
             for begin, advice in _NOT_TEXT.items():
                 if data.startswith(begin):
                     raise ValueError(f"{path} is {advice}.")
-            data = data.removeprefix(b"\xef\xbb\xbf")  # The mark of UTF-8.
+            data = data.removeprefix(b"\xef\xbb\xbf")  # Byte order mark.
         try:
             yield data.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -127,7 +127,7 @@ def read_lines(path: str, statistics: ReadStatistics) -> Iterator[str]:
     if invalid:
         statistics.invalid_characters += invalid
         logging.warning(
-            "%s has %d invalid pieces of UTF-8 in all", path, invalid
+            "%s has %d invalid UTF-8 sequences in total", path, invalid
         )
 
 
@@ -143,7 +143,7 @@ def _read_bytes(path: str) -> Iterator[bytes]:
     except FileNotFoundError:
         raise ValueError(f"No input file at {path}; check the path.") from None
     except (EOFError, OSError, zlib.error) as error:
-        if getattr(error, "errno", None):  # Of the disk or the network.
+        if getattr(error, "errno", None):  # An error of disk or network.
             raise
         raise ValueError(
             f"{path} is a damaged or truncated {os.path.splitext(path)[1]} "
@@ -152,12 +152,12 @@ def _read_bytes(path: str) -> Iterator[bytes]:
 
 
 def _open_zstd(path: str, file: IO[bytes]) -> IO[bytes]:
-    """Returns a file of the unpacked content."""
+    """Returns a file with the decompressed content."""
     try:
         import pyarrow
     except ImportError as error:
         raise ValueError(
-            f"{path} is read by pyarrow, which is not installed: pip "
-            "install 'bert_tf[parquet]', or unpack the file."
+            f"Reading {path} requires pyarrow, which is not installed: pip "
+            "install 'bert_tf[parquet]', or decompress the file."
         ) from error
     return io.BufferedReader(pyarrow.CompressedInputStream(file, "zstd"))

@@ -1,13 +1,13 @@
-"""Offsets in bytes of cleaned strings -> offsets in characters as typed.
+"""Byte offsets in cleaned strings -> character offsets in the raw strings.
 
-Cleaning drops characters, strips accents and splits characters in several. Its
-result for one does not depend on the others, but for a sigma, whose two small
-letters are equally long, and for the order of a few marks, which keep their
-positions. So each character is cleaned alone to count the resulting ones:
+Cleaning drops characters, strips accents and splits some characters. The number
+of characters that one becomes does not depend on the others: both lower-case
+sigmas have the same length, and marks that are reordered keep their positions
+as a group. So each character is cleaned separately, and the results counted:
 
-  typed       İ   s   t   .   e   U+0301  U+200B  가           N strings, T
+  raw         İ   s   t   .   e   U+0301  U+200B  가           N strings, T
   cleaned     i   s   t   .   e                   U+1100 U+1161    characters
-  results     1   1   1   1   1   0       0       2
+  counts      1   1   1   1   1   0       0       2
   ends        1   2   3   4   6                   8
 
 A dropped accent belongs to the character before it, so that e ends after it.
@@ -32,8 +32,8 @@ def _count_bytes(points: tf.Tensor) -> tf.Tensor:
 def _count_cleaned(
     points: tf.Tensor, drop: Function, clean: Function
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the results [T] of each code point, and if it is an accent."""
-    # A text has many characters but few different ones.
+    """Returns [T] characters of each cleaned code point, [T] if an accent."""
+    # Texts have many characters but few distinct ones.
     different, index = tf.unique(points)
     alone = tf.strings.unicode_encode(different[:, tf.newaxis], "UTF-8")
     counts = tf.strings.length(clean(alone), "UTF8_CHAR")
@@ -44,9 +44,9 @@ def _count_cleaned(
 def _find_ends(
     row: tf.Tensor, counts: tf.Tensor, is_accent: tf.Tensor
 ) -> tf.Tensor:
-    """Returns the end of each character, its dropped accents included, [T]."""
+    """Returns the end of each character, including dropped accents, [T]."""
     is_base = counts > 0
-    # A group is a character and all before the next one in its string.
+    # A group is a character and the dropped ones before the next in its string.
     group = tf.cumsum(tf.cast(is_base, tf.int32)) + row
     after = tf.range(1, tf.size(counts) + 1)
     ends = tf.math.segment_max(tf.where(is_base | is_accent, after, 0), group)
@@ -54,34 +54,34 @@ def _find_ends(
 
 
 def in_characters(
-    typed: tf.Tensor,
+    raw: tf.Tensor,
     cleaned: tf.Tensor,
     starts: tf.RaggedTensor,
     ends: tf.RaggedTensor,
     drop: Function,
     clean: Function,
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Finds the tokens of cleaned strings in the strings as typed.
+    """Converts token offsets in cleaned strings to offsets in raw strings.
 
     Args:
-      typed: [N] string.
-      cleaned: [N] string, `clean(typed)`.
+      raw: [N] string.
+      cleaned: [N] string, `clean(raw)`.
       starts: [N, (tokens)] int32, in bytes of `cleaned`.
       ends: the same, exclusive; no token is empty.
       drop: [N] string -> [N] string without non-text characters.
       clean: [N] string -> [N] string, `drop` and more.
 
     Returns:
-      starts, ends: [N, (tokens)] int32, in characters of `typed` as Python's
-      `decode("utf-8", "replace")` gives them, end exclusive. A token that is
-      a part of one character, such as a Hangul consonant, has all of it.
+      starts, ends: [N, (tokens)] int32, in characters of `raw` as decoded by
+      Python's `decode("utf-8", "replace")`, end exclusive. A token that is only
+      part of a character, such as a Hangul consonant, spans all of it.
     """
-    points = tf.strings.unicode_decode(typed, "UTF-8")  # [N, (characters)]
+    points = tf.strings.unicode_decode(raw, "UTF-8")  # [N, (characters)]
     row = tf.cast(points.value_rowids(), tf.int32)
     counts, is_accent = _count_cleaned(points.flat_values, drop, clean)
     character_ends = _find_ends(row, counts, is_accent)
 
-    # Of each byte of the cleaned strings, the character it comes from.
+    # For each byte of the cleaned strings, the raw character it comes from.
     origins = tf.repeat(tf.range(tf.size(counts)), counts)
     widths = _count_bytes(
         tf.strings.unicode_decode(cleaned, "UTF-8").flat_values

@@ -1,8 +1,8 @@
-"""Strings -> ragged token ids, by the rules of the original tokenizer.
+"""Strings -> ragged token ids, as by the original tokenizer.
 
-google-research/bert tokenization.py: FullTokenizer, as ops that run in tf.data
-and inside a SavedModel alike. See words.py for the rules of words and the few
-known differences. N strings.
+google-research/bert tokenization.py: FullTokenizer, as TensorFlow ops for
+tf.data and SavedModels. See words.py for the word rules and the few known
+differences. N strings.
 """
 
 import functools
@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfrecords.text import token_offsets, word_pieces, words
 from tfrecords.text import vocab as vocab_lib
 
-# ASCII of which nothing is dropped: a character is a byte, cleaned or not.
+# ASCII without dropped characters: one byte per character, cleaned or not.
 _ASCII = r"[\t\n\r -~]*"
 
 
@@ -21,26 +21,26 @@ def _check_rank(strings: tf.Tensor) -> tf.Tensor:
     strings = tf.convert_to_tensor(strings, tf.string)
     if strings.shape.rank != 1:
         raise ValueError(
-            f"Strings have shape {strings.shape}; a tokenizer takes a vector "
-            "[N] of them. Reshape them, or pass a list."
+            f"Strings have shape {strings.shape}; the tokenizer expects a "
+            "vector [N]. Reshape them, or pass a list."
         )
     return strings
 
 
 class BertTokenizer(tf.Module):
-    """Turns strings into WordPiece ids; adds no special tokens.
+    """Converts strings to WordPiece ids; adds no special tokens.
 
-    Text such as "[MASK]" is text: `[`, `mask`, `]`, as in the original, unless
-    it is among `kept_tokens`. To be exported, the tokenizer must be an
+    As in the original, "[MASK]" in a text is split into `[`, `mask`, `]`,
+    unless it is among `kept_tokens`. To be exported, the tokenizer must be an
     attribute of the exported module.
 
     Args:
-      vocab_file: one entry a line, as released with BERT.
-      do_lower_case: whether to lower case and to strip accents; True for
+      vocab_file: one entry per line, as released with BERT.
+      do_lower_case: whether to lower-case and to strip accents; True for
         uncased vocabularies.
-      kept_tokens: entries that are not split, also within a word:
-        `vocab.SPECIAL_TOKENS`, or custom markers. They are matched before
-        lower-casing, letter by letter.
+      kept_tokens: entries that are not split, even within a word:
+        `vocab.SPECIAL_TOKENS`, or custom markers. They are matched exactly,
+        before lower-casing.
 
     Call arguments:
       strings: [N] string, UTF-8; invalid bytes are dropped.
@@ -56,8 +56,8 @@ class BertTokenizer(tf.Module):
       pad_id, unk_id, cls_id, sep_id, mask_id: ids of the special tokens.
 
     Raises:
-      ValueError: if the vocabulary is missing or malformed, see vocab.read; or
-        if it lacks one of `kept_tokens`.
+      ValueError: if the vocabulary is missing or malformed, see `vocab.read`,
+        or does not contain one of `kept_tokens`.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class BertTokenizer(tf.Module):
         self.kept_tokens = tuple(kept_tokens)
         self._kept_ids = tuple(ids[token] for token in kept_tokens)
         self._read_entries = lambda: entries
-        # Read by ops that run on the CPU.
+        # The ops that read it run on the CPU.
         with tf.device("CPU"):
             self._entries = tf.constant(entries)
         self._word_pieces = word_pieces.WordPieces(entries)
@@ -99,25 +99,25 @@ class BertTokenizer(tf.Module):
     def tokenize_with_offsets(
         self, strings: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns token ids, and the offsets of each token in its string.
+        """Returns token ids and the offsets of each token in its string.
 
           strings   "Cafés, naïve"
           tokens    cafe ##s , naive
           starts    0    4   5 7
           ends      4    5   6 12
 
-        Characters are code points, of the string that Python's
-        `decode("utf-8", "replace")` gives where bytes are invalid. A token
-        ends after the accents that were stripped from its last character, as
-        U+0301 after an e. One that is a part of a character, as when a Hangul
-        syllable falls into its letters, has all of it. [UNK] has its word.
+        Offsets count code points of the string as decoded by Python's
+        `decode("utf-8", "replace")`. A token includes the accents stripped
+        from its last character, such as U+0301 after an e. A token that is
+        only part of a character, such as a letter of a Hangul syllable, spans
+        all of it. [UNK] spans its word.
 
         Args:
           strings: [N] string, UTF-8; invalid bytes are dropped.
 
         Returns:
-          ids, starts, ends: RaggedTensors [N, (tokens)] int32. The ids are
-          those of a plain call; ends are exclusive.
+          ids, starts, ends: RaggedTensors [N, (tokens)] int32. The ids equal
+          those of `__call__`; ends are exclusive.
         """
         tokenize = functools.partial(self._tokenize, in_characters=True)
         return tuple(self._around_kept(_check_rank(strings), tokenize))
@@ -150,7 +150,7 @@ class BertTokenizer(tf.Module):
         strings: tf.Tensor,
         tokenize: Callable[[tf.Tensor], word_pieces.Pieces],
     ) -> word_pieces.Pieces:
-        """Returns `tokenize(strings)`, but with `kept_tokens` unsplit."""
+        """Returns `tokenize(strings)` without splitting `kept_tokens`."""
         if not self.kept_tokens:
             return tokenize(strings)
         segments = words.split_around(strings, self.kept_tokens)
@@ -159,7 +159,7 @@ class BertTokenizer(tf.Module):
         is_kept = index % 2 == 1
         kept = tf.boolean_mask(texts, is_kept)
         matches = kept[:, tf.newaxis] == tf.constant(self.kept_tokens)
-        # In characters, as offsets are.
+        # In characters, like the offsets.
         lengths = tf.strings.length(texts, "UTF8_CHAR")
         ends = tf.boolean_mask(lengths, is_kept)
         kept = word_pieces.Pieces(
@@ -167,7 +167,7 @@ class BertTokenizer(tf.Module):
             tf.zeros_like(ends),
             ends,
         )
-        # One piece in a segment that is kept, none in others.
+        # One piece for each kept segment, none for the others.
         num_kept = tf.cast(is_kept, tf.int64)
         pieces = word_pieces.each(
             lambda one, many: tf.concat(
@@ -182,7 +182,7 @@ class BertTokenizer(tf.Module):
         return word_pieces.join(segments, pieces, before)
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Joins tokens with spaces, and `##` pieces to the piece before.
+        """Joins tokens with spaces, and `##` pieces to the preceding piece.
 
         Args:
           ids: [N, (tokens)] int32, ragged or dense; each below `vocab_size`.
@@ -206,7 +206,7 @@ def _check_kept(
     unknown = [token for token in kept_tokens if token not in ids]
     if unknown:
         raise ValueError(
-            f"kept_tokens has {', '.join(map(repr, unknown))}, which is no "
-            f"entry of {vocab_file}, so it has no id. Keep entries only, such "
-            "as vocab.SPECIAL_TOKENS, or add it to the vocabulary."
+            f"kept_tokens has {', '.join(map(repr, unknown))}, not found in "
+            f"{vocab_file}. Use only entries of the vocabulary, such as "
+            "vocab.SPECIAL_TOKENS, or add the token to it."
         )

@@ -10,10 +10,10 @@ from absl import logging
 from tfrecords.io import atomic_files
 from tfrecords.options import Options, option
 
-# Entries that models and tokenizer look up by name.
+# Entries that models and the tokenizer look up by name.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-# tokenization.py: WordpieceTokenizer.max_input_chars_per_word; a longer word is
-# [UNK] whatever the vocabulary.
+# tokenization.py: WordpieceTokenizer.max_input_chars_per_word; longer words are
+# always [UNK].
 MAX_CHARS_PER_WORD = 200
 
 
@@ -49,11 +49,11 @@ def write(entries: list[str], path: str) -> None:
 
 
 def read(path: str) -> list[str]:
-    """Returns the entries of vocab.txt, one a line; the line is the id.
+    """Returns the entries of vocab.txt, one per line, in order of their ids.
 
     Raises:
-      ValueError: if the file is missing, empty, not UTF-8, has an empty line
-        or an entry twice, or lacks a special token.
+      ValueError: if the file is missing, empty or not UTF-8, or has an empty
+        line, a duplicate entry or not all special tokens.
     """
     if not os.path.isfile(path):
         raise ValueError(
@@ -71,7 +71,7 @@ def read(path: str) -> list[str]:
             f"{path}:{line}: byte {data[error.start]:#04x} is not UTF-8; a "
             "vocabulary is a UTF-8 text file. Copy it again, or convert it."
         ) from None
-    # Not splitlines(), which also splits at characters that are entries.
+    # Not splitlines(), which also splits at characters that occur in entries.
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -89,12 +89,12 @@ def read(path: str) -> list[str]:
 
 
 def digest(path: str) -> str:
-    """Returns the sha256 of a vocabulary file, as manifests of records say."""
+    """Returns the sha256 of a vocabulary file, as in manifests of records."""
     return atomic_files.digest(path)
 
 
 def _check(entries: list[str], path: str) -> None:
-    """Raises ValueError, naming file and line, unless each entry is sound."""
+    """Raises ValueError, naming file and line, if an entry is invalid."""
     line_of: dict[str, int] = {}
     for line, entry in enumerate(entries, 1):
         if not entry.strip():
@@ -104,9 +104,9 @@ def _check(entries: list[str], path: str) -> None:
             )
         if entry in line_of:
             raise ValueError(
-                f"{path}:{line}: entry {entry!r} is on line {line_of[entry]} "
-                "too; each entry stands once. Copy or make the vocabulary "
-                "again."
+                f"{path}:{line}: entry {entry!r} is also on line "
+                f"{line_of[entry]}; entries must be unique. Copy or make the "
+                "vocabulary again."
             )
         line_of[entry] = line
     missing = [token for token in SPECIAL_TOKENS if token not in line_of]

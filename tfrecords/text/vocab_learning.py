@@ -1,4 +1,4 @@
-"""Documents -> counts of words -> a WordPiece vocabulary."""
+"""Documents -> word counts -> a WordPiece vocabulary."""
 
 import collections
 import concurrent.futures
@@ -20,18 +20,18 @@ from tfrecords.text import text_files, vocab
 _UNUSED = tuple(f"[unused{i}]" for i in range(99))
 FIRST_ENTRIES = ("[PAD]", *_UNUSED, "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
-# Sentences between looks at how many words are held.
+# Sentences between checks of the number of words in memory.
 _BLOCK_SENTENCES = 65_536
-# The trainer counts words itself, so each is repeated to its count; above this
-# many in all, counts are scaled down.
+# The trainer counts words itself, so each word is repeated as often as it was
+# counted. If the total exceeds this, counts are scaled down.
 _MAX_OCCURRENCES = 50_000_000
 _WORDS_PER_STRING = 10_000
-_MIN_FREQUENCY = 2  # Occurrences of a piece, at least.
+_MIN_FREQUENCY = 2  # Minimum occurrences of a piece.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabConfig(documents_lib.TextOptions):
-    """Which vocabulary to learn, and from which text."""
+    """Settings of the vocabulary to learn, and its text."""
 
     output_file: str = option(REQUIRED, "Vocabulary file to write.")
     vocab_size: int = option(
@@ -59,7 +59,7 @@ def make(config: VocabConfig) -> None:
 
     Raises:
       ValueError: if there is no text, the size is too small, or the output file
-        exists with other entries and is not to be overwritten.
+        exists with other entries and `overwrite` is not set.
     """
     start = time.monotonic()
     statistics = text_files.ReadStatistics()
@@ -73,7 +73,7 @@ def make(config: VocabConfig) -> None:
     )
     words = count_words(sentences, config.do_lower_case)
     logging.info("read  %s", statistics)
-    logging.info("learning from %d different words", len(words))
+    logging.info("learning from %d distinct words", len(words))
     entries = learn_words(
         words, config.vocab_size, max_characters=config.max_characters
     )
@@ -93,7 +93,7 @@ def make(config: VocabConfig) -> None:
 
 
 def _with_progress(paths: list[str]) -> Iterator[str]:
-    """Yields paths; shows bytes read and ETA when a path has been read."""
+    """Yields paths; shows bytes read and ETA after each path."""
     sizes = [storage.version(path)[0] for path in paths]
     numbered = (pair for pair in enumerate(paths))
     for _, path in progress.show(
@@ -108,7 +108,7 @@ def _write(entries: list[str], path: str, overwrite: bool) -> None:
     if is_other and not overwrite:
         raise ValueError(
             f"--output_file={path} exists with other entries; models may "
-            "depend on it. Name another file, or pass --overwrite."
+            "depend on it. Choose another file, or pass --overwrite."
         )
     vocab.write(entries, path)
 
@@ -120,19 +120,19 @@ def count_words(
     max_words: int = 5_000_000,
     batch_size: int = 1024,
 ) -> collections.Counter[str]:
-    """Counts the words that our own tokenizer splits sentences into.
+    """Counts the words that our tokenizer splits sentences into.
 
     Args:
-      sentences: any number of them; they are not held.
-      do_lower_case: whether to lower case and to strip accents.
-      max_words: different words to hold, a few hundred bytes each. When there
-        are more, the rarest are dropped; they would hardly change the result.
+      sentences: streamed, not kept in memory.
+      do_lower_case: whether to lower-case and to strip accents.
+      max_words: distinct words to keep in memory, a few hundred bytes each. If
+        there are more, the rarest are dropped, which hardly changes the result.
       batch_size: sentences split at a time; has no effect on the counts.
 
     Returns:
       Occurrences of each word.
     """
-    # Here, because learning from counted words should not cost these imports.
+    # Imported here because learning from counted words does not need them.
     import tensorflow as tf
 
     from tfrecords.text import words as words_lib
@@ -160,7 +160,7 @@ def count_words(
 
 
 def _drop_rarest(words: collections.Counter[str], max_words: int) -> None:
-    """Drops the words below the lowest count that leaves half of the room."""
+    """Drops the rarest words until at most `max_words // 2` are left."""
     if len(words) <= max_words:
         return
     number_with = collections.Counter(words.values())
@@ -185,31 +185,31 @@ def learn_words(
     to the least frequent. The same counts give the same vocabulary.
 
     Args:
-      words: occurrences of each word; see count_words.
-      vocab_size: entries wanted, those of FIRST_ENTRIES included.
-      max_characters: of the characters, only so many, the most frequent, get
-        entries. A word with another one is [UNK].
+      words: occurrences of each word; see `count_words`.
+      vocab_size: number of entries, including FIRST_ENTRIES.
+      max_characters: number of characters that get an entry, the most frequent
+        first. A word with any other character is [UNK].
 
     Returns:
       The entries: `vocab_size` of them, or fewer if the words give no more.
 
     Raises:
-      ValueError: if there is no word, or `vocab_size` has no room for
-        the characters.
+      ValueError: if there are no words, or `vocab_size` is too small for the
+        characters.
     """
     characters = _characters(words, max_characters)
     import tokenizers
 
-    # With ids fixed here the trainer breaks ties always alike; by itself it
+    # Fixed ids make the trainer break ties deterministically; otherwise it
     # numbers the ##characters in the order of a randomly seeded hash table.
     first = [*FIRST_ENTRIES, *characters]
     if not characters:
         raise ValueError("There is no word to learn a vocabulary from.")
     if vocab_size < len(first):
         raise ValueError(
-            f"vocab_size={vocab_size} is too small: special tokens take "
+            f"vocab_size={vocab_size} is too small: special tokens need "
             f"{len(FIRST_ENTRIES)} entries and characters {len(characters)}. "
-            f"Raise it to {len(first)} at least, or lower max_characters."
+            f"Raise it to at least {len(first)}, or lower max_characters."
         )
     trainer = tokenizers.trainers.WordPieceTrainer(
         vocab_size=vocab_size,
@@ -227,7 +227,7 @@ def learn_words(
     ids = learner.get_vocab(with_added_tokens=False)
     if len(ids) < vocab_size:
         logging.warning(
-            "the words give %d entries of the %d wanted", len(ids), vocab_size
+            "the words give only %d entries of %d", len(ids), vocab_size
         )
     return sorted(ids, key=ids.get)
 
@@ -235,8 +235,9 @@ def learn_words(
 def _characters(words: Mapping[str, int], max_characters: int) -> list[str]:
     """Returns entries for the most frequent characters, sorted.
 
-    Each character of a word of several gets two, `a` and `##a`; one that only
-    ever stands alone, as punctuation and Chinese do, gets one.
+    A character that occurs in words of several characters gets two entries,
+    `a` and `##a`; one that is always a word by itself, such as punctuation and
+    Chinese characters, gets one.
     """
     alone: collections.Counter[str] = collections.Counter()
     inside: collections.Counter[str] = collections.Counter()
@@ -252,7 +253,7 @@ def _characters(words: Mapping[str, int], max_characters: int) -> list[str]:
 
 
 def _knows(entries: Collection[str], word: str) -> bool:
-    """Returns whether entries of single characters can spell a word."""
+    """Returns whether single-character entries can spell a word."""
     return (
         len(word) <= vocab.MAX_CHARS_PER_WORD
         and word[0] in entries
@@ -261,7 +262,7 @@ def _knows(entries: Collection[str], word: str) -> bool:
 
 
 def _repeat(words: Mapping[str, int]) -> Iterator[str]:
-    """Yields each word as often as it was counted, many in one string."""
+    """Yields each word as often as it was counted, many per string."""
     scale = min(1.0, _MAX_OCCURRENCES / max(1, sum(words.values())))
     for word, number in words.items():
         number = max(1, round(number * scale))
@@ -270,7 +271,7 @@ def _repeat(words: Mapping[str, int]) -> Iterator[str]:
 
 
 def coverage(entries: Iterable[str], words: Mapping[str, int]) -> float:
-    """Returns the share of occurrences that do not become [UNK]."""
+    """Returns the fraction of word occurrences that are not [UNK]."""
     known = frozenset(entries)
     total = sum(words.values())
     spelt = sum(number for word, number in words.items() if _knows(known, word))

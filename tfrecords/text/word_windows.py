@@ -1,10 +1,10 @@
 """Words -> encoder inputs of windows, and the position of each word.
 
-A tagger reads the pieces of many words, and predicts a tag at the first piece
-of each (paper, section 5.3). Longer rows are read by several windows that
-overlap; of these the one that has a word farther from its ends predicts its
-tag, as in run_squad.py: _check_is_max_context. So every word has one position,
-and no text is cut:
+A tagger reads the pieces of many words and predicts a tag at the first piece of
+each word (paper, section 5.3). Longer rows are split into overlapping windows;
+the tag of a word is predicted by the window in which the word is farthest from
+both ends, as in run_squad.py: _check_is_max_context. So every word has exactly
+one position, and no text is truncated:
 
   words         w0    w1 w2 w3    w4        windows of 4 pieces, stride 2
   pieces        a ##b c  d  e ##f g
@@ -32,13 +32,13 @@ class Windows(NamedTuple):
     """Inputs of a tagger, and the position of each word in its outputs.
 
     Attributes:
-      inputs: `schema.ENCODER_INPUTS`, each [M, S] int32; in the order of the
-        rows, and in a row in the order of its words.
-      rows: [M] int64, of which row each window is.
+      inputs: `schema.ENCODER_INPUTS`, each [M, S] int32, in the order of rows
+        and of words within a row.
+      rows: [M] int64, the row of each window.
       positions: [T, 2] int64: window and position of each word's first piece,
         for `tf.gather_nd(outputs [M, S, ...], positions)`.
-      num_pieces: [T] int64, of each word before any is cut; a word without a
-        piece, such as a lone U+200B, is read as one [UNK] and has 0 here.
+      num_pieces: [T] int64, pieces of each word before truncation; a word
+        without pieces, such as a lone U+200B, is read as one [UNK] and has 0.
     """
 
     inputs: dict[str, tf.Tensor]
@@ -48,26 +48,27 @@ class Windows(NamedTuple):
 
 
 def check_stride(max_seq_length: int, doc_stride: int) -> None:
-    """Raises ValueError if windows so far apart omit pieces."""
+    """Raises ValueError if windows with this stride would skip pieces."""
     most = max_seq_length - _SPECIAL_TOKENS
     if not 1 <= doc_stride <= most:
         raise ValueError(
-            f"doc_stride={doc_stride} should be from 1 to {most}, the pieces "
-            f"that a window of max_seq_length={max_seq_length} holds beside "
+            f"doc_stride={doc_stride} should be from 1 to {most}, the number "
+            f"of pieces in a window of max_seq_length={max_seq_length} besides "
             "[CLS] and [SEP]; half of that is usual."
         )
 
 
 def default_stride(max_seq_length: int) -> int:
-    """Returns half a window: every word has a quarter of one on both sides."""
+    """Returns half a window, for context of a quarter window on both sides."""
     return max(1, (max_seq_length - _SPECIAL_TOKENS) // 2)
 
 
 def _find(ends: tf.Tensor, row_splits: tf.Tensor, most: int, stride: int):
     """Returns row, first word and end of each window, [M, 3] int64.
 
-    `ends` [T + 1] are the pieces before each word of all rows, `row_splits`
-    [N + 1] the words before each row. A window, and a word, has `most` pieces.
+    `ends` [T + 1] counts the pieces before each word of all rows, `row_splits`
+    [N + 1] the words before each row. A window has at most `most` pieces, and
+    so has a word.
     """
     row_ends = row_splits[1:]
     last_piece = tf.gather(ends, row_ends)  # [N]
@@ -77,7 +78,7 @@ def _find(ends: tf.Tensor, row_splits: tf.Tensor, most: int, stride: int):
         row_end = tf.gather(row_ends, rows)
         limit = tf.searchsorted(ends, begin + most, "right", tf.int64) - 1
         limit = tf.minimum(limit, row_end)
-        # The last one goes back so far that it is full.
+        # The last window starts early enough to be full.
         wanted = tf.minimum(begin + stride, tf.gather(last_piece, rows) - most)
         after = tf.searchsorted(ends, wanted, "left", tf.int64)
         after = tf.minimum(after, limit)
@@ -101,14 +102,14 @@ def _find(ends: tf.Tensor, row_splits: tf.Tensor, most: int, stride: int):
             tf.TensorShape([None, 3]),
         ),
     )
-    # From window by window to row by row.
+    # Sorts the windows by row.
     return tf.gather(spans, tf.argsort(spans[:, 0], stable=True))
 
 
 def _predicting_windows(spans: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """Returns the window that predicts the tag of each word, [T] int64.
 
-    It changes in the middle of the pieces that two neighbours share.
+    It changes in the middle of the pieces that two adjacent windows share.
     """
     rows, starts, limits = tf.unstack(spans, axis=1)  # [M] each
     middles = (tf.gather(ends, limits[:-1]) + tf.gather(ends, starts[1:])) // 2
@@ -126,20 +127,20 @@ def make(
     max_seq_length: int,
     doc_stride: int | None = None,
 ) -> Windows:
-    """Returns the windows of rows of words; in the graph, for any N.
+    """Returns the windows of rows of words, with TensorFlow ops, for any N.
 
-    A row is what shares its context: a document, or a sentence alone.
+    A row is a unit of context: a document, or a single sentence.
 
     Args:
       words: [N, (words)] string.
-      tokenizer: words to pieces.
-      max_seq_length: S. A word of more than S - 2 pieces, as a long address
-        may have, keeps the first S - 2.
+      tokenizer: splits words into pieces.
+      max_seq_length: S. A word of more than S - 2 pieces, such as a long URL,
+        keeps the first S - 2.
       doc_stride: pieces from one window of a row to the next, rounded up to
-        whole words; None for half of a window.
+        the next word; None for half a window.
 
     Raises:
-      ValueError: if windows so far apart omit pieces.
+      ValueError: if windows with this stride would skip pieces.
     """
     if doc_stride is None:
         doc_stride = default_stride(max_seq_length)
@@ -156,7 +157,7 @@ def make(
     ends = pieces.row_splits  # [T + 1]
     spans = _find(ends, words.row_splits, most, doc_stride)
     starts, limits = (tf.gather(ends, spans[:, i]) for i in (1, 2))
-    tokens = tf.ragged.range(starts, limits)  # [M, (pieces)], their numbers
+    tokens = tf.ragged.range(starts, limits)  # [M, (pieces)], indices.
     tokens = tokens.with_values(tf.gather(pieces.values, tokens.values))
     windows = _predicting_windows(spans, ends)
     positions = 1 + ends[:-1] - tf.gather(starts, windows)  # After [CLS].

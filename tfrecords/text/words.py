@@ -1,27 +1,27 @@
 """Strings -> words, by the rules of the original's BasicTokenizer.
 
-google-research/bert tokenization.py, as ops that run in tf.data and inside a
-SavedModel alike. N strings.
+google-research/bert tokenization.py, as TensorFlow ops for tf.data and
+SavedModels. N strings.
 
-Every code point that Unicode 14 assigns is treated as by the original on Python
-3.11, which has those tables: in a word, alone and at an end. A test tries each.
-What is known to differ:
+Every code point assigned in Unicode 14 is treated as by the original on Python
+3.11, which has the tables of Unicode 14: in a word, alone and at an end. A test
+tries each. Known differences:
 
-- 85 code points that are unassigned there, so letters to the original. The
-  tables of TensorFlow are newer and know them, cased and uncased
+- 85 code points that are unassigned in Unicode 14, so the original treats them
+  as letters. TensorFlow's tables are newer and treat them, cased and uncased,
     as punctuation: 11B00-11B09 11F43-11F4F
     as format characters: 13439-1343F
-  and uncased besides
+  and, only uncased,
     as accents: 0ECE 10EFD-10EFF 11241 11F00-11F01 11F36-11F3A 11F40 11F42
       13440 13447-13455 1E08F 1E4EC-1E4EF
     by their decomposition: 105C9 105E4 11383 11385 1138E 11391 113C5
       113C7-113C8 16121-16128 16D68-16D6A
-- Uncased, a capital sigma beside one of 301 marks and letters that Unicode 14
-  brought or changed, as in U+03A3 U+0898 U+03B1: whether it ends its word is
-  decided by an ICU that knows Unicode 13. (Among them U+1734, Vithkuqi, and the
-  marks U+0898-089F, U+08C9-08D2, U+1AC1-1ACE, U+1CF00-1CF46.)
-- Python 3.10 has Unicode 13: there U+1734 is an accent, and the capitals of
-  `_NEW_CAPITALS` have no small letters.
+- Uncased, a capital sigma next to one of 301 marks and letters that Unicode 14
+  added or changed, as in U+03A3 U+0898 U+03B1: whether it is at the end of its
+  word is decided by ICU with Unicode 13. (Among the 301 are U+1734, Vithkuqi,
+  and the marks U+0898-089F, U+08C9-08D2, U+1AC1-1ACE, U+1CF00-1CF46.)
+- Python 3.10 has Unicode 13, in which U+1734 is an accent and the capitals of
+  `_NEW_CAPITALS` have no lower case.
 """
 
 import re
@@ -30,10 +30,11 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-# Strings of which cleaning only lowers ASCII letters, and whose words are
-# ASCII: nine of ten in English, and most in Chinese. FastWordpieceTokenizer
-# alone splits them as the original does, in half the time. Beside ASCII, spaces
-# and characters that stand alone and have neither case nor decomposition.
+# Strings in which cleaning only lower-cases ASCII letters, and in which words
+# of several characters are ASCII: 90% in English, and most in Chinese.
+# FastWordpieceTokenizer alone splits them as the original does, in half the
+# time. Besides ASCII, they contain spaces and characters that are words by
+# themselves and have neither case nor decomposition.
 _PLAIN = (
     r"[\t\n\r -~\x{A0}\x{A1}\x{A7}\x{AB}\x{B7}\x{BB}\x{BF}"
     r"\x{2002}-\x{200A}\x{2010}-\x{2027}\x{2030}-\x{2043}"
@@ -45,7 +46,7 @@ _PLAIN = (
 # tokenization.py: _is_control (\t, \n and \r are space), and U+FFFD.
 _DROPPED = r"[\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\p{Cf}\x{FFFD}]+"
 _ACCENTS = r"\p{Mn}+"
-# str.split() also splits at the line and paragraph separators, so all of Z.
+# All of Z, as str.split() also splits at line and paragraph separators.
 _SPACE = r"[\t\n\r\p{Z}]+"
 # tokenization.py: _is_punctuation counts all ASCII symbols, such as $ and ^.
 _PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
@@ -56,8 +57,8 @@ _CHINESE = (
     r"\x{2F800}-\x{2FA1F}"
 )
 _ALONE = f"[{_PUNCTUATION}{_CHINESE}]"
-# First, last, and how far their small letters are: the capitals that Unicode 14
-# brought. The ICU that lowers knows Unicode 13.
+# Capitals added in Unicode 14: first, last, distance to their lower case. The
+# ICU that lower-cases has Unicode 13.
 _NEW_CAPITALS = (
     (0x2C2F, 0x2C2F, 0x30),
     (0xA7C0, 0xA7C0, 1),
@@ -72,9 +73,9 @@ _NEW_CAPITALS = (
 
 
 def drop(strings: tf.Tensor) -> tf.Tensor:
-    """Drops invalid bytes and non-text characters; changes no character.
+    """Drops invalid bytes and non-text characters; the result is valid UTF-8.
 
-    Every other rule sees valid UTF-8.
+    The other functions require valid UTF-8.
     """
     strings = tf.strings.unicode_transcode(
         strings, "UTF-8", "UTF-8", errors="ignore"
@@ -92,8 +93,8 @@ def _lower_new_capitals(strings: tf.Tensor) -> tf.Tensor:
 
 
 def _lower(strings: tf.Tensor) -> tf.Tensor:
-    # ASCII first and by bytes: ICU alone would turn I into a dotless i where
-    # the machine's language is Turkish.
+    # ASCII first and bytewise: in a Turkish locale, ICU turns I into a dotless
+    # i.
     strings = tf.strings.lower(tf.strings.lower(strings), "utf-8")
     ranges = "".join(
         rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last, _ in _NEW_CAPITALS
@@ -107,7 +108,7 @@ def _lower(strings: tf.Tensor) -> tf.Tensor:
 
 
 def clean(strings: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
-    """Drops non-text characters and, if asked, case and accents."""
+    """Drops non-text characters; optionally lower-cases and strips accents."""
     strings = drop(strings)
     if not do_lower_case:
         return strings
@@ -122,7 +123,8 @@ def split(cleaned: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
       cleaned: [N] string, from `clean`.
 
     Returns:
-      Words [N, (words)] string, and where each starts, int64 in bytes.
+      words: [N, (words)] string.
+      starts: [N, (words)] int64, their offsets in bytes.
     """
     words, starts, _ = tf_text.regex_split_with_offsets(
         cleaned, f"{_SPACE}|{_ALONE}", _ALONE
@@ -131,11 +133,11 @@ def split(cleaned: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
 
 
 def split_words(strings: tf.Tensor, do_lower_case: bool) -> tf.RaggedTensor:
-    """Splits strings into the words that WordPiece splits further.
+    """Splits strings into words, which WordPiece then splits into pieces.
 
     Args:
       strings: [N] string, UTF-8; invalid bytes are dropped.
-      do_lower_case: whether to lower case and to strip accents.
+      do_lower_case: whether to lower-case and to strip accents.
 
     Returns:
       [N, (words)] string.
@@ -145,7 +147,7 @@ def split_words(strings: tf.Tensor, do_lower_case: bool) -> tf.RaggedTensor:
 
 
 def split_around(strings: tf.Tensor, tokens: Sequence[str]) -> tf.RaggedTensor:
-    """Splits before and after each occurrence of tokens.
+    """Splits before and after each occurrence of the given tokens.
 
       strings   "the [MASK][SEP]"
       tokens    "[MASK]" "[SEP]"
@@ -153,17 +155,17 @@ def split_around(strings: tf.Tensor, tokens: Sequence[str]) -> tf.RaggedTensor:
 
     Args:
       strings: [N] string.
-      tokens: of two with the same start, the longer is taken.
+      tokens: if several match at a position, the longest is used.
 
     Returns:
-      [N, (segments)] string, every second segment a token. Invalid bytes are
-      replaced by U+FFFD as Python's `decode("utf-8", "replace")` does.
+      [N, (segments)] string; every second segment is a token. Invalid bytes
+      are replaced by U+FFFD as by Python's `decode("utf-8", "replace")`.
     """
     strings = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
-    # RE2 takes the first alternative that fits.
+    # RE2 uses the first alternative that matches.
     longest_first = sorted(tokens, key=len, reverse=True)
     pattern = "|".join(map(re.escape, longest_first))
-    # No valid string has this byte. (tf.text's regex_split stops at U+0000.)
+    # Valid UTF-8 has no such byte. (tf.text's regex_split stops at U+0000.)
     strings = tf.strings.regex_replace(strings, f"({pattern})", b"\xff\\1\xff")
     return tf.strings.split(strings, b"\xff")
 
@@ -171,9 +173,9 @@ def split_around(strings: tf.Tensor, tokens: Sequence[str]) -> tf.RaggedTensor:
 def kinds(
     characters: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns which characters are space, punctuation, Chinese: [N] bool each.
+    """Returns if characters are space, punctuation, Chinese: [N] bool each.
 
-    By the rules of `split`.
+    The rules are those of `split`.
     """
     return tuple(
         tf.strings.regex_full_match(characters, pattern)
@@ -182,5 +184,5 @@ def kinds(
 
 
 def is_plain(strings: tf.Tensor) -> tf.Tensor:
-    """Returns which strings `_PLAIN` matches, [N] bool."""
+    """Returns whether `_PLAIN` matches each string, [N] bool."""
     return tf.strings.regex_full_match(strings, _PLAIN)

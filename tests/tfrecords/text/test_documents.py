@@ -65,7 +65,7 @@ def read(*paths, **settings):
     return found, statistics
 
 
-def test_sentences_are_lines_and_documents_end_at_blank_lines(make):
+def test_lines_are_sentences_and_blank_lines_end_documents(make):
     path = make(SENTENCES)
     found, statistics = read(path)
     assert [row[:2] for row in found] == [
@@ -112,7 +112,7 @@ def test_wikiextractor_documents_lose_title_and_escapes(make):
     assert statistics.unclosed_documents == 0
 
 
-def test_a_document_knows_how_many_sentences_its_lines_have(make):
+def test_a_document_has_the_number_of_sentences_of_each_line(make):
     assert [row.line_lengths for row in read(make(SENTENCES))[0]] == [
         [1, 1, 1],
         [1, 1],
@@ -160,7 +160,7 @@ def test_a_first_line_that_is_not_the_title_is_kept(make):
     assert read(path)[0][0].sentences == ["A cat sleeps."]
 
 
-def test_gz_and_carriage_returns_and_byte_order_mark_make_no_difference(make):
+def test_gz_carriage_returns_and_byte_order_mark_make_no_difference(make):
     plain = make(SENTENCES)
     packed = make(SENTENCES, "input.txt.gz")
     windows = make(
@@ -171,7 +171,7 @@ def test_gz_and_carriage_returns_and_byte_order_mark_make_no_difference(make):
         assert [document.sentences for document in read(path)[0]] == wanted
 
 
-def test_format_of_real_corpora_is_guessed(shared_data):
+def test_formats_of_real_corpora_are_detected(shared_data):
     for folder, wanted in (
         ("bert_sample", "sentences"),
         ("gutenberg", "text"),
@@ -189,7 +189,7 @@ def test_lines_with_a_blank_line_after_each_are_text():
     assert documents.guess_format([]) == "text"
 
 
-def test_a_given_format_is_not_guessed(make):
+def test_a_given_format_overrides_detection(make):
     path = make(SENTENCES)
     found, _ = read(path, input_format="text")
     assert len(found) == 1
@@ -205,20 +205,20 @@ def test_language_decides_where_sentences_end(make):
     ]
 
 
-def test_files_read_apart_are_files_read_together(make):
+def test_files_read_separately_give_the_same_documents(make):
     paths = [make(SENTENCES, "a.txt"), make(BOOK, "b.txt"), make(WIKI, "c")]
     together, statistics = read(*paths)
-    apart, total = [], text_files.ReadStatistics()
+    separate, total = [], text_files.ReadStatistics()
     for path in paths:
         part = text_files.ReadStatistics()
-        apart += documents.read_file(path, statistics=part)
+        separate += documents.read_file(path, statistics=part)
         total.add(part)
-    assert apart == together
+    assert separate == together
     assert total == statistics
     assert "documents 6" in str(total)
 
 
-def test_documents_come_before_their_file_is_read_to_the_end(make, monkeypatch):
+def test_documents_are_streamed(make, monkeypatch):
     path = make("A b.\nC d.\n\n" * 10_000)
     seen = []
     lines = text_files._read_bytes
@@ -240,7 +240,7 @@ def test_invalid_utf8_is_replaced_counted_and_located(make, caplog):
     assert found[0].sentences[1] == "A b\ufffdd."
     assert statistics.invalid_characters == 3
     assert f"{path}:2: byte 0xff is not UTF-8" in caplog.text
-    assert "3 invalid pieces" in caplog.text
+    assert "3 invalid UTF-8 sequences" in caplog.text
 
 
 def test_an_empty_file_among_others_is_counted_and_named(make, caplog):
@@ -248,7 +248,7 @@ def test_an_empty_file_among_others_is_counted_and_named(make, caplog):
     empty, blank = make("", "empty.txt"), make(" \n\n", "blank.txt")
     _, statistics = read(make(SENTENCES), empty, blank)
     assert (statistics.files, statistics.empty_files) == (3, 2)
-    assert f"{empty} has no sentence" in caplog.text
+    assert f"{empty} has no sentences" in caplog.text
 
 
 def test_no_sentence_in_any_file_is_an_error(make):
@@ -269,7 +269,7 @@ def test_an_unclosed_doc_is_kept_counted_and_located(make, caplog):
 
 def test_text_outside_of_doc_is_an_error(make):
     path = make(WIKI + "stray\n")
-    with pytest.raises(ValueError, match=r"input.txt:19: 'stray' stands outs"):
+    with pytest.raises(ValueError, match=r"input.txt:19: 'stray' is outside"):
         read(path)
     with pytest.raises(ValueError, match=r"txt:1: 'The sea.*--input_format"):
         read(make(SENTENCES), input_format="wikiextractor")
@@ -284,7 +284,7 @@ def test_a_truncated_gz_is_named(make, tmp_path, cut):
         read(path)
 
 
-def test_a_gz_that_is_none_is_named(make, tmp_path):
+def test_a_gz_name_without_gzip_content_is_named(make, tmp_path):
     (tmp_path / "b.gz").write_text(SENTENCES)
     with pytest.raises(ValueError, match=r"b.gz is a damaged or truncated"):
         read(str(tmp_path / "b.gz"))
@@ -293,12 +293,12 @@ def test_a_gz_that_is_none_is_named(make, tmp_path):
         read(path)
 
 
-def test_utf16_is_refused(make):
-    with pytest.raises(ValueError, match="is UTF-16, UTF-8 was expected"):
+def test_utf16_is_rejected(make):
+    with pytest.raises(ValueError, match="is UTF-16; convert it to UTF-8"):
         read(make(SENTENCES.encode("utf-16")))
 
 
-def test_unknown_formats_languages_and_paths_are_refused(make):
+def test_unknown_formats_languages_and_paths_are_rejected(make):
     path = make(SENTENCES)
     with pytest.raises(ValueError, match="input_format='html' should be one"):
         read(path, input_format="html")

@@ -1,4 +1,4 @@
-"""dumps.py: rows of JSON lines and Parquet; what is wrong is named by place."""
+"""dumps.py: rows of JSON lines and Parquet; errors name file and line."""
 
 import sys
 
@@ -36,12 +36,12 @@ def test_the_field_may_have_another_name(read):
     [
         ("{'text': 'One.'}", r"^a.jsonl:2: \"{'text': 'One.'}\" is not JSON"),
         ('{"text": "One.', "a.jsonl:2: .* is not JSON .*column 10"),
-        ('{"body": "One."}', r"a.jsonl:2: .* fields \['body'\]; expected is"),
-        ('"One."', "a.jsonl:2: the line is no object but"),
-        ('{"text": ["One."]}', "a.jsonl:2: 'text' is .*, a list; expected"),
+        ('{"body": "One."}', r"a.jsonl:2: .* fields \['body'\]; expected an"),
+        ('"One."', "a.jsonl:2: the line is .*, not an object"),
+        ('{"text": ["One."]}', "a.jsonl:2: 'text' is .* of type list; expect"),
     ],
 )
-def test_a_wrong_line_is_named(read, line, message):
+def test_an_invalid_line_is_named(read, line, message):
     with pytest.raises(ValueError, match=message):
         read('{"text": "One."}', line)
 
@@ -82,7 +82,7 @@ def test_rows_of_parquet_are_read(table):
     assert statistics.rows_without_text == 1
 
 
-def test_parquet_is_told_by_its_first_bytes(table, tmp_path):
+def test_parquet_is_detected_by_its_first_bytes(table, tmp_path):
     path = table({"text": ["A cat sat. It purred.", "A sail."]}, "a.txt")
     found = list(documents.read_documents([path]))
     assert [row.sentences for row in found] == [
@@ -106,7 +106,7 @@ def test_a_missing_column_is_named(table):
 
 def test_a_column_of_numbers_is_named(table):
     path = table({"text": [7]})
-    with pytest.raises(ValueError, match="a.parquet:1: 'text' is '7', a int"):
+    with pytest.raises(ValueError, match="parquet:1: 'text' is '7' of type"):
         read_parquet(path)
 
 
@@ -114,7 +114,7 @@ def test_damaged_parquet_is_named(table):
     path = table({"text": ["One."] * 50})
     with open(path, "r+b") as file:
         file.truncate(200)
-    with pytest.raises(ValueError, match="a.parquet is damaged or no Parquet"):
+    with pytest.raises(ValueError, match="a.parquet is damaged or not a Parq"):
         read_parquet(path)
 
 

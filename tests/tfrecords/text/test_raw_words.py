@@ -1,4 +1,4 @@
-"""Facts of words as typed, and of their places."""
+"""raw_words.py: words of raw strings and their offsets."""
 
 import tensorflow as tf
 
@@ -21,7 +21,7 @@ def split(*texts):
     return rows
 
 
-def test_punctuation_around_words_stands_alone_and_inside_stays():
+def test_punctuation_around_words_is_split_off_and_inside_is_kept():
     assert split(
         '"Jobs", said the U.N. (in 1996-08-22) all-rounder\'s!?', "a.b ."
     ) == [
@@ -49,14 +49,14 @@ def test_a_word_ends_with_its_string():
     ]
 
 
-def test_places_are_in_characters_of_any_script():
+def test_offsets_count_characters_of_any_script():
     assert split("Zürich—Köln 日本 人。\u3000e\u0301té", b"a\xff b") == [
         ["Zürich—Köln", "日", "本", "人", "。", "e\u0301té"],
         ["a\ufffd", "b"],
     ]
 
 
-def test_the_same_in_a_graph():
+def test_graph_and_eager_mode_give_the_same_words():
     graph = tf.function(
         raw_words.split,
         input_signature=[tf.TensorSpec([None], tf.string)],

@@ -1,4 +1,4 @@
-"""Facts of segments.pack, against the original's loop in plain Python."""
+"""segments.pack against the original's loop in plain Python."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ CLS, SEP = 2, 3
 
 
 def truncate(tokens_a, tokens_b, max_tokens):
-    """The rule of run_classifier.py, a token at a time."""
+    """The rule of run_classifier.py, one token at a time."""
     tokens_a, tokens_b = list(tokens_a), list(tokens_b)
     while len(tokens_a) + len(tokens_b) > max_tokens:
         longer = tokens_a if len(tokens_a) > len(tokens_b) else tokens_b
@@ -60,13 +60,13 @@ def test_packing_equals_the_original_loop(pairs, max_seq_length, is_pair):
         expected_row(a, b if is_pair else None, max_seq_length)
         for a, b in pairs
     ]
-    for place, name in enumerate(schema.ENCODER_INPUTS):
+    for index, name in enumerate(schema.ENCODER_INPUTS):
         np.testing.assert_array_equal(
-            packed[name].numpy(), [row[place] for row in rows], name
+            packed[name].numpy(), [row[index] for row in rows], name
         )
 
 
-def test_every_pair_of_lengths_is_cut_as_in_the_original():
+def test_every_pair_of_lengths_is_truncated_as_in_the_original():
     lengths = [(a, b, m) for a in range(9) for b in range(9) for m in (2, 7, 8)]
     for max_tokens in (2, 7, 8):
         a, b = zip(
@@ -78,7 +78,7 @@ def test_every_pair_of_lengths_is_cut_as_in_the_original():
             assert (len(left[0]), len(left[1])) == (stay_a, stay_b)
 
 
-def test_in_tf_data_the_length_is_static():
+def test_the_length_is_static_in_tf_data():
     rows = ragged([[7, 8], [9], []])
     dataset = tf.data.Dataset.from_tensor_slices(rows).batch(2)
     dataset = dataset.map(lambda a: segments.pack(a, a, 8, CLS, SEP))
@@ -94,13 +94,13 @@ def test_in_tf_data_the_length_is_static():
     ]  # fmt: skip
 
 
-def test_no_rows_make_an_empty_batch():
+def test_zero_rows_give_an_empty_batch():
     empty = tf.RaggedTensor.from_row_lengths(tf.constant([], tf.int32), [])
     packed = segments.pack(empty, None, 8, CLS, SEP)
     assert packed["input_mask"].shape == (0, 8)
 
 
-def test_rows_may_be_split_by_32_or_64_bits():
+def test_row_splits_may_be_int32_or_int64():
     rows = ragged([[7, 8], [9]])
     for dtype in (tf.int32, tf.int64):
         packed = segments.pack(
@@ -109,7 +109,7 @@ def test_rows_may_be_split_by_32_or_64_bits():
         assert packed["input_mask"].numpy().sum() == 7 + 5
 
 
-def test_a_length_without_room_for_tokens_is_refused():
+def test_a_length_without_room_for_tokens_is_rejected():
     rows = ragged([[7]])
     with pytest.raises(ValueError, match="max_seq_length=4 has no room"):
         segments.pack(rows, rows, 4, CLS, SEP)

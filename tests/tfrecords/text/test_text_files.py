@@ -8,7 +8,7 @@ from tfrecords.text import text_files
 
 @pytest.fixture
 def make(tmp_path):
-    """Text and name -> path of a file that holds it."""
+    """Writes a text to a file; returns its path."""
 
     def write(text, name="a.txt"):
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -31,13 +31,13 @@ def test_lines_of_plain_and_compressed_files_are_the_same(make, tmp_path):
     assert statistics.invalid_characters == 0
 
 
-def test_statistics_without_a_sentence_are_refused():
+def test_input_without_a_sentence_is_rejected():
     with pytest.raises(ValueError, match="no sentence in any of the 2 input"):
         text_files.ReadStatistics(files=2).check()
     text_files.ReadStatistics(files=2, sentences=1).check()
 
 
-def test_inputs_are_sorted_once_and_from_several_globs(make, tmp_path):
+def test_files_of_several_globs_are_sorted_without_duplicates(make, tmp_path):
     paths = [make("A.", name) for name in ("b.txt", "a.txt", "c.md")]
     found = text_files.expand_inputs(f"{tmp_path}/*.txt, {tmp_path}/[ac]*")
     assert found == sorted(paths)
@@ -50,20 +50,20 @@ def test_a_pattern_that_matches_nothing_is_named(make, tmp_path):
         text_files.expand_inputs(f"{tmp_path}/*.txt,{tmp_path}/*.none")
     with pytest.raises(ValueError, match="It is a folder: give"):
         text_files.expand_inputs(str(tmp_path))
-    with pytest.raises(ValueError, match="No input file is named"):
+    with pytest.raises(ValueError, match="No input file is given"):
         text_files.expand_inputs(" , ")
 
 
 @pytest.mark.parametrize(
     ("begin", "message"),
     [
-        (b"\xff\xfeT\0", "a.txt is UTF-16, UTF-8 was expected"),
+        (b"\xff\xfeT\0", "a.txt is UTF-16; convert it to UTF-8"),
         (b"\x1f\x8b\x08", "a.txt is compressed by gzip; its name should end"),
         (b"\x28\xb5\x2f\xfd", "a.txt is compressed by zstd; its name should"),
         (b"PAR1\x15", "a.txt is Parquet; set --input_format=parquet"),
     ],
 )
-def test_what_is_no_text_is_named(make, begin, message):
+def test_files_that_are_not_text_are_named(make, begin, message):
     path = make("")
     with open(path, "wb") as file:
         file.write(begin)
@@ -73,7 +73,7 @@ def test_what_is_no_text_is_named(make, begin, message):
 
 @pytest.fixture
 def zstd(tmp_path):
-    """Texts, each a frame -> path of a .zst file."""
+    """Writes a .zst file with one frame for each text; returns its path."""
     pyarrow = pytest.importorskip(
         "pyarrow", reason="no pyarrow: the extra parquet"
     )
@@ -89,13 +89,13 @@ def zstd(tmp_path):
     return write
 
 
-def test_zstd_is_unpacked(zstd):
+def test_zstd_is_decompressed(zstd):
     path = zstd("One é.\nTwo", ".\n" * 100_000)
     lines = list(text_files.read_lines(path, text_files.ReadStatistics()))
     assert lines[:2] == ["One é.\n", "Two.\n"] and len(lines) == 100_001
 
 
-def test_a_cut_zstd_file_is_named(zstd):
+def test_a_truncated_zstd_file_is_named(zstd):
     path = zstd("One é.\nTwo" * 1000)
     with open(path, "r+b") as file:
         file.truncate(30)

@@ -19,7 +19,7 @@ KEPT = ("[MASK]", "[SEP]", "the", "[CLS]", "aé")
 
 
 def compile(function):
-    """Random examples run faster in the graph."""
+    """Compiles to a graph, in which random examples run faster."""
     spec = [tf.TensorSpec([None], tf.string)]
     return tf.function(function, spec, autograph=False)
 
@@ -48,7 +48,7 @@ def keeping(ours, vocab_file):
 
 
 def located(ours, texts):
-    """[(token, start, end), ...] of each text; the ids are checked."""
+    """Returns [(token, start, end), ...] of each text; checks the ids."""
     ids, starts, ends = ours.locate(tf.constant(texts, tf.string))
     assert [ragged.dtype for ragged in (ids, starts, ends)] == [tf.int32] * 3
     ids, starts, ends = (ragged.to_list() for ragged in (ids, starts, ends))
@@ -77,35 +77,35 @@ def expected_around(ours, texts):
 
 
 def surfaces(ours, text):
-    """(token, what stands there) of one text."""
+    """Returns (token, the raw text at its offsets) for the tokens of a text."""
     return [
         (token, text[start:end])
         for token, start, end in located(ours, [text])[0]
     ]
 
 
-def test_tokens_of_ascii_are_what_stands_there(ours):
+def test_tokens_of_ascii_equal_the_text_at_their_offsets(ours):
     text = "in\tthe  unable,tion!\nin-the1"
     for token, surface in surfaces(ours, text):
         assert token.removeprefix("##") == surface
 
 
-def test_characters_are_those_of_the_string_as_typed(vocab_file):
+def test_offsets_count_characters_of_the_raw_string(vocab_file):
     ours = tokenizer.BertTokenizer(vocab_file)
     ours.locate, ours.tokenize = ours.tokenize_with_offsets, ours
-    # Stripped accents stay with their character, dropped characters with none.
+    # Stripped accents belong to their character; dropped characters to none.
     assert surfaces(ours, "ÉE\u0301 E\u200b\u0301\u00ad, \u0301la") == [
         *(("e", "É"), ("##e", "E\u0301"), ("e", "E\u200b\u0301"), (",", ",")),
         *(("l", "l"), ("##a", "a")),
     ]
-    # Two characters when lowered, but one without accents.
+    # İ is two characters in lower case, but one without accents.
     assert surfaces(ours, "\ufeffİ\x00N") == [("in", "İ\x00N")]
     assert surfaces(ours, "a漢\u302a\u0301b") == [
         ("a", "a"),
         ("漢", "漢\u302a\u0301"),
         ("b", "b"),
     ]
-    # A syllable of three letters, each of them an entry.
+    # A syllable of three letters, each an entry.
     assert surfaces(ours, "각a") == [
         *(("ᄀ", "각"), ("##ᅡ", "각"), ("##ᆨ", "각"), ("##a", "a"))
     ]
@@ -115,7 +115,7 @@ def test_characters_are_those_of_the_string_as_typed(vocab_file):
     ]
 
 
-def test_invalid_bytes_count_as_python_replaces_them(ours):
+def test_invalid_bytes_count_as_in_python(ours):
     text = b"\xffin \xe4\xb8 in\xf0\x9fthe\xed\xa0\x80"
     typed = text.decode("utf-8", "replace")
     assert [
@@ -124,7 +124,7 @@ def test_invalid_bytes_count_as_python_replaces_them(ours):
     ] == ["in", "in", "the"]
 
 
-def test_tricky_strings_are_located_as_by_the_oracle(ours):
+def test_offsets_of_tricky_strings_equal_the_reference(ours):
     texts = [*tokenizer_cases.TRICKY, *tokenizer_cases.MARKS]
     assert located(ours, texts) == expected(ours, texts)
     invalid = tokenizer_cases.INVALID
@@ -132,7 +132,7 @@ def test_tricky_strings_are_located_as_by_the_oracle(ours):
 
 
 def test_offsets_do_not_depend_on_other_strings(ours):
-    # Accents at the start of a string after strings that end in anything.
+    # Accents at the start of strings, after strings with various endings.
     texts = ["a", "\u0301in", "", "a\u200b", "\u0301", "\u0301", "é", "the"]
     together = located(ours, texts)
     assert together == [located(ours, [text])[0] for text in texts]
@@ -144,7 +144,7 @@ def test_offsets_do_not_depend_on_other_strings(ours):
 @hypothesis.given(
     strategies.lists(tokenizer_cases.TEXT, min_size=1, max_size=30)
 )
-def test_random_unicode_is_located_as_by_the_oracle(ours, texts):
+def test_offsets_of_random_unicode_equal_the_reference(ours, texts):
     assert located(ours, texts) == expected(ours, texts)
 
 
@@ -152,11 +152,11 @@ def test_random_unicode_is_located_as_by_the_oracle(ours, texts):
 @hypothesis.given(
     strategies.lists(tokenizer_cases.INVALID_TEXT, min_size=1, max_size=30)
 )
-def test_random_bytes_are_located_as_by_the_oracle(ours, texts):
+def test_offsets_of_random_bytes_equal_the_reference(ours, texts):
     assert located(ours, texts) == expected(ours, texts)
 
 
-def test_kept_tokens_are_whole_and_located(keeping):
+def test_kept_tokens_are_not_split_and_have_offsets(keeping):
     texts = [
         *("a[MASK]b", "[MASK]", "[MASK][MASK] the[SEP]in", "[mask] [UNK]"),
         *("", "ΑΣ[MASK]Α é[SEP]e\u0301[CLS]\u0301e the", "theaé[MASK"),
@@ -178,13 +178,13 @@ def test_kept_tokens_are_whole_and_located(keeping):
         max_size=20,
     )
 )
-def test_random_texts_with_kept_tokens_are_located(keeping, texts):
+def test_random_texts_with_kept_tokens_equal_the_reference(keeping, texts):
     assert located(keeping, texts) == expected_around(keeping, texts)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["uncased", "cased"])
-def test_all_of_unicode_is_located_as_by_the_oracle(shared_data, case):
+def test_offsets_of_all_of_unicode_equal_the_reference(shared_data, case):
     ours = tokenizer.BertTokenizer(
         str(shared_data / "vocab" / f"bert-base-{case}-vocab.txt"),
         do_lower_case=case == "uncased",

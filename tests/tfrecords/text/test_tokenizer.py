@@ -54,7 +54,7 @@ def test_invalid_utf8_is_dropped_as_by_the_original(ours):
     assert tokens(ours, INVALID) == expected(ours, INVALID)
 
 
-def test_a_mask_in_text_is_text(ours):
+def test_mask_in_text_is_split(ours):
     assert tokens(ours, ["[MASK]"])[0][0] == "["
 
 
@@ -70,7 +70,7 @@ def test_a_kept_mask_is_one_id(tiny_vocab_file):
 
 
 def test_a_kept_token_must_be_an_entry(tiny_vocab_file):
-    with pytest.raises(ValueError, match=r"'\[E\]'.*no entry of .*vocab.txt"):
+    with pytest.raises(ValueError, match=r"'\[E\]', not found in .*vocab.txt"):
         tokenizer.BertTokenizer(tiny_vocab_file, kept_tokens=("[SEP]", "[E]"))
     with pytest.raises(ValueError, match=r"string '\[SEP\]'; pass a tuple"):
         tokenizer.BertTokenizer(tiny_vocab_file, kept_tokens="[SEP]")
@@ -101,7 +101,7 @@ def to_rows(pieces):
     return list(zip(*(ragged.to_list() for ragged in pieces), strict=True))
 
 
-def test_same_from_graph_dataset_and_other_batches(tiny_vocab_file):
+def test_graph_dataset_and_other_batches_give_the_same(tiny_vocab_file):
     ours = tokenizer.BertTokenizer(
         tiny_vocab_file, kept_tokens=vocab.SPECIAL_TOKENS
     )
@@ -145,7 +145,7 @@ def test_saved_model_needs_only_tensorflow_and_text(tiny_vocab_file, tmp_path):
     (tmp_path / "texts").write_bytes(
         b"|end|".join(text.encode() for text in texts)
     )
-    # Turkish has its own lower case of I; the machine's language is no matter.
+    # In Turkish the lower case of I differs; the locale must not matter.
     loaded = subprocess.run(
         [sys.executable, "-c", LOAD, "model", "texts"],
         cwd=tmp_path,
@@ -160,7 +160,7 @@ def test_saved_model_needs_only_tensorflow_and_text(tiny_vocab_file, tmp_path):
     )
 
 
-def test_pieces_are_joined_by_detokenize(ours):
+def test_detokenize_joins_pieces(ours):
     ids = ours(["un in the", "ab, la", ""])
     assert ours.detokenize(ids).numpy().tolist() == [
         b"un in the",
@@ -177,7 +177,7 @@ def test_special_ids_and_digest_are_those_of_the_file(tiny_vocab_file):
     assert ours.sha256 == vocab.digest(tiny_vocab_file)
 
 
-def test_a_scalar_string_is_refused(ours):
+def test_a_scalar_string_is_rejected(ours):
     with pytest.raises(ValueError, match=r"shape \(\).*vector \[N\]"):
         ours("one string")
 
@@ -201,10 +201,10 @@ def test_all_of_unicode_has_the_ids_of_the_original(shared_data, case):
     ]
 
 
-def test_the_original_cases_hold(shared_data, tmp_path):
+def test_the_cases_of_the_original_tests_pass(shared_data, tmp_path):
     path = shared_data / "golden" / "google_tokenization_cases.json"
     cases = json.loads(path.read_text(encoding="utf-8"))
-    # The toy vocabulary lacks two of the special tokens.
+    # The toy vocabulary lacks two special tokens.
     entries = [*cases["toy_vocab"], "[PAD]", "[MASK]"]
     vocab.write(entries, str(tmp_path / "vocab.txt"))
     uncased = tokenizer.BertTokenizer(str(tmp_path / "vocab.txt"))

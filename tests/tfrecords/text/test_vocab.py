@@ -57,7 +57,7 @@ SPECIAL = "".join(f"{token}\n" for token in vocab.SPECIAL_TOKENS).encode()
         (SPECIAL + b"a\n\nb\n", r"vocab.txt:7: an empty line"),
         (
             SPECIAL + b"a\nb\na\n",
-            r"vocab.txt:8: entry 'a' is on line 6 too; each entry stands once",
+            r"vocab.txt:8: entry 'a' is also on line 6; entries must be uniq",
         ),
         (SPECIAL + b"a\n\xffb\n", r"vocab.txt:7: byte 0xff is not UTF-8"),
         (
@@ -67,7 +67,7 @@ SPECIAL = "".join(f"{token}\n" for token in vocab.SPECIAL_TOKENS).encode()
         (b"the\nof\n", r"no \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\]"),
     ],
 )
-def test_a_bad_vocabulary_is_refused_with_file_and_line(
+def test_an_invalid_vocabulary_is_rejected_with_file_and_line(
     tmp_path, data, message
 ):
     path = tmp_path / "vocab.txt"
@@ -76,14 +76,14 @@ def test_a_bad_vocabulary_is_refused_with_file_and_line(
         vocab.read(str(path))
 
 
-def test_a_missing_vocabulary_is_refused(tmp_path):
+def test_a_missing_vocabulary_is_rejected(tmp_path):
     with pytest.raises(ValueError, match="No vocabulary at .*make_vocab"):
         vocab.read(str(tmp_path / "vocab.txt"))
     with pytest.raises(ValueError, match="No vocabulary at"):
         vocab.read(str(tmp_path))
 
 
-def test_bad_entries_are_not_written(tmp_path):
+def test_invalid_entries_are_not_written(tmp_path):
     path = str(tmp_path / "vocab.txt")
     for entries in (["a"], [*vocab.SPECIAL_TOKENS, "a", "a"]):
         with pytest.raises(ValueError, match="vocab.txt"):
@@ -91,7 +91,7 @@ def test_bad_entries_are_not_written(tmp_path):
     assert not os.listdir(tmp_path)
 
 
-def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_the_old_vocabulary(tmp_path, monkeypatch):
     path = str(tmp_path / "vocab.txt")
     vocab.write([*vocab.SPECIAL_TOKENS, "old"], path)
 

@@ -20,7 +20,7 @@ def learn(sentences=TEXT, vocab_size=170, do_lower_case=True, **settings):
     return vocab_learning.learn_words(words, vocab_size, **settings)
 
 
-def test_special_tokens_stand_where_released_vocabularies_have_them():
+def test_special_tokens_have_the_ids_of_released_vocabularies():
     entries = learn()
     assert entries[0] == "[PAD]"
     assert entries[1] == "[unused0]"
@@ -36,12 +36,12 @@ def test_first_entries_are_those_of_the_released_vocabulary(shared_data):
     assert tuple(released[:104]) == vocab_learning.FIRST_ENTRIES
 
 
-def test_as_many_entries_as_asked_and_none_twice():
+def test_entries_are_unique_and_as_many_as_requested():
     entries = learn()
     assert len(entries) == len(set(entries)) == 170
 
 
-def test_frequent_words_and_pieces_are_learnt():
+def test_frequent_words_and_pieces_are_learned():
     entries = learn()
     assert {"the", "ship", "sail"} <= set(entries)
     assert any(entry.startswith("##") and len(entry) > 3 for entry in entries)
@@ -61,7 +61,7 @@ def test_punctuation_and_chinese_never_continue_a_word():
     assert not {"##,", "##漢", "##'"} & set(entries)
 
 
-def test_the_tokenizer_needs_no_unknown_for_what_was_learnt(tmp_path):
+def test_the_training_text_has_no_unknown_tokens(tmp_path):
     for do_lower_case in (True, False):
         path = str(tmp_path / f"{do_lower_case}.txt")
         vocab.write(learn(do_lower_case=do_lower_case, vocab_size=190), path)
@@ -69,7 +69,7 @@ def test_the_tokenizer_needs_no_unknown_for_what_was_learnt(tmp_path):
         assert ours.unk_id not in ours(TEXT).flat_values.numpy()
 
 
-def test_words_of_punctuation_alone_make_a_vocabulary():
+def test_text_of_only_punctuation_gives_a_vocabulary():
     entries = learn(["!!! ... -- $$$"] * 3, vocab_size=110)
     assert entries[104:] == ["!", "$", "-", "."]
 
@@ -95,7 +95,7 @@ sys.stdout.buffer.write(vocab.to_bytes(vocab_learning.learn_words(words, 300)))
 
 
 def test_two_processes_learn_the_same_bytes(tmp_path):
-    # Many ties: each word has the same count, and pairs too.
+    # Many ties: all words have the same count, and so have pairs.
     letters = "abcdefghij"
     lines = [f"{a}{b}{c} 5" for a in letters for b in letters for c in "xyz"]
     (tmp_path / "words").write_text("\n".join(lines))
@@ -111,7 +111,7 @@ def test_two_processes_learn_the_same_bytes(tmp_path):
     assert runs[0].count(b"\n") == 300
 
 
-def test_repeats_in_one_process_learn_the_same():
+def test_repeats_in_one_process_learn_the_same_entries():
     first = learn(vocab_size=150)
     for batch_size in (1, 3, 64):
         words = vocab_learning.count_words(TEXT, True, batch_size=batch_size)
@@ -134,7 +134,7 @@ def test_ties_of_rare_characters_are_broken_by_code_point():
         assert entries[104:] == ["a", "b"]
 
 
-def test_a_word_of_201_characters_teaches_nothing():
+def test_a_word_of_201_characters_is_ignored():
     words = {"a" * 201: 9, "bc": 9}
     entries = vocab_learning.learn_words(words, 200)
     assert "a" not in entries
@@ -142,7 +142,7 @@ def test_a_word_of_201_characters_teaches_nothing():
     assert vocab_learning.coverage(entries, words) == 0.5
 
 
-def test_the_rarest_words_are_forgotten_when_there_are_too_many(monkeypatch):
+def test_the_rarest_words_are_dropped_when_there_are_too_many(monkeypatch):
     monkeypatch.setattr(vocab_learning, "_BLOCK_SENTENCES", 10)
     sentences = [f"often sometimes w{i}" for i in range(40)]
     counts = [
@@ -168,17 +168,17 @@ def test_counts_above_the_limit_are_scaled(monkeypatch):
 def test_fewer_words_than_entries_give_fewer_entries(caplog):
     entries = learn(["one two"] * 3, vocab_size=500)
     assert len(entries) < 130
-    assert f"give {len(entries)} entries of the 500 wanted" in caplog.text
+    assert f"give only {len(entries)} entries of 500" in caplog.text
 
 
 # Bad input.
 
 
-def test_a_vocabulary_too_small_for_its_characters_is_refused():
+def test_a_vocabulary_too_small_for_its_characters_is_rejected():
     with pytest.raises(ValueError, match=r"vocab_size=50 is too.*Raise it to"):
         learn(vocab_size=50)
 
 
-def test_nothing_to_learn_from_is_refused():
+def test_text_without_words_is_rejected():
     with pytest.raises(ValueError, match="no word to learn a vocabulary from"):
         learn(["\u200b"])

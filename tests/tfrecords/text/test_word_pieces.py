@@ -16,12 +16,12 @@ def ours():
 def to_lists(pieces):
     ids, starts, ends = (ragged.to_list() for ragged in pieces)
     return [
-        [(ENTRIES[i], *place) for i, *place in zip(*row, strict=True)]
+        [(ENTRIES[i], *offsets) for i, *offsets in zip(*row, strict=True)]
         for row in zip(ids, starts, ends, strict=True)
     ]
 
 
-def test_pieces_stand_where_bytes_say(ours):
+def test_pieces_have_byte_offsets(ours):
     texts = ["into,the", "é ééé漢 in", "", "intox the", "é\u2028éx,é"]
     assert to_lists(ours(tf.constant(texts))) == [
         [("in", 0, 2), ("##to", 2, 4), (",", 4, 5), ("the", 5, 8)],
@@ -35,7 +35,7 @@ def test_pieces_stand_where_bytes_say(ours):
     ]
 
 
-def test_words_are_limited_by_characters(ours):
+def test_words_are_limited_by_characters_not_bytes(ours):
     texts = ["é" * 200, "é" * 201, "in" * 100, "in" + "to" * 99, "into" * 51]
     found = to_lists(ours(tf.constant(texts)))
     assert len(found[0]) == 200 and found[0][-1] == ("##é", 398, 400)
@@ -45,7 +45,7 @@ def test_words_are_limited_by_characters(ours):
     assert found[4] == [("[UNK]", 0, 204)]
 
 
-def test_both_ways_agree_on_every_character_that_is_plain(ours):
+def test_both_paths_agree_on_every_plain_character(ours):
     characters = [
         chr(point)
         for point in range(sys.maxunicode + 1)
@@ -54,7 +54,7 @@ def test_both_ways_agree_on_every_character_that_is_plain(ours):
     is_plain = words.is_plain(tf.constant(characters)).numpy()
     plain = [c for c, is_so in zip(characters, is_plain, strict=True) if is_so]
     assert 27_000 < len(plain) < 28_000
-    # 100 characters a text; between words, at ends, alone, twice.
+    # 100 characters per text: between words, at ends, alone, twice.
     texts = tf.constant(
         [
             " ".join(f"in{c}the,{c} {c}{c}in" for c in plain[i : i + 100])
@@ -62,6 +62,6 @@ def test_both_ways_agree_on_every_character_that_is_plain(ours):
         ]
     )
     texts = tf.strings.lower(texts)
-    one_way, other_way = ours.split_plain(texts), ours._split(texts)
-    for one, other in zip(one_way, other_way, strict=True):
+    fast, general = ours.split_plain(texts), ours._split(texts)
+    for one, other in zip(fast, general, strict=True):
         assert one.to_list() == other.to_list()

@@ -1,4 +1,4 @@
-"""Facts of windows of words, against a search over all windows in Python."""
+"""word_windows.py against a search over all windows in plain Python."""
 
 import pytest
 import tensorflow as tf
@@ -9,7 +9,7 @@ from tfrecords import schema
 from tfrecords.text import word_windows
 from tfrecords.text.tokenizer import BertTokenizer
 
-# Of one to four pieces each in the tiny vocabulary, and one of none.
+# Words of one to four pieces in the tiny vocabulary, and one without pieces.
 WORDS = [
     "the",
     "ship",
@@ -41,7 +41,7 @@ def pieces_of(word, tokenizer, most):
 
 
 def windows_of(lengths, most, stride):
-    """(first word, end) of each window, and who speaks for each word."""
+    """Returns (first, end) of windows, ends of words, context of each word."""
     ends = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
     windows, first = [], 0
     while not windows or windows[-1][1] < len(lengths):
@@ -68,7 +68,7 @@ def windows_of(lengths, most, stride):
     rows=rows_of_words, max_seq_length=st.integers(5, 20), share=st.floats(0, 1)
 )
 @example(rows=[[], ["the"], []], max_seq_length=8, share=0.5)
-def test_every_word_has_one_place_in_windows_as_full_as_can_be(
+def test_every_word_has_one_position_and_windows_are_full(
     tokenizer, rows, max_seq_length, share
 ):
     most = max_seq_length - 2
@@ -90,32 +90,32 @@ def test_every_word_has_one_place_in_windows_as_full_as_can_be(
             assert found.rows[window + i] == number
             assert lengths[window + i] == len(held)
             assert ids[window + i, 1 : 1 + len(held)].tolist() == held
-        speakers = []
+        predicting = []
         for word, context in enumerate(contexts):
-            speaker, position = next(positions)
-            speakers.append(speaker - window)
-            first, end = windows[speaker - window]
+            index, position = next(positions)
+            predicting.append(index - window)
+            first, end = windows[index - window]
             assert first <= word < end
             assert position == 1 + ends[word] - ends[first]
-            # As good as any, but for the rounding to whole words.
+            # The best context, except for rounding to full words.
             longest = max(map(len, pieces))
-            assert context[speaker - window] >= max(context) - longest
-        assert speakers == sorted(speakers)
+            assert context[index - window] >= max(context) - longest
+        assert predicting == sorted(predicting)
         window += len(windows)
     assert window == len(found.rows)
     assert next(positions, None) is None
 
 
-def test_the_speaker_has_the_word_farthest_from_its_ends(tokenizer):
-    # Words of one piece, so that windows begin where the stride says.
+def test_the_predicting_window_has_the_most_context(tokenizer):
+    # Words of one piece, so that windows begin at multiples of the stride.
     found = make([["the"] * 31], tokenizer, 14, 4)
-    begins = [0, 4, 8, 12, 16, 19]  # The last one goes back to be full.
+    begins = [0, 4, 8, 12, 16, 19]  # The last window starts early to be full.
     positions = found.positions.numpy().tolist()
     assert [
         b + p - 1 for b, p in ((begins[w], p) for w, p in positions)
     ] == list(range(31))
     for word, (window, _) in enumerate(positions):
-        # Words to its left and to its right in each window that has it.
+        # Fewest words on either side, in each window that contains the word.
         contexts = [
             min(word - b, b + 11 - word) if b <= word < b + 12 else -1
             for b in begins
@@ -124,7 +124,7 @@ def test_the_speaker_has_the_word_farthest_from_its_ends(tokenizer):
 
 
 def test_windows_of_an_example(tokenizer):
-    # The one of the module's docstring: pieces 2 1 1 2 1.
+    # The example in the module's docstring: words of 2 1 1 2 1 pieces.
     words = ["ab", "c", "d", "ef", "g"]
     found = make([words], tokenizer, 6, 2)
     assert found.num_pieces.numpy().tolist() == [2, 1, 1, 2, 1]
@@ -155,7 +155,7 @@ def test_a_word_longer_than_a_window_keeps_its_first_pieces(tokenizer):
     assert found.positions.numpy().tolist() == [[0, 1], [1, 1]]
 
 
-def test_the_same_in_a_graph_of_any_size(tokenizer):
+def test_a_graph_for_any_size_gives_the_same_windows(tokenizer):
     graph = tf.function(
         lambda words: word_windows.make(words, tokenizer, 12),
         input_signature=[tf.RaggedTensorSpec([None, None], tf.string, 1)],
@@ -171,7 +171,7 @@ def test_the_same_in_a_graph_of_any_size(tokenizer):
         assert (eager.rows == traced.rows).numpy().all()
 
 
-def test_strides_that_leave_pieces_out_are_refused(tokenizer):
+def test_strides_that_skip_pieces_are_rejected(tokenizer):
     for stride in (0, 11):
         with pytest.raises(ValueError, match=f"doc_stride={stride} .*1 to 10"):
             make([["the"]], tokenizer, 12, stride)

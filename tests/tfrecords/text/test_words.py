@@ -17,7 +17,7 @@ def split(texts, do_lower_case):
 
 
 def assigned_characters():
-    """Every character that this Python knows, but what the docstring names."""
+    """Yields this Python's characters, except the docstring's differences."""
     changed = "\u1734" if unicodedata.unidata_version < "14" else ""
     for point in range(sys.maxunicode + 1):
         if unicodedata.category(chr(point)) not in ("Cn", "Cs", "Co"):
@@ -50,7 +50,7 @@ def test_capitals_of_unicode_14_have_small_letters():
     assert split(["\ua7c0"], False) == [["\ua7c0"]]
 
 
-def test_only_what_is_no_text_is_dropped():
+def test_only_invalid_bytes_and_non_text_characters_are_dropped():
     texts = [b"a\x00\xff\xe4\xb8\tA\xcc\x81", "\u200b\u00adb\ufffd.\n".encode()]
     assert words.drop(tf.constant(texts)).numpy().tolist() == [
         b"a\tA\xcc\x81",
@@ -58,7 +58,7 @@ def test_only_what_is_no_text_is_dropped():
     ]
 
 
-def test_words_start_where_they_stand():
+def test_words_have_byte_offsets():
     cleaned = tf.constant(["an old,漢 é!", " ", ""])
     found, starts = words.split(cleaned)
     assert found.to_list()[0] == [
@@ -67,7 +67,7 @@ def test_words_start_where_they_stand():
     assert starts.to_list() == [[0, 3, 6, 7, 11, 13], [], []]
 
 
-def test_plain_strings_are_those_that_cleaning_only_lowers():
+def test_plain_strings_are_only_lower_cased_by_cleaning():
     plain = [string.printable.replace("\x0b\x0c", ""), "“a” — B…\u00a0漢，字"]
     other = ["é", "e\u0301", "a\x00", "a\x0b", "£", "ж", "가", "ａ", "\u200b"]
     texts = [text.encode() for text in [*plain, *other]] + [b"a\xff", b"\xe4"]
@@ -77,7 +77,7 @@ def test_plain_strings_are_those_that_cleaning_only_lowers():
     assert cleaned == tf.strings.lower(plain).numpy().tolist()
 
 
-def test_tokens_are_cut_out_of_texts():
+def test_texts_are_split_around_tokens():
     texts = ["a[M]b [M][MM] [m]", "", "\x00[M]", b"\xff[M\xe4\xb8"]
     found = words.split_around(tf.constant(texts), ["[M]", "[M", "a[M]b"])
     assert [[word.decode() for word in row] for row in found.to_list()] == [
@@ -93,7 +93,7 @@ def test_tokens_are_cut_out_of_texts():
     assert [word.decode() for word in found[1::2]] == awkward
 
 
-def test_kinds_of_characters_are_those_that_words_end_at():
+def test_characters_are_space_punctuation_or_chinese():
     found = words.kinds(tf.constant(["a", "\u3000", "\n", "$", "。", "人"]))
     assert [kind.numpy().tolist() for kind in found] == [
         [False, True, True, False, False, False],
