@@ -1,4 +1,4 @@
-"""Checkpoints -> folders of each format, and tensors compared bit by bit."""
+"""Checkpoints -> folders of each format; comparison of tensors bit by bit."""
 
 import dataclasses
 
@@ -9,14 +9,14 @@ VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"
 
 
 def write(given, folder, name="bert_tf"):
-    """Writes a Checkpoint in a format, and returns the folder's path."""
+    """Writes a Checkpoint in a format and returns the folder's path."""
     with atomic_files.atomic_folder(str(folder)) as aside:
         formats.converter(name).write(given, aside)
     return str(folder)
 
 
 def pretraining(given):
-    """Returns a Checkpoint's encoder alone, which every format can hold."""
+    """Returns only a Checkpoint's encoder, which every format can hold."""
     return dataclasses.replace(
         given,
         task="pretraining",

@@ -1,1 +1,1 @@
-"""Checkpoints of any BERT <-> model folders: a table of names per format."""
+"""BERT checkpoints of other formats <-> model folders, by a table of names."""

@@ -1,8 +1,8 @@
-"""Model folder <-> Checkpoint, the form that every other format goes through.
+"""Model folder <-> Checkpoint, the common form of all formats.
 
-What a source lacks is missing in a Checkpoint too: a bare encoder is a
-pre-trainer without heads, Hugging Face's BertForMaskedLM one without pooler and
-next sentence.
+Weights missing in a source are missing in its Checkpoint too: a bare encoder is
+a pre-training model without heads, Hugging Face's BertForMaskedLM is one
+without the pooler and the next-sentence head.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ WRITES = (
     checkpoints.STATE,
 )
 SOURCE_FILES = "source_files"  # In model.json.
-# What of model.json has a field of its own in a Checkpoint.
+# Keys of model.json that have a field of their own in a Checkpoint.
 _KNOWN = (
     "task",
     "labels",
@@ -45,19 +45,19 @@ class Checkpoint:
 
     Attributes:
       source: format and path that it was read from, for messages.
-      config: its sizes.
+      config: model sizes.
       task: a key of `models.TASK_MODELS`.
-      tensors: by the names of `model_folders.weight_names`, in our shapes.
-      labels: names of the classes, where the task has classes.
-      slots: `m/` or `v/` and a weight's name -> Adam's moments; may be empty.
-      step: updates behind the weights, 0 if unknown.
+      tensors: weights in our shapes, keyed by `model_folders.weight_names`.
+      labels: class names; empty if the task has no classes.
+      slots: `m/` or `v/` and a weight's name -> Adam's moment; may be empty.
+      step: number of updates applied to the weights, 0 if unknown.
       vocabulary: content of vocab.txt; None if the source has none.
-      do_lower_case: None if the source does not say.
-      is_case_inferred: whether that was guessed from the vocabulary.
-      source_files: digest of the source's files, to see whether they changed.
-      metadata: the rest of our model.json, such as `max_seq_length`.
-      unused: names of the source's tensors that no table knows.
-      notes: what a person should know of choices made in reading.
+      do_lower_case: None if the source does not specify it.
+      is_case_inferred: whether do_lower_case was inferred from the vocabulary.
+      source_files: digest of the source's files, to detect changes.
+      metadata: the other keys of our model.json, such as `max_seq_length`.
+      unused: names of the source's tensors that are in no rename table.
+      notes: for the user: decisions made while reading the source.
     """
 
     source: str
@@ -80,7 +80,7 @@ class Checkpoint:
         return shapes(self.config, self.task, len(self.labels))
 
     def missing(self) -> list[str]:
-        """Returns the weights that the source does not have."""
+        """Returns the names of the weights missing in the source."""
         return [name for name in self.shapes() if name not in self.tensors]
 
 
@@ -114,12 +114,12 @@ def _encoder_shapes(config: bert_config.BertConfig):
 def shapes(
     config: bert_config.BertConfig, task: str, num_labels: int = 0
 ) -> dict[str, tuple[int, ...]]:
-    """Returns our name -> shape of every weight, without building a model.
+    """Returns the shape of every weight by our name, without building a model.
 
     Args:
-      config: sizes.
+      config: model sizes.
       task: a key of `models.TASK_MODELS`.
-      num_labels: classes, for "classification" and "tagging".
+      num_labels: number of classes, for "classification" and "tagging".
     """
     width = config.hidden_size
     weights = _encoder_shapes(config)
@@ -142,10 +142,10 @@ def shapes(
 
 
 def read(path: str) -> Checkpoint:
-    """Reads a model folder of ours, or the model that a run folder means.
+    """Reads a bert_tf model folder, or the model that a run folder resolves to.
 
     Raises:
-      ValueError: if it is damaged, or does not hold what its metadata says.
+      ValueError: if it is damaged, or its weights contradict its metadata.
     """
     folder = checkpoints.find(path)
     path = os.path.join(folder, model_folders.WEIGHTS)
@@ -166,7 +166,7 @@ def read(path: str) -> Checkpoint:
             os.path.join(folder, model_folders.CONFIG)
         ),
         task=metadata["task"],
-        # Newly initialized weights, which the source lacked, are left out.
+        # Newly initialized weights, missing in the source, are left out.
         tensors={n: t for n, t in tensors.items() if n not in not_in_source},
         labels=tuple(metadata.get("labels") or ()),
         slots=model_folders.read_tensors(slots_path) if has_slots else {},
@@ -183,12 +183,12 @@ def read(path: str) -> Checkpoint:
 
 
 class Coverage(NamedTuple):
-    """Names of a model's weights, by what a checkpoint has for them.
+    """Names of a model's weights, by whether a checkpoint provides them.
 
     Attributes:
-      loaded: those that it gives, of the same shape.
-      missing: those that are newly initialized.
-      other_shapes: those of another shape, each as "name: there, wanted".
+      loaded: weights in the checkpoint with the same shape.
+      missing: weights not in the checkpoint, which are newly initialized.
+      other_shapes: weights of another shape, as "name: its shape, expected".
       unused: weights of the checkpoint that the model does not have.
     """
 
@@ -201,10 +201,15 @@ class Coverage(NamedTuple):
 def coverage(
     checkpoint: Checkpoint, config: bert_config.BertConfig, task: str
 ) -> Coverage:
-    """Returns which weights of a model, by config and task, it gives.
+    """Returns which weights of a model a checkpoint provides.
 
-    As the runners load it: of a checkpoint of another task, and by
-    fine-tuning, only the encoder is taken.
+    Follows the rule of the training scripts: only the encoder is loaded, unless
+    both the checkpoint and the model are for pre-training.
+
+    Args:
+      checkpoint: to load from.
+      config: of the model.
+      task: of the model.
     """
     wanted = shapes(config, task, len(checkpoint.labels) or 2)
     has_heads = task == checkpoint.task == "pretraining"
@@ -217,7 +222,8 @@ def coverage(
         loaded=[n for n in wanted if there.get(n) == wanted[n]],
         missing=[n for n in wanted if n not in there],
         other_shapes=[
-            f"{name}: {there[name]} there, {wanted[name]} in the model"
+            f"{name}: {there[name]} in the checkpoint, {wanted[name]} in the "
+            "model"
             for name in wanted
             if name in there and there[name] != wanted[name]
         ],
@@ -244,12 +250,12 @@ def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
 
 
 def write(checkpoint: Checkpoint, folder: str) -> None:
-    """Fills a folder, as `atomic_files.atomic_folder` yields it, as ours."""
+    """Writes a model folder to `folder`, from `atomic_files.atomic_folder`."""
     model = build_model(checkpoint)
     missing = checkpoint.missing()
     if missing:
         logging.warning(
-            "%s has no %s: these are newly initialized",
+            "%s has no %s; these weights are newly initialized",
             checkpoint.source,
             ", ".join(missing),
         )

@@ -1,4 +1,4 @@
-"""Checkpoint of any format -> the same in another format, and a report."""
+"""Checkpoint of any format -> the same model in another format, a report."""
 
 import dataclasses
 import fnmatch
@@ -17,25 +17,26 @@ def read(path: str, hidden_act: str | None = None) -> ours.Checkpoint:
 
     Args:
       path: folder, or the prefix of a TensorFlow checkpoint.
-      hidden_act: to use in place of the source's own.
+      hidden_act: activation to use instead of the source's.
 
     Raises:
-      ValueError: if it is of no known format, or does not fit its config.
+      ValueError: if its format is unknown, or its weights do not match its
+        config.
     """
     name = formats.detect(path)
-    # Before the files are read, as they may change meanwhile.
+    # Computed first, as the files may change while they are read.
     digest = formats.source_digest(path)
     checkpoint = formats.converter(name).read(path)
     own = checkpoint.config.hidden_act
     if hidden_act in (None, own):
         logging.info(
-            "hidden_act %s, as the source has it: %s",
+            "hidden_act %s, as in the source: %s",
             own,
             formats.ACTIVATIONS[own],
         )
     else:
         logging.warning(
-            "hidden_act %s, not the source's %s: %s. Outputs differ from "
+            "hidden_act %s instead of the source's %s: %s. Outputs differ from "
             "those of the source",
             hidden_act,
             own,
@@ -69,12 +70,12 @@ def _unexpected_files(
 
 
 def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
-    """Raises ValueError if something would be lost in `output_dir`."""
+    """Raises ValueError if writing `output_dir` would destroy other files."""
     source, target = os.path.realpath(path), os.path.realpath(output_dir)
     if os.path.commonpath([source, target]) == target:
         raise ValueError(
-            f"{output_dir} holds the source, {path}, which would be replaced. "
-            "Choose another folder."
+            f"{output_dir} contains the source, {path}, which would be "
+            "replaced. Choose another folder."
         )
     if not os.path.exists(output_dir) or (
         os.path.isdir(output_dir) and not os.listdir(output_dir)
@@ -82,10 +83,10 @@ def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
         return
     if not overwrite:
         raise ValueError(
-            f"{output_dir} is there already. Choose a new folder, or pass "
+            f"{output_dir} exists already. Choose a new folder, or pass "
             "--overwrite to replace it."
         )
-    # Only what a conversion can have written is replaced.
+    # Only files that a conversion writes are replaced.
     name = formats.detect(output_dir)
     unexpected_files = _unexpected_files(
         output_dir, formats.converter(name).WRITES
@@ -94,22 +95,22 @@ def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
         num_more = len(unexpected_files) - 3
         more = f" and {num_more} more" if num_more > 0 else ""
         raise ValueError(
-            f"{output_dir} holds {', '.join(unexpected_files[:3])}{more}, "
-            f"which no conversion to {name} writes, so it is not replaced. "
-            "Choose another folder, or remove that one yourself."
+            f"{output_dir} contains {', '.join(unexpected_files[:3])}{more}, "
+            f"which a conversion to {name} never writes, so it is not "
+            "replaced. Choose another folder, or remove that one yourself."
         )
 
 
-def _check_known(given: ours.Checkpoint, to: str) -> None:
-    """Raises ValueError if the other format would be read as another model."""
+def _check_supported(given: ours.Checkpoint, to: str) -> None:
+    """Raises ValueError if the target format cannot express the config."""
     keys = given.config.keys_of_ours()
     if keys and to != formats.OURS:
-        words = ", ".join(f"{name}={value}" for name, value in keys.items())
+        settings = ", ".join(f"{name}={value}" for name, value in keys.items())
         raise ValueError(
-            f"{given.source} has {words} in its bert_config.json, which {to} "
-            "does not know: its weights would be read as those of a BERT that "
-            "reads both sides, without an LSTM. Such a model stays in the "
-            f"format {formats.OURS}; export_savedmodel takes it."
+            f"{given.source} has {settings} in its bert_config.json, which "
+            f"{to} does not support: its weights would be read as those of a "
+            "bidirectional BERT without an LSTM. Keep such a model in the "
+            f"format {formats.OURS}; export_savedmodel can export it."
         )
 
 
@@ -122,29 +123,29 @@ def convert(
     overwrite: bool = False,
     compare: bool = True,
 ) -> list[str]:
-    """Writes a checkpoint in another format, whole or not at all.
+    """Writes a checkpoint in another format, atomically.
 
-    What was written is read back and compared with the source, bit for bit.
+    The written files are read back and compared with the source, bit for bit.
 
     Args:
       path: as for `read`.
-      to: a key of `formats.CONVERTERS`.
+      to: target format, a key of `formats.CONVERTERS`.
       output_dir: folder to write.
       hidden_act: as for `read`.
-      overwrite: whether to replace a model that is there.
-      compare: whether to compute outputs too, and compare them with those of
+      overwrite: whether to replace an existing model.
+      compare: whether to also compute outputs and compare them with those of
         the source's and the target's own implementations, if installed.
 
     Returns:
-      The report, line by line.
+      The lines of the report.
 
     Raises:
-      ValueError: if the source cannot be read, the other format cannot hold
-        it, or anything was lost; then nothing is left.
+      ValueError: if the source cannot be read, the target format cannot hold
+        it, or anything was lost; then nothing is written.
     """
     _check_free(path, output_dir, overwrite)
     given = read(path, hidden_act)
-    _check_known(given, to)
+    _check_supported(given, to)
     target = formats.converter(to)
     with atomic_files.atomic_folder(os.path.normpath(output_dir)) as folder:
         target.write(given, folder)

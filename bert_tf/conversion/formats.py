@@ -1,19 +1,18 @@
-"""Path of a checkpoint -> its format, by the files there; our model folder.
+"""Path of a checkpoint -> its format, or a bert_tf model folder made from it.
 
-A converter is a module with the same names for each format, imported when a
-checkpoint of its format is met:
+Each format has a converter, a module that is imported on first use and defines:
 
-    read(path)                -> Checkpoint; ValueErrors that name the path
-    write(checkpoint, folder) fills a folder of `atomic_files.atomic_folder`
-    WRITES                    paths in a folder that `write` fills; "*" is any
+    read(path)                returns a Checkpoint; ValueErrors name the path
+    write(checkpoint, folder) writes to a folder of `atomic_files.atomic_folder`
+    WRITES                    patterns of the paths that `write` creates
 
-and all but ours:
+All converters but our own also define:
 
-    table(config, task)       its rename table
-    PEER                      the source implementation, by name
-    reference_outputs(path, batch)  its outputs for a `parity.batch`, by the
-                              names of `parity.outputs`, any of them; None where
-                              it is not installed
+    table(config, task)       the rename table
+    PEER                      name of the reference implementation
+    reference_outputs(path, batch)  its outputs for a `parity.batch`, some or
+                              all of those of `parity.outputs`, with the same
+                              names; None if it is not installed
 """
 
 import hashlib
@@ -27,7 +26,7 @@ from absl import logging
 from tfrecords.io import atomic_files
 
 OURS = "bert_tf"
-# By name, as typed: the converter, and what a folder holds.
+# Format name, as given on the command line -> converter; expected files.
 CONVERTERS = {
     OURS: "bert_tf.conversion.checkpoint",
     "google": "bert_tf.conversion.google",
@@ -48,25 +47,25 @@ EXPECTED = {
 }
 # Values of hidden_act: "gelu" is not the same function everywhere.
 ACTIVATIONS = {
-    "gelu": "GELU by tanh, the original's gelu",
-    "gelu_erf": "GELU by erf, what Hugging Face calls gelu",
+    "gelu": "tanh approximation of GELU, the original's gelu",
+    "gelu_erf": "exact GELU by erf, called gelu by Hugging Face",
     "relu": "ReLU",
     "tanh": "tanh",
 }
-# Weights of Hugging Face, whole or in parts.
+# Weight files of Hugging Face, single or sharded.
 _PRETRAINED = re.compile(
     r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)"
     r"|(model\.safetensors|pytorch_model\.bin)(\.index\.json)?"
 )
-# Folders inside, of KerasHub and of sentence-transformers.
+# Subfolders of KerasHub and sentence-transformers folders.
 _FOLDERS_INSIDE = re.compile(r"assets|tokenizer|\d+_\w+")
 
 
 def is_ours(path: str) -> bool:
-    """Returns whether `path` is a model folder of ours, or a run folder.
+    """Returns whether `path` is a bert_tf model folder or run folder.
 
     Raises:
-      DamagedError: a ValueError, if it is one, but damaged.
+      DamagedError: (a ValueError) if it is one, but damaged.
     """
     from bert_tf.training import checkpoints, checksums, model_folders
 
@@ -76,13 +75,13 @@ def is_ours(path: str) -> bool:
         raise
     except ValueError:
         return False
-    # Others' folders have a model.safetensors too.
+    # Other formats have a model.safetensors too.
     return os.path.isfile(os.path.join(folder, model_folders.METADATA))
 
 
 def is_hugging_face(path: str) -> bool:
-    """Returns whether a folder is one of Hugging Face, of any model."""
-    # Of sentence-transformers.
+    """Returns whether a folder is a Hugging Face model, BERT or not."""
+    # sentence-transformers.
     if os.path.isfile(os.path.join(path, "modules.json")):
         return True
     if _read_config(path) is not None:
@@ -102,17 +101,17 @@ def _read_config(folder: str) -> object:
 
 
 def is_keras_hub(path: str) -> bool:
-    """Returns whether a folder is a preset of KerasHub, of any model."""
+    """Returns whether a folder is a KerasHub preset, BERT or not."""
     config = _read_config(path)
-    # It names a Keras class; that of Hugging Face does not.
+    # Names a Keras class; absent in Hugging Face's config.json.
     return isinstance(config, dict) and "registered_name" in config
 
 
 def detect(path: str) -> str:
-    """Returns the name of the format that a file or folder is of.
+    """Returns the name of a checkpoint's format.
 
     Raises:
-      ValueError: if nothing is there, or nothing known.
+      ValueError: if `path` does not exist, or its format is unknown.
     """
     if is_ours(path):
         return OURS
@@ -128,26 +127,26 @@ def detect(path: str) -> str:
         return "keras_hub"
     if not os.path.exists(path):
         raise ValueError(
-            f"{path} is not there. Give the folder of a model; names are not "
-            "looked up on any site."
+            f"{path} does not exist. Give the folder of a model; model names "
+            "are not looked up on any site."
         )
     raise ValueError(
-        f"{path} holds no model: expected one of\n"
+        f"{path} contains no model; expected one of\n"
         + "\n".join(f"  {name}: {EXPECTED[name]}" for name in EXPECTED)
-        + "\nGive the folder that holds these files."
+        + "\nGive the folder that contains these files."
     )
 
 
 def converter(name: str) -> types.ModuleType:
-    """Imports the converter of a format; `name` is a key of `CONVERTERS`."""
+    """Imports the converter of the format `name`, a key of `CONVERTERS`."""
     return importlib.import_module(CONVERTERS[name])
 
 
 def source_digest(path: str) -> str | None:
-    """Returns a sha256 of names, sizes and times of a checkpoint's files.
+    """Returns a sha256 of the names, sizes and mtimes of a checkpoint's files.
 
-    None if the checkpoint is gone. Of the prefix of a TensorFlow checkpoint all
-    files of the folder count, since config and vocabulary are among them.
+    None if the checkpoint no longer exists. For the prefix of a TensorFlow
+    checkpoint all files of its folder count, to include config and vocabulary.
     """
     is_folder = os.path.isdir(path)
     top = path if is_folder else os.path.dirname(os.path.abspath(path))
@@ -158,7 +157,7 @@ def source_digest(path: str) -> str | None:
         folders[:] = known if is_folder else ()
         for name in names:
             file = os.path.join(inside, name)
-            # A link to nothing counts as nothing.
+            # isfile is False for broken links, which are ignored.
             if name.startswith(".") or not os.path.isfile(file):
                 continue
             is_there |= name.startswith(prefix)
@@ -171,7 +170,7 @@ def source_digest(path: str) -> str | None:
 
 
 def _was_converted(path: str, folder: str, *, again: bool) -> bool:
-    """Returns whether a folder holds what becomes of `path`, and logs it."""
+    """Returns whether `folder` was converted from `path`; logs the result."""
     from bert_tf.conversion import checkpoint
     from bert_tf.training import model_folders
 
@@ -184,28 +183,28 @@ def _was_converted(path: str, folder: str, *, again: bool) -> bool:
     digest = source_digest(path)
     has_changed = digest not in (None, metadata.get(checkpoint.SOURCE_FILES))
     if has_changed and again:
-        logging.info("%s has changed since: converts it again", path)
+        logging.info("%s has changed since its conversion; converting", path)
         return False
     logging.info(
-        "%s is %s as converted before%s; remove it to convert again",
+        "Using %s, converted earlier from %s%s; remove it to convert again",
         folder,
         path,
-        ", though that has changed since" if has_changed else "",
+        ", which has changed since" if has_changed else "",
     )
     return True
 
 
 def as_model_folder(path: str, folder: str, *, again: bool = True) -> str:
-    """Returns a model folder of ours for a checkpoint of any format.
+    """Returns a bert_tf model folder for a checkpoint of any format.
 
     Args:
-      path: a run or model folder of ours, which is returned itself, or a
-        checkpoint of another format.
-      folder: where to keep the converted one; if it is there from an earlier
-        call with the same path, and the files have not changed since or are
-        gone, it is returned.
-      again: whether to convert what has changed since; not for a run that has
-        begun, whose vocabulary and config are in `folder`.
+      path: a bert_tf run or model folder, for which the model folder itself is
+        returned, or a checkpoint of another format.
+      folder: where to keep the converted model. If an earlier call converted
+        the same path, whose files are since unchanged or deleted, the folder
+        is reused.
+      again: whether to convert again if the files have changed. False for a
+        run that has started, whose vocabulary and config are in `folder`.
 
     Raises:
       ValueError: as `convert.convert`.

@@ -1,8 +1,9 @@
 """TF1 checkpoints of google-research/bert <-> Checkpoint.
 
-`bert_config.json` and `vocab.txt` are in the same folder; to that of a run they
-have to be copied from the model that it began with. The prefix of a released
-checkpoint is `bert_model.ckpt`, that of a run such as `model.ckpt-1000`.
+`bert_config.json` and `vocab.txt` are in the same folder. For a fine-tuned
+checkpoint they have to be copied there from the pre-trained model. The prefix
+of a released checkpoint is `bert_model.ckpt`, of a fine-tuned one for example
+`model.ckpt-1000`.
 """
 
 import os
@@ -22,7 +23,7 @@ _STEP = "global_step"
 # optimization.py: AdamWeightDecayOptimizer.apply_gradients.
 _SLOTS = {"m": "/adam_m", "v": "/adam_v"}
 
-# Names that only other models have.
+# Names that occur only in other models.
 _OTHERS = {
     "ELECTRA": re.compile("^(electra|generator|discriminator_predictions)/"),
     "ALBERT": re.compile("^bert/encoder/(transformer/|embedding_hidden_)"),
@@ -53,16 +54,16 @@ _MASKED_LM = {
 
 
 def _output(ours: str, theirs: str) -> list[renaming.Rename]:
-    """A head's own variables: weights are [C, H], one row a class."""
+    """Returns the rows of an output layer, whose weights are [C, H] there."""
     suffixes = {"kernel": "output_weights", "bias": "output_bias"}
     layers = {f"{ours}/dense": theirs}
     return renaming.rows(layers, suffixes, is_transposed=True)
 
 
 def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
-    """Returns our names and the original's, a row for each weight.
+    """Returns the rename table of a task, with a row for each weight.
 
-    run_pretraining.py: get_masked_lm_output, get_next_sentence_output;
+    Names in run_pretraining.py: get_masked_lm_output, get_next_sentence_output;
     run_classifier.py and run_squad.py: create_model.
 
     Raises:
@@ -91,22 +92,21 @@ def read_tensors(prefix: str) -> dict[str, np.ndarray]:
     """Returns every tensor of a checkpoint.
 
     Raises:
-      ValueError: if files are missing or damaged, or of another model than
-        BERT, which is named.
+      ValueError: if files are missing or damaged, or the model is not BERT.
     """
     with tf_files.reading(prefix) as reader:
         names = sorted(reader.get_variable_to_shape_map())
         for model, pattern in _OTHERS.items():
             if any(pattern.match(name) for name in names):
                 raise ValueError(
-                    f"{prefix} is of {model}, whose layers are not BERT's; it "
-                    "cannot be read."
+                    f"{prefix} is an {model} checkpoint, whose layers are not "
+                    "BERT's; it cannot be read."
                 )
         return {name: reader.get_tensor(name) for name in names}
 
 
 def write_tensors(tensors: dict[str, np.ndarray], folder: str) -> None:
-    """Writes `bert_model.ckpt.*` and the `checkpoint` file that names it.
+    """Writes `bert_model.ckpt.*` and the `checkpoint` file that points to it.
 
     Raises:
       OSError: if the disk is full.
@@ -124,17 +124,17 @@ def write_tensors(tensors: dict[str, np.ndarray], folder: str) -> None:
 def _find_task(
     tensors: dict[str, np.ndarray],
 ) -> tuple[str, tuple[str, ...], list[str]]:
-    """Returns the task and its labels, by the head that is there, and notes."""
+    """Returns the task and labels implied by the head, and notes."""
     if "cls/squad/output_weights" in tensors:
         return "spans", (), []
     if "output_weights" not in tensors:
         return "pretraining", (), []
     classes = tensors["output_weights"].shape[0]
     if classes == 1:
-        note = "output_weights has one row: read as a regression"
+        note = "output_weights has one row, so the task is regression"
         return "regression", (), [note]
     note = (
-        "a TF1 checkpoint does not name its classes: they are called 0 to "
+        "a TF1 checkpoint does not name its classes; they are called 0 to "
         f"{classes - 1}"
     )
     return "classification", tuple(map(str, range(classes))), [note]
@@ -148,7 +148,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
 
     Raises:
       ValueError: if files are missing or damaged, or if variables and config
-        do not fit; then it lists both sides in full.
+        do not match; the message lists every mismatch.
     """
     prefix = tf_files.find(path, "TF1")
     tensors = read_tensors(prefix)
@@ -156,9 +156,9 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     config_path = os.path.join(folder, model_folders.CONFIG)
     if not os.path.isfile(config_path):
         raise ValueError(
-            f"{config_path} is missing, which has the sizes of {prefix}. Copy "
-            "it there: from the release, or for a fine-tuned checkpoint from "
-            "the model that it began with."
+            f"{config_path} is missing; it specifies the sizes of {prefix}. "
+            "Copy it there from the release, or for a fine-tuned checkpoint "
+            "from the pre-trained model that it was initialized from."
         )
     config = bert_config.BertConfig.from_json_file(config_path)
     task, labels, notes = _find_task(tensors)
@@ -190,13 +190,13 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
 
 
 def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
-    """Fills a folder with a TF1 checkpoint, its config and vocabulary.
+    """Writes a TF1 checkpoint, its config and vocabulary to a folder.
 
     Adam's slots and the step are written if the checkpoint has them. Weights
-    are float32, as the original's code expects them.
+    are float32, as the original code expects.
 
     Raises:
-      ValueError: if the original has no such head, or not this hidden_act.
+      ValueError: if the original has no such head or hidden_act.
     """
     rows = table(checkpoint.config, checkpoint.task)
     tensors = tf_files.to_theirs(checkpoint, rows, _SLOTS, "the original")
@@ -207,5 +207,5 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 
 
 def reference_outputs(path: str, batch: dict) -> None:
-    """Returns None: the original runs on TensorFlow 1 alone."""
+    """Returns None: the original runs only on TensorFlow 1."""
     del path, batch

@@ -1,4 +1,4 @@
-"""Checkpoint before and after a conversion -> report of differences.
+"""Checkpoints before and after a conversion -> report of their differences.
 
 Letters: B batch, S sequence, H hidden, P predictions, L layers.
 """
@@ -16,7 +16,7 @@ from bert_tf.conversion import checkpoint as checkpoint_lib
 
 Outputs = Mapping[str, np.ndarray]
 
-# Output -> weights that it reads; without them it is meaningless.
+# Output -> weights that it depends on; without them it is meaningless.
 _NEEDS = {
     "pooled_output": ("encoder/pooler/",),
     "next_sentence_logits": ("encoder/pooler/", "next_sentence/"),
@@ -29,13 +29,14 @@ def batch(config: bert_config.BertConfig, task: str) -> dict[str, np.ndarray]:
 
     Returns:
       `input_word_ids`, `input_mask` and `input_type_ids`, int32 [4, S], or
-      [2, 2, S] for multiple choice; S is 16, or less where the model reads no
-      more. For pre-training `masked_lm_positions` too, int32 [4, P].
+      [2, 2, S] for multiple choice; S is 16 or `max_position_embeddings`,
+      whichever is less. For pre-training also `masked_lm_positions`, int32
+      [4, P].
     """
     tokens = min(16, config.max_position_embeddings)
     lengths = np.array([tokens, tokens - tokens // 4, (tokens + 1) // 2, 1])
     mask = np.arange(tokens) < lengths[:, None]  # [4, S]
-    # 7919 is a prime: neighbours are far apart in the vocabulary.
+    # A multiple of the prime 7919 spreads neighbours over the vocabulary.
     words = (1 + 7919 * np.arange(4 * tokens)) % config.vocab_size
     types = np.arange(tokens) >= lengths[:, None] // 2
     inputs = {
@@ -53,12 +54,12 @@ def batch(config: bert_config.BertConfig, task: str) -> dict[str, np.ndarray]:
 def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
     """Returns the outputs of our model for a `batch`.
 
-    Outputs that read a weight missing in the checkpoint are left out.
+    Outputs that depend on a weight missing in the checkpoint are left out.
 
     Returns:
       `encoder_outputs_0` and so on, `sequence_output` [B, S, H],
-      `pooled_output` [B, H], and what the task's model returns; for multiple
-      choice B counts every choice.
+      `pooled_output` [B, H], and the outputs of the task's model. For multiple
+      choice each choice is a row of B.
     """
     model = checkpoint_lib.build_model(checkpoint)
     inputs = {name: tf.constant(x) for name, x in inputs.items()}
@@ -80,16 +81,17 @@ def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
 
 
 def differences(ours: Outputs, theirs: Outputs) -> dict[str, float]:
-    """Returns the largest absolute difference of each output of both.
+    """Returns the largest absolute difference of each output present in both.
 
     Raises:
-      ValueError: if one has another shape there.
+      ValueError: if the shapes of an output differ.
     """
     for name in set(ours) & set(theirs):
         if ours[name].shape != theirs[name].shape:
             raise ValueError(
-                f"{name} is {ours[name].shape} here and {theirs[name].shape} "
-                "there: the converted model is another one."
+                f"{name} has shape {ours[name].shape} here and "
+                f"{theirs[name].shape} in the other implementation; the "
+                "converted model is a different one."
             )
     return {
         name: float(np.max(np.abs(ours[name] - theirs[name])))
@@ -99,7 +101,7 @@ def differences(ours: Outputs, theirs: Outputs) -> dict[str, float]:
 
 
 def _is_same(before: np.ndarray, after: np.ndarray) -> bool:
-    """Returns whether two tensors are equal bit for bit, but for the type."""
+    """Returns whether two tensors have the same values, whatever the dtype."""
     cast = before.astype(after.dtype)
     return (
         before.shape == after.shape
@@ -111,13 +113,17 @@ def _is_same(before: np.ndarray, after: np.ndarray) -> bool:
 def check_lossless(
     given: checkpoint_lib.Checkpoint, written: checkpoint_lib.Checkpoint
 ) -> list[str]:
-    """Reports what the format of a checkpoint that was read back cannot hold.
+    """Returns report lines on everything that the target format cannot hold.
+
+    Args:
+      given: the checkpoint that was converted.
+      written: the converted files, read back.
 
     Raises:
-      ValueError: if a weight or a slot is not the same bit for bit, or the
-        model is another one.
+      ValueError: if a weight or slot is not the same bit for bit, or the task,
+        sizes or hidden_act changed.
     """
-    # Slots too: every format holds them, or its sidecar does.
+    # Slots too: every format or its sidecar can hold them.
     before, after = given.tensors | given.slots, written.tensors | written.slots
     lines = [f"  - lost:     {n}" for n in before if n not in after]
     lines += [f"  + invented: {n}" for n in after if n not in before]
@@ -138,22 +144,22 @@ def check_lossless(
         lines += [f"  ! task: {given.task} -> {written.task}"]
     if lines:
         raise ValueError(
-            f"{given.source} was written and read back, and is not the same:\n"
+            f"{given.source} differs after being written and read back:\n"
             + "\n".join(lines)
         )
     lost = []
     for name in ("step", "labels", "vocabulary", "do_lower_case"):
         value = getattr(given, name)
-        # A case that the source did not say is a guess, noted on the target.
-        is_guess = name == "do_lower_case" and value is None
-        if value != getattr(written, name) and not is_guess:
+        # If the source does not specify it, a note reports the inferred one.
+        is_inferred = name == "do_lower_case" and value is None
+        if value != getattr(written, name) and not is_inferred:
             lost += [name if name == "vocabulary" else f"{name} {value}"]
     lost += [
         f"{name} {value}"
         for name, value in given.metadata.items()
         if name not in written.metadata or written.metadata[name] != value
     ]
-    lost += [f"{n} {was[n]}; it says {is_now[n]}" for n in changed]
+    lost += [f"{n} {was[n]}; it has {is_now[n]} instead" for n in changed]
     return [
         f"read back: {len(before)} tensors equal bit for bit",
         *(f"not kept by this format: {text}" for text in lost),
@@ -171,7 +177,7 @@ def _part(name: str) -> str:
 def tensor_lines(
     given: checkpoint_lib.Checkpoint, written: checkpoint_lib.Checkpoint
 ) -> list[str]:
-    """Returns a table of the tensors read, and all that has no partner."""
+    """Returns a table of the tensors read, and lists of unmatched names."""
     groups = collections.defaultdict(list)
     for name, tensor in (given.tensors | given.slots).items():
         groups[_part(name)].append(tensor)
@@ -199,15 +205,15 @@ def tensor_lines(
 def peer_lines(
     written: checkpoint_lib.Checkpoint, peers: Sequence[tuple[str, str, object]]
 ) -> list[str]:
-    """Returns how far our outputs are from those of other implementations.
+    """Returns report lines on how far our outputs are from those of peers.
 
     Args:
-      written: what was written.
-      peers: of each, whose checkpoint it is, its path and the format's module.
-        One that is broken is named.
+      written: the converted checkpoint.
+      peers: for each, "source" or "target", the path of its checkpoint and the
+        format's converter. Errors that a peer raises are reported, not raised.
 
     Raises:
-      ValueError: if an output has another shape there.
+      ValueError: if the shapes of an output differ.
     """
     inputs = batch(written.config, written.task)
     lines, ours = [], None
@@ -216,7 +222,7 @@ def peer_lines(
             theirs = module.reference_outputs(path, inputs)
             why_not = module.PEER
         except Exception as error:
-            # Whatever others raise, such as torch built for another CUDA.
+            # Other libraries raise anything, e.g. torch built for another CUDA.
             theirs = None
             reason = str(error).strip().partition("\n")[0]
             why_not = f"{type(error).__name__}: {reason}"
@@ -225,7 +231,7 @@ def peer_lines(
             lines += [f"outputs not compared with the {whose}: {why_not}"]
             continue
         ours = ours or outputs(written, inputs)
-        lines += [f"largest difference to the {whose}, by {module.PEER}:"]
+        lines += [f"largest difference from the {whose} in {module.PEER}:"]
         lines += [
             f"  {name:22} {value:.2e}"
             for name, value in differences(ours, theirs).items()

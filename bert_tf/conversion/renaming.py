@@ -1,4 +1,8 @@
-"""Tensors by another format's names <-> tensors by ours, through a table."""
+"""Tensors of another format <-> tensors by our names, with a rename table.
+
+Here and in the converters "ours" are the names and shapes of bert_tf, "theirs"
+those of the other format.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,20 +15,20 @@ from bert_tf import config as bert_config
 Shape = tuple[int, ...]
 _DENSE, _NORM = ("kernel", "bias"), ("gamma", "beta")
 KERAS_SUFFIXES = {part: f"/{part}" for part in _DENSE + _NORM}
-# By our names, what a source may lack, each as a whole.
+# Prefixes of our names: parts that may be missing in a source as a whole.
 PARTS = ("encoder/pooler/", "masked_lm/", "next_sentence/")
 POOLER, MASKED_LM, NEXT_SENTENCE = PARTS
 
 
 class Rename(NamedTuple):
-    """One weight here and there.
+    """One weight in both formats.
 
     Attributes:
-      ours: as `model_folders.weight_names` gives it.
+      ours: our name, as in `model_folders.weight_names`.
       theirs: name in the other format.
-      is_transposed: whether theirs is [columns, rows], as PyTorch has it.
-      shape: of theirs, where it splits or joins axes of ours, such as
-        [H, A, D] for [H, H]; None where it follows from ours.
+      is_transposed: whether theirs is [columns, rows], as in PyTorch.
+      shape: their shape, if it splits or joins axes of ours, such as
+        [H, A, D] for [H, H]; None if it follows from ours.
     """
 
     ours: str
@@ -33,7 +37,7 @@ class Rename(NamedTuple):
     shape: Shape | None = None
 
     def their_shape(self, our_shape: Shape) -> Shape:
-        """Returns the shape of theirs for a shape of ours."""
+        """Returns their shape for a shape of ours."""
         kept = our_shape[::-1] if self.is_transposed else our_shape
         return self.shape or kept
 
@@ -59,9 +63,9 @@ def rows(
     """Returns the rows of dense layers and LayerNorms.
 
     Args:
-      layers: name of a layer of ours, which ends in `norm` if it is a
-        LayerNorm -> name of theirs.
-      suffixes: of their weights' names, by those of ours.
+      layers: our layer name -> their layer name. Ours ends in `norm` for a
+        LayerNorm.
+      suffixes: our weight's name in the layer -> suffix of their name.
       is_transposed: whether their kernels are [columns, rows].
     """
     return [
@@ -89,9 +93,9 @@ def encoder_rows(
     Args:
       embeddings: `norm` -> their LayerNorm; `word_embeddings` and so on ->
         their weight.
-      layers: what their names of each layer's parts begin with.
-      parts: of a layer, our name -> the rest of theirs.
-      pooler: name of theirs.
+      layers: prefix of their names, for each encoder layer.
+      parts: sublayers of a layer: our name -> their name after the prefix.
+      pooler: their name of the pooler.
       suffixes: as for `rows`.
       is_transposed: as for `rows`.
     """
@@ -113,7 +117,7 @@ def encoder_rows(
 def split_heads(
     table: Iterable[Rename], config: bert_config.BertConfig
 ) -> list[Rename]:
-    """Returns rows as for Keras's MultiHeadAttention, where heads are an axis.
+    """Returns rows for Keras's MultiHeadAttention, where heads are an axis.
 
     Letters: H hidden, A heads, D = H / A.
     """
@@ -142,9 +146,9 @@ def _difference(lines: list[str], source: str, advice: str) -> ValueError:
 def with_slots(
     table: Iterable[Rename], suffixes: Mapping[str, str]
 ) -> list[Rename]:
-    """Returns a table, and the rows of each weight's slots.
+    """Returns a table extended by rows for each weight's slots.
 
-    `suffixes` follow the name of a weight in those of its `m` and `v`.
+    `suffixes` are appended to their weight's name, by slot: "m" and "v".
     """
     table = list(table)
     return table + [
@@ -162,22 +166,22 @@ def to_ours(
     source: str,
     optional: Iterable[str] = PARTS,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
-    """Renames tensors.
+    """Renames tensors to our names.
 
     Args:
-      table: a row for each of `our_shapes`, and maybe for slots of them.
+      table: a row for each of `our_shapes`, and optionally for their slots.
       tensors: by their names.
-      our_shapes: every weight of a model of the task.
+      our_shapes: shapes of all weights of the task's model.
       source: format and path, for messages.
-      optional: parts, as starts of our names, that may be missing as a whole.
-        Each slot may be missing.
+      optional: prefixes of our names: parts that may be missing as a whole.
+        Any slot may be missing.
 
     Returns:
-      Weights and slots by our names, and the names of theirs that are left.
+      Weights by our names, slots by our names, and the names of unused tensors.
 
     Raises:
-      ValueError: that lists in full, of both sides, what has no partner or
-        another shape.
+      ValueError: if tensors are missing or have another shape. The message
+        lists them all, and the unused ones.
     """
     table = list(table)
     may_miss = set(missing_parts(table, tensors, optional))
@@ -191,8 +195,8 @@ def to_ours(
             renamed[row.ours] = row.to_ours(tensor, shape)
         elif tensor is not None:
             lines.append(
-                f"  ! other shape:  {row.theirs} {tensor.shape} there, "
-                f"{expected} by the config"
+                f"  ! other shape:  {row.theirs} {tensor.shape}, expected "
+                f"{expected} from the config"
             )
         elif not slot and row.ours not in may_miss:
             lines.append(
@@ -204,7 +208,7 @@ def to_ours(
         raise _difference(
             lines,
             source,
-            "Give the config that belongs to these weights; a BERT with other "
+            "Use the config that belongs to these weights; a BERT with other "
             "layers cannot be read.",
         )
     weights = {name: renamed[name] for name in our_shapes if name in renamed}
@@ -215,9 +219,12 @@ def to_ours(
 def missing_parts(
     table: Iterable[Rename], names: Collection[str], parts: Iterable[str]
 ) -> list[str]:
-    """Returns our names in the parts, starts of them, that are all missing.
+    """Returns our names of all weights of the parts missing as a whole.
 
-    `names` are theirs that are there.
+    Args:
+      table: rename table.
+      names: their names of the tensors present.
+      parts: prefixes of our names.
     """
     table, missing = list(table), []
     for part in parts:
@@ -230,10 +237,10 @@ def missing_parts(
 def refuse_more(
     more: Mapping[str, np.ndarray], *, source: str, config: str
 ) -> None:
-    """Raises ValueError if an encoder has weights that are not read.
+    """Raises ValueError if an encoder has weights that are not in the table.
 
     Args:
-      more: tensors by their names, that the encoder has and no row of a table.
+      more: tensors of the encoder that are in no row of the table, by name.
       source: format and path, for messages.
       config: path of the file with the sizes, for messages.
     """
@@ -242,18 +249,18 @@ def refuse_more(
             f"{len(more)} tensors of the encoder do not belong to a BERT of "
             f"these sizes, so its outputs would differ ({source}).\n"
             + "\n".join(_unexpected(more))
-            + f"\nGive the {config} that belongs to these weights; if it "
-            "does, their encoder is not BERT's."
+            + f"\nUse the {config} that belongs to these weights; if this is "
+            "the one, their encoder is not BERT's."
         )
 
 
 def to_theirs(
     table: Iterable[Rename], tensors: Mapping[str, np.ndarray], *, source: str
 ) -> dict[str, np.ndarray]:
-    """Returns tensors by their names; what `tensors` lacks is left out.
+    """Renames tensors to their names; rows without a tensor are skipped.
 
     Raises:
-      ValueError: that lists tensors of ours that the table does not know.
+      ValueError: that lists the tensors missing in the table.
     """
     rows = {row.ours: row for row in table}
     lines = [
@@ -263,7 +270,7 @@ def to_theirs(
     ]
     if lines:
         raise _difference(
-            lines, source, "The other format has no such head; leave it out."
+            lines, source, "The target format has no such head; leave it out."
         )
     return {
         rows[name].theirs: rows[name].to_theirs(tensor)

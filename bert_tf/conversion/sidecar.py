@@ -1,8 +1,8 @@
 """Tensors and settings that another format cannot hold <-> sidecar files.
 
-`bert_tf.safetensors` has tensors by our names, and Adam's moments with `m/` or
-`v/` before these; `bert_tf.json` has the rest, and the sha256 of each file of
-weights that both belong to. Other programs ignore the two.
+`bert_tf.safetensors` holds tensors by our names, and Adam's moments with the
+prefix `m/` or `v/`. `bert_tf.json` holds the settings, and the sha256 of each
+weight file that the sidecar belongs to. Other programs ignore both files.
 """
 
 import os
@@ -21,13 +21,13 @@ _DIGESTS = "weights_sha256"
 
 
 class Sidecar(NamedTuple):
-    """Content of the files; empty if they are missing or not read.
+    """Content of the sidecar files; empty if they are missing or ignored.
 
     Attributes:
       tensors: weights by our names.
       slots: Adam's moments.
-      settings: the rest, such as `step`.
-      notes: why the files are not read, if they are there.
+      settings: the content of bert_tf.json, such as `step`.
+      notes: why existing files are ignored.
     """
 
     tensors: dict[str, np.ndarray]
@@ -51,11 +51,11 @@ def write(
     tensors: Mapping[str, np.ndarray],
     settings: Mapping,
 ) -> None:
-    """Writes the files; nothing if there are neither tensors nor settings.
+    """Writes the sidecar, unless there are neither tensors nor settings.
 
     Args:
-      folder: has the other format's weights already.
-      weight_files: names of these; some may be missing.
+      folder: must contain the other format's weight files already.
+      weight_files: names of these files; some may be missing.
       tensors: weights and moments, by our names.
       settings: JSON values.
     """
@@ -70,7 +70,7 @@ def write(
 
 
 def read(folder: str, weight_files: Sequence[str]) -> Sidecar:
-    """Reads the files, unless the weights are not those of `write`."""
+    """Reads the sidecar, ignored if the weight files changed since `write`."""
     path = os.path.join(folder, SETTINGS)
     if not os.path.isfile(path):
         return Sidecar({}, {}, {}, [])
@@ -78,8 +78,8 @@ def read(folder: str, weight_files: Sequence[str]) -> Sidecar:
     digests = settings.get(_DIGESTS) if isinstance(settings, dict) else None
     if digests != _digests(folder, weight_files):
         note = (
-            f"{SETTINGS} belongs to other weights than "
-            f"{' and '.join(weight_files)}, and is not read"
+            f"{SETTINGS} is ignored: it belongs to other weights than those in "
+            f"{' and '.join(weight_files)}"
         )
         return Sidecar({}, {}, {}, [note])
     path = os.path.join(folder, TENSORS)

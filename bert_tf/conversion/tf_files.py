@@ -1,7 +1,8 @@
-"""TensorFlow checkpoint files <-> their prefix; what TF1 and TF2 share.
+"""TensorFlow checkpoint files <-> their prefix, for TF1 and TF2.
 
-`<prefix>.index`, data files as `<prefix>.data-00000-of-00001`, `checkpoint`,
-which names the newest one, and beside them bert_config.json and vocab.txt.
+A folder has `<prefix>.index`, data files such as
+`<prefix>.data-00000-of-00001`, `checkpoint`, which points to the latest
+checkpoint, bert_config.json and vocab.txt.
 """
 
 import contextlib
@@ -20,26 +21,26 @@ from bert_tf.training import model_folders
 from tfrecords.io import atomic_files
 
 NAME = "bert_model.ckpt"  # As released.
-GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"  # Of TF2 alone.
+GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"  # Only in TF2.
 _STATE = "checkpoint"
 WRITES = (_STATE, f"{NAME}.*", model_folders.CONFIG, model_folders.VOCABULARY)
 _TABLE_MAGIC = bytes.fromhex("57fb808b247547db")  # The last 8 bytes of a table.
 _SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
-# Without what a killed process leaves, `.data-00000-of-00001.tempstate123`.
+# Excludes leftovers of a killed process, `.data-00000-of-00001.tempstate123`.
 _DATA = re.compile(r"\.data-\d{5}-of-(\d{5})$")
 
 
 def _kind(index: str) -> str | None:
-    """Returns "TF1" or "TF2"; None if it is no index of a checkpoint.
+    """Returns "TF1" or "TF2"; None if the file is not a checkpoint's index.
 
-    TF1 lists variables by their names, TF2 the attributes that lead to them
-    and a graph of objects.
+    A TF1 index lists variables by name, a TF2 index lists them by attribute
+    paths and has an object graph.
     """
     with open(index, "rb") as file:
         content = file.read()
     if GRAPH_KEY.encode() in content:
         return "TF2"
-    # A damaged one has data files beside it; others may be of that name.
+    # A damaged index has data files; other files may end in .index too.
     is_tf1 = content.endswith(_TABLE_MAGIC) or data_files(
         index.removesuffix(".index")
     )
@@ -47,7 +48,7 @@ def _kind(index: str) -> str | None:
 
 
 def prefixes(path: str, kind: str) -> list[str]:
-    """Returns the prefixes of the checkpoints that `path` may mean, sorted.
+    """Returns the prefixes of the checkpoints at `path`, sorted.
 
     Args:
       path: a folder, a prefix, or one of the files.
@@ -65,24 +66,25 @@ def prefixes(path: str, kind: str) -> list[str]:
 
 
 def data_files(prefix: str) -> list[str]:
-    """Returns the data files of a checkpoint that are there."""
+    """Returns the existing data files of a checkpoint."""
     paths = glob.glob(f"{glob.escape(prefix)}.data-*")
     return list(filter(_DATA.search, paths))
 
 
 def find(path: str, kind: str) -> str:
-    """Returns the prefix of the one checkpoint that `path` means.
+    """Returns the prefix of the checkpoint at `path`.
 
-    Arguments are those of `prefixes`.
+    Of several checkpoints in a folder it is the one that the `checkpoint` file
+    points to. Arguments are those of `prefixes`.
 
     Raises:
-      ValueError: if it is none, or one of several.
+      ValueError: if there is none, or it is ambiguous.
     """
     choices = prefixes(path, kind)
     if not choices:
         raise ValueError(
-            f"{path} holds no {kind} checkpoint: expected {NAME}.index and "
-            f"{NAME}.data-00000-of-00001, or the like of another prefix."
+            f"{path} contains no {kind} checkpoint; expected {NAME}.index and "
+            f"{NAME}.data-00000-of-00001, or the same with another prefix."
         )
     if len(choices) == 1:
         return choices[0]
@@ -90,46 +92,46 @@ def find(path: str, kind: str) -> str:
     if os.path.isfile(state):
         with open(state, encoding="utf-8") as file:
             newest = re.search(r'^model_checkpoint_path: "(.*)"', file.read())
-        # Often absolute, of the machine that it was trained on.
+        # Often an absolute path on the machine that trained the model.
         if newest:
             prefix = os.path.join(path, os.path.basename(newest[1]))
             if prefix in choices:
                 return prefix
     raise ValueError(
-        f"{path} holds several checkpoints: "
+        f"{path} contains several checkpoints: "
         f"{', '.join(map(os.path.basename, choices))}. Give one of them, such "
         f"as {choices[0]}."
     )
 
 
 def _check_shards(prefix: str) -> None:
-    """Raises ValueError that names every data file that is missing."""
+    """Raises ValueError naming the data files that are missing, if any."""
     there = set(data_files(prefix))
     counts = {int(_DATA.search(path)[1]) for path in there} or {1}
     missing = []
     for count in sorted(counts):
         wanted = [f"{prefix}.data-{i:05d}-of-{count:05d}" for i in range(count)]
-        # Others may be left from an earlier save in more parts.
+        # Others may be left over from an earlier save with more shards.
         if there.issuperset(wanted):
             return
         missing += [path for path in wanted if path not in there]
     raise ValueError(
-        f"{prefix}.index is there, but not all of its data: "
-        f"{', '.join(missing)} missing. Copy every file of the checkpoint."
+        f"{prefix}.index exists, but data files are missing: "
+        f"{', '.join(missing)}. Copy every file of the checkpoint."
     )
 
 
 @contextlib.contextmanager
 def reading(prefix: str) -> Iterator:
-    """Yields `tf.train.load_checkpoint`'s reader of a checkpoint.
+    """Yields the reader of a checkpoint from `tf.train.load_checkpoint`.
 
     Raises:
-      ValueError: if files are missing, or are damaged as is seen in reading.
+      ValueError: if files are missing, or turn out to be damaged when read.
     """
     _check_shards(prefix)
     try:
         yield tf.train.load_checkpoint(prefix)
-    # A file that is too short is an IndexError.
+    # A truncated file raises IndexError.
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
         raise ValueError(
             f"{prefix} is damaged ({str(error).splitlines()[0]}). Copy or "
@@ -139,7 +141,7 @@ def reading(prefix: str) -> Iterator:
 
 @contextlib.contextmanager
 def writing(folder: str) -> Iterator[str]:
-    """Yields the prefix to write, `NAME`; then writes the file that names it.
+    """Yields the prefix to write to; then writes the `checkpoint` file.
 
     Raises:
       OSError: if the disk is full.
@@ -148,7 +150,7 @@ def writing(folder: str) -> Iterator[str]:
     try:
         yield prefix
     except tf.errors.ResourceExhaustedError as error:
-        # What TensorFlow calls a full disk.
+        # TensorFlow's error for a full disk.
         raise OSError(
             errno.ENOSPC, os.strerror(errno.ENOSPC), prefix
         ) from error
@@ -168,17 +170,17 @@ def to_theirs(
     Args:
       checkpoint: to write.
       table: a row for each weight.
-      slots: as for `renaming.with_slots`.
-      whose: format, for messages.
+      slots: suffixes as for `renaming.with_slots`.
+      whose: the target format, for messages.
 
     Raises:
-      ValueError: if its config cannot hold this hidden_act.
+      ValueError: if the target format does not support the hidden_act.
     """
     if checkpoint.config.hidden_act == "gelu_erf":
         raise ValueError(
             f"{checkpoint.source} has hidden_act=gelu_erf, which {whose} does "
-            "not know: its gelu is by tanh. To write it as that, with outputs "
-            "that differ a little, give --hidden_act=gelu."
+            "not support: its gelu is the tanh approximation. To use that, "
+            "with slightly different outputs, pass --hidden_act=gelu."
         )
     theirs = renaming.to_theirs(
         renaming.with_slots(table, slots),

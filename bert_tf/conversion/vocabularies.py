@@ -1,7 +1,7 @@
-"""Bytes of a vocabulary file <-> Checkpoint's vocabulary, a guess of its case.
+"""Vocabulary file <-> bytes of a Checkpoint, and the inferred do_lower_case.
 
-Bytes stay as they are, but for a newline at the end, which others may leave
-out and our tokenizer asks for.
+The bytes are kept unchanged, except that a final newline is added if missing,
+since our tokenizer requires it.
 """
 
 import os
@@ -10,7 +10,7 @@ import unicodedata
 
 from tfrecords.io import atomic_files
 
-# In model.json: whether do_lower_case was inferred, so that a flag may win.
+# In model.json: do_lower_case was inferred, so a flag may override it.
 INFERRED_CASE = "do_lower_case_inferred"
 
 
@@ -19,7 +19,7 @@ def _with_end(content: bytes) -> bytes:
 
 
 def read(path: str) -> bytes | None:
-    """Returns the content of vocab.txt, None if there is none."""
+    """Returns the content of vocab.txt, None if the file is missing."""
     if not os.path.isfile(path):
         return None
     with open(path, "rb") as file:
@@ -27,7 +27,7 @@ def read(path: str) -> bytes | None:
 
 
 def write(vocabulary: bytes | None, path: str) -> None:
-    """Writes vocab.txt, whole or not at all; nothing for None."""
+    """Writes vocab.txt atomically; writes nothing for None."""
     if vocabulary is None:
         return
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -36,26 +36,27 @@ def write(vocabulary: bytes | None, path: str) -> None:
 
 
 def count_entries(vocabulary: bytes | None) -> int:
-    """Returns the number of lines, whether or not the last one ends."""
+    """Returns the number of lines, with or without a final newline."""
     return 0 if vocabulary is None else _with_end(vocabulary).count(b"\n")
 
 
 def _uncased(word: str) -> str:
-    """tokenization.py: BasicTokenizer, of one word with do_lower_case."""
+    """Lower-cases a word as BasicTokenizer in tokenization.py does."""
     letters = unicodedata.normalize("NFD", word.lower())
     return "".join(x for x in letters if unicodedata.category(x) != "Mn")
 
 
 def infer_lower_case(vocabulary: bytes | None) -> bool | None:
-    """Returns whether text is lower-cased before a vocabulary is applied.
+    """Infers from a vocabulary whether text is lower-cased before tokenization.
 
-    Nothing in a checkpoint of TensorFlow says so; tokenization.py guesses from
-    the folder's name (validate_case_matches_checkpoint). The vocabulary knows
-    it better: lower-cased text, which also loses its accents, never matches an
-    entry with a capital or a combining mark. If these are one in a hundred,
-    it is not lower-cased. Thai and Hindi have no capitals but such marks, and
-    Hangul is taken apart. The uncased Chinese one has two, <S> and <T>. Where a
-    script has neither, as Hebrew, the guess is True. None gives None.
+    A TensorFlow checkpoint does not specify it, and tokenization.py infers it
+    from the folder's name (validate_case_matches_checkpoint). The vocabulary is
+    more reliable: lower-cased text, whose accents are stripped too, never
+    matches an entry with a capital or a combining mark. If at least 1 % of the
+    entries are of this kind, text is not lower-cased. Thai and Hindi have no
+    capitals but combining marks, and NFD decomposes Hangul. The uncased Chinese
+    vocabulary has two such entries, <S> and <T>. For scripts with neither, such
+    as Hebrew, the result is True. For None it is None.
     """
     if vocabulary is None:
         return None
@@ -66,7 +67,7 @@ def infer_lower_case(vocabulary: bytes | None) -> bool | None:
 
 
 def read_inferred(folder: str) -> dict[str, object]:
-    """Returns the fields of a Checkpoint with vocab.txt, the case inferred."""
+    """Returns the Checkpoint fields of vocab.txt, with the case inferred."""
     vocabulary = read(os.path.join(folder, "vocab.txt"))
     do_lower_case = infer_lower_case(vocabulary)
     return {
@@ -79,9 +80,9 @@ def read_inferred(folder: str) -> dict[str, object]:
 def case_note(do_lower_case: bool | None) -> str:
     """Returns a note on the result of `infer_lower_case`."""
     if do_lower_case is None:
-        return "no vocab.txt: whether text is lower-cased is not known"
+        return "no vocab.txt, so do_lower_case is unknown"
     return (
-        f"do_lower_case={do_lower_case} is guessed: the vocabulary has "
+        f"do_lower_case={do_lower_case} is inferred: the vocabulary has "
         + ("no" if do_lower_case else "entries with")
-        + " capitals or accents. A runner's --do_lower_case overrules it"
+        + " capitals or accents. A script's --do_lower_case overrides it"
     )

@@ -311,7 +311,7 @@ def test_a_folder_without_a_checkpoint(tmp_path, examine):
     (tmp_path / "model" / "weights.bin").write_bytes(b"?")
     flag = f"--init_checkpoint={tmp_path / 'model'}"
     text = the_error(examine(*plant(tmp_path), flag), "checkpoint")
-    assert "holds no model" in text
+    assert "contains no model" in text
 
 
 def test_a_checkpoint_that_contradicts_its_config(tmp_path, examine, save):

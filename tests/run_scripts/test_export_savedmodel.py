@@ -303,7 +303,7 @@ def test_required_flags():
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="holds no model"):
+    with pytest.raises(ValueError, match="contains no model"):
         export(tmp_path, tmp_path / "export")
 
 

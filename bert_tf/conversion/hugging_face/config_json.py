@@ -1,6 +1,6 @@
-"""Config.json of a Hugging Face BERT <-> BertConfig, task and labels.
+"""config.json of a Hugging Face BERT <-> BertConfig, task and labels.
 
-What a file may ask for and our BERT does not compute is refused by name.
+Settings that our BERT does not support are refused by name.
 """
 
 import os
@@ -12,7 +12,7 @@ from bert_tf.conversion.renaming import MASKED_LM, NEXT_SENTENCE, PARTS, POOLER
 from tfrecords.io import atomic_files
 
 CONFIG = "config.json"
-# Class -> (task, parts that the class has). transformers, modeling_bert.py.
+# Class -> (task, parts of the class). transformers, modeling_bert.py.
 ARCHITECTURES = {
     "BertForPreTraining": ("pretraining", PARTS),
     "BertForMaskedLM": ("pretraining", (MASKED_LM,)),
@@ -37,12 +37,12 @@ ACTIVATIONS = {
     "relu": "relu",
     "tanh": "tanh",
 }
-# The first of theirs for each of ours.
+# Ours -> the first of theirs.
 _THEIR_ACTIVATIONS = {x: n for n, x in reversed(ACTIVATIONS.items())}
-_LAYER_NORM_EPSILON = 1e-12  # bert_tf/model/layers.py: the only one.
-_DEFAULT_VOCAB_SIZE = 30522  # transformers', where the file is silent.
-# What changes the numbers, and the only value of it that we compute.
-_COMPUTED = {
+_LAYER_NORM_EPSILON = 1e-12  # Fixed in bert_tf/model/layers.py.
+_DEFAULT_VOCAB_SIZE = 30522  # Default of transformers.
+# Settings that change the outputs -> the only value that we support.
+_SUPPORTED = {
     "is_decoder": False,
     "add_cross_attention": False,
     "position_embedding_type": "absolute",
@@ -53,9 +53,9 @@ _COMPUTED = {
 
 
 class Metadata(NamedTuple):
-    """Fields of a Checkpoint that config.json gives.
+    """Fields of a Checkpoint that are in config.json.
 
-    And `parts`, those of `renaming.PARTS` that must be there.
+    `parts` are those of `renaming.PARTS` that must be present.
     """
 
     config: bert_config.BertConfig
@@ -66,9 +66,9 @@ class Metadata(NamedTuple):
 
 
 def _named_class(values: dict, path: str) -> str | None:
-    """Returns the first class that a config.json names, if any."""
+    """Returns the first of a config.json's architectures, if any."""
     given = values.get("architectures") or [None]
-    # transformers writes a list; by hand it may be the name alone.
+    # transformers writes a list; files edited by hand may have a string.
     first = given[0] if isinstance(given, list) else given
     if not isinstance(first, str | None):
         raise ValueError(
@@ -79,79 +79,78 @@ def _named_class(values: dict, path: str) -> str | None:
 
 
 def read_object(folder: str, name: str) -> dict:
-    """Returns the JSON object in a file; an empty one if it is not there."""
+    """Returns the JSON object in a file, empty if the file is missing."""
     path = os.path.join(folder, name)
     if not os.path.isfile(path):
         return {}
     values = atomic_files.read_json(path)
     if not isinstance(values, dict):
-        raise ValueError(f"{path} should hold one JSON object.")
+        raise ValueError(f"{path} should contain one JSON object.")
     return values
 
 
 def read_values(folder: str) -> dict:
-    """Reads config.json as it is.
+    """Reads config.json without interpreting it.
 
     Raises:
-      ValueError: if it is missing, no JSON object, or of a model that is no
-        BERT, which is named.
+      ValueError: if it is missing, is not a JSON object, or is not of a BERT.
     """
     path = os.path.join(folder, CONFIG)
     if not os.path.isfile(path):
         raise ValueError(
-            f"{path} is missing; a Hugging Face folder has its sizes there. "
-            "Copy it from where the weights are from."
+            f"{path} is missing; a Hugging Face folder has the model's sizes "
+            "there. Copy it from the source of the weights."
         )
     values = read_object(folder, CONFIG)
     kind = values.get("model_type")
     if kind is None:
-        # Files that old name the class at least, if anything.
+        # Files from old versions have at most the class.
         named = _named_class(values, path) or "Bert"
         kind = "bert" if named.startswith("Bert") else named
     if kind != "bert":
         raise ValueError(
-            f"{folder} is of another model than BERT: {CONFIG} says {kind!r}. "
-            "Only folders of model_type 'bert' can be read."
+            f"{folder} is not a BERT: {CONFIG} has model_type {kind!r}. Only "
+            "folders with model_type 'bert' can be read."
         )
     return values
 
 
 def _refuse(values: dict, path: str) -> None:
-    """Raises ValueError for what would give other numbers here."""
-    for key, ours in _COMPUTED.items():
+    """Raises ValueError for settings that our BERT does not support."""
+    for key, ours in _SUPPORTED.items():
         value = values.get(key)
         if value is not None and value != ours:
             raise ValueError(
-                f"{path}: {key}={value!r}; bert_tf computes {ours!r} only, so "
-                "the numbers would be others. It cannot be read."
+                f"{path}: {key}={value!r}; bert_tf supports only {ours!r}, so "
+                "the outputs would differ. It cannot be read."
             )
     act = values.get("hidden_act", "gelu")
     if act not in ACTIVATIONS:
         raise ValueError(
-            f"{path}: hidden_act={act!r} is none of {', '.join(ACTIVATIONS)}. "
-            "It cannot be read."
+            f"{path}: hidden_act={act!r} is not one of "
+            f"{', '.join(ACTIVATIONS)}. It cannot be read."
         )
 
 
 def _notes(values: dict, config: bert_config.BertConfig, task: str) -> list:
-    """Returns notes on what is not the same here."""
+    """Returns notes on settings that differ in our model."""
     notes, ours = [], config.hidden_act
     if ours in ("gelu", "gelu_erf"):
         form = "tanh" if ours == "gelu" else "erf"
         notes.append(
-            f"hidden_act {values.get('hidden_act', 'gelu')!r} is GELU by {form}"
-            f" there, which is {ours!r} here"
+            f"hidden_act {values.get('hidden_act', 'gelu')!r} of transformers "
+            f"is GELU by {form}, called {ours!r} here"
         )
     dropout, rate = values.get("classifier_dropout"), config.hidden_dropout_prob
     if task not in ("pretraining", "spans") and dropout not in (None, rate):
         notes.append(
-            f"classifier_dropout={dropout} is not kept; before the logits "
-            f"there is hidden_dropout_prob={rate} here"
+            f"classifier_dropout={dropout} is not kept; here the classifier's "
+            f"dropout is hidden_dropout_prob={rate}"
         )
     if values.get("auto_map"):
         notes.append(
-            f"{CONFIG} names code of its own (auto_map), which is not run: the "
-            "model is taken for the BERT that its architectures say"
+            f"{CONFIG} refers to custom code (auto_map), which is not run: the "
+            "model is read as the class in its architectures"
         )
     return notes
 
@@ -163,22 +162,22 @@ def _architecture(values: dict, names: Collection[str], path: str) -> str:
         return given
     if given is not None:
         raise ValueError(
-            f"{path}: architectures={[given]}; what can be read is "
-            f"{', '.join(ARCHITECTURES)}. If the model is one of these with "
-            "more around it, save that one."
+            f"{path}: architectures={[given]}; expected one of "
+            f"{', '.join(ARCHITECTURES)}. If the model wraps one of these, "
+            "save the wrapped model."
         )
     if any(name.startswith("classifier.") for name in names):
         raise ValueError(
-            f"{path} names no architectures, and a classifier may be of texts, "
-            'of tokens or of choices. Add "architectures": '
-            '["BertForSequenceClassification"], or what it is.'
+            f"{path} has no architectures, and a classifier may be for texts, "
+            'tokens or choices. Add the class, such as "architectures": '
+            '["BertForSequenceClassification"].'
         )
     is_for_spans = "qa_outputs.weight" in names
     return "BertForQuestionAnswering" if is_for_spans else "BertModel"
 
 
 def _labels(values: dict, path: str) -> tuple[str, ...]:
-    """Returns the names of the classes in order; transformers' default is 2."""
+    """Returns the class names in order; like transformers, 2 by default."""
     given = values.get("id2label")
     if given is None:
         count = values.get("num_labels") or 2
@@ -186,8 +185,8 @@ def _labels(values: dict, path: str) -> tuple[str, ...]:
     ids = [str(i) for i in range(len(given) if isinstance(given, dict) else 0)]
     if not ids or set(given) != set(ids):
         raise ValueError(
-            f"{path}: id2label={given!r} should name the classes from 0 on, "
-            "each once."
+            f"{path}: id2label={given!r} should name every class once, with "
+            "ids counting from 0."
         )
     return tuple(str(given[i]) for i in ids)
 
@@ -195,10 +194,10 @@ def _labels(values: dict, path: str) -> tuple[str, ...]:
 def _task_of(
     architecture: str, values: dict, path: str
 ) -> tuple[str, tuple[str, ...], list[str]]:
-    """Returns task, labels, and notes of what is not the same here.
+    """Returns the task, its labels, and notes on differences in our model.
 
     Raises:
-      ValueError: if there is no such task here.
+      ValueError: if we have no such task.
     """
     task, _ = ARCHITECTURES[architecture]
     if task not in ("classification", "tagging"):
@@ -206,38 +205,38 @@ def _task_of(
     labels, problem = _labels(values, path), values.get("problem_type")
     if len(labels) == 1 and task == "tagging":
         raise ValueError(
-            f"{path}: one class, {labels[0]!r}; a tagger here has 2 or more. "
-            "It cannot be read."
+            f"{path}: one class, {labels[0]!r}; a tagging model needs at least "
+            "2. It cannot be read."
         )
     if len(labels) == 1:
-        note = f"one logit, of problem_type {problem!r}, is a score here"
+        note = f"one logit, with problem_type {problem!r}: read as a regression"
         is_score = problem in (None, "regression")
         return "regression", (), [] if is_score else [note]
     if task == "tagging":
         return task, labels, []
     if problem == "regression":
         raise ValueError(
-            f"{path}: problem_type='regression' with {len(labels)} labels; a "
-            "regression here has one score. It cannot be read."
+            f"{path}: problem_type='regression' with {len(labels)} labels; our "
+            "regression has one score. It cannot be read."
         )
     note = (
-        f"problem_type is {problem!r}: its classes do not exclude each other, "
-        "take the sigmoid of each logit; probabilities here are a softmax"
+        f"problem_type is {problem!r}: apply the sigmoid to each logit, since "
+        "the classes are not exclusive; our probabilities are a softmax"
     )
     is_multi_label = problem == "multi_label_classification"
     return task, labels, [note] if is_multi_label else []
 
 
 def parse(values: dict, names: Collection[str], path: str) -> Metadata:
-    """Returns what a config.json says.
+    """Returns the Checkpoint fields of a config.json.
 
     Args:
       values: from `read_values`.
-      names: of the folder's tensors; they tell the task if `values` do not.
+      names: of the folder's tensors, to infer the task if `values` lack it.
       path: of the file, for messages.
 
     Raises:
-      ValueError: that names path and key, if it asks for what is not read.
+      ValueError: if a setting is not supported; names path and key.
     """
     _refuse(values, path)
     architecture = _architecture(values, names, path)
@@ -255,13 +254,13 @@ def parse(values: dict, names: Collection[str], path: str) -> Metadata:
         raise ValueError(f"{path}: {error}") from error
     _, parts = ARCHITECTURES[architecture]
     if architecture == "BertModel":
-        parts = ()  # add_pooling_layer=False saves it without a pooler.
+        parts = ()  # Saved without a pooler if add_pooling_layer=False.
     notes = tuple(_notes(values, config, task) + notes)
     return Metadata(config, task, labels, parts, notes)
 
 
 def architecture_for(task: str, parts: Collection[str]) -> str:
-    """Returns the class for a task that holds most of the `parts` there are."""
+    """Returns the task's class that needs the most of the `parts` present."""
     task = "classification" if task == "regression" else task
     of_task = {n: set(w) for n, (t, w) in ARCHITECTURES.items() if t == task}
     for name, wanted in of_task.items():
@@ -277,7 +276,7 @@ def write(
     architecture: str,
     folder: str,
 ) -> None:
-    """Writes a config.json that transformers reads; `labels` may be empty."""
+    """Writes a config.json for transformers; `labels` may be empty."""
     values: dict = {"architectures": [architecture], "model_type": "bert"}
     if task == "regression":
         labels, values["problem_type"] = ("LABEL_0",), "regression"

@@ -1,4 +1,4 @@
-"""Hugging Face folder, batch -> outputs of transformers.
+"""Hugging Face folder and a batch -> outputs of transformers.
 
 Letters: B batch, N choices, S sequence, H hidden, P predictions, V vocabulary.
 """
@@ -12,7 +12,7 @@ _INPUTS = {
     "attention_mask": "input_mask",
     "token_type_ids": "input_type_ids",
 }
-# Output of their class -> ours. "logits" is many things there.
+# Class -> its output -> our output. "logits" depends on the class.
 _HEADS = {
     "BertForPreTraining": {
         "prediction_logits": "masked_lm_logits",
@@ -29,10 +29,10 @@ _HEADS = {
 
 
 def _load(folder: str, architecture: str, has_pooler: bool):
-    """Returns a model with every weight from the folder.
+    """Returns a model with all weights loaded from the folder.
 
     Raises:
-      ValueError: that names the weights it does not find there.
+      ValueError: if weights are missing in the folder; names them.
     """
     import transformers
 
@@ -50,7 +50,7 @@ def _load(folder: str, architecture: str, has_pooler: bool):
         raise ValueError(
             f"transformers {transformers.__version__} does not find "
             f"{', '.join(sorted(info['missing_keys']))} in {folder}, and "
-            "would draw them"
+            "would newly initialize them"
         )
     return model.eval().float()
 
@@ -58,11 +58,11 @@ def _load(folder: str, architecture: str, has_pooler: bool):
 def _heads(
     architecture: str, task: str, outputs, batch: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Returns a class's own outputs by our names."""
+    """Returns the outputs of a class's heads by our names."""
     names = _HEADS.get(architecture, {"logits": "logits"})
     heads = {ours: outputs[theirs].numpy() for theirs, ours in names.items()}
     if "masked_lm_logits" in heads:
-        # It has them for every token, [B, S, V].
+        # transformers computes them for every token, [B, S, V].
         positions = batch["masked_lm_positions"][..., None]
         heads["masked_lm_logits"] = np.take_along_axis(
             heads["masked_lm_logits"], positions, axis=1
@@ -79,26 +79,26 @@ def outputs(
     has_pooler: bool,
     batch: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray] | None:
-    """Returns what transformers computes in float32, without dropout.
+    """Returns the outputs of transformers in float32, without dropout.
 
     Args:
-      folder: with config.json and weights.
+      folder: contains config.json and weights.
       architecture: class of transformers.
       task: a key of `models.TASK_MODELS`.
       has_pooler: whether the folder has a pooler.
       batch: from `parity.batch`.
 
     Returns:
-      Arrays by the names of `parity.outputs`, those that the class has; None
-      if transformers or torch is not installed.
+      The outputs that the class has, by the names of `parity.outputs`; None if
+      transformers or torch is not installed.
 
     Raises:
-      ValueError: if transformers finds a weight missing.
-      ImportError: if one of the two is there, but broken.
+      ValueError: if transformers reports missing weights.
+      ImportError: if transformers or torch is installed, but broken.
     """
     try:
         import torch
-        import transformers  # noqa: F401 (whether it is there)
+        import transformers  # noqa: F401 (is it installed?)
     except ModuleNotFoundError as error:
         if error.name in ("torch", "transformers"):
             return None

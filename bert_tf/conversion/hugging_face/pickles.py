@@ -1,6 +1,6 @@
-"""Pickled state dicts of PyTorch -> tensors, and nothing in them is run.
+"""Pickled state dicts of PyTorch -> tensors, without running their code.
 
-Only torch's restricted reader opens them, which makes tensors and no more.
+They are opened only with torch's restricted reader (weights_only=True).
 """
 
 import importlib.util
@@ -9,66 +9,66 @@ import re
 import ml_dtypes
 import numpy as np
 
-# Before it a file made for that can run code, weights_only or not:
-# CVE-2025-32434 (mended in 2.6), CVE-2026-24747 (in 2.10).
+# In older versions a malicious file can run code despite weights_only:
+# CVE-2025-32434 (fixed in 2.6), CVE-2026-24747 (fixed in 2.10).
 SAFE_TORCH = (2, 10)
 AS_SAFETENSORS = (
-    "save the model as safetensors, which is what transformers' "
+    "save the model as safetensors, the format that transformers' "
     "save_pretrained writes"
 )
 
 
 def read(path: str) -> dict[str, np.ndarray]:
-    """Reads a pickled state dict, in the types that it is stored in.
+    """Reads a pickled state dict, with its tensors' dtypes unchanged.
 
     Raises:
-      ValueError: that names the file, if it is damaged or holds anything but
-        tensors, or if there is no torch that is safe to open it.
+      ValueError: if the file is damaged or contains anything but tensors, or if
+        no version of torch is installed that can open it safely.
     """
     if importlib.util.find_spec("torch") is None:
         raise ValueError(
             f"{path} is a pickle; only torch reads its tensors without running "
-            f"what else may be in it. Install torch, or {AS_SAFETENSORS}."
+            f"code that may be in it. Install torch, or {AS_SAFETENSORS}."
         )
     import torch
 
     if torch.__version__ < SAFE_TORCH:
         raise ValueError(
-            f"{path} is a pickle, and torch {torch.__version__} can be made to "
-            "run code in one (CVE-2026-24747). Install torch "
+            f"{path} is a pickle, and torch {torch.__version__} may run code "
+            "hidden in it (CVE-2026-24747). Install torch "
             f"{'.'.join(map(str, SAFE_TORCH))} or newer, or {AS_SAFETENSORS}."
         )
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # Of any kind, as files changed at random show.
+    except Exception as error:  # Damaged files raise exceptions of any type.
         raise ValueError(
-            f"{path} is damaged, or holds something else than tensors "
-            f"({_reason(error)}). It is refused, and nothing in it was run. "
+            f"{path} is damaged, or contains something other than tensors "
+            f"({_reason(error)}). It is refused, and no code in it was run. "
             f"Copy it again, or {AS_SAFETENSORS}."
         ) from error
     return _tensors_of(content, path)
 
 
 def _reason(error: Exception) -> str:
-    """Returns what is wrong, without torch's advice to load it all the same."""
+    """Returns the cause, without torch's advice to load the file regardless."""
     text = str(error)
     if text.startswith("Weights only"):
         match = re.search(
             r"(Unsupported|Trying to load unsupported) .*?(?=\. |\.?\n|$)", text
         )
-        text = match[0] if match else "its restricted reader does not take it"
+        text = match[0] if match else "its restricted reader refuses it"
     first_line = text.partition("\n")[0]
     return f"torch: {first_line[:200] or type(error).__name__}"
 
 
 def _tensors_of(content, path: str) -> dict[str, np.ndarray]:
-    """Returns the arrays of a state dict; refuses all else."""
+    """Returns the arrays of a state dict; refuses any other content."""
     import torch
 
     if not isinstance(content, dict):
         raise ValueError(
-            f"{path} holds a {type(content).__name__}; expected a state dict, "
-            "tensor by name."
+            f"{path} contains a {type(content).__name__}; expected a state "
+            "dict of tensors by name."
         )
     others = [
         f"{name} ({type(value).__name__})"
@@ -79,14 +79,14 @@ def _tensors_of(content, path: str) -> dict[str, np.ndarray]:
     ]
     if others:
         raise ValueError(
-            f"{path} should hold plain tensors alone; there are also "
-            f"{', '.join(others)}. Save model.state_dict() only."
+            f"{path} should contain only plain tensors; it also has "
+            f"{', '.join(others)}. Save only model.state_dict()."
         )
     return {str(name): _array(tensor) for name, tensor in content.items()}
 
 
 def _array(tensor) -> np.ndarray:
-    """torch.Tensor -> array of the same bits."""
+    """Returns a torch.Tensor as an array with the same bits."""
     import torch
 
     tensor = tensor.detach().contiguous()

@@ -1,7 +1,7 @@
 """Hugging Face folders of a BERT <-> Checkpoint.
 
-Folders of sentence-transformers with a BERT inside are read too. Read and
-written is what transformers' modeling_bert.py has, with and without heads.
+All classes of transformers' modeling_bert.py are read and written, with and
+without heads. The BERT in a sentence-transformers folder can be read too.
 """
 
 import os
@@ -56,20 +56,20 @@ _SUFFIXES = {
     "gamma": ".weight",
     "beta": ".bias",
 }
-# Theirs that are the same as another, in names of ours.
+# Their tied weights -> our name of the weight that they share.
 _TIED = {
     "cls.predictions.decoder.weight": "encoder/embeddings/word_embeddings",
     "cls.predictions.decoder.bias": "masked_lm/bias",
 }
 _ENCODER = ("embeddings.", "encoder.")
-# Numbers 0, 1, 2 ... that older versions saved with the weights.
+# Constants (position ids 0, 1, 2 ...) that older versions saved too.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
-# What the sidecar belongs to.
+# Weight files that the sidecar belongs to.
 _WEIGHTS = (weight_files.SAFETENSORS,)
 
 
 def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
-    """Returns the rename table of a task, by the names of today."""
+    """Returns the rename table of a task, with the current names."""
     layers = [
         f"bert.encoder.layer.{i}." for i in range(config.num_hidden_layers)
     ]
@@ -89,10 +89,10 @@ def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
 
 
 def _as_named(row: renaming.Rename, names: Collection[str]) -> renaming.Rename:
-    """Returns a row by the name that the same tensor has in a folder.
+    """Returns a row with the name that its tensor has in a folder.
 
-    Older folders call a LayerNorm's weights gamma and beta, and an encoder that
-    was saved alone has no `bert.` before its names.
+    Older folders call a LayerNorm's weights gamma and beta. Without a head
+    (BertModel), names have no prefix `bert.`.
     """
     known = [row.theirs]
     part = row.ours.rpartition("/")[2]
@@ -109,7 +109,7 @@ def _check_ties(
     renamed: Mapping[str, np.ndarray],
     path: str,
 ) -> None:
-    """Raises ValueError if a head has an output matrix of its own."""
+    """Raises ValueError if the masked-LM head's output weights are not tied."""
     for theirs, ours in _TIED.items():
         given = tensors.get(theirs)
         if given is None or "masked_lm/bias" not in renamed:
@@ -118,9 +118,9 @@ def _check_ties(
         if given.tobytes() != tied.tobytes() or given.shape != tied.shape:
             raise ValueError(
                 f"{path}: {theirs} {given.shape} is not the same, bit for bit, "
-                f"as {ours} {tied.shape}. In BERT they are one (Devlin et al. "
-                "2018, as in run_pretraining.py), so this head cannot be read. "
-                "If only the encoder is wanted, save the BertModel alone."
+                f"as {ours} {tied.shape}. In BERT these weights are tied "
+                "(run_pretraining.py), so this head cannot be read. If you "
+                "need only the encoder, save the BertModel."
             )
 
 
@@ -135,11 +135,11 @@ def _check_floats(tensors: Mapping[str, np.ndarray], path: str) -> None:
 
 
 def read(path: str) -> checkpoint_lib.Checkpoint:
-    """Reads a folder, or the BERT inside one of sentence-transformers.
+    """Reads a folder, or the BERT inside a sentence-transformers folder.
 
     Raises:
-      ValueError: if it is of another model, asks for what is not computed
-        here, lacks files or tensors, or has ones that do not fit.
+      ValueError: if the model is not BERT or has unsupported settings, or if
+        files or tensors are missing or do not match the config.
     """
     folder, notes = path, []
     if is_inside := sentence_transformers.is_there(path):
@@ -156,7 +156,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         if row.ours in extra.tensors
     } | tensors
     rows = [_as_named(row, tensors) for row in rows]
-    # Vectors of sentences take the encoder alone, whatever class is named.
+    # Sentence embeddings use only the encoder, whatever the class.
     needed = () if is_inside else metadata.parts
     source = f"hugging_face {path}"
     weights, _, unused = renaming.to_ours(
@@ -202,7 +202,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
 
 
 def _whole_parts(checkpoint: checkpoint_lib.Checkpoint) -> list[str]:
-    """Returns the parts of which no tensor is missing."""
+    """Returns the parts that have all of their tensors."""
     missing = checkpoint.missing()
     return [
         part
@@ -214,7 +214,7 @@ def _whole_parts(checkpoint: checkpoint_lib.Checkpoint) -> list[str]:
 def _check_whole(
     checkpoint: checkpoint_lib.Checkpoint, name: str, parts: tuple[str, ...]
 ) -> None:
-    """Raises ValueError if a class would lack weights; a pooler may."""
+    """Raises ValueError if weights of a class are missing, except a pooler."""
     missing = [
         weight
         for weight in checkpoint.missing()
@@ -223,26 +223,26 @@ def _check_whole(
     others = [x for x in missing if not x.startswith(renaming.POOLER)]
     if missing and name == "BertModel" and not others:
         logging.warning(
-            "%s has no pooler; to load it without a newly initialized one: "
+            "%s has no pooler; to load it without newly initializing one, use "
             "BertModel.from_pretrained(folder, add_pooling_layer=False)",
             checkpoint.source,
         )
     elif missing:
         raise ValueError(
             f"{checkpoint.source} has no {', '.join(missing)}; a {name} needs "
-            "all of its weights. Train the model first, or give one that has "
-            "them."
+            "all of its weights. Train the model first, or use a model that "
+            "has them."
         )
 
 
 def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
-    """Fills a folder of `atomic_files.atomic_folder`, for transformers to load.
+    """Writes a transformers model to a folder of `atomic_files.atomic_folder`.
 
-    The class is the one that holds most of the weights. The rest, such as the
-    pooler of a tagger and Adam's slots, goes to the sidecar.
+    The class is the one that holds the most of the weights. The rest, such as
+    the pooler of a tagging model and Adam's slots, goes to the sidecar.
 
     Raises:
-      ValueError: if the encoder or the task's head is not whole.
+      ValueError: if weights of the encoder or the task's head are missing.
     """
     name = config_json.architecture_for(
         checkpoint.task, _whole_parts(checkpoint)
@@ -266,7 +266,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         step = {"step": checkpoint.step} if checkpoint.step else {}
         sidecar.write(folder, _WEIGHTS, extra | checkpoint.slots, step)
         logging.warning(
-            "%s cannot hold %s, step %d: these are in %s, which "
+            "%s cannot hold %s, step %d; they are written to %s, which "
             "transformers does not read",
             name,
             ", ".join([*extra, f"{len(checkpoint.slots)} optimizer slots"]),
@@ -289,8 +289,8 @@ def _write_text(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         return
     if checkpoint.do_lower_case is None:
         logging.warning(
-            "%s does not say whether text is lower-cased; transformers will "
-            "do so. Add do_lower_case to %s if not",
+            "%s does not specify do_lower_case; transformers will lower-case "
+            "text. If that is wrong, add do_lower_case to %s",
             checkpoint.source,
             tokenizer_files.SETTINGS,
         )
@@ -305,7 +305,7 @@ def _write_text(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 def reference_outputs(
     path: str, batch: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray] | None:
-    """Returns the outputs of transformers, None where it is not installed."""
+    """Returns the outputs of transformers, None if it is not installed."""
     from bert_tf.conversion.hugging_face import peer
 
     checkpoint, folder = read(path), path

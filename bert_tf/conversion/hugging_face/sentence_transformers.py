@@ -1,7 +1,7 @@
-"""Folder of sentence-transformers -> folder of its BERT, notes on the rest.
+"""sentence-transformers folder -> folder of its BERT, notes on other modules.
 
-Such a folder has `modules.json`: a Transformer, a Pooling and maybe more, each
-in a folder of its own or, the first, beside it.
+`modules.json` lists the modules: a Transformer, a Pooling and possibly more.
+Each has its own subfolder, or for the Transformer the folder itself.
 """
 
 import os
@@ -14,7 +14,7 @@ _POOLING_PREFIX = "pooling_mode_"
 
 
 def is_there(path: str) -> bool:
-    """Returns whether a folder is one of sentence-transformers."""
+    """Returns whether a folder is a sentence-transformers model."""
     return os.path.isfile(os.path.join(path, MODULES))
 
 
@@ -29,15 +29,15 @@ def _modules(path: str) -> list[tuple[str, str]]:
         for x in listed
     ):
         raise ValueError(
-            f"{file} should list modules, each with its type and path."
+            f"{file} should be a list of modules, each with type and path."
         )
     modules = []
     for module in listed:
         relative = os.path.normpath(module.get("path") or ".")
         if os.path.isabs(relative) or relative.startswith(".."):
             raise ValueError(
-                f"{file}: path {module['path']!r} leaves the folder; it should "
-                "be the name of one in it."
+                f"{file}: path {module['path']!r} is outside the folder; it "
+                "should be the name of a subfolder."
             )
         kind = module["type"].rpartition(".")[2]
         modules.append((kind, os.path.normpath(os.path.join(path, relative))))
@@ -45,7 +45,7 @@ def _modules(path: str) -> list[tuple[str, str]]:
 
 
 def _pooling(folder: str) -> str:
-    """Returns which pooling a Pooling module does, in a word or two."""
+    """Returns a short description of a Pooling module's mode."""
     values = config_json.read_object(folder, config_json.CONFIG)
     modes = [
         name.removeprefix(_POOLING_PREFIX)
@@ -58,25 +58,25 @@ def _pooling(folder: str) -> str:
 
 
 def find(path: str) -> tuple[str, list[str]]:
-    """Returns the folder of the BERT, and notes of what is around it.
+    """Returns the folder of the BERT, and notes on the modules after it.
 
     Raises:
-      ValueError: if its first module is no Transformer.
+      ValueError: if the first module is not a Transformer.
     """
     modules = _modules(path)
     kinds = [kind for kind, _ in modules]
     if kinds[:1] != ["Transformer"]:
         raise ValueError(
             f"{os.path.join(path, MODULES)} lists {', '.join(kinds)}; the "
-            "first should be a Transformer, the BERT. It cannot be read."
+            "first should be a Transformer (the BERT). It cannot be read."
         )
     steps = [
         f"pooling {_pooling(folder)}" if kind == "Pooling" else kind
         for kind, folder in modules[1:]
     ]
     note = (
-        "sentence-transformers makes its vectors from sequence_output by "
-        f"{', then '.join(steps) or 'nothing more'}; only the BERT is read, "
-        "and pooled_output is something else"
+        "sentence-transformers computes its embeddings from sequence_output by "
+        f"{', then '.join(steps) or 'no further step'}; only the BERT is read, "
+        "and pooled_output is not such an embedding"
     )
     return modules[0][1], [note]

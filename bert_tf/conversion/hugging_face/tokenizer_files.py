@@ -1,7 +1,7 @@
 """Tokenizer files of a Hugging Face folder <-> vocab.txt, do_lower_case.
 
-`vocab.txt`, `tokenizer.json` (the `tokenizers` library's) and
-`tokenizer_config.json`. What our tokenizer would split in another way is noted.
+They are `vocab.txt`, `tokenizer.json` (of the `tokenizers` library) and
+`tokenizer_config.json`. Notes report settings that our tokenizer ignores.
 """
 
 import os
@@ -17,14 +17,14 @@ TOKENIZER = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
 WRITES = (VOCABULARY, SETTINGS)
 _ADDED = "added_tokens.json"
-# This class takes tokenizer.json as it is, Bert's builds a new one from
-# `SETTINGS`, as seen in transformers 5.23.
-_AS_IT_IS = ("PreTrainedTokenizerFast", "TokenizersBackend")
-_CLASSES = ("BertTokenizer", "BertTokenizerFast", *_AS_IT_IS)
+# These classes use tokenizer.json unchanged; those of BERT build a new
+# tokenizer from `SETTINGS` (seen in transformers 5.23).
+_GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+_CLASSES = ("BertTokenizer", "BertTokenizerFast", *_GENERIC_CLASSES)
 
 
 class Metadata(NamedTuple):
-    """Fields of a Checkpoint that the tokenizer's files give."""
+    """Fields of a Checkpoint that are in the tokenizer files."""
 
     vocabulary: bytes | None
     do_lower_case: bool | None
@@ -39,26 +39,26 @@ def _entries(tokenizer: dict, path: str) -> list[str]:
     if kind != "WordPiece" or prefix not in (None, "##"):
         raise ValueError(
             f"{path} has a model of type {kind!r} with the prefix {prefix!r}; "
-            "BERT's is WordPiece with '##'. Its text is split in another way, "
-            "so it cannot be read."
+            "BERT's is WordPiece with '##'. Its tokenization differs, so it "
+            "cannot be read."
         )
     if not isinstance(ids, dict) or set(ids.values()) != set(range(len(ids))):
         raise ValueError(
             f"{path}: the ids of its vocabulary should be 0 to "
-            f"{len(ids or ()) - 1}, each once; a line of {VOCABULARY} is an "
-            "id, so it cannot be written as one."
+            f"{len(ids or ()) - 1}, each once. Otherwise it cannot be written "
+            f"as {VOCABULARY}, where the line number is the id."
         )
     entries = sorted(ids, key=ids.__getitem__)
     if any("\n" in entry for entry in entries):
         raise ValueError(
-            f"{path}: an entry of its vocabulary has a line break in it, so it "
-            f"cannot be written as {VOCABULARY}, an entry a line."
+            f"{path}: an entry of its vocabulary contains a line break, so it "
+            f"cannot be written as {VOCABULARY}, with one entry per line."
         )
     return entries
 
 
 def _vocabulary(folder: str, tokenizer: dict) -> bytes | None:
-    """Returns the content of vocab.txt, or what it would be."""
+    """Returns vocab.txt, or the same content made from tokenizer.json."""
     path = os.path.join(folder, VOCABULARY)
     content = vocabularies.read(path)
     if not tokenizer:
@@ -71,15 +71,15 @@ def _vocabulary(folder: str, tokenizer: dict) -> bytes | None:
     for i in range(max(len(lines), len(entries))):
         if lines[i : i + 1] != entries[i : i + 1]:
             raise ValueError(
-                f"{path}:{i + 1} and {TOKENIZER} beside it give id {i} to "
-                f"{lines[i : i + 1]} and {entries[i : i + 1]}. Remove the one "
-                "that does not belong to the weights."
+                f"{path}:{i + 1} and {TOKENIZER} in the same folder give id "
+                f"{i} to {lines[i : i + 1]} and {entries[i : i + 1]}. Remove "
+                "the file that does not belong to the weights."
             )
     return content
 
 
 def _normalizer(tokenizer: dict) -> tuple[dict, list[str]]:
-    """Returns the settings of a BertNormalizer, and a note if it is none."""
+    """Returns the settings of a BertNormalizer; a note if it is another one."""
     normalizer = tokenizer.get("normalizer") or {}
     kind = normalizer.get("type")
     if not tokenizer or kind == "BertNormalizer":
@@ -88,51 +88,51 @@ def _normalizer(tokenizer: dict) -> tuple[dict, list[str]]:
 
 
 def _case(settings: dict, normalizer: dict) -> tuple[bool | None, list[str]]:
-    """Returns do_lower_case as transformers would take it."""
-    said = [settings.get("do_lower_case"), normalizer.get("lowercase")]
-    if settings.get("tokenizer_class") in _AS_IT_IS:
-        said.reverse()
-    taken = said[1] if said[0] is None else said[0]
-    if None in said or said[0] == said[1]:
-        return taken, []
+    """Returns the value of do_lower_case that transformers would use."""
+    given = [settings.get("do_lower_case"), normalizer.get("lowercase")]
+    if settings.get("tokenizer_class") in _GENERIC_CLASSES:
+        given.reverse()
+    used = given[1] if given[0] is None else given[0]
+    if None in given or given[0] == given[1]:
+        return used, []
     note = (
         f"{SETTINGS} and {TOKENIZER} disagree on lower case; "
-        f"do_lower_case={taken}, as transformers takes it"
+        f"do_lower_case={used} is used, as in transformers"
     )
-    return taken, [note]
+    return used, [note]
 
 
 def _other_rules(
     settings: dict, normalizer: dict, do_lower_case: bool | None
 ) -> list[str]:
-    """Returns notes on rules that our tokenizer does not have."""
+    """Returns notes on settings that our tokenizer does not support."""
     notes = []
     strips = settings.get("strip_accents", normalizer.get("strip_accents"))
     if strips is not None and strips != bool(do_lower_case):
         notes.append(
-            f"strip_accents={strips} with do_lower_case={do_lower_case}: here "
-            "accents go with the capitals, so text with accents gets other "
-            "tokens"
+            f"strip_accents={strips} with do_lower_case={do_lower_case}: our "
+            "tokenizer strips accents only when it lower-cases, so the tokens "
+            "of text with accents differ"
         )
     spaced = settings.get(
         "tokenize_chinese_chars", normalizer.get("handle_chinese_chars", True)
     )
     if spaced is False:
         notes.append(
-            "Chinese characters are not split there (handle_chinese_chars="
-            "false); here they are, so such text gets other tokens"
+            "handle_chinese_chars=false: our tokenizer always splits Chinese "
+            "characters, so the tokens of such text differ"
         )
     name = settings.get("tokenizer_class")
     if name not in (None, *_CLASSES):
         notes.append(
-            f"its text is split by {name}; here by BERT's rules, so it may get "
-            "other tokens"
+            f"tokenizer_class is {name}; our tokenizer is BERT's, so tokens "
+            "may differ"
         )
     return notes
 
 
 def _added(folder: str, tokenizer: dict) -> list[str]:
-    """Returns a note on tokens beyond the vocabulary's, if any."""
+    """Returns a note on tokens added to the vocabulary, if any."""
     listed = [x.get("content") for x in tokenizer.get("added_tokens") or ()]
     vocabulary = (tokenizer.get("model") or {}).get("vocab") or {}
     added = [x for x in listed if x not in vocabulary]
@@ -141,15 +141,15 @@ def _added(folder: str, tokenizer: dict) -> list[str]:
     if not added:
         return []
     names = ", ".join(dict.fromkeys(map(str, added)))
-    return [f"tokens added to the vocabulary are unknown here: {names}"]
+    return [f"tokens added to the vocabulary are ignored: {names}"]
 
 
 def read(folder: str, config: bert_config.BertConfig) -> Metadata:
-    """Reads what the tokenizer's files say.
+    """Reads the tokenizer files.
 
     Raises:
-      ValueError: that names the file, if it is not of WordPiece, disagrees
-        with another, or has more entries than the model.
+      ValueError: if a file is not for WordPiece, contradicts another file, or
+        has more entries than the model.
     """
     tokenizer = config_json.read_object(folder, TOKENIZER)
     settings = config_json.read_object(folder, SETTINGS)
@@ -161,13 +161,14 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
     count = vocabularies.count_entries(vocabulary)
     if count > config.vocab_size:
         raise ValueError(
-            f"{folder}: the vocabulary has {count} entries, config.json says "
-            f"vocab_size={config.vocab_size}. Copy the files of one model."
+            f"{folder}: the vocabulary has {count} entries, but config.json "
+            f"has vocab_size={config.vocab_size}. Copy all files from one "
+            "model."
         )
     if 0 < count < config.vocab_size:
         notes.append(
             f"the vocabulary has {count} entries, the model "
-            f"{config.vocab_size}: the last ids stand for no token"
+            f"{config.vocab_size}: the last ids have no token"
         )
     return Metadata(vocabulary, do_lower_case, tuple(notes))
 

@@ -1,14 +1,14 @@
 """Weight files of a Hugging Face folder <-> tensors by their names.
 
-Read are `model.safetensors`, `pytorch_model.bin` and shards of either, the
-first of these that is there, as transformers does. A .bin is a pickle: only
-torch's restricted reader opens it, which makes tensors and runs nothing.
+Like transformers, it reads the first that exists of `model.safetensors`,
+`pytorch_model.bin` and shards of either. A .bin is a pickle, which is opened
+only with torch's restricted reader, so none of its code is run.
 """
 
 import os
 import re
 
-import ml_dtypes  # Teaches NumPy bfloat16, which safetensors asks it for.
+import ml_dtypes  # Registers bfloat16 with NumPy, needed by safetensors.
 import numpy as np
 from safetensors import numpy as safetensors_numpy
 
@@ -19,7 +19,7 @@ from tfrecords.io import atomic_files
 SAFETENSORS = "model.safetensors"
 TORCH = "pytorch_model.bin"
 _SHARD = re.compile(r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)")
-# Weights of others, which are not read.
+# Weights of other frameworks, which cannot be read.
 _NOT_READ = ("tf_model.h5", "flax_model.msgpack", "model.onnx", "model.gguf")
 _LFS_POINTER = b"version https://git-lfs"
 
@@ -37,43 +37,45 @@ def _find(folder: str) -> str:
             index = SAFETENSORS if shard[2] == "safetensors" else TORCH
             raise ValueError(
                 f"{folder} has the shard {name} but no {index}.index.json, "
-                "which says what other shards there are. Copy it too."
+                "which lists the shards. Copy it too."
             )
     others = [name for name in _NOT_READ if name in names]
     raise ValueError(
         f"{folder} has no {SAFETENSORS} and no {TORCH}, nor shards of one; "
         + (
-            f"{', '.join(others)} is not read: {pickles.AS_SAFETENSORS}."
+            f"{', '.join(others)} cannot be read: {pickles.AS_SAFETENSORS}."
             if others
-            else f"there are {', '.join(names) or 'no files'}. Copy the "
+            else f"it contains {', '.join(names) or 'no files'}. Copy the "
             "weights too."
         )
     )
 
 
 def _shards(index: str) -> dict[str, list[str]]:
-    """Returns shard -> names of its tensors, if all shards are there."""
+    """Returns shard -> names of its tensors; raises if a shard is missing."""
     content = atomic_files.read_json(index)
-    places = content.get("weight_map") if isinstance(content, dict) else None
-    if not isinstance(places, dict) or not places:
+    weight_map = (
+        content.get("weight_map") if isinstance(content, dict) else None
+    )
+    if not isinstance(weight_map, dict) or not weight_map:
         raise ValueError(
-            f"{index} has no weight_map, tensor -> shard; copy it again."
+            f"{index} has no weight_map from tensors to shards; copy it again."
         )
     shards: dict[str, list[str]] = {}
-    for tensor, shard in places.items():
+    for tensor, shard in weight_map.items():
         if not isinstance(shard, str) or os.path.basename(shard) != shard:
             raise ValueError(
                 f"{index}: {tensor} is in {shard!r}, which should be the name "
-                "of a file beside it."
+                "of a file in the same folder."
             )
         path = os.path.join(os.path.dirname(index), shard)
         shards.setdefault(path, []).append(tensor)
     missing = [path for path in sorted(shards) if not os.path.isfile(path)]
     if missing:
         raise ValueError(
-            f"{index} names {len(shards)} shards; {len(missing)} of them are "
-            f"not there: {', '.join(map(os.path.basename, missing))}. Copy "
-            "these too."
+            f"{index} lists {len(shards)} shards; {len(missing)} of them are "
+            f"missing: {', '.join(map(os.path.basename, missing))}. Copy them "
+            "too."
         )
     return shards
 
@@ -90,19 +92,19 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
     try:
         return model_folders.read_tensors(path)
     except (AttributeError, KeyError, TypeError) as error:
-        # By the type, any of the three.
+        # Which of the three is raised depends on the dtype.
         raise ValueError(
-            f"{path} has tensors of a type that NumPy lacks ({error}), as "
+            f"{path} has tensors of a dtype that NumPy lacks ({error}), as "
             "quantised models have. Save the model in float32."
         ) from error
 
 
 def read(folder: str) -> dict[str, np.ndarray]:
-    """Reads all tensors of a folder, in the types that they are stored in.
+    """Reads all tensors of a folder, with their dtypes unchanged.
 
     Raises:
-      ValueError: that names the file, if weights or shards are missing,
-        damaged, or pickled with anything but tensors.
+      ValueError: if weights or shards are missing or damaged, or a pickle
+        contains anything but tensors; names the file.
     """
     path = _find(folder)
     if not path.endswith(".index.json"):
@@ -113,8 +115,8 @@ def read(folder: str) -> dict[str, np.ndarray]:
         lost = sorted(set(names) - set(of_shard))
         if lost:
             raise ValueError(
-                f"{shard} lacks what {os.path.basename(path)} says is in it: "
-                f"{', '.join(lost)}. Copy both again."
+                f"{shard} lacks tensors that {os.path.basename(path)} lists "
+                f"for it: {', '.join(lost)}. Copy both files again."
             )
         tensors |= of_shard
     return tensors
@@ -123,9 +125,9 @@ def read(folder: str) -> dict[str, np.ndarray]:
 def as_float32(
     tensors: dict[str, np.ndarray],
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Returns floats of any width as float32, and a note per change of type.
+    """Returns all float tensors as float32, and a note for each dtype changed.
 
-    float16 and bfloat16 lose nothing. Integers stay as they are.
+    Values of float16 and bfloat16 are kept exactly. Integers stay unchanged.
     """
     converted, counts = {}, {}
     for name, tensor in tensors.items():
@@ -136,7 +138,7 @@ def as_float32(
             tensor = tensor.astype(np.float32)
         converted[name] = tensor
     notes = [
-        f"{count} tensors were {kind}; they are float32 now, "
+        f"{count} tensors converted from {kind} to float32, "
         + ("rounded" if kind == "float64" else "with the same values")
         for kind, count in counts.items()
     ]
@@ -144,7 +146,7 @@ def as_float32(
 
 
 def write(tensors: dict[str, np.ndarray], folder: str) -> None:
-    """Writes model.safetensors, as transformers expects one."""
+    """Writes model.safetensors for transformers."""
     with open(os.path.join(folder, SAFETENSORS), "wb") as file:
-        # Without the format transformers refuses the file.
+        # transformers refuses files without the metadata "format".
         file.write(safetensors_numpy.save(tensors, {"format": "pt"}))

@@ -1,11 +1,11 @@
 """KerasHub presets of BERT <-> Checkpoint.
 
 A preset is a folder with config.json, model.weights.h5 and the tokenizer's
-tokenizer.json and assets; with a head task.json and task.weights.h5 besides.
-Presets of KerasNLP, as it was called, are the same.
+tokenizer.json and assets. If the model has a head, it also has task.json and
+task.weights.h5. Presets of KerasNLP, its former name, are the same.
 
-What KerasHub cannot hold (the next-sentence head, Adam's slots, the step,
-names of classes) is written to the sidecar.
+Data that a preset cannot hold (the next-sentence head, Adam's slots, the step,
+class names) is written to the sidecar.
 """
 
 import importlib.util
@@ -21,15 +21,15 @@ from bert_tf.conversion.keras_hub import preset_json, weight_files
 PEER = "keras_hub (pip install keras-hub)"
 WRITES = (*preset_json.WRITES, *weight_files.WRITES, *sidecar.WRITES)
 
-# saving_lib.py: state of a compiled task, which is not trained by its weights.
+# saving_lib.py: optimizer state of a compiled task, which is not read.
 _STATE = f"{weight_files.TASK}/optimizer/"
-# KerasHub loads no preset without a pooler.
+# A pooler is required: KerasHub does not load presets without one.
 _OPTIONAL = (renaming.MASKED_LM, renaming.NEXT_SENTENCE)
 
 # keras_hub 0.32: models/bert/bert_backbone.py, bert_masked_lm.py and
 # bert_text_classifier.py, layers/modeling/transformer_encoder.py and
-# masked_lm_head.py, saved by Keras 3.15. A layer's path is its class, numbered
-# from the second on.
+# masked_lm_head.py, saved by Keras 3.15. A layer's path is its class name, with
+# a number from the second layer of a class on.
 _BACKBONE = f"{weight_files.MODEL}/layers"
 _HEAD = f"{weight_files.TASK}/layers"
 _EMBEDDINGS = {
@@ -66,9 +66,10 @@ _INPUTS = {
 
 
 def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
-    """Returns our names and KerasHub's, a row for each weight.
+    """Returns the rename table of a task, with a row for each weight.
 
-    Theirs are file and path in it, or file and our name for the sidecar.
+    Their names are the file and the path in it; in the sidecar, file and our
+    name.
 
     Raises:
       ValueError: if KerasHub has no such head.
@@ -98,12 +99,11 @@ def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
 
 
 def read(path: str) -> checkpoint_lib.Checkpoint:
-    """Reads a preset, with the weights of a head that is known here.
+    """Reads a preset, including the head if it is one of the supported ones.
 
     Raises:
-      ValueError: if it is of another model, which is named, if files are
-        missing or damaged, or if weights and config do not fit; then it lists
-        both sides in full.
+      ValueError: if the model is not BERT, if files are missing or damaged, or
+        if weights and config do not match; the message lists every mismatch.
     """
     source = f"keras_hub {path}"
     metadata = preset_json.read(path)
@@ -121,7 +121,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         tensors |= weight_files.read(path, weight_files.TASK, theirs)
     elif task != "pretraining":
         raise ValueError(
-            f"{os.path.join(path, weight_files.TASK)} is missing, which has "
+            f"{os.path.join(path, weight_files.TASK)} is missing; it contains "
             "the weights of the head. Copy every file of the preset."
         )
     tensors |= {f"{sidecar.TENSORS}/{n}": x for n, x in extra.tensors.items()}
@@ -162,20 +162,20 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
 
 
 def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
-    """Fills a folder with a preset and, if needed, its sidecar.
+    """Writes a preset and, if needed, its sidecar to a folder.
 
-    Weights are float32. A pooler that is missing is written as zeros, since
-    KerasHub loads nothing without.
+    Weights are float32. A missing pooler is written as zeros, since KerasHub
+    does not load a preset without one.
 
     Raises:
-      ValueError: if KerasHub has no such head, or not this hidden_act.
+      ValueError: if KerasHub has no such head or hidden_act.
     """
     config, labels = checkpoint.config, checkpoint.labels
     if config.hidden_act != "gelu":
         raise ValueError(
             f"{checkpoint.source} has hidden_act={config.hidden_act}; "
-            "KerasHub's BertBackbone has GELU by tanh and no other. To write "
-            "it as that, with other outputs, give --hidden_act=gelu."
+            "KerasHub's BertBackbone supports only the tanh approximation of "
+            "GELU. To use that, with other outputs, pass --hidden_act=gelu."
         )
     rows = table(config, checkpoint.task)
     shapes = checkpoint.shapes()
@@ -194,7 +194,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     elif lower is not None:
         is_case_inferred = checkpoint.is_case_inferred
     else:
-        # KerasHub's tokenizer has to say one.
+        # KerasHub's tokenizer requires a value.
         lower = vocabularies.infer_lower_case(checkpoint.vocabulary)
         is_case_inferred = True
     classes = 1 if task == "regression" else len(labels)
@@ -228,7 +228,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
     """Returns the outputs of keras_hub, None if it is not installed.
 
-    Those of the backbone, and of a head that is known here.
+    They are those of the backbone, and of the head if it is a supported one.
     """
     if importlib.util.find_spec("keras_hub") is None:
         return None

@@ -1,7 +1,7 @@
-"""JSON files of a KerasHub preset <-> BertConfig, task, case of the tokenizer.
+"""JSON files of a KerasHub preset <-> BertConfig, task and do_lower_case.
 
-They are Keras configs, as keras_hub 0.32 writes them, and name classes: only
-those of BERT are read.
+They are serialized Keras objects, as keras_hub 0.32 writes them. Only BERT's
+classes are read.
 """
 
 import os
@@ -20,7 +20,7 @@ WRITES = (CONFIG, TASK, TOKENIZER, PREPROCESSOR, VOCABULARY)
 MASKED_LM = "BertMaskedLM"
 CLASSIFIER = "BertTextClassifier"
 _BACKBONE = "BertBackbone"
-# BertBackbone's word for ours.
+# BertBackbone's argument -> our name.
 _SIZES = {
     "vocabulary_size": "vocab_size",
     "num_layers": "num_hidden_layers",
@@ -34,9 +34,10 @@ _MASKS = 20  # The original's max_predictions_per_seq.
 
 
 class Metadata(NamedTuple):
-    """Fields of a Checkpoint that a preset's JSON files give.
+    """Fields of a Checkpoint that are in a preset's JSON files.
 
-    `task` is "pretraining" without a head; `num_classes` is a classifier's.
+    Without a head `task` is "pretraining". `num_classes` is 0 unless the head
+    is a classifier.
     """
 
     config: bert_config.BertConfig
@@ -47,7 +48,7 @@ class Metadata(NamedTuple):
 
 
 def _read(folder: str, file: str) -> dict | None:
-    """Returns class and config of a file, None if it is not there."""
+    """Returns the serialized object in a file, None if it is missing."""
     path = os.path.join(folder, file)
     if not os.path.isfile(path):
         return None
@@ -55,7 +56,7 @@ def _read(folder: str, file: str) -> dict | None:
     config = values.get("config") if isinstance(values, dict) else None
     if not isinstance(config, dict):
         raise ValueError(
-            f"{path} should hold a Keras object: class_name and config."
+            f"{path} should contain a Keras object with class_name and config."
         )
     return values
 
@@ -67,8 +68,8 @@ def _read_config(folder: str) -> bert_config.BertConfig:
         raise ValueError(f"{path} is missing. Copy every file of the preset.")
     if (name := values.get("class_name")) != _BACKBONE:
         raise ValueError(
-            f"{path} is of a {name}, which is not BERT. Only presets of a "
-            f"{_BACKBONE} can be read."
+            f"{path} has the class {name}, which is not BERT. Only presets of "
+            f"a {_BACKBONE} can be read."
         )
     given = values["config"]
     missing = sorted(set(_SIZES) - set(given))
@@ -88,45 +89,42 @@ def _read_config(folder: str) -> bert_config.BertConfig:
 
 
 def head(folder: str) -> str | None:
-    """Returns the class of the head, of those that are read; else None."""
+    """Returns the class of the head if it is supported, else None."""
     values = _read(folder, TASK)
     name = values.get("class_name") if values else None
     return name if name in (MASKED_LM, CLASSIFIER) else None
 
 
 def _read_task(folder: str) -> tuple[str, int, list[str]]:
-    """Returns task, number of classes and notes of task.json."""
+    """Returns the task, number of classes and notes from task.json."""
     values = _read(folder, TASK)
     if values is None:
         return "pretraining", 0, []
     name = values.get("class_name")
     if name == MASKED_LM:
         note = (
-            "KerasHub's masked-LM head has GELU by erf and LayerNorm with "
-            "epsilon 1e-5, BERT's is by tanh with 1e-12: the weights are the "
-            "same, masked_lm_logits differ a little"
+            "KerasHub's masked-LM head uses GELU by erf and LayerNorm epsilon "
+            "1e-5, BERT's uses GELU by tanh and 1e-12: the weights are the "
+            "same, but masked_lm_logits differ slightly"
         )
         return "pretraining", 0, [note]
     if name != CLASSIFIER:
-        note = f"task.json is of a {name}, whose head is not read"
+        note = f"task.json has the class {name}, whose head is not read"
         return "pretraining", 0, [note]
     classes = values["config"]["num_classes"]
     task = "regression" if classes == 1 else "classification"
     activation = values["config"].get("activation")
     if activation in ("linear", None):
         return task, classes, []
-    note = (
-        f"the classifier ends in {activation}; the logits here are what comes "
-        "before it"
-    )
+    note = f"the classifier ends in {activation}; our logits are its input"
     return task, classes, [note]
 
 
 def read(folder: str) -> Metadata:
-    """Reads what a preset says of itself.
+    """Reads the JSON files of a preset.
 
     Raises:
-      ValueError: if it is of no BERT, which is named, or if sizes are missing.
+      ValueError: if the model is not BERT, or sizes are missing.
     """
     config = _read_config(folder)
     task, num_classes, notes = _read_task(folder)
@@ -139,8 +137,8 @@ def read(folder: str) -> Metadata:
         if strip_accents != do_lower_case:
             notes += [
                 f"KerasHub's tokenizer has lowercase={do_lower_case} and "
-                f"strip_accents={strip_accents}; BERT strips accents where it "
-                "lower-cases, and nowhere else"
+                f"strip_accents={strip_accents}; BERT strips accents if and "
+                "only if it lower-cases"
             ]
     return Metadata(config, task, num_classes, do_lower_case, tuple(notes))
 
@@ -167,7 +165,7 @@ def _layer(
 def _text_files(
     config: bert_config.BertConfig, task: str | None, do_lower_case: bool
 ) -> dict[str, dict]:
-    """Returns the files of a tokenizer and of the preprocessor with it."""
+    """Returns the JSON files of a tokenizer and its preprocessor."""
     tokenizer = {
         "config_file": TOKENIZER,
         "vocabulary": None,
@@ -199,11 +197,11 @@ def write(
     num_classes: int,
     do_lower_case: bool | None,
 ) -> None:
-    """Writes config.json, and the files of a head and of a tokenizer.
+    """Writes config.json, and the files of the head and the tokenizer if any.
 
     Args:
       folder: to write to.
-      config: sizes; KerasHub has one rate for all dropout.
+      config: sizes; KerasHub has a single dropout rate.
       task: None for a backbone without a head.
       num_classes: of a classifier.
       do_lower_case: None for no tokenizer.

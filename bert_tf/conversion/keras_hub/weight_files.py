@@ -1,7 +1,7 @@
-"""Weight files of a Keras preset <-> tensors by file and path.
+"""Weight files of a KerasHub preset <-> tensors by file and path.
 
-A `.weights.h5` file of Keras 3 has a group for each layer and in it `vars`, a
-dataset for each weight, numbered.
+A `.weights.h5` file of Keras 3 has a group for each layer, with a subgroup
+`vars` of numbered datasets, one for each weight.
 """
 
 import os
@@ -16,20 +16,20 @@ TASK = "task.weights.h5"
 WRITES = (MODEL, TASK)
 SHARDED = "model.weights.json"
 
-# What Keras 2.13 called the group of all layers.
+# Group of all layers, now and in Keras 2.13.
 _LAYERS = ("layers", "_layer_checkpoint_dependencies")
 
 
 def _datasets(group: h5py.Group, name: str = "") -> Iterator[tuple]:
-    """Yields path and dataset of every weight.
+    """Yields the path and dataset of every weight.
 
     Raises:
-      ValueError: if data lie in another file, which nobody asked to read.
+      ValueError: if data is in another file, which must not be opened.
     """
     for key in group:
         path = f"{name}/{key}" if name else key
         if not isinstance(group.get(key, getlink=True), h5py.HardLink):
-            raise ValueError(f"{path} is a link to elsewhere")
+            raise ValueError(f"{path} is a link")
         part = group[key]
         if isinstance(part, h5py.Group):
             yield from _datasets(part, path)
@@ -40,17 +40,17 @@ def _datasets(group: h5py.Group, name: str = "") -> Iterator[tuple]:
 
 
 def _array(dataset: h5py.Dataset) -> np.ndarray:
-    # saving_lib.py: H5IOStore keeps the type of bfloat16 as an attribute.
+    # saving_lib.py: H5IOStore stores the dtype bfloat16 as an attribute.
     if dataset.attrs.get("dtype") == "bfloat16":
         return np.array(dataset, dtype=ml_dtypes.bfloat16)
     return np.asarray(dataset[()])
 
 
 def _spelling(name: str) -> str:
-    """Returns a path as any version of Keras may spell it, made one."""
+    """Returns a path in a form that is the same for every Keras version."""
     file, *parts = name.split("/")
     parts = ["layers" if part in _LAYERS else part for part in parts]
-    # Attributes have been public and private in turn.
+    # Some attributes are private in one version and public in another.
     return "/".join([file, *(part.lstrip("_") for part in parts)])
 
 
@@ -58,27 +58,27 @@ def path_of(folder: str, file: str) -> str:
     """Returns the path of a weight file.
 
     Raises:
-      ValueError: if it is not there.
+      ValueError: if it is missing.
     """
     path = os.path.join(folder, file)
     if not os.path.isfile(path):
         sharded = os.path.join(folder, SHARDED)
         if os.path.isfile(sharded):
             raise ValueError(
-                f"{sharded}: weights in several files cannot be read. Save the "
-                "preset with max_shard_size=None."
+                f"{sharded}: sharded weights cannot be read. Save the preset "
+                "with max_shard_size=None."
             )
         raise ValueError(f"{path} is missing. Copy every file of the preset.")
     return path
 
 
 def read(folder: str, file: str, names: set[str]) -> dict[str, np.ndarray]:
-    """Returns `<file>/<path>` -> tensor of a weight file, MODEL or TASK.
+    """Returns the tensors of a weight file, MODEL or TASK, by `<file>/<path>`.
 
-    Paths are spelled as in `names` where these have them.
+    Paths that match one of `names`, for any Keras version, are spelled like it.
 
     Raises:
-      ValueError: that names the file, if it is missing or damaged.
+      ValueError: if the file is missing or damaged.
     """
     path = path_of(folder, file)
     spellings = {_spelling(name): name for name in names}
@@ -89,7 +89,7 @@ def read(folder: str, file: str, names: set[str]) -> dict[str, np.ndarray]:
                 name = f"{file}/{name}"
                 name = spellings.get(_spelling(name), name)
                 tensors[name] = _array(dataset)
-    # h5py's word for anything wrong.
+    # Exceptions that h5py raises for damaged files.
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged ({str(error).splitlines()[0]}). Copy or "

@@ -14,10 +14,11 @@ from bert_tf import config as bert_config
 from bert_tf.conversion.model_garden import tf2_files
 
 POOLER = "encoder/_pooler_layer"
-# Of Adam, in tf_keras's optimizers; what follows a weight's name here.
+# Adam's slots in tf_keras -> suffix of a weight's name in the rename table.
 SLOTS = {"m": ".m", "v": ".v"}
 
-# Of a functional encoder, in order of use; then its layers, then the pooler.
+# Numbered layers of a functional encoder start with these; then come the
+# transformer layers, then the pooler.
 _EMBEDDINGS = (
     "_embedding_layer",
     "_position_embedding_layer",
@@ -35,12 +36,12 @@ def _numbered(objects: tf2_files.Objects, number: int) -> list[int]:
     children = objects.children[number]
     count = sum(name.startswith(_NUMBERED) for name in children)
     layers = [children.get(f"{_NUMBERED}{i}") for i in range(count)]
-    # Those of early releases had not all of the attributes.
+    # Three embeddings, a LayerNorm, at least one layer, and the pooler.
     return [] if None in layers or len(layers) < 6 else layers
 
 
 def _word_embeddings(objects: tf2_files.Objects, number: int) -> int | None:
-    """Returns the layer of word embeddings, if an object is an encoder."""
+    """Returns an encoder's word embedding layer, None for other objects."""
     children = objects.children[number]
     if "_transformer_layers" in children:
         return children.get("_embedding_layer")
@@ -51,7 +52,7 @@ def _word_embeddings(objects: tf2_files.Objects, number: int) -> int | None:
 
 
 def _name_layers(objects: tf2_files.Objects, encoder: int) -> None:
-    """Gives the layers of a functional encoder the names of its attributes."""
+    """Adds the attributes that a functional encoder lacks to its children."""
     children, layers = objects.children[encoder], _numbered(objects, encoder)
     if not layers:
         return
@@ -68,10 +69,11 @@ def _name_layers(objects: tf2_files.Objects, encoder: int) -> None:
 def find_encoder(objects: tf2_files.Objects, source: str) -> int:
     """Returns the number of the object that is a BERT encoder.
 
-    The attributes that a functional encoder lacks are added to `objects`.
+    Attributes that a functional encoder lacks (in early releases) are added to
+    `objects`.
 
     Raises:
-      ValueError: if there is none, or more than one.
+      ValueError: unless there is exactly one.
     """
     encoders = {}
     for number, path in objects.walk():
@@ -81,13 +83,13 @@ def find_encoder(objects: tf2_files.Objects, source: str) -> int:
     if len(encoders) > 1:
         names = ", ".join("/".join(path) for _, path in encoders.values())
         raise ValueError(
-            f"{source} holds {len(encoders)} encoders: {names}. A BERT has one."
+            f"{source} contains {len(encoders)} encoders: {names}. Expected "
+            "exactly one."
         )
     if not encoders:
         raise ValueError(
-            f"{source} matches nothing: there is no BERT encoder of the Model "
-            "Garden, an object with _embedding_layer and _transformer_layers. "
-            "There are:\n"
+            f"{source} contains no BERT encoder of the Model Garden, an object "
+            "with _embedding_layer and _transformer_layers. Its tensors are:\n"
             + "\n".join(f"  + {name}" for name in objects.tensors)
         )
     ((encoder, _),) = encoders.values()
@@ -96,9 +98,9 @@ def find_encoder(objects: tf2_files.Objects, source: str) -> int:
 
 
 def _next_sentence(objects: tf2_files.Objects, number: int) -> dict[str, int]:
-    """Returns the parts of a head that an object holds, if it does."""
+    """Returns the parts of an object's next-sentence head, empty if none."""
     children = objects.children[number]
-    # BertPretrainerV2: a list of heads, of which one has two classes.
+    # BertPretrainerV2: a list of heads, exactly one of them with two classes.
     listed = objects.children[children.get("classification_heads", number)]
     two = [
         objects.children[head]
@@ -113,7 +115,7 @@ def _next_sentence(objects: tf2_files.Objects, number: int) -> dict[str, int]:
     out = objects.follow(classification, f"{_NUMBERED}0")
     if objects.follow(out, "kernel") is not None:
         return {"out_proj": out}
-    # BertPretrainerV2.checkpoint_items leaves out what comes after the pooler.
+    # BertPretrainerV2.checkpoint_items has only the head's pooler.
     pooler = children.get("next_sentence.pooler_dense")
     return {} if pooler is None else {"dense": pooler}
 
@@ -122,15 +124,15 @@ def find_heads(objects: tf2_files.Objects) -> dict[str, dict[str, int]]:
     """Returns the objects of `masked_lm` and `next_sentence`, if any.
 
     Returns:
-      Name of the head -> attribute -> number. Of `next_sentence`, `dense` is a
-      pooler of its own and `out_proj` the last layer.
+      Name of the head -> attribute -> number. In `next_sentence`, `dense` is
+      the head's own pooler and `out_proj` the output layer.
     """
     heads = {"masked_lm": {}, "next_sentence": {}}
     for number, _ in objects.walk():
         masked_lm = objects.children[number].get("masked_lm")
         if objects.follow(masked_lm, "dense", "kernel") is not None:
             heads["masked_lm"] = objects.children[masked_lm]
-        # A whole head rather than its pooler alone.
+        # Prefers a complete head to one with only the pooler.
         parts = _next_sentence(objects, number)
         if len(parts) > len(heads["next_sentence"]):
             heads["next_sentence"] = parts
@@ -138,8 +140,8 @@ def find_heads(objects: tf2_files.Objects) -> dict[str, dict[str, int]]:
 
 
 def find_step(objects: tf2_files.Objects) -> int:
-    """Returns the updates behind the weights, 0 if unknown."""
-    # Of tf_keras's optimizers, the older ones and those since 2.11.
+    """Returns the number of updates applied, 0 if unknown."""
+    # tf_keras's legacy optimizers and those since 2.11.
     counters = (("optimizer", "iter"), ("optimizer", "_iterations"))
     for path in (("global_step",), *counters):
         step = objects.tensor(objects.follow(tf2_files.ROOT, *path))
@@ -151,19 +153,19 @@ def find_step(objects: tf2_files.Objects) -> int:
 def config_of(
     objects: tf2_files.Objects, encoder: int, source: str
 ) -> bert_config.BertConfig:
-    """Returns the sizes that the shapes of an encoder's weights show.
+    """Returns the sizes inferred from the shapes of an encoder's weights.
 
     Raises:
-      ValueError: if a weight that would show one is missing.
+      ValueError: if a weight that this needs is missing.
     """
 
     def shape(*names):
         tensor = objects.tensor(objects.follow(encoder, *names))
         if tensor is None:
             raise ValueError(
-                f"{source} has no bert_config.json beside it, and does not "
-                f"show its sizes: there is no {'/'.join(names)}. Copy the "
-                "bert_config.json of the model there."
+                f"{source} has no bert_config.json in its folder, and its "
+                f"sizes cannot be inferred: there is no {'/'.join(names)}. "
+                "Copy the bert_config.json of the model there."
             )
         return tensor.shape
 
@@ -184,9 +186,12 @@ def config_of(
 
 
 def _adam(slots: Mapping) -> tf.Module:
-    """Returns an optimizer to save, of (weight reference, "m" or "v")."""
+    """Returns an optimizer to save.
+
+    `slots` are keyed by the weight's reference and "m" or "v".
+    """
     adam = tf2_files.node()
-    # What tf.train.Checkpoint asks of an optimizer.
+    # The optimizer interface that tf.train.Checkpoint requires.
     adam.get_slot_names = lambda: list(SLOTS)
     adam.get_slot = lambda weight, name: slots.get((weight.ref(), name))
     return adam
@@ -195,7 +200,7 @@ def _adam(slots: Mapping) -> tf.Module:
 def _add_head(
     roots: dict[str, tf.Module], head: tf.Module, encoder: tf.Module
 ) -> None:
-    """Adds the next-sentence head; its pooler is a second one there."""
+    """Adds the next-sentence head, with a second pooler as in the original."""
     pooler = getattr(encoder, "_pooler_layer", None)
     if pooler is not None:
         head.dense = tf2_files.node(
@@ -208,14 +213,14 @@ def _add_head(
 
 
 def to_save(tensors: Mapping[str, np.ndarray]) -> dict[str, tf.Module]:
-    """Returns an encoder and heads under every name that theirs may have.
+    """Returns the encoder and heads under all names that the Model Garden uses.
 
-    One checkpoint so restores `Checkpoint(encoder=encoder)`, `(model=encoder)`,
-    `(model=pretrainer)` of either pre-trainer and
+    One checkpoint can then be restored with `Checkpoint(encoder=encoder)`,
+    `(model=encoder)`, `(model=pretrainer)` of either pre-trainer and
     `(**pretrainer.checkpoint_items)`.
 
     Args:
-      tensors: by their names in the rename table, Adam's moments with the
+      tensors: by their names in the rename table; Adam's moments have the
         suffixes of `SLOTS`.
 
     Returns:

@@ -1,6 +1,6 @@
-"""TF2 checkpoint of the Model Garden, batch -> outputs of the Model Garden.
+"""TF2 checkpoint of the Model Garden and a batch -> outputs of its own models.
 
-It needs tf-models-official and tf_keras; nothing else imports this module.
+Requires tf-models-official and tf_keras, so it is imported only when needed.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from bert_tf.conversion.model_garden import object_graph, tf2_files
 
 
 def build_encoder(config: bert_config.BertConfig) -> networks.BertEncoder:
-    """Returns an encoder of a config, as their converter builds it.
+    """Returns the encoder of a config, as in the Model Garden's converter.
 
     nlp/tools/tf2_bert_encoder_checkpoint_converter.py.
     """
@@ -34,10 +34,10 @@ def build_encoder(config: bert_config.BertConfig) -> networks.BertEncoder:
 
 
 def _restore(prefix: str, parts: dict[tuple[str, ...], object]) -> None:
-    """Restores objects from the paths that a checkpoint has them at.
+    """Restores objects, by the attribute paths that they have in a checkpoint.
 
     Raises:
-      ValueError: if the checkpoint lacks a weight of theirs.
+      ValueError: if a weight of an object is missing in the checkpoint.
     """
     root = tf2_files.tree({"/".join(path): x for path, x in parts.items()})
     status = tf.train.Checkpoint(root=root).restore(prefix)
@@ -58,7 +58,7 @@ def _dense(units: int, width: int, activation=None) -> tf_keras.layers.Dense:
 def outputs(
     prefix: str, config: bert_config.BertConfig, batch: dict
 ) -> dict[str, np.ndarray]:
-    """Returns what their encoder, and heads that are there, compute.
+    """Returns the outputs of the Model Garden's encoder and existing heads.
 
     Args:
       prefix: of the checkpoint.

@@ -1,12 +1,12 @@
 """TF2 checkpoints of the TensorFlow Model Garden <-> Checkpoint.
 
-Those of tf-models-official: its BertEncoder and BertEncoderV2 (once
-TransformerEncoder), alone or within BertPretrainer and BertPretrainerV2, saved
-by `tf.train.Checkpoint` under any name, with `bert_config.json` and `vocab.txt`
-in the same folder; without the former the sizes are those of the weights.
+Supported are BertEncoder and BertEncoderV2 (formerly TransformerEncoder) of
+tf-models-official, alone or in BertPretrainer and BertPretrainerV2, saved by
+`tf.train.Checkpoint` under any name. `bert_config.json` and `vocab.txt` are in
+the same folder; without the former, sizes are inferred from the weights.
 
-A head of BertPretrainerV2 for next sentences has a pooler of its own, which is
-the one that was trained; the encoder's is then left over.
+The next-sentence head of BertPretrainerV2 has its own pooler, which is the one
+that was trained; the encoder's pooler is then unused.
 """
 
 import importlib.util
@@ -26,7 +26,7 @@ PEER = "tf-models-official (pip install tf-models-official)"
 WRITES = tf_files.WRITES
 
 _BOOKKEEPING = re.compile("(save_counter|global_step)/")
-# legacy/bert/configs.py: BertConfig.to_dict writes these besides.
+# legacy/bert/configs.py: BertConfig.to_dict also writes these keys.
 _IGNORED_KEYS = ("embedding_size", "backward_compatible")
 
 # nlp/modeling: networks/bert_encoder.py, layers/transformer_encoder_block.py,
@@ -55,18 +55,17 @@ _HEADS = {
 
 
 def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
-    """Returns our names and the Model Garden's, a row for each weight.
+    """Returns the rename table, with a row for each weight.
 
-    Theirs are the attributes that lead to a weight from encoder and heads.
+    Their names are attribute paths that start at the encoder or a head.
 
     Raises:
       ValueError: if the task is not pre-training.
     """
     if task != "pretraining":
         raise ValueError(
-            "Of the Model Garden's models the encoder and the pre-trainer are "
-            f"read and written, without a head for {task}. Choose another "
-            "format."
+            "Only the Model Garden's encoder and pre-trainer are supported, "
+            f"without a head for {task}. Choose another format."
         )
     layers = [
         f"encoder/_transformer_layers/{i}/"
@@ -83,15 +82,15 @@ def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
 def _config(
     objects: tf2_files.Objects, encoder: int, prefix: str
 ) -> tuple[bert_config.BertConfig, list[str]]:
-    """Returns the config of the folder, or of the shapes; and notes."""
+    """Returns the folder's config or one inferred from shapes; and notes."""
     path = os.path.join(os.path.dirname(prefix), model_folders.CONFIG)
     if os.path.isfile(path):
         return bert_config.BertConfig.from_json_file(path, _IGNORED_KEYS), []
     config = object_graph.config_of(objects, encoder, prefix)
     return config, [
-        "no bert_config.json: the sizes are those of the weights; hidden_act="
-        f"{config.hidden_act} and dropout {config.hidden_dropout_prob} are "
-        "taken for granted"
+        "no bert_config.json: the sizes are inferred from the weights; "
+        f"hidden_act={config.hidden_act} and dropout "
+        f"{config.hidden_dropout_prob} are defaults"
     ]
 
 
@@ -101,7 +100,7 @@ def _numbers(
     heads: dict[str, dict[str, int]],
     rows: list[renaming.Rename],
 ) -> dict[str, int]:
-    """Returns the object of each of their names that is there."""
+    """Returns the object number of each of their names that exists."""
     starts = {"encoder": objects.children[encoder]} | heads
     numbers = {}
     for row in rows:
@@ -110,7 +109,7 @@ def _numbers(
         if number in objects.keys:
             numbers[row.theirs] = number
     for part in ("kernel", "bias"):
-        # The one that was trained, if there are two.
+        # The head's pooler, which was trained, replaces the encoder's.
         number = objects.follow(heads["next_sentence"].get("dense"), part)
         if number is not None:
             numbers[f"{object_graph.POOLER}/{part}"] = number
@@ -124,7 +123,12 @@ def _numbers(
 def _other_pooler(
     objects: tf2_files.Objects, encoder: int, numbers: dict[str, int]
 ) -> tuple[set[int], bool]:
-    """Returns the encoder's pooler if not in `numbers`, and if it is a copy."""
+    """Returns the weights of an unused encoder pooler.
+
+    Returns:
+      Object numbers of the pooler's weights that are not in `numbers`, and
+      whether they are copies of the pooler that is used.
+    """
     others, is_copy = set(), True
     for part in ("kernel", "bias"):
         own = objects.follow(encoder, "_pooler_layer", part)
@@ -144,7 +148,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
 
     Raises:
       ValueError: if files are missing or damaged, if there is no BERT encoder,
-        or if weights and config do not fit; then it lists both sides in full.
+        or if weights and config do not match; the message lists every mismatch.
     """
     prefix = tf_files.find(path, "TF2")
     source = f"model_garden {prefix}"
@@ -159,7 +163,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     if not is_copy:
         notes += [
             "the pooler is that of the next-sentence head; the encoder's own "
-            "was not trained with it and is left out"
+            "pooler was not trained and is left out"
         ]
     folder = os.path.dirname(prefix)
     renaming.refuse_more(
@@ -198,14 +202,13 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
 
 
 def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
-    """Fills a folder with a TF2 checkpoint, its config and vocabulary.
+    """Writes a TF2 checkpoint, its config and vocabulary to a folder.
 
     Adam's slots and the step are written if the checkpoint has them. Weights
-    are float32, as the Model Garden's variables are.
+    are float32, like the Model Garden's variables.
 
     Raises:
-      ValueError: if it has another head, or a hidden_act that the Model Garden
-        has no name for.
+      ValueError: if the head or the hidden_act is not supported.
     """
     rows, slots = table(checkpoint.config, checkpoint.task), object_graph.SLOTS
     roots = object_graph.to_save(

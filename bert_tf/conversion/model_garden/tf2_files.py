@@ -1,9 +1,10 @@
-"""TF2 checkpoint files <-> tensors by the attributes that lead to them.
+"""TF2 checkpoint files <-> tensors by attribute paths.
 
 A TF2 checkpoint is `<prefix>.index` and `<prefix>.data-00000-of-00001`, as in
-TF1, but its tensors belong to a graph of objects. Their keys are one of several
-ways to them and depend on what was saved along, so they are looked up in the
-graph (tensorflow/core/protobuf/trackable_object_graph.proto).
+TF1, but its tensors belong to an object graph. A key is only one of several
+attribute paths to a tensor, and depends on which other objects were saved, so
+tensors are looked up in the graph
+(tensorflow/core/protobuf/trackable_object_graph.proto).
 """
 
 import collections
@@ -22,13 +23,13 @@ _VALUE = "VARIABLE_VALUE"
 
 
 class Objects(NamedTuple):
-    """The objects of a checkpoint, by number; the first is the root.
+    """The objects of a checkpoint, by number; number 0 is the root.
 
     Attributes:
-      children: of each object, attribute -> number.
-      keys: number -> key of its tensor, of those that are variables.
-      slots: of all optimizers: number of a weight, "m" or the like, number of
-        the moment.
+      children: for each object: attribute -> number of the child.
+      keys: number of a variable -> key of its tensor.
+      slots: of all optimizers: (number of the weight, slot name such as "m",
+        number of the slot variable).
       tensors: by key.
     """
 
@@ -38,7 +39,7 @@ class Objects(NamedTuple):
     tensors: dict[str, np.ndarray]
 
     def walk(self, start: int = ROOT) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Yields each object once, nearest to `start` first, and its path."""
+        """Yields each object once with its path, in breadth-first order."""
         paths = {start: ()}
         queue = collections.deque([start])
         while queue:
@@ -58,12 +59,12 @@ class Objects(NamedTuple):
         return number
 
     def tensor(self, number: int | None) -> np.ndarray | None:
-        """Returns the tensor of an object, None if it is no variable."""
+        """Returns the tensor of an object, None if it is not a variable."""
         return self.tensors.get(self.keys.get(number))
 
 
 def read(prefix: str) -> Objects:
-    """Returns all that a checkpoint holds.
+    """Reads a checkpoint's object graph and tensors.
 
     Raises:
       ValueError: if files are missing or damaged.
@@ -110,9 +111,10 @@ def node(**children: tf.Module | tf.Variable) -> tf.Module:
 
 
 def tree(parts: Mapping[str, object]) -> tf.Module:
-    """Returns an object to save, whose attributes are the parts of the names.
+    """Returns nested objects to save.
 
-    These are as `_transformer_layers/0/_output_dense/bias`.
+    `parts` are keyed by attribute path, such as
+    `_transformer_layers/0/_output_dense/bias`.
     """
     root = node()
     for name, part in parts.items():
@@ -128,15 +130,15 @@ def tree(parts: Mapping[str, object]) -> tf.Module:
 
 
 def write(roots: Mapping[str, object], folder: str) -> None:
-    """Writes `bert_model.ckpt.*` and the `checkpoint` file that names it.
+    """Writes `bert_model.ckpt.*` and the `checkpoint` file that points to it.
 
-    `roots` are attributes of the root: `node`, `tree` or variable.
+    `roots` are attributes of the root: a `node`, `tree` or variable.
 
     Raises:
       OSError: if the disk is full.
     """
     checkpoint = tf.train.Checkpoint(**roots)
-    # As `save` counts, which would add a number to the prefix.
+    # As `save` would, but that adds the number to the prefix.
     checkpoint.save_counter.assign(1)
     with tf_files.writing(folder) as prefix:
         checkpoint.write(prefix)

@@ -9,7 +9,7 @@ LABELS = ("no", "maybe", "yes")
 
 @pytest.fixture
 def make_checkpoint(tiny_config):
-    """Returns a Checkpoint of a task; `lacking` starts names to leave out."""
+    """Returns a maker of Checkpoints; `lacking` are prefixes of weights."""
     from bert_tf.conversion import checkpoint
 
     def make(task, lacking=(), config=tiny_config, **settings):

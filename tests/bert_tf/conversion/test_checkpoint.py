@@ -57,38 +57,36 @@ def test_shapes_are_those_of_the_model(tiny_config, task, units):
     }
 
 
-def test_papers_of_ours_go_along_and_win_over_nothing(tmp_path, tiny_config):
-    papers = {"max_seq_length": 64, "task_name": "SST-2", "task": "spans"}
-    given = random_checkpoint(tiny_config, "classification", metadata=papers)
+def test_metadata_is_kept_but_does_not_override_fields(tmp_path, tiny_config):
+    metadata = {"max_seq_length": 64, "task_name": "SST-2", "task": "spans"}
+    given = random_checkpoint(tiny_config, "classification", metadata=metadata)
     found = write(given, tmp_path / "one")
     assert found.task == "classification"
     assert found.metadata == {"max_seq_length": 64, "task_name": "SST-2"}
     assert write(found, tmp_path / "two").metadata == found.metadata
-    description = json.loads((tmp_path / "two" / "model.json").read_text())
-    assert description["max_seq_length"] == 64
-    assert description["task_name"] == "SST-2"
+    written = json.loads((tmp_path / "two" / "model.json").read_text())
+    assert written["max_seq_length"] == 64
+    assert written["task_name"] == "SST-2"
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({}, "model.json says no task.*add the task"),
         ({"task": "sorting"}, "model.json: task is 'sorting'; expected one of"),
     ],
 )
-def test_a_task_that_is_not_said_or_not_known_is_named(
-    tmp_path, tiny_config, values, said
+def test_a_missing_or_unknown_task_is_refused(
+    tmp_path, tiny_config, values, message
 ):
     write(random_checkpoint(tiny_config, "spans"), tmp_path / "model")
     (tmp_path / "model" / "model.json").write_text(json.dumps(values))
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         checkpoint.read(str(tmp_path / "model"))
 
 
 @pytest.mark.parametrize("task", models.TASK_MODELS)
-def test_a_model_folder_gives_back_what_was_written(
-    tmp_path, tiny_config, task
-):
+def test_a_model_folder_keeps_every_field(tmp_path, tiny_config, task):
     given = random_checkpoint(
         tiny_config,
         task,
@@ -103,7 +101,7 @@ def test_a_model_folder_gives_back_what_was_written(
     assert found.do_lower_case is False
 
 
-def test_slots_come_back(tmp_path, tiny_config):
+def test_a_model_folder_keeps_slots(tmp_path, tiny_config):
     given = random_checkpoint(tiny_config, "pretraining")
     slots = {
         f"{kind}/{name}": tensor + number
@@ -114,12 +112,12 @@ def test_slots_come_back(tmp_path, tiny_config):
     assert_same_tensors(write(given, tmp_path / "model").slots, slots)
 
 
-def test_what_the_source_lacks_is_drawn_and_stays_missing(
+def test_weights_missing_in_the_source_are_initialized_and_stay_missing(
     tmp_path, tiny_config
 ):
-    whole = random_checkpoint(tiny_config, "pretraining")
-    lacking = {n for n in whole.tensors if "pooler" in n or "sentence" in n}
-    tensors = {n: t for n, t in whole.tensors.items() if n not in lacking}
+    complete = random_checkpoint(tiny_config, "pretraining")
+    lacking = {n for n in complete.tensors if "pooler" in n or "sentence" in n}
+    tensors = {n: t for n, t in complete.tensors.items() if n not in lacking}
     given = checkpoint.Checkpoint(
         source="test", config=tiny_config, task="pretraining", tensors=tensors
     )
@@ -132,18 +130,18 @@ def test_what_the_source_lacks_is_drawn_and_stays_missing(
     assert 0 < np.abs(kernel).max() <= 2 * tiny_config.initializer_range
 
 
-def test_a_folder_that_is_not_what_its_papers_say_is_refused(
+def test_weights_that_contradict_the_metadata_are_refused(
     tmp_path, tiny_config
 ):
     write(random_checkpoint(tiny_config, "regression"), tmp_path / "model")
     path = tmp_path / "model" / "model.json"
-    papers = json.loads(path.read_text())
-    path.write_text(json.dumps(papers | {"task": "spans"}))
+    metadata = json.loads(path.read_text())
+    path.write_text(json.dumps(metadata | {"task": "spans"}))
     with pytest.raises(ValueError, match=r"checkpoint only: regression/dense"):
         checkpoint.read(str(tmp_path / "model"))
 
 
-def test_a_damaged_folder_of_ours_is_no_unknown_format(tmp_path, tiny_config):
+def test_a_damaged_model_folder_is_reported_as_damaged(tmp_path, tiny_config):
     folder = tmp_path / "model"
     write(random_checkpoint(tiny_config, "regression"), folder)
     checksums.write_checksums(str(folder), {"step": 1})
@@ -154,10 +152,10 @@ def test_a_damaged_folder_of_ours_is_no_unknown_format(tmp_path, tiny_config):
         formats.detect(str(folder))
 
 
-# Which weights of a model it gives.
+# Coverage of a model's weights.
 
 
-def test_a_checkpoint_of_the_same_model_gives_all(tiny_config):
+def test_a_checkpoint_of_the_same_model_covers_all_weights(tiny_config):
     given = random_checkpoint(tiny_config, "pretraining", unused=("step",))
     found = checkpoint.coverage(given, tiny_config, "pretraining")
     assert found.loaded == list(given.shapes())
@@ -165,7 +163,7 @@ def test_a_checkpoint_of_the_same_model_gives_all(tiny_config):
     assert found.unused == ["step"]
 
 
-def test_what_it_lacks_is_missing(tiny_config):
+def test_coverage_lists_missing_weights(tiny_config):
     given = random_checkpoint(tiny_config, "pretraining")
     for name in list(given.tensors):
         if not name.startswith("encoder/layer_0"):
@@ -176,18 +174,18 @@ def test_what_it_lacks_is_missing(tiny_config):
     assert len(found.loaded) + len(found.missing) == len(given.shapes())
 
 
-def test_weights_of_another_size_are_told_apart(tiny_config):
+def test_coverage_lists_weights_of_another_shape(tiny_config):
     given = random_checkpoint(tiny_config, "pretraining")
     other = dataclasses.replace(tiny_config, max_position_embeddings=512)
     found = checkpoint.coverage(given, other, "pretraining")
     assert found.other_shapes == [
-        "encoder/embeddings/position_embeddings: (64, 16) there, (512, 16) in "
-        "the model"
+        "encoder/embeddings/position_embeddings: (64, 16) in the checkpoint, "
+        "(512, 16) in the model"
     ]
     assert found.missing == []
 
 
-def test_fine_tuning_takes_the_encoder_alone(tiny_config):
+def test_fine_tuning_loads_only_the_encoder(tiny_config):
     for task in ("pretraining", "classification"):
         given = random_checkpoint(tiny_config, task)
         found = checkpoint.coverage(given, tiny_config, "classification")
@@ -199,7 +197,7 @@ def test_fine_tuning_takes_the_encoder_alone(tiny_config):
     assert found.unused == []
 
 
-def test_pre_training_goes_on_with_the_encoder_of_a_classifier(tiny_config):
+def test_pre_training_loads_the_encoder_of_a_classifier(tiny_config):
     given = random_checkpoint(tiny_config, "classification")
     found = checkpoint.coverage(given, tiny_config, "pretraining")
     assert {name.split("/")[0] for name in found.missing} == {

@@ -12,20 +12,20 @@ from bert_tf.model import models
 # The activation.
 
 
-def test_the_activation_of_the_source_is_kept_and_said(tmp_path, given, caplog):
+def test_the_sources_activation_is_kept_and_logged(tmp_path, given, caplog):
     folder = write(given, tmp_path / "google", "google")
     with caplog.at_level(python_logging.INFO, logger="absl"):
         assert convert.read(folder).config.hidden_act == "gelu"
-    assert "hidden_act gelu, as the source has it: GELU by tanh" in caplog.text
+    assert "hidden_act gelu, as in the source: tanh approxi" in caplog.text
 
 
-def test_the_activation_may_be_chosen(tmp_path, given, caplog):
+def test_the_activation_can_be_overridden(tmp_path, given, caplog):
     folder = write(given, tmp_path / "google", "google")
     with caplog.at_level(python_logging.WARNING, logger="absl"):
         report = convert.convert(
             folder, "bert_tf", str(tmp_path / "ours"), "gelu_erf"
         )
-    assert "hidden_act gelu_erf, not the source's gelu: GELU by" in caplog.text
+    assert "hidden_act gelu_erf instead of the source's gelu: " in caplog.text
     assert "task classification, hidden_act gelu_erf" in report
     found = checkpoint.read(str(tmp_path / "ours"))
     assert found.config.hidden_act == "gelu_erf"
@@ -36,15 +36,15 @@ def test_the_activation_may_be_chosen(tmp_path, given, caplog):
 
 
 @pytest.mark.parametrize("task", models.TASK_MODELS)
-def test_every_task_goes_from_format_to_format(tmp_path, make_checkpoint, task):
+def test_formats_can_be_chained_for_every_task(tmp_path, make_checkpoint, task):
     given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=True)
     path = write(given, tmp_path / "bert_tf")
-    went = []
+    formats_used = []
     for name in ("hugging_face", "google", "bert_tf"):
         if name == "google" and task in ("tagging", "multiple_choice"):
             continue
-        went.append(name)
-        target = str(tmp_path / f"{len(went)}_{name}")
+        formats_used.append(name)
+        target = str(tmp_path / f"{len(formats_used)}_{name}")
         report = convert.convert(path, name, target, compare=False)
         count = len(given.tensors)
         assert f"read back: {count} tensors equal bit for bit" in report
@@ -55,7 +55,7 @@ def test_every_task_goes_from_format_to_format(tmp_path, make_checkpoint, task):
 
 @pytest.mark.parametrize("changes", [{"is_causal": True}, {"bilstm_units": 3}])
 @pytest.mark.parametrize("name", ["google", "hugging_face"])
-def test_what_others_would_read_as_a_bert_is_not_written(
+def test_configs_that_other_formats_cannot_express_are_not_written(
     tmp_path, given, changes, name
 ):
     config = dataclasses.replace(given.config, **changes)
@@ -64,14 +64,14 @@ def test_what_others_would_read_as_a_bert_is_not_written(
     given = dataclasses.replace(given, config=config, tensors=tensors)
     folder = write(given, tmp_path / "ours")
     key = next(iter(changes))
-    with pytest.raises(ValueError, match=f"{key}=.*{name} does not know"):
+    with pytest.raises(ValueError, match=f"{key}=.*{name} does not support"):
         convert.convert(folder, name, str(tmp_path / "theirs"))
     assert os.listdir(tmp_path) == ["ours"]
     convert.convert(folder, "bert_tf", str(tmp_path / "copy"), compare=False)
     assert convert.read(str(tmp_path / "copy")).config == config
 
 
-def test_the_report_says_what_it_did(tmp_path, given):
+def test_the_report_lists_paths_losses_notes_and_peers(tmp_path, given):
     folder = write(given, tmp_path / "ours")
     target = str(tmp_path / "google")
     report = convert.convert(folder, "google", target)
@@ -79,24 +79,24 @@ def test_the_report_says_what_it_did(tmp_path, given):
     assert "not kept by this format: labels ('no', 'maybe', 'yes')" in report
     assert report[-1] == f"outputs not compared with the target: {google.PEER}"
     back = convert.convert(target, "bert_tf", str(tmp_path / "back"))
-    note = "a TF1 checkpoint does not name its classes: they are called 0 to 2"
+    note = "a TF1 checkpoint does not name its classes; they are called 0 to 2"
     assert f"note on the target: {note}" in report
     assert f"note on the source: {note}" in back
     assert back[-1] == f"outputs not compared with the source: {google.PEER}"
 
 
-def test_a_broken_peer_costs_no_conversion(tmp_path, given, monkeypatch):
+def test_a_broken_peer_does_not_stop_a_conversion(tmp_path, given, monkeypatch):
     source = write(given, tmp_path / "ours")
-    asked = []
+    calls = []
 
     def fail(path, batch):
-        asked.append(path)
+        calls.append(path)
         raise ImportError("libcudart.so.11.0: cannot open shared object file")
 
     monkeypatch.setattr(google, "reference_outputs", fail)
     target = str(tmp_path / "google")
     report = convert.convert(source, "google", target)
-    assert len(asked) == 1
+    assert len(calls) == 1
     assert report[-1] == (
         "outputs not compared with the target: ImportError: libcudart.so.11.0: "
         "cannot open shared object file"
@@ -105,10 +105,10 @@ def test_a_broken_peer_costs_no_conversion(tmp_path, given, monkeypatch):
     convert.convert(
         source, "google", str(tmp_path / "quick"), overwrite=True, compare=False
     )
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
-def test_what_is_lost_leaves_nothing(tmp_path, given, monkeypatch):
+def test_a_lossy_conversion_writes_nothing(tmp_path, given, monkeypatch):
     folder = write(given, tmp_path / "ours")
     read = google.read
 
@@ -125,7 +125,7 @@ def test_what_is_lost_leaves_nothing(tmp_path, given, monkeypatch):
     assert os.listdir(tmp_path) == ["ours"]
 
 
-def test_a_full_disk_leaves_what_was_there(tmp_path, given, monkeypatch):
+def test_a_full_disk_leaves_the_old_files(tmp_path, given, monkeypatch):
     folder = write(given, tmp_path / "ours")
     target = write(given, tmp_path / "google", "google")
     before = sorted(os.listdir(target))
@@ -142,27 +142,27 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, given, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == ["google", "ours"]
 
 
-def test_a_folder_that_is_taken_is_left_alone(tmp_path, given):
+def test_existing_folders_are_not_replaced_by_mistake(tmp_path, given):
     folder = write(given, tmp_path / "ours")
     target = write(given, tmp_path / "google", "google")
-    with pytest.raises(ValueError, match="is there already. Choose a new fold"):
+    with pytest.raises(ValueError, match="exists already. Choose a new fold"):
         convert.convert(folder, "google", target)
-    other = tmp_path / "papers"
+    other = tmp_path / "documents"
     other.mkdir()
     (other / "thesis.tex").write_text("years of work")
-    with pytest.raises(ValueError, match="papers holds no model"):
+    with pytest.raises(ValueError, match="documents contains no model"):
         convert.convert(folder, "google", str(other), overwrite=True)
     assert (other / "thesis.tex").exists()
     for inside in (folder, str(tmp_path)):
         with pytest.raises(
-            ValueError, match="holds the source, .*Choose anoth"
+            ValueError, match="contains the source, .*Choose anoth"
         ):
             convert.convert(folder, "google", inside, overwrite=True)
     convert.convert(folder, "google", target, overwrite=True, compare=False)
     assert formats.detect(target) == "google"
 
 
-def test_what_each_format_writes_is_what_it_says(tmp_path, given):
+def test_writes_lists_every_file_that_a_format_writes(tmp_path, given):
     for name in formats.CONVERTERS:
         kept = given
         if name in ("model_garden", "keras_hub"):
@@ -179,23 +179,23 @@ def test_what_each_format_writes_is_what_it_says(tmp_path, given):
 
 
 @pytest.mark.parametrize(
-    "stranger", ["data.db", ".git/HEAD", "assets/mine.txt", "onnx/model.onnx"]
+    "extra", ["data.db", ".git/HEAD", "assets/mine.txt", "onnx/model.onnx"]
 )
 @pytest.mark.parametrize("name", ["hugging_face", "keras_hub"])
-def test_a_model_with_more_beside_is_not_replaced(
-    tmp_path, given, name, stranger
+def test_a_model_folder_with_other_files_is_not_replaced(
+    tmp_path, given, name, extra
 ):
     source = write(given, tmp_path / "ours")
     target = tmp_path / "target"
     write(pretraining(given), target, name)
-    path = target / stranger
+    path = target / extra
     path.parent.mkdir(exist_ok=True)
     path.write_text("mine")
-    said = stranger
-    if name == "hugging_face" or not stranger.startswith("assets"):
-        said = stranger.partition("/")[0]
+    shown = extra
+    if name == "hugging_face" or not extra.startswith("assets"):
+        shown = extra.partition("/")[0]
     with pytest.raises(
-        ValueError, match=f"holds {said}.* no conversion to {name} writes"
+        ValueError, match=f"contains {shown}.* a conversion to {name} never"
     ):
         convert.convert(source, "google", str(target), overwrite=True)
     assert path.read_text() == "mine"
@@ -211,18 +211,18 @@ def test_runs_and_apps_are_not_replaced(tmp_path, given):
     app.mkdir()
     for name in ("config.json", "data.db", "a.py", "b.py", "c.py"):
         (app / name).write_text("{}")
-    for folder, said in (
-        (run, "run holds checkpoints/, run.json, which no conversion to bert"),
-        (app, "app holds a.py, b.py, c.py and 1 more, which no conversion"),
+    for folder, message in (
+        (run, "run contains checkpoints/, run.json, which a conversion to"),
+        (app, "app contains a.py, b.py, c.py and 1 more, which a conversion"),
     ):
         before = sorted(folder.rglob("*"))
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             convert.convert(source, "google", str(folder), overwrite=True)
         assert sorted(folder.rglob("*")) == before
 
 
 @pytest.mark.parametrize("name", formats.CONVERTERS)
-def test_a_real_checkpoint_goes_through_each_format(
+def test_a_real_checkpoint_survives_each_format_unchanged(
     shared_data, tmp_path, name
 ):
     source = str(shared_data / "golden" / "tiny_tf1_checkpoint")

@@ -13,36 +13,36 @@ from checkpoint_folders import VOCABULARY, assert_same_bits, pretraining, write
 
 from bert_tf.conversion import checkpoint, convert, formats, tf_files
 
-# Told apart by looking.
+# Detection.
 
 
 @pytest.mark.parametrize("name", formats.CONVERTERS)
-def test_a_folder_of_each_format_is_known(tmp_path, given, name):
+def test_the_format_of_a_folder_is_detected(tmp_path, given, name):
     if name in ("model_garden", "keras_hub"):
         given = pretraining(given)
     folder = write(given, tmp_path / "model", name)
     assert formats.detect(folder) == name
     assert convert.read(folder).source == f"{name} {folder}"
-    if name == "bert_tf":  # Its weights file is named as Hugging Face's is.
+    if name == "bert_tf":  # Its weight file is named like Hugging Face's.
         return
-    looks = {
+    detected = {
         "bert_tf": formats.is_ours(folder),
         "google": bool(tf_files.prefixes(folder, "TF1")),
         "hugging_face": formats.is_hugging_face(folder),
         "model_garden": bool(tf_files.prefixes(folder, "TF2")),
         "keras_hub": formats.is_keras_hub(folder),
     }
-    assert looks == {other: other == name for other in formats.CONVERTERS}
+    assert detected == {other: other == name for other in formats.CONVERTERS}
 
 
-def test_a_run_folder_is_read_where_its_model_is(tmp_path, given):
+def test_the_model_in_a_run_folder_is_read(tmp_path, given):
     run = tmp_path / "run"
     write(given, run / "checkpoints" / "step-00000003")
     assert formats.detect(str(run)) == "bert_tf"
     assert_same_bits(convert.read(str(run)).tensors, given.tensors)
 
 
-def test_every_format_says_what_it_expects():
+def test_every_format_has_expected_files_and_a_peer():
     assert set(formats.CONVERTERS) <= set(formats.EXPECTED)
     for name in formats.CONVERTERS:
         if name != "bert_tf":
@@ -50,39 +50,39 @@ def test_every_format_says_what_it_expects():
             assert isinstance(peer, str) and peer
 
 
-def test_what_is_not_there_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="bert-base-uncased is not there. Giv"):
+def test_a_path_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="bert-base-uncased does not exist. G"):
         convert.read("bert-base-uncased")
 
 
-def test_what_is_no_model_is_refused(tmp_path):
+def test_a_folder_without_a_model_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("none")
     with pytest.raises(ValueError) as raised:
         convert.read(str(tmp_path))
     message = str(raised.value)
-    assert f"{tmp_path} holds no model: expected one of" in message
+    assert f"{tmp_path} contains no model; expected one of" in message
     for name in formats.CONVERTERS:
         assert f"  {name}: {formats.EXPECTED[name]}" in message
 
 
-def test_another_model_is_refused_by_name(tmp_path):
+def test_a_model_that_is_not_bert_is_named(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "roberta"}')
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(ValueError, match="(?i)roberta"):
         convert.read(str(tmp_path))
 
 
-# Start-up: a fresh process says what it has imported.
+# Imports, in a fresh process.
 
 
 def imported(program, *args):
-    """Modules of the room, and some of others, after a program."""
+    """Returns our modules and some libraries that a program has imported."""
     program += """
 names = ("numpy", "tensorflow", "keras", "h5py", "safetensors", "ml_dtypes")
 room = "bert_tf.conversion."
 print(*(n for n in sys.modules if n in names or n.startswith(room)))
 """
-    # Of a script, with which Keras waits.
+    # run_scripts delays the import of Keras.
     program = f"import sys\nimport run_scripts\n{program}"
     command = [sys.executable, "-c", program, *args]
     root = pathlib.Path(__file__).parents[3]
@@ -92,13 +92,13 @@ print(*(n for n in sys.modules if n in names or n.startswith(room)))
     return set(result.stdout.splitlines()[-1].split())
 
 
-def test_formats_are_known_without_their_converters():
+def test_formats_do_not_import_their_converters():
     program = "from bert_tf.conversion import formats"
     assert imported(program) == {"bert_tf.conversion.formats"}
 
 
 @pytest.mark.slow
-def test_a_folder_of_ours_needs_no_converter(tmp_path, given):
+def test_a_bert_tf_folder_needs_no_converter(tmp_path, given):
     program = """
 from bert_tf.conversion import formats
 assert formats.as_model_folder(sys.argv[1], sys.argv[2]) == sys.argv[1]
@@ -113,7 +113,7 @@ assert formats.as_model_folder(sys.argv[1], sys.argv[2]) == sys.argv[1]
 # For training and export.
 
 
-def test_our_own_folders_are_taken_as_they_are(tmp_path, given):
+def test_bert_tf_folders_are_used_without_conversion(tmp_path, given):
     folder = write(given, tmp_path / "run" / "best")
     aside = str(tmp_path / "aside")
     run = str(tmp_path / "run")
@@ -122,7 +122,7 @@ def test_our_own_folders_are_taken_as_they_are(tmp_path, given):
     assert not os.path.exists(aside)
 
 
-def test_other_formats_are_converted_once_a_source(tmp_path, given, caplog):
+def test_other_formats_are_converted_once_per_source(tmp_path, given, caplog):
     first = write(given, tmp_path / "first", "google")
     second = write(given, tmp_path / "second", "hugging_face")
     folder = str(tmp_path / "run" / "init_checkpoint")
@@ -131,10 +131,10 @@ def test_other_formats_are_converted_once_a_source(tmp_path, given, caplog):
     weights = os.path.join(folder, "model.safetensors")
     before = os.stat(weights).st_mtime_ns
     with caplog.at_level(python_logging.INFO, logger="absl"):
-        # Also when the source has gone, as after a move to another disk.
+        # Even if the source has since been moved away.
         shutil.move(first, tmp_path / "moved")
         assert formats.as_model_folder(first, folder) == folder
-    assert "as converted before; remove it to convert again" in caplog.text
+    assert f"converted earlier from {first}; remove it to" in caplog.text
     assert os.stat(weights).st_mtime_ns == before
     formats.as_model_folder(second, folder)
     with open(os.path.join(folder, "model.json")) as file:
@@ -162,11 +162,11 @@ def test_a_source_that_changed_is_converted_again(
     write(other, source, name)
     with caplog.at_level(python_logging.INFO, logger="absl"):
         formats.as_model_folder(path, folder, again=False)
-    assert "as converted before, though that has changed since" in caplog.text
+    assert f"converted earlier from {path}, which has changed" in caplog.text
     assert_same_bits(checkpoint.read(folder).tensors, given.tensors)
     with caplog.at_level(python_logging.INFO, logger="absl"):
         formats.as_model_folder(path, folder)
-    assert f"{path} has changed since: converts it again" in caplog.text
+    assert f"{path} has changed since its conversion" in caplog.text
     assert_same_bits(checkpoint.read(folder).tensors, other.tensors)
     before = os.stat(folder).st_ino
     formats.as_model_folder(path, folder)
@@ -189,7 +189,7 @@ def test_a_conversion_that_fails_leaves_no_model_folder(tmp_path, given):
     assert not folder.exists()
 
 
-def test_heads_that_the_source_lacks_are_drawn_and_said(
+def test_missing_heads_are_newly_initialized_with_a_warning(
     tmp_path, make_checkpoint, caplog
 ):
     bare = make_checkpoint("pretraining", lacking=["masked_lm", "next_sen"])
@@ -204,7 +204,7 @@ def test_heads_that_the_source_lacks_are_drawn_and_said(
     assert np.abs(checkpoint.build_model(found).masked_lm.bias).max() == 0
 
 
-# Whether a source has changed.
+# Detection of changed sources.
 
 
 FILES = ("model.ckpt-9.index", "bert_config.json", "0_BERT/model.safetensors")
@@ -221,7 +221,7 @@ def source(tmp_path):
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("change", ["time", "size", "name", "gone"])
-def test_each_change_is_seen(source, name, change):
+def test_each_change_changes_the_digest(source, name, change):
     before = formats.source_digest(str(source))
     assert formats.source_digest(str(source)) == before
     path, state = source / name, (source / name).stat()
@@ -237,7 +237,7 @@ def test_each_change_is_seen(source, name, change):
     assert formats.source_digest(str(source)) not in (before, None)
 
 
-def test_what_runs_leave_beside_a_source_is_no_change(source):
+def test_run_folders_and_hidden_files_do_not_change_the_digest(source):
     paths = [str(source), str(source / "model.ckpt-9")]
     before = [formats.source_digest(path) for path in paths]
     assert before[0] != before[1]
@@ -248,7 +248,7 @@ def test_what_runs_leave_beside_a_source_is_no_change(source):
     assert [formats.source_digest(path) for path in paths] == before
 
 
-def test_of_a_prefix_the_papers_beside_count(source, monkeypatch):
+def test_the_digest_of_a_prefix_includes_its_folder(source, monkeypatch):
     monkeypatch.chdir(source)
     before = formats.source_digest("model.ckpt-9")
     assert before == formats.source_digest(str(source / "model.ckpt-9.index"))
@@ -256,7 +256,7 @@ def test_of_a_prefix_the_papers_beside_count(source, monkeypatch):
     assert formats.source_digest("model.ckpt-9") not in (before, None)
 
 
-def test_what_is_gone_is_none(source):
+def test_the_digest_of_a_missing_source_is_none(source):
     assert formats.source_digest(str(source / "nowhere")) is None
     assert formats.source_digest(str(source / "model.ckpt-10")) is None
     (source.parent / "empty").mkdir()

@@ -9,7 +9,7 @@ from bert_tf.model import models
 
 
 def changed(given, **changes):
-    """The same, with other values in some tensors; None takes one away."""
+    """Returns a Checkpoint with some tensors replaced, or removed if None."""
     tensors = {n: t for n, t in (given.tensors | changes).items()}
     return dataclasses.replace(
         given, tensors={n: t for n, t in tensors.items() if t is not None}
@@ -26,7 +26,7 @@ def peer(values, name="a peer 1.0"):
 
 
 @pytest.mark.parametrize("task", models.TASK_MODELS)
-def test_the_batch_is_fixed_padded_and_of_two_segments(tiny_config, task):
+def test_the_batch_is_fixed_and_has_padding_and_two_segments(tiny_config, task):
     found = parity.batch(tiny_config, task)
     for name, value in parity.batch(tiny_config, task).items():
         np.testing.assert_array_equal(found[name], value)
@@ -43,7 +43,7 @@ def test_the_batch_is_fixed_padded_and_of_two_segments(tiny_config, task):
     assert ("masked_lm_positions" in found) == (task == "pretraining")
 
 
-def test_the_batch_fits_a_model_that_reads_little(tiny_config):
+def test_the_batch_fits_a_model_with_few_positions(tiny_config):
     config = dataclasses.replace(
         tiny_config, max_position_embeddings=3, type_vocab_size=1
     )
@@ -58,7 +58,7 @@ def test_the_batch_fits_a_model_that_reads_little(tiny_config):
 
 
 @pytest.mark.parametrize("task", models.TASK_MODELS)
-def test_outputs_are_every_layer_and_what_the_task_returns(
+def test_outputs_are_those_of_every_layer_and_of_the_task(
     make_checkpoint, task
 ):
     given = make_checkpoint(task)
@@ -75,7 +75,7 @@ def test_outputs_are_every_layer_and_what_the_task_returns(
     assert parity.differences(found, found) == dict.fromkeys(found, 0.0)
 
 
-def test_outputs_of_weights_that_are_not_there_are_left_out(make_checkpoint):
+def test_outputs_that_need_missing_weights_are_left_out(make_checkpoint):
     given = make_checkpoint("pretraining", lacking=["encoder/pooler"])
     found = parity.outputs(given, parity.batch(given.config, given.task))
     assert "masked_lm_logits" in found
@@ -87,12 +87,12 @@ def test_the_largest_difference_is_found():
     theirs = {"a": np.array([[0, 0, -0.5], [0.25, 0, 0]]), "c": np.ones(2)}
     assert parity.differences(ours, theirs) == {"a": 0.5}
     with pytest.raises(
-        ValueError, match=r"a is \(2, 3\) here and \(3,\) there"
+        ValueError, match=r"a has shape \(2, 3\) here and \(3,\) in the other"
     ):
         parity.differences(ours, {"a": np.zeros(3)})
 
 
-def test_peers_are_compared_with_where_they_are_installed(make_checkpoint):
+def test_outputs_are_compared_with_installed_peers(make_checkpoint):
     given = make_checkpoint("classification")
     ours = parity.outputs(given, parity.batch(given.config, given.task))
     theirs = {"logits": ours["logits"] + np.float32(0.5), "other": np.ones(1)}
@@ -100,17 +100,17 @@ def test_peers_are_compared_with_where_they_are_installed(make_checkpoint):
         given,
         [
             ("source", "x", peer(theirs)),
-            ("target", "y", peer(None, "a peer that is not there")),
+            ("target", "y", peer(None, "a peer that is not installed")),
         ],
     )
-    assert lines[0] == "largest difference to the source, by a peer 1.0:"
+    assert lines[0] == "largest difference from the source in a peer 1.0:"
     assert lines[1].split() == ["logits", "5.00e-01"]
     assert lines[2:] == [
-        "outputs not compared with the target: a peer that is not there"
+        "outputs not compared with the target: a peer that is not installed"
     ]
 
 
-def test_a_broken_peer_is_named_and_the_next_one_is_asked(make_checkpoint):
+def test_a_broken_peer_is_reported_and_skipped(make_checkpoint):
     given = make_checkpoint("classification")
     ours = parity.outputs(given, parity.batch(given.config, given.task))
 
@@ -124,12 +124,12 @@ def test_a_broken_peer_is_named_and_the_next_one_is_asked(make_checkpoint):
     assert lines[:2] == [
         "outputs not compared with the source: RuntimeError: numpy.dtype size "
         "changed",
-        "largest difference to the target, by a peer 1.0:",
+        "largest difference from the target in a peer 1.0:",
     ]
     assert len(lines) == 2 + len(ours)
 
 
-def test_a_peer_that_a_person_stops_is_not_passed_over(make_checkpoint):
+def test_a_keyboard_interrupt_in_a_peer_is_raised(make_checkpoint):
     def stop(path, batch):
         raise KeyboardInterrupt
 
@@ -140,17 +140,17 @@ def test_a_peer_that_a_person_stops_is_not_passed_over(make_checkpoint):
         )
 
 
-# What was kept.
+# Losses.
 
 
-def test_the_same_is_lossless(make_checkpoint):
+def test_an_equal_checkpoint_is_lossless(make_checkpoint):
     given = make_checkpoint("pretraining", step=3, vocabulary=b"a")
     assert parity.check_lossless(given, given) == [
         f"read back: {len(given.tensors)} tensors equal bit for bit"
     ]
 
 
-def test_a_wider_type_loses_nothing(make_checkpoint):
+def test_a_wider_dtype_is_lossless(make_checkpoint):
     given = make_checkpoint("regression")
     half = given.tensors["encoder/pooler/bias"].astype(np.float16)
     narrow = changed(given, **{"encoder/pooler/bias": half})
@@ -162,7 +162,7 @@ def test_a_wider_type_loses_nothing(make_checkpoint):
         parity.check_lossless(given, narrow)
 
 
-def test_not_a_number_and_minus_zero_are_bits_too(make_checkpoint):
+def test_nan_and_negative_zero_are_compared_bit_for_bit(make_checkpoint):
     given = make_checkpoint("regression")
     name = "encoder/pooler/bias"
     values = given.tensors[name].copy()
@@ -175,7 +175,7 @@ def test_not_a_number_and_minus_zero_are_bits_too(make_checkpoint):
         )
 
 
-def test_everything_that_was_lost_is_listed(make_checkpoint):
+def test_every_loss_is_listed(make_checkpoint):
     given = make_checkpoint("regression")
     found = changed(
         given, **{"encoder/pooler/bias": None, "extra": np.zeros(1)}
@@ -196,7 +196,7 @@ def test_everything_that_was_lost_is_listed(make_checkpoint):
         assert line in str(raised.value)
 
 
-def test_a_slot_that_changed_is_a_loss(make_checkpoint):
+def test_a_changed_slot_is_refused(make_checkpoint):
     given = make_checkpoint("regression")
     slots = {f"m/{n}": t for n, t in given.tensors.items()}
     given = dataclasses.replace(given, slots=slots)
@@ -212,7 +212,7 @@ def test_a_slot_that_changed_is_a_loss(make_checkpoint):
         parity.check_lossless(dataclasses.replace(given, slots={}), given)
 
 
-def test_what_a_format_cannot_hold_is_said(make_checkpoint):
+def test_fields_that_a_format_cannot_hold_are_listed(make_checkpoint):
     given = make_checkpoint(
         "classification",
         metadata={"max_seq_length": 128, "task_name": "SST-2"},
@@ -232,11 +232,11 @@ def test_what_a_format_cannot_hold_is_said(make_checkpoint):
         "not kept by this format: do_lower_case True",
         "not kept by this format: max_seq_length 128",
         "not kept by this format: task_name SST-2",
-        "not kept by this format: hidden_dropout_prob 0.1; it says 0.0",
+        "not kept by this format: hidden_dropout_prob 0.1; it has 0.0 instead",
     ]
 
 
-def test_tensors_are_counted_and_strays_named_in_full(make_checkpoint):
+def test_tensors_are_counted_and_unmatched_ones_listed(make_checkpoint):
     given = make_checkpoint("pretraining", lacking=["next_sentence"])
     given = dataclasses.replace(
         given,

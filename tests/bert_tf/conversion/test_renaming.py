@@ -21,7 +21,7 @@ def ours():
     }
 
 
-def test_there_and_back_is_the_same():
+def test_a_round_trip_keeps_tensors():
     theirs = renaming.to_theirs(TABLE, ours(), source="test")
     assert {n: t.shape for n, t in theirs.items()} == {
         "a.weight": (3, 2),
@@ -36,7 +36,7 @@ def test_there_and_back_is_the_same():
         np.testing.assert_array_equal(back[name], tensor)
 
 
-def test_what_may_miss_may_miss_and_what_is_left_is_named():
+def test_optional_tensors_may_be_missing_and_unused_ones_are_listed():
     theirs = renaming.to_theirs(TABLE, ours(), source="test")
     theirs["position_ids"] = theirs.pop("a.bias")
     found, _, unused = renaming.to_ours(
@@ -46,7 +46,7 @@ def test_what_may_miss_may_miss_and_what_is_left_is_named():
     assert unused == ["position_ids"]
 
 
-def test_slots_are_renamed_as_their_weights_and_may_be_missing():
+def test_slots_are_renamed_like_their_weights_and_may_be_missing():
     table = renaming.with_slots(TABLE, {"m": "/adam_m"})
     given = ours() | {"m/b/kernel": ours()["b/kernel"] + 1}
     theirs = renaming.to_theirs(table, given, source="test")
@@ -56,7 +56,7 @@ def test_slots_are_renamed_as_their_weights_and_may_be_missing():
     np.testing.assert_array_equal(slots["m/b/kernel"], given["m/b/kernel"])
 
 
-def test_both_sides_are_listed_in_full():
+def test_every_mismatch_is_listed():
     theirs = renaming.to_theirs(TABLE, ours(), source="test")
     theirs["other"] = theirs.pop("b.out")
     theirs["a.weight"] = np.zeros((4, 2), np.float32)
@@ -65,18 +65,18 @@ def test_both_sides_are_listed_in_full():
     message = str(raised.value)
     assert "3 tensors do not fit (google x.ckpt)" in message
     assert "missing:      b.out (2, 3, 6), for b/output" in message
-    assert "other shape:  a.weight (4, 2) there, (3, 2) by" in message
+    assert "other shape:  a.weight (4, 2), expected (3, 2)" in message
     assert "unexpected:   other (2, 3, 6)" in message
 
 
-def test_a_head_that_the_other_format_lacks_is_named():
+def test_a_head_missing_in_the_target_format_is_refused():
     with pytest.raises(ValueError, match=r"no equivalent: +c/kernel \(2,\)"):
         renaming.to_theirs(
             TABLE, ours() | {"c/kernel": np.zeros(2)}, source="keras_hub x"
         )
 
 
-def test_a_part_may_be_missing_as_a_whole_only():
+def test_a_part_may_only_be_missing_as_a_whole():
     parts = ("a/", "b/", "c/")
     assert renaming.missing_parts(TABLE, ["a.bias"], parts) == [
         "b/kernel",
@@ -86,7 +86,7 @@ def test_a_part_may_be_missing_as_a_whole_only():
     assert renaming.missing_parts(iter(TABLE), [], parts) == list(SHAPES)
 
 
-def test_more_than_is_read_is_refused():
+def test_extra_encoder_weights_are_refused():
     renaming.refuse_more({}, source="test", config="config.json")
     with pytest.raises(ValueError) as raised:
         renaming.refuse_more(
@@ -96,12 +96,12 @@ def test_more_than_is_read_is_refused():
         "1 tensors of the encoder do not belong to a BERT of these sizes, so "
         "its outputs would differ (test).\n"
         "  + unexpected:   c.scale (2, 3)\n"
-        "Give the config.json that belongs to these weights; if it does, their "
-        "encoder is not BERT's."
+        "Use the config.json that belongs to these weights; if this is the "
+        "one, their encoder is not BERT's."
     )
 
 
-def test_layers_have_the_names_that_are_given():
+def test_rows_use_the_given_suffixes():
     assert renaming.rows({"a": "b"}) == [
         renaming.Rename("a/kernel", "b/kernel"),
         renaming.Rename("a/bias", "b/bias"),
@@ -137,7 +137,7 @@ def test_an_encoder_has_embeddings_layers_and_a_pooler():
     ]
 
 
-def test_heads_of_attention_are_an_axis(tiny_config):
+def test_attention_heads_are_an_axis(tiny_config):
     parts = ("query", "key", "value", "output")
     ours = {"output": "output_dense"}
     layers = {

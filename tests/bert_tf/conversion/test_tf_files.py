@@ -31,7 +31,7 @@ KINDS = pytest.mark.parametrize(
 
 
 @KINDS
-def test_a_folder_a_prefix_and_each_file_mean_the_same(
+def test_a_checkpoint_is_found_by_folder_prefix_and_each_file(
     tmp_path, kind, read, write
 ):
     write(tmp_path)
@@ -44,38 +44,38 @@ def test_a_folder_a_prefix_and_each_file_mean_the_same(
 
 
 @KINDS
-def test_what_a_killed_process_left_is_no_data(tmp_path, kind, read, write):
+def test_temporary_files_are_not_data_files(tmp_path, kind, read, write):
     write(tmp_path)
     (tmp_path / f"{DATA}.tempstate123").write_bytes(b"half")
     prefix = tf_files.find(str(tmp_path), kind)
     assert tf_files.data_files(prefix) == [str(tmp_path / DATA)]
     assert read(prefix)
     os.remove(tmp_path / DATA)
-    with pytest.raises(ValueError, match=f"{DATA} missing. Copy every file"):
+    with pytest.raises(ValueError, match=f"missing: .*{DATA}. Copy every file"):
         read(prefix)
 
 
 @KINDS
-def test_data_of_an_earlier_save_do_not_matter(tmp_path, kind, read, write):
+def test_data_files_of_an_earlier_save_are_ignored(tmp_path, kind, read, write):
     write(tmp_path)
     (tmp_path / "bert_model.ckpt.data-00001-of-00003").write_bytes(b"old")
     assert read(tf_files.find(str(tmp_path), kind))
 
 
 @KINDS
-def test_every_data_file_that_is_missing_is_named(tmp_path, kind, read, write):
+def test_every_missing_data_file_is_named(tmp_path, kind, read, write):
     write(tmp_path)
     shutil.move(
         tmp_path / DATA, tmp_path / "bert_model.ckpt.data-00001-of-00003"
     )
     with pytest.raises(
-        ValueError, match="00000-of-00003, .*00002-of-00003 missing"
+        ValueError, match="missing: .*00000-of-00003, .*00002-of-00003"
     ):
         read(tf_files.find(str(tmp_path), kind))
 
 
 @KINDS
-def test_one_of_several_is_the_newest_or_has_to_be_named(
+def test_the_checkpoint_file_selects_one_of_several(
     tmp_path, kind, read, write
 ):
     write(tmp_path)
@@ -95,9 +95,9 @@ def test_one_of_several_is_the_newest_or_has_to_be_named(
 
 
 @KINDS
-def test_a_folder_without_one_is_refused(tmp_path, kind, read, write):
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path, kind, read, write):
     del read, write
-    with pytest.raises(ValueError, match=f"holds no {kind} checkpoint"):
+    with pytest.raises(ValueError, match=f"contains no {kind} checkpoint"):
         tf_files.find(str(tmp_path), kind)
 
 

@@ -9,8 +9,8 @@ from tfrecords.text import vocab
 
 SPECIAL = "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
 CONTENT = vocab.to_bytes([*SPECIAL, "the", "##s"])
-# vocab.txt, by format.
-PLACES = {
+# Path of the vocabulary, by converter.
+PATHS = {
     google: "vocab.txt",
     tf2_checkpoint: "vocab.txt",
     pretrained: "vocab.txt",
@@ -20,7 +20,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("content", [CONTENT, CONTENT.replace(b"\n", b"\r\n")])
-def test_a_good_file_stays_as_it_is(tmp_path, content):
+def test_a_complete_file_is_kept_unchanged(tmp_path, content):
     path = tmp_path / "inside" / "vocab.txt"
     vocabularies.write(content, str(path))
     assert path.read_bytes() == content
@@ -35,7 +35,7 @@ def test_a_final_newline_is_added(tmp_path):
     assert path.read_bytes() == CONTENT
 
 
-def test_no_vocabulary_is_no_file(tmp_path):
+def test_no_file_is_written_without_a_vocabulary(tmp_path):
     path = str(tmp_path / "vocab.txt")
     vocabularies.write(None, path)
     assert not list(tmp_path.iterdir())
@@ -46,23 +46,23 @@ def test_no_vocabulary_is_no_file(tmp_path):
     ("content", "count"),
     [(None, 0), (b"", 0), (b"a", 1), (b"a\nb", 2), (b"a\nb\n", 2)],
 )
-def test_entries_are_counted_with_and_without_an_end(content, count):
+def test_entries_are_counted_with_or_without_a_final_newline(content, count):
     assert vocabularies.count_entries(content) == count
 
 
-@pytest.mark.parametrize("source", PLACES)
-@pytest.mark.parametrize("target", PLACES)
-def test_a_vocabulary_without_an_end_can_be_used(
+@pytest.mark.parametrize("source", PATHS)
+@pytest.mark.parametrize("target", PATHS)
+def test_a_vocabulary_without_a_final_newline_is_converted(
     tmp_path, make_checkpoint, source, target
 ):
     given = make_checkpoint("pretraining", vocabulary=CONTENT)
     with atomic_files.atomic_folder(str(tmp_path / "source")) as folder:
         source.write(given, folder)
-    (tmp_path / "source" / PLACES[source]).write_bytes(CONTENT[:-1])
+    (tmp_path / "source" / PATHS[source]).write_bytes(CONTENT[:-1])
     found = source.read(str(tmp_path / "source"))
     with atomic_files.atomic_folder(str(tmp_path / "target")) as folder:
         target.write(found, folder)
-    path = tmp_path / "target" / PLACES[target]
+    path = tmp_path / "target" / PATHS[target]
     assert path.read_bytes() == CONTENT
     assert vocab.read(str(path)) == [*SPECIAL, "the", "##s"]
 
@@ -78,7 +78,9 @@ def test_a_vocabulary_without_an_end_can_be_used(
         ("bert-base-multilingual-cased", False),
     ],
 )
-def test_a_released_vocabulary_tells_its_case(shared_data, name, lower):
+def test_the_case_of_released_vocabularies_is_inferred(
+    shared_data, name, lower
+):
     path = shared_data / "vocab" / f"{name}-vocab.txt"
     assert vocabularies.infer_lower_case(path.read_bytes()) is lower
 
@@ -91,20 +93,20 @@ def test_a_released_vocabulary_tells_its_case(shared_data, name, lower):
         ("กิน น้ำ ที่ นี่", False),  # Thai: vowels and tones are marks.
         ("हिन्दी है में", False),  # Hindi: so is the virama.
         ("أحمد إلى في", False),  # Arabic: hamza comes off the alef.
-        ("한국 말", False),  # Hangul is taken apart into its letters.
-        ("ไทย ไป มา", True),  # Nothing tells.
+        ("한국 말", False),  # NFD decomposes Hangul into its letters.
+        ("ไทย ไป มา", True),  # No marks.
         ("שלום עולם", True),
         ("中 国 的", True),
         ("cafe uber", True),
         ("café uber", False),
     ],
 )
-def test_entries_that_lower_case_would_never_match_tell_the_case(words, lower):
+def test_the_case_is_inferred_from_capitals_and_marks(words, lower):
     content = vocab.to_bytes([*SPECIAL, *words.split()])
     assert vocabularies.infer_lower_case(content) is lower
 
 
-def test_a_few_entries_do_not_tell_the_case():
+def test_less_than_one_percent_of_such_entries_is_ignored():
     words = [f"word{i}" for i in range(300)]
     few = vocab.to_bytes([*words, "é", "Ä"])
     assert vocabularies.infer_lower_case(few) is True
@@ -114,7 +116,9 @@ def test_a_few_entries_do_not_tell_the_case():
 
 @pytest.mark.parametrize("module", [google, tf2_checkpoint, preset])
 @pytest.mark.parametrize("word, lower", [("the", True), ("น้ำ", False)])
-def test_a_guess_is_called_one(tmp_path, make_checkpoint, module, word, lower):
+def test_an_inferred_case_is_noted(
+    tmp_path, make_checkpoint, module, word, lower
+):
     content = vocab.to_bytes([*SPECIAL, word])
     given = make_checkpoint("pretraining", vocabulary=content)
     with atomic_files.atomic_folder(str(tmp_path / "theirs")) as folder:
@@ -122,8 +126,8 @@ def test_a_guess_is_called_one(tmp_path, make_checkpoint, module, word, lower):
     found = module.read(str(tmp_path / "theirs"))
     assert (found.do_lower_case, found.is_case_inferred) == (lower, True)
     assert vocabularies.case_note(lower) in found.notes
-    assert f"do_lower_case={lower} is guessed" in vocabularies.case_note(lower)
-    # Still a guess in a folder of ours, and from there in a preset.
+    assert f"do_lower_case={lower} is inferred" in vocabularies.case_note(lower)
+    # Still marked as inferred in a model folder, and in a preset made from it.
     for other in (checkpoint, preset):
         with atomic_files.atomic_folder(str(tmp_path / "next")) as folder:
             other.write(found, folder)
@@ -131,7 +135,7 @@ def test_a_guess_is_called_one(tmp_path, make_checkpoint, module, word, lower):
         assert (found.do_lower_case, found.is_case_inferred) == (lower, True)
 
 
-def test_what_a_source_says_is_no_guess(tmp_path, make_checkpoint):
+def test_a_specified_case_is_not_inferred(tmp_path, make_checkpoint):
     for i, module in enumerate((checkpoint, preset, pretrained)):
         given = make_checkpoint(
             "pretraining", vocabulary=CONTENT, do_lower_case=False
@@ -140,4 +144,4 @@ def test_what_a_source_says_is_no_guess(tmp_path, make_checkpoint):
             module.write(given, folder)
         found = module.read(str(tmp_path / str(i)))
         assert (found.do_lower_case, found.is_case_inferred) == (False, False)
-        assert not any("guessed" in note for note in found.notes)
+        assert not any("inferred" in note for note in found.notes)

@@ -99,7 +99,7 @@ def test_a_run_that_has_begun_keeps_the_model_it_began_with(
         assert (
             model_source.find_init_checkpoint(model, str(run), True) == folder
         )
-    assert "though that has changed since" in caplog.text
+    assert "which has changed since" in caplog.text
     assert b"of" in checkpoint.read(folder).vocabulary
     step.rmdir()
     assert model_source.find_init_checkpoint(model, str(run), True) == folder

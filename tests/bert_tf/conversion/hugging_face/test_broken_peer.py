@@ -1,4 +1,4 @@
-"""peer.py where transformers is absent, broken, or finds less."""
+"""peer.py if transformers is missing or broken, or weights are missing."""
 
 import sys
 import types
@@ -19,7 +19,7 @@ def outputs(config):
 
 @pytest.fixture
 def transformers(monkeypatch):
-    """Modules of their names, of which a test sets what it needs."""
+    """Empty modules in place of torch and transformers, for tests to fill."""
     found = types.ModuleType("transformers")
     found.__version__ = "9.9"
     monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
@@ -28,14 +28,14 @@ def transformers(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["torch", "transformers"])
-def test_one_that_is_absent_is_none(
+def test_without_torch_or_transformers_there_are_no_outputs(
     transformers, tiny_config, monkeypatch, name
 ):
     monkeypatch.setitem(sys.modules, name, None)
     assert outputs(tiny_config) is None
 
 
-def test_one_that_is_broken_is_an_error(tmp_path, tiny_config, monkeypatch):
+def test_a_broken_torch_is_an_error(tmp_path, tiny_config, monkeypatch):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     (tmp_path / "torch.py").write_text(f"raise ImportError({FILE!r})")
     monkeypatch.syspath_prepend(tmp_path)
@@ -46,9 +46,7 @@ def test_one_that_is_broken_is_an_error(tmp_path, tiny_config, monkeypatch):
         outputs(tiny_config)
 
 
-def test_missing_weights_are_an_error_that_names_them(
-    transformers, tiny_config
-):
+def test_missing_weights_are_named(transformers, tiny_config):
     class Found:
         @staticmethod
         def from_pretrained(folder, **settings):

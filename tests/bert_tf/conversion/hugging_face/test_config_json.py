@@ -36,18 +36,17 @@ def of(architecture, **values):
         "gpt2",
     ],
 )
-def test_another_model_is_named(tmp_path, model_type):
+def test_a_model_that_is_not_bert_is_named(tmp_path, model_type):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(SIZES | {"model_type": model_type}))
     message = (
-        f"{tmp_path} is of another model than BERT: config.json says "
-        f"'{model_type}'"
+        f"{tmp_path} is not a BERT: config.json has model_type '{model_type}'"
     )
     with pytest.raises(ValueError, match=message):
         config_json.read_values(str(tmp_path))
 
 
-def test_an_old_file_is_known_by_its_class(tmp_path):
+def test_an_old_file_is_recognized_by_its_class(tmp_path):
     path = tmp_path / "config.json"
     old = {k: v for k, v in SIZES.items() if k != "model_type"}
     path.write_text(json.dumps(old))
@@ -55,12 +54,12 @@ def test_an_old_file_is_known_by_its_class(tmp_path):
     path.write_text(json.dumps(old | {"architectures": ["BertModel"]}))
     config_json.read_values(str(tmp_path))
     path.write_text(json.dumps(old | {"architectures": ["RobertaModel"]}))
-    with pytest.raises(ValueError, match="config.json says 'RobertaModel'"):
+    with pytest.raises(ValueError, match="has model_type 'RobertaModel'"):
         config_json.read_values(str(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["{", "[1]"])
-def test_what_is_no_object_is_refused(tmp_path, text):
+def test_a_file_without_a_json_object_is_refused(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(ValueError, match=r"config\.json (is not JSON|should)"):
         config_json.read_values(str(tmp_path))
@@ -69,59 +68,59 @@ def test_what_is_no_object_is_refused(tmp_path, text):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("is_decoder", True, "is_decoder=True; bert_tf computes False only"),
+        ("is_decoder", True, "is_decoder=True; bert_tf supports only False"),
         ("add_cross_attention", True, "add_cross_attention=True"),
-        ("position_embedding_type", "relative_key", "computes 'absolute' only"),
+        ("position_embedding_type", "relative_key", "supports only 'absolute'"),
         (
             "layer_norm_eps",
             1e-5,
-            "layer_norm_eps=1e-05; bert_tf computes 1e-12",
+            "layer_norm_eps=1e-05; bert_tf supports only 1e-12",
         ),
         ("pruned_heads", {"0": [1]}, "pruned_heads="),
         ("quantization_config", {"bits": 8}, "quantization_config="),
         (
             "hidden_act",
             "silu",
-            "hidden_act='silu' is none of gelu, gelu_python",
+            "hidden_act='silu' is not one of gelu, gelu_python",
         ),
         ("hidden_size", 9, "hidden_size=9 is not a multiple of"),
-        ("vocab_size", "30", "vocab_size='30' should be a whole number"),
+        ("vocab_size", "30", "vocab_size='30' should be an integer"),
         ("hidden_dropout_prob", "0.1", "'<=' not supported"),
         (
             "architectures",
             ["BertCrf"],
-            r"architectures=\['BertCrf'\]; what can",
+            r"architectures=\['BertCrf'\]; expected",
         ),
     ],
 )
-def test_what_would_give_other_numbers_is_refused(key, value, message):
+def test_unsupported_settings_are_refused(key, value, message):
     with pytest.raises(ValueError, match=f"^bert/config.json: .*{message}"):
         parse(**{key: value})
 
 
 @pytest.mark.parametrize(("theirs", "ours"), config_json.ACTIVATIONS.items())
-def test_activations(theirs, ours):
+def test_activations_are_renamed_and_gelu_is_noted(theirs, ours):
     found = parse(hidden_act=theirs)
     assert found.config.hidden_act == ours
     if "gelu" in ours:
         form = "erf" if ours == "gelu_erf" else "tanh"
         assert found.notes == (
-            f"hidden_act '{theirs}' is GELU by {form} there, which is "
+            f"hidden_act '{theirs}' of transformers is GELU by {form}, called "
             f"'{ours}' here",
         )
 
 
-def test_what_the_file_leaves_out_is_as_in_transformers():
+def test_missing_settings_have_the_defaults_of_transformers():
     found = config_json.parse({"model_type": "bert"}, (), "config.json").config
     assert (found.vocab_size, found.hidden_size) == (30522, 768)
     assert (found.hidden_act, found.type_vocab_size) == ("gelu_erf", 2)
 
 
-def test_nulls_are_as_good_as_nothing():
+def test_null_settings_are_ignored():
     parse(is_decoder=None, position_embedding_type=None, pruned_heads=None)
 
 
-def test_tasks_and_labels():
+def test_the_class_determines_task_parts_and_labels():
     assert of("BertModel").task == "pretraining"
     assert of("BertModel").parts == ()
     assert of("BertForPreTraining").parts == renaming.PARTS
@@ -140,7 +139,7 @@ def test_tasks_and_labels():
     assert len(of("BertForSequenceClassification", num_labels=4).labels) == 4
 
 
-def test_one_label_is_a_score():
+def test_one_label_is_a_regression():
     one = {"id2label": {"0": "LABEL_0"}}
     found = of("BertForSequenceClassification", **one)
     assert (found.task, found.labels) == ("regression", ())
@@ -153,15 +152,15 @@ def test_one_label_is_a_score():
         problem_type="multi_label_classification",
         **one,
     )
-    assert "one logit, of problem_type 'multi_label" in found.notes[-1]
+    assert "one logit, with problem_type 'multi_label" in found.notes[-1]
 
 
-def test_classes_that_do_not_exclude_each_other_are_noted():
+def test_classes_that_are_not_exclusive_are_noted():
     found = of(
         "BertForSequenceClassification",
         problem_type="multi_label_classification",
     )
-    assert "take the sigmoid" in found.notes[-1]
+    assert "apply the sigmoid" in found.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -180,28 +179,28 @@ def test_classes_that_do_not_exclude_each_other_are_noted():
         (
             "BertForTokenClassification",
             {"id2label": {}},
-            "should name the class",
+            "should name every class",
         ),
         (
             "BertForTokenClassification",
             {"id2label": {"0": "a", "2": "b"}},
-            "from 0 on, each once",
+            "every class once",
         ),
     ],
 )
-def test_labels_that_no_task_has_are_refused(architecture, values, message):
+def test_unsupported_labels_are_refused(architecture, values, message):
     with pytest.raises(ValueError, match=f"^bert/config.json: .*{message}"):
         of(architecture, **values)
 
 
-def test_without_a_class_the_tensors_tell():
+def test_without_a_class_the_tensors_determine_the_task():
     assert parse(["cls.predictions.bias"]).task == "pretraining"
     assert parse(["qa_outputs.weight"]).task == "spans"
-    with pytest.raises(ValueError, match='Add "architectures"'):
+    with pytest.raises(ValueError, match='Add the class, such as "architect'):
         parse(["classifier.weight"])
 
 
-def test_choices_that_do_not_carry_over_are_noted():
+def test_settings_that_are_not_kept_are_noted():
     found = of("BertForSequenceClassification", classifier_dropout=0.5)
     assert "classifier_dropout=0.5 is not kept" in found.notes[1]
     assert len(of("BertModel", classifier_dropout=0.5).notes) == 1
@@ -209,23 +208,23 @@ def test_choices_that_do_not_carry_over_are_noted():
     assert "which is not run" in found.notes[1]
 
 
-def test_a_class_may_stand_alone(tmp_path):
+def test_the_class_may_be_a_string_instead_of_a_list(tmp_path):
     assert parse(architectures="BertForQuestionAnswering").task == "spans"
-    with pytest.raises(ValueError, match=r"architectures=\['BertForX'\]; what"):
+    with pytest.raises(ValueError, match=r"architectures=\['BertForX'\]; exp"):
         parse(architectures="BertForX")
     old = {k: v for k, v in SIZES.items() if k != "model_type"}
     path = tmp_path / "config.json"
     path.write_text(json.dumps(old | {"architectures": "RobertaModel"}))
-    with pytest.raises(ValueError, match="config.json says 'RobertaModel'"):
+    with pytest.raises(ValueError, match="has model_type 'RobertaModel'"):
         config_json.read_values(str(tmp_path))
 
 
 @pytest.mark.parametrize("given", [{"BertModel": 1}, 3, [["BertModel"]]])
-def test_what_is_no_class_is_refused(given):
+def test_architectures_of_another_type_are_refused(given):
     with pytest.raises(ValueError, match="config.json: architectures=.*should"):
         parse(architectures=given)
 
 
-def test_labels_that_are_no_object_are_refused():
-    with pytest.raises(ValueError, match="id2label=3 should name the classes"):
+def test_labels_of_another_type_are_refused():
+    with pytest.raises(ValueError, match="id2label=3 should name every class"):
         of("BertForTokenClassification", id2label=3)

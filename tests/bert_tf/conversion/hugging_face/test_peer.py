@@ -13,9 +13,9 @@ from tfrecords.text import tokenizer as our_tokenizer
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-# Ours and theirs are float32, summed in another order.
+# Both are float32, but sum in a different order.
 TOLERANCE = 2e-5
-# Class -> (our task, what the class does not have).
+# Class -> (our task, prefixes of the weights that the class lacks).
 CLASSES = {
     "BertModel": ("pretraining", ("masked_lm", "next_sentence")),
     "BertForPreTraining": ("pretraining", ()),
@@ -30,7 +30,7 @@ CLASSES = {
 
 
 def peer(name, config, seed=0, **settings):
-    """A model of transformers whose every number is random, biases too."""
+    """Returns a transformers model with random weights, biases included."""
     torch.manual_seed(seed)
     values = config.to_dict() | {"hidden_act": "gelu"} | settings
     model = getattr(transformers, name)(transformers.BertConfig(**values))
@@ -41,7 +41,7 @@ def peer(name, config, seed=0, **settings):
 
 
 def save_bin(model, folder):
-    """As transformers did before it saved safetensors."""
+    """Saves a model as transformers did before it wrote safetensors."""
     model.config.architectures = [type(model).__name__]
     model.config.save_pretrained(folder)
     torch.save(model.state_dict(), os.path.join(folder, "pytorch_model.bin"))
@@ -54,7 +54,7 @@ def write(given, folder):
 
 
 def load(folder, **settings):
-    """Returns the model of the class that config.json names, and the report."""
+    """Returns a model of the class in config.json, and the loading report."""
     with open(os.path.join(folder, "config.json")) as file:
         name = json.load(file)["architectures"][0]
     return getattr(transformers, name).from_pretrained(
@@ -63,7 +63,7 @@ def load(folder, **settings):
 
 
 def assert_same_outputs(folder, wanted):
-    """Our Keras model gives what transformers does, for every output."""
+    """Checks that every output of our model equals that of transformers."""
     found = pretrained.read(folder)
     batch = parity.batch(found.config, found.task)
     ours = parity.outputs(found, batch)
@@ -75,7 +75,7 @@ def assert_same_outputs(folder, wanted):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_their_random_model_gives_the_same_numbers_here(
+def test_a_transformers_model_has_the_same_outputs_here(
     tmp_path, tiny_config, name
 ):
     task, lacking = CLASSES[name]
@@ -108,7 +108,7 @@ def test_each_activation_is_the_same_function(tmp_path, tiny_config, act):
     assert_same_outputs(str(tmp_path), ["masked_lm_logits"])
 
 
-def test_a_score_is_a_regression(tmp_path, tiny_config):
+def test_a_classifier_with_one_label_is_a_regression(tmp_path, tiny_config):
     peer(
         "BertForSequenceClassification", tiny_config, num_labels=1
     ).save_pretrained(tmp_path)
@@ -143,7 +143,7 @@ def test_a_bin_file_is_read_as_the_same_model(tmp_path, tiny_config, name):
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
 @pytest.mark.parametrize("is_bin", [False, True])
-def test_halves_become_float32_with_the_same_values(
+def test_half_precision_becomes_float32_with_the_same_values(
     tmp_path, tiny_config, kind, is_bin
 ):
     model = peer("BertModel", tiny_config).to(getattr(torch, kind))
@@ -152,7 +152,7 @@ def test_halves_become_float32_with_the_same_values(
     else:
         model.save_pretrained(tmp_path)
     found = pretrained.read(str(tmp_path))
-    assert any(f"39 tensors were {kind}" in note for note in found.notes)
+    assert any(f"39 tensors converted from {kind}" in x for x in found.notes)
     expected = model.state_dict()["pooler.dense.weight"].float().numpy().T
     kernel = found.tensors["encoder/pooler/kernel"]
     assert kernel.dtype == np.float32
@@ -163,37 +163,37 @@ def test_halves_become_float32_with_the_same_values(
 def test_shards_of_a_bin_file_are_read(tmp_path, tiny_config):
     model = peer("BertModel", tiny_config)
     save_bin(model, tmp_path)
-    whole = pretrained.read(str(tmp_path))
+    single = pretrained.read(str(tmp_path))
     content = list(model.state_dict().items())
-    places = {}
+    weight_map = {}
     for i, part in enumerate((content[:9], content[9:]), 1):
         shard = f"pytorch_model-{i:05}-of-00002.bin"
         torch.save(dict(part), tmp_path / shard)
-        places |= dict.fromkeys(dict(part), shard)
+        weight_map |= dict.fromkeys(dict(part), shard)
     (tmp_path / "pytorch_model.bin").unlink()
     index = tmp_path / "pytorch_model.bin.index.json"
-    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
     shards = pretrained.read(str(tmp_path))
-    for weight, tensor in whole.tensors.items():
+    for weight, tensor in single.tensors.items():
         np.testing.assert_array_equal(shards.tensors[weight], tensor)
     assert_same_outputs(str(tmp_path), ["sequence_output"])
 
 
 def test_shards_are_read(tmp_path, tiny_config):
     model = peer("BertForPreTraining", tiny_config)
-    model.save_pretrained(tmp_path / "whole")
+    model.save_pretrained(tmp_path / "single")
     model.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
-    whole, shards = (
-        pretrained.read(str(tmp_path / kind)) for kind in ("whole", "shards")
+    single, shards = (
+        pretrained.read(str(tmp_path / kind)) for kind in ("single", "shards")
     )
     assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 2
-    for weight, tensor in whole.tensors.items():
+    for weight, tensor in single.tensors.items():
         np.testing.assert_array_equal(shards.tensors[weight], tensor)
     assert_same_outputs(str(tmp_path / "shards"), ["masked_lm_logits"])
 
 
 @pytest.mark.parametrize("task", models.TASK_MODELS)
-def test_ours_loads_there_with_no_key_missing_or_unexpected(
+def test_transformers_loads_our_folder_without_missing_or_unexpected_keys(
     tmp_path, make_checkpoint, tiny_vocab_file, task
 ):
     with open(tiny_vocab_file, "rb") as file:
@@ -204,7 +204,7 @@ def test_ours_loads_there_with_no_key_missing_or_unexpected(
     )
     model, report = load(folder)
     assert not any(report.values()), report
-    # The table names every weight of theirs but the two that are tied.
+    # The table has every weight of theirs except the two tied ones.
     tied = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
     rows = {row.theirs for row in pretrained.table(model.config, task)}
     pooler = {x for x in rows if x.startswith("bert.pooler")}
@@ -232,7 +232,7 @@ def test_ours_loads_there_with_no_key_missing_or_unexpected(
         ("masked_lm",),
     ],
 )
-def test_ours_without_some_parts_loads_there_too(
+def test_transformers_loads_a_folder_without_some_parts(
     tmp_path, make_checkpoint, lacking
 ):
     given = make_checkpoint("pretraining", lacking)
@@ -242,7 +242,7 @@ def test_ours_without_some_parts_loads_there_too(
     assert set(pretrained.read(folder).tensors) == set(given.tensors)
 
 
-def test_ours_without_a_pooler_loads_there_when_told_so(
+def test_transformers_loads_a_folder_without_a_pooler_if_told_so(
     tmp_path, make_checkpoint
 ):
     lacking = ("encoder/pooler", "masked_lm", "next_sentence")
@@ -251,7 +251,7 @@ def test_ours_without_a_pooler_loads_there_when_told_so(
     assert not any(report.values()), report
 
 
-def test_the_tokenizer_that_is_written_gives_our_ids(
+def test_the_written_tokenizer_gives_the_same_ids(
     tmp_path, make_checkpoint, tiny_vocab_file
 ):
     with open(tiny_vocab_file, "rb") as file:
@@ -272,14 +272,14 @@ def test_the_tokenizer_that_is_written_gives_our_ids(
         assert theirs(text)["input_ids"][1:-1] == ours([text]).to_list()[0]
 
 
-def test_their_own_tokenizer_folder_is_read(
+def test_a_tokenizer_saved_by_transformers_is_read(
     tmp_path, tiny_config, tiny_vocab_file
 ):
     peer("BertModel", tiny_config).save_pretrained(tmp_path)
     transformers.BertTokenizerFast.from_pretrained(
         os.path.dirname(tiny_vocab_file), do_lower_case=False
     ).save_pretrained(tmp_path)
-    # transformers 4 writes both, 5 tokenizer.json alone.
+    # transformers 4 writes both files, 5 only tokenizer.json.
     (tmp_path / "vocab.txt").unlink(missing_ok=True)
     found = pretrained.read(str(tmp_path))
     with open(tiny_vocab_file, "rb") as file:

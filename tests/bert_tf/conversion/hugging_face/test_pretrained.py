@@ -18,7 +18,7 @@ DENSE = (
     "attention.output.dense intermediate.dense output.dense"
 ).split()
 NORMS = ("attention.output.LayerNorm", "output.LayerNorm")
-# As transformers' state_dict() lists them, but for the two that are tied.
+# As in transformers' state_dict(), except for the two tied weights.
 HEADS = {
     "pretraining": (
         "cls.predictions.transform.dense",
@@ -63,12 +63,12 @@ def assert_same_tensors(found, expected):
 
 @pytest.fixture
 def folder(tmp_path, make_checkpoint):
-    """A pre-trainer as transformers saves one."""
+    """A pre-training model as saved by transformers."""
     return write(make_checkpoint("pretraining"), tmp_path / "model")
 
 
 def change_tensors(folder, change):
-    """Applies `change`, dict -> dict, to the weights of a folder."""
+    """Applies a function `change` to the dict of a folder's weights."""
     path = os.path.join(folder, "model.safetensors")
     tensors = change(safetensors_numpy.load_file(path))
     safetensors_numpy.save_file(tensors, path, {"format": "pt"})
@@ -90,7 +90,7 @@ def refusal(folder):
 
 
 @pytest.mark.parametrize("task", models.TASK_MODELS)
-def test_the_table_is_complete_in_both_directions(tiny_config, task):
+def test_the_table_has_every_name_of_both_formats(tiny_config, task):
     table = pretrained.table(tiny_config, task)
     ours = [row.ours for row in table]
     assert sorted(ours) == sorted(checkpoint.shapes(tiny_config, task, 3))
@@ -100,7 +100,7 @@ def test_the_table_is_complete_in_both_directions(tiny_config, task):
 
 
 @pytest.mark.parametrize("task", models.TASK_MODELS)
-def test_a_round_trip_is_the_same_bit_for_bit(tmp_path, make_checkpoint, task):
+def test_a_round_trip_keeps_every_bit(tmp_path, make_checkpoint, task):
     given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=False)
     found = pretrained.read(write(given, tmp_path / "model"))
     assert_same_tensors(found.tensors, given.tensors)
@@ -111,7 +111,7 @@ def test_a_round_trip_is_the_same_bit_for_bit(tmp_path, make_checkpoint, task):
 
 
 @pytest.mark.parametrize("hidden_act", ["gelu", "gelu_erf", "relu", "tanh"])
-def test_the_activation_comes_back(
+def test_the_activation_is_kept(
     tmp_path, make_checkpoint, tiny_config, hidden_act
 ):
     config = dataclasses.replace(tiny_config, hidden_act=hidden_act)
@@ -124,7 +124,7 @@ def test_the_activation_comes_back(
         theirs = json.load(file)["hidden_act"]
     names = {"gelu": "gelu_new", "gelu_erf": "gelu"}
     assert theirs == names.get(hidden_act, hidden_act)
-    form = {"gelu": "is GELU by tanh there", "gelu_erf": "is GELU by erf there"}
+    form = {"gelu": "is GELU by tanh", "gelu_erf": "is GELU by erf"}
     assert form.get(hidden_act, "") in " ".join(found.notes)
 
 
@@ -136,11 +136,11 @@ def test_the_activation_comes_back(
         (("masked_lm",), "BertForNextSentencePrediction"),
         (("masked_lm", "next_sentence"), "BertModel"),
         (("encoder/pooler", "masked_lm", "next_sentence"), "BertModel"),
-        # Their class for masked LM has no pooler: that lies beside.
+        # BertForMaskedLM has no pooler, which goes to the sidecar.
         (("next_sentence",), "BertForMaskedLM"),
     ],
 )
-def test_what_is_missing_decides_the_class_and_stays_missing(
+def test_missing_parts_determine_the_class_and_stay_missing(
     tmp_path, make_checkpoint, lacking, architecture
 ):
     given = make_checkpoint("pretraining", lacking)
@@ -155,9 +155,7 @@ def test_what_is_missing_decides_the_class_and_stays_missing(
     assert has_prefix == ("bert.embeddings.LayerNorm.bias" in names)
 
 
-def test_what_lies_beside_other_weights_is_left_aside(
-    tmp_path, make_checkpoint
-):
+def test_the_sidecar_of_other_weights_is_ignored(tmp_path, make_checkpoint):
     slots = {"m/spans/dense/bias": np.ones(2, np.float32)}
     given = make_checkpoint("spans", slots=slots, step=3)
     folder = write(given, tmp_path / "model")
@@ -171,8 +169,8 @@ def test_what_lies_beside_other_weights_is_left_aside(
         "encoder/pooler/bias",
     }
     assert found.notes[-1] == (
-        "bert_tf.json belongs to other weights than model.safetensors, and is "
-        "not read"
+        "bert_tf.json is ignored: it belongs to other weights than those in "
+        "model.safetensors"
     )
     assert (found.slots, found.step) == ({}, 0)
 
@@ -187,7 +185,7 @@ def old_names(tensors):
 
 
 @pytest.mark.parametrize("task", ["pretraining", "classification"])
-def test_old_names_and_names_without_a_prefix_are_known(
+def test_old_names_and_names_without_a_prefix_are_read(
     tmp_path, make_checkpoint, task
 ):
     given = make_checkpoint(task)
@@ -198,7 +196,7 @@ def test_old_names_and_names_without_a_prefix_are_known(
     assert not found.unused
 
 
-def test_tied_weights_and_buffers_are_not_worth_a_word(folder):
+def test_tied_weights_and_buffers_are_not_listed_as_unused(folder):
     before = pretrained.read(folder)
 
     def change(tensors):
@@ -216,7 +214,7 @@ def test_tied_weights_and_buffers_are_not_worth_a_word(folder):
     assert not found.unused
 
 
-def test_a_bias_by_its_other_name_alone_is_found(folder):
+def test_a_bias_stored_only_under_its_tied_name_is_read(folder):
     before = pretrained.read(folder)
 
     def change(tensors):
@@ -227,7 +225,7 @@ def test_a_bias_by_its_other_name_alone_is_found(folder):
     assert_same_tensors(pretrained.read(folder).tensors, before.tensors)
 
 
-def test_an_output_matrix_of_its_own_is_refused(folder):
+def test_untied_output_weights_are_refused(folder):
     def change(tensors):
         words = tensors["bert.embeddings.word_embeddings.weight"].copy()
         words[-1, -1] = np.nextafter(words[-1, -1], np.float32(9))
@@ -240,15 +238,15 @@ def test_an_output_matrix_of_its_own_is_refused(folder):
     ) in refusal(folder)
 
 
-def test_more_than_the_class_says_is_read_too(folder):
-    # As bert-base-uncased is on the hub: a masked LM with pooler and both
-    # heads in its file.
+def test_parts_that_the_class_lacks_are_read_too(folder):
+    # Like bert-base-uncased on the hub: the class is a masked LM, but the file
+    # has the pooler and both heads.
     before = pretrained.read(folder)
     change_config(folder, architectures=["BertForMaskedLM"])
     assert_same_tensors(pretrained.read(folder).tensors, before.tensors)
 
 
-def test_less_than_the_class_says_is_refused(folder):
+def test_missing_parts_of_the_class_are_refused(folder):
     change_config(folder, architectures=["BertForMaskedLM"])
     change_tensors(
         folder,
@@ -261,7 +259,7 @@ def test_less_than_the_class_says_is_refused(folder):
     )
 
 
-def test_half_a_part_is_refused(folder):
+def test_an_incomplete_part_is_refused(folder):
     def change(tensors):
         del tensors["bert.pooler.dense.bias"]
         return tensors
@@ -271,7 +269,7 @@ def test_half_a_part_is_refused(folder):
     assert "missing:      bert.pooler.dense.bias (16,)" in refusal(folder)
 
 
-def test_a_checkpoint_that_matches_nothing_lists_both_sides(folder):
+def test_missing_and_unexpected_names_are_all_listed(folder):
     change_tensors(
         folder, lambda tensors: {f"module.{n}": t for n, t in tensors.items()}
     )
@@ -281,17 +279,17 @@ def test_a_checkpoint_that_matches_nothing_lists_both_sides(folder):
         assert f"  + unexpected:   module.{name} " in message
 
 
-def test_shapes_that_do_not_fit_the_config_are_listed(folder):
+def test_shapes_that_do_not_match_the_config_are_listed(folder):
     change_config(folder, vocab_size=204, intermediate_size=64)
     message = refusal(folder)
     assert "8 tensors do not fit" in message
     assert (
-        "other shape:  bert.embeddings.word_embeddings.weight (203, 16) "
-        "there, (204, 16) by the config"
+        "other shape:  bert.embeddings.word_embeddings.weight (203, 16), "
+        "expected (204, 16) from the config"
     ) in message
 
 
-def test_layers_beyond_the_config_are_not_dropped_silently(folder):
+def test_layers_beyond_the_config_are_refused(folder):
     change_config(folder, num_hidden_layers=1)
     message = refusal(folder)
     assert "16 tensors of the encoder do not belong to a BERT" in message
@@ -317,7 +315,7 @@ def test_quantised_weights_are_refused(folder):
     assert "these are not: encoder/pooler/kernel int8" in refusal(folder)
 
 
-def test_halves_keep_their_values_and_doubles_are_rounded(folder):
+def test_float16_keeps_its_values_and_float64_is_rounded(folder):
     before = pretrained.read(folder)
     change_tensors(
         folder,
@@ -328,11 +326,11 @@ def test_halves_keep_their_values_and_doubles_are_rounded(folder):
     )
     found = pretrained.read(folder)
     assert (
-        "7 tensors were float16; they are float32 now, with the same values"
+        "7 tensors converted from float16 to float32, with the same values"
         in found.notes
     )
     assert (
-        "39 tensors were float64; they are float32 now, rounded" in found.notes
+        "39 tensors converted from float64 to float32, rounded" in found.notes
     )
     for name, tensor in before.tensors.items():
         if not name.startswith("encoder"):
@@ -340,7 +338,7 @@ def test_halves_keep_their_values_and_doubles_are_rounded(folder):
         np.testing.assert_array_equal(found.tensors[name], tensor)
 
 
-def test_what_is_not_whole_is_not_written(tmp_path, make_checkpoint):
+def test_incomplete_models_are_not_written(tmp_path, make_checkpoint):
     for task, lacking, missing in (
         ("spans", "spans", "spans/dense/kernel"),
         ("pretraining", "encoder/layer_1", "encoder/layer_1/attention/query"),
@@ -351,7 +349,7 @@ def test_what_is_not_whole_is_not_written(tmp_path, make_checkpoint):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_has_no_place_is_beside_and_said(
+def test_the_rest_goes_to_the_sidecar_with_a_warning(
     tmp_path, make_checkpoint, caplog
 ):
     lacking = ("encoder/pooler", "masked_lm")
@@ -365,8 +363,9 @@ def test_what_has_no_place_is_beside_and_said(
     folder = write(given, tmp_path / "model")
     assert (
         "BertModel cannot hold next_sentence/dense/kernel, "
-        "next_sentence/dense/bias, 78 optimizer slots, step 7: these are in "
-        "bert_tf.safetensors and bert_tf.json, which transformers does not read"
+        "next_sentence/dense/bias, 78 optimizer slots, step 7; they are "
+        "written to bert_tf.safetensors and bert_tf.json, which transformers "
+        "does not read"
     ) in caplog.text
     assert "add_pooling_layer=False" in caplog.text
     assert "no tokenizer is written" in caplog.text
@@ -382,15 +381,15 @@ def test_what_has_no_place_is_beside_and_said(
     assert found.step == 7
 
 
-def test_an_unknown_case_is_said(tmp_path, make_checkpoint, caplog):
+def test_an_unknown_case_is_warned_about(tmp_path, make_checkpoint, caplog):
     given = make_checkpoint("regression", vocabulary=VOCABULARY)
     folder = write(given, tmp_path / "model")
-    assert "does not say whether text is lower-cased" in caplog.text
+    assert "does not specify do_lower_case" in caplog.text
     assert pretrained.read(folder).do_lower_case is None
     assert not os.path.exists(f"{folder}/bert_tf.safetensors")
 
 
-def test_a_folder_is_told_from_those_of_others(tmp_path, make_checkpoint):
+def test_hugging_face_folders_are_detected(tmp_path, make_checkpoint):
     given = make_checkpoint("regression")
     ours, theirs = (str(tmp_path / name) for name in ("ours", "theirs"))
     with atomic_files.atomic_folder(ours) as aside:
@@ -408,7 +407,7 @@ def test_a_folder_is_told_from_those_of_others(tmp_path, make_checkpoint):
 
 
 @pytest.mark.parametrize("task", models.TASK_MODELS)
-def test_conversion_there_and_back_loses_nothing(
+def test_a_round_trip_through_bert_tf_keeps_tensors(
     tmp_path, make_checkpoint, task
 ):
     given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=True)

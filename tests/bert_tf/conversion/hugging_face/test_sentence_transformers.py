@@ -26,20 +26,22 @@ def put(folder, *modules, pooling=MEAN):
     return str(folder)
 
 
-@pytest.mark.parametrize("place", ["", "0_Transformer"])
-def test_the_bert_inside_is_read(tmp_path, make_checkpoint, place):
-    # A masked LM by its config, but only the encoder is used and saved.
+@pytest.mark.parametrize("subfolder", ["", "0_Transformer"])
+def test_the_bert_inside_is_read(tmp_path, make_checkpoint, subfolder):
+    # The config's class is a masked LM, but only the encoder is saved.
     lacking = ("masked_lm", "next_sentence")
     given = make_checkpoint("pretraining", lacking)
-    with atomic_files.atomic_folder(str(tmp_path / "model" / place)) as aside:
+    with atomic_files.atomic_folder(
+        str(tmp_path / "model" / subfolder)
+    ) as aside:
         pretrained.write(given, aside)
-    config = tmp_path / "model" / place / "config.json"
+    config = tmp_path / "model" / subfolder / "config.json"
     config.write_text(
         config.read_text().replace("BertModel", "BertForMaskedLM")
     )
     folder = put(
         tmp_path / "model",
-        module("Transformer", place),
+        module("Transformer", subfolder),
         module("Pooling", "1_Pooling"),
         module("Normalize", "2_Normalize"),
     )
@@ -47,9 +49,9 @@ def test_the_bert_inside_is_read(tmp_path, make_checkpoint, place):
     found = pretrained.read(folder)
     assert set(found.tensors) == set(given.tensors)
     assert found.notes[0] == (
-        "sentence-transformers makes its vectors from sequence_output by "
+        "sentence-transformers computes its embeddings from sequence_output by "
         "pooling mean_tokens, then Normalize; only the BERT is read, and "
-        "pooled_output is something else"
+        "pooled_output is not such an embedding"
     )
 
 
@@ -80,25 +82,25 @@ def test_pooling_is_named(tmp_path, pooling, name):
     ("modules", "message"),
     [
         ([module("WordEmbeddings", "0_W")], "lists WordEmbeddings; the first"),
-        ([module("Transformer", "../other")], "'../other' leaves the folder"),
-        ([module("Transformer", "/other")], "'/other' leaves the folder"),
-        ([{"idx": 0}], "should list modules"),
+        ([module("Transformer", "../other")], "'../other' is outside the"),
+        ([module("Transformer", "/other")], "'/other' is outside the"),
+        ([{"idx": 0}], "should be a list of modules"),
         ([], "should be a Transformer"),
     ],
 )
-def test_other_folders_are_refused(tmp_path, modules, message):
+def test_wrong_module_lists_are_refused(tmp_path, modules, message):
     with pytest.raises(ValueError, match=message):
         sentence_transformers.find(put(tmp_path / "model", *modules))
 
 
-def test_a_pooling_that_is_no_object_is_named(tmp_path):
+def test_a_pooling_config_without_an_object_is_named(tmp_path):
     modules = module("Transformer", ""), module("Pooling", "1_Pooling")
     folder = put(tmp_path, *modules, pooling=["mean"])
-    with pytest.raises(ValueError, match="1_Pooling/config.json should hold o"):
+    with pytest.raises(ValueError, match="1_Pooling/config.json should cont"):
         sentence_transformers.find(folder)
 
 
-def test_a_path_that_is_no_name_is_refused(tmp_path):
+def test_a_path_that_is_not_a_string_is_refused(tmp_path):
     folder = put(tmp_path, module("Transformer", 0))
-    with pytest.raises(ValueError, match="each with its type and path"):
+    with pytest.raises(ValueError, match="each with type and path"):
         sentence_transformers.find(folder)

@@ -13,7 +13,7 @@ CONFIG = bert_config.BertConfig(vocab_size=len(ENTRIES))
 def tokenizer(entries=ENTRIES, model=None, **normalizer):
     ids = {entry: i for i, entry in enumerate(entries)}
     return {
-        # Not in the order of ids: files list them as they like.
+        # Files may list entries in any order.
         "model": {
             "type": "WordPiece",
             "continuing_subword_prefix": "##",
@@ -34,25 +34,25 @@ def put(folder, vocabulary=None, **files):
     return tokenizer_files.read(str(folder), CONFIG)
 
 
-def test_vocab_txt_stays_as_it_is(tmp_path):
+def test_vocab_txt_is_kept_unchanged(tmp_path):
     content = CONTENT.replace(b"\n", b"\r\n")
     assert put(tmp_path, content).vocabulary == content
     found = put(tmp_path, content, tokenizer=tokenizer())
     assert found.vocabulary == content
 
 
-def test_tokenizer_json_is_written_out_in_the_order_of_ids(tmp_path):
+def test_the_vocabulary_of_tokenizer_json_is_sorted_by_id(tmp_path):
     found = put(tmp_path, tokenizer=tokenizer())
     assert found.vocabulary == CONTENT
     assert found.do_lower_case is True
     assert not found.notes
 
 
-def test_a_folder_without_text_files_has_no_vocabulary(tmp_path):
+def test_a_folder_without_tokenizer_files_has_no_vocabulary(tmp_path):
     assert put(tmp_path) == (None, None, ())
 
 
-def test_what_is_written_comes_back(tmp_path):
+def test_a_round_trip_keeps_vocabulary_and_case(tmp_path):
     for case in (True, False, None):
         tokenizer_files.write(CONTENT, case, 64, str(tmp_path))
         assert tokenizer_files.read(str(tmp_path), CONFIG) == (
@@ -69,11 +69,11 @@ def test_what_is_written_comes_back(tmp_path):
         ({"continuing_subword_prefix": "@@"}, "with the prefix '@@'"),
         ({"vocab": {"[PAD]": 0, "the": 2}}, "should be 0 to 1, each once"),
         ({"vocab": {"[PAD]": 0, "the": 0}}, "should be 0 to 1, each once"),
-        ({"vocab": {"a\nb": 0}}, "has a line break in it"),
+        ({"vocab": {"a\nb": 0}}, "contains a line break"),
         ({"vocab": [["the", -1.5]]}, "should be 0 to 0"),
     ],
 )
-def test_other_models_than_wordpiece_are_refused(tmp_path, changes, message):
+def test_unsupported_vocabularies_are_refused(tmp_path, changes, message):
     with pytest.raises(ValueError, match=f"tokenizer.json.*{message}"):
         put(tmp_path, tokenizer=tokenizer(model=changes))
 
@@ -88,7 +88,7 @@ def test_other_models_than_wordpiece_are_refused(tmp_path, changes, message):
         (ENTRIES[:-1], r":7 and .* id 6 to \[\] and \['##s'\]"),
     ],
 )
-def test_two_vocabularies_that_disagree_are_refused(tmp_path, entries, message):
+def test_contradictory_vocabularies_are_refused(tmp_path, entries, message):
     content = "".join(f"{entry}\n" for entry in entries).encode()
     with pytest.raises(ValueError, match=f"vocab.txt{message}"):
         put(tmp_path, content, tokenizer=tokenizer())
@@ -101,19 +101,18 @@ def test_more_entries_than_the_model_has_are_refused(tmp_path):
         put(tmp_path, CONTENT + b"more")
 
 
-def test_a_last_line_that_does_not_end_is_an_entry_too(tmp_path):
+def test_a_last_line_without_a_newline_is_an_entry(tmp_path):
     assert put(tmp_path, CONTENT[:-1]) == (CONTENT, None, ())
 
 
-def test_fewer_are_noted(tmp_path):
+def test_fewer_entries_than_the_model_has_are_noted(tmp_path):
     found = put(tmp_path, CONTENT[: -len("##s\n")])
     assert found.notes == (
-        "the vocabulary has 6 entries, the model 7: the last ids stand for no "
-        "token",
+        "the vocabulary has 6 entries, the model 7: the last ids have no token",
     )
 
 
-def test_case_is_as_transformers_takes_it(tmp_path):
+def test_the_case_is_the_one_that_transformers_uses(tmp_path):
     settings = {"tokenizer_class": "BertTokenizer"}
     found = put(tmp_path, tokenizer_config=settings | {"do_lower_case": False})
     assert found.do_lower_case is False
@@ -139,21 +138,21 @@ def test_case_is_as_transformers_takes_it(tmp_path):
             {"strip_accents": False},
             "strip_accents=False with do_lower_case=True",
         ),
-        ({"tokenize_chinese_chars": False}, "Chinese characters are not split"),
+        ({"tokenize_chinese_chars": False}, "always splits Chinese characters"),
         (
             {"tokenizer_class": "BertJapaneseTokenizer"},
-            "by BertJapaneseTokenizer",
+            "tokenizer_class is BertJapaneseTokenizer",
         ),
     ],
 )
-def test_rules_that_are_not_here_are_noted(tmp_path, settings, message):
+def test_unsupported_settings_are_noted(tmp_path, settings, message):
     settings = {"do_lower_case": True} | settings
     found = put(tmp_path, CONTENT, tokenizer_config=settings)
     assert len(found.notes) == 1
     assert message in found.notes[0]
 
 
-def test_rules_of_tokenizer_json_are_noted_too(tmp_path):
+def test_unsupported_settings_of_tokenizer_json_are_noted(tmp_path):
     found = put(
         tmp_path,
         tokenizer=tokenizer(strip_accents=True, handle_chinese_chars=True),
@@ -175,5 +174,5 @@ def test_added_tokens_are_noted(tmp_path):
     content["added_tokens"].append({"id": 7, "content": "<e>"})
     found = put(tmp_path, tokenizer=content, added_tokens={"<e>": 7, "<f>": 8})
     assert found.notes == (
-        "tokens added to the vocabulary are unknown here: <e>, <f>",
+        "tokens added to the vocabulary are ignored: <e>, <f>",
     )

@@ -15,14 +15,14 @@ TENSORS = {
 
 
 def put_shards(folder, shards):
-    """`shards`: name -> names of tensors; with the index that names all."""
-    places = {t: shard for shard, names in shards.items() for t in names}
+    """Writes `shards`, name -> names of tensors, and their index."""
+    weight_map = {t: shard for shard, names in shards.items() for t in names}
     for shard, names in shards.items():
         safetensors_numpy.save_file(
             {name: TENSORS[name] for name in names}, folder / shard
         )
     index = folder / "model.safetensors.index.json"
-    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
 
 
 SHARDS = {
@@ -37,7 +37,7 @@ def assert_all(found):
         np.testing.assert_array_equal(found[name], tensor)
 
 
-def test_shards_are_read_as_one(tmp_path):
+def test_all_shards_are_read(tmp_path):
     put_shards(tmp_path, SHARDS)
     assert formats.is_hugging_face(str(tmp_path))
     assert_all(weight_files.read(str(tmp_path)))
@@ -49,7 +49,7 @@ def test_missing_shards_are_all_named(tmp_path):
         (tmp_path / name).unlink()
     with pytest.raises(
         ValueError,
-        match=r"index.json names 2 shards; 2 of them are not there: "
+        match=r"index.json lists 2 shards; 2 of them are missing: "
         r"model-00001-of-00002.safetensors, model-00002-of-00002.safetensors",
     ):
         weight_files.read(str(tmp_path))
@@ -69,7 +69,7 @@ def test_a_shard_that_lacks_a_tensor_is_named(tmp_path):
     put_shards(tmp_path, SHARDS)
     name = "model-00001-of-00002.safetensors"
     safetensors_numpy.save_file({"a": TENSORS["a"]}, tmp_path / name)
-    with pytest.raises(ValueError, match=f"{name} lacks .* is in it: c"):
+    with pytest.raises(ValueError, match=f"{name} lacks .* for it: c"):
         weight_files.read(str(tmp_path))
 
 
@@ -78,18 +78,18 @@ def test_a_shard_that_lacks_a_tensor_is_named(tmp_path):
     [
         ([], "has no weight_map"),
         ({"weight_map": {}}, "has no weight_map"),
-        ({"weight_map": {"a": "../other.safetensors"}}, "a file beside it"),
-        ({"weight_map": {"a": 1}}, "a file beside it"),
+        ({"weight_map": {"a": "../other.safetensors"}}, "in the same folder"),
+        ({"weight_map": {"a": 1}}, "in the same folder"),
     ],
 )
-def test_a_strange_index_is_refused(tmp_path, content, message):
+def test_an_invalid_index_is_refused(tmp_path, content, message):
     path = tmp_path / "model.safetensors.index.json"
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=message):
         weight_files.read(str(tmp_path))
 
 
-def test_one_file_goes_before_shards_and_pickles(tmp_path):
+def test_a_single_file_is_preferred_to_shards_and_pickles(tmp_path):
     put_shards(tmp_path, {"model-00001-of-00001.safetensors": ["a"]})
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     weight_files.write(TENSORS, str(tmp_path))
@@ -105,7 +105,7 @@ def test_a_truncated_file_is_named(tmp_path, kept):
         weight_files.read(str(tmp_path))
 
 
-def test_a_pointer_in_place_of_the_weights_is_named(tmp_path):
+def test_a_git_lfs_pointer_is_refused(tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_text(
         "version https://git-lfs.github.com/spec/v1\noid sha256:1\n"
@@ -114,12 +114,12 @@ def test_a_pointer_in_place_of_the_weights_is_named(tmp_path):
         weight_files.read(str(tmp_path))
 
 
-def test_weights_of_other_libraries_are_named(tmp_path):
+def test_weights_of_other_frameworks_are_named(tmp_path):
     assert not formats.is_hugging_face(str(tmp_path))
-    with pytest.raises(ValueError, match="there are no files. Copy the"):
+    with pytest.raises(ValueError, match="it contains no files. Copy the"):
         weight_files.read(str(tmp_path))
     (tmp_path / "tf_model.h5").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"tf_model\.h5 is not read: save"):
+    with pytest.raises(ValueError, match=r"tf_model\.h5 cannot be read: save"):
         weight_files.read(str(tmp_path))
 
 
@@ -130,7 +130,7 @@ def test_eight_bit_floats_are_refused(tmp_path, kind):
     ).encode()
     path = tmp_path / "model.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header + b"12")
-    with pytest.raises(ValueError, match=f"{path} has tensors of a type that"):
+    with pytest.raises(ValueError, match=f"{path} has tensors of a dtype that"):
         weight_files.read(str(tmp_path))
 
 
@@ -140,11 +140,11 @@ def test_bfloat16_keeps_its_values(tmp_path):
     found, notes = weight_files.as_float32(weight_files.read(str(tmp_path)))
     assert_all(found)
     assert notes == [
-        "3 tensors were bfloat16; they are float32 now, with the same values"
+        "3 tensors converted from bfloat16 to float32, with the same values"
     ]
 
 
-def test_integers_stay(tmp_path):
+def test_integers_keep_their_dtype(tmp_path):
     found, notes = weight_files.as_float32({"position_ids": np.arange(3)})
     assert found["position_ids"].dtype == np.int64
     assert not notes

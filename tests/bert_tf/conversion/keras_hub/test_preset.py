@@ -33,21 +33,21 @@ def change_json(folder, file, **values):
     with open(path) as opened:
         content = json.load(opened)
     for key, value in values.items():
-        place = content if key in content else content["config"]
-        place[key] = value
+        parent = content if key in content else content["config"]
+        parent[key] = value
     with open(path, "w") as opened:
         json.dump(content, opened)
 
 
 @pytest.fixture
 def masked_lm(tmp_path, make_checkpoint):
-    """Folder of a masked-LM preset, and what it was written from."""
+    """Returns the folder of a masked-LM preset, and its Checkpoint."""
     given = make_checkpoint("pretraining", vocabulary=VOCABULARY)
     return written(given, tmp_path / "preset"), given
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_every_weight_has_one_row_and_one_name_there(tiny_config, task):
+def test_the_table_has_each_name_once(tiny_config, task):
     rows = preset.table(tiny_config, task)
     shapes = checkpoint.shapes(tiny_config, task, 3)
     assert sorted(row.ours for row in rows) == sorted(shapes)
@@ -57,7 +57,7 @@ def test_every_weight_has_one_row_and_one_name_there(tiny_config, task):
         assert np.prod(theirs) == np.prod(shapes[row.ours])
 
 
-def test_layers_are_numbered_from_the_second_on(tiny_config):
+def test_layer_names_are_numbered_from_the_second_layer_on(tiny_config):
     shapes = {
         row.theirs: row.shape
         for row in preset.table(tiny_config, "pretraining")
@@ -71,7 +71,7 @@ def test_layers_are_numbered_from_the_second_on(tiny_config):
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("vocabulary", [VOCABULARY, None])
-def test_there_and_back_is_the_same(
+def test_a_round_trip_keeps_every_field(
     tmp_path, make_checkpoint, task, vocabulary
 ):
     given = make_checkpoint(
@@ -95,9 +95,7 @@ def test_there_and_back_is_the_same(
         ("encoder/pooler", "next_sentence"),
     ],
 )
-def test_what_the_source_lacks_stays_missing(
-    tmp_path, make_checkpoint, lacking
-):
+def test_missing_weights_stay_missing(tmp_path, make_checkpoint, lacking):
     given = make_checkpoint("pretraining", lacking)
     found = preset.read(written(given, tmp_path / "preset"))
     assert_same(found.tensors, given.tensors)
@@ -106,7 +104,7 @@ def test_what_the_source_lacks_stays_missing(
     assert is_there == ("masked_lm" not in lacking)
 
 
-def test_slots_and_next_sentence_lie_beside(tmp_path, make_checkpoint):
+def test_slots_and_next_sentence_are_in_the_sidecar(tmp_path, make_checkpoint):
     weights = make_checkpoint("pretraining").tensors
     slots = {f"{kind}/{n}": x + 1 for kind in "mv" for n, x in weights.items()}
     given = make_checkpoint("pretraining", slots=slots, step=3)
@@ -116,7 +114,7 @@ def test_slots_and_next_sentence_lie_beside(tmp_path, make_checkpoint):
     lines = parity.check_lossless(given, found)
     assert lines[0] == "read back: 138 tensors equal bit for bit"
 
-    # Weights that KerasHub has trained since are not those of the slots.
+    # The slots do not belong to weights that KerasHub trained later.
     path = os.path.join(folder, "model.weights.h5")
     with h5py.File(path, "a") as file:
         file["layers/dense/vars/1"][0] += 1
@@ -124,12 +122,12 @@ def test_slots_and_next_sentence_lie_beside(tmp_path, make_checkpoint):
     assert not found.slots and not found.step
     assert [n for n in found.missing() if n.startswith("next_sentence")]
     assert found.notes[-1] == (
-        "bert_tf.json belongs to other weights than model.weights.h5 and "
-        "task.weights.h5, and is not read"
+        "bert_tf.json is ignored: it belongs to other weights than those in "
+        "model.weights.h5 and task.weights.h5"
     )
 
 
-def test_a_head_that_was_trained_since_has_no_old_labels(
+def test_a_head_trained_later_does_not_keep_the_old_labels(
     tmp_path, make_checkpoint
 ):
     given = make_checkpoint("classification", step=3)
@@ -144,38 +142,38 @@ def test_a_head_that_was_trained_since_has_no_old_labels(
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", '{"weights_sha256": "ab"}'])
-def test_a_bert_tf_json_of_others_is_not_read(masked_lm, content):
+def test_a_foreign_bert_tf_json_is_ignored(masked_lm, content):
     folder, _ = masked_lm
     with open(os.path.join(folder, "bert_tf.json"), "w") as file:
         file.write(content)
     assert "belongs to other weights" in preset.read(folder).notes[-1]
 
 
-def test_a_guess_of_the_case_is_nothing_lost(masked_lm):
+def test_an_inferred_case_is_not_a_loss(masked_lm):
     folder, given = masked_lm
     lines = parity.check_lossless(given, preset.read(folder))
     assert lines == ["read back: 46 tensors equal bit for bit"]
 
 
-def test_what_differs_by_design_is_said(masked_lm):
+def test_differences_by_design_are_noted(masked_lm):
     folder, _ = masked_lm
-    assert "masked_lm_logits differ a little" in preset.read(folder).notes[0]
+    assert "masked_lm_logits differ slightly" in preset.read(folder).notes[0]
     change_json(folder, "tokenizer.json", strip_accents=False)
     assert "strip_accents=False" in preset.read(folder).notes[1]
 
 
-def test_a_classifier_with_softmax_gives_logits(tmp_path, make_checkpoint):
+def test_the_softmax_of_a_classifier_is_noted(tmp_path, make_checkpoint):
     folder = written(make_checkpoint("classification"), tmp_path / "preset")
     change_json(folder, "task.json", activation="softmax")
     assert "ends in softmax" in preset.read(folder).notes[0]
 
 
-def test_a_head_that_is_not_known_is_left_out(tmp_path, make_checkpoint):
+def test_an_unsupported_head_is_left_out(tmp_path, make_checkpoint):
     folder = written(make_checkpoint("classification"), tmp_path / "preset")
     change_json(folder, "task.json", class_name="BertTextEmbedder")
     found = preset.read(folder)
     assert found.task == "pretraining" and len(found.tensors) == 39
-    assert "of a BertTextEmbedder, whose head is not read" in found.notes[0]
+    assert "class BertTextEmbedder, whose head is not read" in found.notes[0]
     assert found.unused == (
         "task.weights.h5/layers/dense/vars/0",
         "task.weights.h5/layers/dense/vars/1",
@@ -183,7 +181,7 @@ def test_a_head_that_is_not_known_is_left_out(tmp_path, make_checkpoint):
 
 
 def rewrite(folder, change):
-    """Gives every dataset of the weights another path."""
+    """Applies `change` to the path of every dataset of the weights."""
     path = os.path.join(folder, "model.weights.h5")
     weights = weight_files.read(folder, "model.weights.h5", set())
     with h5py.File(path, "w") as file:
@@ -198,7 +196,7 @@ def rewrite(folder, change):
         ("query_dense", "_query_dense"),
     ],
 )
-def test_other_spellings_of_keras_are_read(masked_lm, old, new):
+def test_names_of_other_keras_versions_are_read(masked_lm, old, new):
     folder, given = masked_lm
     rewrite(folder, lambda path: path.replace(old, new))
     found = preset.read(folder).tensors
@@ -206,14 +204,14 @@ def test_other_spellings_of_keras_are_read(masked_lm, old, new):
     assert len(found) == 44
 
 
-def test_the_state_of_an_optimizer_is_no_weight(masked_lm):
+def test_optimizer_state_is_ignored(masked_lm):
     folder, _ = masked_lm
     with h5py.File(os.path.join(folder, "task.weights.h5"), "a") as file:
         file["optimizer/vars/0"] = np.int64(3)
     assert not preset.read(folder).unused
 
 
-def test_bfloat16_keeps_its_type(masked_lm):
+def test_bfloat16_is_kept(masked_lm):
     folder, _ = masked_lm
     bias = np.array([0.1] * 16, ml_dtypes.bfloat16)
     with h5py.File(os.path.join(folder, "model.weights.h5"), "a") as file:
@@ -225,28 +223,28 @@ def test_bfloat16_keeps_its_type(masked_lm):
     np.testing.assert_array_equal(found, bias)
 
 
-def test_another_model_is_named(masked_lm):
+def test_a_model_that_is_not_bert_is_named(masked_lm):
     folder, _ = masked_lm
     change_json(folder, "config.json", class_name="RobertaBackbone")
     assert formats.is_keras_hub(folder)
     with pytest.raises(
-        ValueError, match="is of a RobertaBackbone, which is no"
+        ValueError, match="the class RobertaBackbone, which is no"
     ):
         preset.read(folder)
 
 
-def test_a_misfit_lists_both_sides(masked_lm):
+def test_every_mismatch_is_listed(masked_lm):
     folder, _ = masked_lm
     change_json(folder, "config.json", num_heads=4, num_segments=3)
     with pytest.raises(ValueError) as raised:
         preset.read(folder)
     message = str(raised.value)
     assert f"keras_hub {folder}" in message
-    assert "layers/embedding/vars/0 (2, 16) there, (3, 16) by the" in message
-    assert "query_dense/vars/0 (16, 2, 8) there, (16, 4, 4) by the" in message
+    assert "layers/embedding/vars/0 (2, 16), expected (3, 16) from" in message
+    assert "query_dense/vars/0 (16, 2, 8), expected (16, 4, 4) fro" in message
 
 
-def test_a_backbone_with_more_in_it_is_refused(masked_lm):
+def test_layers_beyond_the_config_are_refused(masked_lm):
     folder, _ = masked_lm
     change_json(folder, "config.json", num_layers=1)
     with pytest.raises(ValueError) as raised:
@@ -256,7 +254,7 @@ def test_a_backbone_with_more_in_it_is_refused(masked_lm):
     assert "transformer_encoder_1/_feedforward_layer_norm/vars/0" in message
 
 
-def test_a_config_that_lacks_a_size_is_named(masked_lm):
+def test_missing_sizes_are_named(masked_lm):
     folder, _ = masked_lm
     with open(os.path.join(folder, "config.json"), "w") as file:
         config = {"num_heads": 2}
@@ -266,7 +264,7 @@ def test_a_config_that_lacks_a_size_is_named(masked_lm):
         preset.read(folder)
 
 
-def test_files_that_are_missing_or_damaged_are_named(masked_lm):
+def test_missing_and_damaged_files_are_named(masked_lm):
     folder, _ = masked_lm
     path = os.path.join(folder, "model.weights.h5")
     with open(path, "rb") as file:
@@ -280,7 +278,7 @@ def test_files_that_are_missing_or_damaged_are_named(masked_lm):
         preset.read(folder)
     with open(os.path.join(folder, "model.weights.json"), "w") as file:
         file.write("{}")
-    with pytest.raises(ValueError, match="several files cannot be read"):
+    with pytest.raises(ValueError, match="sharded weights cannot be read"):
         preset.read(folder)
 
 
@@ -291,7 +289,7 @@ def test_a_head_without_its_weights_is_refused(tmp_path, make_checkpoint):
         preset.read(folder)
 
 
-def test_data_in_another_file_are_not_read(masked_lm, tmp_path):
+def test_data_in_another_file_is_not_read(masked_lm, tmp_path):
     folder, _ = masked_lm
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["bias"] = np.zeros(16, np.float32)
@@ -300,14 +298,12 @@ def test_data_in_another_file_are_not_read(masked_lm, tmp_path):
         file["layers/dense/vars/1"] = h5py.ExternalLink(
             str(tmp_path / "other.h5"), "bias"
         )
-    with pytest.raises(ValueError, match="dense/vars/1 is a link to elsewhere"):
+    with pytest.raises(ValueError, match="dense/vars/1 is a link"):
         preset.read(folder)
 
 
 @pytest.mark.parametrize("task", ["spans", "tagging", "multiple_choice"])
-def test_heads_that_keras_hub_lacks_are_refused(
-    tmp_path, make_checkpoint, task
-):
+def test_unsupported_heads_are_refused(tmp_path, make_checkpoint, task):
     with pytest.raises(ValueError, match=f"no head of BERT for {task}"):
         preset.write(make_checkpoint(task), str(tmp_path))
 
@@ -315,5 +311,5 @@ def test_heads_that_keras_hub_lacks_are_refused(
 def test_another_activation_is_refused(tmp_path, make_checkpoint, tiny_config):
     config = dataclasses.replace(tiny_config, hidden_act="gelu_erf")
     given = make_checkpoint("pretraining", config=config)
-    with pytest.raises(ValueError, match="give --hidden_act=gelu"):
+    with pytest.raises(ValueError, match="pass --hidden_act=gelu"):
         preset.write(given, str(tmp_path))

@@ -39,7 +39,7 @@ def pretrainer(make_checkpoint):
 
 
 def their_objects(given):
-    """Attributes -> what Model Garden's own objects would be."""
+    """Returns the weights as nested objects like those of the Model Garden."""
     tensors = renaming.to_theirs(
         tf2_checkpoint.table(given.config, "pretraining"),
         given.tensors,
@@ -53,7 +53,7 @@ def save(folder, **roots):
     return str(folder)
 
 
-def test_every_weight_has_one_row_and_one_name_there(tiny_config):
+def test_the_table_has_each_name_once(tiny_config):
     rows = tf2_checkpoint.table(tiny_config, "pretraining")
     shapes = checkpoint.shapes(tiny_config, "pretraining")
     assert sorted(row.ours for row in rows) == sorted(shapes)
@@ -63,7 +63,7 @@ def test_every_weight_has_one_row_and_one_name_there(tiny_config):
         assert np.prod(theirs) == np.prod(shapes[row.ours])
 
 
-def test_heads_are_an_axis_there(tiny_config):
+def test_attention_heads_are_an_axis(tiny_config):
     shapes = {
         row.theirs: row.shape
         for row in tf2_checkpoint.table(tiny_config, "pretraining")
@@ -79,7 +79,7 @@ def test_heads_are_an_axis_there(tiny_config):
     "lacking",
     [(), ("next_sentence",), ("masked_lm", "next_sentence"), ("encoder/pool",)],
 )
-def test_there_and_back_is_the_same(tmp_path, make_checkpoint, lacking):
+def test_a_round_trip_keeps_every_field(tmp_path, make_checkpoint, lacking):
     given = make_checkpoint(
         "pretraining", lacking, vocabulary=b"[PAD]\nthe\nThe\n", step=7
     )
@@ -91,10 +91,10 @@ def test_there_and_back_is_the_same(tmp_path, make_checkpoint, lacking):
     assert (found.config, found.vocabulary) == (given.config, given.vocabulary)
     assert (found.step, found.do_lower_case) == (7, False)
     assert not found.unused and not found.slots
-    assert len(found.notes) == 1 and "is guessed" in found.notes[0]
+    assert len(found.notes) == 1 and "is inferred" in found.notes[0]
 
 
-def test_slots_come_back(tmp_path, make_checkpoint, pretrainer):
+def test_slots_are_kept(tmp_path, make_checkpoint, pretrainer):
     slots = moments(pretrainer)
     given = make_checkpoint("pretraining", slots=slots, step=3)
     found = tf2_checkpoint.read(written(given, tmp_path / "garden"))
@@ -103,7 +103,7 @@ def test_slots_come_back(tmp_path, make_checkpoint, pretrainer):
     assert lines[0] == "read back: 138 tensors equal bit for bit"
 
 
-def test_slots_of_a_pooler_without_a_head_come_back(tmp_path, make_checkpoint):
+def test_slots_of_a_pooler_without_a_head_are_kept(tmp_path, make_checkpoint):
     given = make_checkpoint("pretraining", ("next_sentence",))
     given = make_checkpoint(
         "pretraining", ("next_sentence",), slots=moments(given)
@@ -134,7 +134,7 @@ def test_an_encoder_may_have_any_name(tmp_path, pretrainer, root):
     )
 
 
-def test_without_a_config_the_sizes_are_those_of_the_weights(
+def test_without_a_config_sizes_are_inferred_from_the_weights(
     tmp_path, pretrainer, tiny_config
 ):
     encoder = their_objects(pretrainer).encoder
@@ -144,7 +144,7 @@ def test_without_a_config_the_sizes_are_those_of_the_weights(
     assert found.do_lower_case is None
 
 
-def test_layers_that_are_only_numbered_are_found(tmp_path, pretrainer):
+def test_numbered_layers_are_found(tmp_path, pretrainer):
     encoder = their_objects(pretrainer).encoder
     parts = [
         encoder._embedding_layer,
@@ -165,26 +165,26 @@ def test_layers_that_are_only_numbered_are_found(tmp_path, pretrainer):
     )
 
 
-def test_a_numbered_layer_that_is_missing_is_no_encoder(tmp_path, pretrainer):
+def test_numbered_layers_with_a_gap_are_not_an_encoder(tmp_path, pretrainer):
     encoder = their_objects(pretrainer).encoder
     layer = getattr(encoder._transformer_layers, "0")
     numbers = (0, 1, 2, 3, 4, 5, 7)
     numbered = tf2_files.node(
         **{f"layer_with_weights-{i}": layer for i in numbers}
     )
-    with pytest.raises(ValueError, match="matches nothing: there is no BERT"):
+    with pytest.raises(ValueError, match="contains no BERT encoder"):
         tf2_checkpoint.read(save(tmp_path, model=numbered))
 
 
 @pytest.mark.parametrize("name", ["iter", "_iterations"])
-def test_the_step_is_that_of_any_keras_optimizer(tmp_path, pretrainer, name):
+def test_the_step_of_either_keras_optimizer_is_read(tmp_path, pretrainer, name):
     counter = tf2_files.node(**{name: tf.Variable(7, dtype=tf.int64)})
     encoder = their_objects(pretrainer).encoder
     folder = save(tmp_path, encoder=encoder, optimizer=counter)
     assert tf2_checkpoint.read(folder).step == 7
 
 
-def test_the_head_has_a_pooler_of_its_own(tmp_path, pretrainer):
+def test_the_pooler_of_the_next_sentence_head_is_read(tmp_path, pretrainer):
     tree = their_objects(pretrainer)
     pooler = tree.encoder._pooler_layer
     tree.next_sentence.dense = tf2_files.node(
@@ -208,7 +208,7 @@ def test_the_head_has_a_pooler_of_its_own(tmp_path, pretrainer):
     assert "pooler is that of the next-sentence head" in found.notes[1]
 
 
-def test_what_no_table_knows_is_named(tmp_path, pretrainer):
+def test_unused_tensors_are_listed(tmp_path, pretrainer):
     tree = their_objects(pretrainer)
     extra = tf2_files.node(kernel=tf.Variable([1.0]))
     found = tf2_checkpoint.read(
@@ -220,7 +220,7 @@ def test_what_no_table_knows_is_named(tmp_path, pretrainer):
     )
 
 
-def test_a_misfit_lists_both_sides(tmp_path, pretrainer):
+def test_every_mismatch_is_listed(tmp_path, pretrainer):
     folder = written(pretrainer, tmp_path / "garden")
     path = os.path.join(folder, "bert_config.json")
     with open(path) as file:
@@ -233,10 +233,10 @@ def test_a_misfit_lists_both_sides(tmp_path, pretrainer):
     assert f"model_garden {folder}" in message
     assert "_embedding_layer/embeddings (" in message
     query = "encoder/_transformer_layers/0/_attention_layer/_query_dense/kernel"
-    assert f"{query} (16, 2, 8) there, (16, 4, 4) by the config" in message
+    assert f"{query} (16, 2, 8), expected (16, 4, 4) from the con" in message
 
 
-def test_an_encoder_with_more_in_it_is_refused(tmp_path, pretrainer):
+def test_layers_beyond_the_config_are_refused(tmp_path, pretrainer):
     folder = written(pretrainer, tmp_path / "garden")
     path = os.path.join(folder, "bert_config.json")
     with open(path) as file:
@@ -251,7 +251,7 @@ def test_an_encoder_with_more_in_it_is_refused(tmp_path, pretrainer):
     assert "_transformer_layers/0" not in message
 
 
-def test_what_their_config_says_besides_is_ignored(tmp_path, pretrainer):
+def test_only_known_extra_config_keys_are_ignored(tmp_path, pretrainer):
     folder = written(pretrainer, tmp_path / "garden")
     path = os.path.join(folder, "bert_config.json")
     with open(path) as file:
@@ -270,10 +270,10 @@ def test_what_their_config_says_besides_is_ignored(tmp_path, pretrainer):
         tf2_checkpoint.read(folder)
 
 
-def test_what_is_no_bert_is_refused(tmp_path, pretrainer):
+def test_a_model_that_is_not_bert_is_refused(tmp_path, pretrainer):
     other = tf2_files.node(kernel=tf.Variable([1.0]))
     folder = save(tmp_path, model=other)
-    with pytest.raises(ValueError, match=r"(?s)matches nothing.*model/kernel"):
+    with pytest.raises(ValueError, match=r"(?s)contains no BERT.*model/kernel"):
         tf2_checkpoint.read(folder)
     both = {
         name: their_objects(pretrainer).encoder
@@ -284,13 +284,13 @@ def test_what_is_no_bert_is_refused(tmp_path, pretrainer):
         tf2_checkpoint.read(folder)
 
 
-def test_files_that_are_missing_or_damaged_are_named(tmp_path, pretrainer):
+def test_missing_and_damaged_files_are_named(tmp_path, pretrainer):
     folder = written(pretrainer, tmp_path / "garden")
     data = os.path.join(folder, "bert_model.ckpt.data-00000-of-00001")
     with open(data, "rb") as file:
         content = file.read()
     os.remove(data)
-    with pytest.raises(ValueError, match=f"{data} missing"):
+    with pytest.raises(ValueError, match=f"missing: {data}"):
         tf2_checkpoint.read(folder)
     with open(data, "wb") as file:
         file.write(content[:-1000])
@@ -298,7 +298,7 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path, pretrainer):
         tf2_checkpoint.read(folder)
 
 
-def test_one_of_several_has_to_be_named(tmp_path, pretrainer):
+def test_one_of_several_checkpoints_has_to_be_chosen(tmp_path, pretrainer):
     encoder = their_objects(pretrainer).encoder
     for number in (1, 2):
         tf.train.Checkpoint(encoder=encoder).write(
@@ -310,12 +310,12 @@ def test_one_of_several_has_to_be_named(tmp_path, pretrainer):
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/x/c-2"\n')
     assert tf2_checkpoint.read(str(tmp_path)).source.endswith("c-2")
     assert not tf_files.prefixes(str(tmp_path / "c-3"), "TF2")
-    with pytest.raises(ValueError, match="holds no TF2 checkpoint"):
+    with pytest.raises(ValueError, match="contains no TF2 checkpoint"):
         tf2_checkpoint.read(str(tmp_path / "c-3"))
 
 
 @pytest.mark.parametrize("task", [*models.TASK_MODELS][1:])
-def test_other_heads_are_refused(tmp_path, make_checkpoint, task):
+def test_unsupported_heads_are_refused(tmp_path, make_checkpoint, task):
     with pytest.raises(ValueError, match=f"without a head for {task}"):
         tf2_checkpoint.write(make_checkpoint(task), str(tmp_path))
 
@@ -323,5 +323,5 @@ def test_other_heads_are_refused(tmp_path, make_checkpoint, task):
 def test_gelu_by_erf_is_refused(tmp_path, make_checkpoint, tiny_config):
     config = dataclasses.replace(tiny_config, hidden_act="gelu_erf")
     given = make_checkpoint("pretraining", config=config)
-    with pytest.raises(ValueError, match="give --hidden_act=gelu"):
+    with pytest.raises(ValueError, match="pass --hidden_act=gelu"):
         tf2_checkpoint.write(given, str(tmp_path))
