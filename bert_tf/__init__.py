@@ -1,9 +1,9 @@
-"""Batches -> a served model: BERT in Keras 3, its training and its export.
+"""Batches -> served model: BERT in Keras 3, its training and its export.
 
 `import bert_tf` registers the models with Keras, so that
-`keras.models.load_model` finds them. If a script of `run_scripts` was imported
-first, Keras is imported only when a model is needed, so that `--help`, flag
-errors and the scorers do not wait for it.
+`keras.models.load_model` finds them. If `run_scripts` was imported first,
+Keras is imported lazily, when a model is first needed, so that `--help`, flag
+errors and the scoring scripts start quickly.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""bert_config.json -> BertConfig, and every released size by name."""
+"""bert_config.json -> BertConfig; released sizes by name."""
 
 import dataclasses
 import os
@@ -21,7 +21,7 @@ NAMED_SHAPES = {
     for hidden in (128, 256, 512, 768)
 }
 
-# Entries of the released vocabularies.
+# Sizes of the released vocabularies.
 UNCASED_VOCAB_SIZE = 30522
 NAMED_VOCAB_SIZES = {
     "": UNCASED_VOCAB_SIZE,
@@ -32,7 +32,7 @@ NAMED_VOCAB_SIZES = {
     "-chinese": 21128,
 }
 
-# What some released files carry and no BERT code reads.
+# Keys of some released files that no BERT code uses.
 _IGNORED_KEYS = frozenset(
     {
         "directionality",
@@ -43,33 +43,33 @@ _IGNORED_KEYS = frozenset(
         "pooler_type",
     }
 )
-# Keys of ours, which a file has only where they are set: others would read
-# the same weights as an ordinary BERT.
+# Keys that only bert_tf knows. They are written only when set: other BERT code
+# would ignore them and treat the weights as those of an ordinary BERT.
 _KEYS_OF_OURS = ("is_causal", "bilstm_units")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BertConfig:
-    """The sizes and rates of a BERT encoder; keys as in bert_config.json.
+    """Sizes and dropout rates of a BERT encoder; keys as in bert_config.json.
 
-    Defaults are those of the original's `modeling.BertConfig`.
+    Defaults are those of `modeling.BertConfig` in the original code.
 
     Attributes:
-      vocab_size: entries of the vocabulary (V).
+      vocab_size: number of tokens in the vocabulary (V).
       hidden_size: width of every layer (H).
-      num_hidden_layers: layers (L).
+      num_hidden_layers: number of layers (L).
       num_attention_heads: heads in each layer (A); must divide `hidden_size`.
       intermediate_size: width of the feed-forward layer (I).
-      hidden_act: "gelu" (the original's, by tanh), "gelu_erf", "relu" or
-        "tanh".
+      hidden_act: "gelu" (the tanh approximation of the original), "gelu_erf"
+        (exact), "relu" or "tanh".
       hidden_dropout_prob: dropout of embeddings, projections and heads.
       attention_probs_dropout_prob: dropout of attention weights.
-      max_position_embeddings: longest sequence the model can read.
-      type_vocab_size: kinds of segments.
+      max_position_embeddings: maximum sequence length.
+      type_vocab_size: number of segment types.
       initializer_range: standard deviation of the truncated normal.
-      is_causal: whether a token reads itself and what stands before it alone,
-        as the left-to-right models of the paper's section 5.1.
-      bilstm_units: units of each direction of an LSTM between encoder and
+      is_causal: whether attention is causal (left-to-right), as in the models
+        of the paper's section 5.1.
+      bilstm_units: units of each direction of a BiLSTM between encoder and
         head in fine-tuning (same section); 0 for none.
 
     Raises:
@@ -103,13 +103,13 @@ class BertConfig:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise ValueError(
-                    f"{name}={value!r} should be a whole number above 0."
+                    f"{name}={value!r} should be an integer above 0."
                 )
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size={self.hidden_size} is not a multiple of "
-                f"num_attention_heads={self.num_attention_heads}; each head "
-                "takes an equal part."
+                f"num_attention_heads={self.num_attention_heads}; all heads "
+                "have the same size."
             )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             value = getattr(self, name)
@@ -126,13 +126,13 @@ class BertConfig:
             )
         if type(self.bilstm_units) is not int or self.bilstm_units < 0:
             raise ValueError(
-                f"bilstm_units={self.bilstm_units!r} should be a whole number, "
-                "0 for no LSTM."
+                f"bilstm_units={self.bilstm_units!r} should be an integer, "
+                "0 for no LSTM or above."
             )
 
     @classmethod
     def from_dict(cls, values: dict) -> "BertConfig":
-        """Returns the config that `values` spell out.
+        """Returns the config with these values.
 
         Raises:
           ValueError: if a key is unknown, or `vocab_size` is missing.
@@ -155,11 +155,11 @@ class BertConfig:
     def from_json_file(
         cls, path: str | os.PathLike, ignored: Collection[str] = ()
     ) -> "BertConfig":
-        """Reads a bert_config.json without the keys that are `ignored`.
+        """Reads a bert_config.json, without the keys in `ignored`.
 
         Raises:
-          ValueError: that names the file, if it is no JSON object or has
-            unknown keys or values out of range.
+          ValueError: if the file is not a JSON object, or has unknown keys or
+            values out of range; the message names the file.
         """
         values = atomic_files.read_json(os.fspath(path))
         if not isinstance(values, dict):
@@ -173,16 +173,17 @@ class BertConfig:
 
     @classmethod
     def from_name(cls, name: str, **changes) -> "BertConfig":
-        """Returns a released size, such as "base" or "L-2_H-128".
+        """Returns the config of a released size, e.g. "base" or "L-2_H-128".
 
         Args:
           name: a key of `NAMED_SHAPES`, with or without "-uncased", "-cased",
             "-multilingual-cased", "-multilingual-uncased" or "-chinese"; or
             "multilingual", which is "base-multilingual-cased".
-          **changes: fields to set otherwise, such as `vocab_size`.
+          **changes: fields that replace the released values, e.g.
+            `vocab_size`.
 
         Raises:
-          ValueError: if no release has that name.
+          ValueError: if no released model has that name.
         """
         full_name = name
         if name == "multilingual":
@@ -206,12 +207,12 @@ class BertConfig:
         )
 
     def keys_of_ours(self) -> dict[str, int | bool]:
-        """Returns what is set of the keys that no other BERT code knows."""
+        """Returns those keys that only bert_tf knows and that are set."""
         values = {name: getattr(self, name) for name in _KEYS_OF_OURS}
         return {name: value for name, value in values.items() if value}
 
     def to_dict(self) -> dict:
-        """Returns the config as `from_dict` reads it."""
+        """Returns a dict for `from_dict`."""
         return {
             name: value
             for name, value in dataclasses.asdict(self).items()
@@ -219,5 +220,5 @@ class BertConfig:
         }
 
     def to_json_file(self, path: str | os.PathLike) -> None:
-        """Writes a bert_config.json, whole or not at all."""
+        """Writes a bert_config.json atomically."""
         atomic_files.write_json(os.fspath(path), self.to_dict())

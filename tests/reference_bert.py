@@ -1,8 +1,8 @@
-"""Weights by name and ids -> BERT's outputs in NumPy: the oracle.
+"""Named weights, token ids -> BERT's outputs in NumPy: reference for tests.
 
-Written from the paper and from google-research/bert's modeling.py, in float64
-and with loops where those are clearer. It shares nothing with bert_tf but the
-names of the weights.
+Written from the paper and modeling.py of google-research/bert, in float64 and
+with loops where they are clearer. It shares only the names of the weights with
+bert_tf.
 """
 
 import math
@@ -28,7 +28,7 @@ def log_softmax(x):
 
 
 def attention(hidden, mask, weights, name, num_heads):
-    """One example: hidden [S, H], mask [S], or [S, S]: reader, read."""
+    """Attention of one example: hidden [S, H], mask [S] or [S, S]."""
 
     def project(part):
         return (
@@ -43,8 +43,8 @@ def attention(hidden, mask, weights, name, num_heads):
         part = slice(head * size, (head + 1) * size)
         scores = query[:, part] @ key[:, part].T / math.sqrt(size)
         scores = scores + (1 - mask) * -10000.0
-        shares = np.exp(log_softmax(scores))
-        context[:, part] = shares @ value[:, part]
+        probabilities = np.exp(log_softmax(scores))
+        context[:, part] = probabilities @ value[:, part]
     return (
         context @ weights[f"{name}/output_dense/kernel"]
         + weights[f"{name}/output_dense/bias"]
@@ -52,7 +52,7 @@ def attention(hidden, mask, weights, name, num_heads):
 
 
 def encode_one(word_ids, mask, type_ids, weights, config):
-    """Returns (hidden of each layer, pooled) of one example."""
+    """Returns (hidden states of each layer, pooled) of one example."""
 
     def norm(x, name):
         return layer_norm(x, weights[f"{name}/gamma"], weights[f"{name}/beta"])
@@ -71,21 +71,21 @@ def encode_one(word_ids, mask, type_ids, weights, config):
         ]
     )
     hidden = norm(hidden, "embeddings/norm")
-    readable, spokesman = mask, 0
+    attention_mask, pooled_position = mask, 0
     if config.is_causal:
-        readable = np.array(
+        attention_mask = np.array(
             [
                 [mask[j] if j <= i else 0 for j in range(len(mask))]
                 for i in range(len(mask))
             ]
         )
-        spokesman = int(mask.sum()) - 1
+        pooled_position = int(mask.sum()) - 1
     layers = []
     for i in range(config.num_hidden_layers):
         name = f"layer_{i}"
         attended = attention(
             hidden,
-            readable,
+            attention_mask,
             weights,
             f"{name}/attention",
             config.num_attention_heads,
@@ -97,11 +97,11 @@ def encode_one(word_ids, mask, type_ids, weights, config):
             f"{name}/output_norm",
         )
         layers.append(hidden)
-    return layers, np.tanh(dense(hidden[spokesman], "pooler"))
+    return layers, np.tanh(dense(hidden[pooled_position], "pooler"))
 
 
 def encode(batch, weights, config):
-    """Returns (every layer [L][B, S, H], pooled [B, H]) in float64."""
+    """Returns (hidden states [L][B, S, H], pooled [B, H]) in float64."""
     weights = {n: np.asarray(w, np.float64) for n, w in weights.items()}
     outputs = [
         encode_one(words, mask, types, weights, config)
@@ -120,10 +120,10 @@ def encode(batch, weights, config):
 
 
 def masked_lm_logits(sequence_output, positions, weights):
-    """Returns [B, P, V]; `weights` are those of the whole pre-trainer."""
+    """Returns [B, P, V]; `weights` are those of a BertPretrainer."""
     rows = []
-    for hidden, places in zip(sequence_output, positions, strict=True):
-        masked = hidden[places]
+    for hidden, row_positions in zip(sequence_output, positions, strict=True):
+        masked = hidden[row_positions]
         masked = gelu(
             masked @ weights["masked_lm/transform/kernel"]
             + weights["masked_lm/transform/bias"]
@@ -139,7 +139,7 @@ def masked_lm_logits(sequence_output, positions, weights):
 
 
 def next_token_loss(logits, batch):
-    """Mean of -log p(token t + 1) at each place t; logits are [B, S, V]."""
+    """Returns the mean of -log p(token t + 1) over t; logits [B, S, V]."""
     losses = [
         -log_softmax(rows[t])[words[t + 1]]
         for rows, words, mask in zip(
@@ -152,31 +152,33 @@ def next_token_loss(logits, batch):
 
 
 def bilstm(x, weights, name, units):
-    """One text: x [S, H] -> ([S, 2 U], [2 U]), all and both last states."""
+    """Returns outputs [S, 2 U] and final outputs [2 U] of one text [S, H]."""
 
     def sigmoid(x):
         return 1 / (1 + np.exp(-x))
 
-    sides, last = [], []
-    for side, order in (("forward", 1), ("backward", -1)):
+    outputs, last = [], []
+    for direction, order in (("forward", 1), ("backward", -1)):
         kernel, recurrent, bias = (
-            weights[f"{name}/{side}/lstm_cell/{part}"]
+            weights[f"{name}/{direction}/lstm_cell/{part}"]
             for part in ("kernel", "recurrent_kernel", "bias")
         )
         state, cell, states = np.zeros(units), np.zeros(units), []
         for row in x[::order]:
             gates = np.split(row @ kernel + state @ recurrent + bias, 4)
-            enter, forget, leave = (sigmoid(gates[i]) for i in (0, 1, 3))
-            cell = forget * cell + enter * np.tanh(gates[2])
-            state = leave * np.tanh(cell)
+            input_gate, forget_gate, output_gate = (
+                sigmoid(gates[i]) for i in (0, 1, 3)
+            )
+            cell = forget_gate * cell + input_gate * np.tanh(gates[2])
+            state = output_gate * np.tanh(cell)
             states.append(state)
-        sides.append(np.stack(states)[::order])
+        outputs.append(np.stack(states)[::order])
         last.append(state)
-    return np.concatenate(sides, -1), np.concatenate(last)
+    return np.concatenate(outputs, -1), np.concatenate(last)
 
 
 def pretraining_losses(masked_logits, next_logits, batch):
-    """Returns (masked-LM loss, next-sentence loss)."""
+    """Returns the masked-LM loss and the next-sentence loss."""
     total = weight = 0.0
     for logits, ids, weights in zip(
         masked_logits,
@@ -195,7 +197,7 @@ def pretraining_losses(masked_logits, next_logits, batch):
 
 
 def adamw_step(weight, gradient, m, v, rate, decay, step, correct_bias=False):
-    """One update of the original's optimizer; `step` counts from 1."""
+    """One update of the optimizer of the original; `step` starts at 1."""
     m = 0.9 * m + 0.1 * gradient
     v = 0.999 * v + 0.001 * gradient**2
     if correct_bias:
@@ -206,7 +208,7 @@ def adamw_step(weight, gradient, m, v, rate, decay, step, correct_bias=False):
 
 
 def lamb_step(weight, gradient, m, v, rate, decay, step):
-    """One update of You et al. 2020, algorithm 2; `step` counts from 1."""
+    """One update of You et al. 2020, algorithm 2; `step` starts at 1."""
     m = 0.9 * m + 0.1 * gradient
     v = 0.999 * v + 0.001 * gradient**2
     ratio = (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-6)

@@ -1,4 +1,4 @@
-"""The rules of the house that a machine can check: imports, names, sizes."""
+"""Rules of the code base: imports, module docstrings, sizes."""
 
 import ast
 import collections
@@ -16,13 +16,13 @@ MODULES = sorted(
     for package in PACKAGES
     for path in (ROOT / package).rglob("*.py")
 )
-MOST_LINES_OF_A_FUNCTION = 75
+MAX_LINES_OF_A_FUNCTION = 75
 
-MOST_MODULES_OF_A_FOLDER = 12
-MOST_SCRIPTS = 20
+MAX_MODULES_OF_A_FOLDER = 12
+MAX_SCRIPTS = 20
 
-# Folder or module -> what of ours it may import; the longest name counts.
-# Inside one folder everything may import everything.
+# A module may import modules of its own folder and of the folders listed above
+# it.
 TFRECORDS_ORDER = (
     ("options", "schema", "random_numbers"),
     ("io",),
@@ -40,8 +40,8 @@ BERT_TF_ORDER = (
     ("workflows",),
     ("prediction",),
 )
-# What the rooms of bert_tf may import of tfrecords.
-OF_TFRECORDS = {
+# Folder of bert_tf -> modules of tfrecords that it may import.
+TFRECORDS_IMPORTS = {
     "config": ("tfrecords.io",),
     "model": ("tfrecords.schema", "tfrecords.io"),
     "tasks": ("tfrecords.schema", "tfrecords.io", "tfrecords.tasks"),
@@ -51,18 +51,18 @@ OF_TFRECORDS = {
     "workflows": ("tfrecords",),
     "export": ("tfrecords",),
 }
-# Of others: who may not import what.
+# Package -> third-party modules that it must not import.
 FORBIDDEN = {
     "run_scripts": ("tensorflow_text",),
     "bert_tf": ("tensorflow_text", "absl.flags"),
     "tfrecords": ("keras", "absl.flags"),
 }
-READ_STRINGS = (
+USE_TENSORFLOW_TEXT = (
     "tfrecords/text/words.py",
     "tfrecords/text/word_pieces.py",
     "tfrecords/text/segments.py",
 )
-# A script is no library; only the script that runs all of them imports them.
+# Scripts are not libraries; only this script, which runs them, imports them.
 RUNS_SCRIPTS = "run_scripts/quickstart/tour.py"
 
 
@@ -72,7 +72,7 @@ def parsed(path):
 
 
 def imports(path):
-    """Full names of what a module imports, inside functions too."""
+    """Yields line and full name of all imports, including local ones."""
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -82,12 +82,12 @@ def imports(path):
                 yield node.lineno, f"{node.module}.{alias.name}"
 
 
-def is_of(name, prefixes):
+def has_prefix(name, prefixes):
     return any(name == p or name.startswith(f"{p}.") for p in prefixes)
 
 
 def wrong_imports(is_wrong):
-    """`file:line imports name` of each import that breaks a rule."""
+    """Returns `file:line imports name` for each import that breaks a rule."""
     return [
         f"{path}:{line} imports {name}"
         for path in MODULES
@@ -101,58 +101,59 @@ def first_line(path):
 
 
 def allowed_imports(path):
-    """Prefixes of what of ours a module may import."""
-    package, room = path.parts[0], path.with_suffix("").parts[1]
+    """Returns prefixes of the modules of this repository it may import."""
+    package, folder = path.parts[0], path.with_suffix("").parts[1]
     own = ".".join(path.parent.parts)
     if package == "run_scripts":
         return PACKAGES
     order = TFRECORDS_ORDER if package == "tfrecords" else BERT_TF_ORDER
-    if room == "__init__":
+    if folder == "__init__":
         return (package,)
-    below = []
-    for rooms in order:
-        if room in rooms:
+    allowed = []
+    for folders in order:
+        if folder in folders:
             break
-        below += [f"{package}.{name}" for name in rooms]
+        allowed += [f"{package}.{name}" for name in folders]
     else:
-        raise AssertionError(f"{path}: {room} has no place in the order")
-    below.append(f"{package}.{room}")
-    of_all = ("tfrecords.options",)
-    return (own, *below, *of_all, *OF_TFRECORDS.get(room, ()))
+        raise AssertionError(f"{path}: {folder} is missing in the order")
+    allowed.append(f"{package}.{folder}")
+    for_all = ("tfrecords.options",)
+    return (own, *allowed, *for_all, *TFRECORDS_IMPORTS.get(folder, ()))
 
 
 def test_imports_go_one_way():
     assert not wrong_imports(
         lambda path, name: (
-            is_of(name, PACKAGES) and not is_of(name, allowed_imports(path))
+            has_prefix(name, PACKAGES)
+            and not has_prefix(name, allowed_imports(path))
         )
     )
 
 
-def test_folders_hold_few_modules():
+def test_folders_have_few_modules():
     counts = collections.Counter(
         path.parent.as_posix() for path in MODULES if path.name != "__init__.py"
     )
-    most = {"run_scripts": MOST_SCRIPTS}
-    crowded = {
+    limits = {"run_scripts": MAX_SCRIPTS}
+    too_large = {
         folder: count
         for folder, count in counts.items()
-        if count > most.get(folder, MOST_MODULES_OF_A_FOLDER)
+        if count > limits.get(folder, MAX_MODULES_OF_A_FOLDER)
     }
-    assert not crowded
+    assert not too_large
 
 
-def test_libraries_stay_where_they_belong():
+def test_packages_do_not_import_forbidden_libraries():
     assert not wrong_imports(
-        lambda path, name: is_of(name, FORBIDDEN[path.parts[0]])
+        lambda path, name: has_prefix(name, FORBIDDEN[path.parts[0]])
     )
 
 
-def test_only_three_modules_need_tensorflow_text():
+def test_only_three_modules_import_tensorflow_text():
     assert not wrong_imports(
         lambda path, name: (
-            is_of(name, ("tensorflow_text",))
-            and path.as_posix() not in READ_STRINGS
+            has_prefix(name, ("tensorflow_text",))
+            and path.as_posix() not in USE_TENSORFLOW_TEXT
         )
     )
 
@@ -170,21 +171,21 @@ def test_scripts_are_not_imported():
     assert scripts
     assert not wrong_imports(
         lambda path, name: (
-            is_of(name, scripts) and path.as_posix() != RUNS_SCRIPTS
+            has_prefix(name, scripts) and path.as_posix() != RUNS_SCRIPTS
         )
     )
 
 
 @pytest.mark.parametrize("path", MODULES, ids=str)
-def test_a_module_says_first_what_it_turns_into_what(path):
-    before, arrow, after = first_line(path).partition(" -> ")
-    # `<->` for both ways.
-    assert arrow or " <-> " in before, f"{path}: {first_line(path)!r}"
-    assert len(first_line(path)) < 80
+def test_module_docstrings_begin_with_input_and_output(path):
+    line = first_line(path)
+    # `<->` for conversions in both directions.
+    assert " -> " in line or " <-> " in line, f"{path}: {line!r}"
+    assert len(line) < 80
 
 
 def lines_of_code(function):
-    """Lines from `def` to the end, without those of the docstring."""
+    """Returns the number of lines from `def`, without the docstring."""
     lines = function.end_lineno - function.lineno + 1
     if ast.get_docstring(function) is not None:
         docstring = function.body[0]
@@ -198,12 +199,12 @@ def test_functions_are_short():
         for path in MODULES
         for node in ast.walk(parsed(path))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and lines_of_code(node) > MOST_LINES_OF_A_FUNCTION
+        and lines_of_code(node) > MAX_LINES_OF_A_FUNCTION
     ]
     assert not long
 
 
-def test_cheap_imports_stay_cheap():
+def test_imports_do_not_load_optional_libraries():
     code = """
 import sys
 import tfrecords.schema

@@ -1,26 +1,27 @@
-"""Seed, step, layer and example -> keep mask, with no state to save.
+"""Seed, step, layer and example index -> dropout keep mask, without state.
 
-By hand, since Keras draws the same dropout mask on every replica and keeps
-seeds that no checkpoint holds. Here each bit of a mask has a position in one
-endless Philox stream, computed from where the bit is used. So a run that is
-stopped and resumed, or spread over other replicas, drops the very same values.
+Keras's Dropout is not used: it draws the same mask on every replica, and its
+seed state is not saved in checkpoints. Here every bit of a mask has a fixed
+position in one Philox stream, computed from seed, step, layer and example. So
+a run that is resumed, or uses another number of replicas, drops the same
+values.
 """
 
 import keras
 import tensorflow as tf
 
 _PHILOX = 1  # The `alg` of raw_ops.StatelessRandomUniformFullIntV2.
-_LEVELS = 2**16  # A decision takes 16 bits: 0.1 becomes 6554 / 65536.
-# Steps lie this far apart in the stream's upper half, so that every dropout
-# layer of a model (three a layer) has a number of its own in between.
+_LEVELS = 2**16  # Each value uses 16 random bits: 0.1 becomes 6554 / 65536.
+# The upper half of the counter is step * _IDS_PER_STEP + dropout_id: room for
+# all dropout layers of a model (three for each encoder layer).
 _IDS_PER_STEP = 4096
 
 
 def make_key(seed, step, first_example) -> tf.Tensor:
-    """Returns where a batch's masks lie in the stream: [3] int64.
+    """Returns a batch's position in the random stream: [3] int64.
 
     Args:
-      seed: of the run.
+      seed: seed of the run.
       step: optimizer updates already applied.
       first_example: index of the batch's first row in the global batch.
     """
@@ -33,16 +34,16 @@ def keep_mask(
     dropout_key: tf.Tensor,
     dropout_id: int,
 ) -> tf.Tensor:
-    """Returns which values stay: bool of `shape`, False with chance `rate`.
+    """Returns a bool mask of `shape` that is False with probability `rate`.
 
     Row b of the result depends on `dropout_key[2] + b` and not on the number
-    of rows. A Philox block is two uint64, that is eight decisions: each row
-    starts on a block of its own, and counting blocks counts rows.
+    of rows. A Philox block is two uint64, enough for eight values. Each row
+    starts at a new block, so its counter follows from its example index.
 
     Args:
-      shape: the mask's; the first dimension is the examples.
-      rate: share to drop, in [0, 1), rounded to 1 / 65536.
-      dropout_key: [3] int64 of `make_key`.
+      shape: shape of the mask; the first dimension is examples.
+      rate: probability of dropping, in [0, 1), rounded to 1 / 65536.
+      dropout_key: [3] int64, from `make_key`.
       dropout_id: number of the dropout layer in its model.
     """
     rows, row_shape = shape[0], shape[1:]
@@ -62,29 +63,29 @@ def keep_mask(
         alg=_PHILOX,
         dtype=tf.uint64,
     )
-    # Signed, since not every device compares unsigned 16-bit numbers.
+    # Signed, since some devices cannot compare unsigned 16-bit integers.
     levels = tf.reshape(tf.bitcast(bits, tf.int16), [rows, 8 * blocks])
     threshold = round(rate * _LEVELS) - _LEVELS // 2
     return tf.reshape(levels[:, :values] >= threshold, shape)
 
 
 def kept_scale(rate: float) -> float:
-    """Returns the factor of kept values that preserves the mean."""
+    """Returns the scale of kept values that preserves the mean."""
     return 1.0 / (1.0 - round(rate * _LEVELS) / _LEVELS)
 
 
 class Dropout(keras.layers.Layer):
-    """Drops values of its input and scales up the others.
+    """Dropout with masks that depend only on a key.
 
     Args:
-      rate: share to drop, in [0, 1).
-      dropout_id: number of this layer in its model; no two may share one.
+      rate: probability of dropping a value, in [0, 1).
+      dropout_id: number of this layer, unique in its model.
 
     Call arguments:
       inputs: [B, ...] float.
-      training: whether to drop at all.
-      dropout_key: [3] int64 of `make_key`. Without it, as in Keras's
-        own `fit`, a Keras seed generator gives a new key for each call.
+      training: whether to apply dropout.
+      dropout_key: [3] int64, from `make_key`. Without it, as in Keras's
+        `fit`, a Keras seed generator makes a new key for each call.
     """
 
     def __init__(self, rate: float, dropout_id: int, **kwargs):
@@ -95,7 +96,7 @@ class Dropout(keras.layers.Layer):
         self.built = True
 
     def keep_mask(self, shape, training, dropout_key) -> tf.Tensor | None:
-        """Returns which values of a tensor stay; None if all of them do."""
+        """Returns the bool mask of kept values; None if nothing is dropped."""
         if not training or not self.rate:
             return None
         if dropout_key is None:

@@ -1,4 +1,4 @@
-"""Token ids -> hidden: the sum of three embeddings, normalised.
+"""Token ids -> hidden states: the normalized sum of three embeddings.
 
 Letters: B batch, S sequence, H hidden, V vocabulary, T segment types.
 """
@@ -10,7 +10,7 @@ from bert_tf.model import dropout, layers
 
 
 class Embeddings(keras.layers.Layer):
-    """Sums the embeddings of token, position and segment, then normalises.
+    """Sum of token, position and segment embeddings, LayerNorm, dropout.
 
     Section 3 of the paper, "Input/Output Representations".
 
@@ -22,17 +22,17 @@ class Embeddings(keras.layers.Layer):
     Call arguments:
       input_word_ids: [B, S] int32.
       input_type_ids: [B, S] int32.
-      position_ids: [B, S] int32, of each token in its example; without
-        them 0, 1, 2, ... in each row.
-      training: whether to drop values.
+      position_ids: [B, S] int32, position of each token in its example;
+        None for 0, 1, 2, ... in each row.
+      training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       [B, S, H] float.
 
     Raises:
-      ValueError: if S exceeds `max_position_embeddings`, without
-        `position_ids`.
+      ValueError: if there are no `position_ids` and S exceeds
+        `max_position_embeddings`.
     """
 
     def __init__(self, config, **kwargs):
@@ -55,8 +55,8 @@ class Embeddings(keras.layers.Layer):
             ("position_embeddings", config.max_position_embeddings),
             ("type_embeddings", config.type_vocab_size),
         ):
-            # Rows are picked in float32; a cast of the whole table would
-            # cost more than the few rows that are read.
+            # Rows are gathered in float32: autocast would cast the complete
+            # table, of which a batch uses few rows.
             table = self.add_weight(
                 name=name,
                 shape=(entries, config.hidden_size),
@@ -88,8 +88,8 @@ class Embeddings(keras.layers.Layer):
         length = input_word_ids.shape[1]
         if (length or 0) > self.config.max_position_embeddings:
             raise ValueError(
-                f"Sequences of {length} tokens; this model reads at most "
+                f"Sequences have {length} tokens; this model accepts at most "
                 f"max_position_embeddings={self.config.max_position_embeddings}"
-                ". Shorten max_seq_length."
+                ". Lower max_seq_length."
             )
         return self.position_embeddings[: tf.shape(input_word_ids)[1]]

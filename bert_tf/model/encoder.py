@@ -1,4 +1,4 @@
-"""Encoder inputs -> EncoderOutputs: the whole BERT, without a head."""
+"""Encoder inputs -> EncoderOutputs: BERT without a head."""
 
 import functools
 from typing import NamedTuple
@@ -11,23 +11,23 @@ from bert_tf.model import embeddings, layers
 
 
 class EncoderOutputs(NamedTuple):
-    """What every head reads."""
+    """Hidden states and pooled output, the inputs of the heads."""
 
     sequence_output: tf.Tensor  # [B, S, H] float, of the last layer
-    # [B, H] float, tanh of a projection of [CLS], or of the last token where
-    # none reads what follows it; of packed rows [B, E, H].
+    # [B, H] float, tanh of a projection of [CLS], or of the last token if
+    # attention is causal. [B, E, H] for packed rows.
     pooled_output: tf.Tensor
     encoder_outputs: tuple[tf.Tensor, ...]  # L times [B, S, H], every layer
 
 
 def last_positions(inputs) -> tf.Tensor:
-    """Returns where each example's last token stands; 0 where there is none.
+    """Returns the position of each example's last token; 0 for no example.
 
     Args:
-      inputs: the encoder's, of B rows, packed or not.
+      inputs: inputs of the encoder, packed or not.
 
     Returns:
-      [B, 1] int32, of packed rows [B, E].
+      [B, 1] int32; [B, E] for packed rows.
     """
     is_token = inputs["input_mask"][:, None]  # [B, 1, S]
     if "cls_positions" in inputs:
@@ -39,12 +39,12 @@ def last_positions(inputs) -> tf.Tensor:
 
 
 class ConfiguredModel(keras.Model):
-    """A Keras model made from a BertConfig, which `.keras` files keep.
+    """Keras model with a BertConfig, which `.keras` files save and restore.
 
-    Constructors build all weights, so that a model is whole at once.
+    Constructors build all weights; no call is needed to create them.
 
     Args:
-      config: BertConfig, or the dict of one.
+      config: BertConfig, or a dict from `BertConfig.to_dict`.
       **kwargs: `name` and `dtype`, as for every Keras layer.
     """
 
@@ -55,11 +55,11 @@ class ConfiguredModel(keras.Model):
         self.config = config
 
     def get_config(self):
-        """Returns the arguments of `from_config`."""
+        """Returns the dict for `from_config`."""
         return super().get_config() | {"config": self.config.to_dict()}
 
     def build_from_config(self, config):
-        """Does nothing: the constructor has built the model already."""
+        """Does nothing: the constructor has already built the model."""
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -67,42 +67,42 @@ class BertEncoder(ConfiguredModel):
     """BERT: token ids to hidden states (Devlin et al. 2018, section 3).
 
     Args:
-      config: BertConfig; every field is read here or in a layer below.
+      config: BertConfig; this class and its layers use every field except
+        `bilstm_units`.
 
     Attributes:
-      remat: whether layers keep only their inputs, see `enable_remat`.
+      remat: whether activations are recomputed, see `enable_remat`.
 
     Call arguments:
       inputs: dict of `input_word_ids`, `input_mask` and `input_type_ids`,
-        each [B, S] int32. Rows that several examples share, up to E of them,
-        have three more, of `schema.PACKED_INPUTS`: `example_numbers` and
-        `position_ids`, [B, S] int32, and `cls_positions`, [B, E] int32. Other
-        entries are ignored.
-      training: whether to drop values.
+        each [B, S] int32. Packed rows, of up to E examples each, also have
+        `schema.PACKED_INPUTS`: `example_numbers` and `position_ids`, [B, S]
+        int32, and `cls_positions`, [B, E] int32. Other entries are ignored.
+      training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       EncoderOutputs.
 
     Raises:
-      ValueError: if S exceeds `max_position_embeddings`, without
-        `position_ids`.
+      ValueError: if there are no `position_ids` and S exceeds
+        `max_position_embeddings`.
     """
 
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
         config, policy = self.config, self.dtype_policy
         self.remat = False
-        # 1. Token ids to hidden.
+        # 1. Token ids to hidden states.
         self.embeddings = embeddings.Embeddings(
             config, name="embeddings", dtype=policy
         )
-        # 2. Hidden to hidden, L times.
+        # 2. Hidden states to hidden states, L times.
         self.encoder_layers = [
             layers.EncoderLayer(config, i, name=f"layer_{i}", dtype=policy)
             for i in range(config.num_hidden_layers)
         ]
-        # 3. One token's hidden state to the whole sequence's.
+        # 3. Hidden state of [CLS] to the pooled output.
         self.pooler = layers.dense(
             config.hidden_size,
             config,
@@ -115,8 +115,8 @@ class BertEncoder(ConfiguredModel):
     def enable_remat(self):
         """Saves memory in training: recomputes activations for the gradient.
 
-        Of each layer only the input is kept. Where `call` gets a `dropout_key`,
-        since dropout masks must be the same at the second time.
+        Only the input of each layer is kept. It takes effect only if `call`
+        gets a `dropout_key`: the dropout masks must be the same both times.
         """
         self.remat = True
 
@@ -156,10 +156,10 @@ class BertEncoder(ConfiguredModel):
         return EncoderOutputs(hidden, pooled, tuple(encoder_outputs))
 
     def pooled_token(self, hidden, inputs):  # [B, H], packed [B, E, H]
-        """Returns the token that stands for its example: [CLS].
+        """Returns the hidden state that represents the example: [CLS].
 
-        Where no token reads what follows it, [CLS] knows nothing of the text.
-        The last token does, as in GPT (Radford et al. 2018, section 3.2).
+        With causal attention [CLS] attends to no other token, so the last
+        token is used, as in GPT (Radford et al. 2018, section 3.2).
         """
         is_packed = "cls_positions" in inputs
         if self.config.is_causal:

@@ -1,8 +1,9 @@
-"""Features of words -> logits of their tags: BERT as a source of features.
+"""Hidden states of words -> logits of tags: BERT as a feature extractor.
 
-Devlin et al. 2018, section 5.3 and table 7: the encoder is frozen, and what is
-trained is a two-layer BiLSTM with a classification layer. Letters: B batch,
-W words, N layers of features, H hidden, U units of a direction, C classes.
+Devlin et al. 2018, section 5.3 and table 7: the encoder is frozen; a two-layer
+BiLSTM and a classification layer are trained on its hidden states. Letters:
+B batch, W words, N chosen layers, H hidden, U units of each LSTM direction,
+C classes.
 """
 
 from typing import NamedTuple
@@ -20,9 +21,10 @@ class Choice(NamedTuple):
     """A row of table 7.
 
     Attributes:
-      layers: which of the layers 0, the embeddings, to L.
-      is_sum: whether they are summed with learnt weights, or joined.
-      paper_f1: on dev, of BERT-base.
+      layers: slice of the layers 0 (the embeddings) to L.
+      is_sum: whether they are summed with learned weights; otherwise they
+        are concatenated.
+      paper_f1: dev F1 of BERT-base in the paper.
     """
 
     layers: slice
@@ -41,27 +43,27 @@ CHOICES: dict[str, Choice] = {
 
 
 def find_layers(choice: str, num_hidden_layers: int) -> list[int]:
-    """Returns the layers that a choice takes, of an encoder of L layers.
+    """Returns the layers of a choice, for an encoder of L layers.
 
     Raises:
-      ValueError: if there is no such choice, or the encoder has too few.
+      ValueError: if the choice is unknown, or the encoder has too few layers.
     """
     if choice not in CHOICES:
         raise ValueError(
-            f"feature_layers={choice!r} is none of {', '.join(CHOICES)}."
+            f"feature_layers={choice!r} is not one of {', '.join(CHOICES)}."
         )
     layers = list(range(num_hidden_layers + 1))[CHOICES[choice].layers]
     if choice != "embeddings" and layers[0] < 1:
         raise ValueError(
             f"feature_layers={choice!r} needs more layers than the "
-            f"{num_hidden_layers} of this encoder. Omit it, or take a "
+            f"{num_hidden_layers} of this encoder. Omit it, or use a "
             "larger model."
         )
     return layers
 
 
 class WeightedSum(keras.layers.Layer):
-    """Sums layers with learnt weights, as ELMo does (Peters et al. 2018).
+    """Sum of layers with learned weights, as in ELMo (Peters et al. 2018).
 
     Args:
       num_layers: N.
@@ -70,8 +72,8 @@ class WeightedSum(keras.layers.Layer):
       features: [B, W, N, H] float.
 
     Returns:
-      [B, W, H] float32: scale times the sum, whose weights add up to 1. At
-      first it is the mean.
+      [B, W, H] float32: a learned scale times the sum with softmax weights.
+      With the initial weights it is the mean.
     """
 
     def __init__(self, num_layers: int, **kwargs):
@@ -79,8 +81,8 @@ class WeightedSum(keras.layers.Layer):
         self.num_layers = num_layers
 
     def build(self, features_shape=None):
-        # By names that `optimization` does not decay: it would pull the weights
-        # to a mean, and the scale to 0.
+        # Named "bias" and "gamma" to exclude them from weight decay, which
+        # would pull the weights towards a mean and the scale towards 0.
         self.weight_logits = self.add_weight(
             name="bias", shape=(self.num_layers,), initializer="zeros"
         )
@@ -94,10 +96,10 @@ class WeightedSum(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class FeatureTagger(encoder.ConfiguredModel):
-    """Tags words by features that do not change.
+    """Tags words, given hidden states of a frozen encoder.
 
     Args:
-      config: BertConfig of the encoder that the features come from.
+      config: BertConfig of the encoder.
       num_classes: C.
       choice: a key of `CHOICES`.
       lstm_units: U.
@@ -105,14 +107,14 @@ class FeatureTagger(encoder.ConfiguredModel):
     Call arguments:
       batch: dict of `word_features` [B, W, N, H] float32 and `input_mask`
         [B, W] int32.
-      training: whether to drop values.
+      training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
       `logits` [B, W, C] float32.
 
     Raises:
-      ValueError: as `find_layers`; or if `num_classes` is below 2.
+      ValueError: as in `find_layers`, or if `num_classes` is below 2.
     """
 
     def __init__(
@@ -171,7 +173,7 @@ class FeatureTagger(encoder.ConfiguredModel):
         return {"logits": logits}
 
     def get_config(self):
-        """Returns what `from_config` takes."""
+        """Returns the dict for `from_config`."""
         return super().get_config() | {
             "num_classes": self.num_classes,
             "choice": self.choice,

@@ -1,17 +1,17 @@
-"""Hidden -> hidden and back: formulas with gradients in few passes.
+"""Hidden states -> hidden states: fused operations with custom gradients.
 
-What TensorFlow derives from plain formulas spends as long on reading and
-writing memory as the matrix products take. Each function here is one formula,
-and in training has a gradient that keeps few tensors and passes over them once;
-tests compare these gradients with TensorFlow's own.
+With TensorFlow's automatic gradients, reading and writing memory takes as long
+as the matrix products. Each function here computes one formula and, in
+training, has a custom gradient that keeps few tensors and passes over them
+once. Tests compare these gradients with TensorFlow's own.
 
-Only in training: a function with a gradient of its own stays a node that
-exports carry along and runtimes of other formats refuse, and compiling for each
-shape does not pay for a few answers.
+Custom gradients are used only in training: they leave a node in exported
+graphs that other runtimes reject, and compiling each shape does not pay for a
+few predictions.
 
 Letters: B batch, S sequence, H hidden, A heads, D = H / A, N rows, I and O
-columns. Results have the dtype of the arguments; bfloat16 becomes float32
-inside.
+columns. Results have the dtype of the arguments; bfloat16 is computed in
+float32.
 """
 
 import functools
@@ -23,22 +23,22 @@ from bert_tf.model import dropout
 
 MASKED_SCORE = -10000.0  # modeling.py: attention_layer.
 _SLOPE = math.sqrt(2.0 / math.pi)
-# With fewer values a compiled loop costs more than it saves.
+# Below this size compiling a loop costs more than it saves.
 _WORTH_COMPILING = 2**18
 
 
 def one_loop(function):
-    """Returns `function` compiled by XLA, where that can be and pays.
+    """Returns `function`, compiled by XLA where that works and pays.
 
-    TensorFlow runs each operation as one pass over memory. XLA makes one loop
-    of many, out of all instructions that the processor has; but its matrix
-    products are slow on CPUs, so only what lies between products is compiled.
-    Operations stay as they are where a process has several devices: compiled
-    functions fail on a second CPU, and with a GPU or TPU the step as a whole
-    had better be compiled.
+    TensorFlow runs each operation as one pass over memory. XLA fuses many into
+    one loop that uses all instructions of the processor; but its matrix
+    products are slow on CPUs, so only operations between them are compiled.
+    Nothing is compiled if the process has several devices: compiled functions
+    fail on a second CPU, and with a GPU or TPU it is better to compile the
+    complete training step.
 
     Args:
-      function: of tensors, the first of which is a large one, and of floats.
+      function: function of a large tensor and other tensors or floats.
     """
     compiled = tf.function(function, autograph=False, jit_compile=True)
 
@@ -53,12 +53,17 @@ def one_loop(function):
 
 
 def upcast(x: tf.Tensor) -> tf.Tensor:
-    """Returns `x` in the dtype of arithmetic: float32, or float64 as it is."""
+    """Returns `x` as float32; float64 is left unchanged."""
     return tf.cast(x, tf.float64 if x.dtype == tf.float64 else tf.float32)
 
 
 def _differentiable(function, training):
-    """Returns x, ... -> y of a function that returns y and its gradient."""
+    """Returns a function of y alone, with its gradient if `training`.
+
+    Args:
+      function: x, ... -> (y, gradient function), as for tf.custom_gradient.
+      training: whether the custom gradient is needed.
+    """
     if training:
         return tf.custom_gradient(function)
     return lambda *args: function(*args)[0]
@@ -72,9 +77,9 @@ def dense(x, kernel, bias, training=False) -> tf.Tensor:
 def _dense(x, kernel, bias):
     def gradient(dy):
         dx = tf.matmul(dy, kernel, transpose_b=True)
-        # Transposed first: as an argument of the product it takes longer.
+        # An explicit transpose is faster than transpose_a=True.
         dkernel = tf.matmul(tf.transpose(x), dy)
-        # A sum over rows is quickest as a product.
+        # A sum over rows is fastest as a matrix product.
         ones = tf.ones([1, tf.shape(dy)[0]], dy.dtype)
         return dx, dkernel, tf.matmul(ones, dy)[0]
 
@@ -82,11 +87,11 @@ def _dense(x, kernel, bias):
 
 
 def gelu_tanh(x: tf.Tensor, training=False) -> tf.Tensor:
-    """GELU by tanh, the one that the released weights were trained with.
+    """GELU, tanh approximation, with which the released models were trained.
 
-    modeling.py: gelu. Keras's "gelu" is the erf form. In training it is float32
-    inside, keeps `x` and computes tanh again; otherwise of the dtype of `x`,
-    since casts would cost two passes more.
+    modeling.py: gelu. Keras's "gelu" is the erf form. In training it computes
+    in float32, keeps only `x` and recomputes tanh for the gradient. Otherwise
+    it computes in the dtype of `x`, since casts would cost two more passes.
     """
     return _trained_gelu(x) if training else _gelu(x)
 
@@ -116,7 +121,7 @@ def _trained_gelu(x):
 
 
 def _normalized(total, epsilon):
-    """Returns `total` with mean 0 and deviation 1, and what it was scaled by.
+    """Returns `total` with mean 0 and standard deviation 1, and its scale.
 
     [..., H] -> [..., H], [..., 1].
     """
@@ -127,15 +132,15 @@ def _normalized(total, epsilon):
 
 
 def layer_norm(x, gamma, beta, epsilon) -> tf.Tensor:
-    """[..., H] -> [..., H] with mean `beta` and deviation `gamma`, each [H].
+    """Returns LayerNorm(x), [..., H], with scale `gamma` and offset `beta`.
 
-    Ba et al. 2016, Layer Normalization. Half the passes of Keras's.
+    Ba et al. 2016. Needs half the passes over memory of Keras's layer.
     """
     return tf.cast(_normalized(x, epsilon)[0] * gamma + beta, x.dtype)
 
 
 def _dropped(x, keep, rate):
-    """Returns float32 of `x` after dropout; `keep` is None without one."""
+    """Returns dropout(x) in float32; `keep` is None for no dropout."""
     if keep is None:
         return upcast(x)
     return tf.where(keep, upcast(x) * dropout.kept_scale(rate), 0.0)
@@ -169,19 +174,19 @@ def _add_norm_gradient(total, keep, gamma, epsilon, rate, dy):
 def add_norm(
     change, hidden, gamma, beta, epsilon, keep=None, rate=0.0, training=False
 ):
-    """Returns LayerNorm(hidden + dropout(change)), all of them [B, S, H].
+    """Returns LayerNorm(hidden + dropout(change)), [B, S, H].
 
-    Keeps the sum, and of the dropout one byte a value.
+    For the gradient it keeps the sum and the dropout mask, one byte per value.
 
     Args:
-      change: [B, S, H] float, what a sublayer made of `hidden`.
-      hidden: [B, S, H] float, the residual.
+      change: [B, S, H] float, output of a sublayer.
+      hidden: [B, S, H] float, input of that sublayer (the residual).
       gamma: [H] float, scale of the LayerNorm.
-      beta: [H] float, its offset.
-      epsilon: added to the variance by it.
-      keep: [B, S, H] bool, which values of `change` stay; None for all.
-      rate: share of them that was dropped.
-      training: whether it needs a gradient of its own.
+      beta: [H] float, offset of the LayerNorm.
+      epsilon: added to the variance.
+      keep: [B, S, H] bool, dropout mask of `change`; None for no dropout.
+      rate: dropout rate of `keep`.
+      training: whether to use the custom gradient.
     """
     if not training:
         return layer_norm(hidden + change, gamma, beta, epsilon)
@@ -197,18 +202,18 @@ def add_norm(
 
 
 def split_heads(qkv: tf.Tensor) -> list[tf.Tensor]:
-    """[B, S, 3, A, D] -> query, key and value, each [B, A, S, D]."""
+    """Returns query, key and value, [B, A, S, D], of [B, S, 3, A, D]."""
     return tf.unstack(tf.transpose(qkv, [2, 0, 3, 1, 4]))
 
 
 def attention_weights(query, key, input_mask) -> tf.Tensor:
     """Returns softmax(query key^T / sqrt(D)): [B, A, S, S] float32.
 
-    Vaswani et al. 2017, equation 1, for tokens that `input_mask` has a 1 for:
-    [B, S], the same for all that read, or [B, S, S], for each that reads.
-    oneDNN computes product, scale and mask at once, as they stand here.
+    Vaswani et al. 2017, equation 1. `input_mask` is 1 for tokens to attend to:
+    [B, S], or [B, S, S] with a mask for each attending token. oneDNN fuses
+    product, scale and mask if they are written in this order.
     """
-    # Cast before the product: bfloat16 has steps of 0.125 at a score of 17.
+    # Cast before the product: near 17, bfloat16 has a resolution of 0.125.
     scores = tf.matmul(upcast(query), upcast(key), transpose_b=True)
     scores *= 1.0 / math.sqrt(query.shape[-1])
     mask = tf.cast(input_mask, scores.dtype)
@@ -218,7 +223,7 @@ def attention_weights(query, key, input_mask) -> tf.Tensor:
 
 @one_loop
 def _drop_weights(weights, keep, rate, dtype):
-    """Returns weights with dropout, and all weights: dropped ones negative."""
+    """Returns dropout(weights), and weights with dropped ones negated."""
     if keep is not None:
         weights = tf.where(keep, weights, -weights)
     signed = tf.cast(weights, dtype)
@@ -232,7 +237,7 @@ def _kept(signed, rate):
 
 @one_loop
 def _scores_gradient(signed, dweights, mean, rate, scale):
-    """Returns weights with dropout, again, and the gradient of the scores."""
+    """Returns dropout(weights), recomputed, and the gradient of the scores."""
     kept_scale = dropout.kept_scale(rate)
     gain = tf.where(signed > 0, upcast(dweights) * kept_scale, 0.0)
     dscores = tf.abs(upcast(signed)) * (gain - mean) * scale
@@ -240,7 +245,7 @@ def _scores_gradient(signed, dweights, mean, rate, scale):
 
 
 def _attend_gradient(query, key, value, signed, context, rate, dcontext):
-    """Returns the gradient of queries, keys and values: [B, S, 3, A, D]."""
+    """Returns the gradient of query, key and value: [B, S, 3, A, D]."""
     scale = 1.0 / math.sqrt(query.shape[-1])
     mean = tf.reduce_sum(upcast(context) * upcast(dcontext), -1)
     mean = tf.transpose(mean, [0, 2, 1])[..., None]  # [B, A, S, 1]
@@ -255,19 +260,20 @@ def _attend_gradient(query, key, value, signed, context, rate, dcontext):
 
 
 def attend(qkv, input_mask, keep=None, rate=0.0, training=False) -> tf.Tensor:
-    """Returns the values that each token attends to: [B, S, A, D].
+    """Returns the attention output dropout(weights) @ value: [B, S, A, D].
 
-    `attention_weights`, dropout, and their product with the values. Of
-    [B, A, S, S] it keeps one tensor: the weights, whose sign tells what was
-    dropped. Their mean gradient, which the gradient of softmax subtracts, is
-    also output times its gradient (Dao et al. 2022, FlashAttention, B.2).
+    For the gradient it keeps one tensor of [B, A, S, S]: the attention
+    weights, negated where they were dropped. The mean that the gradient of
+    softmax subtracts is computed from the output and its gradient (Dao et al.
+    2022, FlashAttention, B.2).
 
     Args:
-      qkv: [B, S, 3, A, D] float: queries, keys, values.
+      qkv: [B, S, 3, A, D] float: query, key, value.
       input_mask: [B, S] or [B, S, S], see `attention_weights`.
-      keep: [B, A, S, S] bool, which weights stay; None for all.
-      rate: share of them that was dropped.
-      training: whether it needs a gradient of its own.
+      keep: [B, A, S, S] bool, dropout mask of the weights; None for no
+        dropout.
+      rate: dropout rate of `keep`.
+      training: whether to use the custom gradient.
     """
 
     def function(qkv):

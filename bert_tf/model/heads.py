@@ -1,4 +1,4 @@
-"""Encoder outputs -> logits: one layer a head.
+"""Encoder outputs -> logits: one layer per head.
 
 Letters: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
 """
@@ -8,15 +8,15 @@ import tensorflow as tf
 
 from bert_tf.model import dropout, layers
 
-# Above every dropout_id of an encoder, whatever its number of layers.
+# Higher than every dropout_id of an encoder, which has 1 + 3 L of them.
 DROPOUT_ID = 4000
 
 
 class MaskedLMHead(keras.layers.Layer):
-    """Predicts the masked tokens, or of each token the next one.
+    """Masked-LM head; in a left-to-right model it predicts the next token.
 
     run_pretraining.py: get_masked_lm_output. The output weights are the word
-    embeddings, an argument of the call, so that the sharing shows there.
+    embeddings, passed to the call so that the weight tying is visible there.
 
     Args:
       config: reads `hidden_size` (H), `vocab_size` (V), `hidden_act` and
@@ -24,8 +24,8 @@ class MaskedLMHead(keras.layers.Layer):
 
     Call arguments:
       sequence_output: [B, S, H] float.
-      masked_lm_positions: [B, P] int32, into S; None for every position, and
-        then P is S.
+      masked_lm_positions: [B, P] int32, indices into S; None for every
+        position, and then P is S.
       word_embeddings: [V, H] float.
 
     Returns:
@@ -65,7 +65,7 @@ class MaskedLMHead(keras.layers.Layer):
             masked = tf.gather(masked, masked_lm_positions, batch_dims=1)
         shape = tf.shape(masked)[:2]
         masked = self.norm(self.transform(masked))  # [B, P, H]
-        # As one matrix: einsum's gradient takes twice the time of matmul's.
+        # As one matrix: the gradient of einsum takes twice as long as matmul's.
         rows = tf.reshape(masked, [-1, self.config.hidden_size])  # [B P, H]
         logits = tf.matmul(
             tf.cast(rows, self.compute_dtype),
@@ -77,7 +77,7 @@ class MaskedLMHead(keras.layers.Layer):
 
 
 class _TwoScores(keras.layers.Layer):
-    """Two scores of each vector: [..., H] float -> [..., 2] float32.
+    """Two logits for each vector: [..., H] float -> [..., 2] float32.
 
     Args:
       config: reads `initializer_range`.
@@ -97,24 +97,25 @@ class _TwoScores(keras.layers.Layer):
 
 
 class NextSentenceHead(_TwoScores):
-    """Tells whether segment B follows A (class 0) or is random (class 1).
+    """Classifies segment B as following A (class 0) or random (class 1).
 
-    run_pretraining.py: get_next_sentence_output. Of the pooled output, [B, H],
-    or [B, E, H] of packed rows.
+    run_pretraining.py: get_next_sentence_output. Input is the pooled output,
+    [B, H], or [B, E, H] for packed rows.
     """
 
 
 class SpanHead(_TwoScores):
-    """Scores each token as the first and as the last of an answer.
+    """Start and end logits of an answer span, for each token.
 
-    run_squad.py: create_model; no dropout there either. Of the sequence output.
+    run_squad.py: create_model, which has no dropout either. Input is the
+    sequence output.
     """
 
 
 class ClassificationHead(keras.layers.Layer):
-    """Scores classes from the pooled output, after dropout.
+    """Class logits from the pooled output, after dropout.
 
-    run_classifier.py: create_model. With C = 1 it is the regression head.
+    run_classifier.py: create_model. With C = 1 it is a regression head.
 
     Args:
       config: reads `hidden_dropout_prob` and `initializer_range`.
@@ -122,7 +123,7 @@ class ClassificationHead(keras.layers.Layer):
 
     Call arguments:
       pooled_output: [B, H] float.
-      training: whether to drop values.
+      training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
@@ -150,8 +151,8 @@ class ClassificationHead(keras.layers.Layer):
 
 
 class TaggingHead(ClassificationHead):
-    """Scores classes for each token (paper, section 5.3), after dropout.
+    """Class logits for each token (paper, section 5.3), after dropout.
 
-    The same layer as the ClassificationHead, on [B, S, H]: it returns
+    The same layer as ClassificationHead, applied to [B, S, H]; returns
     [B, S, C] float32.
     """

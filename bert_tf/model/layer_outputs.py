@@ -1,7 +1,7 @@
-"""Encoder inputs -> hidden states of chosen layers, from embeddings to last.
+"""Encoder inputs -> hidden states of chosen layers.
 
 Letters: B batch, S sequence, H hidden, L layers, N chosen layers. Layer 0 is
-the embeddings, layer L the last one, which `sequence_output` is.
+the embeddings; layer L is the last one, `sequence_output`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,47 +13,47 @@ from bert_tf.model import encoder as encoder_lib
 
 
 def parse(words: Sequence[str], num_hidden_layers: int) -> list[int]:
-    """Returns the numbers of --layers: indices of `encoder_outputs`.
+    """Parses --layers to indices of `encoder_outputs`.
 
     As in extract_features.py: 0 and -L are the first layer after the
     embeddings, L - 1 and -1 the last.
 
     Args:
-      words: of --layers.
+      words: values of --layers.
       num_hidden_layers: L.
 
     Raises:
-      ValueError: that names a word which is no number of a layer.
+      ValueError: if a value is not the index of a layer, or there is none.
     """
     numbers = [str(i) for i in range(-num_hidden_layers, num_hidden_layers)]
     for word in words:
         if word.strip() not in numbers:
             raise ValueError(
-                f"--layers has {word!r}; expected numbers from {numbers[0]} to "
-                f"{numbers[-1]}, such as -1,-2. -1 is the last layer."
+                f"--layers has {word!r}; expected integers from {numbers[0]} "
+                f"to {numbers[-1]}, such as -1,-2. -1 is the last layer."
             )
     if not words:
-        raise ValueError("--layers names no layer; the last is --layers=-1.")
+        raise ValueError("--layers is empty; --layers=-1 is the last layer.")
     return [int(word) for word in words]
 
 
 def make_step(
     encoder: encoder_lib.BertEncoder, layers: Sequence[int]
 ) -> Callable[[Mapping[str, tf.Tensor]], tf.Tensor]:
-    """Returns a compiled batch -> [B, S, N, H] float32; make it once.
+    """Returns a tf.function of a batch that returns [B, S, N, H] float32.
 
     Args:
-      encoder: with weights loaded; nothing is dropped.
+      encoder: encoder with weights loaded; it runs without dropout.
       layers: N numbers from 0 to L.
 
     Raises:
-      ValueError: if there is no such layer.
+      ValueError: if `layers` is empty or has a number out of range.
     """
     num_layers = encoder.config.num_hidden_layers
     if not layers or not all(0 <= i <= num_layers for i in layers):
         raise ValueError(
-            f"Layers {list(layers)}: the model has 0, the embeddings, to "
-            f"{num_layers}. Choose one or more of these."
+            f"Layers {list(layers)}: expected one or more numbers from 0, the "
+            f"embeddings, to {num_layers}, the last layer."
         )
 
     @tf.function(autograph=False)
@@ -79,16 +79,16 @@ def run_in_order(
     batch_size: int,
     lengths: Sequence[int],
 ) -> list[np.ndarray]:
-    """Returns [tokens, N, H] of each row, without its padding.
+    """Returns [tokens, N, H] for each row, in input order, without padding.
 
-    Rows of similar length share a batch, which is cut to the smallest length
-    that holds it.
+    Rows are batched by length, and each batch is truncated to the smallest of
+    `lengths` that fits.
 
     Args:
       step: from `make_step`.
       inputs: `schema.ENCODER_INPUTS`, [rows, S].
-      batch_size: rows in a batch; the last one is filled up.
-      lengths: static ones, ascending; the last is S. A graph is made of each.
+      batch_size: rows per batch; the last batch is filled up.
+      lengths: static lengths, ascending; the last is S. Each is traced once.
     """
     used = inputs["input_mask"].sum(axis=1)
     order = np.argsort(-used, kind="stable")
@@ -101,7 +101,7 @@ def run_in_order(
             name: tf.constant(values[filled, :length])
             for name, values in inputs.items()
         }
-        # Not strict: rows that fill the last batch come twice.
+        # Not strict: the last batch is filled with repeated rows.
         for row, values in zip(rows, step(batch).numpy(), strict=False):
             outputs[row] = values[: used[row]]
     return [outputs[row] for row in range(len(order))]

@@ -1,13 +1,13 @@
-"""Hidden -> hidden: the layers of the encoder and their parts.
+"""Hidden states -> hidden states: the layers of the encoder.
 
-Letters: B batch, S sequence, H hidden, A heads, D = H / A, I intermediate, U
-units of a direction of an LSTM.
+Letters: B batch, S sequence, H hidden, A heads, D = H / A, I intermediate,
+U units of each LSTM direction.
 
-Layers that only hold layers have a `build` too: without one Keras traces each
-of them twice, and those inside it twice again.
+Layers that only contain layers also define `build`: without it Keras traces
+each of them twice, and each layer inside it twice again.
 
-Devlin et al. 2018, section 3, as google-research/bert's modeling.py computes
-it: LayerNorm after each residual sum, GELU by its tanh form.
+Devlin et al. 2018, section 3, as in modeling.py of google-research/bert:
+LayerNorm after each residual sum, GELU in its tanh form.
 """
 
 import math
@@ -22,26 +22,26 @@ DROPOUTS_PER_LAYER = 3
 
 
 def initializer(config: bert_config.BertConfig) -> keras.Initializer:
-    """Returns a fresh initializer, cut off at two standard deviations.
+    """Returns a new truncated normal initializer (two standard deviations).
 
-    Fresh for each weight: a Keras 3 initializer gives the same numbers at
-    every call.
+    Each weight needs its own: a Keras 3 initializer returns the same values
+    in every call.
     """
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
 def dense(units: int, config: bert_config.BertConfig, **kwargs):
-    """Returns a Dense layer with BERT's initial weights."""
+    """Returns a Dense layer with BERT's initializer."""
     return keras.layers.Dense(
         units, kernel_initializer=initializer(config), **kwargs
     )
 
 
 class LayerNorm(keras.layers.LayerNormalization):
-    """[..., H] -> [..., H] of its dtype; float32 inside under every policy."""
+    """LayerNorm of [..., H]; computes in float32 under every dtype policy."""
 
     def __init__(self, **kwargs):
-        # modeling.py: layer_norm, which leaves it at tf.contrib's default.
+        # modeling.py: layer_norm, which uses the default of tf.contrib.
         kwargs = {"epsilon": 1e-12} | kwargs | {"dtype": "float32"}
         super().__init__(**kwargs)
 
@@ -53,7 +53,7 @@ class LayerNorm(keras.layers.LayerNormalization):
 
 
 def gelu_erf(x: tf.Tensor) -> tf.Tensor:
-    """GELU by the error function, as checkpoints from elsewhere may want."""
+    """GELU in its exact erf form, which other checkpoints may need."""
     return 0.5 * x * (1.0 + tf.math.erf(x / math.sqrt(2.0)))
 
 
@@ -66,15 +66,14 @@ ACTIVATIONS = {
 
 
 def fused_dense(rows, parts, training=False) -> tf.Tensor:
-    """Returns x W + b of Dense layers side by side: [N, I] -> [N, O].
+    """Returns the concatenated outputs of Dense layers: [N, I] -> [N, O].
 
-    One product of two matrices is quicker than several, and than one of
-    three dimensions.
+    One product of two matrices is faster than several products, or than a
+    product of tensors of rank 3.
 
     Args:
       rows: [N, I] float.
-      parts: Dense layers of O columns together; their activations are left
-        to the caller.
+      parts: Dense layers with O units in total; activations are not applied.
       training: see `fused.dense`.
     """
     kernel = tf.concat([part.kernel for part in parts], 1)
@@ -85,8 +84,8 @@ def fused_dense(rows, parts, training=False) -> tf.Tensor:
 def packed_attention_mask(example_numbers: tf.Tensor) -> tf.Tensor:
     """Returns the block-diagonal attention mask of packed sequences.
 
-    Krell et al. 2021: one block for each example. Padding attends to padding
-    alone, and no token attends to it.
+    Krell et al. 2021: one block for each example. Padding attends only to
+    padding, and no token attends to padding.
 
       numbers  1 1 2 0    token 0 attends to  1 1 0 0
                           token 2 attends to  0 0 1 0
@@ -95,7 +94,7 @@ def packed_attention_mask(example_numbers: tf.Tensor) -> tf.Tensor:
       example_numbers: [B, S] int32, the example of each token.
 
     Returns:
-      [B, S, S] bool: attending token, attended token.
+      [B, S, S] bool: query position, key position.
     """
     return example_numbers[:, :, None] == example_numbers[:, None, :]
 
@@ -105,10 +104,10 @@ def causal_mask(input_mask: tf.Tensor) -> tf.Tensor:
 
     Args:
       input_mask: [B, S] int32, 1 for a token and 0 for padding; or [B, S, S]
-        bool, of `packed_attention_mask`.
+        bool from `packed_attention_mask`.
 
     Returns:
-      [B, S, S] bool: attending token, attended token.
+      [B, S, S] bool: query position, key position.
     """
     positions = tf.range(tf.shape(input_mask)[-1])
     is_token = tf.cast(input_mask, tf.bool)
@@ -126,19 +125,18 @@ class SelfAttention(keras.layers.Layer):
     Args:
       config: reads `hidden_size` (H), `num_attention_heads` (A),
         `attention_probs_dropout_prob` and `initializer_range`.
-      dropout_id: number of the dropout of its attention weights.
+      dropout_id: number of the dropout of the attention weights.
 
     Call arguments:
       hidden: [B, S, H] float.
-      input_mask: [B, S] int32, 1 for a token and 0 for padding; or, where
-        examples share a row, [B, S, S] bool, of `packed_attention_mask`; or of
-        `causal_mask`.
+      input_mask: [B, S] int32, 1 for a token and 0 for padding; or [B, S, S]
+        bool from `packed_attention_mask` or `causal_mask`.
       training: whether to drop attention weights.
       dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
-      [B, S, H] float, before the residual sum and its LayerNorm. Rows at
-      padding are finite but mean nothing.
+      [B, S, H] float, before the residual sum and its LayerNorm. Values at
+      padding are finite but meaningless.
     """
 
     def __init__(self, config, dropout_id: int, **kwargs):
@@ -177,17 +175,17 @@ class SelfAttention(keras.layers.Layer):
 
 
 class EncoderLayer(keras.layers.Layer):
-    """Attention, then two dense layers; each with a residual and LayerNorm.
+    """Transformer layer: attention, then feed-forward, each with add & norm.
 
     Args:
-      config: the whole BertConfig; reads `intermediate_size` (I),
-        `hidden_act` and `hidden_dropout_prob` besides what SelfAttention does.
-      index: number of this layer in its stack, from 0.
+      config: reads `intermediate_size` (I), `hidden_act`,
+        `hidden_dropout_prob` and the fields of SelfAttention.
+      index: number of this layer in the encoder, from 0.
 
     Call arguments:
       hidden: [B, S, H] float.
       input_mask: [B, S] int32 or [B, S, S] bool, see SelfAttention.
-      training: whether to drop values.
+      training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
@@ -251,7 +249,7 @@ class EncoderLayer(keras.layers.Layer):
 
 
 def add_norm(change, hidden, drop, norm, training, dropout_key):
-    """Returns LayerNorm(hidden + dropout(change)), all of them [B, S, H]."""
+    """Returns LayerNorm(hidden + dropout(change)), [B, S, H]."""
     keep = drop.keep_mask(tf.shape(change), training, dropout_key)
     return fused.add_norm(
         change, hidden, *norm.parameters(), keep, drop.rate, training
@@ -259,24 +257,25 @@ def add_norm(change, hidden, drop, norm, training, dropout_key):
 
 
 class BiLSTM(keras.layers.Layer):
-    """Reads the tokens of a text from both ends.
+    """Bidirectional LSTM over the tokens of a text.
 
-    What section 5.1 of the paper puts on top of a left-to-right model, so that
-    each token knows what follows it. Its first weights are Keras's own, and it
-    is float32 under every policy, since its state is summed over many steps.
-    There is no dropout inside, whose state no checkpoint would hold.
+    Section 5.1 of the paper adds one to a left-to-right model, to give each
+    token its right context. It uses Keras's default initializers, computes in
+    float32 under every policy, since its state accumulates over many steps,
+    and has no dropout, whose state would not be saved in checkpoints.
 
     Args:
       units: U.
 
     Call arguments:
       hidden: [B, S, H] float.
-      input_mask: [B, S] int32, 1 for a token and 0 for padding, which stands
-        after all tokens.
+      input_mask: [B, S] int32, 1 for a token and 0 for padding, which must
+        follow all tokens.
 
     Returns:
-      [B, S, 2 U] float32, of which rows at padding are finite but mean
-      nothing; and [B, 2 U] float32, what each direction knows at its end.
+      [B, S, 2 U] float32, outputs of both directions; values at padding are
+      finite but meaningless. And [B, 2 U] float32, the final output of each
+      direction.
     """
 
     def __init__(self, units: int, **kwargs):
@@ -301,8 +300,9 @@ class BiLSTM(keras.layers.Layer):
     def call(self, hidden, input_mask):
         hidden = tf.cast(hidden, tf.float32)
         is_token = tf.cast(input_mask, tf.bool)
-        # The state stays as it is where there is no token.
-        ahead, at_end, _ = self.forward(hidden, mask=is_token)
-        back, at_begin, _ = self.backward(hidden, mask=is_token)
-        back = tf.reverse(back, [1])
-        return tf.concat([ahead, back], -1), tf.concat([at_end, at_begin], -1)
+        # Padding leaves the state unchanged.
+        forward, last, _ = self.forward(hidden, mask=is_token)
+        backward, first, _ = self.backward(hidden, mask=is_token)
+        backward = tf.reverse(backward, [1])
+        outputs = tf.concat([forward, backward], -1)
+        return outputs, tf.concat([last, first], -1)

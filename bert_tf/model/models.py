@@ -1,4 +1,4 @@
-"""Batch -> named logits: the encoder with its heads, one model a task.
+"""Batch -> dict of logits: the encoder with heads, one model per task.
 
 Letters: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
 """
@@ -11,25 +11,25 @@ from bert_tf.model import encoder, heads, layers
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertPretrainer(encoder.ConfiguredModel):
-    """Masked LM and next sentence (Devlin et al. 2018, section 3.1).
+    """Masked LM and next-sentence prediction (Devlin et al. 2018, section 3.1).
 
-    A causal config makes it the left-to-right language model of section 5.1:
-    it predicts the next token at every position but the last, and nothing else.
+    With a causal config it is the left-to-right language model of section 5.1:
+    it only predicts the next token, at every position except the last.
 
     Args:
       config: BertConfig.
 
     Call arguments:
-      batch: dict of the encoder's inputs, [B, S] int32, and
+      batch: dict of the encoder's inputs, [B, S] int32, and, unless causal,
         `masked_lm_positions`, [B, P] int32. Rows may be packed, with up to E
         examples in each, see BertEncoder.
-      training: whether to drop values.
+      training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
-      `masked_lm_logits` [B, P, V] and `next_sentence_logits` [B, 2], of
-      packed rows [B, E, 2], float32. Left to right `next_token_logits`
-      [B, S - 1, V].
+      Dict of `masked_lm_logits` [B, P, V] and `next_sentence_logits` [B, 2],
+      or [B, E, 2] for packed rows, float32. With a causal config:
+      `next_token_logits` [B, S - 1, V].
 
     Raises:
       ValueError: if the config has `bilstm_units`.
@@ -40,7 +40,7 @@ class BertPretrainer(encoder.ConfiguredModel):
         config, policy = self.config, self.dtype_policy
         if config.bilstm_units:
             raise ValueError(
-                f"bilstm_units={config.bilstm_units} is for fine-tuning; a "
+                f"bilstm_units={config.bilstm_units} is for fine-tuning; "
                 "pre-training has no LSTM. Omit the key."
             )
         self.encoder = encoder.BertEncoder(config, name="encoder", dtype=policy)
@@ -74,16 +74,16 @@ class BertPretrainer(encoder.ConfiguredModel):
 
 
 class _FineTunedModel(encoder.ConfiguredModel):
-    """BERT with one head; the models below say which, and what it returns.
+    """Base class of BERT with one head, which the subclasses add.
 
-    Where the config has `bilstm_units`, a BiLSTM stands between the two.
+    If the config has `bilstm_units`, there is a BiLSTM between the two.
 
     Args:
       config: BertConfig.
 
     Call arguments:
-      batch: dict of the encoder's inputs, [B, S] int32 unless said otherwise.
-      training: whether to drop values.
+      batch: dict of the encoder's inputs, [B, S] int32 unless noted otherwise.
+      training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
     """
 
@@ -110,19 +110,19 @@ class _FineTunedModel(encoder.ConfiguredModel):
         self.head.build((None, self.width))
 
     def read(self, batch, **kwargs):
-        """Returns what a head reads: [B, S, width], of the text [B, width]."""
+        """Returns the head's inputs: tokens [B, S, width], text [B, width]."""
         outputs = self.encoder(batch, **kwargs)
         if not self.bilstm:
             return outputs.sequence_output, outputs.pooled_output
         return self.bilstm(outputs.sequence_output, batch["input_mask"])
 
     def score_text(self, batch, **kwargs):
-        """Returns the head's scores of the text, [B, C]."""
+        """Returns the head's logits for the text, [B, C]."""
         return self.head(self.read(batch, **kwargs)[1], **kwargs)
 
 
 class _ModelOfClasses(_FineTunedModel):
-    """A model that scores classes.
+    """Base class of models that predict classes.
 
     Args:
       config: BertConfig.
@@ -137,21 +137,21 @@ class _ModelOfClasses(_FineTunedModel):
         if num_classes < 2:
             raise ValueError(
                 f"num_classes={num_classes}; {type(self).__name__} needs 2 or "
-                "more. For a score use BertRegressor."
+                "more. For regression use BertRegressor."
             )
         self.num_classes = num_classes
 
     def get_config(self):
-        """Returns what `from_config` takes."""
+        """Returns the dict for `from_config`."""
         return super().get_config() | {"num_classes": self.num_classes}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertClassifier(_ModelOfClasses):
-    """One of C classes for a text or a pair (section 4.1 of the paper).
+    """Classifies a text or a text pair (section 4.1 of the paper).
 
     Returns:
-      `logits` [B, C] float32.
+      Dict of `logits` [B, C] float32.
     """
 
     def __init__(self, config, num_classes: int, **kwargs):
@@ -167,10 +167,10 @@ class BertClassifier(_ModelOfClasses):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertRegressor(_FineTunedModel):
-    """A score for a text or a pair, as STS-B asks (appendix B.1).
+    """Predicts a score of a text or a text pair, as in STS-B (appendix B.1).
 
     Returns:
-      `predictions` [B] float32.
+      Dict of `predictions` [B] float32.
     """
 
     def __init__(self, config, **kwargs):
@@ -186,10 +186,10 @@ class BertRegressor(_FineTunedModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertSpanPredictor(_FineTunedModel):
-    """Start and end of an answer in a text (section 4.2 of the paper).
+    """Predicts the answer span in a text (section 4.2 of the paper).
 
     Returns:
-      `start_logits` and `end_logits`, [B, S] float32.
+      Dict of `start_logits` and `end_logits`, [B, S] float32.
     """
 
     def __init__(self, config, **kwargs):
@@ -204,10 +204,10 @@ class BertSpanPredictor(_FineTunedModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertTagger(_ModelOfClasses):
-    """One of C classes for each token (section 5.3 of the paper).
+    """Classifies each token (section 5.3 of the paper).
 
     Returns:
-      `logits` [B, S, C] float32.
+      Dict of `logits` [B, S, C] float32.
     """
 
     def __init__(self, config, num_classes: int, **kwargs):
@@ -222,12 +222,12 @@ class BertTagger(_ModelOfClasses):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertMultipleChoice(_FineTunedModel):
-    """The best of N continuations of a text (section 4.4 of the paper).
+    """Scores N continuations of a text (section 4.4 of the paper).
 
-    Its batch is [B, N, S] int32.
+    Its inputs are [B, N, S] int32.
 
     Returns:
-      `logits` [B, N] float32.
+      Dict of `logits` [B, N] float32.
     """
 
     def __init__(self, config, **kwargs):
@@ -236,13 +236,13 @@ class BertMultipleChoice(_FineTunedModel):
 
     def call(self, batch, training=None, dropout_key=None):
         names = ("input_word_ids", "input_mask", "input_type_ids")
-        # Tensors where they are not static, as in an export.
+        # Tensors if not static, as in an export.
         choices, length = keras.ops.shape(batch[names[0]])[1:]
         rows = {
             name: tf.reshape(batch[name], [-1, length]) for name in names
         }  # [B N, S]
         if dropout_key is not None:
-            # Each choice is a row of its own: row N b is the first of b.
+            # Each choice is a separate row: the rows of example b start at N b.
             dropout_key *= tf.constant([1, 1, choices], tf.int64)
         scores = self.score_text(
             rows, training=training, dropout_key=dropout_key
@@ -250,7 +250,7 @@ class BertMultipleChoice(_FineTunedModel):
         return {"logits": tf.reshape(scores, [-1, choices])}
 
 
-# Name of a task, as model.json has it -> its model.
+# Name of a task, as in model.json -> its model.
 TASK_MODELS = {
     "pretraining": BertPretrainer,
     "classification": BertClassifier,
@@ -269,14 +269,16 @@ def for_task(
     Args:
       task: a key of `TASK_MODELS`.
       config: BertConfig.
-      num_labels: classes of a classifier or tagger.
-      dtype: a Keras dtype policy, by default Keras' own.
+      num_labels: number of classes of a classifier or tagger.
+      dtype: Keras dtype policy; None for Keras's global policy.
 
     Raises:
       ValueError: if there is no such task.
     """
     if task not in TASK_MODELS:
-        raise ValueError(f"task {task!r} is none of {', '.join(TASK_MODELS)}.")
+        raise ValueError(
+            f"task {task!r} is not one of {', '.join(TASK_MODELS)}."
+        )
     if task in ("classification", "tagging"):
         return TASK_MODELS[task](config, num_labels, dtype=dtype)
     return TASK_MODELS[task](config, dtype=dtype)

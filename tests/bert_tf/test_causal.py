@@ -1,4 +1,4 @@
-"""Left-to-right models: what a token reads, and what its losses are."""
+"""Left-to-right models: causal attention, next-token loss, fine-tuning."""
 
 import keras
 import numpy as np
@@ -19,7 +19,7 @@ KEY = dropout.make_key(7, 3, 0)
 
 @pytest.fixture
 def config(tiny_config):
-    """Without dropout, so that training computes what the oracle does."""
+    """No dropout, so that training matches the reference."""
     changes = {
         "is_causal": True,
         "hidden_dropout_prob": 0.0,
@@ -29,7 +29,7 @@ def config(tiny_config):
 
 
 def randomised(model):
-    """Weights large enough that every term shows in the outputs."""
+    """Sets weights so large that every term affects the outputs."""
     rng = np.random.default_rng(2)
     for weight in model.weights:
         weight.assign(rng.normal(0.1, 0.3, weight.shape))
@@ -44,13 +44,13 @@ def weights_of(model):
 
 
 def unmasked(batch):
-    """What records of --masking_time=dynamic hold, [SEP] or not."""
+    """Returns the features of records made with --masking_time=dynamic."""
     names = [*schema.ENCODER_INPUTS, "is_real_example"]
     return {name: tf.constant(batch[name]) for name in names}
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "training"])
-def test_every_layer_and_the_pooled_output_equal_the_oracle(
+def test_every_layer_and_the_pooled_output_match_the_reference(
     config, make_batch, key
 ):
     encoder = randomised(bert_tf.BertEncoder(config))
@@ -64,15 +64,15 @@ def test_every_layer_and_the_pooled_output_equal_the_oracle(
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "training"])
-def test_no_token_sees_a_later_token(config, make_batch, key):
+def test_no_token_attends_to_a_later_token(config, make_batch, key):
     encoder = randomised(bert_tf.BertEncoder(config))
     batch = unmasked(make_batch(config, rows=1))
-    how = {"training": key is not None, "dropout_key": key}
-    before = encoder(batch, **how).sequence_output[0].numpy()
+    kwargs = {"training": key is not None, "dropout_key": key}
+    before = encoder(batch, **kwargs).sequence_output[0].numpy()
     for changed in range(12):
         ids = batch["input_word_ids"].numpy()
         ids[0, changed] = (ids[0, changed] + 1) % config.vocab_size
-        after = encoder(batch | {"input_word_ids": tf.constant(ids)}, **how)
+        after = encoder(batch | {"input_word_ids": tf.constant(ids)}, **kwargs)
         after = after.sequence_output[0].numpy()
         np.testing.assert_array_equal(after[:changed], before[:changed])
         differs = np.abs(after - before).max(axis=-1)
@@ -82,17 +82,17 @@ def test_no_token_sees_a_later_token(config, make_batch, key):
 def test_gradients_of_a_token_reach_no_later_token(config, make_batch):
     encoder = randomised(bert_tf.BertEncoder(config))
     batch = unmasked(make_batch(config, rows=1))
-    batch["input_word_ids"] = tf.range(12)[None]  # Each its own row.
+    batch["input_word_ids"] = tf.range(12)[None]  # All ids are different.
     table = encoder.embeddings.word_embeddings.value
     with tf.GradientTape() as tape:
         outputs = encoder(batch, training=True, dropout_key=KEY)
-        seen = tf.reduce_sum(outputs.sequence_output[0, 5] ** 2)
-    rows = tf.convert_to_tensor(tape.gradient(seen, table)).numpy()[:12]
+        total = tf.reduce_sum(outputs.sequence_output[0, 5] ** 2)
+    rows = tf.convert_to_tensor(tape.gradient(total, table)).numpy()[:12]
     assert (np.abs(rows[:6]).max(axis=-1) > 0).all()
     np.testing.assert_array_equal(rows[6:], 0)
 
 
-def test_a_reader_of_packed_rows_reads_what_precedes_it_in_its_example():
+def test_the_causal_mask_of_packed_rows_stays_within_examples():
     numbers = tf.constant([[1, 1, 2, 2, 0]])
     expected = [
         [1, 0, 0, 0, 0],
@@ -101,8 +101,8 @@ def test_a_reader_of_packed_rows_reads_what_precedes_it_in_its_example():
         [0, 0, 1, 1, 0],
         [0, 0, 0, 0, 1],
     ]
-    readable = layers.causal_mask(layers.packed_attention_mask(numbers))
-    np.testing.assert_array_equal(tf.cast(readable[0], tf.int32), expected)
+    packed_mask = layers.causal_mask(layers.packed_attention_mask(numbers))
+    np.testing.assert_array_equal(tf.cast(packed_mask[0], tf.int32), expected)
     mask = tf.constant([[1, 1, 0]])
     expected = [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
     np.testing.assert_array_equal(
@@ -110,7 +110,7 @@ def test_a_reader_of_packed_rows_reads_what_precedes_it_in_its_example():
     )
 
 
-def test_the_last_token_speaks_for_its_example():
+def test_last_positions_are_those_of_each_example():
     mask = tf.constant([[1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
     last = last_positions({"input_mask": mask})
     np.testing.assert_array_equal(last, [[2], [0], [0]])
@@ -122,16 +122,16 @@ def test_the_last_token_speaks_for_its_example():
     np.testing.assert_array_equal(last_positions(packed), [[2, 3, 0]])
 
 
-def test_the_key_is_kept_where_it_is_set_and_nowhere_else(config, tiny_config):
+def test_is_causal_is_written_only_when_set(config, tiny_config):
     assert config.to_dict()["is_causal"] is True
     assert "is_causal" not in tiny_config.to_dict()
     assert type(config).from_dict(config.to_dict()) == config
 
 
-# The loss of the next token.
+# The next-token loss.
 
 
-def test_logits_and_loss_equal_the_oracle(config, make_batch):
+def test_logits_and_loss_match_the_reference(config, make_batch):
     model = randomised(models.BertPretrainer(config))
     batch = unmasked(make_batch(config))
     outputs = model(batch, training=False)
@@ -144,8 +144,8 @@ def test_logits_and_loss_equal_the_oracle(config, make_batch):
     }
     numpy_batch = {name: x.numpy() for name, x in batch.items()}
     expected, _ = reference_bert.encode(numpy_batch, encoder, config)
-    places = np.tile(np.arange(11), (4, 1))
-    logits = reference_bert.masked_lm_logits(expected[-1], places, weights)
+    positions = np.tile(np.arange(11), (4, 1))
+    logits = reference_bert.masked_lm_logits(expected[-1], positions, weights)
     real = batch["input_mask"].numpy()[:, :-1] > 0
     np.testing.assert_allclose(
         outputs["next_token_logits"].numpy()[real], logits[real], atol=1e-4
@@ -158,7 +158,7 @@ def test_logits_and_loss_equal_the_oracle(config, make_batch):
     )
 
 
-def test_the_weight_of_the_loss_is_what_is_predicted(config, make_batch):
+def test_the_loss_weight_is_the_number_of_predicted_tokens(config, make_batch):
     model = models.BertPretrainer(config)
     batch = unmasked(make_batch(config))
     task = pretraining.LEFT_TO_RIGHT
@@ -172,24 +172,24 @@ def test_the_weight_of_the_loss_is_what_is_predicted(config, make_batch):
     assert accuracies["next_token_accuracy"].weight == expected
 
 
-def test_rows_that_examples_share_have_their_losses(config, make_batch):
+def test_packing_does_not_change_the_loss(config, make_batch):
     model = randomised(models.BertPretrainer(config))
     examples = make_batch(config, rows=12, tokens=24)
-    found = packing.assign(examples["input_mask"].sum(axis=1), 36, 3)
-    alone = {name: examples[name][found.order] for name in examples}
+    assignment = packing.assign(examples["input_mask"].sum(axis=1), 36, 3)
+    unpacked = {name: examples[name][assignment.order] for name in examples}
     sizes = {
         "max_seq_length": 36,
         "max_predictions_per_row": 9,
         "max_examples_per_row": 3,
     }
-    shared = packing.join(alone, found.counts, sizes)
-    assert len(found.counts) < 12
+    packed = packing.join(unpacked, assignment.counts, sizes)
+    assert len(assignment.counts) < 12
     task = pretraining.LEFT_TO_RIGHT
     means = [
         task.losses(model(batch), batch)["next_token_loss"]
         for batch in (
             {name: tf.constant(x) for name, x in part.items()}
-            for part in (alone, shared)
+            for part in (unpacked, packed)
         )
     ]
     assert means[0].weight == means[1].weight
@@ -201,16 +201,18 @@ def test_unigram_accuracy_counts_next_tokens():
         "input_word_ids": np.array([[1, 5, 5, 2], [1, 5, 2, 0]]),
         "input_mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0]]),
     }
-    # Of 5 5 2 and 5 2 three are a 5.
-    found = pretraining.unigram_accuracy([batch], 9, pretraining.LEFT_TO_RIGHT)
-    assert found == 3 / 5
+    # 3 of the 5 next tokens, 5 5 2 and 5 2, are the most frequent one, 5.
+    accuracy = pretraining.unigram_accuracy(
+        [batch], 9, pretraining.LEFT_TO_RIGHT
+    )
+    assert accuracy == 3 / 5
 
 
-# In fine-tuning.
+# Fine-tuning.
 
 
 @pytest.mark.parametrize("bilstm_units", [0, 3])
-def test_a_classifier_of_a_text_reads_its_last_token(
+def test_a_classifier_depends_on_the_last_token(
     config, make_batch, bilstm_units
 ):
     keras.utils.set_random_seed(1)

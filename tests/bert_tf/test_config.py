@@ -5,7 +5,7 @@ import pytest
 from bert_tf import config
 
 
-def test_base_is_the_released_one():
+def test_base_has_the_released_sizes():
     base = config.BertConfig.from_name("base")
     assert base.vocab_size == 30522
     assert (base.num_hidden_layers, base.hidden_size) == (12, 768)
@@ -16,8 +16,8 @@ def test_base_is_the_released_one():
 @pytest.mark.parametrize("case", ["uncased", "cased"])
 def test_named_configs_equal_the_released_files(shared_data, name, case):
     released = shared_data / "config" / f"bert-{name}-{case}.json"
-    found = config.BertConfig.from_json_file(released)
-    assert found == config.BertConfig.from_name(f"{name}-{case}")
+    read = config.BertConfig.from_json_file(released)
+    assert read == config.BertConfig.from_name(f"{name}-{case}")
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,12 @@ def test_named_configs_equal_the_released_files(shared_data, name, case):
     ],
 )
 def test_released_sizes_have_names(name, layers, hidden, vocab_size):
-    found = config.BertConfig.from_name(name)
-    assert found.num_hidden_layers == layers
-    assert found.hidden_size == hidden
-    assert found.num_attention_heads == hidden // 64
-    assert found.intermediate_size == 4 * hidden
-    assert found.vocab_size == vocab_size
+    named = config.BertConfig.from_name(name)
+    assert named.num_hidden_layers == layers
+    assert named.hidden_size == hidden
+    assert named.num_attention_heads == hidden // 64
+    assert named.intermediate_size == 4 * hidden
+    assert named.vocab_size == vocab_size
 
 
 def test_all_24_small_models_have_names():
@@ -48,7 +48,7 @@ def test_all_24_small_models_have_names():
             config.BertConfig.from_name(f"L-{layers}_H-{hidden}")
 
 
-def test_a_written_config_is_the_one_read(tmp_path):
+def test_a_config_survives_writing_and_reading(tmp_path):
     path = tmp_path / "bert_config.json"
     written = config.BertConfig.from_name("mini", hidden_act="relu")
     written.to_json_file(path)
@@ -56,7 +56,7 @@ def test_a_written_config_is_the_one_read(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["bert_config.json"]
 
 
-def test_keys_of_released_files_that_nothing_reads_are_let_be():
+def test_unused_keys_of_released_files_are_ignored():
     values = {"vocab_size": 9, "directionality": "bidi", "pooler_type": "x"}
     assert config.BertConfig.from_dict(values).vocab_size == 9
 
@@ -70,7 +70,7 @@ def test_keys_of_released_files_that_nothing_reads_are_let_be():
             {"vocab_size": 9, "hidden_size": 10, "num_attention_heads": 4},
             "hidden_size=10 is not a multiple of num_attention_heads=4",
         ),
-        ({"vocab_size": 0}, "vocab_size=0 should be a whole number above 0"),
+        ({"vocab_size": 0}, "vocab_size=0 should be an integer above 0"),
         ({"vocab_size": 9, "hidden_size": 7.5}, "hidden_size=7.5 should be"),
         (
             {"vocab_size": 9, "hidden_dropout_prob": 1.0},
@@ -81,7 +81,7 @@ def test_keys_of_released_files_that_nothing_reads_are_let_be():
         ({"vocab_size": 9, "bilstm_units": -1}, "bilstm_units=-1 should be"),
     ],
 )
-def test_a_wrong_value_is_named_with_its_file(tmp_path, values, message):
+def test_an_error_names_the_value_and_the_file(tmp_path, values, message):
     path = tmp_path / "bert_config.json"
     path.write_text(json.dumps(values))
     with pytest.raises(ValueError, match=message) as raised:
@@ -90,19 +90,19 @@ def test_a_wrong_value_is_named_with_its_file(tmp_path, values, message):
 
 
 @pytest.mark.parametrize("text", ["{", "[1]"])
-def test_a_file_that_is_no_config_is_named(tmp_path, text):
+def test_an_error_names_a_file_that_is_not_a_json_object(tmp_path, text):
     path = tmp_path / "bert_config.json"
     path.write_text(text)
     with pytest.raises(ValueError, match=str(path)):
         config.BertConfig.from_json_file(path)
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones():
+def test_an_unknown_name_raises_with_the_known_names():
     with pytest.raises(ValueError, match="'bass'; the names are tiny, mini"):
         config.BertConfig.from_name("bass")
 
 
-def test_keys_of_ours_are_written_where_they_are_set_alone():
+def test_keys_only_bert_tf_knows_are_written_only_when_set():
     plain = config.BertConfig.from_name("tiny")
     assert not {"is_causal", "bilstm_units"} & set(plain.to_dict())
     other = config.BertConfig.from_name("tiny", is_causal=True, bilstm_units=8)

@@ -1,4 +1,4 @@
-"""What `import bert_tf` gives, in processes that have imported nothing else."""
+"""Effects of `import bert_tf`, in fresh processes."""
 
 import pathlib
 import subprocess
@@ -13,9 +13,9 @@ import bert_tf
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def run(code, *words):
+def run(code, *arguments):
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, words)],
+        [sys.executable, "-c", code, *map(str, arguments)],
         cwd=ROOT,
         check=True,
         capture_output=True,
@@ -44,7 +44,7 @@ print(np.array2string(model(batch).numpy(), precision=9))
     assert run(code, tmp_path / "mine.keras").strip() == expected
 
 
-def test_a_script_loads_keras_when_a_model_is_asked_for():
+def test_a_script_imports_keras_only_when_a_model_is_needed():
     code = """
 import sys
 import run_scripts

@@ -1,4 +1,4 @@
-"""Examples that share rows against the same in rows of their own."""
+"""Packed rows give the same results as one example per row."""
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ SIZES = {
 
 @pytest.fixture
 def config(tiny_config):
-    """Without dropout, whose masks differ with the position in a row."""
+    """No dropout, since its masks depend on the position in a row."""
     changes = {
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
@@ -32,23 +32,23 @@ def config(tiny_config):
 
 @pytest.fixture
 def both(tiny_config, make_batch):
-    """A batch with a row for each example, and one where they share rows."""
+    """The same examples in a batch with one per row and in a packed batch."""
     examples = make_batch(tiny_config, rows=20, tokens=24)
     lengths = examples["input_mask"].sum(axis=1)
-    found = packing.assign(lengths, 36, 3)
-    alone = {name: x[found.order] for name, x in examples.items()}
-    shared = packing.join(alone, found.counts, SIZES)
-    assert len(found.counts) < 12
-    assert {2, 3} <= set(found.counts)
-    shared["is_real_example"] = np.ones(len(found.counts), np.float32)
+    assignment = packing.assign(lengths, 36, 3)
+    unpacked = {name: x[assignment.order] for name, x in examples.items()}
+    packed = packing.join(unpacked, assignment.counts, SIZES)
+    assert len(assignment.counts) < 12
+    assert {2, 3} <= set(assignment.counts)
+    packed["is_real_example"] = np.ones(len(assignment.counts), np.float32)
     return [
         {name: tf.constant(x) for name, x in batch.items()}
-        for batch in (alone, shared)
+        for batch in (unpacked, packed)
     ]
 
 
 def randomised(model):
-    """Weights large enough that every term shows in the outputs."""
+    """Sets weights so large that every term affects the outputs."""
     rng = np.random.default_rng(2)
     for weight in model.weights:
         weight.assign(rng.normal(0.1, 0.3, weight.shape))
@@ -56,7 +56,7 @@ def randomised(model):
 
 
 def of_examples(outputs, batch):
-    """Logits of masked tokens and of examples, in the order of examples."""
+    """Returns masked-LM and next-sentence logits in the order of examples."""
     masked = batch["masked_lm_weights"] > 0
     pairs = outputs["next_sentence_logits"]
     if "next_sentence_weights" in batch:
@@ -65,7 +65,7 @@ def of_examples(outputs, batch):
 
 
 def results(model, batch, key):
-    """Logits, losses and gradients, in training with a dropout key."""
+    """Returns logits, losses and gradients; trains if there is a key."""
     variables = [weight.value for weight in model.trainable_weights]
 
     @tf.function(autograph=False)
@@ -90,30 +90,30 @@ KEY = dropout.make_key(7, 3, 0)
     [(None, False), (KEY, False), (KEY, True)],
     ids=["plain", "training", "remat"],
 )
-def test_logits_losses_and_gradients_are_those_of_examples_alone(
+def test_packing_does_not_change_logits_losses_or_gradients(
     config, both, key, remat
 ):
     model = randomised(bert_tf.BertPretrainer(config))
     model.encoder.remat = remat
-    alone, shared = (results(model, batch, key) for batch in both)
-    for x, y in zip(shared[0], alone[0], strict=True):
+    unpacked, packed = (results(model, batch, key) for batch in both)
+    for x, y in zip(packed[0], unpacked[0], strict=True):
         np.testing.assert_allclose(x, y, atol=1e-5)
-    for name, loss in alone[1].items():
-        np.testing.assert_allclose(shared[1][name], loss, rtol=1e-5)
-    largest = max(np.abs(gradient).max() for gradient in alone[2])
-    for x, y in zip(shared[2], alone[2], strict=True):
+    for name, loss in unpacked[1].items():
+        np.testing.assert_allclose(packed[1][name], loss, rtol=1e-5)
+    largest = max(np.abs(gradient).max() for gradient in unpacked[2])
+    for x, y in zip(packed[2], unpacked[2], strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-5 * largest)
 
 
 def test_metrics_count_examples_and_not_rows(config, both):
     model = randomised(bert_tf.BertPretrainer(config))
-    alone, shared = (
+    unpacked, packed = (
         pretraining.TASK.accuracies(model(batch), batch) for batch in both
     )
-    assert shared["next_sentence_accuracy"].weight == 20
-    for name, mean in alone.items():
-        np.testing.assert_array_equal(shared[name].total, mean.total)
-        np.testing.assert_array_equal(shared[name].weight, mean.weight)
+    assert packed["next_sentence_accuracy"].weight == 20
+    for name, mean in unpacked.items():
+        np.testing.assert_array_equal(packed[name].total, mean.total)
+        np.testing.assert_array_equal(packed[name].weight, mean.weight)
     frequencies = [
         pretraining.unigram_accuracy([batch], config.vocab_size)
         for batch in both
@@ -121,35 +121,35 @@ def test_metrics_count_examples_and_not_rows(config, both):
     assert frequencies[0] == frequencies[1]
 
 
-def test_rows_that_fill_a_batch_count_nothing(config, both):
+def test_padding_rows_do_not_change_losses_or_accuracies(config, both):
     model = randomised(bert_tf.BertPretrainer(config))
-    _, few = both
-    many = {n: tf.concat([x, tf.zeros_like(x)], 0) for n, x in few.items()}
-    for terms in (pretraining.TASK.losses, pretraining.TASK.accuracies):
-        expected, found = (terms(model(b), b) for b in (few, many))
+    _, packed = both
+    padded = {n: tf.concat([x, tf.zeros_like(x)], 0) for n, x in packed.items()}
+    for means in (pretraining.TASK.losses, pretraining.TASK.accuracies):
+        expected, actual = (means(model(b), b) for b in (packed, padded))
         for name in expected:
             np.testing.assert_allclose(
-                found[name].value(), expected[name].value(), rtol=1e-5
+                actual[name].value(), expected[name].value(), rtol=1e-5
             )
 
 
-def test_the_pooled_output_is_that_of_each_example(config, both):
+def test_every_packed_example_has_its_pooled_output(config, both):
     encoder = randomised(bert_tf.BertEncoder(config))
-    alone, shared = (encoder(batch).pooled_output for batch in both)
-    assert shared.shape[1:] == (3, 16)
+    unpacked, packed = (encoder(batch).pooled_output for batch in both)
+    assert packed.shape[1:] == (3, 16)
     is_example = both[1]["next_sentence_weights"] > 0
-    np.testing.assert_allclose(shared[is_example], alone, atol=1e-5)
+    np.testing.assert_allclose(packed[is_example], unpacked, atol=1e-5)
 
 
-def test_bfloat16_reads_packed_rows(config, both):
+def test_packing_does_not_change_logits_in_bfloat16(config, both):
     keras.utils.set_random_seed(1)
     model = bert_tf.BertPretrainer(config, dtype="mixed_bfloat16")
-    alone, shared = (of_examples(model(batch), batch) for batch in both)
-    for x, y in zip(shared, alone, strict=True):
+    unpacked, packed = (of_examples(model(batch), batch) for batch in both)
+    for x, y in zip(packed, unpacked, strict=True):
         np.testing.assert_allclose(x, y, atol=0.02)
 
 
-def steps_of(config, **settings):
+def make_step(config, **settings):
     strategy = strategies.make_strategy("one_device")
     settings = TrainingConfig(output_dir="", seed=1, **settings)
     model = loop.build_model(pretraining.TASK, config, strategy, settings)
@@ -166,30 +166,30 @@ def first_rows(batch, count):
     return {name: x[:count] for name, x in batch.items()}
 
 
-def test_a_step_of_packed_rows_is_that_of_their_examples(config, both):
-    """Micro-batches of it too: each weighs as many examples as it holds."""
-    alone, shared = both
-    rows = len(shared["is_real_example"]) // 2 * 2
-    shared = first_rows(shared, rows)
-    examples = int(tf.reduce_sum(shared["next_sentence_weights"]))
-    alone = first_rows(alone, examples)
-    found = []
-    for batch, parts in ((alone, 1), (shared, 2)):
-        optimizer, step = steps_of(config, gradient_accumulation_steps=parts)
-        found.append((step(batch, tf.constant(0.0)), optimizer.first_moments))
-    (expected, gradients), (values, others) = found
+def test_packing_does_not_change_a_training_step(config, both):
+    """Even accumulated: micro-batches are weighted by number of examples."""
+    unpacked, packed = both
+    rows = len(packed["is_real_example"]) // 2 * 2
+    packed = first_rows(packed, rows)
+    examples = int(tf.reduce_sum(packed["next_sentence_weights"]))
+    unpacked = first_rows(unpacked, examples)
+    results = []
+    for batch, parts in ((unpacked, 1), (packed, 2)):
+        optimizer, step = make_step(config, gradient_accumulation_steps=parts)
+        results.append((step(batch, tf.constant(0.0)), optimizer.first_moments))
+    (expected, expected_moments), (values, moments) = results
     for name, value in expected.items():
         np.testing.assert_allclose(values[name], value, rtol=1e-5, err_msg=name)
-    for x, y in zip(others, gradients, strict=True):
+    for x, y in zip(moments, expected_moments, strict=True):
         np.testing.assert_allclose(x, y, atol=1e-7)
 
 
 def test_dropout_of_packed_rows_is_the_same_on_any_replica(tiny_config, both):
     model = randomised(bert_tf.BertPretrainer(tiny_config))
-    shared = first_rows(both[1], 4)
+    packed = first_rows(both[1], 4)
 
     def logits(first, last):
-        rows = {name: x[first:last] for name, x in shared.items()}
+        rows = {name: x[first:last] for name, x in packed.items()}
         key = dropout.make_key(5, tf.constant(9, tf.int64), tf.constant(first))
         return model(rows, training=True, dropout_key=key)
 
@@ -197,11 +197,11 @@ def test_dropout_of_packed_rows_is_the_same_on_any_replica(tiny_config, both):
     for name in whole:
         joined = tf.concat([part[name] for part in parts], 0)
         np.testing.assert_allclose(whole[name], joined, atol=1e-5)
-        assert not np.allclose(whole[name], model(shared)[name], atol=1e-3)
+        assert not np.allclose(whole[name], model(packed)[name], atol=1e-3)
 
 
 def test_packed_rows_lower_to_static_shapes(tiny_config, both):
-    """What a TPU needs: no bounded dynamic dimension, which is `<=3` in HLO."""
+    """TPUs need this: HLO has no bounded dynamic dimension, such as `<=3`."""
     strategy = strategies.make_strategy("one_device")
     settings = TrainingConfig(output_dir="", seed=1)
     model = loop.build_model(pretraining.TASK, tiny_config, strategy, settings)

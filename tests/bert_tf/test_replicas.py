@@ -1,6 +1,6 @@
 """The same training on one device, two devices and two worker processes.
 
-`python -m tools.replica_report` prints a table of more of them.
+`python -m tools.replica_report` compares more configurations in a table.
 """
 
 import pytest
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def train(tmp_path_factory):
-    """Name, number of workers and flags -> the lines of the log."""
+    """Returns a function that trains and returns the lines of steps.jsonl."""
     folder = tmp_path_factory.mktemp("replicas")
     make_pretraining_records.main(
         ["make", *run_processes.record_arguments(folder, dupe_factor=5)]
@@ -32,8 +32,10 @@ def train(tmp_path_factory):
             **values,
         )
         logs = [folder / f"{name}.{i}.log" for i in range(num_workers)]
-        with run_processes.workers(arguments, logs, is_forked=True) as all_:
-            for process in all_:
+        with run_processes.workers(
+            arguments, logs, is_forked=True
+        ) as processes:
+            for process in processes:
                 assert process.wait() == 0, process.printed()
         return run_processes.log_lines(folder / name)
 
@@ -41,19 +43,19 @@ def train(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def alone(train):
-    """What one device does."""
-    return train("alone")
+def one_device(train):
+    """Lines of a run on one device."""
+    return train("one_device")
 
 
-def check(found, expected):
-    assert [line["step"] for line in found] == [*range(1, NUM_TRAIN_STEPS + 1)]
-    for line, other in zip(found, expected, strict=True):
+def check(lines, expected):
+    assert [line["step"] for line in lines] == [*range(1, NUM_TRAIN_STEPS + 1)]
+    for line, other in zip(lines, expected, strict=True):
         for name in ("loss", "masked_lm_loss", "gradient_norm"):
             assert line[name] == pytest.approx(other[name], rel=1e-5), line
 
 
-def test_two_devices_train_as_one(train, alone):
+def test_two_devices_train_like_one(train, one_device):
     check(
         train(
             "mirrored",
@@ -61,9 +63,9 @@ def test_two_devices_train_as_one(train, alone):
             virtual_devices=2,
             gradient_accumulation_steps=2,
         ),
-        alone,
+        one_device,
     )
 
 
-def test_two_worker_processes_train_as_one(train, alone):
-    check(train("workers", num_workers=2), alone)
+def test_two_worker_processes_train_like_one_device(train, one_device):
+    check(train("workers", num_workers=2), one_device)

@@ -23,7 +23,7 @@ HIDDEN = np.random.default_rng(3).normal(0, 1, (2, 6, 4)).astype(np.float32)
 MASK = np.array([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]], np.int32)
 
 
-def test_it_equals_the_oracle_on_rows_with_padding(layer):
+def test_it_matches_the_reference_on_rows_with_padding(layer):
     weights = {
         f"bilstm/{name}": weight.numpy().astype(np.float64)
         for name, weight in model_folders.weight_names(layer).items()
@@ -38,7 +38,7 @@ def test_it_equals_the_oracle_on_rows_with_padding(layer):
     assert np.isfinite(states).all()
 
 
-def test_what_is_padding_is_inert(layer):
+def test_padding_does_not_change_outputs(layer):
     other = HIDDEN.copy()
     other[1, 4:] = 100.0
     for x, y in zip(layer(HIDDEN, MASK), layer(other, MASK), strict=True):
@@ -46,7 +46,7 @@ def test_what_is_padding_is_inert(layer):
         np.testing.assert_array_equal(x[1][:4], y[1][:4])
 
 
-def test_both_directions_have_weights_of_their_own_and_no_other_state():
+def test_directions_have_separate_weights_and_no_other_state():
     keras.utils.set_random_seed(1)
     layer = layers.BiLSTM(3)
     layer.build((None, None, 4))
@@ -55,7 +55,7 @@ def test_both_directions_have_weights_of_their_own_and_no_other_state():
     assert len(layer.weights) == len(layer.trainable_weights) == 6
 
 
-def test_it_is_float32_inside_under_a_policy():
+def test_it_computes_in_float32_under_bfloat16():
     layer = layers.BiLSTM(3, dtype="mixed_bfloat16")
     states, last = layer(tf.constant(HIDDEN, tf.bfloat16), MASK)
     assert states.dtype == last.dtype == tf.float32

@@ -11,10 +11,10 @@ def mask(rows, first, step=3, dropout_id=5, seed=1, shape=(6, 7), rate=0.1):
 
 
 def test_rows_depend_on_their_index_and_not_on_the_number_of_rows():
-    whole = mask(8, 0)
+    expected = mask(8, 0)
     for first, rows in ((0, 4), (4, 4), (2, 1), (7, 1)):
         np.testing.assert_array_equal(
-            mask(rows, first), whole[first : first + rows]
+            mask(rows, first), expected[first : first + rows]
         )
 
 
@@ -22,7 +22,7 @@ def test_every_part_of_the_key_changes_the_mask():
     base = mask(8, 0, shape=(50, 50))
     for change in ({"step": 4}, {"dropout_id": 6}, {"seed": 2}, {"first": 8}):
         other = mask(**({"rows": 8, "first": 0, "shape": (50, 50)} | change))
-        # Two independent masks agree in 0.9^2 + 0.1^2 = 0.82 of all values.
+        # Independent masks agree in 0.9^2 + 0.1^2 = 0.82 of all values.
         assert abs((base == other).mean() - 0.82) < 0.02, change
 
 
@@ -33,7 +33,7 @@ def test_the_share_kept_is_one_minus_rate(rate):
     assert abs(kept - (1 - rate)) < 5 * deviation
 
 
-def test_kept_values_are_scaled_so_that_the_mean_stays():
+def test_scaling_of_kept_values_preserves_the_mean():
     layer = dropout.Dropout(0.25, dropout_id=1)
     outputs = layer(
         tf.ones((16, 4096)),
@@ -44,20 +44,20 @@ def test_kept_values_are_scaled_so_that_the_mean_stays():
     assert abs(outputs.mean() - 1) < 0.02
 
 
-def test_without_training_or_rate_nothing_changes():
+def test_without_training_or_rate_inputs_are_unchanged():
     inputs = tf.ones((2, 3))
     assert dropout.Dropout(0.5, 1)(inputs) is inputs
     assert dropout.Dropout(0.0, 1)(inputs, training=True) is inputs
 
 
-def test_without_a_key_keras_seeds_the_masks():
+def test_without_a_key_each_call_draws_a_new_mask():
     layer = dropout.Dropout(0.5, dropout_id=1)
     first = layer(tf.ones((4, 100)), training=True).numpy()
     second = layer(tf.ones((4, 100)), training=True).numpy()
     assert (first != second).any()
 
 
-def test_dropout_ids_of_a_large_model_are_all_different():
+def test_dropout_ids_of_a_model_are_unique():
     from bert_tf import BertClassifier, BertConfig
 
     model = BertClassifier(

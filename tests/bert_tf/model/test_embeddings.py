@@ -1,4 +1,4 @@
-"""The sum of three embeddings, against the tables that it is made of."""
+"""The embedding layer, compared with its three tables."""
 
 import numpy as np
 import pytest
@@ -18,14 +18,14 @@ def layer(tiny_config):
 
 
 def expected(layer, ids, types, positions):
-    words, places, segments, gamma, beta = (
+    words, position_table, segments, gamma, beta = (
         weight.numpy().astype(np.float64) for weight in layer.weights
     )
-    total = words[ids] + segments[types] + places[positions]
+    total = words[ids] + segments[types] + position_table[positions]
     return reference_bert.layer_norm(total, gamma, beta)
 
 
-def test_word_segment_and_place_are_summed_and_normalised(layer):
+def test_token_segment_and_position_are_summed_and_normalized(layer):
     ids = np.array([[5, 6, 7], [8, 5, 0]], np.int32)
     types = np.array([[0, 0, 1], [0, 1, 1]], np.int32)
     np.testing.assert_allclose(
@@ -33,18 +33,18 @@ def test_word_segment_and_place_are_summed_and_normalised(layer):
     )
 
 
-def test_places_may_be_given(layer):
+def test_position_ids_are_used_if_given(layer):
     ids = np.array([[5, 6, 7, 8], [8, 5, 9, 0]], np.int32)
     types = np.zeros_like(ids)
-    places = np.array([[0, 1, 0, 1], [0, 1, 2, 0]], np.int32)
+    positions = np.array([[0, 1, 0, 1], [0, 1, 2, 0]], np.int32)
     np.testing.assert_allclose(
-        layer(ids, types, places),
-        expected(layer, ids, types, places),
+        layer(ids, types, positions),
+        expected(layer, ids, types, positions),
         atol=1e-5,
     )
 
 
-def test_a_sequence_over_max_position_embeddings_is_refused(layer):
+def test_a_sequence_over_max_position_embeddings_is_rejected(layer):
     ids = np.ones((1, 65), np.int32)
     with pytest.raises(ValueError, match="65 tokens.*max_position_embeddings"):
         layer(ids, ids)

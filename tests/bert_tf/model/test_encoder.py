@@ -19,7 +19,7 @@ def encoder(tiny_config):
 
 
 def randomise(model):
-    """Weights large enough that every term shows in the outputs."""
+    """Sets weights so large that every term affects the outputs."""
     rng = np.random.default_rng(2)
     for weight in model.weights:
         weight.assign(rng.normal(0.1, 0.3, weight.shape))
@@ -32,12 +32,12 @@ def weights_of(model):
     }
 
 
-def test_base_has_the_parameters_of_the_original():
+def test_base_has_as_many_parameters_as_the_original():
     base = bert_tf.BertEncoder(bert_tf.BertConfig.from_name("base"))
     assert base.count_params() == 109_482_240
 
 
-def test_every_layer_and_the_pooled_output_equal_the_oracle(
+def test_every_layer_and_the_pooled_output_match_the_reference(
     encoder, tiny_config, make_batch
 ):
     batch = make_batch(tiny_config)
@@ -54,7 +54,7 @@ def test_every_layer_and_the_pooled_output_equal_the_oracle(
 
 
 @pytest.mark.parametrize("act", ["gelu", "gelu_erf", "relu", "tanh"])
-def test_activations_are_those_of_their_names(act):
+def test_activations_match_their_formulas(act):
     from scipy import special
 
     x = np.linspace(-5, 5, 101)
@@ -69,12 +69,12 @@ def test_activations_are_those_of_their_names(act):
     )
 
 
-def test_layer_norm_takes_the_epsilon_that_it_says():
+def test_layer_norm_uses_its_epsilon():
     norm = layers.LayerNorm()
     norm.build((None, 2))
     assert norm.epsilon == 1e-12  # modeling.py: layer_norm.
     norm.epsilon = 3.0
-    x = tf.constant([[-1.0, 1.0]])  # Variance 1; with 3 the root of 4.
+    x = tf.constant([[-1.0, 1.0]])  # Variance 1, so the divisor is sqrt(4).
     np.testing.assert_allclose(norm(x), x / 2)
 
 
@@ -82,7 +82,7 @@ def test_padding_does_not_change_other_rows(encoder, tiny_config, make_batch):
     batch = make_batch(tiny_config)
     short = {name: batch[name][:1, :7] for name in schema.ENCODER_INPUTS}
     padded = {n: np.pad(v, ((0, 0), (0, 5))) for n, v in short.items()}
-    padded["input_word_ids"][:, 7:] = 9  # What stands there must not matter.
+    padded["input_word_ids"][:, 7:] = 9  # Ids at padding must not matter.
     np.testing.assert_allclose(
         encoder(padded).sequence_output[:, :7],
         encoder(short).sequence_output,
@@ -90,14 +90,14 @@ def test_padding_does_not_change_other_rows(encoder, tiny_config, make_batch):
     )
 
 
-def test_initial_weights_are_a_truncated_normal_each_its_own():
+def test_initial_weights_are_independent_truncated_normals():
     encoder = bert_tf.BertEncoder(bert_tf.BertConfig.from_name("tiny"))
     weights = {
         name: weight.numpy()
         for name, weight in model_folders.weight_names(encoder).items()
     }
     table = weights["embeddings/word_embeddings"]
-    # A normal cut off at two deviations keeps 0.88 of its deviation.
+    # Truncation at two standard deviations scales the deviation by 0.88.
     assert abs(table.std() - 0.02 * 0.8796) < 2e-4
     assert np.abs(table).max() <= 0.0401
     assert np.abs(weights["pooler/bias"]).max() == 0
@@ -136,7 +136,7 @@ def functional(encoder, tokens=12):
 
 
 @pytest.mark.filterwarnings("ignore:.*triggered tf.function retracing")
-def test_works_in_somebody_elses_functional_model_and_fit(
+def test_works_in_a_functional_model_and_fit(
     tiny_config, make_batch, tmp_path, capsys
 ):
     keras.utils.set_random_seed(1)
@@ -158,7 +158,7 @@ def test_works_in_somebody_elses_functional_model_and_fit(
     np.testing.assert_array_equal(loaded(inputs), model(inputs))
 
 
-def test_keras_files_bring_back_encoder_and_models(
+def test_keras_files_restore_encoder_and_models(
     tiny_config, make_batch, tmp_path
 ):
     batch = make_batch(tiny_config)
@@ -190,7 +190,7 @@ def test_summary_counts_every_parameter(tiny_config, capsys):
 @pytest.mark.parametrize(
     ("precision", "bound"), [("float32", 1e-5), ("mixed_bfloat16", 0.05)]
 )
-def test_remat_computes_the_same_twice(
+def test_remat_does_not_change_outputs_or_gradients(
     tiny_config, make_batch, precision, bound
 ):
     keras.utils.set_random_seed(1)
@@ -213,21 +213,21 @@ def test_remat_computes_the_same_twice(
 
     kept, kept_graph = gradients()
     encoder.enable_remat()
-    remade, remade_graph = gradients()
-    kept, remade = (
+    recomputed, remat_graph = gradients()
+    kept, recomputed = (
         [
             tf.cast(tf.convert_to_tensor(x), tf.float32).numpy()
             for x in tf.nest.flatten(values)
         ]
-        for values in (kept, remade)
+        for values in (kept, recomputed)
     )
-    # A gradient of zero, as the key's bias has, is rounding alone.
+    # Gradients that should be 0, as that of the key's bias, are rounding noise.
     largest = max(np.abs(x).max() for x in kept)
-    for x, y in zip(kept, remade, strict=True):
+    for x, y in zip(kept, recomputed, strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=bound * largest)
 
-    def products(graph):
+    def num_matmuls(graph):
         return sum(op.type == "MatMul" for op in graph.get_operations())
 
     layers = tiny_config.num_hidden_layers
-    assert products(remade_graph) == products(kept_graph) + 4 * layers
+    assert num_matmuls(remat_graph) == num_matmuls(kept_graph) + 4 * layers

@@ -1,4 +1,4 @@
-"""Facts of the feature-based tagger: its choices of layers, and its sums."""
+"""The feature-based tagger: layer choices, weighted sums, saving."""
 
 import dataclasses
 
@@ -28,11 +28,11 @@ def batch_of(num_layers, words=5):
 
 
 def test_the_six_choices_are_the_rows_of_table_7():
-    found = {
+    layers = {
         name: feature_tagger.find_layers(name, 12)
         for name in feature_tagger.CHOICES
     }
-    assert found == {
+    assert layers == {
         "embeddings": [0],
         "second_to_last": [11],
         "last": [12],
@@ -42,7 +42,7 @@ def test_the_six_choices_are_the_rows_of_table_7():
     }
 
 
-def test_choices_that_an_encoder_cannot_give():
+def test_choices_that_need_more_layers_are_rejected():
     for choice, layers in (("concat_last_four", 3), ("second_to_last", 1)):
         message = f"{choice}' needs more layers than the {layers} of this"
         with pytest.raises(ValueError, match=message):
@@ -57,12 +57,12 @@ def test_every_choice_has_logits_for_each_word(config, choice):
     logits = model(batch_of(len(layers)))["logits"]
     assert logits.shape == (2, 5, 3)
     kernel = model.bilstms[0].forward.cell.kernel
-    is_joined = choice == "concat_last_four"
-    assert kernel.shape[0] == (16 if is_joined else 4)
+    is_concatenated = choice == "concat_last_four"
+    assert kernel.shape[0] == (16 if is_concatenated else 4)
     assert model.bilstms[1].forward.cell.kernel.shape[0] == 4  # 2 directions.
 
 
-def test_a_weighted_sum_is_at_first_the_mean_and_then_learnt():
+def test_a_weighted_sum_starts_as_the_mean_and_has_learned_weights():
     features = batch_of(3)["word_features"]
     layer = feature_tagger.WeightedSum(3)
     np.testing.assert_allclose(
@@ -75,14 +75,14 @@ def test_a_weighted_sum_is_at_first_the_mean_and_then_learnt():
     np.testing.assert_allclose(layer(features), expected, atol=1e-5)
 
 
-def test_a_weighted_sum_does_not_decay():
+def test_a_weighted_sum_has_no_weight_decay():
     layer = feature_tagger.WeightedSum(3)
     layer.build()
     assert len(layer.weights) == 2
     assert not any(map(optimizers.decays, layer.weights))
 
 
-def test_padding_does_not_change_the_words(config):
+def test_padding_does_not_change_logits_of_words(config):
     keras.utils.set_random_seed(1)
     model = feature_tagger.FeatureTagger(config, 3, "last", lstm_units=2)
     batch = batch_of(1)
@@ -93,7 +93,7 @@ def test_padding_does_not_change_the_words(config):
     np.testing.assert_allclose(first[1, :3], second[1, :3], atol=1e-6)
 
 
-def test_it_is_saved_and_loaded_without_custom_objects(config, tmp_path):
+def test_it_saves_and_loads_without_custom_objects(config, tmp_path):
     model = feature_tagger.FeatureTagger(
         config, 3, "weighted_sum_all", lstm_units=2
     )
@@ -106,8 +106,8 @@ def test_it_is_saved_and_loaded_without_custom_objects(config, tmp_path):
     )
 
 
-def test_mistakes(config):
+def test_invalid_arguments_are_rejected(config):
     with pytest.raises(ValueError, match="num_classes=1; a tagger needs 2"):
         feature_tagger.FeatureTagger(config, 1)
-    with pytest.raises(ValueError, match="'first' is none of embeddings"):
+    with pytest.raises(ValueError, match="'first' is not one of embed"):
         feature_tagger.FeatureTagger(config, 3, "first")

@@ -1,4 +1,4 @@
-"""Each formula with a gradient of its own against what TensorFlow derives."""
+"""Fused operations and their gradients, compared with TensorFlow's."""
 
 import functools
 import math
@@ -22,7 +22,7 @@ trained_gelu = functools.partial(fused.gelu_tanh, training=True)
 
 
 def results(function, arguments, compiled=False):
-    """Values of a function, and gradients of its product with some weights."""
+    """Returns a function's value and the gradients of a weighted sum of it."""
 
     @tf.function(autograph=False, jit_compile=compiled)
     def run(*arguments):
@@ -38,7 +38,7 @@ def results(function, arguments, compiled=False):
 
 def check(ours, formula, arguments, bound, compiled=False):
     found = results(ours, arguments, compiled)
-    # The formula in float64, from the very same arguments.
+    # The formula in float64, from the same (rounded) arguments.
     exact = [tf.cast(x, tf.float64) for x in arguments]
     expected = results(formula, exact)
     for x, y, argument in zip(
@@ -53,7 +53,7 @@ def check(ours, formula, arguments, bound, compiled=False):
 
 @pytest.fixture(params=[False, True], ids=["operations", "one_loop"])
 def always_compiled(request, monkeypatch):
-    """Whether XLA compiles even the small tensors of a test."""
+    """Runs a test without XLA, and with XLA even for small tensors."""
     monkeypatch.setattr(
         fused, "_WORTH_COMPILING", 1 if request.param else math.inf
     )
@@ -129,16 +129,16 @@ def test_attend(dtype, rate, always_compiled):
     check(ours, formula, [qkv], BOUNDS[dtype])
 
 
-def test_attend_reads_what_a_mask_for_each_reader_allows():
+def test_attend_follows_the_mask_of_packed_sequences():
     numbers = np.array([[1, 1, 2, 2, 2], [1, 2, 2, 0, 0]])
     mask = tf.constant(numbers[:, :, None] == numbers[:, None, :])
     qkv = normal(2, 5, 3, 2, 4)
 
-    def both(qkv):
+    def packed(qkv):
         return fused.attend(qkv, mask, training=True)
 
-    def apart(qkv):
-        """Each example in a row of its own."""
+    def unpacked(qkv):
+        """Attends within one example at a time."""
         rows = []
         for row, own in zip(tf.unstack(qkv), numbers, strict=True):
             ends = np.flatnonzero(np.diff(own, append=-1)) + 1
@@ -152,10 +152,10 @@ def test_attend_reads_what_a_mask_for_each_reader_allows():
             rows.append(tf.concat(each, 0))
         return tf.stack(rows)
 
-    check(both, apart, [qkv], 3e-6)
+    check(packed, unpacked, [qkv], 3e-6)
 
 
-def test_without_training_values_are_the_same_and_gradients_tensorflow_s():
+def test_custom_and_automatic_gradients_agree():
     mask = tf.constant([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
     x, gamma, beta = normal(2, 5, 30), normal(30, seed=1), normal(30, seed=2)
     kernel = normal(30, 8, seed=3)
@@ -181,8 +181,8 @@ def test_without_training_values_are_the_same_and_gradients_tensorflow_s():
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_only_training_leaves_functions_with_gradients_of_their_own():
-    """Which exports would carry along, and other runtimes refuse."""
+def test_custom_gradients_are_used_only_in_training():
+    """Exports would contain them, and other runtimes reject them."""
     for training in (False, True):
         graph = (
             tf.function(
@@ -197,7 +197,7 @@ def test_only_training_leaves_functions_with_gradients_of_their_own():
         assert ("IdentityN" in kinds) == training
 
 
-def test_compiled_as_a_part_of_a_whole_step(monkeypatch):
+def test_compiled_inside_a_compiled_function(monkeypatch):
     monkeypatch.setattr(fused, "_WORTH_COMPILING", 1)
     x = normal(4, 5)
     check(trained_gelu, fused.gelu_tanh, [x], 3e-6, compiled=True)

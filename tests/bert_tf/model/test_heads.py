@@ -33,7 +33,7 @@ def oracle(model, batch):
     return weights, layers[-1], pooled
 
 
-def test_pretraining_logits_equal_the_oracle(
+def test_pretraining_logits_match_the_reference(
     pretrainer, tiny_config, make_batch
 ):
     batch = make_batch(tiny_config)
@@ -54,14 +54,14 @@ def test_pretraining_logits_equal_the_oracle(
     )
 
 
-def test_the_masked_lm_weights_are_the_word_embeddings(pretrainer, tiny_config):
+def test_the_masked_lm_head_shares_the_word_embeddings(pretrainer, tiny_config):
     names = model_folders.weight_names(pretrainer)
     shape = (tiny_config.vocab_size, tiny_config.hidden_size)
     tables = [name for name, w in names.items() if tuple(w.shape) == shape]
     assert tables == ["encoder/embeddings/word_embeddings"]
 
 
-def test_classifier_and_regressor_equal_the_oracle(tiny_config, make_batch):
+def test_classifier_and_regressor_match_the_reference(tiny_config, make_batch):
     batch = make_batch(tiny_config)
     classifier = bert_tf.BertClassifier(tiny_config, num_classes=3)
     weights, _, pooled = oracle(classifier, batch)
@@ -91,7 +91,7 @@ def test_logits_are_float32_under_bfloat16(tiny_config, make_batch):
             assert logits.dtype == tf.float32
 
 
-def test_a_classifier_of_one_class_is_refused(tiny_config):
+def test_a_classifier_of_one_class_is_rejected(tiny_config):
     with pytest.raises(ValueError, match="num_classes=1.*BertRegressor"):
         bert_tf.BertClassifier(tiny_config, num_classes=1)
 
@@ -103,7 +103,7 @@ def randomised(model):
     return model
 
 
-def test_spans_are_two_projections_of_each_token(tiny_config, make_batch):
+def test_span_logits_are_projections_of_each_token(tiny_config, make_batch):
     model = randomised(bert_tf.BertSpanPredictor(tiny_config))
     batch = make_batch(tiny_config)
     weights, sequence_output, _ = oracle(model, batch)
@@ -118,7 +118,7 @@ def test_spans_are_two_projections_of_each_token(tiny_config, make_batch):
     np.testing.assert_allclose(outputs["end_logits"], logits[..., 1], atol=1e-5)
 
 
-def test_tags_are_projections_of_each_token(tiny_config, make_batch):
+def test_tag_logits_are_projections_of_each_token(tiny_config, make_batch):
     model = randomised(bert_tf.BertTagger(tiny_config, 5))
     batch = make_batch(tiny_config)
     weights, sequence_output, _ = oracle(model, batch)
@@ -150,7 +150,7 @@ def test_each_choice_has_a_score(tiny_config, make_batch, choices):
     )
 
 
-def test_choices_drop_the_same_values_on_any_replica(tiny_config, choices):
+def test_dropout_of_choices_is_the_same_on_any_replica(tiny_config, choices):
     model = randomised(bert_tf.BertMultipleChoice(tiny_config))
 
     def logits(first, last):
@@ -165,14 +165,14 @@ def test_choices_drop_the_same_values_on_any_replica(tiny_config, choices):
     )
 
 
-def test_a_tagger_of_one_class_is_refused(tiny_config):
+def test_a_tagger_of_one_class_is_rejected(tiny_config):
     with pytest.raises(ValueError, match="num_classes=1; BertTagger needs 2"):
         bert_tf.BertTagger(tiny_config, 1)
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging", "spans"])
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_a_head_may_read_an_lstm_over_the_encoder(
+def test_a_bilstm_between_encoder_and_head_matches_the_reference(
     tiny_config, make_batch, task, dtype
 ):
     config = dataclasses.replace(tiny_config, bilstm_units=5)
@@ -191,21 +191,21 @@ def test_a_head_may_read_an_lstm_over_the_encoder(
         each, last = reference_bert.bilstm(
             hidden[row, :length], weights, "bilstm", 5
         )
-        read = last if task == "classification" else each
-        expected = read @ kernel + bias
+        inputs = last if task == "classification" else each
+        expected = inputs @ kernel + bias
         if task == "spans":
-            found = np.stack(
+            logits = np.stack(
                 [outputs[f"{n}_logits"][row, :length] for n in ("start", "end")]
             ).T
         else:
-            found = outputs["logits"][row].numpy()[: len(expected)]
+            logits = outputs["logits"][row].numpy()[: len(expected)]
         tolerance = 1e-5 if dtype == "float32" else 0.02
-        np.testing.assert_allclose(found, expected, atol=tolerance)
+        np.testing.assert_allclose(logits, expected, atol=tolerance)
     restored = type(model).from_config(model.get_config())
     assert restored.config == config
 
 
-def test_a_pre_training_has_no_lstm(tiny_config):
+def test_a_bilstm_in_pretraining_is_rejected(tiny_config):
     config = dataclasses.replace(tiny_config, bilstm_units=5)
     with pytest.raises(ValueError, match="bilstm_units=5 is for fine-tuning"):
         bert_tf.BertPretrainer(config)

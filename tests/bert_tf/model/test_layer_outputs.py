@@ -1,4 +1,4 @@
-"""Facts of hidden states by layer."""
+"""Hidden states of chosen layers."""
 
 import keras
 import numpy as np
@@ -21,54 +21,54 @@ def inputs_of(make_batch, config):
     return {name: batch[name] for name in NAMES}
 
 
-def test_layers_are_embeddings_to_the_last(model, make_batch):
+def test_layer_0_is_the_embeddings_and_l_the_last(model, make_batch):
     inputs = inputs_of(make_batch, model.config)
-    found = layer_outputs.make_step(model.encoder, [0, 2, 1])(
+    states = layer_outputs.make_step(model.encoder, [0, 2, 1])(
         {name: tf.constant(values) for name, values in inputs.items()}
     )
-    assert found.shape == (5, 12, 3, 16)
+    assert states.shape == (5, 12, 3, 16)
     outputs = model.encoder(inputs)
     embedded = model.encoder.embeddings(
         inputs["input_word_ids"], inputs["input_type_ids"]
     )
     expected = [embedded, outputs.sequence_output, outputs.encoder_outputs[0]]
-    np.testing.assert_allclose(found, np.stack(expected, axis=2), atol=1e-5)
+    np.testing.assert_allclose(states, np.stack(expected, axis=2), atol=1e-5)
 
 
-def test_rows_cut_to_similar_lengths_are_those_of_whole_batches(
+def test_truncating_batches_by_length_does_not_change_hidden_states(
     model, make_batch
 ):
     inputs = inputs_of(make_batch, model.config)
     step = layer_outputs.make_step(model.encoder, [2])
-    whole = step({n: tf.constant(v) for n, v in inputs.items()}).numpy()
+    expected = step({n: tf.constant(v) for n, v in inputs.items()}).numpy()
     rows = layer_outputs.run_in_order(step, inputs, 2, [4, 8, 12])
     assert len(rows) == 5
     for row, values in enumerate(rows):
-        used = inputs["input_mask"][row].sum()
-        assert values.shape == (used, 1, 16)
-        np.testing.assert_allclose(values, whole[row, :used], atol=1e-5)
+        length = inputs["input_mask"][row].sum()
+        assert values.shape == (length, 1, 16)
+        np.testing.assert_allclose(values, expected[row, :length], atol=1e-5)
 
 
-def test_layers_count_from_either_end_as_in_the_original():
+def test_layers_may_be_counted_from_either_end_as_in_the_original():
     assert layer_outputs.parse(["-1", "0", "-4"], 4) == [-1, 0, -4]
     assert layer_outputs.parse(["3", " -2"], 4) == [3, -2]
-    with pytest.raises(ValueError, match="names no layer"):
+    with pytest.raises(ValueError, match="--layers is empty"):
         layer_outputs.parse([], 4)
 
 
 @pytest.mark.parametrize("words", [["-3"], ["2"], ["last"], ["-1", ""]])
-def test_words_that_are_no_layer_are_refused(words):
+def test_values_that_are_not_layers_are_rejected(words):
     with pytest.raises(ValueError, match=f"'{words[-1]}'; expected .* -2 to 1"):
         layer_outputs.parse(words, 2)
 
 
-def test_layers_that_are_not_there_are_refused(model):
+def test_layers_out_of_range_are_rejected(model):
     for layers in ([3], [-1], []):
-        with pytest.raises(ValueError, match="has 0, the embeddings, to 2"):
+        with pytest.raises(ValueError, match="from 0, the embeddings, to 2"):
             layer_outputs.make_step(model.encoder, layers)
 
 
-def test_static_lengths_double_up_to_the_most():
+def test_static_lengths_double_up_to_max_seq_length():
     assert layer_outputs.static_lengths(128) == [16, 32, 64, 128]
     assert layer_outputs.static_lengths(100) == [16, 32, 64, 100]
     assert layer_outputs.static_lengths(8) == [8]
