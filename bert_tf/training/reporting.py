@@ -123,8 +123,8 @@ def _is_overflow(line: Mapping[str, float]) -> bool:
 class Report:
     """Logs every step, and prints a line every `log_every_steps`.
 
-    Values stay on the device until a line is due; the line and TensorBoard
-    show their means since the last one.
+    Values stay on the device until a line is due. The line and TensorBoard
+    show means since the last line, but the current learning rate.
 
     Args:
       writer: for the values; None in processes that write nothing.
@@ -215,6 +215,8 @@ class Report:
             finite = [value for value in column if math.isfinite(value)]
             means[name] = float(np.mean(finite)) if finite else math.nan
         means = {n: means[n] for n in self.window[-1] if n in means}
+        if "learning_rate" in means:
+            means["learning_rate"] = self.window[-1]["learning_rate"]
         if "loss_scale" in means:
             means["skipped"] = sum(_is_overflow(line) for line in self.window)
         means["examples/s"] = self.examples / seconds

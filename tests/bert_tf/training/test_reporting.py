@@ -58,6 +58,24 @@ def test_a_line_shows_means_since_the_last_one(tmp_path, caplog):
     assert caplog.messages[-1].endswith("ETA 0:00")
 
 
+def test_a_line_shows_the_current_learning_rate(tmp_path, caplog):
+    caplog.set_level("INFO", logger="absl")
+    report = make_report(tmp_path, log_every_steps=3)
+    add(report, 1, 1.0, learning_rate=[0.5])
+    add(report, 3, 2.0, 3.0, learning_rate=[0.25, 0.125])
+    assert "loss 2  learning_rate 0.125  examples" in caplog.messages[0]
+    rates = [line["learning_rate"] for line in lines(tmp_path)]
+    assert rates == [0.5, 0.25, 0.125]
+    (path,) = tmp_path.glob("events.out*")
+    drawn = {
+        value.tag: float(tf.make_ndarray(value.tensor))
+        for data in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+        for value in tf.compat.v1.Event.FromString(data).summary.value
+    }
+    assert drawn["loss"] == 2.0
+    assert drawn["learning_rate"] == 0.125
+
+
 def test_every_step_is_logged_as_it_was(tmp_path):
     report = make_report(tmp_path)
     add(report, 1, 0.1)
