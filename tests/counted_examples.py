@@ -1,4 +1,4 @@
-"""Three examples to count by hand, and records of them, for tests."""
+"""Three pre-training examples to count by hand -> records, for tests."""
 
 import dataclasses
 import os
@@ -18,12 +18,12 @@ SIZES = {"max_seq_length": 10, "max_predictions_per_seq": 3}
 
 
 def example(a, b, masked, label):
-    """Features of one example; `masked` says place to (original, shown)."""
+    """Returns an example; `masked` maps positions to (original, shown) ids."""
     ids = [CLS, *a, SEP, *b, SEP]
-    for place, (original, shown) in masked.items():
-        assert ids[place] == original
-        ids[place] = shown
-    places = list(masked)
+    for position, (original, shown) in masked.items():
+        assert ids[position] == original
+        ids[position] = shown
+    positions = list(masked)
     unused = [0] * (3 - len(masked))
     rest = [0] * (10 - len(ids))
     return {
@@ -32,19 +32,21 @@ def example(a, b, masked, label):
         "input_type_ids": np.array(
             [0] * (len(a) + 2) + [1] * (len(b) + 1) + rest
         ),
-        "masked_lm_positions": np.array(places + unused),
-        "masked_lm_ids": np.array([masked[p][0] for p in places] + unused),
-        "masked_lm_weights": np.array([1.0] * len(places) + unused, np.float32),
+        "masked_lm_positions": np.array(positions + unused),
+        "masked_lm_ids": np.array([masked[p][0] for p in positions] + unused),
+        "masked_lm_weights": np.array(
+            [1.0] * len(positions) + unused, np.float32
+        ),
         "next_sentence_labels": np.array(label),
     }
 
 
 EXAMPLES = [
-    # Masked; a random word.
+    # One token shown as [MASK], one as a random token.
     example([5, 6], [7, 8, 9], {1: (5, MASK), 6: (9, 38)}, 0),
-    # Kept.
+    # One token kept.
     example([5], [7], {1: (5, 5)}, 1),
-    # A ## piece without and one with the piece before it.
+    # Two ## pieces; the piece before it is masked too for the second one only.
     example([5, 30], [7, 31], {2: (30, MASK), 4: (7, MASK), 5: (31, 31)}, 1),
 ]
 BATCH = {
@@ -54,7 +56,7 @@ BATCH = {
 
 
 def write(folder, vocab_file=None, **changes):
-    """Writes the examples as a set of records of ours."""
+    """Writes a folder of records with the examples."""
     os.makedirs(folder)
     serialized = [
         schema.serialize(row, schema.PRETRAINING, SIZES) for row in EXAMPLES

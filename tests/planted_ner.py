@@ -1,15 +1,14 @@
-"""Column files of entities that a tiny tagger can learn, in any scheme."""
+"""Random sentences that a tiny tagger can learn -> CoNLL column files."""
 
 import random
 
-# Words of the tiny vocabulary: what follows "the" is a place, captains have
-# two words, and the sea lies alone.
+# Words of the tiny vocabulary: locations follow "the", persons have two words.
 PLACES = ["ship", "sea", "crew"]
 NAMES = ["captain", "sail"]
 
 
 def sentences(number, seed=0):
-    """Lists of (word, IOB2 tag)."""
+    """Returns sentences, each a list of (word, IOB2 tag)."""
     rng = random.Random(seed)
     found = []
     for _ in range(number):
@@ -25,7 +24,7 @@ def sentences(number, seed=0):
 
 
 def write(path, rows, has_tags=True, sentences_a_document=4):
-    """A file in the layout of CoNLL-2003, IOB2."""
+    """Writes a file in the layout of CoNLL-2003, in IOB2; returns its path."""
     lines = []
     for number, row in enumerate(rows):
         if number % sentences_a_document == 0:

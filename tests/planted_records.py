@@ -1,4 +1,4 @@
-"""Faults by name -> small pre-training records with these, and no others."""
+"""Faults by name -> small pre-training records with only these faults."""
 
 import os
 
@@ -33,19 +33,19 @@ def make_batch(
     mask_share=0.8,
     copies=1,
 ):
-    """Features of examples that are as they should be, but for the arguments.
+    """Returns features of examples, which are valid for default arguments.
 
     Args:
-      num_examples: how many.
+      num_examples: number of examples.
       entries: vocabulary.
-      seed: of all that is random.
-      unk_share: of words that are [UNK].
-      capital_share: of words that begin with a capital; needs CASED.
-      random_next_share: of examples whose B is random.
+      seed: random seed.
+      unk_share: share of words that are [UNK].
+      capital_share: share of words that begin with a capital; needs CASED.
+      random_next_share: share of examples whose B is random.
       masked_lm_prob: share of tokens that are masked.
-      mask_share: of masked tokens that are shown as [MASK]; the rest is half
-        random, half kept.
-      copies: how often each text stands there, masked anew.
+      mask_share: share of masked tokens replaced by [MASK]; half of the others
+        are random, half are kept.
+      copies: number of examples with the same text and different masks.
     """
     rng = np.random.default_rng(seed)
     length, slots = SIZES.values()
@@ -58,22 +58,22 @@ def make_batch(
         ids = np.where(is_capital, capitals, ids)
     ids = np.where(rng.random(ids.shape) < unk_share, UNK, ids)
     tokens = rng.integers(20, length + 1, num_texts)
-    ends = rng.integers(4, 15, num_texts)  # Of A: its [SEP].
+    ends = rng.integers(4, 15, num_texts)  # Position of the [SEP] after A.
     ids, tokens, ends = (
         np.tile(x, (copies, *[1] * (x.ndim - 1)))
         if x.ndim > 1
         else np.tile(x, copies)
         for x in (ids, tokens, ends)
     )
-    rows, places = np.arange(len(ids)), np.arange(length)
-    is_token = places < tokens[:, None]
+    rows, positions = np.arange(len(ids)), np.arange(length)
+    is_token = positions < tokens[:, None]
     ids[:, 0] = CLS
     ids[rows, ends] = ids[rows, tokens - 1] = SEP
     ids *= is_token
     batch = {
         "input_word_ids": ids.copy(),
         "input_mask": is_token.astype(int),
-        "input_type_ids": (is_token & (places > ends[:, None])).astype(int),
+        "input_type_ids": (is_token & (positions > ends[:, None])).astype(int),
         "masked_lm_positions": np.zeros((len(ids), slots), int),
         "masked_lm_ids": np.zeros((len(ids), slots), int),
         "masked_lm_weights": np.zeros((len(ids), slots), np.float32),
@@ -110,7 +110,7 @@ def write(
     sizes=None,
     schema_name="pretraining",
 ):
-    """Writes records, manifest and, above them, vocab.txt.
+    """Writes records and manifest, and vocab.txt in the parent folder.
 
     Returns:
       The folder of the records, and the path of the vocabulary.

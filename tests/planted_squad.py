@@ -1,6 +1,6 @@
-"""Invented questions, and what the original makes of them -> SQuAD files.
+"""Invented questions, with results of the original code -> SQuAD files.
 
-tests/data/squad_golden.json says how it was made; its texts are invented.
+tests/data/squad_golden.json describes how it was made.
 """
 
 import functools
@@ -18,7 +18,7 @@ def golden():
 
 
 def write_vocab(folder):
-    """Writes the golden cases' vocabulary; returns its path."""
+    """Writes the vocabulary of the golden cases; returns its path."""
     path = folder / "golden_vocab.txt"
     path.write_text("\n".join(golden()["vocab"]) + "\n", encoding="utf-8")
     return str(path)
@@ -33,7 +33,7 @@ def write(folder, case):
 
 
 def logits(num_windows, length):
-    """The start and end logits that the golden answers were chosen by."""
+    """Returns the start and end logits behind the golden answers."""
     w, t = np.arange(num_windows)[:, None], np.arange(length)[None]
     start = (37 * w + 101 * t + 13 * t * t + 5 * w * t) % 211
     end = (53 * w + 89 * t + 17 * t * t + 3 * w * t) % 223
@@ -41,7 +41,7 @@ def logits(num_windows, length):
 
 
 def article(*paragraphs, version="1.1", title="Invented"):
-    """A file's content: paragraphs are (passage, questions)."""
+    """Returns the content of a file; paragraphs are (passage, questions)."""
     return {
         "version": version,
         "data": [
@@ -57,7 +57,7 @@ def article(*paragraphs, version="1.1", title="Invented"):
 
 
 def question(name, text, passage, *answers, **members):
-    """One of its `qas`; answers stand where the passage has them first."""
+    """Returns an entry of `qas`; answers start at their first occurrence."""
     return {
         "id": name,
         "question": text,

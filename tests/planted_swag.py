@@ -13,14 +13,14 @@ ENDINGS = [
 
 
 def header(num_endings=4, is_labelled=True):
-    """The columns of SWAG's train.csv, with any number of endings."""
+    """Returns the columns of SWAG's train.csv, with any number of endings."""
     names = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2"]
     names += ["gold-source", *(f"ending{n}" for n in range(num_endings))]
     return names + ["label"] * is_labelled
 
 
 def rows(count, num_endings=4, is_labelled=True):
-    """Rows of cells; the right ending is the one that a row begins with."""
+    """Returns rows of cells; sent1 quotes the right ending."""
     found = []
     for number in range(count):
         subject = SUBJECTS[number % len(SUBJECTS)]

@@ -1,11 +1,11 @@
-"""Names and numbers of classes -> tasks without files."""
+"""Names and numbers of classes -> GLUE-like tasks without files."""
 
 from bert_tf.tasks.glue import Glue
 from tfrecords.tasks import glue_tables
 
 
 def classification(name, num_classes, metrics=("accuracy",)):
-    """A task that picks one of some classes."""
+    """Returns a task that predicts one of `num_classes` classes."""
     labels = tuple(str(label) for label in range(num_classes))
     table = glue_tables.GlueTask(
         name=name,
@@ -18,5 +18,5 @@ def classification(name, num_classes, metrics=("accuracy",)):
 
 
 def regression(name, metrics=("pearson", "spearman")):
-    """A task that predicts a score."""
+    """Returns a task that predicts a score."""
     return classification(name, 0, metrics)

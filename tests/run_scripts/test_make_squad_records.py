@@ -50,6 +50,6 @@ def test_each_split_gets_a_folder(folder, tiny_vocab_file):
 def test_files_of_the_wrong_version_are_refused(folder, tiny_vocab_file):
     for split in ("train", "dev"):
         os.rename(folder / f"{split}-v1.1.json", folder / f"{split}-v2.0.json")
-    with pytest.raises(ValueError, match="train-v2.0.json says version '1.1'"):
+    with pytest.raises(ValueError, match="train-v2.0.json has version '1.1'"):
         run(folder, tiny_vocab_file, "--version_2_with_negative")
     assert not (folder / "records").exists()

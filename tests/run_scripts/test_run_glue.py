@@ -429,7 +429,7 @@ def test_an_unknown_label_is_refused_before_the_run(tmp_path, base_flags):
     with open(folder / "dev.tsv", "a") as file:
         file.write("made\tmaybe\t\tThe sea .\n")
     mistake(
-        r"dev.tsv:10: label 'maybe' is none of CoLA's: 0, 1",
+        r"dev.tsv:10: label 'maybe' is not one of CoLA's: 0, 1",
         "--task_name=CoLA",
         f"--data_dir={folder}",
         f"--output_dir={tmp_path / 'run'}",

@@ -186,7 +186,7 @@ def test_bad_files_are_refused(ner_run, tmp_path, base_flags):
     to = f"--output_dir={tmp_path / 'run'}"
     trained = [to, f"--init_checkpoint={output}", "--max_seq_length=24"]
     mistake(
-        f"{path}:4: unknown tag 'B-SEA'; the types that are known are LOC, PER",
+        f"{path}:4: unknown tag 'B-SEA'; the known types are LOC, PER",
         f"--dev_file={path}",
         "--do_eval",
         *trained,
@@ -204,7 +204,7 @@ def test_bad_files_are_refused(ner_run, tmp_path, base_flags):
         "--do_eval",
     )
     mistake(
-        "Nothing says which types .*--entity_types=LOC",
+        "The entity types are unknown.*--entity_types=LOC",
         *train[:-1],
         f"--dev_file={path}",
     )
@@ -244,7 +244,7 @@ def test_labels_that_differ_from_those_of_the_head_are_refused(
     # A run resumes only with the same labels.
     planted.write(data / "eng.train", [[("sea", "B-SEA")]])
     mistake(
-        "holds records of something else: labels .*B-LOC.* there, .*B-SEA",
+        "holds records of other settings or files: .*B-LOC.* there, .*B-SEA",
         *flags,
         f"--data_dir={data}",
         "--test_file=",

@@ -1,6 +1,6 @@
-"""Names of data files, as flags give them -> paths by split.
+"""Names of data files from flags -> paths by split.
 
-Nothing here needs TensorFlow, so that scripts answer at once.
+This module does not import TensorFlow, so that scripts report errors at once.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from tfrecords.text.vocab import VocabularyOptions
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordsConfig(VocabularyOptions):
-    """What a script needs that writes the records of a task, and no more."""
+    """Settings of a script that only writes the records of a task."""
 
     output_dir: str = option(
         REQUIRED, "Output folder; each split gets a folder in it."
@@ -34,17 +34,17 @@ def find_files(
     official: Mapping[str, str],
     layout: str,
 ) -> dict[str, str]:
-    """Returns split -> path, in the order of `given`, as far as they are there.
+    """Returns {split: path} of the files that exist, in the order of `given`.
 
     Args:
-      data_dir: folder of the files; None for none.
-      given: split -> file that the flag `--<split>_file` names, in `data_dir`
+      data_dir: folder of the files; None if not given.
+      given: {split: value of the flag `--<split>_file`}, a file in `data_dir`
         or elsewhere; None where the flag is omitted.
-      official: split -> name of the file in `data_dir`.
-      layout: what such a file is, for messages.
+      official: {split: name of the file in `data_dir`}.
+      layout: description of such a file, for messages.
 
     Raises:
-      ValueError: if no file is there, or one that a flag names is not.
+      ValueError: if there are no files, or a file named by a flag is missing.
     """
     paths = {}
     for split, name in given.items():
@@ -57,8 +57,8 @@ def find_files(
                     f"{layout}."
                 )
             paths[split] = path if is_there else name
-        # Without a folder, the official names are no files of the folder that
-        # the command happens to run in.
+        # Without data_dir, official names are not looked for in the current
+        # folder.
         elif data_dir and split in official:
             path = os.path.join(data_dir, official[split])
             if os.path.isfile(path):

@@ -19,12 +19,12 @@ _ROWS_AT_ONCE = 1024
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """A part of the data: all rows of a file, or some."""
+    """All rows of a file, or some of them."""
 
     name: str  # Train, dev... or test..., as in `GlueTask.files`.
     path: str
     takes_row: Callable[[int], bool] = lambda number: True
-    held_out: dict | None = None  # How dev is taken out of train, if it is.
+    held_out: dict | None = None  # Settings, if dev is held out from train.
 
     @property
     def is_labelled(self) -> bool:
@@ -35,35 +35,35 @@ class Split:
 def find_splits(
     task: glue_tables.GlueTask, data_dir: str, *, dev_share: float, seed: int
 ) -> list[Split]:
-    """Returns the splits whose files are there.
+    """Returns the splits whose files exist.
 
     Args:
-      task: names the files.
-      data_dir: their folder.
-      dev_share: share of the rows of train to hold out where there is no dev
+      task: defines the names of the files.
+      data_dir: folder of the files.
+      dev_share: share of the rows of train to hold out if there is no dev
         file; 0 for none.
-      seed: decides which rows.
+      seed: random seed of the rows to hold out.
 
     Raises:
-      ValueError: if there is none of the files, or `dev_share` is no share.
+      ValueError: if none of the files exists, or `dev_share` is out of range.
     """
     if not 0.0 <= dev_share < 1.0:
         raise ValueError(f"dev_share={dev_share} should be in [0, 1).")
     paths = {
         name: os.path.join(data_dir, file) for name, file in task.files.items()
     }
-    there = [n for n, path in paths.items() if os.path.isfile(path)]
-    absent = [path for n, path in paths.items() if n not in there]
-    if not there:
+    existing = [n for n, path in paths.items() if os.path.isfile(path)]
+    missing = [path for n, path in paths.items() if n not in existing]
+    if not existing:
         raise ValueError(
-            f"No file of {task.name} is there; looked for "
-            f"{', '.join(absent)}. Give the task's own folder as --data_dir."
+            f"No file of {task.name} was found; looked for "
+            f"{', '.join(missing)}. Give the task's own folder as --data_dir."
         )
-    if absent:
-        logging.info("%s  absent: %s", task.name, ", ".join(absent))
-    splits = [Split(name, paths[name]) for name in there]
-    has_dev = any(name.startswith("dev") for name in there)
-    if "train" not in there or has_dev or not dev_share:
+    if missing:
+        logging.info("%s  missing: %s", task.name, ", ".join(missing))
+    splits = [Split(name, paths[name]) for name in existing]
+    has_dev = any(name.startswith("dev") for name in existing)
+    if "train" not in existing or has_dev or not dev_share:
         return splits
     logging.info(
         f"{task.name} has no dev file: a share of {dev_share:g} of train is "
@@ -71,13 +71,15 @@ def find_splits(
     )
 
     def is_dev(number: int) -> bool:
-        # Each row draws from its own number, so no list of rows is needed.
+        # Seeded by the row's number, so that no list of rows is needed.
         return np.random.default_rng([seed, number]).random() < dev_share
 
-    how = {"dev_share": dev_share, "seed": seed}
+    held_out = {"dev_share": dev_share, "seed": seed}
     return [
-        Split("train", paths["train"], lambda number: not is_dev(number), how),
-        Split("dev", paths["train"], is_dev, how),
+        Split(
+            "train", paths["train"], lambda number: not is_dev(number), held_out
+        ),
+        Split("dev", paths["train"], is_dev, held_out),
         *splits[1:],
     ]
 
@@ -99,19 +101,19 @@ def make_records(
     dev_share: float = 0.1,
     seed: int = 12345,
 ) -> dict[str, str]:
-    """Writes a folder of records for each split; whole ones stay as they are.
+    """Writes a folder of records for each split; complete ones are kept.
 
     Args:
-      task: whose files.
-      data_dir: where they lie.
-      output_dir: gets a folder for each split, such as `train`.
-      tokenizer: text to ids.
-      max_seq_length: tokens in an example, [CLS], [SEP] and padding included.
+      task: the task of the files.
+      data_dir: folder of the files.
+      output_dir: parent of a folder for each split, such as `train`.
+      tokenizer: maps text to ids.
+      max_seq_length: tokens in an example, including [CLS], [SEP] and padding.
       dev_share: see `find_splits`.
       seed: see `find_splits`.
 
     Returns:
-      Split to its folder.
+      The folder of each split.
 
     Raises:
       ValueError: by `glue_rows.read_rows` and `split_records.make`.
@@ -160,7 +162,7 @@ def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:
 
 
 def _count_rows(task, split) -> int:
-    """Returns how many rows a split has, all of them checked."""
+    """Checks all rows of a split and returns their number."""
     num_rows = sum(1 for _ in _rows(task, split))
     if not num_rows:
         raise ValueError(
@@ -173,14 +175,14 @@ def _count_rows(task, split) -> int:
 def make_encoder(
     tokenizer: tokenizer_lib.BertTokenizer, num_texts: int, max_seq_length: int
 ):
-    """Returns a graph: texts -> encoder inputs [N, S], bool [N], who was cut.
+    """Returns a graph: texts -> encoder inputs [N, S], is_truncated [N] bool.
 
-    It takes one or two tensors [N] string, by `num_texts`.
+    Its arguments are one or two (`num_texts`) tensors [N] string.
     """
 
     @tf.function(
         input_signature=[tf.TensorSpec([None], tf.string)] * num_texts,
-        autograph=False,  # Nothing to convert, and that takes seconds.
+        autograph=False,  # No control flow to convert; saves seconds.
     )
     def encode(*texts):
         tokens = [tokenizer(text) for text in texts]
@@ -203,7 +205,7 @@ def make_encoder(
 def _examples(
     rows: Iterable[glue_rows.Row], task, encode, counts: dict
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields one example for each row, packed many rows at once."""
+    """Yields an example for each row; rows are packed in batches."""
     rows = iter(rows)
     while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
         texts = zip(*[row.texts for row in chunk], strict=True)

@@ -1,4 +1,4 @@
-"""TSV or CSV files of a GLUE task -> rows of text and label."""
+"""TSV or CSV files of a GLUE task -> rows of texts and label."""
 
 import csv
 import dataclasses
@@ -9,16 +9,16 @@ from tfrecords.tasks import glue_tables
 
 
 class Row(NamedTuple):
-    """One labelled text or pair."""
+    """A text or a pair of texts, and its label."""
 
     texts: tuple[str, ...]  # One or two.
-    label: int | float | None  # Class id, or score; None in test sets.
+    label: int | float | None  # Class id or score; None in test sets.
     source: str  # "file:line".
 
 
 @dataclasses.dataclass
 class ReadStatistics:
-    """What was met while rows were read."""
+    """Counts of reading rows."""
 
     rows: int = 0
     skipped_rows: int = 0
@@ -35,15 +35,16 @@ def read_rows(
     """Yields the rows of a file, one at a time.
 
     Args:
-      task: whose columns and labels they are.
-      path: *.csv with commas and quotes; else tabs, where quotes are text.
+      task: defines columns and labels.
+      path: *.csv has commas and quotes; other files have tabs, and quotes are
+        text.
       is_labelled: whether to read labels; test sets have none.
-      statistics: counts, if wanted.
+      statistics: counts are added to it; None to count nothing.
 
     Raises:
-      ValueError: naming file and line, if the file is empty or has no such
-        column, a row has too few or too many columns or an open quote, or
-        a label is none of the task's.
+      ValueError: with file and line, if the file is empty, a column is missing,
+        a row has too few or too many columns or an unclosed quote, or a label
+        is not one of the task's.
     """
     statistics = statistics or ReadStatistics()
     with open(path, "rb") as file:
@@ -58,8 +59,8 @@ def read_rows(
             wanted,
             header,
             path,
-            "Name others by --text_column and --label_column, or take the "
-            "task's official file.",
+            "Name other columns with --text_column and --label_column, or use "
+            "the task's official file.",
         )
         columns = [header.index(name) for name in wanted]
         for line, row in table:
@@ -70,8 +71,8 @@ def read_rows(
                     continue
                 raise ValueError(
                     f"{path}:{line}: {len(row)} columns where the header has "
-                    f"{len(header)}: {', '.join(header)}. A separator is "
-                    "missing or too many, or a stray quote or line break "
+                    f"{len(header)}: {', '.join(header)}. There is a separator "
+                    "too few or too many, or a stray quote or line break "
                     "joined or split rows. Correct this line."
                 )
             values = [row[column] for column in columns]
@@ -81,16 +82,16 @@ def read_rows(
             statistics.rows += 1
             yield Row(tuple(values), label, f"{path}:{line}")
     if not statistics.rows:
-        raise ValueError(f"{path} has no rows; copy or make it again.")
+        raise ValueError(f"{path} has no rows; copy or create it again.")
 
 
 def decoded(
     lines: Iterable[bytes], statistics: ReadStatistics
 ) -> Iterator[str]:
-    """Yields lines of UTF-8 as text; bytes that are none are counted."""
+    """Yields lines decoded as UTF-8; counts lines with invalid bytes."""
     for number, line in enumerate(lines):
         if not number:
-            line = line.removeprefix(b"\xef\xbb\xbf")  # MRPC's has this mark.
+            line = line.removeprefix(b"\xef\xbb\xbf")  # MRPC has this mark.
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError:
@@ -107,10 +108,10 @@ def _tsv_cells(lines, path) -> Iterator[tuple[int, list[str]]]:
 def csv_cells(
     lines: Iterable[str], path: str
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yields rows of a CSV that are not empty, each with its first line.
+    """Yields the rows of a CSV that are not empty, with their first lines.
 
     Raises:
-      ValueError: naming file and line, where quotes do not match.
+      ValueError: with file and line, if quotes do not match.
     """
     reader = csv.reader(lines, strict=True)
     while True:
@@ -119,7 +120,7 @@ def csv_cells(
             row = next(reader, None)
         except csv.Error as error:
             raise ValueError(
-                f"{path}:{first_line}: {error}. Is a quote open, or not "
+                f"{path}:{first_line}: {error}. Is a quote not closed, or not "
                 'doubled inside a quoted text? Write it as "".'
             ) from error
         if row is None:
@@ -131,9 +132,9 @@ def csv_cells(
 def check_columns(
     wanted: Iterable[str], header: Sequence[str], path: str, fix: str
 ) -> None:
-    """Raises ValueError, which ends in `fix`, if columns are missing."""
+    """Raises ValueError, whose message ends with `fix`, for missing columns."""
     if not header:
-        raise ValueError(f"{path} is empty; copy or make it again.")
+        raise ValueError(f"{path} is empty; copy or create it again.")
     missing = [name for name in wanted if name not in header]
     if missing:
         raise ValueError(
@@ -148,18 +149,18 @@ def _parse_label(
     if not task.is_regression:
         if label not in task.labels:
             raise ValueError(
-                f"{where}: label {label!r} is none of {task.name}'s: "
+                f"{where}: label {label!r} is not one of {task.name}'s: "
                 f"{', '.join(task.labels)}. Correct the line or the labels."
             )
         return task.labels.index(label)
-    low, high = task.score_range or (-3e38, 3e38)  # What a float32 holds.
+    low, high = task.score_range or (-3e38, 3e38)  # Range of float32.
     try:
         score = float(label)
     except ValueError:
         score = float("nan")
     if not low <= score <= high:
         raise ValueError(
-            f"{where}: label {label!r} is no score of {task.name}, a number "
+            f"{where}: label {label!r} is not a score of {task.name}, a number "
             f"from {low:g} to {high:g}. Correct the line."
         )
     return score

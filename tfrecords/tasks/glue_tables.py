@@ -1,7 +1,7 @@
 """Task names -> files, columns, labels and metrics: one table for GLUE.
 
-All that differs between the tasks is in `GLUE_TASKS`; `own_task` makes such a
-row for files of one's own.
+`GLUE_TASKS` defines all differences between the tasks; `own_task` returns such
+an entry for a user's own files.
 """
 
 import dataclasses
@@ -13,28 +13,28 @@ from tfrecords.tasks import data_files
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GlueTask:
-    """A labelled task on a text or a pair of texts."""
+    """Classification or regression of a text or a pair of texts."""
 
-    name: str  # As GLUE writes it.
-    files: dict[str, str]  # Split, train, dev... or test..., to file name.
-    text_columns: tuple[str, ...]  # Headers of the one or two.
+    name: str  # As written by GLUE.
+    files: dict[str, str]  # File name by split: train, dev... or test....
+    text_columns: tuple[str, ...]  # Headers of one or two columns.
     label_column: str = "label"  # Its header.
-    # Names of the classes by id; empty where the label is a score.
+    # Names of the classes in the order of ids; empty if the label is a score.
     labels: tuple[str, ...] = ("0", "1")
-    score_range: tuple[float, float] | None = None  # If it is known.
-    metrics: tuple[str, ...] = ("accuracy",)  # In bert_tf/tasks/metrics.py.
-    best_metric: str = "accuracy"  # The one that picks a checkpoint.
-    # Test split to what the GLUE site calls its predictions.
+    score_range: tuple[float, float] | None = None  # None if unknown.
+    metrics: tuple[str, ...] = ("accuracy",)  # Of bert_tf/tasks/metrics.py.
+    best_metric: str = "accuracy"  # Selects the best checkpoint.
+    # By test split, the name of its predictions on the GLUE site.
     predictions: dict[str, str] = dataclasses.field(default_factory=dict)
-    # Columns of labelled files that have no line of headers.
+    # Columns of labelled files without a header line.
     header: tuple[str, ...] | None = None
-    # Whether labelled rows of too few or too many columns, as official files
-    # have, are skipped and counted.
+    # Whether labelled rows with too few or too many columns, which exist in
+    # official files, are skipped and counted.
     skips_bad_rows: bool = False
 
     @property
     def is_regression(self) -> bool:
-        """Whether the label is a score and not a class."""
+        """Whether the label is a score instead of a class."""
         return not self.labels
 
 
@@ -44,8 +44,8 @@ _SENTENCES = ("sentence1", "sentence2")
 _MNLI_LABELS = ("contradiction", "entailment", "neutral")
 _RTE_LABELS = ("entailment", "not_entailment")
 
-# Wang et al. 2018, table 1, for tasks and metrics. Of two metrics that one is
-# the best's which Devlin et al. 2018 report in their table 1.
+# Tasks and metrics: Wang et al. 2018, table 1. `best_metric` is the one that
+# Devlin et al. 2018 report in their table 1.
 GLUE_TASKS = (
     GlueTask(
         name="CoLA",
@@ -127,7 +127,7 @@ GLUE_TASKS = (
         predictions={"test": "WNLI"},
     ),
     GlueTask(
-        name="AX",  # Predicted by a model of MNLI.
+        name="AX",  # Predicted by a model trained on MNLI.
         files={"test": "diagnostic.tsv"},
         text_columns=_SENTENCES,
         labels=_MNLI_LABELS,
@@ -139,19 +139,19 @@ GLUE_TASKS = (
 
 
 def find(name: str) -> GlueTask:
-    """Returns the task of that name, whatever its case and hyphens.
+    """Returns the task of a name, ignoring case and hyphens.
 
     Raises:
-      ValueError: that lists the names, if there is none.
+      ValueError: if the name is unknown; the message lists all names.
     """
     plain = name.lower().replace("-", "")
     for task in GLUE_TASKS:
         if task.name.lower().replace("-", "") == plain:
             return task
     raise ValueError(
-        f"No task named {name!r}; there are "
-        f"{', '.join(task.name for task in GLUE_TASKS)}. For files of your "
-        "own give --train_file, --text_column, --label_column and --labels."
+        f"No task named {name!r}; the tasks are "
+        f"{', '.join(task.name for task in GLUE_TASKS)}. For your own files "
+        "give --train_file, --text_column, --label_column and --labels."
     )
 
 
@@ -163,19 +163,19 @@ def own_task(
     label_column: str,
     labels: tuple[str, ...],
 ) -> GlueTask:
-    """Returns a task on TSV or CSV files of one's own, with header lines.
+    """Returns a task on a user's own TSV or CSV files with header lines.
 
     Args:
       name: of the task, for folders and logs.
-      files: train, dev, test (any of them) to a path; *.csv have commas and
-        quotes, all others tabs and no quotes.
+      files: paths by split: train, dev, test or some of them; *.csv have commas
+        and quotes, all others tabs and no quotes.
       text_columns: headers of one or two text columns.
       label_column: header of the label column.
       labels: names of the classes in the order of their ids, or ("score",).
 
     Raises:
-      ValueError: if there is no or a third text column, or one label only, or
-        one label twice.
+      ValueError: if there are no text columns or more than two, only one label,
+        or equal labels.
     """
     if len(text_columns) not in (1, 2):
         raise ValueError(
@@ -216,7 +216,7 @@ _OWN = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GlueData(Options):
-    """Which rows of text and label to read."""
+    """Files, columns and labels to read."""
 
     task_name: str | None = option(
         None,
@@ -247,10 +247,11 @@ class GlueData(Options):
     )
 
     def find_task(self) -> GlueTask:
-        """Returns the task that is meant.
+        """Returns the task that the options select.
 
         Raises:
-          ValueError: if there is none, or not all that one's own files need.
+          ValueError: if they select none, or lack an option that a user's own
+            files need.
         """
         given = {split: getattr(self, f"{split}_file") for split in _FILES}
         files = {split: path for split, path in given.items() if path}
@@ -258,21 +259,21 @@ class GlueData(Options):
             if not self.task_name or not self.data_dir:
                 raise ValueError(
                     "No data: give --task_name=CoLA and --data_dir=FOLDER for "
-                    "a task of GLUE, or --train_file=TABLE for one of your own."
+                    "a task of GLUE, or --train_file=TABLE for your own task."
                 )
             return find(self.task_name)
         for name in ("text_column", "labels"):
             if not getattr(self, name):
                 raise ValueError(
-                    f"--{'_file, --'.join(files)}_file need --{name} too. "
+                    f"--{'_file, --'.join(files)}_file also need --{name}. "
                     "See --help."
                 )
         paths = data_files.find_files(
-            self.data_dir, files, {}, "a table of rows"
+            self.data_dir, files, {}, "a TSV or CSV file"
         )
         return own_task(
             self.task_name or "own",
-            # Absolute, so that they are not looked for in --data_dir again.
+            # Absolute, so that they are not joined with --data_dir again.
             files={
                 split: os.path.abspath(path) for split, path in paths.items()
             },

@@ -1,4 +1,4 @@
-"""Documents of words and tags -> tagging records, a window of words in each."""
+"""Documents of words and tags -> tagging records, one per window of words."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from tfrecords.text import tokenizer as tokenizer_lib
 from tfrecords.text import word_windows
 
 _DOCUMENTS_AT_ONCE = 64
-# Places that a log names; the manifest has all of them.
+# Most locations in a log message; the manifest lists all of them.
 _NAMED = 5
 
 
@@ -27,23 +27,23 @@ def make_records(
     max_seq_length: int = 128,
     doc_stride: int | None = None,
 ) -> dict[str, str]:
-    """Writes a folder of records for each split; whole ones stay as they are.
+    """Writes a folder of records for each split; complete ones are kept.
 
-    A document is read in windows, see `word_windows`, and each of its words
-    has its tag in one of them: in the order of records and positions, words are
-    in the order of the file. Words of files without tags have tag 0.
+    A document is cut into windows (see `word_windows`), and each of its words
+    has its tag in exactly one of them: in the order of records and positions,
+    words are in the order of the file. Without tags in the file, tag ids are 0.
 
     Args:
-      files: split, such as train, dev or test, to its file.
-      output_dir: gets a folder for each split.
-      tokenizer: words to pieces.
-      read: split -> what its file holds.
+      files: path by split: train, dev or test.
+      output_dir: parent of a folder for each split.
+      tokenizer: maps words to pieces.
+      read: returns the contents of a split's file.
       labels: tags in the order of their ids, from `ner_files.labels_of`.
-      max_seq_length: tokens in a window, [CLS], [SEP] and padding included.
+      max_seq_length: tokens in a window, including [CLS], [SEP] and padding.
       doc_stride: see `word_windows.make`.
 
     Returns:
-      Split to its folder.
+      The folder of each split.
 
     Raises:
       ValueError: by `read` and `split_records.make`.
@@ -84,7 +84,7 @@ def _make_windows(tokenizer, max_seq_length: int, doc_stride: int):
             words, tokenizer, max_seq_length, doc_stride
         ),
         input_signature=[tf.RaggedTensorSpec([None, None], tf.string, 1)],
-        autograph=False,  # Nothing to convert, and that takes seconds.
+        autograph=False,  # No control flow to convert; saves seconds.
     )
 
 
@@ -99,7 +99,7 @@ def as_ragged(documents: Sequence[ner_files.Document]) -> tf.RaggedTensor:
 def _in_windows(
     corpus: ner_files.Corpus, make_windows
 ) -> Iterator[tuple[list[ner_files.Document], word_windows.Windows]]:
-    """Yields some documents and their windows, as NumPy arrays."""
+    """Yields batches of documents and their windows, as NumPy arrays."""
     documents = iter(corpus.documents)
     while some := list(itertools.islice(documents, _DOCUMENTS_AT_ONCE)):
         windows = make_windows(as_ragged(some))
@@ -110,9 +110,9 @@ def _in_windows(
 
 
 def _count(corpus, path: str, make_windows) -> int:
-    """Returns how many windows a file has."""
+    """Returns the number of windows of a file."""
     logging.info(
-        f"{path}  scheme {corpus.scheme or 'none: no tags'}  "
+        f"{path}  scheme {corpus.scheme or 'none (no tags)'}  "
         f"documents {len(corpus.documents)}  sentences {len(corpus.sentences)}"
     )
     return sum(len(w.rows) for _, w in _in_windows(corpus, make_windows))
@@ -153,8 +153,8 @@ def _examples(
                 "tag_ids": tag_ids[row],
                 "tag_weights": weights[row],
             }
-    _report(counts, "long_sentences", "read in several windows", long_sentences)
-    _report(counts, "cut_words", "read by their first pieces alone", cut_words)
+    _report(counts, "long_sentences", "split into windows", long_sentences)
+    _report(counts, "cut_words", "truncated to their first pieces", cut_words)
 
 
 def _list_long(
@@ -163,7 +163,7 @@ def _list_long(
     num_pieces: np.ndarray,
     most: int,
 ) -> tuple[list[str], list[str]]:
-    """Returns sentences and words longer than a window, by file and line."""
+    """Returns file and line of sentences and of words longer than a window."""
     long_sentences, cut_words, first = [], [], 0
     for sentence in sentences:
         pieces = num_pieces[first : first + len(sentence.columns)]
@@ -179,7 +179,7 @@ def _list_long(
     return long_sentences, cut_words
 
 
-def _report(counts: dict, name: str, what: str, lines: list[str]) -> None:
+def _report(counts: dict, name: str, effect: str, lines: list[str]) -> None:
     """Adds a list and its length to the counts; logs it if it is not empty."""
     counts[name] = len(lines)
     counts[f"{name}_at"] = lines
@@ -188,4 +188,4 @@ def _report(counts: dict, name: str, what: str, lines: list[str]) -> None:
         if len(lines) > _NAMED:
             some.append(f"{len(lines) - _NAMED} more")
         title = name.replace("_", " ")
-        logging.warning(f"{title}: {len(lines)}, {what}: {'; '.join(some)}")
+        logging.warning(f"{title}: {len(lines)}, {effect}: {'; '.join(some)}")

@@ -1,13 +1,13 @@
 """Column files of named entities -> documents of sentences of words and tags.
 
-The format of the shared task CoNLL-2003: a word a line, its columns separated
+The format of the CoNLL-2003 shared task: one word per line, columns separated
 by spaces or tabs, the tag last; a blank line between sentences; documents begin
-with a line -DOCSTART-. Tags come in three schemes, and are read as IOB2:
+with a -DOCSTART- line. Tags of three schemes are read, and converted to IOB2:
 
   words   Mr  Ada  Byron  Babbage  of  London
-  IOB1    O   PER: I-  I-     B-        O   I-LOC   B- where one follows another
-  IOB2    O   PER: B-  I-     B-        O   B-LOC   B- where each begins
-  BIOES   O   PER: B-  E-     S-        O   S-LOC   E- where it ends, S- alone
+  IOB1    O   PER: I-  I-     B-        O   I-LOC   B- right after the same type
+  IOB2    O   PER: B-  I-     B-        O   B-LOC   B- at the first word
+  BIOES   O   PER: B-  E-     S-        O   S-LOC   E- at the last, S- if alone
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ OUTSIDE = "O"
 SCHEMES = ("IOB2", "IOB1", "BIOES")
 _TAG = re.compile(r"O|[BIES]-\S+")
 _SPACE = re.compile(r"[ \t]+")  # A no-break space may be in a word.
-# Split -> official name of its file, of the English part.
+# Split -> official name of its file in the English part.
 FILES = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
 _OTHER = (
     "File to read instead of {}, in --data_dir or elsewhere: one word per "
@@ -34,7 +34,7 @@ _OTHER = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NerData(Options):
-    """Which column files to read, and how windows are laid over documents."""
+    """Column files to read, and the stride of windows over documents."""
 
     data_dir: str | None = option(
         None,
@@ -59,16 +59,19 @@ class NerData(Options):
     )
 
     def find_files(self) -> dict[str, str]:
-        """Returns split -> path, by `data_files.find_files`."""
+        """Returns {split: path}, by `data_files.find_files`."""
         given = {split: getattr(self, f"{split}_file") for split in FILES}
         return data_files.find_files(
-            self.data_dir, given, FILES, "columns, a word a line, the tag last"
+            self.data_dir,
+            given,
+            FILES,
+            "a column file: one word per line, the tag last",
         )
 
     def read(
         self, split: str, path: str, entity_types: Collection[str] | None = None
     ) -> "Corpus":
-        """Returns what the file of a split, train, dev or test, holds."""
+        """Returns the contents of the file of a split: train, dev or test."""
         has_tags = split != "test" or self.test_has_tags
         return read(path, has_tags=has_tags, entity_types=entity_types)
 
@@ -76,19 +79,19 @@ class NerData(Options):
         """Returns the tags of a tagger to train, in the order of their ids.
 
         Raises:
-          ValueError: if nothing says which entity types there are.
+          ValueError: if neither options nor files define the entity types.
         """
         if self.entity_types:
             return labels_of(self.entity_types)
         if "train" not in files:
             raise ValueError(
-                "Nothing says which types of entities there are: give a "
-                "training file, or --entity_types=LOC,MISC,ORG,PER."
+                "The entity types are unknown: give a training file, or "
+                "--entity_types=LOC,MISC,ORG,PER."
             )
         corpus = self.read("train", files["train"])
         if not corpus.entity_types:
             raise ValueError(
-                f"{corpus.path} has no entity: every tag is O. Is the tag in "
+                f"{corpus.path} has no entities: every tag is O. Is the tag in "
                 "the last column? Give a file with entities."
             )
         return labels_of(corpus.entity_types)
@@ -97,9 +100,9 @@ class NerData(Options):
 class Sentence(NamedTuple):
     """Words with tags."""
 
-    columns: tuple[tuple[str, ...], ...]  # Of each word, but the tag.
-    tags: tuple[str, ...]  # IOB2; empty where the file has none.
-    line: int  # Number of the first word's line in the file.
+    columns: tuple[tuple[str, ...], ...]  # Of each word, without the tag.
+    tags: tuple[str, ...]  # IOB2; empty if the file has no tags.
+    line: int  # Line number of the first word in the file.
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -108,19 +111,19 @@ class Sentence(NamedTuple):
 
 
 class Document(NamedTuple):
-    """Sentences that give each other context."""
+    """Sentences that are context of each other."""
 
-    start: tuple[str, ...]  # Columns of its line -DOCSTART-, if it has one.
-    sentences: tuple[Sentence, ...]  # Some, or none after that line.
+    start: tuple[str, ...]  # Columns of its -DOCSTART- line, if it has one.
+    sentences: tuple[Sentence, ...]  # May be empty after such a line.
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Of all sentences."""
+        """Words of all sentences."""
         return tuple(w for s in self.sentences for w in s.words)
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Of all sentences; empty where the file has none."""
+        """Tags of all sentences; empty if the file has no tags."""
         return tuple(tag for s in self.sentences for tag in s.tags)
 
 
@@ -128,27 +131,27 @@ class Document(NamedTuple):
 class Corpus:
     """Contents of a file.
 
-    Where no line is -DOCSTART-, nothing says which sentences belong together:
-    each is a document of its own.
+    In a file without -DOCSTART- lines, document boundaries are unknown, and
+    each sentence is a document.
     """
 
     path: str
-    scheme: str | None  # One of `SCHEMES`; None where it has no tags.
+    scheme: str | None  # One of `SCHEMES`; None if the file has no tags.
     documents: tuple[Document, ...]  # In the file's order.
 
     @property
     def sentences(self) -> list[Sentence]:
-        """Of all documents."""
+        """Sentences of all documents."""
         return [s for d in self.documents for s in d.sentences]
 
     @property
     def entity_types(self) -> list[str]:
-        """Of all tags, sorted, such as LOC, MISC, ORG, PER."""
+        """Entity types of all tags, sorted, such as LOC, MISC, ORG, PER."""
         return types_of(tag for s in self.sentences for tag in s.tags)
 
 
 def labels_of(entity_types: Collection[str]) -> list[str]:
-    """Returns every tag in IOB2, O first: the classes of a tagger."""
+    """Returns the classes of a tagger: all IOB2 tags, O first."""
     sides = [f"{b}-{t}" for t in sorted(set(entity_types)) for b in "BI"]
     return [OUTSIDE, *sides]
 
@@ -174,18 +177,17 @@ def read(
     has_tags: bool = True,
     entity_types: Collection[str] | None = None,
 ) -> Corpus:
-    """Reads a file and checks all of it.
+    """Reads and checks a file.
 
     Args:
       path: plain, .gz or .zst.
       has_tags: whether the last column is the tag.
-      entity_types: the only ones that may occur, as those that a model knows;
-        None for any.
+      entity_types: allowed types, such as those of a model; None for any.
 
     Raises:
-      ValueError: naming file and line, if there is no word, a line lacks a
-        column, a tag is none or of an unknown type, or the tags are of none
-        of the three schemes.
+      ValueError: with file and line, if there are no words, a line lacks a
+        column, a tag is malformed or of an unknown type, or the tags follow
+        none of the three schemes.
     """
     documents = [
         Document(start, tuple(_sentences(rows, path, has_tags)))
@@ -202,7 +204,7 @@ def read(
 
 
 def _documents(path: str) -> list[tuple[tuple[str, ...], list]]:
-    """Returns (columns of its -DOCSTART-, [(line, columns), ...]) of each."""
+    """Returns (columns of -DOCSTART-, [(line, columns), ...]) per document."""
     documents: list[tuple[tuple[str, ...], list]] = [((), [])]
     statistics = text_files.ReadStatistics()
     for number, line in enumerate(text_files.read_lines(path, statistics), 1):
@@ -215,7 +217,7 @@ def _documents(path: str) -> list[tuple[tuple[str, ...], list]]:
 
 
 def _sentences(rows, path: str, has_tags: bool):
-    """Yields what stands between blank lines."""
+    """Yields the sentences, which blank lines separate."""
     words: list[tuple[int, tuple[str, ...]]] = []
     for number, columns in [*rows, (0, ())]:
         if columns:
@@ -239,23 +241,23 @@ def _check_columns(documents, path: str, has_tags: bool) -> None:
             if not columns:
                 raise ValueError(
                     f"{where}: one column, {row[0]!r}, where a word and its "
-                    "tag should be. Add the missing column; or say by "
-                    "--notest_has_tags that a test file has no tags."
+                    "tag are expected. Add the missing column, or give "
+                    "--notest_has_tags if a test file has no tags."
                 )
             first = first or (len(row), where)
             if len(row) != first[0]:
                 raise ValueError(
                     f"{where}: {len(row)} columns, {' '.join(row)!r}, where "
-                    f"{first[1]} has {first[0]}. A column is missing or too "
-                    "many; correct this line."
+                    f"{first[1]} has {first[0]}. There is a column too few or "
+                    "too many; correct this line."
                 )
     if first is None:
-        raise ValueError(f"{path} has no word; copy or make it again.")
+        raise ValueError(f"{path} has no words; copy or create it again.")
 
 
 def _in_iob2(corpus: Corpus, entity_types) -> Corpus:
-    """Returns the corpus with tags checked and rewritten."""
-    wrong: dict[str, str] = {}  # Of each scheme, where the tags first break it.
+    """Checks tags; returns the corpus with tags in IOB2."""
+    wrong: dict[str, str] = {}  # First violation of each scheme.
     for sentence in corpus.sentences:
         before = OUTSIDE
         for index, tag in enumerate(sentence.tags):
@@ -271,8 +273,8 @@ def _in_iob2(corpus: Corpus, entity_types) -> Corpus:
     if not right:
         reasons = "; ".join(f"not {s}: {text}" for s, text in wrong.items())
         raise ValueError(
-            f"{corpus.path}: the tags are of no scheme: {reasons}. Correct "
-            "the lines that break the scheme the file is meant to have."
+            f"{corpus.path}: the tags follow no scheme: {reasons}. Correct the "
+            "lines that violate the intended scheme of the file."
         )
     documents = []
     for document in corpus.documents:
@@ -287,19 +289,19 @@ def _check_tag(tag: str, entity_types, where: str) -> None:
     if not _TAG.fullmatch(tag):
         raise ValueError(
             f"{where}: tag {tag!r} is neither O nor B-, I-, E- or S- with a "
-            "type, such as B-PER. The tag should be the last column; correct "
-            "the line."
+            "type, such as B-PER. The tag should be in the last column; "
+            "correct the line."
         )
     if entity_types is not None and tag[2:] not in ("", *entity_types):
         raise ValueError(
-            f"{where}: unknown tag {tag!r}; the types that are known are "
+            f"{where}: unknown tag {tag!r}; the known types are "
             f"{', '.join(sorted(entity_types))}. Correct the line, or train "
-            "with a file that has the type."
+            "with a file that has this type."
         )
 
 
 def _iob1(before: str, tag: str, after: str) -> bool:
-    # B- only where the entity before is of the same type.
+    # B- only if the previous word's entity has the same type.
     return before[2:] == tag[2:] if tag[0] == "B" else tag[0] in "IO"
 
 
@@ -315,15 +317,15 @@ def _bioes(before: str, tag: str, after: str) -> bool:
     return is_open and before[2:] == tag[2:] and (tag[0] == "E" or continues)
 
 
-# (tag before, tag, tag after) -> whether a file of the scheme may have it.
+# (previous tag, tag, next tag) -> whether the scheme allows it.
 _IS_RIGHT = dict(zip(SCHEMES, (_iob2, _iob1, _bioes), strict=True))
 
 
 def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
-    """Returns the tags of one sentence, of any of the three schemes, in IOB2.
+    """Converts the tags of a sentence from any of the three schemes to IOB2.
 
-    Tags of a model may break their scheme: an I- or E- that follows nothing of
-    its type begins an entity, as for conlleval.
+    A model's tags may violate their scheme: an I- or E- that does not continue
+    an entity of its type begins one, as in conlleval.
     """
     rewritten, before = [], OUTSIDE
     for tag in tags:

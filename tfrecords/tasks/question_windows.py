@@ -1,11 +1,11 @@
-"""Questions and passages -> windows of tokens, and where each token stands.
+"""Questions and passages -> windows of tokens, and positions of the tokens.
 
-run_squad.py: convert_examples_to_features, as ops that run in the graph for any
-number of questions: records, predictions and a SavedModel get their windows
-here, so they cannot differ.
+run_squad.py: convert_examples_to_features, as graph ops for any number of
+questions. Records, predictions and SavedModels all use these windows, so they
+cannot differ.
 
-Letters: N questions, each with its passage, W windows of all of them together,
-S max_seq_length, t and p tokens of a question and of a passage.
+N questions, each with its passage; W windows of all questions; S
+max_seq_length; t and p tokens of a question and of a passage.
 """
 
 from typing import NamedTuple
@@ -15,9 +15,9 @@ import tensorflow as tf
 from tfrecords.text import tokenizer as tokenizer_lib
 from tfrecords.text import word_pieces
 
-# [CLS], [SEP] behind the question, [SEP] behind the piece of the passage.
+# [CLS], [SEP] after the question, [SEP] after the part of the passage.
 SPECIAL_TOKENS = 3
-# What run_squad.py: _check_is_max_context adds for each token of a window.
+# run_squad.py: _check_is_max_context adds this for each token of a window.
 _BONUS_OF_LENGTH = 0.01
 
 
@@ -25,24 +25,24 @@ class Windows(NamedTuple):
     """Windows of all questions, in their order; integers are int32."""
 
     inputs: dict[str, tf.Tensor]  # `schema.ENCODER_INPUTS`, each [W, S].
-    question: tf.Tensor  # [W] number of the window's question, from 0.
-    first: tf.Tensor  # [W] number in the passage of the window's first token.
+    question: tf.Tensor  # [W] index of the window's question.
+    first: tf.Tensor  # [W] index in the passage of its first token shown.
     offset: tf.Tensor  # [W] position of that token in the window.
-    starts: tf.Tensor  # [W, S] first character of a token in the passage, or 0.
-    ends: tf.Tensor  # [W, S] where it ends, exclusive.
-    in_passage: tf.Tensor  # [W, S] bool, whether a token is of the passage.
-    # [W, S] bool: it is, and no other window shows more of what is around it.
+    starts: tf.Tensor  # [W, S] offset of a token's first character, or 0.
+    ends: tf.Tensor  # [W, S] end of the token in the passage, exclusive.
+    in_passage: tf.Tensor  # [W, S] bool, whether the passage has the token.
+    # [W, S] bool: also whether this window has the most context of the token.
     has_max_context: tf.Tensor
 
 
 class _Layout(NamedTuple):
-    """How each question's windows lie; all [N] int32."""
+    """Layout of each question's windows; all [N] int32."""
 
-    query: tf.Tensor  # Tokens of the question that stay.
+    query: tf.Tensor  # Tokens of the question after truncation.
     passage: tf.Tensor  # Tokens of the passage.
-    room: tf.Tensor  # Most of them in a window.
-    step: tf.Tensor  # From one window's first token to the next one's.
-    count: tf.Tensor  # Windows, 1 at least.
+    room: tf.Tensor  # Most tokens of the passage in a window.
+    step: tf.Tensor  # Tokens from the start of a window to the next start.
+    count: tf.Tensor  # Number of windows, at least 1.
 
 
 def tokenize(
@@ -55,10 +55,10 @@ def tokenize(
     Args:
       tokenizer: strings to ids.
       questions: [N] string.
-      passages: [N] string; one that several questions share is read once.
+      passages: [N] string; equal ones are tokenized once.
     """
     different, index = tf.unique(passages)
-    # All at once: to trace the tokenizer twice takes a second.
+    # In one call: tracing the tokenizer twice takes another second.
     count = tf.size(questions)
     pieces = word_pieces.Pieces(
         *tokenizer.tokenize_with_offsets(tf.concat([questions, different], 0))
@@ -78,7 +78,7 @@ def make_windows(
     cls_id: int,
     sep_id: int,
 ) -> Windows:
-    """Lays windows over passages, each behind its question.
+    """Returns windows over the passages, each after its question.
 
       question   21 22          max_seq_length 8, doc_stride 2
       passage    31 32 33 34 35
@@ -86,17 +86,18 @@ def make_windows(
                  CLS 21 22 SEP 33 34 35 SEP      first 2
 
     Args:
-      questions: [N, (t)] int32; what exceeds `max_query_length` is cut off.
+      questions: [N, (t)] int32; truncated to `max_query_length`.
       passages: pieces [N, (p)] of each question's passage.
       max_seq_length: S.
-      doc_stride: tokens from one window to the next; if fewer fit, so many.
+      doc_stride: tokens from the start of a window to the start of the next;
+        limited to the passage tokens that fit into a window.
       max_query_length: most tokens of a question.
-      cls_id: of [CLS] in the vocabulary.
-      sep_id: of [SEP].
+      cls_id: id of [CLS].
+      sep_id: id of [SEP].
 
     Returns:
-      The windows. A question of whose passage no token stays, has one without
-      any. One that would leave no place for a token of the passage is cut.
+      The windows. A passage without tokens has one window. A question is
+      truncated further if it would leave no room for a token of its passage.
 
     Raises:
       ValueError: if a size is too small for any window.
@@ -154,14 +155,14 @@ def _check_sizes(max_seq_length, doc_stride, max_query_length) -> None:
         )
     if max_seq_length < SPECIAL_TOKENS + 2:
         raise ValueError(
-            f"max_seq_length={max_seq_length} has no place for [CLS], twice "
-            "[SEP] and a token each of question and passage; use "
+            f"max_seq_length={max_seq_length} has no room for [CLS], two [SEP] "
+            "and a token each of question and passage; use "
             f"{SPECIAL_TOKENS + 2} or more."
         )
 
 
 def _lay_out(questions, passages, max_seq_length, doc_stride, max_query_length):
-    """Returns how many windows each question has, and how they lie."""
+    """Returns the number of windows of each question, and their layout."""
     most = min(max_query_length, max_seq_length - SPECIAL_TOKENS - 1)
     query = tf.minimum(_lengths(questions), most)
     passage = _lengths(passages.ids)
@@ -172,12 +173,13 @@ def _lay_out(questions, passages, max_seq_length, doc_stride, max_query_length):
 
 
 def _best_windows(layout: _Layout, passages: tf.RaggedTensor) -> tf.Tensor:
-    """Returns of each token of all passages its window of most context, [P].
+    """Returns the window of maximum context of each passage token, [P].
 
-    run_squad.py: _check_is_max_context. Of the windows that hold a token, it is
-    the one with most tokens on that side of it where there are fewer; the first
-    of equals. All but the last window are equally long, so of those it is one
-    of the two that have the token nearest to their middle.
+    run_squad.py: _check_is_max_context. The context of a token in a window is
+    the smaller of the numbers of tokens to its left and right, plus a bonus for
+    the window's length; ties go to the first window. All windows but the last
+    have the same length, so the best of these is one of the two whose middle is
+    nearest to the token.
     """
     row = tf.cast(passages.value_rowids(), tf.int32)  # [P]
     position = tf.ragged.range(layout.passage).flat_values
@@ -196,7 +198,7 @@ def _best_windows(layout: _Layout, passages: tf.RaggedTensor) -> tf.Tensor:
     best = tf.where(around(above) > around(below), above, below)
     last = count - 1
     left = position - last * step
-    # In float64 and this order, as there: a bonus may make up for tokens.
+    # In float64 and in the order of run_squad.py: a bonus may outweigh tokens.
     score = _score(around(best), room)
     last_score = _score(
         tf.minimum(left, length - 1 - position), length - last * step
@@ -215,16 +217,16 @@ def _lengths(ragged: tf.RaggedTensor) -> tf.Tensor:
 
 
 def _starts(ragged: tf.RaggedTensor, rows: tf.Tensor) -> tf.Tensor:
-    """Returns [W, 1], where in the flat values each of `rows` [W] starts."""
+    """Returns [W, 1], the start of each of `rows` [W] in the flat values."""
     starts = tf.cast(ragged.row_starts(), tf.int32)
     return tf.gather(starts, rows)[:, tf.newaxis]
 
 
 def _take(
-    ragged: tf.RaggedTensor, positions: tf.Tensor, is_there: tf.Tensor
+    ragged: tf.RaggedTensor, positions: tf.Tensor, is_valid: tf.Tensor
 ) -> tf.Tensor:
-    """Returns flat values at `positions` [W, S], 0 where nothing `is_there`."""
-    # One more, so that there is a value to take even if there is no token.
+    """Returns flat values at `positions` [W, S]; 0 where not `is_valid`."""
+    # An extra value, so that gather works even without tokens.
     values = tf.concat([ragged.flat_values, [0]], axis=0)
-    values = tf.gather(values, tf.where(is_there, positions, 0))
-    return tf.where(is_there, values, 0)
+    values = tf.gather(values, tf.where(is_valid, positions, 0))
+    return tf.where(is_valid, values, 0)

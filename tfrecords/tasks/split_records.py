@@ -1,4 +1,4 @@
-"""Examples of each split of a task -> folders of records; whole ones stay."""
+"""Examples of each split of a task -> folders of records."""
 
 import dataclasses
 import itertools
@@ -20,30 +20,30 @@ _EXAMPLES_AT_ONCE = 256
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Split:
-    """A folder of records to make."""
+    """A folder of records to write."""
 
-    name: str  # Train, dev... or test..., also of the folder.
+    name: str  # Train, dev... or test..., also the name of the folder.
     schema_name: str  # A key of `schema.SCHEMAS`.
     sizes: schema.Sizes
-    # Settings that decide the records, with the sha256 of every file that they
-    # are made of: records of others are not taken for these.
+    # All settings that the records depend on, and the sha256 of each source
+    # file. Existing records with other flags are not reused.
     flags: dict
-    # Returns the examples, or rows they are made of, for the bar alone. It
-    # reads all there is, and raises ValueError on what is wrong with it.
+    # Returns the number of examples, or of their source rows, for the progress
+    # bar. It reads the entire input and raises ValueError if it is invalid.
     count: Callable[[], int]
-    # Examples, and their statistics for the manifest, put into the dict.
+    # Yields the examples; adds statistics for the manifest to the dict.
     examples: Callable[[dict], Iterator[Example]]
 
 
 def open_tokenizer(config: RecordsConfig) -> tokenizer_lib.BertTokenizer:
-    """Returns the tokenizer of a script that makes records, no more."""
+    """Returns the tokenizer of a script that only makes records."""
     return tokenizer_lib.BertTokenizer(
         config.vocab_file, config.do_lower_case is not False
     )
 
 
 def vocabulary_of(tokenizer: tokenizer_lib.BertTokenizer) -> dict:
-    """Returns what a manifest says of the tokenizer."""
+    """Returns the manifest's description of a tokenizer."""
     return {
         "sha256": tokenizer.sha256,
         "size": tokenizer.vocab_size,
@@ -54,22 +54,22 @@ def vocabulary_of(tokenizer: tokenizer_lib.BertTokenizer) -> dict:
 def make(
     splits: Sequence[Split], vocabulary: dict, output_dir: str
 ) -> dict[str, str]:
-    """Writes a folder of records for each split; whole ones stay as they are.
+    """Writes a folder of records for each split; complete ones are kept.
 
-    Every split is counted before the first is written, so that a mistake in
-    one of the files leaves nothing behind.
+    All splits are counted before the first one is written, so that an error in
+    one of the files leaves no records behind.
 
     Args:
-      splits: what to write.
+      splits: the splits to write.
       vocabulary: from `vocabulary_of`.
-      output_dir: gets a folder for each split, such as `train`.
+      output_dir: parent of a folder for each split, such as `train`.
 
     Returns:
-      Name of a split to its folder.
+      The folder of each split.
 
     Raises:
-      ValueError: by `Split.count`; or if `output_dir` holds records that were
-        made of something else.
+      ValueError: by `Split.count`, or if `output_dir` holds records made with
+        other settings or files.
     """
     folders = {s.name: os.path.join(output_dir, s.name) for s in splits}
     to_make = [
@@ -84,7 +84,7 @@ def make(
 
 
 def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
-    """Returns whether the folder has these very records already."""
+    """Returns whether the folder already holds these records completely."""
     if not os.path.exists(os.path.join(folder, records.MANIFEST_NAME)):
         return False
     manifest = records.Manifest.read(folder)
@@ -92,19 +92,20 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
     differences = [
         f"{name} {made_with.get(name)!r} there, {value!r} now"
         for name, value in wanted.items()
-        # A file that was renamed holds the same; its sha256 is compared.
+        # Files may be renamed: their sha256 is compared.
         if name != "source" and made_with.get(name) != value
     ]
     if differences:
         raise ValueError(
-            f"{folder} holds records of something else: "
+            f"{folder} holds records of other settings or files: "
             f"{'; '.join(differences)}. Choose another folder for records "
-            "(--records_dir of a runner, --output_dir of make_..._records), or "
+            "(--records_dir of run_..., --output_dir of make_..._records), or "
             "delete that one."
         )
-    is_whole = manifest.is_complete(folder)
-    logging.info("%s  %s", folder, "already made" if is_whole else "not whole")
-    return is_whole
+    is_complete = manifest.is_complete(folder)
+    state = "already complete" if is_complete else "incomplete"
+    logging.info("%s  %s", folder, state)
+    return is_complete
 
 
 def _write(split: Split, vocabulary: dict, folder: str, number: int) -> None:

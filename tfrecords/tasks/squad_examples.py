@@ -1,7 +1,9 @@
-"""SQuAD questions -> records of windows, with the span of the answer to learn.
+"""SQuAD questions -> records of windows, in training with the answer's span.
 
-run_squad.py: read_squad_examples and convert_examples_to_features. Letters: N
-questions, W windows of all of them, S max_seq_length, p tokens of a passage.
+run_squad.py: read_squad_examples and convert_examples_to_features.
+
+N questions, W windows of all questions, S max_seq_length, p tokens of a
+passage.
 """
 
 import dataclasses
@@ -20,19 +22,19 @@ from tfrecords.tasks import question_windows, split_records, squad_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
 _QUESTIONS_AT_ONCE = 256
-# Ids named in a line of the log; the manifest has all.
+# Most ids in a log message; the manifest lists all of them.
 _MOST_NAMED = 10
-# What parts words in run_squad.py; the tokenizer knows more spaces than these.
+# The word separators of run_squad.py; the tokenizer splits at more spaces.
 _SPACES = " \t\r\n\u202f"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How windows are laid; the defaults are the original's."""
+    """Settings of windows; the defaults are the original's."""
 
-    max_seq_length: int = 384  # Tokens of a window, padding included.
-    doc_stride: int = 128  # Tokens from one window to the next.
-    max_query_length: int = 64  # Tokens at which questions are cut.
+    max_seq_length: int = 384  # Tokens of a window, including padding.
+    doc_stride: int = 128  # Tokens from one window's start to the next.
+    max_query_length: int = 64  # Most tokens of a question.
     version_2_with_negative: bool = False  # Questions may have no answer.
 
 
@@ -41,9 +43,9 @@ class Chunk(NamedTuple):
 
     questions: Sequence[squad_files.Question]
     windows: question_windows.Windows
-    query_lengths: np.ndarray  # [N] int32, tokens of questions before the cut.
-    passages: list[np.ndarray]  # N arrays, token ids of each passage.
-    starts: list[np.ndarray]  # N of the same lengths, their first characters.
+    query_lengths: np.ndarray  # [N] int32, question tokens before truncation.
+    passages: list[np.ndarray]  # N arrays [p], token ids of each passage.
+    starts: list[np.ndarray]  # N arrays [p], first characters of the tokens.
 
 
 def make_records(
@@ -52,25 +54,25 @@ def make_records(
     tokenizer: tokenizer_lib.BertTokenizer,
     settings: Settings,
 ) -> dict[str, str]:
-    """Writes a folder of records for each split; whole ones stay as they are.
+    """Writes a folder of records for each split; complete ones are kept.
 
-    The manifest's statistics list the questions whose answer is no part of the
-    passage's words (`answers_not_found`, which are left out, as in the
-    original) and those whose answer is whole in no window
-    (`answers_in_no_window`, which learn that none of theirs holds it).
+    The manifest's statistics list the questions whose answer is not found among
+    the passage's words (`answers_not_found`; they are skipped, as in the
+    original) and those whose answer is not completely inside any window
+    (`answers_in_no_window`; all their windows are labelled as without answer).
 
     Args:
-      files: split to path; that of train has answers to learn.
-      output_dir: gets a folder for each split, such as `train`.
-      tokenizer: text to ids.
+      files: path by split; only train gets labels.
+      output_dir: parent of a folder for each split, such as `train`.
+      tokenizer: maps text to ids.
       settings: of windows.
 
     Returns:
-      Split to its folder.
+      The folder of each split.
 
     Raises:
       ValueError: by `squad_files.read_questions` and `split_records.make`; or
-        if a question leaves no place for its passage, or either has no token.
+        if a question leaves no room for its passage, or either has no tokens.
     """
     make_chunks = chunk_maker(tokenizer, settings)
     return split_records.make(
@@ -86,11 +88,11 @@ def make_records(
 def chunk_maker(
     tokenizer: tokenizer_lib.BertTokenizer, settings: Settings
 ) -> Callable[[Sequence[squad_files.Question]], Iterator[Chunk]]:
-    """Returns questions -> chunks of them, in order, with their windows."""
+    """Returns a function: questions -> chunks of them, with their windows."""
 
     @tf.function(
         input_signature=[tf.TensorSpec([None], tf.string)] * 2,
-        autograph=False,  # Nothing to convert, and that takes seconds.
+        autograph=False,  # No control flow to convert; saves seconds.
     )
     def make(questions, passages):
         tokens, pieces = question_windows.tokenize(
@@ -182,7 +184,7 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
 
 
 def _check(chunk: Chunk, settings: Settings) -> None:
-    """Raises ValueError for what no window can hold."""
+    """Raises ValueError for questions and passages that fit no window."""
     most = settings.max_seq_length - question_windows.SPECIAL_TOKENS - 1
     for number, question in enumerate(chunk.questions):
         length = chunk.query_lengths[number]
@@ -190,27 +192,25 @@ def _check(chunk: Chunk, settings: Settings) -> None:
         if not length:
             raise ValueError(
                 f"{question.source}: the question {question.text!r} has no "
-                "token, so it asks nothing. Give its text, or take it out."
+                "tokens. Give its text, or remove the question."
             )
         if kept > most:
             raise ValueError(
                 f"{question.source}: the question has {length} tokens, of "
-                f"which {kept} stay (--max_query_length="
+                f"which {kept} are kept (--max_query_length="
                 f"{settings.max_query_length}); a window of "
-                f"{settings.max_seq_length} has no place for its passage "
-                "beside them. Raise --max_seq_length, or lower "
-                "--max_query_length."
+                f"{settings.max_seq_length} leaves no room for its passage. "
+                "Raise --max_seq_length, or lower --max_query_length."
             )
         if not len(chunk.passages[number]):
             raise ValueError(
                 f"{question.source}: the passage {question.passage!r} has no "
-                "token, so it holds no answer. Give its text, or take the "
-                "paragraph out."
+                "tokens. Give its text, or remove the paragraph."
             )
 
 
 def _examples(chunk, tokenizer, is_training, counts):
-    """Yields the example of each window, and its labels in training."""
+    """Yields the example of each window, with labels in training."""
     windows = chunk.windows
     labels = [{}] * len(windows.question)
     if is_training:
@@ -222,7 +222,7 @@ def _examples(chunk, tokenizer, is_training, counts):
 
 
 def _labels(chunk, tokenizer, counts) -> list[dict[str, np.int32] | None]:
-    """Returns of each window what it is to learn; None if it is left out."""
+    """Returns the labels of each window; None for windows to skip."""
     texts = [q.answers[0].text if q.answers else "" for q in chunk.questions]
     answers = tokenizer(tf.constant(texts)).to_list()
     labels = []
@@ -255,8 +255,8 @@ def find_span(
 ) -> tuple[int, int] | None:
     """Returns the first and the last token of the answer in the passage.
 
-    These are the tokens of the words that the answer touches, or fewer if the
-    answer's own tokens are among them:
+    These are the tokens of all words that the answer overlaps, or only the
+    answer's own tokens if they are found among them:
 
       passage   the painter (1895-1943) . . .
       tokens    the painter ( 1895 - 1943 )
@@ -269,18 +269,19 @@ def find_span(
       answer: token ids of the answer's text.
 
     Returns:
-      Numbers of tokens, or None if the answer's words are not among those of
-      the passage, as where a space is of a kind that parts no words there.
+      Indices of tokens, or None if the answer's words are not among those of
+      the passage, for example because of a space that does not separate words
+      in run_squad.py.
     """
     words, word_of_character = _split_words(question.passage)
     text, start = question.answers[0]
     first_word = word_of_character[start]
     last_word = word_of_character[start + len(text) - 1]
-    there = " ".join(words[first_word : last_word + 1])
+    passage_text = " ".join(words[first_word : last_word + 1])
     word_of_token = word_of_character[starts]
     first = int(np.searchsorted(word_of_token, first_word, "left"))
     last = int(np.searchsorted(word_of_token, last_word, "right")) - 1
-    if " ".join(text.split()) not in there or last < first:
+    if " ".join(text.split()) not in passage_text or last < first:
         return None
     length = len(answer)
     for begin in range(first, last + 2 - length):
@@ -292,12 +293,12 @@ def find_span(
 def find_place(
     span: tuple[int, int], windows: question_windows.Windows, window: int
 ) -> tuple[int, int]:
-    """Returns where a window has a span of the passage; 0, 0 if not all of it.
+    """Returns the positions of a span in a window; 0, 0 if not all is inside.
 
     Args:
       span: first and last token in the passage.
-      windows: of which arrays, not tensors.
-      window: number of one.
+      windows: all windows, as NumPy arrays.
+      window: index of the window.
     """
     first, last = span
     begin = windows.first[window]
@@ -308,23 +309,23 @@ def find_place(
     return first + shift, last + shift
 
 
-@functools.lru_cache(maxsize=1)  # Questions on a passage follow each other.
+@functools.lru_cache(maxsize=1)  # Questions of a passage are consecutive.
 def _split_words(passage: str) -> tuple[list[str], np.ndarray]:
-    """Returns words, and the word of each character, or the one before it."""
+    """Returns words, and the word of each character; spaces end a word."""
     is_space = np.array([character in _SPACES for character in passage])
     begins = ~is_space & np.concatenate([[True], is_space[:-1]])
     return re.findall(f"[^{_SPACES}]+", passage), np.cumsum(begins) - 1
 
 
 def _warn_of_lost(path: str, counts: dict) -> None:
-    for name, what in (
+    for name, problem in (
         ("answers_not_found", "answers are not among the passage's words"),
-        ("answers_in_no_window", "answers are whole in no window"),
+        ("answers_in_no_window", "answers are not completely in any window"),
     ):
         if ids := counts[name]:
             more = ["..."] * (len(ids) > _MOST_NAMED)
             some = ", ".join(ids[:_MOST_NAMED] + more)
             logging.warning(
-                f"{path}: {len(ids)} {what}: {some}. All are in the manifest, "
-                f"as {name}."
+                f"{path}: {len(ids)} {problem}: {some}. The manifest lists all "
+                f"of them as {name}."
             )

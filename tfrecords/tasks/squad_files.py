@@ -1,4 +1,4 @@
-"""SQuAD JSON of version 1.1 or 2.0 -> checked questions with their passages."""
+"""SQuAD 1.1 or 2.0 JSON -> checked questions with their passages."""
 
 import dataclasses
 import json
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from tfrecords.options import Options, option
 from tfrecords.tasks import data_files
 
-# As messages name them.
-_KINDS = {str: "a string", list: "a list", int: "a whole number"}
+# Names of types in messages.
+_KINDS = {str: "a string", list: "a list", int: "an integer"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadData(Options):
-    """Which questions to read, and how windows are laid over passages."""
+    """Question files to read, and settings of windows over passages."""
 
     data_dir: str | None = option(
         None,
@@ -53,7 +53,7 @@ class SquadData(Options):
     )
 
     def find_files(self) -> dict[str, str]:
-        """Returns split, train, dev or test, -> path; see `data_files`."""
+        """Returns paths by split: train, dev, test; see `data_files`."""
         version = "v2.0" if self.version_2_with_negative else "v1.1"
         splits = ("train", "dev", "predict")
         files = data_files.find_files(
@@ -63,7 +63,7 @@ class SquadData(Options):
             f"JSON in the layout of SQuAD, such as train-{version}.json",
         )
         test = files.pop("predict", None)
-        # What is evaluated anyway is not made twice.
+        # The dev file is predicted anyway, so it needs no second split.
         if test and test != files.get("dev"):
             files["test"] = test
         return files
@@ -71,7 +71,7 @@ class SquadData(Options):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadOptions(SquadData):
-    """Which questions to read, and how they are answered."""
+    """Question files to read, and settings of windows and answers."""
 
     n_best_size: int | None = option(
         None,
@@ -97,19 +97,19 @@ class SquadOptions(SquadData):
 
 
 class Answer(NamedTuple):
-    """A piece of a passage."""
+    """A part of a passage."""
 
-    text: str  # As the file has it.
-    start: int | None  # Its first character in the passage, if given.
+    text: str  # As in the file.
+    start: int | None  # Offset of its first character, if given.
 
 
 class Question(NamedTuple):
     """A question about a passage."""
 
-    id: str  # The key of its predictions.
+    id: str  # Key of its predictions.
     text: str
     passage: str
-    answers: tuple[Answer, ...]  # One for each annotator, if any.
+    answers: tuple[Answer, ...]  # One per annotator, if any.
     is_impossible: bool  # The passage has no answer; only in version 2.0.
     source: str  # File, article and question, for messages.
 
@@ -122,18 +122,17 @@ def read_questions(
     run_squad.py: read_squad_examples.
 
     Args:
-      path: JSON in the layout of SQuAD. A file that says no version may be of
-        either.
+      path: JSON in the layout of SQuAD. A file that names no version may be of
+        either version.
       version_2_with_negative: whether it is version 2.0, in which questions
         may have no answer.
-      is_training: whether each question must have one answer, which must
-        stand where the file says, or none if it is impossible. Otherwise
-        answers may be absent, and where they stand is not looked at: scores
-        compare texts.
+      is_training: whether each question must have exactly one answer, at its
+        `answer_start`, or none if it is impossible. Otherwise answers may be
+        missing, and `answer_start` is not checked: scores compare texts.
 
     Raises:
-      ValueError: naming file, article, question and value, if the file is of
-        the other version, or something is missing or contradicts another.
+      ValueError: with file, article, question and value, if the file is of the
+        other version, or members are missing or contradict each other.
     """
     content = _load(path)
     _check_version(content, path, version_2_with_negative)
@@ -152,8 +151,8 @@ def _load(path: str) -> dict:
             content = json.load(file)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"{path} is no JSON ({error}). Give a file in the layout of "
-            "SQuAD, such as train-v1.1.json; was the copy cut off?"
+            f"{path} is not JSON ({error}). Give a file in the layout of "
+            "SQuAD, such as train-v1.1.json; is the copy incomplete?"
         ) from error
     return content if isinstance(content, dict) else {"data": None}
 
@@ -163,22 +162,22 @@ def _check_version(content: dict, path: str, is_version_2: bool) -> None:
     number = str(version or "").strip().lower().removeprefix("v")
     if is_version_2 and number.startswith("1"):
         raise ValueError(
-            f"{path} says version {version!r}; with "
+            f"{path} has version {version!r}; with "
             "--version_2_with_negative it should be v2.0. Omit the flag, or "
             "give a file of SQuAD 2.0."
         )
     if not is_version_2 and number.startswith("2"):
         raise ValueError(
-            f"{path} says version {version!r}, in which questions may have no "
+            f"{path} has version {version!r}, in which questions may have no "
             "answer. Add --version_2_with_negative, or give a file of SQuAD "
             "1.1."
         )
 
 
 def _get(entry: Any, name: str, kind: type, source: str) -> Any:
-    """Returns a member of an object, of a type that it must have."""
+    """Returns a member of an object; raises ValueError for a wrong type."""
     value = entry.get(name) if isinstance(entry, dict) else None
-    # A bool is an int to Python.
+    # In Python, a bool is an int.
     if not isinstance(value, kind) or isinstance(value, bool):
         shown = "is missing" if value is None else f"is {value!r}"
         raise ValueError(
@@ -190,14 +189,14 @@ def _get(entry: Any, name: str, kind: type, source: str) -> Any:
             value.encode()
         except UnicodeEncodeError as error:
             raise ValueError(
-                f"{source}: {name!r} is no text ({error}). Take the half "
-                "surrogate out."
+                f"{source}: {name!r} is not valid text ({error}). Remove the "
+                "lone surrogate."
             ) from error
     return value
 
 
 def _entries(content: dict, path: str) -> Iterator[tuple[str, dict, str]]:
-    """Yields passage, question and where each question stands."""
+    """Yields passage, question and location of each question."""
     for number, article in enumerate(_get(content, "data", list, path), 1):
         where = f"{path}: article {number}"
         if isinstance(article, dict) and article.get("title"):
@@ -208,8 +207,8 @@ def _entries(content: dict, path: str) -> Iterator[tuple[str, dict, str]]:
             passage = _get(paragraph, "context", str, source)
             if not passage.strip():
                 raise ValueError(
-                    f"{source}: the passage {passage!r} is empty, so it holds "
-                    "no answer. Give its text, or take the paragraph out."
+                    f"{source}: the passage {passage!r} is empty. Give its "
+                    "text, or remove the paragraph."
                 )
             for entry in _get(paragraph, "qas", list, source):
                 yield passage, entry, source
@@ -227,15 +226,15 @@ def _question(
     text = _get(entry, "question", str, source)
     if not text.strip():
         raise ValueError(
-            f"{source}: the question {text!r} is empty. Give its text, or take "
-            "it out."
+            f"{source}: the question {text!r} is empty. Give its text, or "
+            "remove the question."
         )
     given = entry.get("answers")
     if is_training or given is not None:
         given = _get(entry, "answers", list, source)
     answers = tuple(_answer(answer, source) for answer in given or ())
     is_impossible = False
-    # Without answers it is a test set, which does not say it.
+    # Without answers it is a test set, which has no is_impossible.
     if is_version_2 and (given is not None or "is_impossible" in entry):
         is_impossible = _is_impossible(entry, answers, source)
     if is_training and not is_impossible:
@@ -254,7 +253,7 @@ def _is_impossible(entry, answers, source) -> bool:
     if not isinstance(entry.get("is_impossible"), bool):
         raise ValueError(
             f"{source}: 'is_impossible' is {entry.get('is_impossible')!r}; in "
-            "version 2.0 each question says true or false. Add it, or omit "
+            "version 2.0 it is true or false in each question. Add it, or omit "
             "--version_2_with_negative for a file of version 1.1."
         )
     if entry["is_impossible"] and answers:
@@ -266,22 +265,22 @@ def _is_impossible(entry, answers, source) -> bool:
 
 
 def _check_answer(answers, passage, source) -> None:
-    """Checks the answer to learn from; raises ValueError."""
+    """Raises ValueError unless there is one answer, at its answer_start."""
     if len(answers) != 1:
         raise ValueError(
-            f"{source}: {len(answers)} answers; a question to train on has "
+            f"{source}: {len(answers)} answers; a training question has "
             "exactly one. Keep one, or give the file as --dev_file."
         )
     (answer,) = answers
     if not answer.text.strip():
         raise ValueError(
             f"{source}: the answer {answer.text!r} is empty. Give its text, "
-            "or take the question out."
+            "or remove the question."
         )
     if answer.start is None:
         raise ValueError(
             f"{source}: the answer {answer.text!r} has no 'answer_start'; "
-            "training needs it. Add it, in characters from 0."
+            "training needs it. Add it, in characters counted from 0."
         )
     start, end = answer.start, answer.start + len(answer.text)
     found = passage[start:end] if start >= 0 else ""

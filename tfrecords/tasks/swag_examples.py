@@ -1,6 +1,6 @@
-"""SWAG's contexts and endings -> multiple-choice records, a row an ending.
+"""SWAG's contexts and endings -> multiple-choice records, one row per ending.
 
-Letters: N contexts, C endings of each, S max_seq_length.
+N contexts, C endings of each, S max_seq_length.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ def make_records(
     *,
     max_seq_length: int = 128,
 ) -> dict[str, str]:
-    """Writes a folder of records for each split; whole ones stay as they are.
+    """Writes a folder of records for each split; complete ones are kept.
 
       sent1, sent2  She opened the hood of the car. | Then she
       ending0       examined the engine.
@@ -36,13 +36,13 @@ def make_records(
     next one and an ending are B.
 
     Args:
-      files: split -> path, of `SwagData.find_files`.
-      output_dir: gets a folder for each split, such as `train`.
-      tokenizer: text to ids.
-      max_seq_length: tokens in a row, [CLS], [SEP] and padding included.
+      files: {split: path}, from `SwagData.find_files`.
+      output_dir: parent of a folder for each split, such as `train`.
+      tokenizer: maps text to ids.
+      max_seq_length: tokens in a row, including [CLS], [SEP] and padding.
 
     Returns:
-      Split to its folder.
+      The folder of each split.
 
     Raises:
       ValueError: by `swag_files.read_rows` and `split_records.make`.
@@ -94,7 +94,7 @@ def _to_make(split, path, encode, max_seq_length) -> split_records.Split:
 def _examples(
     rows: Iterable[swag_files.Row], encode, counts: dict
 ) -> Iterator[split_records.Example]:
-    """Yields one example for each row, packed many rows at once."""
+    """Yields an example for each row; rows are packed in batches."""
     rows = iter(rows)
     while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
         contexts = [row.context for row in chunk for _ in row.endings]

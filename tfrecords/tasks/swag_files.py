@@ -8,16 +8,16 @@ from typing import NamedTuple
 from tfrecords.options import Options, option
 from tfrecords.tasks import data_files, glue_rows
 
-# Zellers et al. 2018; the columns that are read of those that there are.
+# Zellers et al. 2018; other columns are ignored.
 CONTEXT, BEGINNING, LABEL = "sent1", "sent2", "label"
 _ENDING = re.compile(r"ending(\d+)")
-# Split -> the official name of its file.
+# Split -> official name of its file.
 FILES = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SwagData(Options):
-    """Which files in the layout of SWAG to read."""
+    """Files in the layout of SWAG to read."""
 
     data_dir: str | None = option(
         None,
@@ -37,7 +37,7 @@ class SwagData(Options):
     )
 
     def find_files(self) -> dict[str, str]:
-        """Returns split -> path, by `data_files.find_files`."""
+        """Returns {split: path}, by `data_files.find_files`."""
         given = {split: getattr(self, f"{split}_file") for split in FILES}
         return data_files.find_files(
             self.data_dir, given, FILES, "CSV in the layout of SWAG"
@@ -47,9 +47,9 @@ class SwagData(Options):
 class Row(NamedTuple):
     """A sentence, and its possible continuations."""
 
-    context: str  # The sentence: A of every pair.
-    endings: tuple[str, ...]  # B of a pair each: sent2 and the ending.
-    label: int | None  # Number of the right ending, from 0; None in test sets.
+    context: str  # The sentence, A of every pair.
+    endings: tuple[str, ...]  # B of each pair: sent2 and an ending.
+    label: int | None  # Index of the right ending; None in test sets.
     source: str  # "file:line".
 
 
@@ -62,16 +62,16 @@ def read_rows(
     """Yields the rows of a file, one at a time.
 
     Args:
-      path: CSV with a line of headers: sent1, sent2, ending0, ending1 and so
-        on, label, in any order and among others. Any number of endings from
-        two on, the same in each row.
+      path: CSV with a header line that contains sent1, sent2, ending0, ending1
+        and so on, label, in any order. Two or more endings, the same number in
+        each row.
       is_labelled: whether to read labels; test sets have none.
-      statistics: counts, if wanted.
+      statistics: counts are added to it; None to count nothing.
 
     Raises:
-      ValueError: naming file and line, if the file is empty or lacks a
-        column, a row has fewer or more cells or endings than the header, a
-        quote is open, or a label is no number of an ending.
+      ValueError: with file and line, if the file is empty or lacks a column, a
+        row has fewer or more cells or endings than the header, a quote is not
+        closed, or a label is not the number of an ending.
     """
     statistics = statistics or glue_rows.ReadStatistics()
     with open(path, "rb") as file:
@@ -83,25 +83,25 @@ def read_rows(
             if len(cells) != len(header):
                 raise ValueError(
                     f"{where}: {len(cells)} columns where the header has "
-                    f"{len(header)}: {', '.join(map(repr, header))}. An "
-                    "ending or a comma is missing or too many, or a stray "
+                    f"{len(header)}: {', '.join(map(repr, header))}. There is "
+                    "an ending or a comma too few or too many, or a stray "
                     "quote joined or split rows. Correct this line."
                 )
-            # Of columns with the same name the first is read.
+            # Of columns with the same name, the first is read.
             stripped = [cell.strip() for cell in cells]
             named = dict(zip(header[::-1], stripped[::-1], strict=True))
             row = _parse(named, endings, is_labelled, where)
             statistics.rows += 1
             yield row
     if not statistics.rows:
-        raise ValueError(f"{path} has no rows; copy or make it again.")
+        raise ValueError(f"{path} has no rows; copy or create it again.")
 
 
 def count_endings(path: str) -> int:
-    """Returns how many endings each row of a file has, by its header.
+    """Returns the number of endings per row of a file, from its header.
 
     Raises:
-      ValueError: that names the file, if it has no such header.
+      ValueError: with the file, if it has no such header.
     """
     with open(path, "rb") as file:
         lines = glue_rows.decoded(file, glue_rows.ReadStatistics())
@@ -111,15 +111,15 @@ def count_endings(path: str) -> int:
 
 def _endings(header: list[str], is_labelled: bool, path: str) -> list[str]:
     """Returns the columns of endings; raises ValueError if one is missing."""
-    # Two at least, and none left out before the last.
+    # At least two, and none missing before the last.
     last = max([1, *(int(m[1]) for m in map(_ENDING.fullmatch, header) if m)])
     endings = [f"ending{number}" for number in range(last + 1)]
     glue_rows.check_columns(
         [CONTEXT, BEGINNING] + [LABEL] * is_labelled + endings,
         header,
         path,
-        "Take the official file, or name the columns of your own as SWAG "
-        "does: sent1, sent2, ending0, ending1 and so on, label.",
+        "Use the official file, or name the columns of yours as in SWAG: "
+        "sent1, sent2, ending0, ending1 and so on, label.",
     )
     return endings
 
@@ -132,16 +132,16 @@ def _parse(
         raise ValueError(
             f"{where}: {len(endings) - len(empty)} endings where the file has "
             f"{len(endings)}: {', '.join(empty)} is empty. All rows of a file "
-            "need the same number; give this one another ending, or put it "
-            "into a file of its own."
+            "need the same number; add an ending to this row, or move it to a "
+            "separate file."
         )
     label = None
     if is_labelled:
         word = cells[LABEL]
         if not word.isdecimal() or int(word) >= len(endings):
             raise ValueError(
-                f"{where}: label {word!r} is no number of an ending, 0 to "
-                f"{len(endings) - 1}. Correct the line."
+                f"{where}: label {word!r} should be the number of an ending, 0 "
+                f"to {len(endings) - 1}. Correct the line."
             )
         label = int(word)
     return Row(

@@ -1,4 +1,4 @@
-"""Names of data files -> paths: official ones, others, and none."""
+"""data_files.py: official files, files given by flags, and missing files."""
 
 import planted_swag
 import pytest
@@ -19,7 +19,7 @@ def test_official_names_are_found_in_a_folder(tmp_path):
     }
 
 
-def test_test_files_may_lack_tags(tmp_path):
+def test_test_files_may_have_no_tags(tmp_path):
     path = tmp_path / "f"
     path.write_text("sea B-SEA\n")
     data = NerData(test_has_tags=False)
@@ -30,7 +30,7 @@ def test_test_files_may_lack_tags(tmp_path):
     assert test.sentences[0].columns == (("sea", "B-SEA"),)
 
 
-def test_labels_are_those_of_the_option_or_the_training_file(tmp_path):
+def test_labels_come_from_the_option_or_the_training_file(tmp_path):
     path = tmp_path / "f"
     path.write_text("sea B-SEA\n")
     files = {"train": str(path)}
@@ -49,7 +49,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
-def test_a_folder_has_the_files_of_each_version(folder, version):
+def test_the_version_selects_the_official_files(folder, version):
     data = SquadData(
         data_dir=str(folder), version_2_with_negative=version == "v2.0"
     )
@@ -59,12 +59,12 @@ def test_a_folder_has_the_files_of_each_version(folder, version):
     }
 
 
-def test_a_file_of_ones_own_stands_for_the_folders(folder):
+def test_a_file_given_by_a_flag_is_in_the_folder_or_elsewhere(folder):
     other = str(folder / "other.json")
     files = SquadData(data_dir=str(folder), predict_file=other).find_files()
     assert files["test"] == other
     assert set(files) == {"train", "dev", "test"}
-    # A name alone is one in the folder, as for other tasks.
+    # A bare name is looked for in the folder, as for other tasks.
     by_name = SquadData(data_dir=str(folder), predict_file="other.json")
     assert by_name.find_files() == files
 
@@ -82,7 +82,7 @@ def swag_folder(monkeypatch, tmp_path):
     planted_swag.write("other.csv", planted_swag.rows(1))
 
 
-def test_without_a_folder_only_named_files_are_taken(swag_folder):
+def test_without_a_folder_only_files_given_by_flags_are_used(swag_folder):
     assert SwagData(data_dir=".").find_files() == {"train": "./train.csv"}
     assert SwagData(data_dir=".", dev_file="other.csv").find_files() == {
         "train": "./train.csv",
@@ -93,7 +93,7 @@ def test_without_a_folder_only_named_files_are_taken(swag_folder):
 
 
 @pytest.mark.parametrize("kind", [NerData, SquadData, SwagData])
-def test_missing_files_are_named(kind, tmp_path):
+def test_missing_files_raise(kind, tmp_path):
     with pytest.raises(
         ValueError, match="--dev_file=none: there is no file none. Give "
     ):

@@ -1,4 +1,4 @@
-"""Facts of GLUE records: what is written is what was read and packed."""
+"""glue_examples.py: records hold the packed rows of the files."""
 
 import os
 
@@ -69,7 +69,7 @@ def test_records_hold_the_packed_rows_and_labels(data_dir, tmp_path, tokenizer):
     assert "label_ids" not in read_all(folders["test"])
 
 
-def test_the_manifest_counts(data_dir, tmp_path, tokenizer):
+def test_the_manifest_holds_statistics(data_dir, tmp_path, tokenizer):
     folders = make(
         "SST-2", data_dir, tmp_path / "records", tokenizer, max_seq_length=8
     )
@@ -81,7 +81,7 @@ def test_the_manifest_counts(data_dir, tmp_path, tokenizer):
     assert manifest.vocabulary["sha256"] == tokenizer.sha256
 
 
-def test_pairs_and_scores(tmp_path, tokenizer):
+def test_records_hold_pairs_and_scores(tmp_path, tokenizer):
     folder = tmp_path / "STS-B"
     folder.mkdir()
     rows = "the sea\tthe ship\t2.5\nthe crew\ta sail\t0.0\n"
@@ -97,7 +97,7 @@ def test_pairs_and_scores(tmp_path, tokenizer):
     assert train["input_mask"][0].sum() == lengths.sum() + 3
 
 
-def test_finished_records_are_left_alone(data_dir, tmp_path, tokenizer):
+def test_complete_records_are_kept(data_dir, tmp_path, tokenizer):
     first = make("SST-2", data_dir, tmp_path / "records", tokenizer)
     manifest = os.path.join(first["train"], "manifest.json")
     before = os.stat(manifest).st_mtime_ns
@@ -105,7 +105,7 @@ def test_finished_records_are_left_alone(data_dir, tmp_path, tokenizer):
     assert os.stat(manifest).st_mtime_ns == before
 
 
-def test_an_unfinished_split_is_made_again(data_dir, tmp_path, tokenizer):
+def test_an_incomplete_split_is_written_again(data_dir, tmp_path, tokenizer):
     first = make("SST-2", data_dir, tmp_path / "records", tokenizer)
     os.remove(os.path.join(first["dev"], "manifest.json"))
     make("SST-2", data_dir, tmp_path / "records", tokenizer)
@@ -113,7 +113,7 @@ def test_an_unfinished_split_is_made_again(data_dir, tmp_path, tokenizer):
 
 
 @pytest.mark.parametrize("damage", ["lost", "cut"])
-def test_a_lost_or_cut_shard_is_made_again(
+def test_a_lost_or_truncated_shard_is_written_again(
     data_dir, tmp_path, tokenizer, damage
 ):
     first = make("SST-2", data_dir, tmp_path / "records", tokenizer)
@@ -135,7 +135,7 @@ def test_a_lost_or_cut_shard_is_made_again(
         ("file", "source_sha256 .* there, .* now"),
     ],
 )
-def test_records_of_something_else_are_refused(
+def test_records_of_other_settings_or_files_raise(
     data_dir, tmp_path, tokenizer, change, message
 ):
     make("SST-2", data_dir, tmp_path / "records", tokenizer)
@@ -149,7 +149,7 @@ def test_records_of_something_else_are_refused(
         make("SST-2", data_dir, tmp_path / "records", tokenizer, **settings)
 
 
-def test_a_bad_row_anywhere_leaves_nothing_written(
+def test_an_invalid_row_in_any_file_leaves_no_records(
     data_dir, tmp_path, tokenizer
 ):
     with open(os.path.join(data_dir, "test.tsv"), "a") as file:
@@ -174,12 +174,13 @@ def test_without_dev_a_seeded_share_of_train_is_held_out(tmp_path, tokenizer):
         parts = {n: read_all(folders[n])["input_word_ids"] for n in folders}
         assert list(parts) == ["train", "dev"]
         assert len(parts["train"]) + len(parts["dev"]) == 100
-        assert 2 <= len(parts["dev"]) <= 22  # 10 expected; 4 deviations.
+        # 10 are expected; the bounds are 4 standard deviations.
+        assert 2 <= len(parts["dev"]) <= 22
         sizes.append(parts["dev"].tolist())
     assert sizes[0] == sizes[1] != sizes[2]
 
 
-def test_too_few_rows_to_hold_out_are_refused(tmp_path, tokenizer):
+def test_too_few_rows_to_hold_out_raise(tmp_path, tokenizer):
     folder = tmp_path / "WNLI"
     folder.mkdir()
     (folder / "train.tsv").write_text(
@@ -189,18 +190,20 @@ def test_too_few_rows_to_hold_out_are_refused(tmp_path, tokenizer):
         make("WNLI", folder, tmp_path / "records", tokenizer)
 
 
-def test_a_folder_without_the_files_is_refused(tmp_path, tokenizer):
+def test_a_folder_without_the_files_raises(tmp_path, tokenizer):
     with pytest.raises(ValueError, match="No file of CoLA .*train.tsv.*data_d"):
         make("CoLA", tmp_path, tmp_path / "records", tokenizer)
 
 
 @pytest.mark.parametrize("dev_share", [-0.1, 1.0])
-def test_dev_share_is_a_share(data_dir, tmp_path, tokenizer, dev_share):
+def test_dev_share_out_of_range_raises(
+    data_dir, tmp_path, tokenizer, dev_share
+):
     with pytest.raises(ValueError, match=r"should be in \[0, 1\)"):
         make("SST-2", data_dir, tmp_path, tokenizer, dev_share=dev_share)
 
 
-def test_files_of_ones_own(tmp_path, tokenizer):
+def test_records_of_own_files(tmp_path, tokenizer):
     path = tmp_path / "reviews.csv"
     path.write_text('stars,review\ngood,"the ship, the sea"\nbad,the crew\n')
     task = glue_tables.own_task(

@@ -1,4 +1,4 @@
-"""Facts of reading rows; every file of every official layout is read."""
+"""glue_rows.py: rows of official files, of own files, and errors."""
 
 import csv
 import re
@@ -7,7 +7,7 @@ import pytest
 
 from tfrecords.tasks import glue_rows, glue_tables
 
-# Rows that the official train, dev and test files have.
+# Numbers of rows in the official train, dev and test files.
 OFFICIAL = [
     ("CoLA", "glue/CoLA/train.tsv", 8551),
     ("CoLA", "glue/CoLA/dev.tsv", 1043),
@@ -93,12 +93,12 @@ def test_quotes_in_tsv_are_text(tmp_path):
     assert [row.texts[0] for row in read("SST-2", path)] == ['"so "good', '"']
 
 
-def test_a_byte_order_mark_and_crlf_are_no_text(tmp_path):
+def test_byte_order_mark_and_crlf_are_not_part_of_the_text(tmp_path):
     path = write(tmp_path, b"\xef\xbb\xbfsentence\tlabel\r\ngood\t1\r\n\r\n")
     assert read("SST-2", path) == [(("good",), 1, f"{path}:2")]
 
 
-def test_characters_that_only_python_calls_line_ends_are_text(tmp_path):
+def test_line_separators_other_than_newlines_are_text(tmp_path):
     path = write(tmp_path, "sentence\tlabel\none\u2028two\x0bthree\x85\t1\n")
     assert read("SST-2", path)[0].texts == ("one\u2028two\x0bthree\x85",)
 
@@ -110,22 +110,24 @@ def test_scores_are_numbers_in_their_range(tmp_path):
     for score in ("5.1", "nan", "high", ""):
         path = write(tmp_path, header + f"a\tb\t1\na\tb\t{score}\n")
         message = (
-            f"{re.escape(path)}:3: label '{score}' is no score of STS-B, "
+            f"{re.escape(path)}:3: label '{score}' is not a score of STS-B, "
             "a number from 0 to 5"
         )
         with pytest.raises(ValueError, match=message):
             read("STS-B", path)
 
 
-def test_an_unknown_label_is_refused_with_line_and_known_ones(tmp_path):
+def test_an_unknown_label_raises_with_line_and_known_labels(tmp_path):
     path = write(tmp_path, "sentence\tlabel\na\t1\nb\tpositive\n")
-    message = f"{re.escape(path)}:3: label 'positive' is none of SST-2's: 0, 1"
+    message = (
+        f"{re.escape(path)}:3: label 'positive' is not one of SST-2's: 0, 1"
+    )
     with pytest.raises(ValueError, match=message):
         read("SST-2", path)
 
 
 @pytest.mark.parametrize("row", ["only one", "one\ttwo\tthree"])
-def test_missing_and_extra_columns_are_refused_with_the_line(tmp_path, row):
+def test_missing_and_extra_columns_raise_with_the_line(tmp_path, row):
     path = write(tmp_path, f"sentence\tlabel\na\t1\n{row}\nb\t0\n")
     message = (
         f"{re.escape(path)}:3: [13] columns where the header has 2: "
@@ -135,8 +137,8 @@ def test_missing_and_extra_columns_are_refused_with_the_line(tmp_path, row):
         read("SST-2", path)
 
 
-def test_qqp_leaves_its_broken_rows_out_and_counts_them(tmp_path):
-    # As line 97,931 of the official train.tsv is.
+def test_malformed_rows_of_qqp_are_skipped_and_counted(tmp_path):
+    # Like line 97,931 of the official train.tsv.
     path = write(
         tmp_path,
         "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
@@ -147,7 +149,7 @@ def test_qqp_leaves_its_broken_rows_out_and_counts_them(tmp_path):
     assert statistics.skipped_rows == 2
 
 
-def test_a_missing_column_is_refused_with_those_there(tmp_path):
+def test_a_missing_column_raises_with_the_columns_of_the_file(tmp_path):
     path = write(tmp_path, "text\tlabel\na\t1\n")
     message = f"{re.escape(path)}:1: no column 'sentence'; there are 'text', "
     with pytest.raises(ValueError, match=message):
@@ -158,7 +160,7 @@ def test_a_missing_column_is_refused_with_those_there(tmp_path):
     ("content", "message"),
     [("", "is empty"), ("\n\n", "is empty"), ("sentence\tlabel\n", "no rows")],
 )
-def test_empty_files_are_refused(tmp_path, content, message):
+def test_empty_files_raise(tmp_path, content, message):
     path = write(tmp_path, content)
     with pytest.raises(ValueError, match=f"{re.escape(path)}.*{message}"):
         read("SST-2", path)
@@ -182,7 +184,7 @@ def own_task(**changes):
     return glue_tables.own_task("mine", **(settings | changes))
 
 
-def test_csv_of_ones_own_has_real_quotes(tmp_path):
+def test_quotes_in_csv_delimit_cells(tmp_path):
     path = tmp_path / "mine.csv"
     texts = [("a, b", 'say "hi"'), ("two\nlines", "plain"), ("c", "d")]
     with open(path, "w", newline="", encoding="utf-8") as file:
@@ -191,23 +193,23 @@ def test_csv_of_ones_own_has_real_quotes(tmp_path):
         writer.writerows([["yes", b, a] for a, b in texts])
     rows = read(own_task(), str(path))
     assert [row.texts for row in rows] == texts
-    # The line where each row begins.
+    # The first line of each row.
     assert [row.source[-2:] for row in rows] == [":2", ":3", ":5"]
 
 
 @pytest.mark.parametrize(
     "row", ['x,"an open quote,yes\n', 'x,"closed" too early,yes\n']
 )
-def test_an_unbalanced_quote_in_csv_is_refused(tmp_path, row):
+def test_an_unbalanced_quote_in_csv_raises(tmp_path, row):
     path = write(
         tmp_path, f"question,answer,verdict\na,b,no\n{row}", "mine.csv"
     )
-    message = f"{re.escape(path)}:3: .*Is a quote open"
+    message = f"{re.escape(path)}:3: .*Is a quote not closed"
     with pytest.raises(ValueError, match=message):
         read(own_task(), path)
 
 
-def test_scores_of_ones_own_have_no_range(tmp_path):
+def test_scores_of_own_tasks_have_no_range(tmp_path):
     task = own_task(labels=("score",), text_columns=("question",))
     path = write(tmp_path, "question\tverdict\na\t-12.5\n", "mine.tsv")
     assert read(task, path)[0].label == -12.5

@@ -1,11 +1,11 @@
-"""Facts of the table of GLUE tasks."""
+"""glue_tables.py: the table of GLUE tasks, and own tasks."""
 
 import pytest
 
 from tfrecords.tasks import glue_tables
 
 
-def test_names_are_found_in_any_case_as_in_the_original():
+def test_names_of_tasks_ignore_case_and_hyphens():
     for name in ("cola", "CoLA", "COLA"):
         assert glue_tables.find(name).name == "CoLA"
     assert glue_tables.find("sst2").name == "SST-2"
@@ -13,12 +13,12 @@ def test_names_are_found_in_any_case_as_in_the_original():
     assert len(glue_tables.GLUE_TASKS) == 10
 
 
-def test_unknown_names_are_refused_with_the_known_ones():
+def test_unknown_names_raise_with_the_known_names():
     with pytest.raises(ValueError, match="No task named 'squad'.*CoLA, SST-2"):
         glue_tables.find("squad")
 
 
-def test_mnli_labels_stand_in_the_order_of_the_original():
+def test_mnli_labels_have_the_order_of_the_original():
     mnli, diagnostic = glue_tables.find("mnli"), glue_tables.find("ax")
     assert mnli.labels == ("contradiction", "entailment", "neutral")
     assert diagnostic.labels == mnli.labels
@@ -27,7 +27,7 @@ def test_mnli_labels_stand_in_the_order_of_the_original():
 @pytest.mark.parametrize(
     "task", glue_tables.GLUE_TASKS, ids=lambda task: task.name
 )
-def test_every_row_of_the_table_is_whole(task):
+def test_every_task_of_the_table_is_consistent(task):
     from bert_tf.tasks import metrics
 
     assert set(task.metrics) <= set(metrics.METRICS)
@@ -47,19 +47,19 @@ def own(**changes):
     return glue_tables.own_task("mine", **(settings | changes))
 
 
-def test_labels_of_ones_own_decide_the_metrics():
+def test_labels_of_own_tasks_determine_the_metrics():
     assert own().metrics == ("accuracy", "f1", "matthews_correlation")
     assert "f1" not in own(labels=("a", "b", "c")).metrics
     assert own(labels=("score",)).is_regression
     assert own(labels=("score",)).best_metric == "spearman"
 
 
-def test_three_text_columns_are_refused():
+def test_three_text_columns_raise():
     with pytest.raises(ValueError, match="text_column='a,b,c' should name one"):
         own(text_columns=("a", "b", "c"))
 
 
 @pytest.mark.parametrize("labels", [("only",), ("same", "same"), ()])
-def test_labels_must_be_two_or_more_different_ones(labels):
+def test_fewer_than_two_labels_or_equal_labels_raise(labels):
     with pytest.raises(ValueError, match="two or more different"):
         own(labels=labels)

@@ -1,4 +1,4 @@
-"""Facts of tagging records: tags at first pieces, nothing lost."""
+"""ner_examples.py: tags are at first pieces, and no word is lost."""
 
 import functools
 
@@ -33,7 +33,7 @@ def tokenizer(tiny_vocab_file):
 
 
 def make(folder, tokenizer, texts, has_tags=True, **settings):
-    """Records of files, by split: features and the manifest's statistics."""
+    """Makes records of files; returns features and manifest of train."""
     files = {}
     for split, text in texts.items():
         files[split] = str(folder / f"{split}.txt")
@@ -116,7 +116,7 @@ def test_a_sentence_of_2000_words_is_listed_and_loses_none(tmp_path, tokenizer):
     assert counts["windows"] == len(features["tag_ids"]) > 2000 // 15
 
 
-def test_a_file_without_tags_has_the_places_of_its_words(tmp_path, tokenizer):
+def test_a_file_without_tags_has_weights_at_its_words(tmp_path, tokenizer):
     text = "The\nzqx\n\nsea\n"
     features, _ = make(
         tmp_path, tokenizer, {"train": text}, has_tags=False, max_seq_length=8
@@ -128,7 +128,7 @@ def test_a_file_without_tags_has_the_places_of_its_words(tmp_path, tokenizer):
     assert not features["tag_ids"].any()
 
 
-def test_records_of_other_settings_are_refused(tmp_path, tokenizer):
+def test_records_of_other_settings_raise(tmp_path, tokenizer):
     make(tmp_path, tokenizer, {"train": TEXT}, max_seq_length=16)
     make(tmp_path, tokenizer, {"train": TEXT}, max_seq_length=16)
     with pytest.raises(ValueError, match="doc_stride 7 there, 3 now"):
@@ -149,7 +149,7 @@ def test_records_of_other_settings_are_refused(tmp_path, tokenizer):
         )
 
 
-def test_a_mistake_in_one_file_leaves_nothing(tmp_path, tokenizer):
+def test_an_error_in_one_file_leaves_no_records(tmp_path, tokenizer):
     with pytest.raises(ValueError, match="dev.txt:2: one column"):
         make(tmp_path, tokenizer, {"train": TEXT, "dev": "The O\nsea\n"})
     assert not (tmp_path / "records").exists()

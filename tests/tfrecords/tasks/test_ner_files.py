@@ -1,4 +1,4 @@
-"""Facts of CoNLL column files: columns, documents, schemes, and mistakes."""
+"""ner_files.py: columns, documents and schemes of CoNLL files, and errors."""
 
 import re
 
@@ -12,11 +12,11 @@ BIOES = "O B-PER E-PER S-PER O S-LOC B-ORG E-ORG".split()
 
 
 def write(path, *sentences, separator=" "):
-    """A file of sentences, each a list of tags."""
+    """Writes a file of sentences, each a list of tags; returns its path."""
     lines = []
     for number, tags in enumerate(sentences):
-        for place, tag in enumerate(tags):
-            lines.append(separator.join([f"w{number}.{place}", "NN", tag]))
+        for index, tag in enumerate(tags):
+            lines.append(separator.join([f"w{number}.{index}", "NN", tag]))
         lines.append("")
     path.write_text("\n".join(lines))
     return str(path)
@@ -25,14 +25,14 @@ def write(path, *sentences, separator=" "):
 @pytest.mark.parametrize(
     "scheme, tags", [("IOB1", IOB1), ("IOB2", IOB2), ("BIOES", BIOES)]
 )
-def test_schemes_are_told_apart_and_read_as_one(tmp_path, scheme, tags):
+def test_schemes_are_detected_and_converted_to_iob2(tmp_path, scheme, tags):
     corpus = ner_files.read(write(tmp_path / "f", tags, tags[1:]))
     assert corpus.scheme == scheme
     assert [list(s.tags) for s in corpus.sentences] == [IOB2, IOB2[1:]]
     assert corpus.entity_types == ["LOC", "ORG", "PER"]
 
 
-def test_columns_and_documents(tmp_path):
+def test_columns_and_documents_are_read(tmp_path):
     path = tmp_path / "eng.train"
     path.write_bytes(
         b"-DOCSTART- -X- -X- O\r\n\r\nEU\tNNP\tB-ORG\r\nrose VBD  O\r\n\r\n"
@@ -49,12 +49,12 @@ def test_columns_and_documents(tmp_path):
     assert second.words == ("No\xa0w",)
 
 
-def test_without_document_lines_each_sentence_is_alone(tmp_path):
+def test_without_document_lines_each_sentence_is_a_document(tmp_path):
     corpus = ner_files.read(write(tmp_path / "f", IOB2, IOB2))
     assert [len(d.sentences) for d in corpus.documents] == [1, 1]
 
 
-def test_a_file_without_tags(tmp_path):
+def test_a_file_without_tags_is_read(tmp_path):
     path = tmp_path / "f"
     path.write_text("EU NNP\nrose VBD\n\nIt PRP\n")
     corpus = ner_files.read(str(path), has_tags=False)
@@ -70,53 +70,54 @@ def test_labels_are_o_and_both_tags_of_each_type():
     ]
 
 
-def test_odd_tags_begin_where_conlleval_lets_them_begin():
-    odd = "I-PER O I-LOC I-PER E-PER I-PER B-PER S-ORG I-ORG".split()
+def test_invalid_tags_begin_entities_as_in_conlleval():
+    invalid = "I-PER O I-LOC I-PER E-PER I-PER B-PER S-ORG I-ORG".split()
     expected = "B-PER O B-LOC B-PER I-PER B-PER B-PER B-ORG B-ORG".split()
-    assert list(ner_files.to_iob2(odd)) == expected
+    assert list(ner_files.to_iob2(invalid)) == expected
 
 
-def mistake(path, message, **keywords):
+def check_error(path, message, **keywords):
     with pytest.raises(ValueError, match=re.escape(message)):
         ner_files.read(str(path), **keywords)
 
 
-def test_a_missing_column_is_named_with_its_line(tmp_path):
+def test_a_missing_column_raises_with_its_line(tmp_path):
     path = tmp_path / "f"
     path.write_text("-DOCSTART- O\n\nEU NNP B-ORG\nrose VBD\n\n")
-    mistake(path, f"{path}:4: 2 columns, 'rose VBD', where {path}:3 has 3")
+    check_error(path, f"{path}:4: 2 columns, 'rose VBD', where {path}:3 has 3")
     path.write_text("EU B-ORG\n\nit O\nrose\n\n")
-    mistake(path, f"{path}:4: one column, 'rose', where a word and its tag")
+    check_error(path, f"{path}:4: one column, 'rose', where a word and its tag")
     path.write_text("EU NNP\n\nrose\n")
-    mistake(
+    check_error(
         path,
         f"{path}:3: 1 columns, 'rose', where {path}:1 has 2",
         has_tags=False,
     )
 
 
-def test_an_unknown_tag_is_named_with_its_line(tmp_path):
+def test_an_unknown_tag_raises_with_its_line(tmp_path):
     path = write(tmp_path / "f", ["O"], ["B-PER", "B-DATE"])
-    mistake(
+    check_error(
         path,
-        f"{path}:4: unknown tag 'B-DATE'; the types that are known are LOC, "
-        "PER. ",
+        f"{path}:4: unknown tag 'B-DATE'; the known types are LOC, PER. ",
         entity_types=["PER", "LOC"],
     )
     for tag in ("PER", "B-", "X-PER", "o"):
         path = write(tmp_path / "f", ["O", tag])
-        mistake(path, f"{path}:2: tag {tag!r} is neither O nor B-, I-, E- or")
+        check_error(
+            path, f"{path}:2: tag {tag!r} is neither O nor B-, I-, E- or"
+        )
 
 
-def test_an_impossible_scheme_names_what_breaks_each(tmp_path):
+def test_tags_of_no_scheme_raise_with_the_violation_of_each(tmp_path):
     path = write(tmp_path / "f", ["O", "I-PER"], ["B-PER", "O"])
-    mistake(
+    check_error(
         path,
-        f"{path}: the tags are of no scheme: not IOB2: {path}:2 has I-PER "
+        f"{path}: the tags follow no scheme: not IOB2: {path}:2 has I-PER "
         f"between O and O; not BIOES: {path}:2 has I-PER between O and O; not "
         f"IOB1: {path}:4 has B-PER between O and O. Correct",
     )
-    for odd in (
+    for invalid in (
         "B-PER O",
         "E-PER O",
         "B-PER E-LOC",
@@ -124,22 +125,22 @@ def test_an_impossible_scheme_names_what_breaks_each(tmp_path):
         "B-PER I-PER O S-PER",
         "B-PER E-PER E-PER",
     ):
-        path = write(tmp_path / "f", ["S-PER"], odd.split())
-        mistake(path, "the tags are of no scheme")
+        path = write(tmp_path / "f", ["S-PER"], invalid.split())
+        check_error(path, "the tags follow no scheme")
 
 
-def test_empty_and_missing_files(tmp_path):
+def test_empty_and_missing_files_raise(tmp_path):
     path = tmp_path / "f"
     path.write_text("-DOCSTART- O\n\n\n")
-    mistake(path, f"{path} has no word")
-    mistake(tmp_path / "none", "No input file at")
+    check_error(path, f"{path} has no word")
+    check_error(tmp_path / "none", "No input file at")
 
 
-def test_the_files_of_conll_2003(shared_data):
+def test_conll_2003_has_its_published_counts(shared_data):
     corpus = ner_files.read(str(shared_data / "conll2003" / "eng.train"))
     assert corpus.scheme == "IOB2"
     assert len(corpus.documents) == 946
-    # As the shared task counts them: Tjong Kim Sang and De Meulder 2003.
+    # Counts of Tjong Kim Sang and De Meulder 2003.
     assert len(corpus.sentences) == 14041
     assert sum(len(s.tags) for s in corpus.sentences) == 203621
     tags = [tag for s in corpus.sentences for tag in s.tags]

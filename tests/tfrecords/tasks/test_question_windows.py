@@ -1,4 +1,4 @@
-"""Windows of questions and passages: the original's, and by properties."""
+"""question_windows.py: windows are the original's; their properties."""
 
 import functools
 
@@ -42,7 +42,7 @@ def words(count, first=0):
 
 @pytest.mark.parametrize("in_graph", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=["v1.1", "v2.0"])
-def test_windows_are_the_originals(tmp_path, tokenizer, case, in_graph):
+def test_windows_are_those_of_the_original(tmp_path, tokenizer, case, in_graph):
     S = case["max_seq_length"]
     questions = squad_files.read_questions(
         planted.write(tmp_path, case),
@@ -78,31 +78,31 @@ def test_windows_are_the_originals(tmp_path, tokenizer, case, in_graph):
         assert has_max_context.tolist() == expected["max_context"]
 
 
-def test_each_token_has_its_most_context_in_one_window(tokenizer):
+def test_each_token_has_maximum_context_in_one_window(tokenizer):
     passages = [words(n, n) for n in (1, 9, 10, 23, 60)]
     found = make(tokenizer, ["who lived ?"] * 5, passages, stride=3)
     for number, passage in enumerate(passages):
         windows = found.question == number
-        places = found.starts[windows][found.has_max_context[windows]]
+        starts = found.starts[windows][found.has_max_context[windows]]
         tokens = tokenizer.tokenize_with_offsets([passage])[1].values
-        assert sorted(places.numpy().tolist()) == tokens.numpy().tolist()
+        assert sorted(starts.numpy().tolist()) == tokens.numpy().tolist()
 
 
-def test_places_are_characters_of_the_passage(tokenizer):
+def test_starts_and_ends_are_characters_of_the_passage(tokenizer):
     passage = "Renée  Oñate,\nZÜRICH 12\u202f000 cafe\u0301"
     found = make(tokenizer, ["?"], [passage], S=32)
-    there = found.in_passage.numpy()[0]
+    in_passage = found.in_passage.numpy()[0]
     assert [
         passage[start:end]
         for start, end in zip(
-            found.starts.numpy()[0][there],
-            found.ends.numpy()[0][there],
+            found.starts.numpy()[0][in_passage],
+            found.ends.numpy()[0][in_passage],
             strict=True,
         )
     ] == "Renée Oña te , ZÜRICH 12 000 cafe\u0301".split()
 
 
-def test_one_window_is_what_two_segments_are(tokenizer):
+def test_a_single_window_equals_the_packed_segments(tokenizer):
     question, passage = "who lived ?", "her brother did"
     found = make(tokenizer, [question], [passage])
     packed = segments.pack(
@@ -112,23 +112,23 @@ def test_one_window_is_what_two_segments_are(tokenizer):
         assert found.inputs[name].numpy().tolist() == values.numpy().tolist()
 
 
-def test_a_stride_longer_than_the_room_leaves_no_gap(tokenizer):
+def test_a_stride_longer_than_a_window_leaves_no_gap(tokenizer):
     found = make(tokenizer, ["who ?"], [words(30)], S=12, stride=100)
     assert found.first.numpy().tolist() == [0, 7, 14, 21, 28]
 
 
-def test_no_token_is_one_window_without_a_passage(tokenizer):
+def test_a_passage_without_tokens_has_one_window(tokenizer):
     found = make(tokenizer, ["who ?", "who ?", ""], ["", "the", ""])
     assert found.question.numpy().tolist() == [0, 1, 2]
     assert found.in_passage.numpy().sum(axis=1).tolist() == [0, 1, 0]
     assert found.inputs["input_mask"].numpy().sum(axis=1).tolist() == [5, 6, 3]
-    # And nothing at all is no window.
+    # Without questions there are no windows.
     none = tf.zeros([0], tf.string)
-    nothing = make(tokenizer, none, none)
-    assert nothing.inputs["input_mask"].shape == (0, 16)
+    empty = make(tokenizer, none, none)
+    assert empty.inputs["input_mask"].shape == (0, 16)
 
 
-def test_a_question_leaves_place_for_one_token(tokenizer):
+def test_a_long_question_leaves_room_for_one_passage_token(tokenizer):
     found = make(tokenizer, [words(20)], [words(3)], S=8, most=64)
     assert found.in_passage.numpy().sum(axis=1).tolist() == [1, 1, 1]
     assert found.offset.numpy().tolist() == [6, 6, 6]
@@ -137,11 +137,11 @@ def test_a_question_leaves_place_for_one_token(tokenizer):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"S": 4}, "max_seq_length=4 has no place for"),
+        ({"S": 4}, "max_seq_length=4 has no room for"),
         ({"stride": 0}, "doc_stride=0 and max_query_length=4 should be 1 or"),
         ({"most": 0}, "doc_stride=4 and max_query_length=0 should be 1 or"),
     ],
 )
-def test_sizes_of_nothing_are_refused(tokenizer, settings, message):
+def test_too_small_sizes_raise(tokenizer, settings, message):
     with pytest.raises(ValueError, match=message):
         make(tokenizer, ["who ?"], ["the"], **settings)

@@ -1,4 +1,4 @@
-"""Splits -> folders of records, made once, whole or not at all."""
+"""split_records.py: folders of records are written once and completely."""
 
 import dataclasses
 import os
@@ -41,15 +41,15 @@ def test_a_file_is_in_the_folder_or_elsewhere(tmp_path, monkeypatch):
     for name in ("data/both", "both", "here"):
         (tmp_path / name).write_text("")
 
-    def found(data_dir, name):
+    def find(data_dir, name):
         return data_files.find_files(data_dir, {"dev": name}, {}, "rows")["dev"]
 
-    assert found("data", "both") == os.path.join("data", "both")
-    assert found("data", "here") == "here"
-    assert found(None, "here") == "here"
+    assert find("data", "both") == os.path.join("data", "both")
+    assert find("data", "here") == "here"
+    assert find(None, "here") == "here"
     missing = os.path.join("data", "nowhere")
     with pytest.raises(ValueError, match=f"there is no file {missing}. Give"):
-        found("data", "nowhere")
+        find("data", "nowhere")
 
 
 def test_each_split_gets_its_folder(tmp_path):
@@ -68,7 +68,7 @@ def test_each_split_gets_its_folder(tmp_path):
     assert found.manifest.statistics == {"rows": 3, "cut": ["one", "two"]}
 
 
-def test_what_is_whole_is_not_made_again(tmp_path):
+def test_complete_records_are_not_written_again(tmp_path):
     (folder,) = split_records.make(
         [split("dev", [0, 1])], VOCABULARY, str(tmp_path)
     ).values()
@@ -95,7 +95,7 @@ def test_a_file_may_be_renamed(tmp_path):
     assert records.Records.open(folder).manifest.flags["source"] == "train.tsv"
 
 
-def test_what_a_killed_writer_left_is_removed(tmp_path):
+def test_temporary_files_of_a_killed_writer_are_removed(tmp_path):
     leftover = tmp_path / "dev" / f".train-00000.{'ab' * 8}.tmp"
     leftover.parent.mkdir()
     leftover.touch()
@@ -103,21 +103,21 @@ def test_what_a_killed_writer_left_is_removed(tmp_path):
     assert not leftover.exists()
 
 
-def test_records_of_something_else_are_not_taken(tmp_path):
+def test_records_of_another_file_raise(tmp_path):
     made = [split("dev", [0], source_sha256="f00")]
     split_records.make(made, VOCABULARY, str(tmp_path))
     other = [split("dev", [0], source_sha256="ba4")]
     with pytest.raises(ValueError) as raised:
         split_records.make(other, VOCABULARY, str(tmp_path))
     assert str(raised.value) == (
-        f"{tmp_path / 'dev'} holds records of something else: source_sha256 "
-        "'f00' there, 'ba4' now. Choose another folder for records "
-        "(--records_dir of a runner, --output_dir of make_..._records), or "
-        "delete that one."
+        f"{tmp_path / 'dev'} holds records of other settings or files: "
+        "source_sha256 'f00' there, 'ba4' now. Choose another folder for "
+        "records (--records_dir of run_..., --output_dir of "
+        "make_..._records), or delete that one."
     )
 
 
-def test_a_mistake_in_one_split_leaves_nothing_of_the_others(tmp_path):
+def test_an_error_in_one_split_leaves_no_records_of_the_others(tmp_path):
     def count():
         raise ValueError("dev.tsv, line 3: no label")
 

@@ -1,4 +1,4 @@
-"""Records of SQuAD files: the original's features, and what is not lost."""
+"""squad_examples.py: records are the original's; lost answers are listed."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def parse(found, features):
 
 
 @pytest.mark.parametrize("case", CASES, ids=["v1.1", "v2.0"])
-def test_training_records_are_the_originals(tmp_path, tokenizer, case):
+def test_training_records_are_those_of_the_original(tmp_path, tokenizer, case):
     names = ("max_seq_length", "doc_stride", "max_query_length")
     found = make(
         tmp_path,
@@ -67,7 +67,7 @@ def test_training_records_are_the_originals(tmp_path, tokenizer, case):
         zip(rows["start_positions"], rows["end_positions"], strict=True)
     )
     assert spans == [(start, end) for _, start, end in case["training"]]
-    # Of the questions that are left out, windows are left out too.
+    # Windows of skipped questions are skipped.
     every = [
         question["id"]
         for article in planted.golden()[
@@ -92,7 +92,7 @@ def test_training_records_are_the_originals(tmp_path, tokenizer, case):
     ]
 
 
-def test_lost_answers_are_counted_and_named(tmp_path, tokenizer, caplog):
+def test_lost_answers_are_listed_and_logged(tmp_path, tokenizer, caplog):
     passage = PASSAGE + "Tea\u00a0and coffee"
     path = write(
         tmp_path,
@@ -115,7 +115,7 @@ def test_lost_answers_are_counted_and_named(tmp_path, tokenizer, caplog):
         )
 
 
-def test_questions_to_ask_have_no_labels(tmp_path, tokenizer):
+def test_dev_records_have_no_labels(tmp_path, tokenizer):
     path = write(tmp_path, {"id": "q", "question": "Who?"})
     found = make(tmp_path, tokenizer, path, "dev")
     assert found.manifest.schema_name == "encoder_inputs"
@@ -124,7 +124,7 @@ def test_questions_to_ask_have_no_labels(tmp_path, tokenizer):
     )
 
 
-def test_questions_are_cut(tmp_path, tokenizer):
+def test_long_questions_are_truncated_and_counted(tmp_path, tokenizer):
     question = planted.question("q", "who ? " * 20, PASSAGE, "painter")
     path = write(tmp_path, question)
     found = make(tmp_path, tokenizer, path, max_query_length=6)
@@ -137,18 +137,22 @@ def test_questions_are_cut(tmp_path, tokenizer):
         (
             "who ? " * 20,
             PASSAGE,
-            "question 'q': the question has 40 tokens, of which 40 stay "
-            r"\(--max_query_length=64\); a window of 16 has no place",
+            "question 'q': the question has 40 tokens, of which 40 are kept "
+            r"\(--max_query_length=64\); a window of 16 leaves no room",
         ),
         (
             "\u200b",
             PASSAGE,
-            r"question 'q': the question '\\u200b' has no token",
+            r"question 'q': the question '\\u200b' has no tokens",
         ),
-        ("Who?", "\u200b", r"question 'q': the passage '\\u200b' has no token"),
+        (
+            "Who?",
+            "\u200b",
+            r"question 'q': the passage '\\u200b' has no tokens",
+        ),
     ],
 )
-def test_what_no_window_can_hold_is_refused(
+def test_questions_and_passages_that_fit_no_window_raise(
     tmp_path, tokenizer, question, passage, message
 ):
     path = write(
@@ -161,7 +165,7 @@ def test_what_no_window_can_hold_is_refused(
     assert not os.path.exists(tmp_path / "records" / "train")
 
 
-def test_records_of_other_settings_are_refused(tmp_path, tokenizer):
+def test_records_of_other_settings_raise(tmp_path, tokenizer):
     path = write(tmp_path, planted.question("q", "Who?", PASSAGE, "painter"))
     make(tmp_path, tokenizer, path)
     with pytest.raises(ValueError, match="doc_stride 4 there, 5 now"):

@@ -1,4 +1,4 @@
-"""Facts of reading SQuAD files, and the messages of what is wrong with one."""
+"""squad_files.py: questions of SQuAD files, and errors of invalid files."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def test_real_files_have_their_questions(shared_data, name, count):
     assert all(q.is_impossible or q.answers for q in questions)
 
 
-def test_a_question_has_passage_answers_and_place(tmp_path):
+def test_a_question_has_passage_answers_and_source(tmp_path):
     (found,) = read(tmp_path, one("Zürich"))
     assert found == squad_files.Question(
         "q1",
@@ -64,7 +64,7 @@ def test_a_question_has_passage_answers_and_place(tmp_path):
     )
 
 
-def test_questions_without_answers_can_be_asked(tmp_path):
+def test_only_training_questions_need_answers(tmp_path):
     qas = {"id": "q1", "question": "Where?"}
     content = planted.article((PASSAGE, [qas]))
     for is_version_2 in (False, True):
@@ -82,17 +82,19 @@ def test_impossible_questions_have_no_answer(tmp_path):
 @pytest.mark.parametrize(
     ("version", "is_version_2", "message"),
     [
-        ("v2.0", False, r"says version 'v2.0'.* Add --version_2_with_negative"),
-        ("1.1", True, r"says version '1.1'; .* should be v2.0"),
+        ("v2.0", False, r"has version 'v2.0'.* Add --version_2_with_negative"),
+        ("1.1", True, r"has version '1.1'; .* should be v2.0"),
     ],
 )
-def test_the_other_version_is_refused(tmp_path, version, is_version_2, message):
+def test_a_file_of_the_other_version_raises(
+    tmp_path, version, is_version_2, message
+):
     content = one("Zürich", version=version)
     check_message(tmp_path, content, message, is_version_2=is_version_2)
 
 
 @pytest.mark.parametrize("value", [None, "no", 0])
-def test_version_2_says_of_each_whether_it_is_impossible(tmp_path, value):
+def test_questions_of_version_2_need_is_impossible(tmp_path, value):
     content = one("Zürich", version="v2.0", is_impossible=value)
     check_message(
         tmp_path,
@@ -102,7 +104,7 @@ def test_version_2_says_of_each_whether_it_is_impossible(tmp_path, value):
     )
 
 
-def test_an_impossible_question_with_an_answer_is_refused(tmp_path):
+def test_an_impossible_question_with_an_answer_raises(tmp_path):
     content = one("Zürich", version="v2.0", is_impossible=True)
     message = "'q1': is_impossible is true, but there is the answer 'Zürich'"
     check_message(tmp_path, content, message, is_version_2=True)
@@ -111,7 +113,7 @@ def test_an_impossible_question_with_an_answer_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("start", "found"), [(21, "ürich."), (-1, ""), (99, ""), (0, "The to")]
 )
-def test_an_answer_that_is_elsewhere_is_refused(tmp_path, start, found):
+def test_an_answer_not_at_its_answer_start_raises(tmp_path, start, found):
     content = one("Zürich")
     paragraph = content["data"][0]["paragraphs"][0]
     paragraph["qas"][0]["answers"][0]["answer_start"] = start
@@ -122,19 +124,19 @@ def test_an_answer_that_is_elsewhere_is_refused(tmp_path, start, found):
         rf"answer_start {start} the passage has '{found}', not the answer "
         "'Zürich'",
     )
-    # Who only asks does not need to know.
+    # It is not checked outside of training.
     assert read(tmp_path, content, is_training=False)
 
 
 @pytest.mark.parametrize("passage", ["", " \n\u00a0"])
-def test_an_empty_passage_is_refused(tmp_path, passage):
+def test_an_empty_passage_raises(tmp_path, passage):
     message = f"paragraph 1: the passage {passage!r} is empty"
     check_message(
         tmp_path, one(passage=passage), re.escape(message), is_training=False
     )
 
 
-def test_an_empty_question_is_refused(tmp_path):
+def test_an_empty_question_raises(tmp_path):
     content = one("Zürich")
     content["data"][0]["paragraphs"][0]["qas"][0]["question"] = " "
     message = "question 'q1': the question ' ' is empty. Give its text"
@@ -144,16 +146,16 @@ def test_an_empty_question_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ((), "'q1': 0 answers; a question to train on has exactly one"),
+        ((), "'q1': 0 answers; a training question has exactly one"),
         (("Zürich", "in"), "'q1': 2 answers"),
         ((" ",), "'q1': the answer ' ' is empty"),
     ],
 )
-def test_training_needs_one_answer(tmp_path, answers, message):
+def test_training_needs_exactly_one_answer(tmp_path, answers, message):
     check_message(tmp_path, one(*answers), message)
 
 
-def test_an_answer_without_a_place_is_refused_in_training(tmp_path):
+def test_an_answer_without_answer_start_raises_in_training(tmp_path):
     content = one("Zürich")
     del content["data"][0]["paragraphs"][0]["qas"][0]["answers"][0][
         "answer_start"
@@ -172,17 +174,17 @@ def test_an_answer_without_a_place_is_refused_in_training(tmp_path):
         ({"data": [{"paragraphs": [{}]}]}, "paragraph 1: 'context' is missing"),
         (planted.article((PASSAGE, [{}])), "a question: 'id' is missing"),
         (planted.article((7, [])), "'context' is 7; it should be a string"),
-        (planted.article(("\ud800", [])), "'context' is no text"),
+        (planted.article(("\ud800", [])), "'context' is not valid text"),
     ],
 )
-def test_what_is_missing_is_named(tmp_path, content, message):
+def test_missing_and_invalid_members_raise(tmp_path, content, message):
     check_message(tmp_path, content, message)
 
 
-def test_a_file_that_is_cut_off_is_refused(tmp_path):
+def test_a_truncated_file_raises(tmp_path):
     path = tmp_path / "file.json"
     path.write_text('{"data": [')
-    with pytest.raises(ValueError, match="file.json is no JSON"):
+    with pytest.raises(ValueError, match="file.json is not JSON"):
         squad_files.read_questions(
             str(path), version_2_with_negative=False, is_training=True
         )

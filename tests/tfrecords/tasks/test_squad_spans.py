@@ -1,4 +1,4 @@
-"""Answers in characters -> tokens: the cases that are not in golden files."""
+"""squad_examples.py: tokens of an answer, for cases not in golden files."""
 
 import planted_squad as planted
 import pytest
@@ -16,8 +16,8 @@ def tokenizer(tmp_path_factory):
 
 
 def find(tokenizer, answer, passage=PASSAGE):
-    """The tokens of the answer, as text."""
-    found = squad_files.Question(
+    """Returns the text of the tokens found for an answer; None if none are."""
+    question = squad_files.Question(
         "q",
         "who ?",
         passage,
@@ -27,7 +27,7 @@ def find(tokenizer, answer, passage=PASSAGE):
     )
     ids, starts, ends = tokenizer.tokenize_with_offsets([passage])
     span = squad_examples.find_span(
-        found,
+        question,
         ids.values.numpy(),
         starts.values.numpy(),
         tokenizer([answer]).values.numpy().tolist(),
@@ -41,45 +41,46 @@ def find(tokenizer, answer, passage=PASSAGE):
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        # Tokens of the answer, where they are tokens of its words.
+        # The answer's own tokens, if its words have these tokens.
         ("1895", "1895"),
         ("1895-1943", "1895-1943"),
         ("painter", "painter"),
-        # Else the words that it touches.
+        # Otherwise all tokens of the words that it overlaps.
         ("paint", "painter"),
         ("895-19", "(1895-1943)"),
-        # What touches no further word is its word alone.
+        # It overlaps no other word.
         ("lived;\n", "lived;"),
         # A space belongs to the word before it.
         (" (1895", "(1895"),
         ("\u202fher", "her"),
-        # A hard space parts no words there, but the answer's it does.
+        # A no-break space separates no words of the passage, but it separates
+        # those of the answer.
         ("her\u00a0and", None),
         ("and", "and"),
     ],
 )
-def test_the_tokens_of_an_answer(tokenizer, answer, expected):
+def test_an_answer_is_mapped_to_tokens(tokenizer, answer, expected):
     assert find(tokenizer, answer) == expected
 
 
-def test_the_first_of_equal_tokens_in_a_word_is_taken(tokenizer):
+def test_the_first_of_equal_tokens_in_a_word_is_found(tokenizer):
     assert find(tokenizer, "did", "not(did-did)not") == "did"
 
 
-def test_an_answer_without_a_token_is_none(tokenizer):
+def test_an_answer_without_tokens_is_not_found(tokenizer):
     assert find(tokenizer, "\u200b", "the \u200b painter") is None
 
 
-def test_a_span_has_its_place_in_windows_that_hold_all_of_it(tokenizer):
+def test_a_span_has_positions_only_in_windows_that_hold_all_of_it(tokenizer):
     settings = squad_examples.Settings(max_seq_length=10, doc_stride=2)
     make_chunks = squad_examples.chunk_maker(tokenizer, settings)
     passage = "the painter lived in the town and she did"
     found = squad_files.Question("q", "who ?", passage, (), False, "file")
     (chunk,) = make_chunks([found])
-    # [CLS] who ? [SEP], then five tokens from 0, 2 and 4 on.
+    # [CLS] who ? [SEP], then five tokens of the passage from 0, 2 and 4.
     assert chunk.windows.first.tolist() == [0, 2, 4]
-    places = [
+    positions = [
         squad_examples.find_place((3, 5), chunk.windows, window)
         for window in range(3)
     ]
-    assert places == [(0, 0), (5, 7), (0, 0)]
+    assert positions == [(0, 0), (5, 7), (0, 0)]

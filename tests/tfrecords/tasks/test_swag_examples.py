@@ -1,4 +1,4 @@
-"""Facts of SWAG records: each ending is packed as a pair of its own."""
+"""swag_examples.py: each ending is packed as a separate pair."""
 
 import os
 
@@ -83,7 +83,7 @@ def test_a_record_has_a_row_for_each_ending(folder, tokenizer):
             assert mask.sum() == len(wanted)
 
 
-def test_endings_that_are_cut_are_counted(folder, tokenizer):
+def test_truncated_endings_are_counted(folder, tokenizer):
     sets = open_splits(folder, tokenizer, max_seq_length=12)
     statistics = sets["train"].manifest.statistics
     assert statistics["rows"] == 7
@@ -91,7 +91,7 @@ def test_endings_that_are_cut_are_counted(folder, tokenizer):
     assert statistics["tokens"] == 28 * 12
 
 
-def test_whole_records_stay_and_others_are_refused(folder, tokenizer):
+def test_complete_records_are_kept_and_other_settings_raise(folder, tokenizer):
     manifest = os.path.join(make(folder, tokenizer)["train"], "manifest.json")
     before = os.stat(manifest).st_mtime_ns
     make(folder, tokenizer)
@@ -100,7 +100,7 @@ def test_whole_records_stay_and_others_are_refused(folder, tokenizer):
         make(folder, tokenizer, max_seq_length=16)
 
 
-def test_a_bad_row_of_any_file_leaves_nothing_behind(folder, tokenizer):
+def test_an_invalid_row_in_any_file_leaves_no_records(folder, tokenizer):
     row = planted.rows(1, is_labelled=False)[0]
     row[10] = ""
     planted.write(
@@ -123,7 +123,9 @@ def test_files_may_have_other_names(folder, tmp_path):
         SwagData(data_dir=str(tmp_path / "none")).find_files()
 
 
-def test_batches_are_cut_to_their_longest_ending(folder, tokenizer):
+def test_batches_are_trimmed_to_the_bucket_of_their_longest_ending(
+    folder, tokenizer
+):
     found = open_splits(folder, tokenizer)["train"]
     sizes = found.manifest.sizes
     lengths = static_lengths.read(found, 32)
@@ -142,11 +144,11 @@ def test_batches_are_cut_to_their_longest_ending(folder, tokenizer):
     ):
         assert batch["input_word_ids"].shape[:2] == (2, 4)
         assert batch["input_word_ids"].shape[2] in buckets
-        for place, is_real in enumerate(batch["is_real_example"]):
+        for row, is_real in enumerate(batch["is_real_example"]):
             if is_real:
-                rows[int(batch["example_index"][place])] = batch[
+                rows[int(batch["example_index"][row])] = batch[
                     "input_word_ids"
-                ][place].numpy()
+                ][row].numpy()
     for number, ids in sorted(rows.items()):
         wanted = whole["input_word_ids"][number]
         np.testing.assert_array_equal(ids, wanted[:, : ids.shape[1]])
@@ -154,7 +156,7 @@ def test_batches_are_cut_to_their_longest_ending(folder, tokenizer):
     assert len(rows) == 7
 
 
-def test_ids_out_of_range_are_named(folder, tokenizer):
+def test_ids_out_of_range_raise_with_the_record(folder, tokenizer):
     found = open_splits(folder, tokenizer)["train"]
     dataset = batches.evaluation_batches(
         found,

@@ -1,4 +1,4 @@
-"""Facts of reading SWAG's CSV: columns, endings, labels, users' mistakes."""
+"""swag_files.py: columns, endings and labels of SWAG's CSV, and errors."""
 
 import planted_swag as planted
 import pytest
@@ -12,7 +12,7 @@ def read(path, is_labelled=True, **keywords):
     )
 
 
-def test_b_is_the_beginning_and_an_ending(tmp_path):
+def test_segment_b_is_the_beginning_and_an_ending(tmp_path):
     path = planted.write(tmp_path / "train.csv", planted.rows(2))
     statistics = glue_rows.ReadStatistics()
     first, second = read(path, statistics=statistics)
@@ -38,7 +38,7 @@ def test_a_file_may_have_any_number_of_endings(tmp_path, num_endings):
     assert {len(row.endings) for row in read(path)} == {num_endings}
 
 
-def test_columns_may_stand_in_any_order(tmp_path):
+def test_columns_may_have_any_order(tmp_path):
     path = planted.write(
         tmp_path / "a.csv",
         [["b", "1", "begins", "a", "It rained."]],
@@ -60,16 +60,16 @@ def test_test_files_need_no_labels(tmp_path):
         read(path)
 
 
-def test_without_a_beginning_an_ending_stands_alone(tmp_path):
+def test_without_a_beginning_segment_b_is_the_ending(tmp_path):
     row = planted.rows(1)[0]
     row[5] = ""
     path = planted.write(tmp_path / "a.csv", [row])
     assert read(path)[0].endings[1] == "drinks warm soup."
 
 
-def changed(place, value):
+def changed(column, value):
     row = planted.rows(1)[0]
-    row[place] = value
+    row[column] = value
     return row
 
 
@@ -82,12 +82,15 @@ def changed(place, value):
         ),
         (planted.rows(1)[0][:7] + ["a", "b", "c", 0], "a.csv:4: 11 columns"),
         (planted.rows(1)[0] + ["x"], "a.csv:4: 13 columns where the header"),
-        (changed(11, 4), "a.csv:4: label '4' is no number of an ending, 0 to"),
-        (changed(11, "-1"), "a.csv:4: label '-1' is no number"),
-        (changed(11, ""), "a.csv:4: label '' is no number"),
+        (
+            changed(11, 4),
+            "a.csv:4: label '4' should be the number of an ending, 0 to 3",
+        ),
+        (changed(11, "-1"), "a.csv:4: label '-1' should be the number"),
+        (changed(11, ""), "a.csv:4: label '' should be the number"),
     ],
 )
-def test_a_bad_row_is_named(tmp_path, row, message):
+def test_an_invalid_row_raises_with_its_line(tmp_path, row, message):
     path = planted.write(tmp_path / "a.csv", [*planted.rows(2), row])
     with pytest.raises(ValueError, match=message):
         read(path)
@@ -101,13 +104,13 @@ def test_a_bad_row_is_named(tmp_path, row, message):
         (["ending0", "ending1"], "'sent1', 'sent2', 'label'"),
     ],
 )
-def test_a_header_without_its_columns_is_refused(tmp_path, names, missing):
+def test_a_header_with_missing_columns_raises(tmp_path, names, missing):
     path = planted.write(tmp_path / "a.csv", [["x"] * len(names)], names)
     with pytest.raises(ValueError, match=f"a.csv:1: no column {missing}; "):
         read(path)
 
 
-def test_empty_files_are_refused(tmp_path):
+def test_empty_files_raise(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("")
     with pytest.raises(ValueError, match="a.csv is empty"):
