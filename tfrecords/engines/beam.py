@@ -1,11 +1,11 @@
-"""Jobs -> results, by an Apache Beam pipeline on any runner of Beam's.
+"""Jobs -> results, by an Apache Beam pipeline on any Beam runner.
 
-A job is an element of a small pipeline: number -> the job's file -> its
-result's file. Jobs and results lie in a folder that all machines share, so
-that the pipeline stays small (services limit its size) and the driver sees
-each result when its job ends. Runners may process an element twice: a finished
-job is not repeated, and its bytes do not depend on the worker. A job without a
-result when the pipeline has ended is an error, so that no runner loses one
+An element of the pipeline is the index of a job: index -> file of the job ->
+file of its result. The files are in a folder that all machines share, so that
+the pipeline stays small (services limit its size) and the driver sees each
+result when its job ends. Runners may process an element twice: a finished job
+is not repeated, and its bytes do not depend on the worker. A job without a
+result at the end of the pipeline is an error, so that no runner loses one
 silently.
 """
 
@@ -23,19 +23,19 @@ from tfrecords.engines import remote_jobs
 from tfrecords.io import progress, storage
 
 _POLL_SECONDS = 0.5
-# The last line of a Python traceback, and what gRPC says of a lost peer.
+# The last line of a Python traceback, or gRPC's message about a lost peer.
 _ERROR_LINE = re.compile(r"[\w.]*(?:Error|Exception)\b|\s*details = ")
 
 
 class Pipelines(progress.Engine):
     """Runs jobs on Beam.
 
-    Workers need this package and the same paths as the driver, on a file
-    system that all share.
+    Workers need this package and the same paths as the driver, on a shared
+    file system.
 
     Args:
-      flags: Beam's own, such as "--runner=FlinkRunner".
-      shared_dir: a folder for jobs and results that every machine has to see.
+      flags: those of Beam, such as "--runner=FlinkRunner".
+      shared_dir: a folder for jobs and results, visible to every machine.
 
     Raises:
       ValueError: if Beam is missing, or the runner loses elements.
@@ -47,10 +47,10 @@ class Pipelines(progress.Engine):
         check(_options(self._flags))
 
     def __exit__(self, *error):
-        """Stops nothing: a pipeline ends with its results."""
+        """Does nothing: `results` ends its pipeline."""
 
     def results(self, function, jobs, name):
-        """Yields index and result of each job as it ends; see `Engine`."""
+        """Yields (index, result) as jobs finish; see `Engine`."""
         if not jobs:
             return
         with contextlib.ExitStack() as stack:
@@ -70,7 +70,7 @@ class Pipelines(progress.Engine):
             missing = set(range(len(jobs)))
             while missing:
                 is_done = pipeline.wait(_POLL_SECONDS)
-                # Read after `is_done`: then every result has been written.
+                # Listed after `is_done`, when every result has been written.
                 for index in sorted(_indices_done(folder) & missing):
                     result = _read(_path(folder, index, "result"))
                     missing.remove(index)
@@ -81,7 +81,7 @@ class Pipelines(progress.Engine):
 
 
 class _Pipeline:
-    """A pipeline that runs in a thread of its own, as some runners block."""
+    """A pipeline that runs in its own thread, because some runners block."""
 
     def __init__(self, flags, do, num_jobs):
         self._ended = threading.Event()
@@ -96,7 +96,7 @@ class _Pipeline:
 
         try:
             pipeline = beam.Pipeline(options=_options(flags))
-            # Reshuffle: else one worker would do all, one after the other.
+            # Without Reshuffle one worker would run all jobs in sequence.
             _ = (
                 pipeline
                 | "Jobs" >> beam.Create(range(num_jobs))
@@ -105,40 +105,40 @@ class _Pipeline:
             )
             self._result = pipeline.run()
             self._result.wait_until_finish()
-        except Exception as error:  # Each runner has its own.
+        except Exception as error:  # Each runner raises its own types.
             self._error = error
         finally:
             self._ended.set()
 
     def wait(self, seconds: float) -> bool:
-        """Waits for the end, some seconds at most; returns whether it came."""
+        """Waits at most `seconds`; returns whether the pipeline has ended."""
         return self._ended.wait(seconds)
 
     def join(self) -> None:
-        """Waits for the end; every result is there by now."""
+        """Waits for the end, when every result has been read."""
         self._thread.join()
 
     def close(self) -> None:
-        """Cancels a running pipeline, where the runner can."""
+        """Cancels a running pipeline, if the runner can."""
         if not self._ended.is_set() and self._result is not None:
             with contextlib.suppress(Exception):
                 self._result.cancel()
 
     def fail(self, num_missing: int, num_jobs: int) -> None:
-        """Raises ChildProcessError: the pipeline ended without some results."""
-        reason = "it ended as if all were well"
+        """Raises ChildProcessError for missing results."""
+        reason = "it reported no error"
         if self._error is not None:
             reason = _reason(self._error)
         raise ChildProcessError(
-            f"The Beam pipeline left {num_missing} of {num_jobs} jobs undone "
-            f"({reason}). If workers die, they may be out of memory: give "
-            "them more, or run fewer on a machine. The same command resumes "
-            "from here."
+            f"The Beam pipeline ended without {num_missing} of {num_jobs} "
+            f"results ({reason}). If workers die, they may be out of memory: "
+            "give them more, or run fewer on each machine. The same command "
+            "resumes from here."
         ) from self._error
 
 
 def _reason(error) -> str:
-    """Returns one line: what Python raised in a worker, or what Beam says."""
+    """Returns one line: the Python error in a worker, or Beam's message."""
     lines = str(error).strip().splitlines()
     errors = [line.strip() for line in lines if _ERROR_LINE.match(line)]
     return (errors[-1:] or lines[:1] or [repr(error)])[0][:500]
@@ -157,14 +157,13 @@ def _options(flags):
 
 
 def check(options) -> None:
-    """Refuses PipelineOptions of runners that lose elements.
+    """Rejects PipelineOptions of runners that lose elements.
 
-    Measured with Beam 2.77: of 14 runs of the DirectRunner in threads 2 wrote
-    fewer records than they should, silently; the DaskRunner wrote 940
-    of 1,000.
+    Measured with Beam 2.77: 2 of 14 runs of the DirectRunner in threads
+    silently wrote too few records; the DaskRunner wrote 940 of 1,000.
 
     Raises:
-      ValueError: that names the runner or the setting.
+      ValueError: naming the runner or the setting.
     """
     from apache_beam.options import pipeline_options
 
@@ -172,20 +171,19 @@ def check(options) -> None:
     direct = options.view_as(pipeline_options.DirectOptions)
     if runner.rpartition(".")[2].lower() in ("daskrunner", "dask"):
         raise ValueError(
-            f"Beam's --runner={runner} loses records and says nothing. Take "
-            "another, such as DirectRunner with "
-            "--direct_running_mode=multi_processing."
+            f"Beam's --runner={runner} silently loses records. Use another, "
+            "such as DirectRunner with --direct_running_mode=multi_processing."
         )
     if direct.direct_running_mode == "multi_threading":
         raise ValueError(
-            "Beam's --direct_running_mode=multi_threading loses records and "
-            "says nothing. Take multi_processing."
+            "Beam's --direct_running_mode=multi_threading silently loses "
+            "records. Use multi_processing."
         )
 
 
 def _do(function, marker, folder, index):
-    """Does one job, in a worker, unless its result is there already."""
-    # Beam's own lines of a worker are many, and not about the work.
+    """Runs one job in a worker, unless its result already exists."""
+    # Beam logs many lines in a worker, none about the jobs.
     python_logging.getLogger("apache_beam").setLevel(python_logging.WARNING)
     marker.check()
     path = _path(folder, index, "result")

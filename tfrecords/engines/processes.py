@@ -1,4 +1,4 @@
-"""Jobs -> results, on the processes of one machine."""
+"""Jobs -> results, in processes on one machine."""
 
 import concurrent.futures
 import contextlib
@@ -13,10 +13,10 @@ _ADVICE = "Lower --num_processes; the same command resumes from here."
 
 
 def use_one_core() -> None:
-    """Makes TensorFlow take one core and no GPU in this process."""
+    """Limits TensorFlow in this process to one core and no GPU."""
     import tensorflow as tf
 
-    # Its threads are set once, and cannot be when it has begun.
+    # Raises an error if TensorFlow is initialized already.
     with contextlib.suppress(RuntimeError):
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -24,10 +24,10 @@ def use_one_core() -> None:
 
 
 def _start_worker():
-    """Prepares a worker; runs in it before its first job."""
+    """Prepares a worker process before its first job."""
     # Ctrl-C reaches every process of the terminal; the driver stops workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A driver that is killed cannot, so that workers watch it too.
+    # A killed driver cannot, so workers also watch the driver.
     threading.Thread(target=_end_with_driver, daemon=True).start()
     use_one_core()
 
@@ -38,9 +38,9 @@ def _end_with_driver():
 
 
 class Workers(progress.Engine):
-    """Runs jobs in a number of processes; with 1, in this one.
+    """Runs jobs in `num_processes` processes; if 1, in this process.
 
-    A context manager: however it is left, no worker stays.
+    A context manager; no worker remains after it, even after an error.
     """
 
     def __init__(self, num_processes: int):
@@ -50,25 +50,25 @@ class Workers(progress.Engine):
             )
         self._executor = None
         if num_processes > 1:
-            # Not fork, which breaks a process that has threads, as TF has.
+            # Not fork, which breaks processes with threads, as of TensorFlow.
             self._executor = concurrent.futures.ProcessPoolExecutor(
                 num_processes,
                 mp_context=multiprocessing.get_context("spawn"),
                 initializer=_start_worker,
             )
-        self._not_ours = set(multiprocessing.active_children())
+        self._other_children = set(multiprocessing.active_children())
 
     def __exit__(self, kind, error, trace):
         if self._executor is None:
             return
         if kind is not None:
-            workers = set(multiprocessing.active_children()) - self._not_ours
-            for worker in workers:
+            children = set(multiprocessing.active_children())
+            for worker in children - self._other_children:
                 worker.terminate()
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def results(self, function, jobs, name):
-        """Yields index and result of each job as it ends; see `Engine`."""
+        """Yields (index, result) as jobs finish; see `Engine`."""
         if self._executor is None:
             for index, job in enumerate(jobs):
                 with _out_of_memory():
@@ -89,7 +89,7 @@ class Workers(progress.Engine):
 
 @contextlib.contextmanager
 def _out_of_memory():
-    """Turns a lack of memory into an error with advice."""
+    """Translates errors from a lack of memory to one with advice."""
     try:
         yield
     except concurrent.futures.process.BrokenProcessPool as error:

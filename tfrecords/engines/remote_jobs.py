@@ -1,8 +1,8 @@
-"""Jobs on other machines -> their results, or errors of the user.
+"""Jobs on other machines -> their results, or user errors.
 
 The machines of a cluster read and write the same folder under the same path: a
-network file system, or a store that all of them reach. A job checks that before
-it does anything.
+network file system, or a store that all of them reach. Every job checks this
+first.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from tfrecords.io import storage
 
 
 class Marker(NamedTuple):
-    """A file of the driver that every machine must see."""
+    """A file written by the driver, which every machine must see."""
 
     path: str
-    driver: str  # Name of its machine, for messages.
+    driver: str  # Host name of the driver, for messages.
 
     def check(self) -> None:
-        """Raises ValueError on a machine that has another folder."""
+        """Raises ValueError on a machine that does not see the file."""
         if not storage.exists(self.path):
             raise ValueError(
                 f"{socket.gethostname()} does not see {self.path!r}, which "
@@ -37,13 +37,13 @@ class Marker(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """Instead of a result: an error that a retry cannot mend."""
+    """Returned instead of a result: an error that a retry cannot fix."""
 
     error: Exception
 
 
 def checked(result: Any) -> Any:
-    """Returns a result of `attempt`; raises the error of a failed one."""
+    """Returns a result of `attempt`, or raises the error of a `Failed`."""
     if isinstance(result, Failed):
         raise result.error
     return result
@@ -51,7 +51,7 @@ def checked(result: Any) -> Any:
 
 @contextlib.contextmanager
 def marker_in(folder: str) -> Iterator[Marker]:
-    """Yields a marker in a folder, which is made if necessary."""
+    """Yields a marker in a folder; makes the folder if necessary."""
     storage.make_folder(folder)
     folder = storage.absolute_path(folder)
     path = os.path.join(folder, f"shared-{secrets.token_hex(8)}")
@@ -67,10 +67,10 @@ def attempt(function: Callable[[Any], Any], marker: Marker, job: Any) -> Any:
     """Runs a job on this machine.
 
     Returns:
-      Its result; `Failed` for an error that the user has to mend.
+      Its result, or `Failed` for an error that the user has to fix.
 
     Raises:
-      Exception: any other error, which another machine may not meet.
+      Exception: any other error, which may not occur on another machine.
     """
     _prepare()
     try:

@@ -1,8 +1,8 @@
 """Jobs -> results, on the executors of an Apache Spark cluster.
 
-A job is a Spark job of one task. Spark retries a task whose executor dies. A
-shard is renamed when complete and its bytes depend on the job alone, so a task
-that ran twice, or on two machines at once, does no harm.
+Each job is a Spark job with one task. Spark retries a task whose executor dies.
+A shard is renamed when complete and its bytes depend only on the job, so a task
+that runs twice, even on two machines at once, does no harm.
 """
 
 import concurrent.futures
@@ -16,23 +16,22 @@ import sys
 from tfrecords.engines import remote_jobs
 from tfrecords.io import progress
 
-# Jobs that wait in Spark: always more than it has cores, since they are the
-# queue that it takes from.
+# Jobs submitted to Spark at a time: its queue, always longer than its cores.
 _JOBS_IN_SPARK = 256
-# The last line of a Python traceback, as Spark hands it on.
+# The last line of a Python traceback in Spark's message.
 _PYTHON_ERROR = re.compile(r"(?!org\.)[\w.]*(?:Error|Exception)\b.*")
 
 
 class Cluster(progress.Engine):
-    """Runs jobs on Spark. A context manager: inside it the application runs.
+    """A context manager that starts a Spark application and runs jobs on it.
 
-    Executors need this package, Python of the same version, and the same paths
-    as the driver, on a file system that all share.
+    Executors need this package, the same version of Python and the same paths
+    as the driver, on a shared file system.
 
     Args:
       master: such as "spark://host:7077" or "local[2]".
-      shared_dir: a folder for small files that every machine has to see.
-      conf: Spark's own settings, name to value.
+      shared_dir: a folder for small files, visible to every machine.
+      conf: settings of Spark, name to value.
     """
 
     def __init__(self, master: str, shared_dir: str, conf: dict[str, str]):
@@ -48,7 +47,7 @@ class Cluster(progress.Engine):
         self._context.stop()
 
     def results(self, function, jobs, name):
-        """Yields index and result of each job as it ends; see `Engine`."""
+        """Yields (index, result) as jobs finish; see `Engine`."""
         with remote_jobs.marker_in(self._shared_dir) as marker:
             do = functools.partial(remote_jobs.attempt, function, marker)
             yield from self._run(do, jobs, name)
@@ -70,7 +69,7 @@ class Cluster(progress.Engine):
                 result = remote_jobs.checked(_result(future))
                 yield futures[future], result
         finally:
-            # In any case: no further job is begun, and running ones stop.
+            # Also after an error: starts no more jobs and stops running ones.
             pool.shutdown(wait=False, cancel_futures=True)
             if not all(future.done() for future in futures):
                 with contextlib.suppress(Exception):  # Spark may be gone.
@@ -87,32 +86,33 @@ def _start(master, conf):
             "--runner=spark needs PySpark, which is not installed: pip "
             "install 'bert_tf[spark]', on every machine of the cluster."
         ) from error
-    # On every machine the same Python, and these packages from where the
-    # driver has them; installed ones are there anyway.
+    # Executors use the driver's Python, and import packages that are not
+    # installed from the driver's paths.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     folders = [str(pathlib.Path(__file__).resolve().parents[2])]
     folders += filter(None, [os.environ.get("PYTHONPATH")])
     settings = pyspark.SparkConf().setMaster(master).setAppName("bert_tf")
-    # Its bar would write over ours.
+    # Spark's progress bar would overwrite ours.
     settings.set("spark.ui.showConsoleProgress", "false")
     settings.setExecutorEnv("PYTHONPATH", os.pathsep.join(folders))
     settings.setAll(list(conf.items()))
     try:
         return pyspark.SparkContext(conf=settings)
-    except Exception as error:  # Of Java, through py4j: no common name.
+    except Exception as error:  # Java's, via py4j: no common base class.
         raise ChildProcessError(
             f"Spark does not start with --spark_master={master} "
-            f"({_reason(error)}). It needs Java 17 or later here, and a master "
-            "that runs: spark://HOST:7077 as its page shows it, or local[*]."
+            f"({_reason(error)}). It requires Java 17 or later on this machine "
+            "and a running master: spark://HOST:7077 as on its web page, or "
+            "local[*]."
         ) from error
 
 
 def _result(future):
     try:
         return future.result()
-    except Exception as error:  # Of Java, through py4j: no common name.
+    except Exception as error:  # Java's, via py4j: no common base class.
         raise ChildProcessError(
-            f"Spark gave a job up ({_reason(error)}). If executors die, they "
+            f"A Spark job failed ({_reason(error)}). If executors die, they "
             "may be out of memory: give them fewer cores "
             "(--spark_conf=spark.executor.cores=1) or more memory. The same "
             "command resumes from here."
@@ -120,7 +120,7 @@ def _result(future):
 
 
 def _reason(error) -> str:
-    """Returns one line: what Python raised on an executor, or Spark itself."""
+    """Returns one line: the Python error on an executor, or Spark's message."""
     lines = str(getattr(error, "java_exception", error)).splitlines()
     errors = [
         match[0] for line in lines if (match := _PYTHON_ERROR.fullmatch(line))

@@ -1,4 +1,4 @@
-"""on_beam.py: the same results as processes; what loses jobs is refused."""
+"""beam.py: the same results as processes; lossy runners are rejected."""
 
 import math
 import os
@@ -11,15 +11,15 @@ from tfrecords.engines import beam as on_beam
 
 
 class FakePipeline:
-    """Does each job here, but for those that it loses."""
+    """Runs each job in this process, except those in `lost`."""
 
     lost: tuple = ()
 
     def __init__(self, flags, do, num_jobs):
         self._error = None
-        for place in set(range(num_jobs)) - set(self.lost):
-            do(place)
-            do(place)  # As a runner may that tries a bundle again.
+        for index in set(range(num_jobs)) - set(self.lost):
+            do(index)
+            do(index)  # As a runner may when it retries a bundle.
 
     def wait(self, seconds):
         return True
@@ -56,7 +56,7 @@ def run(pipelines, function, jobs):
         )
 
 
-def test_results_come_from_elements_and_nothing_is_left(fake, tmp_path):
+def test_results_are_returned_and_no_files_remain(fake, tmp_path):
     assert run(fake, math.sqrt, [1, 4, 9]) == {1: 1, 4: 2, 9: 3}
     assert os.listdir(tmp_path / "work") == []
 
@@ -66,13 +66,13 @@ def test_no_jobs_need_no_pipeline(fake, monkeypatch):
     assert run(fake, math.sqrt, []) == {}
 
 
-def test_what_is_done_is_not_done_again(fake):
+def test_a_finished_job_is_not_repeated(fake):
     calls.clear()
     assert run(fake, count_calls, [5, 6]) == {5: 10, 6: 12}
     assert calls == [5, 6]
 
 
-def test_a_mistake_found_by_a_worker_arrives_here(fake, tmp_path):
+def test_a_user_error_in_a_worker_is_raised_in_the_driver(fake, tmp_path):
     with pytest.raises(ValueError, match="math domain error"):
         run(fake, math.sqrt, [4, -1])
     assert os.listdir(tmp_path / "work") == []
@@ -80,7 +80,7 @@ def test_a_mistake_found_by_a_worker_arrives_here(fake, tmp_path):
 
 def test_a_job_that_a_runner_loses_is_an_error(fake, monkeypatch):
     monkeypatch.setattr(FakePipeline, "lost", (1,))
-    with pytest.raises(ChildProcessError, match="left 1 of 3 jobs undone"):
+    with pytest.raises(ChildProcessError, match="without 1 of 3 results"):
         run(fake, math.sqrt, [1, 4, 9])
 
 
@@ -100,7 +100,7 @@ def test_a_job_that_a_runner_loses_is_an_error(fake, monkeypatch):
         ("", "RuntimeError('')"),
     ],
 )
-def test_of_a_failed_pipeline_the_reason_is_one_line(text, reason):
+def test_the_reason_of_a_failed_pipeline_is_one_line(text, reason):
     assert on_beam._reason(RuntimeError(text)) == reason
 
 
@@ -112,7 +112,7 @@ def test_without_beam_the_extra_is_named(tmp_path, monkeypatch):
 
 
 def options(runner=None, mode="in_memory"):
-    """What `check` reads of Beam's options."""
+    """The parts of Beam's options that `check` reads."""
     return types.SimpleNamespace(
         view_as=lambda _: types.SimpleNamespace(
             runner=runner, direct_running_mode=mode
@@ -122,7 +122,7 @@ def options(runner=None, mode="in_memory"):
 
 @pytest.fixture
 def fake_names(monkeypatch):
-    """Beam's module of options, of which `check` only needs the names."""
+    """Beam's options module, with the names that `check` needs."""
     names = types.SimpleNamespace(StandardOptions=None, DirectOptions=None)
     package = types.SimpleNamespace(pipeline_options=names)
     monkeypatch.setitem(sys.modules, "apache_beam", types.ModuleType("x"))
@@ -130,19 +130,19 @@ def fake_names(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("given", "message"),
     [
-        (options("DaskRunner"), "DaskRunner loses records"),
+        (options("DaskRunner"), "DaskRunner silently loses records"),
         (options("apache_beam.runners.dask.dask_runner.DaskRunner"), "loses"),
-        (options(mode="multi_threading"), "multi_threading loses records"),
+        (options(mode="multi_threading"), "multi_threading silently loses"),
     ],
 )
-def test_runners_that_lose_records_are_refused(fake_names, asked, message):
+def test_runners_that_lose_records_are_rejected(fake_names, given, message):
     with pytest.raises(ValueError, match=message):
-        on_beam.check(asked)
+        on_beam.check(given)
 
 
-def test_other_runners_are_not(fake_names):
+def test_other_runners_are_accepted(fake_names):
     on_beam.check(options())
     on_beam.check(options("DirectRunner", "multi_processing"))
     on_beam.check(options("PortableRunner"))

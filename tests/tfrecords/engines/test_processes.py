@@ -1,4 +1,4 @@
-"""processes.py: the same results from workers, and errors that arrive."""
+"""processes.py: results and errors of workers reach the driver."""
 
 import math
 import multiprocessing
@@ -16,7 +16,7 @@ def run(num_processes, function, jobs):
         )
 
 
-def test_one_process_works_here():
+def test_one_process_is_this_process():
     assert run(1, lambda job: job + os.getpid(), [1]) == {1: 1 + os.getpid()}
 
 
@@ -24,7 +24,7 @@ def test_no_jobs_give_no_results():
     assert run(1, math.sqrt, []) == {}
 
 
-def test_an_error_of_a_job_arrives_here():
+def test_an_error_of_a_job_is_raised():
     with pytest.raises(ValueError, match="math domain error"):
         run(1, math.sqrt, [4, -1])
 
@@ -38,7 +38,7 @@ def test_a_worker_without_memory_is_reported():
         run(1, take_all_memory, [1])
 
 
-def test_no_processes_are_named():
+def test_zero_processes_are_rejected():
     with pytest.raises(ValueError, match="num_processes=0 should be 1 or"):
         processes.Workers(0)
 

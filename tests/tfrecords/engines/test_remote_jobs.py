@@ -1,4 +1,4 @@
-"""remote_jobs.py: results and mistakes travel, a foreign folder is named."""
+"""remote_jobs.py: results and user errors are returned, others are raised."""
 
 import errno
 import os
@@ -27,14 +27,14 @@ def test_a_result_is_returned(marker):
     assert remote_jobs.attempt(double, marker, 3) == 6
 
 
-def test_a_mistake_of_the_user_travels_as_a_value(marker):
+def test_a_user_error_is_returned_as_a_value(marker):
     failed = remote_jobs.attempt(int, marker, "x")
     failed = pickle.loads(pickle.dumps(failed))
     assert isinstance(failed.error, ValueError)
     assert "invalid literal" in str(failed.error)
 
 
-def test_a_full_disk_travels_and_other_errors_are_raised(marker):
+def test_a_full_disk_is_returned_and_other_errors_are_raised(marker):
     failed = remote_jobs.attempt(double, marker, "full")
     failed = pickle.loads(pickle.dumps(failed))
     assert failed.error.errno == errno.ENOSPC
@@ -50,7 +50,7 @@ def test_a_machine_without_the_folder_is_named(marker):
     assert "driver on host7" in str(failed.error)
 
 
-def test_the_marker_goes_when_all_is_done(tmp_path):
+def test_the_marker_is_removed_at_the_end(tmp_path):
     with remote_jobs.marker_in(str(tmp_path)) as marker:
         assert os.listdir(tmp_path) == [os.path.basename(marker.path)]
     assert not os.listdir(tmp_path)

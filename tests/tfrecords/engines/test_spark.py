@@ -1,4 +1,4 @@
-"""on_spark.py: the same results as processes, and errors that arrive."""
+"""spark.py: the same results as processes, and errors in the driver."""
 
 import math
 import os
@@ -12,7 +12,7 @@ from tfrecords.engines import spark as on_spark
 
 
 class FakeContext:
-    """Does here what Spark does elsewhere."""
+    """Runs tasks in this process instead of on a cluster."""
 
     defaultParallelism = 2  # Spark's name.
 
@@ -42,7 +42,7 @@ class FakeRows(list):
 
 
 class JavaError(Exception):
-    """As py4j's, whose text is that of an exception of Java."""
+    """Like an error of py4j, with the text of a Java exception."""
 
     def __init__(self, text):
         super().__init__("An error occurred while calling o1.x.")
@@ -62,12 +62,12 @@ def fake(tmp_path, monkeypatch):
     return on_spark.Cluster("local", str(tmp_path / "work"), {})
 
 
-def test_results_come_from_tasks(fake, tmp_path):
+def test_results_are_returned_and_no_files_remain(fake, tmp_path):
     assert run(fake, math.sqrt, [1, 4, 9]) == {1: 1, 4: 2, 9: 3}
     assert os.listdir(tmp_path / "work") == []
 
 
-def test_a_mistake_found_by_a_task_arrives_here(fake):
+def test_a_user_error_in_a_task_is_raised_in_the_driver(fake):
     with pytest.raises(ValueError, match="math domain error"):
         run(fake, math.sqrt, [4, -1])
 
@@ -79,12 +79,12 @@ def lose_executor(job):
     )
 
 
-def test_a_task_that_spark_gives_up_is_named(fake):
+def test_a_task_that_fails_too_often_is_reported(fake):
     with pytest.raises(ChildProcessError, match="failed 4 times.*memory"):
         run(fake, lose_executor, [1])
 
 
-def test_of_an_error_in_python_the_message_is_shown():
+def test_the_message_of_a_python_error_is_shown():
     text = (
         "org.apache.spark.api.python.PythonException: Traceback (most recent "
         'call last):\n  File "worker.py", line 1, in main\n'
