@@ -56,7 +56,7 @@ def test_each_choice_is_shown(folder, tiny_vocab_file, capsys):
         "  choice 2",
     ]
     assert lines[1].startswith("  choice 0, ")
-    assert lines[4].startswith("  choice 1, the right one, ")
+    assert lines[4].startswith("  choice 1, correct, ")
     assert (
         lines[5] == '  A [CLS] he s##a##i##d , " drink##s warm soup . " [SEP]'
     )
@@ -134,4 +134,4 @@ def test_the_doctor_warns_if_one_ending_is_always_correct(
     )
     examine(tmp_path / "records/train", tiny_config, tmp_path)
     text = capsys.readouterr().out
-    assert "labels: the classes of 5 examples are far from even: 0 5" in text
+    assert "labels: the classes of 5 examples are unbalanced: 0 5" in text

@@ -1,1 +1,1 @@
-"""Records -> diagnostics, statistics, and text for people."""
+"""Records -> diagnostics, statistics and readable text."""

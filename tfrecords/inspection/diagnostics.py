@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-# An error spoils a run; a warning may be intended; a note only informs.
+# An error makes a run useless; a warning may be intended; a note only informs.
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
 
@@ -19,10 +19,10 @@ class Diagnostic(NamedTuple):
 
 
 def attempt(check: str, function: Callable, *args, **kwargs):
-    """Calls a function; an error that it raises becomes a diagnostic.
+    """Calls a function and turns an error that it raises into a diagnostic.
 
     Returns:
-      Its result, or None; and the diagnostics: none, or the error of `check`.
+      (result, []), or (None, [diagnostic]) for a ValueError or OSError.
     """
     try:
         return function(*args, **kwargs), []
@@ -31,5 +31,5 @@ def attempt(check: str, function: Callable, *args, **kwargs):
 
 
 def errors(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    """Returns the diagnostics that spoil a run."""
+    """Returns the diagnostics that are errors."""
     return [one for one in diagnostics if one.severity == ERROR]

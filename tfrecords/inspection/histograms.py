@@ -11,10 +11,10 @@ _LEAST_RANGE = 10
 
 
 def _histogram(axes, values, title: str, label: str, more: str = "") -> None:
-    """Draws integers, one or several in each bin, and their mean."""
+    """Draws a histogram of integers, and their mean."""
     highest = int(values.max(initial=_LEAST_RANGE))
     width = max(1, -(-highest // _MOST_BINS))
-    # From one below: a bar stands over its number.
+    # From -0.5, so that a bar of width 1 is centered on its number.
     edges = np.arange(0, highest + 2 * width, width) - 0.5
     axes.hist(values, bins=edges, color=_BLUE)
     mean = values.mean() if len(values) else 0.0
@@ -37,23 +37,23 @@ def _placeholder(axes, title: str, reason: str) -> None:
 def draw(
     batch: dict[str, np.ndarray], unk_id: int | None, title: str, path: str
 ) -> None:
-    """Draws lengths, masked tokens and [UNK] of some examples to a PNG.
+    """Draws histograms of lengths, masked tokens and [UNK] to a PNG.
 
     Args:
       batch: features of the examples, each [N, ...].
       unk_id: id of [UNK]; None if no vocabulary is known.
-      title: of the page.
+      title: of the figure.
       path: of the PNG.
     """
     import matplotlib
 
-    matplotlib.use("Agg")  # Before pyplot looks for a screen.
+    matplotlib.use("Agg")  # Before pyplot looks for a display.
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(1, 3, figsize=(13, 4))
     is_token = batch["input_mask"] > 0
     tokens = is_token.sum(axis=1)
-    _histogram(panels[0], tokens, "Length", "tokens, special ones too")
+    _histogram(panels[0], tokens, "Length", "tokens, with special ones")
     if "masked_lm_weights" in batch:
         masked = (batch["masked_lm_weights"] > 0).sum(axis=1)
         _histogram(panels[1], masked, "Masked", "masked tokens")
@@ -71,7 +71,7 @@ def draw(
             "[UNK], before masking",
             f", {share:.2f} % of the tokens",
         )
-        # Few have any, and these are the ones to see.
+        # Keeps the bars of the few examples with any [UNK] visible.
         panels[2].set_yscale("symlog", linthresh=1)
     figure.suptitle(title, fontsize=12)
     figure.tight_layout()

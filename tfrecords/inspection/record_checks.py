@@ -1,6 +1,7 @@
 """Statistics of a sample, its flags -> diagnostics of the examples.
 
-A share counts as off only beyond what chance explains in a sample of that size.
+A fraction is reported only if chance does not explain it in a sample of that
+size.
 """
 
 from collections.abc import Mapping
@@ -11,21 +12,22 @@ from tfrecords.inspection import pretraining_checks
 from tfrecords.inspection.diagnostics import ERROR, WARNING, Diagnostic
 from tfrecords.inspection.sample_statistics import Entries, SampleStatistics
 
-# A share of [UNK] above this says that the vocabulary is not the text's. In
-# fine-tuning it is the model's and cannot be chosen, so more is borne.
+# A larger fraction of [UNK] means that the vocabulary does not fit the text. In
+# fine-tuning the model determines the vocabulary, so more is tolerated.
 MOST_UNKNOWN = 0.01
 MOST_UNKNOWN_FINE_TUNING = 0.1
-# Copies of examples beyond what --dupe_factor can explain: a few are of a
-# licence or a menu, many spoil a pre-training.
+# Fraction of examples that are copies beyond what --dupe_factor explains: a few
+# come from licenses or menus, many make pre-training useless.
 MOST_SURPLUS = 0.01
 SPOILING_SURPLUS = 0.05
-# Copies of each example in other shards, on average.
+# Average number of copies of an example in other shards.
 MOST_COPIES = 0.1
 SPOILING_COPIES = 1.0
-_LEAST_SPREAD = 10  # Fewer texts tell nothing of all.
+_LEAST_SPREAD = 10  # Fewer texts are too few for an estimate.
 _SIGMAS = 4.0
-# Capitals begin about one token in ten of English; none in so many is none.
-_WORDS_TO_SEE_CAPITALS = 2000
+# About one English token in ten begins with a capital; if none of this many
+# does, the text is lower-cased.
+_MIN_WORDS_FOR_CASE = 2000
 
 
 def check_sample(
@@ -36,14 +38,14 @@ def check_sample(
     first: np.ndarray,
     is_pretraining: bool,
 ) -> list[Diagnostic]:
-    """Checks the examples themselves.
+    """Returns the diagnostics of the examples in a sample.
 
     Args:
-      sample: statistics of a sample.
+      sample: statistics of the sample.
       flags: of the manifest; may be empty.
       entries: of the vocabulary; None if it is not known.
       first: [shards + 1], `Records.first`.
-      is_pretraining: whether the examples are of pre-training.
+      is_pretraining: whether the examples are for pre-training.
     """
     diagnostics = check_ids(sample)
     if entries:
@@ -70,7 +72,7 @@ def check_ids(sample: SampleStatistics) -> list[Diagnostic]:
     if sample.misplaced_masks:
         text = (
             f"{sample.misplaced_masks} of {sample.num_examples} examples have "
-            "masked_lm_positions where no token is. Make the records again."
+            "masked_lm_positions without a token. Make the records again."
         )
         diagnostics.append(Diagnostic(ERROR, "masks", text))
     return diagnostics
@@ -89,8 +91,8 @@ def check_unknown(
     text = (
         f"{100 * share:.1f} % of the tokens are [UNK] ({sample.num_unknown} of "
         f"{sample.num_words}); up to {100 * MOST_UNKNOWN:g} % is usual. The "
-        "vocabulary does not know this text: check --do_lower_case and the "
-        "text's language, take another --vocab_file or make one of this text "
+        "vocabulary does not fit this text: check --do_lower_case and the "
+        "text's language, use another --vocab_file or make one from this text "
         "with run_scripts.make_vocab, and make the records again."
     )
     return [Diagnostic(severity, "[UNK]", text)]
@@ -103,40 +105,40 @@ def check_case(
     made_with: bool | None,
     is_uncased: bool,
 ) -> list[Diagnostic]:
-    """Returns a diagnostic if text and vocabulary are not of the same case.
+    """Returns a diagnostic if text and vocabulary differ in case.
 
     Args:
       sample: its statistics; None if its ids are not of this vocabulary.
       entries: of the vocabulary.
-      made_with: `do_lower_case` of the manifest; None if it does not say.
-      is_uncased: whether the vocabulary is of lower-cased text.
+      made_with: `do_lower_case` of the manifest; None if it is not known.
+      is_uncased: whether the vocabulary is for lower-cased text.
     """
     capitals = int(entries.has_capital.sum())
     size = len(entries.names)
     words = sample.num_words if sample else 0
-    # Of a script without capitals, case says nothing.
+    # Scripts without capitals have no case.
     has_case = any(name != name.upper() for name in entries.names[5:])
     if made_with is False and is_uncased and has_case:
         is_harmless = words and sample.num_unknown <= MOST_UNKNOWN * words
         severity = WARNING if is_harmless else ERROR
         seen = f", {sample.num_unknown} of {words} tokens" if words else ""
         text = (
-            "the records are of cased text (do_lower_case false), and the "
-            f"vocabulary of {size} entries is of lower-cased text: {capitals} "
-            f"have capitals. So words with capitals are [UNK]{seen}. Make the "
+            "the records have cased text (do_lower_case false), but the "
+            f"vocabulary is uncased: {capitals} of its {size} entries have "
+            f"capitals. So words with capitals are [UNK]{seen}. Make the "
             "records again with --do_lower_case, or with a cased --vocab_file."
         )
         return [Diagnostic(severity, "case", text)]
     lower = made_with
-    if made_with is None and words >= _WORDS_TO_SEE_CAPITALS:
+    if made_with is None and words >= _MIN_WORDS_FOR_CASE:
         lower = sample.num_capital == 0
     if lower and not is_uncased:
         stated = " (do_lower_case true)" if made_with else ""
         seen = f" ({sample.num_capital} of {words} tokens)" if sample else ""
         text = (
-            f"the records are of lower-cased text{stated}, and {capitals} of "
-            f"the vocabulary's {size} entries have capitals, so text never "
-            f"meets them{seen}. Make the records again with "
+            f"the records have lower-cased text{stated}, but {capitals} of "
+            f"the vocabulary's {size} entries have capitals, so they are never "
+            f"used{seen}. Make the records again with "
             "--do_lower_case=false, or with an uncased --vocab_file."
         )
         return [Diagnostic(ERROR if made_with else WARNING, "case", text)]
@@ -151,12 +153,13 @@ def check_duplicates(
 ) -> list[Diagnostic]:
     """Returns a diagnostic if examples repeat.
 
-    Examples are the same if all tokens are, before masking. `dupe_factor` = D
+    Examples are equal if all their tokens before masking are. `dupe_factor` = D
     pairs and masks each document D times, which may give the same example up
-    to D times, all in one shard. What counts is more than that: copies of one
-    example over D, and examples in several shards. The latter show
-    in a small part of many records, too: with r copies of each, r n^2 / 2 N of
-    n examples of N have another in the sample. Arguments: see `check_sample`.
+    to D times, all in one shard. Only more than that is reported: copies of an
+    example beyond D, and examples in several shards. The latter are visible
+    even in a small sample: with r copies of each of N examples, r n^2 / 2 N
+    examples of a sample of n have a copy in it. The arguments are those of
+    `check_sample`.
     """
     factor = int(flags.get("dupe_factor", 1)) if is_pretraining else 1
     num_examples = sample.num_examples
@@ -164,7 +167,7 @@ def check_duplicates(
         sample.digests, return_inverse=True, return_counts=True
     )[1:]
     surplus = int((copies - factor).clip(0).sum())
-    # As the original distributes examples, a document's are in any file.
+    # The original distributes the examples of a document over all files.
     is_by_document = bool(flags) and "compat" not in flags
     spread = _num_spread(texts, sample.numbers, first) if is_by_document else 0
     each = num_examples / max(len(np.unique(sample.numbers)), 1)
@@ -182,16 +185,15 @@ def check_duplicates(
         f"{copies.max()} times"
     )
     if is_pretraining:
-        text += f", and dupe_factor={factor} explains {factor} at most"
+        text += f", and dupe_factor={factor} explains at most {factor}"
     if more:
         text += (
-            f". {spread} of them are in several shards, which it does not "
-            f"explain at all: some {more:.1f} copies of each example in the "
-            "whole set"
+            f". {spread} of them are in several shards: an estimated "
+            f"{more:.1f} copies of each example in the complete set"
         )
     text += (
-        ". The model learns these by heart. Drop duplicate documents and lines "
-        "from the text, and make the records again."
+        ". The model memorizes these. Drop duplicate documents and lines from "
+        "the text, and make the records again."
     )
     severity = ERROR if is_pretraining and is_spoilt else WARNING
     return [Diagnostic(severity, "duplicates", text)]
@@ -200,14 +202,14 @@ def check_duplicates(
 def _num_spread(
     texts: np.ndarray, numbers: np.ndarray, first: np.ndarray
 ) -> int:
-    """Returns how many of the `texts` [N] stand in more than one shard."""
+    """Returns the number of distinct `texts` [N] in more than one shard."""
     shards = np.searchsorted(first, numbers, side="right") - 1
     pairs = np.unique(np.stack([texts.ravel(), shards]), axis=1)
     return int((np.bincount(pairs[0]) > 1).sum())
 
 
 def check_labels(sample: SampleStatistics, flags: Mapping) -> list[Diagnostic]:
-    """Returns a diagnostic if a class has no example, or nearly all of them."""
+    """Returns a diagnostic if a class has no examples, or nearly all."""
     labels, names = sample.labels, list(flags.get("labels") or ())
     if not labels.sum():
         return []
@@ -224,7 +226,7 @@ def check_labels(sample: SampleStatistics, flags: Mapping) -> list[Diagnostic]:
         f"{names[i] if names else i} {count}" for i, count in enumerate(counts)
     )
     text = (
-        f"the classes of {counts.sum()} examples are far from even: {shares}. "
-        "Always saying one of them scores high; check the label column."
+        f"the classes of {counts.sum()} examples are unbalanced: {shares}. The "
+        "majority-class baseline scores high; check the label column."
     )
     return [Diagnostic(WARNING, "labels", text)]

@@ -1,4 +1,4 @@
-"""Records, a vocabulary -> text for people.
+"""Records, a vocabulary -> readable text.
 
 S positions in an example, P masked slots.
 """
@@ -19,18 +19,18 @@ from tfrecords.io import records as records_lib
 from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text import vocab
 
-# Kinds of tokens: of the text, [CLS] and the like, [UNK];
+# Kinds of tokens: text, special tokens such as [CLS], and [UNK]; ...
 TEXT, SPECIAL, UNKNOWN = "text", "special", "unknown"
-# masked, and replaced by [MASK], by a random token, or kept.
+# ... masked, and shown as [MASK], as a random token, or unchanged.
 MASKED = MASK, RANDOM, KEPT = "mask", "random", "kept"
 _SEGMENTS = "ABCDEFGHIJ"
-# By `pairs` of the manifest.
+# Keyed by `pairs` of the manifest's flags.
 _NEXT_SENTENCE_LABELS = {
     "next_sentence": ("next", "random"),
     "sentence_order": ("in order", "swapped"),
 }
 _UNKNOWN_TOKEN, _MASK_TOKEN = "[UNK]", "[MASK]"
-_COLOURS = {
+_COLORS = {
     SPECIAL: "2",  # Dim.
     UNKNOWN: "1;31",  # Bold red.
     MASK: "33",  # Yellow.
@@ -44,7 +44,7 @@ _DRAWN_EXAMPLES = 8192
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShowOptions(Options):
-    """Which records to print or draw."""
+    """The records to print or draw."""
 
     records: str = option(
         REQUIRED,
@@ -65,13 +65,13 @@ class Piece(NamedTuple):
     """One token of an example."""
 
     shown: str  # The entry that the model reads.
-    original: str  # The entry before masking; if not masked, the same.
-    kind: str  # One of the names above.
+    original: str  # The entry before masking; equals `shown` if not masked.
+    kind: str  # One of the constants above.
     segment: int  # 0 for A, 1 for B.
 
 
 def name_of(token_id: int, entries: Sequence[str] | None) -> str:
-    """Returns an entry, or its id where the vocabulary lacks it."""
+    """Returns the entry of an id, or the id itself if it has none."""
     if entries is not None and 0 <= token_id < len(entries):
         return entries[token_id]
     return f"<{token_id}>"
@@ -83,9 +83,9 @@ def pieces(
     """Returns the pieces of one example, without padding.
 
     Args:
-      example: features of a schema that begins with `schema.ENCODER_INPUTS`,
-        each [S] or [P].
-      entries: the vocabulary; without one ids are shown.
+      example: features of a schema that includes `schema.ENCODER_INPUTS`, each
+        [S] or [P].
+      entries: the vocabulary; None to show ids.
     """
     originals = {}
     if "masked_lm_weights" in example:
@@ -115,7 +115,7 @@ def _kind(shown: str, original: str, is_masked: bool) -> str:
 
 
 def plain(piece: Piece) -> str:
-    """Returns a piece as text: {original -> shown} where it is masked."""
+    """Returns a piece as text: {original -> shown} if it is masked."""
     if piece.kind == KEPT:
         return f"{{{piece.original} = kept}}"
     if piece.kind in MASKED:
@@ -124,9 +124,9 @@ def plain(piece: Piece) -> str:
 
 
 def paint(text: str, piece: Piece) -> str:
-    """Returns the text of a piece in the colour of its kind."""
-    colour = _COLOURS.get(piece.kind, _SECOND_SEGMENT if piece.segment else "")
-    return f"\033[{colour}m{text}\033[0m" if colour else text
+    """Returns the text of a piece in the color of its kind."""
+    color = _COLORS.get(piece.kind, _SECOND_SEGMENT if piece.segment else "")
+    return f"\033[{color}m{text}\033[0m" if color else text
 
 
 def segments(
@@ -134,17 +134,17 @@ def segments(
 ) -> list[str]:
     """Returns a line for each segment: A, then B.
 
-    Pieces of a word are joined, and their ## stays: look##ed.
+    The pieces of a word are joined and keep their ##: look##ed.
 
     Args:
       tokens: from `pieces`.
-      paint: text and its piece -> the text in colour.
+      paint: (text, its piece) -> the text in color.
     """
     lines: dict[int, str] = {}
     before = SPECIAL
     for piece in tokens:
         line = lines.get(piece.segment, "")
-        # After [CLS] it continues a word that was cut.
+        # After [CLS] a ## piece continues a word that was truncated.
         is_joined = piece.original.startswith("##") and before != SPECIAL
         if line and not is_joined:
             line += " "
@@ -157,7 +157,7 @@ def segments(
 
 
 def describe_label(name: str, value: float | int, flags: Mapping) -> str:
-    """Returns a label, with its name if the manifest's flags have it."""
+    """Returns a label as text, with its name if the flags include it."""
     names: Sequence[str] = ()
     if name == "label_ids":
         names = flags.get("labels") or ()
@@ -171,10 +171,10 @@ def describe_label(name: str, value: float | int, flags: Mapping) -> str:
 def describe_tags(
     example: Mapping[str, np.ndarray], tokens: Sequence[Piece], flags: Mapping
 ) -> str:
-    """Returns the number of tagged words, and those whose tag is not O.
+    """Returns the number of tagged words, and the words whose tag is not O.
 
-    Words are shown by their first piece and the ## that follow it. The example
-    is of `schema.TAGGING`, each [S], and `tokens` its `pieces`.
+    A word is shown as its first piece and the ## pieces that follow it. The
+    example is of `schema.TAGGING`, each [S], and `tokens` are its `pieces`.
     """
     labels = flags.get("labels") or ()
     tagged = np.flatnonzero(example["tag_weights"]).tolist()
@@ -192,7 +192,7 @@ def describe_tags(
 
 
 def show(options: ShowOptions) -> None:
-    """Prints examples, in colour on a terminal; draws histograms if asked to.
+    """Prints examples, in color on a terminal, and draws `options.png`, if set.
 
     Raises:
       ValueError: if records or vocabulary cannot be read, or there are fewer
@@ -205,11 +205,11 @@ def show(options: ShowOptions) -> None:
             f"--first={options.first}: {options.records} has {len(records)} "
             "records, numbered from 0."
         )
-    # No colour: see no-color.org.
-    has_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    # NO_COLOR: see no-color.org.
+    has_color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     end = min(options.first + options.num_records, len(records))
     for index in range(options.first, end):
-        for line in _record_lines(records, index, entries, has_colour):
+        for line in _record_lines(records, index, entries, has_color):
             print(line)
         print()
     if options.png:
@@ -217,9 +217,9 @@ def show(options: ShowOptions) -> None:
 
 
 def _record_lines(
-    records: records_lib.Records, index: int, entries, has_colour: bool
+    records: records_lib.Records, index: int, entries, has_color: bool
 ) -> Iterator[str]:
-    """Yields the lines of one record; of a packed row, of each example."""
+    """Yields the lines of a record, or of each example in a packed row."""
     yield f"record {index}: {records.describe(index)}"
     features = samples.features_of(records, index)
     try:
@@ -231,7 +231,7 @@ def _record_lines(
         sizes = samples.sizes_of(records, schema_name)
         batch, _ = samples.unpack(
             {
-                # The last dimension is shown as it is.
+                # The last dimension keeps its stored size.
                 name: features[name].reshape(
                     1, *schema.shape_of(feature, sizes)[:-1], -1
                 )
@@ -241,7 +241,7 @@ def _record_lines(
         flags = records.manifest.flags if records.manifest else {}
         for row in range(len(batch["input_mask"])):
             example = {name: array[row] for name, array in batch.items()}
-            yield from _example_lines(example, entries, flags, has_colour)
+            yield from _example_lines(example, entries, flags, has_color)
     for name in sorted(set(features) - set(known)):
         values = features[name].tolist()
         more = f" ... of {len(values)}" * (len(values) > _MOST_VALUES)
@@ -254,9 +254,9 @@ def _word(value) -> str:
 
 
 def _example_lines(
-    example: dict, entries, flags: Mapping, has_colour: bool
+    example: dict, entries, flags: Mapping, has_color: bool
 ) -> Iterator[str]:
-    """Yields the lines of one example: counts and labels, then its segments."""
+    """Yields the lines of an example: counts and labels, then its segments."""
     tokens = pieces(example, entries)
     kinds = [piece.kind for piece in tokens]
     counts = [f"{len(tokens)} tokens of {len(example['input_mask'])}"]
@@ -267,13 +267,13 @@ def _example_lines(
         choice = example["choices"]
         counts.insert(0, f"choice {choice}")
         if "label_ids" in example and choice == example["label_ids"][0]:
-            counts.insert(1, "the right one")
+            counts.insert(1, "correct")
     for name in ("next_sentence_labels", "label_ids", "label_scores"):
         if name in example and "choices" not in example:
             value = np.asarray(example[name]).reshape(-1)[0].item()
             counts.append(describe_label(name, value, flags))
     yield "  " + ", ".join(counts)
-    painted = [tokens, paint] if has_colour else [tokens]
+    painted = [tokens, paint] if has_color else [tokens]
     for line in segments(*painted):
         yield f"  {line}"
     if "tag_weights" in example:

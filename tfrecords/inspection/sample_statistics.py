@@ -1,6 +1,6 @@
 """Records, a vocabulary -> statistics of a sample of the examples.
 
-N examples, S positions in one, P masked slots, V entries in the vocabulary.
+N examples, S positions in each, P masked slots, V entries in the vocabulary.
 """
 
 import hashlib
@@ -15,25 +15,25 @@ from tfrecords.io import records as records_lib
 from tfrecords.pretraining import masking
 from tfrecords.text import vocab as vocab_lib
 
-# Small parts, as of one that is damaged nothing is counted.
+# Small parts, because a part with a damaged record is skipped.
 _READ_EXAMPLES = 512
-_NAMED = 3  # Records that a message names.
+_NAMED = 3  # Records named in a message.
 _DIGEST_BYTES = 8
 _ID_FEATURES = ("input_word_ids", "masked_lm_ids")
 
 
 class Entries(NamedTuple):
-    """Facts of a vocabulary that a sample is judged by."""
+    """Properties of a vocabulary, for the checks of a sample."""
 
     names: list[str]
     masking: masking.Vocabulary
     unk_id: int
-    is_special: np.ndarray  # [V] bool: [CLS] and the like.
-    has_capital: np.ndarray  # [V] bool: lower-cased text never has it.
+    is_special: np.ndarray  # [V] bool: special tokens such as [CLS].
+    has_capital: np.ndarray  # [V] bool: not in lower-cased text.
 
     @classmethod
     def of(cls, names: list[str]) -> "Entries":
-        """Returns that of the lines of vocab.txt."""
+        """Returns the properties of the entries of vocab.txt."""
         special = np.array([n in vocab_lib.SPECIAL_TOKENS for n in names])
         capital = np.array([name != name.lower() for name in names])
         return cls(
@@ -46,9 +46,9 @@ class Entries(NamedTuple):
 
 
 class MaskCounts(NamedTuple):
-    """Counts of masked examples; those of parts add up.
+    """Counts of masked examples; those of several parts can be added.
 
-    A random token equal to the masked one counts as kept: they look the same.
+    A random token equal to the masked one counts as kept.
     """
 
     masked: np.ndarray  # [S + 1, P + 1] examples by tokens and masked tokens.
@@ -56,21 +56,21 @@ class MaskCounts(NamedTuple):
 
 
 class SampleStatistics(NamedTuple):
-    """Statistics of a sample; those of parts add up."""
+    """Statistics of a sample; those of several parts can be added."""
 
-    num_examples: int  # In the sample (N); each choice of a record is one.
-    num_tokens: int  # Positions that hold tokens.
-    num_words: int  # Tokens that are not special; [UNK] is counted.
-    num_unknown: int  # [UNK] among them.
-    num_capital: int  # Those of entries with a capital.
-    highest_id: int  # Of all token ids, those below masks too.
+    num_examples: int  # N; each choice of a record is an example.
+    num_tokens: int  # Positions that are not padding.
+    num_words: int  # Tokens that are not special, including [UNK].
+    num_unknown: int  # [UNK] in `num_words`.
+    num_capital: int  # Entries with a capital in `num_words`.
+    highest_id: int  # Of all token ids, including those before masking.
     num_wrong_ids: int  # Examples with an id out of range.
-    wrong_ids: list[str]  # The first of them, each as "record: id".
+    wrong_ids: list[str]  # The first of these, each as "record: id".
     highest_type: int  # Of `input_type_ids`.
     misplaced_masks: int  # Examples with a masked position without a token.
-    labels: np.ndarray  # [classes] examples by `label_ids`, empty without.
-    pair_labels: np.ndarray  # [2] by `next_sentence_labels`, empty without.
-    numbers: np.ndarray  # [N] int64, of the records that the examples are in.
+    labels: np.ndarray  # [classes] examples by `label_ids`; [0] without.
+    pair_labels: np.ndarray  # [2] by `next_sentence_labels`; [0] without.
+    numbers: np.ndarray  # [N] int64, index of each example's record.
     digests: np.ndarray  # [N] uint64, of the tokens before masking.
     counts: MaskCounts | None  # None without masks.
 
@@ -90,11 +90,11 @@ def count(
       name: of their schema.
       sizes: of its dimensions.
       entries: of their vocabulary; None if it is not known.
-      vocab_size: ids at or above it are wrong; None if it is not known.
-      num_wanted: examples; None for all.
+      vocab_size: ids at or above it are out of range; None if not known.
+      num_wanted: approximate number of records to read; None for all.
 
     Returns:
-      The statistics, None if nothing could be read; and reading errors.
+      The statistics, or None if nothing could be read; and the reading errors.
     """
     total, errors = None, []
     indices = samples.spread(len(records), num_wanted)
@@ -107,7 +107,7 @@ def count(
             errors.append(str(error))
             continue
         counted = _count(records, batch, part[rows], entries, vocab_size)
-        # One for all choices of a record.
+        # All choices of a record share one label.
         counted = counted._replace(labels=_by_label(read, "label_ids"))
         total = _add(total, counted) if total else counted
     return total, errors
@@ -139,7 +139,7 @@ def _count(records, batch, indices, entries, vocab_size) -> SampleStatistics:
         wrong_ids=wrong_ids[:_NAMED],
         highest_type=int(batch["input_type_ids"].max(initial=0)),
         misplaced_masks=misplaced_masks,
-        labels=np.zeros(0, np.int64),  # By `count`.
+        labels=np.zeros(0, np.int64),  # Set by `count`.
         pair_labels=_by_label(batch, "next_sentence_labels", 2),
         numbers=np.asarray(indices),
         digests=_digests(ids * is_token),
@@ -148,7 +148,7 @@ def _count(records, batch, indices, entries, vocab_size) -> SampleStatistics:
 
 
 def _by_label(batch, name, num_classes=0):
-    """Returns [classes] the examples of each label; empty without labels."""
+    """Returns [classes] the number of examples by label; [0] without labels."""
     if name not in batch:
         return np.zeros(0, np.int64)
     return np.bincount(batch[name].clip(0), minlength=num_classes)
@@ -186,7 +186,7 @@ def _count_masks(batch, is_token, entries, size) -> MaskCounts | None:
     shown = batch["input_word_ids"][rows, positions].clip(0, size - 1)
     originals = batch["masked_lm_ids"][rows, slots].clip(0, size - 1)
     replacements = shown[shown != originals]
-    # Without a vocabulary [MASK] is the most frequent replacement.
+    # Without a vocabulary, [MASK] is assumed to be the most frequent one.
     mask_id = (
         entries.masking.mask_id
         if entries
@@ -236,6 +236,6 @@ def _add(*parts: SampleStatistics) -> SampleStatistics:
 
 
 def _sum(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns the sum of counts, of which some may have more classes."""
+    """Returns the sum of counts, which may differ in the number of classes."""
     size = max(map(len, parts))
     return sum(np.pad(part, (0, size - len(part))) for part in parts)

@@ -1,6 +1,6 @@
-"""Records -> a sample of their examples as arrays, without masks.
+"""Records -> a sample of their examples as arrays, masked or unmasked.
 
-Of any schema, ours or the original's. N examples, S positions in one.
+Records of any schema, ours or the original's. N examples, S positions in each.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from tfrecords import schema
 from tfrecords.io import records as records_lib
 from tfrecords.pretraining import packing
 
-# Neighbours that are read together: few seeks, and yet from everywhere.
-_NEIGHBOURS = 64
+# Consecutive records that are read together, for fewer seeks.
+_RUN_LENGTH = 64
 
 
 def features_of(records: records_lib.Records, index: int) -> dict:
-    """Returns `Records.features`, names of the original turned into ours."""
+    """Returns `Records.features`, with the original's names changed to ours."""
     ours = {legacy: name for name, legacy in schema.LEGACY_NAMES.items()}
     return {
         ours.get(name, name): values
@@ -28,17 +28,18 @@ def schema_name(records: records_lib.Records) -> str:
     """Returns the schema of records, a key of `schema.SCHEMAS`.
 
     Raises:
-      ValueError: if they are empty, or fit no schema.
+      ValueError: if they are empty or match no schema.
     """
     if not len(records):
-        raise ValueError(f"The records in {records.paths} hold no example.")
+        raise ValueError(f"The records in {records.paths} hold no examples.")
     if records.manifest:
         if records.manifest.schema_name in schema.SCHEMAS:
             return records.manifest.schema_name
         raise ValueError(
-            f"{records.paths[0]!r}: the manifest says schema "
+            f"{records.paths[0]!r}: the manifest has the unknown schema "
             f"{records.manifest.schema_name!r}; known are "
-            f"{', '.join(schema.SCHEMAS)}. Use the version that made them."
+            f"{', '.join(schema.SCHEMAS)}. Use the version of bert_tf that "
+            "made the records."
         )
     present = features_of(records, 0)
     fitting = [
@@ -48,15 +49,15 @@ def schema_name(records: records_lib.Records) -> str:
     ]
     if not fitting:
         raise ValueError(
-            f"{records.describe(0)} has features {sorted(present)}, and not "
-            f"all of {sorted(schema.ENCODER_INPUTS)}. Are these records of "
+            f"{records.describe(0)} has features {sorted(present)}, but not "
+            f"all of {sorted(schema.ENCODER_INPUTS)}. Are these records for "
             "BERT?"
         )
     return max(fitting, key=lambda name: len(schema.SCHEMAS[name]))
 
 
 def sizes_of(records: records_lib.Records, name: str) -> dict[str, int]:
-    """Returns the sizes of a schema's dimensions, by manifest or first record.
+    """Returns the sizes of a schema, from the manifest or the first record.
 
     Raises:
       ValueError: as `features_of`.
@@ -72,19 +73,19 @@ def sizes_of(records: records_lib.Records, name: str) -> dict[str, int]:
 
 
 def spread(num_records: int, num_wanted: int | None) -> np.ndarray:
-    """Returns numbers of records from everywhere, in runs of neighbours.
+    """Returns indices of records spread over the set, in consecutive runs.
 
     Args:
-      num_records: that there are.
-      num_wanted: about as many are returned; None for all.
+      num_records: size of the set.
+      num_wanted: approximate number of indices; None for all.
 
     Returns:
       [N] int64, ascending.
     """
     if num_wanted is None or num_wanted >= num_records:
         return np.arange(num_records)
-    runs = max(1, num_wanted // _NEIGHBOURS)
-    length = min(_NEIGHBOURS, num_wanted)
+    runs = max(1, num_wanted // _RUN_LENGTH)
+    length = min(_RUN_LENGTH, num_wanted)
     begins = np.linspace(0, num_records - length, runs).astype(np.int64)
     return np.unique(begins[:, None] + np.arange(length))
 
@@ -98,7 +99,7 @@ def read(
     """Returns the features of some examples, each [N, ...].
 
     Raises:
-      ValueError: if one is damaged, or its features are not of these sizes.
+      ValueError: if one is damaged, or its features have other sizes.
     """
     import tensorflow as tf
 
@@ -110,7 +111,7 @@ def read(
     except tf.errors.InvalidArgumentError as error:
         raise ValueError(
             f"Some of the records {indices[0]} to {indices[-1]} of "
-            f"{records.paths[0]!r} are not of the sizes {dict(sizes)}: "
+            f"{records.paths[0]!r} do not have the sizes {dict(sizes)}: "
             f"{error.message.splitlines()[0]}. Make them again."
         ) from error
     return {name: tensor.numpy() for name, tensor in batch.items()}
@@ -119,16 +120,16 @@ def read(
 def unpack(
     batch: dict[str, np.ndarray],
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Returns the examples of rows that several share, each in its own row.
+    """Splits packed rows into examples, each in its own row.
 
     Args:
       batch: features of a packed schema or of choices, [R, ...]; those of
-        other schemas are returned as they are.
+        other schemas are returned unchanged.
 
     Returns:
-      The features of `schema.PRETRAINING`, as far as the rows have them,
-      [N, ...], and each example's row, ascending. Of choices each is one, with
-      its number in `choices` [N] and the label of all in `label_ids` [N].
+      The features of `schema.PRETRAINING` that the rows have, [N, ...], and the
+      row of each example, ascending. Each choice is an example, with its index
+      in `choices` [N] and the label of its record in `label_ids` [N].
     """
     if batch["input_mask"].ndim == 3:
         return _unpack_choices(batch)
@@ -136,7 +137,7 @@ def unpack(
 
 
 def _unpack_choices(batch):
-    """`unpack`, of features [R, C, S] and labels [R]."""
+    """`unpack` for features [R, C, S] and labels [R]."""
     shape = batch["input_mask"].shape[:2]
     rows, choices = (numbers.ravel() for numbers in np.indices(shape))
     examples = {
@@ -160,7 +161,7 @@ def unmask(batch: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def is_masked(batch: dict[str, np.ndarray]) -> np.ndarray:
-    """Returns which slots are in use, at a position of the row, [N, P]."""
+    """Returns [N, P] bool: slots in use whose position is in the row."""
     positions = batch["masked_lm_positions"]
     is_inside = (positions >= 0) & (positions < batch["input_mask"].shape[1])
     return (batch["masked_lm_weights"] > 0) & is_inside

@@ -17,15 +17,15 @@ _attempt = functools.partial(diagnostics.attempt, _CHECK)
 def open_intact(
     path: str,
 ) -> tuple[records_lib.Records | None, list[Diagnostic]]:
-    """Opens records as `Records.open` does, but skips bad shards.
+    """Opens records as `Records.open`, but skips damaged shards.
 
     Args:
       path: as for `Records.open`.
 
     Returns:
-      The records of the intact shards; None if there are none. And a
-      diagnostic for each shard that is missing, cut, or not of the size that
-      the manifest lists.
+      The records of the intact shards, or None if there are none; and a
+      diagnostic for each shard that is missing, truncated or of another size
+      than in the manifest.
     """
     manifest = None
     if os.path.isdir(path):
@@ -50,17 +50,17 @@ def open_intact(
 def _check_shard(path: str, num_bytes: int | None) -> list[Diagnostic]:
     if not os.path.exists(path):
         text = (
-            f"{path!r} is in the manifest but not in the folder. Run the "
-            "command that makes it again."
+            f"{path!r} is in the manifest but not in the folder. Rerun the "
+            "command that makes it."
         )
         return [Diagnostic(ERROR, _CHECK, text)]
-    # Says which record is cut.
+    # Reports a truncated record.
     _, problems = _attempt(shards.Shard, path)
     size = os.path.getsize(path)
     if not problems and num_bytes not in (None, size):
         text = (
             f"{path!r} has {size} bytes; the manifest lists {num_bytes}. "
-            "Delete it and run the command that makes it again."
+            "Delete it and rerun the command that makes it."
         )
         problems = [Diagnostic(ERROR, _CHECK, text)]
     return problems
@@ -69,16 +69,16 @@ def _check_shard(path: str, num_bytes: int | None) -> list[Diagnostic]:
 def check_digests(
     records: records_lib.Records, most_bytes: int | None
 ) -> list[Diagnostic]:
-    """Compares shards with the sha256 that the manifest has of them.
+    """Compares the sha256 of shards with the manifest.
 
     Args:
       records: from `open_intact`.
-      most_bytes: to read, but one shard at least; None for all. The shards
-        are then spread over the set.
+      most_bytes: maximum to read, but at least one shard; None for all. The
+        shards read are spread over the set.
 
     Returns:
-      A diagnostic for each shard that differs, and a note of how many were
-      read if not all; nothing without a manifest.
+      A diagnostic for each shard that differs, and a note if not all were read;
+      [] without a manifest.
     """
     if records.manifest is None:
         return []
@@ -94,8 +94,8 @@ def check_digests(
         if atomic_files.digest(path) != shard.sha256:
             text = (
                 f"{path!r} is not the shard that the manifest lists: its "
-                f"sha256 is not {shard.sha256[:12]}.... Delete it and run the "
-                "command that makes it again."
+                f"sha256 is not {shard.sha256[:12]}.... Delete it and rerun "
+                "the command that makes it."
             )
             problems.append(Diagnostic(ERROR, _CHECK, text))
     if num_read < len(records.paths):
@@ -108,8 +108,8 @@ def check_digests(
 
 
 def _spread_order(count: int) -> np.ndarray:
-    """Returns 0 to count - 1 such that each beginning is spread widely."""
-    # Van der Corput's sequence in base 2: halves, quarters, eighths.
+    """Returns 0 to count - 1, ordered so that every prefix is spread evenly."""
+    # The van der Corput sequence in base 2: halves, quarters, eighths.
     bits = max(1, int(count - 1).bit_length())
     numbers = np.arange(count)
     flipped = sum(

@@ -1,18 +1,18 @@
-"""findings.py: faults as lines, and what raises turned into them."""
+"""diagnostics.py: diagnostics as lines, and errors turned into them."""
 
 import pytest
 
 from tfrecords.inspection import diagnostics
 
 
-def test_a_finding_is_a_line():
+def test_a_diagnostic_is_printed_as_one_line():
     found = diagnostics.Diagnostic(
         diagnostics.ERROR, "ids", "too high. Lower them."
     )
     assert str(found) == "error: ids: too high. Lower them."
 
 
-def test_what_raises_becomes_an_error():
+def test_a_raised_error_becomes_a_diagnostic():
     value, found = diagnostics.attempt("number", int, "7")
     assert (value, found) == (7, [])
     value, found = diagnostics.attempt("number", int, "seven")
@@ -23,12 +23,12 @@ def test_what_raises_becomes_an_error():
     assert "/nowhere/at/all" in found[0].text
 
 
-def test_what_is_no_mistake_of_a_user_goes_on():
+def test_errors_that_no_user_causes_pass_through():
     with pytest.raises(TypeError):
         diagnostics.attempt("number", int, [])
 
 
-def test_errors_are_told_from_the_rest():
+def test_errors_are_selected():
     found = [
         diagnostics.Diagnostic(severity, "x", "y")
         for severity in (

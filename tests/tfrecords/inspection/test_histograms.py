@@ -21,7 +21,7 @@ def test_a_page_is_drawn(tmp_path, has_masks, unk_id):
     assert list(pathlib.Path(tmp_path).iterdir()) == [path]
 
 
-def test_bars_add_up_to_the_examples_and_stand_over_their_numbers():
+def test_bars_count_all_examples_and_are_above_their_numbers():
     from matplotlib import pyplot
 
     for values in (np.array([3, 3, 5]), np.arange(500), np.zeros(4)):

@@ -1,4 +1,4 @@
-"""pretraining_checks.py: pairs and masks that are off, and sound ones."""
+"""pretraining_checks.py: wrong pairs and masks are reported, valid ones not."""
 
 import numpy as np
 import planted_records as planted
@@ -14,19 +14,20 @@ from tfrecords.pretraining import masking
 ENTRIES = sample_statistics.Entries.of(planted.UNCASED)
 
 
-def tally_of(batch):
-    class Found:
+def statistics_of(batch):
+    class FakeRecords:
         def describe(self, index):
             return f"record {index}"
 
+    indices = np.arange(len(batch["input_mask"]))
     return sample_statistics._count(
-        Found(), batch, np.arange(len(batch["input_mask"])), ENTRIES, None
+        FakeRecords(), batch, indices, ENTRIES, None
     )
 
 
 def pairs_of(share, num_examples=800, **flags):
     batch = planted.make_batch(num_examples, random_next_share=share)
-    return pretraining_checks.check_pairs(tally_of(batch), flags)
+    return pretraining_checks.check_pairs(statistics_of(batch), flags)
 
 
 @pytest.mark.parametrize(
@@ -52,23 +53,23 @@ def test_few_examples_may_be_far_from_half_by_chance():
     assert pairs_of(0.8, 12) == []
 
 
-def test_swapped_sentences_are_called_so():
+def test_swapped_sentences_are_named():
     (fault,) = pairs_of(0.0, pairs="sentence_order")
     assert "swapped sentences" in fault.text
 
 
-def test_examples_without_pairs_have_none_to_judge():
+def test_examples_without_pairs_are_not_reported():
     batch = planted.make_batch(50)
     del batch["next_sentence_labels"]
-    assert pretraining_checks.check_pairs(tally_of(batch), {}) == []
+    assert pretraining_checks.check_pairs(statistics_of(batch), {}) == []
 
 
 def masks_of(flags=planted.FLAGS, **changes):
     batch = planted.make_batch(**changes)
-    return pretraining_checks.check_masks(tally_of(batch), flags)
+    return pretraining_checks.check_masks(statistics_of(batch), flags)
 
 
-def test_masks_as_asked_for():
+def test_masks_that_match_the_flags_are_not_reported():
     assert masks_of() == []
     assert masks_of({}) == []
     flags = planted.FLAGS | {"mask_mix": ["mask:1"]}
@@ -76,33 +77,33 @@ def test_masks_as_asked_for():
 
 
 @pytest.mark.parametrize("mask_share", [0.7, 0.87, 1.0])
-def test_another_mix_than_asked_for(mask_share):
+def test_a_mix_that_differs_from_the_flags_is_an_error(mask_share):
     (fault,) = masks_of(mask_share=mask_share)
     assert fault.severity == "error"
-    assert f"themselves are {mask_share:.1f}"[:-2] in fault.text
-    assert "0.800 / 0.100 / 0.100 was asked for" in fault.text
+    assert f"unchanged are {mask_share:.1f}"[:-2] in fault.text
+    assert "expected 0.800 / 0.100 / 0.100" in fault.text
 
 
-def test_the_mix_of_a_manifest_is_that_of_the_settings():
+def test_the_mix_is_read_from_the_flags():
     mix = masking.Mix(mask=0.2, random=0.5, same=0.3)
     flags = {"mask_mix": ["mask:0.2", "random:0.5", "same:0.3"]}
     assert pretraining_checks.mask_mix(flags) == mix
     assert pretraining_checks.mask_mix({}) == masking.Mix()
 
 
-def test_fewer_or_more_masks_than_asked_for():
+def test_fewer_or_more_masks_than_expected_are_reported():
     (fault,) = masks_of(masked_lm_prob=0.05)
     assert fault.severity == "error"
-    assert "masked_lm_prob=0.15 with 5 slots at most gives 0.1" in fault.text
+    assert "masked_lm_prob=0.15 with at most 5 slots gives 0.1" in fault.text
     flags = planted.FLAGS | {"masked_lm_prob": 0.08}
     (fault,) = masks_of(flags)
     assert "masked_lm_prob=0.08" in fault.text
-    # Nobody says what was asked for.
+    # Without flags the expected number is not known.
     (fault,) = masks_of({}, masked_lm_prob=0.05)
     assert fault.severity == "warning"
 
 
-def test_too_few_places_for_masks():
+def test_too_few_slots_for_masks_are_reported():
     batch = planted.make_batch()
     for name in ("positions", "ids", "weights"):
         batch[f"masked_lm_{name}"] = batch[f"masked_lm_{name}"][:, :2]
@@ -112,12 +113,12 @@ def test_too_few_places_for_masks():
         batch["input_word_ids"],
     )
     flags = planted.FLAGS | {"max_predictions_per_seq": 2}
-    found = pretraining_checks.check_masks(tally_of(batch), flags)
+    found = pretraining_checks.check_masks(statistics_of(batch), flags)
     text = " ".join(fault.text for fault in found)
     assert "--max_predictions_per_seq=5" in text
 
 
-def test_records_that_are_masked_when_they_are_read_have_none():
+def test_records_that_are_masked_when_read_are_not_reported():
     batch = planted.make_batch(50)
     batch = {n: x for n, x in batch.items() if not n.startswith("masked_lm")}
-    assert pretraining_checks.check_masks(tally_of(batch), {}) == []
+    assert pretraining_checks.check_masks(statistics_of(batch), {}) == []

@@ -1,4 +1,4 @@
-"""record_checks.py: each fault of a sample is found, and nothing else."""
+"""record_checks.py: each problem of a sample is reported, and nothing else."""
 
 import re
 
@@ -46,51 +46,51 @@ def look(
     )
 
 
-def the_one(faults, severity, check):
-    """The text of the only finding."""
+def only_text(faults, severity, check):
+    """Returns the text of the only diagnostic."""
     assert [(f.severity, f.check) for f in faults] == [(severity, check)]
     return faults[0].text
 
 
 @pytest.mark.parametrize("num_examples", [6, 60, 800])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_sound_examples_have_no_finding(tmp_path, num_examples, seed):
+def test_valid_examples_have_no_diagnostics(tmp_path, num_examples, seed):
     batch = planted.make_batch(num_examples, seed=seed, copies=2)
     assert look(tmp_path, batch)[1] == []
 
 
-def test_ids_that_the_vocabulary_does_not_have(tmp_path):
+def test_ids_outside_of_the_vocabulary_are_an_error(tmp_path):
     batch = planted.make_batch()
     batch["input_word_ids"][[5, 9], 3] = 1000
-    text = the_one(look(tmp_path, batch)[1], "error", "ids")
+    text = only_text(look(tmp_path, batch)[1], "error", "ids")
     assert text.startswith("2 of 800 examples have ids that are not below")
     assert "id 1000 in input_word_ids" in text
     assert "Use the vocabulary" in text
 
 
-def test_masks_where_no_token_is(tmp_path):
+def test_masks_of_padding_are_an_error(tmp_path):
     batch = planted.make_batch()
     batch["masked_lm_positions"][batch["input_mask"][:, 31] == 0, 0] = 31
     _, faults = look(tmp_path, batch)
-    assert any("positions where no token is" in fault.text for fault in faults)
+    assert any("positions without a token" in fault.text for fault in faults)
 
 
-def test_unknown_words(tmp_path):
+def test_too_many_unknown_words_are_an_error(tmp_path):
     batch = planted.make_batch(unk_share=0.03)
-    text = the_one(look(tmp_path, batch)[1], "error", "[UNK]")
+    text = only_text(look(tmp_path, batch)[1], "error", "[UNK]")
     assert text.startswith(("2.", "3."))
     assert "--vocab_file" in text
-    # What chance may give is none; without a vocabulary nobody knows.
+    # No more than chance explains.
     assert look(tmp_path, planted.make_batch(unk_share=0.009))[1] == []
 
 
-def test_in_fine_tuning_more_unknown_words_are_borne(tmp_path):
+def test_fine_tuning_tolerates_more_unknown_words(tmp_path):
     batch = planted.make_batch(unk_share=0.05)
     _, faults = look(tmp_path, batch, is_pretraining=False)
-    the_one(faults, "warning", "[UNK]")
+    only_text(faults, "warning", "[UNK]")
     batch = planted.make_batch(unk_share=0.3)
     _, faults = look(tmp_path, batch, is_pretraining=False)
-    the_one(faults, "error", "[UNK]")
+    only_text(faults, "error", "[UNK]")
 
 
 def case_of(sample, entries, made_with, is_uncased):
@@ -99,27 +99,27 @@ def case_of(sample, entries, made_with, is_uncased):
     )
 
 
-def test_cased_text_with_an_uncased_vocabulary(tmp_path):
+def test_cased_text_with_an_uncased_vocabulary_is_an_error(tmp_path):
     sample, _ = look(tmp_path, planted.make_batch(unk_share=0.1))
-    text = the_one(case_of(sample, UNCASED, False, True), "error", "case")
+    text = only_text(case_of(sample, UNCASED, False, True), "error", "case")
     assert "--do_lower_case" in text
-    assert "155 entries" in text and "0 have capitals" in text
-    # Text that had no capitals to begin with is not spoilt.
+    assert "0 of its 155 entries have capitals" in text
+    # Text without capitals is not affected.
     sample, _ = look(tmp_path, planted.make_batch())
-    the_one(case_of(sample, UNCASED, False, True), "warning", "case")
+    only_text(case_of(sample, UNCASED, False, True), "warning", "case")
     assert case_of(sample, UNCASED, True, True) == []
-    # Of records of another vocabulary the ids say nothing.
-    text = the_one(case_of(None, UNCASED, False, True), "error", "case")
+    # Ids of another vocabulary cannot be checked.
+    text = only_text(case_of(None, UNCASED, False, True), "error", "case")
     assert "are [UNK]. Make" in text
 
 
-def test_lower_cased_text_with_a_cased_vocabulary(tmp_path):
+def test_lower_cased_text_with_a_cased_vocabulary_is_an_error(tmp_path):
     sample, _ = look(tmp_path, planted.make_batch(), CASED)
-    text = the_one(case_of(sample, CASED, True, False), "error", "case")
+    text = only_text(case_of(sample, CASED, True, False), "error", "case")
     assert "75 of the vocabulary's 230 entries have capitals" in text
     assert "--do_lower_case=false" in text
-    # Nobody said how the records were made, but so many words have a capital.
-    the_one(case_of(sample, CASED, None, False), "warning", "case")
+    # Without flags, that none of so many words has a capital is the only hint.
+    only_text(case_of(sample, CASED, None, False), "warning", "case")
     batch = planted.make_batch(entries=planted.CASED, capital_share=0.1)
     sample, _ = look(tmp_path, batch, CASED)
     assert case_of(sample, CASED, None, False) == []
@@ -132,38 +132,38 @@ def test_a_script_without_capitals_has_no_case(tmp_path):
     assert case_of(None, hebrew, False, True) == []
 
 
-def test_copies_beyond_the_dupe_factor(tmp_path):
+def test_copies_beyond_the_dupe_factor_are_an_error(tmp_path):
     batch = planted.make_batch(copies=4)
     assert look(tmp_path, batch, dupe_factor=4)[1] == []
     _, faults = look(tmp_path, batch, dupe_factor=2)
-    text = the_one(faults, "error", "duplicates")
+    text = only_text(faults, "error", "duplicates")
     assert text.startswith("800 of 800 examples of the sample have the same")
-    assert "one occurs 4 times, and dupe_factor=2 explains 2" in text
+    assert "one occurs 4 times, and dupe_factor=2 explains at most 2" in text
     assert "Drop duplicate documents" in text
 
 
 @pytest.mark.parametrize(
     "num_copies,severity", [(30, "warning"), (90, "error")]
 )
-def test_one_text_again_and_again(tmp_path, num_copies, severity):
+def test_many_copies_of_one_text_are_reported(tmp_path, num_copies, severity):
     batch = planted.make_batch()
     often = np.r_[np.zeros(num_copies, int), np.arange(800 - num_copies)]
     batch = {name: array[often] for name, array in batch.items()}
-    text = the_one(look(tmp_path, batch)[1], severity, "duplicates")
+    text = only_text(look(tmp_path, batch)[1], severity, "duplicates")
     assert f"one occurs {num_copies + 1} times" in text
-    assert "explains 2 at most. The model" in text
+    assert "explains at most 2. The model" in text
 
 
-def test_a_few_copies_are_none(tmp_path):
+def test_a_few_copies_are_not_reported(tmp_path):
     batch = planted.make_batch()
     often = np.r_[np.zeros(7, int), np.arange(793)]
     batch = {name: array[often] for name, array in batch.items()}
     assert look(tmp_path, batch)[1] == []
 
 
-def test_copies_show_in_a_small_part_of_a_large_set():
-    # A million examples in 1,000 shards. Of a document twenty copies in shards
-    # of any number; or two in one shard, which dupe_factor=2 explains.
+def test_copies_are_visible_in_a_small_sample_of_a_large_set():
+    # A million examples in 1,000 shards. Each has twenty copies in random
+    # shards, or two in the same shard, which dupe_factor=2 explains.
     num_records, num_shards = 1_000_000, 1000
     first = np.arange(num_shards + 1) * (num_records // num_shards)
     numbers = samples.spread(num_records, 8192)
@@ -184,15 +184,15 @@ def test_copies_show_in_a_small_part_of_a_large_set():
         )
         assert [fault.severity for fault in faults] == ["error"] * is_fault
         for fault in faults:
-            # 19, of which one in a thousand is in the same shard.
-            copies = re.search("some ([0-9.]+) copies of each", fault.text)
+            # 19 other copies; one in a thousand is in the same shard.
+            copies = re.search("estimated ([0-9.]+) copies of each", fault.text)
             assert 15 < float(copies[1]) < 21
 
 
-def test_in_fine_tuning_copies_are_a_warning(tmp_path):
+def test_copies_are_a_warning_in_fine_tuning(tmp_path):
     batch = planted.make_batch(copies=4)
     _, faults = look(tmp_path, batch, is_pretraining=False)
-    text = the_one(faults, "warning", "duplicates")
+    text = only_text(faults, "warning", "duplicates")
     assert "dupe_factor" not in text
 
 
@@ -203,15 +203,15 @@ def labels_of(counts, **flags):
     return record_checks.check_labels(sample, flags)
 
 
-def test_classes_that_are_hardly_there():
+def test_classes_with_few_or_no_examples_are_reported():
     assert labels_of([40, 60], labels=["bad", "good"]) == []
-    text = the_one(labels_of([99, 1]), "warning", "labels")
+    text = only_text(labels_of([99, 1]), "warning", "labels")
     assert "0 99, 1 1" in text
-    text = the_one(
+    text = only_text(
         labels_of([40, 60], labels=["bad", "good", "so so"]),
         "warning",
         "labels",
     )
     assert "bad 40, good 60, so so 0" in text
-    text = the_one(labels_of([1, 1, 1], labels=["a", "b"]), "error", "labels")
+    text = only_text(labels_of([1, 1, 1], labels=["a", "b"]), "error", "labels")
     assert "label_ids go up to 2" in text

@@ -1,4 +1,4 @@
-"""record_text.py: an example as a person reads it."""
+"""record_text.py: examples as readable text."""
 
 import numpy as np
 
@@ -11,19 +11,19 @@ ORIGINAL = [2, 5, 6, 7, 3, 8, 1, 9, 3, 0, 0]
 
 
 def example(masked):
-    """Features; `masked` says place to what is shown."""
+    """Returns features; `masked` maps positions to the ids shown there."""
     ids = np.array(ORIGINAL)
-    places = list(masked)
-    for place in places:
-        ids[place] = masked[place]
-    unused = [0] * (4 - len(places))
+    positions = list(masked)
+    for position in positions:
+        ids[position] = masked[position]
+    unused = [0] * (4 - len(positions))
     return {
         "input_word_ids": ids,
         "input_mask": np.array([1] * 9 + [0] * 2),
         "input_type_ids": np.array([0] * 5 + [1] * 4 + [0] * 2),
-        "masked_lm_positions": np.array(places + unused),
-        "masked_lm_ids": np.array([ORIGINAL[p] for p in places] + unused),
-        "masked_lm_weights": np.array([1.0] * len(places) + unused),
+        "masked_lm_positions": np.array(positions + unused),
+        "masked_lm_ids": np.array([ORIGINAL[p] for p in positions] + unused),
+        "masked_lm_weights": np.array([1.0] * len(positions) + unused),
     }
 
 
@@ -31,25 +31,25 @@ def lines(masked, entries=ENTRIES):
     return record_text.segments(record_text.pieces(example(masked), entries))
 
 
-def test_pieces_are_joined_and_their_marks_stay():
+def test_pieces_are_joined_and_keep_their_marks():
     assert lines({}) == ["A [CLS] the look##ed [SEP]", "B sea [UNK] gull [SEP]"]
 
 
-def test_a_word_that_was_cut_does_not_join_what_is_no_word():
+def test_a_truncated_word_is_not_joined_to_a_special_token():
     cut = example({})
     cut["input_word_ids"][1] = 7
     found = record_text.segments(record_text.pieces(cut, ENTRIES))
     assert found[0] == "A [CLS] ##ed look##ed [SEP]"
 
 
-def test_masked_places_say_what_stood_there_and_what_is_shown():
+def test_masked_tokens_show_original_and_replacement():
     assert lines({1: 4, 3: 4, 5: 9, 7: 9}) == [
         "A [CLS] {the -> [MASK]} look{##ed -> [MASK]} [SEP]",
         "B {sea -> gull} [UNK] {gull = kept} [SEP]",
     ]
 
 
-def test_kinds_tell_places_apart():
+def test_each_token_has_its_kind():
     found = record_text.pieces(example({1: 4, 5: 9, 7: 9}), ENTRIES)
     assert [piece.kind for piece in found] == [
         "special",
@@ -65,7 +65,7 @@ def test_kinds_tell_places_apart():
     assert [piece.segment for piece in found] == [0] * 5 + [1] * 4
 
 
-def test_a_random_token_that_looks_special_is_a_random_token():
+def test_a_random_special_token_has_the_kind_random():
     (piece,) = [
         piece
         for piece in record_text.pieces(example({5: 3}), ENTRIES)
@@ -74,7 +74,7 @@ def test_a_random_token_that_looks_special_is_a_random_token():
     assert piece == record_text.Piece("[SEP]", "sea", "random", 1)
 
 
-def test_pieces_are_painted_one_by_one():
+def test_each_piece_is_painted():
     found = record_text.pieces(example({3: 4}), ENTRIES)
     painted = record_text.segments(
         found, lambda text, piece: f"<{text}|{piece.kind}>"
@@ -90,7 +90,7 @@ def test_without_a_vocabulary_ids_are_shown():
     assert lines({1: 99})[0].startswith("A [CLS] {the -> <99>} look")
 
 
-def test_without_masks_all_is_text():
+def test_examples_without_masks_are_shown():
     plain = example({})
     plain = {n: x for n, x in plain.items() if n.startswith("input")}
     found = record_text.segments(record_text.pieces(plain, ENTRIES))

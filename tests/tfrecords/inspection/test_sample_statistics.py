@@ -1,4 +1,4 @@
-"""sample_statistics.py: counts of examples that are known."""
+"""sample_statistics.py: counts of known examples."""
 
 import numpy as np
 import planted_records as planted
@@ -21,7 +21,7 @@ def count_of(folder, entries=ENTRIES, vocab_size=None, wanted=None):
     )
 
 
-def test_entries_know_specials_and_capitals():
+def test_entries_mark_special_tokens_and_capitals():
     entries = sample_statistics.Entries.of([*planted.CASED, "##Z", "[unused1]"])
     assert entries.unk_id == planted.UNK
     assert entries.is_special.nonzero()[0].tolist() == [0, 1, 2, 3, 4]
@@ -29,7 +29,7 @@ def test_entries_know_specials_and_capitals():
     assert names == [n for n in entries.names[5:] if n[0].isupper()] + ["##Z"]
 
 
-def test_a_set_is_counted_in_parts(tmp_path, monkeypatch):
+def test_counting_in_parts_gives_the_same_statistics(tmp_path, monkeypatch):
     batch = planted.make_batch(90, unk_share=0.2)
     folder, _ = planted.write(tmp_path / "train", batch)
     whole, faults = count_of(folder)
@@ -62,13 +62,13 @@ def test_a_set_is_counted_in_parts(tmp_path, monkeypatch):
 def test_masks_are_counted_as_record_statistics_does(tmp_path, monkeypatch):
     batch = planted.make_batch(50)
     for name in ("input_word_ids", "masked_lm_ids"):
-        # So that parts have other highest ids.
+        # So that the parts differ in their highest ids.
         batch[name][:20] = batch[name][:20].clip(0, 120)
     folder, _ = planted.write(tmp_path / "train", batch, num_shards=1)
     expected = record_statistics.count(
         batch, ENTRIES.masking, np.random.default_rng(0)
     )
-    # Without a vocabulary [MASK] is what most masks show.
+    # Without a vocabulary, [MASK] is the most frequent replacement.
     monkeypatch.setattr(sample_statistics, "_READ_EXAMPLES", 10)
     for entries in (ENTRIES, None):
         found, _ = count_of(folder, entries)
@@ -80,7 +80,7 @@ def test_masks_are_counted_as_record_statistics_does(tmp_path, monkeypatch):
         np.testing.assert_array_equal(tokens, expected.tokens)
 
 
-def test_rows_of_several_examples_count_each(tmp_path):
+def test_each_example_of_a_packed_row_is_counted(tmp_path):
     batch = planted.make_batch(60)
     sizes = {
         "max_seq_length": 64,
@@ -106,7 +106,7 @@ def test_rows_of_several_examples_count_each(tmp_path):
     assert packed.counts.shown.tolist() == plain.counts.shown.tolist()
 
 
-def test_equal_texts_have_equal_digests_whatever_is_masked(tmp_path):
+def test_digests_do_not_depend_on_masks(tmp_path):
     folder, _ = planted.write(
         tmp_path / "train", planted.make_batch(40, copies=2)
     )
@@ -129,7 +129,7 @@ def test_wrong_ids_are_counted_and_the_first_named(tmp_path):
     assert found.highest_id == 700
 
 
-def test_masks_in_the_padding_are_counted(tmp_path):
+def test_masks_of_padding_are_counted(tmp_path):
     batch = planted.make_batch(20)
     short = np.flatnonzero(batch["input_mask"][:, -1] == 0)[:3]
     batch["masked_lm_positions"][short, 0] = 31
@@ -142,7 +142,7 @@ def test_masks_in_the_padding_are_counted(tmp_path):
 @pytest.mark.parametrize(
     "schema_name", ["masked_lm", "unmasked_pairs", "unmasked_segments"]
 )
-def test_schemas_without_labels_or_masks(tmp_path, schema_name):
+def test_schemas_without_labels_or_masks_are_counted(tmp_path, schema_name):
     batch = planted.make_batch(20)
     folder, _ = planted.write(
         tmp_path / "train", batch, schema_name=schema_name
@@ -153,7 +153,7 @@ def test_schemas_without_labels_or_masks(tmp_path, schema_name):
     assert (found.pair_labels.sum() > 0) == (schema_name == "unmasked_pairs")
 
 
-def test_what_is_damaged_is_named_and_the_rest_counted(tmp_path, monkeypatch):
+def test_a_damaged_part_is_named_and_the_rest_counted(tmp_path, monkeypatch):
     folder, _ = planted.write(
         tmp_path / "train", planted.make_batch(40), num_shards=1
     )

@@ -1,4 +1,4 @@
-"""samples.py: which records, their features, masked tokens put back."""
+"""samples.py: records of a sample, their features, and unmasked tokens."""
 
 import numpy as np
 import planted_records as planted
@@ -16,7 +16,7 @@ def batch():
     return planted.make_batch(40)
 
 
-def test_a_sample_is_spread_and_of_neighbours():
+def test_a_sample_is_spread_in_consecutive_runs():
     found = samples_lib.spread(1_000_000, 8192)
     assert len(found) == 8192
     assert (np.diff(found) > 0).all()
@@ -26,34 +26,34 @@ def test_a_sample_is_spread_and_of_neighbours():
 
 
 @pytest.mark.parametrize("wanted", [None, 10, 11])
-def test_a_small_set_is_taken_whole(wanted):
+def test_a_small_set_is_sampled_completely(wanted):
     assert samples_lib.spread(10, wanted).tolist() == list(range(10))
 
 
-def test_a_sample_smaller_than_a_run():
+def test_a_sample_may_be_smaller_than_a_run():
     assert samples_lib.spread(100, 3).tolist() == [0, 1, 2]
 
 
-def test_masked_tokens_are_put_back(batch):
+def test_unmask_restores_masked_tokens(batch):
     ids = samples_lib.unmask(batch)
     is_masked = np.zeros(ids.shape, bool)
     for row in range(len(ids)):
         used = batch["masked_lm_weights"][row] > 0
-        places = batch["masked_lm_positions"][row][used]
-        assert (ids[row, places] == batch["masked_lm_ids"][row][used]).all()
-        is_masked[row, places] = True
+        positions = batch["masked_lm_positions"][row][used]
+        assert (ids[row, positions] == batch["masked_lm_ids"][row][used]).all()
+        is_masked[row, positions] = True
     assert (ids[~is_masked] == batch["input_word_ids"][~is_masked]).all()
     assert not (ids == planted.MASK).any()
     assert (batch["input_word_ids"] == planted.MASK).any()
 
 
-def test_without_masks_ids_are_what_they_are(batch):
+def test_unmask_does_not_change_ids_without_masks(batch):
     plain = {name: batch[name] for name in schema.ENCODER_INPUTS}
     assert (samples_lib.unmask(plain) == plain["input_word_ids"]).all()
 
 
 @pytest.mark.parametrize("has_labels", [True, False])
-def test_rows_of_several_examples_are_taken_apart(batch, has_labels):
+def test_packed_rows_are_split_into_examples(batch, has_labels):
     half = {name: array[:12] for name, array in batch.items()}
     if not has_labels:
         del half["next_sentence_labels"]
@@ -63,8 +63,8 @@ def test_rows_of_several_examples_are_taken_apart(batch, has_labels):
         "max_examples_per_row": 3,
     }
     rows = packing.join(half, np.array([3, 1, 2, 3, 3]), sizes)
-    found, places = samples_lib.unpack(rows)
-    assert places.tolist() == [0, 0, 0, 1, 2, 2, 3, 3, 3, 4, 4, 4]
+    found, numbers = samples_lib.unpack(rows)
+    assert numbers.tolist() == [0, 0, 0, 1, 2, 2, 3, 3, 3, 4, 4, 4]
     assert set(found) == set(half)
     for name, array in half.items():
         array = array[:, None] if array.ndim == 1 else array
@@ -74,13 +74,13 @@ def test_rows_of_several_examples_are_taken_apart(batch, has_labels):
         assert not got[:, width:].any()
 
 
-def test_examples_of_their_own_stay_as_they_are(batch):
+def test_unpacked_examples_are_returned_unchanged(batch):
     found, rows = samples_lib.unpack(batch)
     assert found is batch
     assert rows.tolist() == list(range(40))
 
 
-def test_choices_are_taken_apart():
+def test_choices_are_split_into_examples():
     ids = np.arange(24).reshape(2, 3, 4)
     batch = dict.fromkeys(schema.CHOICE_INPUTS, ids) | {
         "label_ids": np.array([2, 0])
@@ -93,7 +93,7 @@ def test_choices_are_taken_apart():
         np.testing.assert_array_equal(found[name], ids.reshape(6, 4))
 
 
-def test_records_of_ours_are_read(batch, tmp_path):
+def test_our_records_are_read(batch, tmp_path):
     folder, _ = planted.write(tmp_path / "train", batch)
     found = records.Records.open(folder)
     assert samples_lib.schema_name(found) == "pretraining"
@@ -109,7 +109,7 @@ def test_records_of_ours_are_read(batch, tmp_path):
     )
 
 
-def test_records_of_the_original_are_known_by_their_features(tmp_path, samples):
+def test_the_originals_records_are_detected_by_features(tmp_path, samples):
     samples.write_legacy(str(tmp_path / "a.tfrecord"))
     found = records.Records.open(f"{tmp_path}/a.tfrecord")
     assert samples_lib.schema_name(found) == "pretraining"
@@ -119,7 +119,7 @@ def test_records_of_the_original_are_known_by_their_features(tmp_path, samples):
     assert read["input_word_ids"].tolist() == [[1] * 8]
 
 
-def test_what_cannot_be_read_is_named(tmp_path, batch, samples):
+def test_unreadable_records_are_named(tmp_path, batch, samples):
     path = str(tmp_path / "other.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
         proto = tf.train.Example()
@@ -132,7 +132,7 @@ def test_what_cannot_be_read_is_named(tmp_path, batch, samples):
     with pytest.raises(ValueError, match="schema 'of tomorrow'; known are"):
         samples_lib.schema_name(records.Records.open(str(tmp_path / "new")))
     folder, _ = planted.write(tmp_path / "train", batch)
-    with pytest.raises(ValueError, match="not of the sizes .*Make them again"):
+    with pytest.raises(ValueError, match="not have the sizes .*Make them"):
         samples_lib.read(
             records.Records.open(folder),
             "pretraining",

@@ -1,4 +1,4 @@
-"""shard_checks.py: shards that are cut, missing or others, each one named."""
+"""shard_checks.py: truncated, missing and replaced shards are named."""
 
 import os
 
@@ -23,13 +23,13 @@ def texts(found):
     return [fault.text for fault in found if fault.severity == "error"]
 
 
-def test_whole_shards_have_no_finding(folder):
+def test_intact_shards_have_no_diagnostics(folder):
     found, faults = shard_checks.open_intact(folder)
     assert (len(found), faults) == (14, [])
     assert shard_checks.check_digests(found, None) == []
 
 
-def test_every_bad_shard_is_named_and_the_others_are_opened(folder, samples):
+def test_every_damaged_shard_is_named_and_the_others_opened(folder, samples):
     os.remove(shard(folder, 0))
     os.truncate(shard(folder, 1), os.path.getsize(shard(folder, 1)) - 10)
     with open(shard(folder, 3), "ab") as file:
@@ -45,7 +45,7 @@ def test_every_bad_shard_is_named_and_the_others_are_opened(folder, samples):
     assert found.manifest.num_examples == 14
 
 
-def test_a_shard_of_another_size(folder, samples):
+def test_a_shard_of_another_size_is_named(folder, samples):
     other = samples.write_folder(f"{folder}-other", (4, 4, 4, 4))
     for end in ("", ".index"):
         name = other.shards[2].name
@@ -55,7 +55,7 @@ def test_a_shard_of_another_size(folder, samples):
     assert "bytes; the manifest lists" in text and "Delete it" in text
 
 
-def test_a_shard_of_the_same_size_but_other_bytes(folder):
+def test_a_shard_of_the_same_size_but_other_bytes_is_named(folder):
     for number in (1, 2):
         with open(shard(folder, number), "r+b") as file:
             file.seek(40)
@@ -69,12 +69,12 @@ def test_a_shard_of_the_same_size_but_other_bytes(folder):
     assert "00001-of-00004" in one + other and "00002-of-00004" in one + other
 
 
-def test_of_many_bytes_some_are_compared(folder):
+def test_the_number_of_compared_bytes_is_limited(folder):
     with open(shard(folder, 2), "r+b") as file:
         file.write(b"x")
     found, _ = shard_checks.open_intact(folder)
     first = os.path.getsize(shard(folder, 0))
-    # At least one; the first, then the one in the middle.
+    # At least one: the first, then the one in the middle.
     (note,) = shard_checks.check_digests(found, 1)
     assert note.severity == "note"
     assert note.text.startswith("the sha256 of 1 of 4 shards was compared")
@@ -83,7 +83,7 @@ def test_of_many_bytes_some_are_compared(folder):
     assert [fault.severity for fault in faults] == ["error", "note"]
 
 
-def test_shards_are_taken_from_everywhere():
+def test_compared_shards_are_spread_over_the_set():
     order = shard_checks._spread_order(8).tolist()
     assert order == [0, 4, 2, 6, 1, 5, 3, 7]
     for count in (1, 2, 3, 5, 100):
@@ -91,7 +91,7 @@ def test_shards_are_taken_from_everywhere():
         assert sorted(found) == list(range(count))
 
 
-def test_foreign_files_are_opened_but_for_those_that_are_cut(tmp_path, samples):
+def test_foreign_files_are_opened_except_truncated_ones(tmp_path, samples):
     for name in "abc":
         samples.write_legacy(str(tmp_path / f"{name}.tfrecord"))
     os.truncate(tmp_path / "b.tfrecord", 700)
@@ -102,7 +102,7 @@ def test_foreign_files_are_opened_but_for_those_that_are_cut(tmp_path, samples):
     assert shard_checks.check_digests(found, None) == []
 
 
-def test_where_nothing_is_a_finding_says_so(tmp_path):
+def test_missing_records_are_reported(tmp_path):
     found, faults = shard_checks.open_intact(f"{tmp_path}/none*")
     assert found is None
     assert "No records at" in texts(faults)[0]

@@ -78,7 +78,7 @@ def test_records_that_are_not_what_their_manifest_says(tmp_path):
     assert "has 32 values" in text and "max_seq_length=48" in text
     faults, tally = checks.check_examples(found, SIZES, None, None)
     assert tally is None
-    assert "not of the sizes" in faults[0].text
+    assert "not have the sizes" in faults[0].text
 
 
 def test_another_vocabulary(sound, tmp_path):
