@@ -1,1 +1,1 @@
-"""Task names -> Task records, one module for each family of tasks."""
+"""Batches and data files of a task -> models, losses, scores, predictions."""

@@ -1,9 +1,10 @@
 """GLUE files -> Glue: records, model, losses, scores, prediction files.
 
 Texts and pairs of texts with a class or a score (Devlin et al. 2018, section
-4.1 and appendix B.1). The tasks, their columns, labels and metrics, are rows of
-a table in tfrecords/tasks/glue_tables.py, or come from flags for files of one's
-own. Letters: N examples.
+4.1 and appendix B.1). The tasks, with columns, labels and metrics, are defined
+in tfrecords/tasks/glue_tables.py, or by flags for a user's own files.
+
+N examples.
 """
 
 import os
@@ -19,16 +20,16 @@ from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_examples, glue_tables
 
-# Not --seed: runs with several seeds must share the rows they are judged by.
+# Not --seed: runs with several seeds must be evaluated on the same rows.
 _DEV_SEED = 12345
 
 
 class Glue(FineTuningTask):
-    """One of C classes, or a score, for a text or a pair of texts.
+    """Classification or regression of a text or a pair of texts.
 
     Args:
-      table: the task's row of the table.
-      data: which files; None for a task that makes no records.
+      table: the entry of the task in `glue_tables`.
+      data: files and options; None for a task that makes no records.
 
     Raises:
       ValueError: by `build_model`, if there are fewer than two classes.
@@ -52,10 +53,10 @@ class Glue(FineTuningTask):
 
     @classmethod
     def from_data(cls, data: glue_tables.GlueData) -> "Glue":
-        """Returns the task that options name.
+        """Returns the task that the options select.
 
         Raises:
-          ValueError: as `GlueData.find_task`.
+          ValueError: by `GlueData.find_task`.
         """
         return cls(data.find_task(), data)
 
@@ -88,14 +89,14 @@ class Glue(FineTuningTask):
         return {"squared_error_loss": loss}
 
     def accuracies(self, outputs, batch):
-        """Returns the share of rows with the right class; of scores nothing."""
+        """Returns the share of rows with the right class; {} for scores."""
         if self.is_regression:
             return {}
         (accuracy,) = super().accuracies(outputs, batch).values()
         return {"accuracy": accuracy}
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
-        """Returns split -> folder of records; writes those that are missing."""
+        """Writes missing records; returns the folder of each split."""
         folders = glue_examples.make_records(
             self.table,
             self.data.data_dir or "",
@@ -118,7 +119,7 @@ class Glue(FineTuningTask):
         }
 
     def score(self, split, outputs):
-        """Returns "loss" and each of the task's metrics."""
+        """Returns "loss" and all metrics of the task."""
         labels = self.labels[split]
         batch = {
             "label_scores" if self.is_regression else "label_ids": labels,
@@ -136,9 +137,9 @@ class Glue(FineTuningTask):
         return outputs["logits"].argmax(axis=-1)
 
     def majority_baseline(self):
-        """Returns each metric of the best class for all, or of the mean score.
+        """Returns each metric of its best constant prediction, by dev split.
 
-        A model that is no better has learnt nothing.
+        For regression, the constant is the mean score.
         """
         names, baseline = self.table.metrics, {}
         for split, labels in self.labels.items():
@@ -155,7 +156,7 @@ class Glue(FineTuningTask):
         return baseline
 
     def write_predictions(self, predict, output_dir):
-        """Writes a file for each test split, as the GLUE site takes it.
+        """Writes a file for each test split, in the format of the GLUE site.
 
         index  prediction
         0      entailment
@@ -167,7 +168,7 @@ class Glue(FineTuningTask):
                 self.write_table(self.predicted(predict(split)), path)
 
     def write_table(self, predicted: np.ndarray, path: str) -> None:
-        """Writes [N] class ids or scores, whole or not at all."""
+        """Writes [N] class ids or scores to a file, atomically."""
         if self.is_regression:
             low, high = self.table.score_range or (-np.inf, np.inf)
             cells = [f"{score:.4f}" for score in np.clip(predicted, low, high)]
@@ -180,7 +181,7 @@ class Glue(FineTuningTask):
         logging.info("%s  rows %d", path, len(cells))
 
     def metadata(self):
-        """Returns kind, labels and, if it is known, the range of scores."""
+        """Returns the kind of task, labels and, if known, the score range."""
         metadata = {
             "task": "regression" if self.is_regression else "classification",
             "labels": list(self.table.labels),

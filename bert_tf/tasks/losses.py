@@ -1,18 +1,18 @@
 """Logits and labels -> weighted means, kept as totals and weights.
 
-Letters: B batch, P predictions, V vocabulary, C classes.
+B batch, P predictions, V vocabulary, C classes.
 
-A mean over the global batch is no mean of the replicas' means when they hold
-different numbers of masked tokens. So every loss here stays a total and a
-weight until those of all replicas (in training) or all batches (in evaluation)
-are summed.
+The mean over the global batch is not the mean of the replicas' means if these
+have different numbers of masked tokens. So every loss is kept as a total and a
+weight until those of all replicas (training) or all batches (evaluation) are
+summed.
 """
 
 from typing import NamedTuple
 
 import tensorflow as tf
 
-# run_pretraining.py: get_masked_lm_output, so that no masked token is no NaN.
+# run_pretraining.py: get_masked_lm_output; avoids NaN without masked tokens.
 MASKED_LM_EPSILON = 1e-5
 
 
@@ -22,7 +22,7 @@ class WeightedMean(NamedTuple):
     Attributes:
       total: scalar float32, sum of weighted values.
       weight: scalar float32, sum of weights.
-      epsilon: what is added to the weight of the whole batch.
+      epsilon: added to the weight of the global batch.
     """
 
     total: tf.Tensor
@@ -30,7 +30,7 @@ class WeightedMean(NamedTuple):
     epsilon: float = 0.0
 
     def value(self) -> tf.Tensor:
-        """Returns total / (weight + epsilon), 0 where nothing has a weight."""
+        """Returns total / (weight + epsilon), 0 if the divisor is 0."""
         return tf.math.divide_no_nan(self.total, self.weight + self.epsilon)
 
 
@@ -40,13 +40,13 @@ def cross_entropy(
     weights: tf.Tensor,
     epsilon: float = 0.0,
 ) -> WeightedMean:
-    """Mean of -log softmax(logits)[label], in float32.
+    """Returns the mean of -log softmax(logits)[label], in float32.
 
     Args:
       logits: [..., C] float.
       labels: [...] int32.
-      weights: [...] float32; rows of weight 0 count nothing.
-      epsilon: kept for the division.
+      weights: [...] float32; rows of weight 0 are ignored.
+      epsilon: of the `WeightedMean`.
     """
     each = tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=labels, logits=tf.cast(logits, tf.float32)
@@ -62,14 +62,17 @@ def _mean(each, weights, epsilon=0.0) -> WeightedMean:
 def masked_lm_loss(
     logits: tf.Tensor, masked_lm_ids: tf.Tensor, weights: tf.Tensor
 ) -> WeightedMean:
-    """Masked-LM loss of appendix A.2: logits [B, P, V], the others [B, P]."""
+    """Returns the masked-LM loss: logits [B, P, V], the others [B, P].
+
+    Devlin et al. 2019, appendix A.2.
+    """
     return cross_entropy(logits, masked_lm_ids, weights, MASKED_LM_EPSILON)
 
 
 def squared_error(
     predictions: tf.Tensor, scores: tf.Tensor, weights: tf.Tensor
 ) -> WeightedMean:
-    """Mean of (prediction - score)^2; all [B] float32.
+    """Returns the mean of (prediction - score)^2; all [B] float32.
 
     For STS-B, whose labels are scores (appendix B.1 of the paper).
     """
@@ -80,6 +83,9 @@ def squared_error(
 def accuracy(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> WeightedMean:
-    """Share, in [0, 1], of labels with the highest logit; as cross_entropy."""
+    """Returns the share, in [0, 1], of labels that have the highest logit.
+
+    Arguments are those of `cross_entropy`.
+    """
     right = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
     return _mean(tf.cast(right, tf.float32), weights)

@@ -1,6 +1,6 @@
-"""Predictions and labels -> scores, by the names that GLUE gives them.
+"""Predictions and labels -> metrics, named as in GLUE.
 
-Letters: N examples.
+N examples.
 """
 
 import warnings
@@ -26,22 +26,22 @@ def f1(predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def matthews_correlation(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Returns Matthews' correlation in [-1, 1]; 0 for a constant guess."""
+    """Returns Matthews' correlation in [-1, 1]; 0 for constant predictions."""
     return float(sklearn.metrics.matthews_corrcoef(labels, predictions))
 
 
 def pearson(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Returns Pearson's correlation in [-1, 1]; 0 for a constant guess."""
+    """Returns Pearson's correlation in [-1, 1]; 0 for constant predictions."""
     return _correlation(scipy.stats.pearsonr, predictions, labels)
 
 
 def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Returns Spearman's rank correlation; 0 for a constant guess."""
+    """Returns Spearman's rank correlation; 0 for constant predictions."""
     return _correlation(scipy.stats.spearmanr, predictions, labels)
 
 
 def _correlation(function, predictions, labels) -> float:
-    """A model that has learnt nothing yet scores 0 here, and not NaN."""
+    """Returns the correlation; 0 instead of NaN for constant predictions."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.stats.ConstantInputWarning)
         warnings.simplefilter("ignore", scipy.stats.NearConstantInputWarning)
@@ -63,16 +63,16 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
 def compute(
     names: Iterable[str], predictions: np.ndarray, labels: np.ndarray
 ) -> dict[str, float]:
-    """Returns each named metric.
+    """Returns the named metrics.
 
     Args:
       names: keys of `METRICS`.
-      predictions: [N] class ids, or scores for the correlations.
+      predictions: [N] class ids, or scores for `pearson` and `spearman`.
       labels: [N] of the same kind.
 
     Raises:
-      ValueError: if the two differ in number or are fewer than two, since no
-        correlation has a meaning then; or for a name that is no metric.
+      ValueError: if shapes differ, if N is below 2, for which correlations are
+        undefined, or if a name is unknown.
     """
     predictions, labels = np.asarray(predictions), np.asarray(labels)
     if predictions.shape != labels.shape or predictions.ndim != 1:
@@ -86,5 +86,7 @@ def compute(
         )
     unknown = sorted(set(names) - set(METRICS))
     if unknown:
-        raise ValueError(f"No metrics {unknown}; there are {list(METRICS)}.")
+        raise ValueError(
+            f"Unknown metrics {unknown}; the metrics are {list(METRICS)}."
+        )
     return {name: METRICS[name](predictions, labels) for name in names}

@@ -1,8 +1,9 @@
 """CoNLL column files -> Ner: windows, model, losses, scores, prediction files.
 
-Devlin et al. 2018, section 5.3; no CRF there. NerFeatures is the same with a
-frozen encoder, whose hidden states are read from a file (table 7). Letters: M
-windows or sentences, S their length, C tags, T words.
+Devlin et al. 2018, section 5.3, without a CRF. NerFeatures is the same task
+with hidden states of a frozen encoder, which are read from a file (table 7).
+
+M windows or sentences, S their length, C tags, T words.
 """
 
 import dataclasses
@@ -23,15 +24,15 @@ from tfrecords.tasks import ner_examples, ner_files
 
 
 class Ner(FineTuningTask):
-    """A tag for each word, at its first piece.
+    """Tagging of words, at their first pieces.
 
     Args:
-      data: which files; None for a task that makes no records.
-      labels: tags in the order of their ids, at least 2; None to find them in
+      data: files and options; None for a task that makes no records.
+      labels: tags in the order of their ids, at least 2; None to read them from
         the training file or the model.
 
     Raises:
-      ValueError: by `build_model`, if there are fewer.
+      ValueError: by `build_model`, if there are fewer than 2 labels.
     """
 
     name = "NER"
@@ -46,14 +47,14 @@ class Ner(FineTuningTask):
     ):
         self.data = data
         self.labels = labels
-        self.files: dict[str, str] = {}  # By split; all that there are.
-        self.splits: list[str] = []  # Those that records are made of.
-        # Of each split, [M, S]: 1 where a word has its tag, and tags.
+        self.files: dict[str, str] = {}  # By split; all existing files.
+        self.splits: list[str] = []  # Splits that need records.
+        # By split: weights, 1 at first pieces, and tag ids, both [M, S].
         self.tags: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.read = functools.cache(self._read)
 
     def _read(self, split: str, any_types: bool = False) -> ner_files.Corpus:
-        """Returns what a file holds; other types than the task's, if wanted."""
+        """Returns a split's corpus; `any_types` allows unknown entity types."""
         types = None if any_types else ner_files.types_of(self.labels)
         return self.data.read(split, self.files[split], types)
 
@@ -74,7 +75,7 @@ class Ner(FineTuningTask):
         return {"accuracy": accuracy}
 
     def prepare(self, model_dir, model_metadata):
-        """Finds files and tags; to predict, tags are those of the model."""
+        """Finds files and tags; without training, the tags are the model's."""
         self.files = self.data.find_files()
         self.splits = list(self.files)
         if not model_dir:
@@ -96,12 +97,12 @@ class Ner(FineTuningTask):
         asked = self.data.entity_types
         if asked and sorted(set(asked)) != known:
             raise ValueError(
-                f"--entity_types={','.join(asked)}: {model_dir} tags "
+                f"--entity_types={','.join(asked)}: {model_dir} predicts "
                 f"{','.join(known)}. Omit the flag, or add --do_train."
             )
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
-        """Returns split -> folder of records; writes those that are missing."""
+        """Writes missing records; returns the folder of each split."""
         return ner_examples.make_records(
             {split: self.files[split] for split in self.splits},
             output_dir,
@@ -144,9 +145,9 @@ class Ner(FineTuningTask):
         )
 
     def majority_baseline(self):
-        """Returns scores of the most frequent tag of each word in training.
+        """Returns scores of tagging words with their most frequent tag.
 
-        Empty without a training file.
+        Frequencies are those of the training file; without it, this is empty.
         """
         if "train" not in self.files:
             return {}
@@ -167,7 +168,7 @@ class Ner(FineTuningTask):
         return baseline
 
     def write_predictions(self, predict, output_dir):
-        """Writes dev.txt and test.txt, as conlleval reads them."""
+        """Writes dev.txt and test.txt in the format of conlleval."""
         for split in self.tags:
             write_columns(
                 self.read(split),
@@ -176,7 +177,7 @@ class Ner(FineTuningTask):
             )
 
     def metadata(self):
-        """Returns the kind of model, tags and the stride of windows."""
+        """Returns the kind of task, tags and the stride of windows."""
         return {
             "task": "tagging",
             "labels": self.labels,
@@ -185,13 +186,13 @@ class Ner(FineTuningTask):
 
 
 class NerFeatures(Ner):
-    """A tag for each word, by hidden states of a frozen encoder.
+    """Tagging of words by hidden states of a frozen encoder.
 
     Args:
-      data: which files.
-      choice: of layers, a key of `feature_tagger.CHOICES`.
-      lstm_units: of each direction.
-      labels: as for Ner.
+      data: files and options.
+      choice: choice of layers, a key of `feature_tagger.CHOICES`.
+      lstm_units: units of the LSTM in each direction.
+      labels: as for `Ner`.
     """
 
     def __init__(self, data, choice: str, lstm_units: int, labels=None):
@@ -200,7 +201,7 @@ class NerFeatures(Ner):
         self.lstm_units = lstm_units
 
     def build_model(self, config, dtype=None):
-        """Returns a FeatureTagger, which is float32 under every policy."""
+        """Returns a FeatureTagger; it is float32 under every dtype policy."""
         return feature_tagger.FeatureTagger(
             config,
             num_classes=len(self.labels),
@@ -209,7 +210,7 @@ class NerFeatures(Ner):
         )
 
     def open_splits(self, splits):
-        """Reads where words stand in sentences of equal length, and tags."""
+        """Reads the positions of words in padded sentences, and their tags."""
         self.tags = {}
         for split, sentences in splits.items():
             if split != "train":
@@ -221,7 +222,7 @@ class NerFeatures(Ner):
                 self.tags[split] = mask, tag_ids
 
     def metadata(self):
-        """Returns the kind of model, tags and layers."""
+        """Returns the kind of task, tags, layers and LSTM units."""
         return {
             "task": "feature_tagging",
             "labels": self.labels,
@@ -234,8 +235,8 @@ def predicted_tags(logits: np.ndarray, tag_weights: np.ndarray) -> np.ndarray:
     """Returns the tag of each word, in the order of the file, [T].
 
     Args:
-      logits: [M, S', C]; S' may be less than S, where windows were cut.
-      tag_weights: [M, S], of the records.
+      logits: [M, S', C]; S' may be less than S, if batches were trimmed.
+      tag_weights: [M, S], from the records.
     """
     return _at_words(logits, tag_weights).argmax(axis=-1)
 
@@ -243,7 +244,7 @@ def predicted_tags(logits: np.ndarray, tag_weights: np.ndarray) -> np.ndarray:
 def loss(
     logits: np.ndarray, tag_weights: np.ndarray, tag_ids: np.ndarray
 ) -> float:
-    """Returns the mean loss of words, whose right tags are [M, S]."""
+    """Returns the mean loss over words; the right tags are [M, S]."""
     chosen = _at_words(logits, tag_weights)
     mean = losses.cross_entropy(
         tf.constant(chosen),
@@ -260,12 +261,13 @@ def _at_words(logits, tag_weights):  # [T, C]
 def in_sentences(
     corpus: ner_files.Corpus, ids: np.ndarray, labels: Sequence[str]
 ) -> list[list[str]]:
-    """Returns the tags of each sentence, of ids of all words in their order."""
+    """Returns the tags of each sentence, given the ids [T] of all words."""
     ends = np.cumsum([len(s.columns) for s in corpus.sentences])
     if ends[-1] != len(ids):
         raise ValueError(
-            f"{len(ids)} tags for the {ends[-1]} words of {corpus.path}: its "
-            "records are of another file. Delete them, or give their file."
+            f"{len(ids)} tags for the {ends[-1]} words of {corpus.path}: the "
+            "records were made from another file. Delete them, or give that "
+            "file."
         )
     parts = np.split(ids, ends[:-1])
     return [[labels[i] for i in part] for part in parts]
@@ -274,19 +276,19 @@ def in_sentences(
 def write_columns(
     corpus: ner_files.Corpus, predicted: Iterable[Sequence[str]], path: str
 ) -> None:
-    """Writes the columns of a file and, last, the predicted tag.
+    """Writes the columns of a file, followed by the predicted tag.
 
       EU      NNP  B-NP  B-ORG  B-ORG
       rejects VBZ  B-VP  O      O
 
-    As conlleval reads it, with a space between columns; so both tags are IOB2,
-    whatever the scheme of the file. Without right tags the predicted is the
-    last column alone.
+    This is the input format of conlleval: a space between columns, and both
+    tags in IOB2, regardless of the scheme of the file. Without gold tags, the
+    predicted tag is the only one.
 
     Args:
-      corpus: words, and right tags if there are some.
+      corpus: words, and gold tags if it has any.
       predicted: tags of each sentence.
-      path: of the file, which is written whole or not at all.
+      path: of the file, which is written atomically.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     width = len(corpus.sentences[0].columns[0])

@@ -1,10 +1,10 @@
-"""Gold and predicted tags of sentences -> entity and token F1, as conlleval's.
+"""Gold and predicted tags of sentences -> entity F1 as in conlleval, token F1.
 
-What counts as an entity, also where tags break their scheme, is as in
-conlleval (Erik Tjong Kim Sang, version of 2004-01-26; tags B- and I-): one
-begins at B-, and at I- where no entity of its type stands before; and an entity
-is right if its type, its begin and its end are. seqeval gives the same numbers;
-it has no wheel, and no release since 2020.
+Entities are defined as in conlleval (Erik Tjong Kim Sang, version of
+2004-01-26; tags B- and I-), also if tags violate their scheme: an entity begins
+at B-, and at an I- that does not continue an entity of its type; it is correct
+if its type, begin and end are. seqeval gives the same numbers, but has no wheel
+and no release since 2020.
 """
 
 import collections
@@ -21,7 +21,7 @@ def find_entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     """Returns (first word, end, type) of each entity of a sentence.
 
     Args:
-      tags: O, B-type or I-type; in IOB1, in IOB2 or in neither.
+      tags: O, B-type or I-type; in IOB1, IOB2 or neither.
     """
     entities, first = set(), 0
     for position, (before, tag) in enumerate(
@@ -38,14 +38,14 @@ def find_entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
 def count(
     gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
 ) -> tuple[int, int, int]:
-    """Returns how many entities are gold, are predicted, and are both.
+    """Returns the numbers of gold, of predicted and of correct entities.
 
     Args:
       gold: tags of each sentence.
-      predicted: the same.
+      predicted: tags of each sentence.
 
     Raises:
-      ValueError: if the two are not of the same words.
+      ValueError: if the sentences differ in their numbers of tags.
     """
     if list(map(len, gold)) != list(map(len, predicted)):
         raise ValueError(
@@ -63,19 +63,19 @@ def count(
 def score(
     gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """Returns scores in [0, 1]; 0 where there is nothing to divide by.
+    """Returns scores in [0, 1]; 0 where the divisor is 0.
 
     Args:
-      gold: tags of each sentence, IOB2.
-      predicted: the same; they may break the scheme.
+      gold: tags of each sentence, in IOB2.
+      predicted: tags of each sentence; they may violate the scheme.
 
     Returns:
       `entity_precision`, `entity_recall` and `entity_f1`, which conlleval
-      gives in percent; and `token_f1`, of words whose tags are not O, each
-      right if it has the very tag.
+      prints in percent; and `token_f1`, the micro-averaged F1 of all tags
+      except O.
 
     Raises:
-      ValueError: as `count`.
+      ValueError: by `count`.
     """
     wanted, found, right = count(gold, predicted)
     tags = [
@@ -96,23 +96,25 @@ def score(
 
 
 def tag_by_majority(
-    words: Iterable[str], tags: Iterable[str], asked: Sequence[Sequence[str]]
+    words: Iterable[str],
+    tags: Iterable[str],
+    sentences: Sequence[Sequence[str]],
 ) -> list[list[str]]:
-    """Returns the most frequent tag of each word, O for words never seen.
+    """Returns the most frequent tag of each word, O for unknown words.
 
-    What a tagger that reads no context can know, to compare with.
+    This is the baseline of a tagger that uses no context.
 
     Args:
-      words: of the training file.
-      tags: of these words.
-      asked: words of each sentence to tag.
+      words: words of the training file.
+      tags: tags of these words.
+      sentences: words of each sentence to tag.
     """
     counts = collections.defaultdict(collections.Counter)
     for word, tag in zip(words, tags, strict=True):
         counts[word][tag] += 1
-    # Of equally frequent ones the first in the alphabet.
+    # Of equally frequent tags, the first in alphabetical order.
     best = {
         word: min(found, key=lambda tag: (-found[tag], tag))
         for word, found in counts.items()
     }
-    return [[best.get(word, _OUTSIDE) for word in row] for row in asked]
+    return [[best.get(word, _OUTSIDE) for word in row] for row in sentences]

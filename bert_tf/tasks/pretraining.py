@@ -1,6 +1,6 @@
 """Pre-training batches -> losses and accuracies of masked tokens and pairs.
 
-Letters: B batch, S sequence, P predictions, E examples that share a row.
+B batch, S sequence, P predictions, E examples in a packed row.
 """
 
 import math
@@ -18,19 +18,19 @@ from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
 
 _NEXT_SENTENCE = "next_sentence"
-_MOST_LOSS = 700.0  # Of more, e to it is no float.
-# Records that a left-to-right model can read: single segments, unmasked.
+_MOST_LOSS = 700.0  # math.exp overflows above 709.
+# Schemas for left-to-right models: unmasked single segments.
 _LEFT_TO_RIGHT = ("unmasked_segments", "packed_unmasked_segments")
 
 
 class PretrainingTask(Task):
-    """Masked LM, with pairs of sentences (Devlin et al. 2018, section 3.1).
+    """Masked LM and sentence pairs (Devlin et al. 2018, section 3.1).
 
     Args:
       pairs: the --pairs of the records: "next_sentence", "sentence_order" of
         Lan et al. 2020, or "none". The model is the same: its next-sentence
-        head learns the order of two sentences too, and nothing, as the pooler
-        does, where there are no pairs.
+        head also predicts the order of two segments. Without pairs, this head
+        and the pooler are not trained.
       schema: the features of a batch; default: those of unpacked records.
     """
 
@@ -42,8 +42,8 @@ class PretrainingTask(Task):
         schema: schema_lib.Schema | None = None,
     ):
         self.pairs = pairs
-        alone = pairs == "none"
-        default = schema_lib.MASKED_LM if alone else schema_lib.PRETRAINING
+        is_single = pairs == "none"
+        default = schema_lib.MASKED_LM if is_single else schema_lib.PRETRAINING
         self.schema = schema or default
 
     def build_model(self, config: BertConfig, dtype=None):
@@ -51,7 +51,7 @@ class PretrainingTask(Task):
         return models.BertPretrainer(config, dtype=dtype)
 
     def targets(self, batch: Batch) -> dict[str, Target]:
-        """Returns the targets of a batch by name in logs, tokens first."""
+        """Returns the targets of a batch by name in logs, masked LM first."""
         targets = {
             "masked_lm": Target(
                 "masked_lm_logits",
@@ -64,18 +64,18 @@ class PretrainingTask(Task):
             targets[self.pairs] = Target(
                 "next_sentence_logits",
                 batch["next_sentence_labels"],
-                # [B, E] of packed rows, 0 in rows that fill a batch, too.
+                # [B, E] for packed rows; also 0 in rows that pad a batch.
                 batch.get("next_sentence_weights", batch["is_real_example"]),
             )
         return targets
 
     def metadata(self) -> dict[str, str]:
-        """Returns the entries of model.json; none for next sentences."""
+        """Returns entries of model.json; none for next-sentence pairs."""
         return {} if self.pairs == _NEXT_SENTENCE else {"pairs": self.pairs}
 
 
 class LeftToRightTask(PretrainingTask):
-    """Next tokens, "LTR" of section 5.1, without next sentences."""
+    """Next-token prediction, "LTR" of section 5.1, without sentence pairs."""
 
     def __init__(
         self, pairs: str = "none", schema=schema_lib.UNMASKED_SEGMENTS
@@ -83,7 +83,7 @@ class LeftToRightTask(PretrainingTask):
         super().__init__(pairs, schema)
 
     def targets(self, batch: Batch) -> dict[str, Target]:
-        """Returns the next token of each position."""
+        """Returns the next token at each position."""
         return {"next_token": Target("next_token_logits", *next_tokens(batch))}
 
 
@@ -94,10 +94,10 @@ LEFT_TO_RIGHT = LeftToRightTask()
 def next_tokens(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the token after each position, and whether it is predicted.
 
-    Packed examples end where the next one begins.
+    No token is predicted from another example of a packed row.
 
     Args:
-      batch: with the encoder's inputs, [B, S] int32.
+      batch: has the encoder's inputs, [B, S] int32.
 
     Returns:
       [B, S - 1] int32, and [B, S - 1] float32 weights.
@@ -109,11 +109,8 @@ def next_tokens(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
     return batch["input_word_ids"][:, 1:], tf.cast(is_predicted, tf.float32)
 
 
-# Metrics of an evaluation.
-
-
 def perplexity(means: Mapping[str, float]) -> float:
-    """Returns e to the loss of a token, the "LM (ppl)" of the paper's table 6.
+    """Returns exp(loss of a token), "LM (ppl)" in the paper's table 6.
 
     Args:
       means: of an evaluation, with `masked_lm_loss` or `next_token_loss`.
@@ -126,10 +123,10 @@ def perplexity(means: Mapping[str, float]) -> float:
 def unigram_accuracy(
     batches: Iterable[Batch], vocab_size: int, task: PretrainingTask = TASK
 ) -> float:
-    """Returns the accuracy of the best constant guess, in [0, 1].
+    """Returns the accuracy of the best constant prediction, in [0, 1].
 
-    That is the share of the most frequent token among those to predict, which
-    a model that has learnt no more than token counts can reach.
+    That is the share of the most frequent token among the tokens to predict,
+    which a model reaches by learning only token frequencies.
     """
     counts = np.zeros(vocab_size, np.int64)
     for batch in batches:
@@ -139,11 +136,8 @@ def unigram_accuracy(
     return float(counts.max() / max(counts.sum(), 1))
 
 
-# The task of records.
-
-
 def pairs_of(records: records_lib.Records) -> str:
-    """Returns the --pairs that records were made with."""
+    """Returns the value of --pairs that records were made with."""
     flags = records.manifest.flags if records.manifest else {}
     return flags.get("pairs", _NEXT_SENTENCE)
 
@@ -154,9 +148,9 @@ def schema_of(
     """Returns the features of a batch of these records.
 
     Args:
-      records: of pre-training. Of those of another task the result is
-        PRETRAINING, so that `Records.check` says what they lack.
-      on_disk: those of a record, which may have no masks yet.
+      records: pre-training records. For those of another task this returns
+        PRETRAINING, so that `Records.check` reports what they lack.
+      on_disk: return the features of a record instead, which may be unmasked.
     """
     name = records.manifest.schema_name if records.manifest else None
     if name not in schema_lib.PRETRAINING_SCHEMAS:
@@ -167,10 +161,11 @@ def schema_of(
 def task_of(
     records: records_lib.Records, config: BertConfig
 ) -> PretrainingTask:
-    """Returns the task that a model of `config` learns from these records.
+    """Returns the task of a model with `config` on these records.
 
     Raises:
-      ValueError: if it is left to right, and cannot read them.
+      ValueError: if the model is left-to-right and the records are not unmasked
+        single segments.
     """
     pairs = pairs_of(records)
     if not config.is_causal:
@@ -180,17 +175,17 @@ def task_of(
     if name not in _LEFT_TO_RIGHT:
         raise ValueError(
             f"{os.path.dirname(records.paths[0])} holds {name}; a "
-            "left-to-right model reads unmasked single segments. Make the "
+            "left-to-right model needs unmasked single segments. Make the "
             "records with --pairs=none --masking_time=dynamic."
         )
-    # It needs no masks, so that records are read as they are.
+    # No masks are needed, so records are read without masking.
     return LeftToRightTask(pairs, schema_of(records, on_disk=True))
 
 
 def check_pairs(all_records: Sequence[records_lib.Records]) -> None:
     """Raises ValueError unless all of a run's records have the same --pairs.
 
-    Otherwise labels of pairs would mean different things.
+    Otherwise labels of pairs would have different meanings.
     """
     folders = {
         pairs_of(records): os.path.dirname(records.paths[0])
@@ -202,19 +197,19 @@ def check_pairs(all_records: Sequence[records_lib.Records]) -> None:
             for pairs, folder in folders.items()
         )
         raise ValueError(
-            f"The records were made differently: {made}. Make all that a run "
-            "trains and is evaluated on with the same --pairs."
+            f"The records were made differently: {made}. Make all records of a "
+            "run, for training and evaluation, with the same --pairs."
         )
 
 
 def check_labels(
     metadata: Mapping, folder: str, held_out: records_lib.Records
 ) -> None:
-    """Raises ValueError if a model is evaluated on labels of other pairs.
+    """Raises ValueError if records have labels of pairs unknown to a model.
 
     Args:
-      metadata: of its model.json.
-      folder: where that is.
+      metadata: content of the model's model.json.
+      folder: folder of the model.
       held_out: records to evaluate on.
     """
     trained = metadata.get("pairs", _NEXT_SENTENCE)
@@ -223,6 +218,6 @@ def check_labels(
         raise ValueError(
             f"{folder} was trained on records of --pairs={trained}, and "
             f"{os.path.dirname(held_out.paths[0])} has the labels of --pairs="
-            f"{evaluated}. Evaluate on records of the first, or of "
+            f"{evaluated}. Evaluate on records of --pairs={trained} or "
             "--pairs=none."
         )

@@ -2,8 +2,9 @@
 
 Devlin et al. 2018, sections 4.2 and 4.3: a vector for the start and one for the
 end of the answer, a softmax over the window's positions for each, and the mean
-of the two losses. A window without an answer has both at [CLS]. Letters: N
-questions, W windows of all of them, S max_seq_length.
+of the two losses. In a window without an answer both are at [CLS].
+
+N questions, W windows of all questions, S max_seq_length.
 """
 
 import collections
@@ -27,8 +28,8 @@ from tfrecords.tasks import squad_examples, squad_files
 
 _THRESHOLD = "null_score_diff_threshold"
 _WINDOWS = squad_examples.Settings()
-# Options that are None unless set: prediction takes them from the model, or
-# else from here. The values are those of run_squad.py.
+# Options that default to None: prediction uses the model's values, or else
+# these, which are those of run_squad.py.
 _DEFAULTS = {
     "doc_stride": _WINDOWS.doc_stride,
     "max_query_length": _WINDOWS.max_query_length,
@@ -39,11 +40,11 @@ _DEFAULTS = {
 
 
 class Squad(FineTuningTask):
-    """The piece of a passage that answers a question.
+    """Prediction of the span of a passage that answers a question.
 
     Args:
-      data: which files, and how they are answered; None for a task that makes
-        no records.
+      data: files, and settings of windows and answers; None for a task that
+        makes no records.
     """
 
     name = "SQuAD"
@@ -77,7 +78,7 @@ class Squad(FineTuningTask):
 
     def losses(self, outputs, batch):
         """Returns the mean of the cross entropies of start and end."""
-        # run_squad.py: model_fn_builder; over all positions, padding included.
+        # run_squad.py: model_fn_builder; the softmax includes padding.
         start, end = super().losses(outputs, batch).values()
         total = tf.add_n([start.total, end.total]) / 2
         return {"span_loss": losses.WeightedMean(total, start.weight)}
@@ -87,7 +88,7 @@ class Squad(FineTuningTask):
         return {"span_loss": tf.reduce_sum(batch["is_real_example"])}
 
     def prepare(self, model_dir, model_metadata):
-        """Finds the files; an option of None is the model's or its default."""
+        """Finds the files; resolves options of None by model or default."""
         self.model_threshold = model_metadata.get(_THRESHOLD, 0.0)
         changes = {
             name: model_metadata.get(name, default)
@@ -95,20 +96,20 @@ class Squad(FineTuningTask):
             if getattr(self.data, name) is None
         }
         self.data = dataclasses.replace(self.data, **changes)
-        # Only now, since the model's metadata may set the version.
+        # After that, as the model's metadata may set the version.
         self.files = self.data.find_files()
         if model_dir:
             self.files.pop("train", None)
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
-        """Returns split -> folder of records; writes those that are missing."""
+        """Writes missing records; returns the folder of each split."""
         settings = squad_examples.Settings(
             max_seq_length=max_seq_length,
             doc_stride=self.data.doc_stride,
             max_query_length=self.data.max_query_length,
             version_2_with_negative=self.data.version_2_with_negative,
         )
-        # Functions of outputs; each reads its file once, when it is asked.
+        # Each reads its file at its first call.
         self._answer = {
             split: Answerer(
                 path,
@@ -132,7 +133,7 @@ class Squad(FineTuningTask):
             )
 
     def score(self, split, outputs):
-        """Returns the official scores, see `score`."""
+        """Returns the official scores; see the function `score`."""
         scores = score(
             self.annotated,
             self._answer[split](outputs),
@@ -143,14 +144,14 @@ class Squad(FineTuningTask):
         return scores
 
     def majority_baseline(self):
-        """Returns scores of the best constant answer to all questions."""
+        """Returns scores of the same answer to all questions of dev."""
         if not self.annotated:
             return {}
         is_version_2 = self.data.version_2_with_negative
         return {"dev": majority_baseline(self.annotated, is_version_2)}
 
     def write_predictions(self, predict, output_dir):
-        """Writes the answers to the questions of test, or else of dev."""
+        """Writes the answers to the questions of test, otherwise of dev."""
         split = "test" if "test" in self.files else "dev"
         given = self.data.null_score_diff_threshold
         thresholds = (self.tuned_threshold, given, self.model_threshold)
@@ -158,27 +159,27 @@ class Squad(FineTuningTask):
         write(self._answer[split](predict(split)), threshold, output_dir)
 
     def metadata(self):
-        """Returns the kind of model, and how it lays windows and answers."""
+        """Returns the kind of task, and settings of windows and answers."""
         metadata = {"task": "spans"} | {
             name: getattr(self.data, name) for name in _DEFAULTS
         }
-        # Of a model that is trained; to predict it changes no model.
+        # Saved by training; in prediction it does not change the model.
         if self.data.null_score_diff_threshold is not None:
             metadata[_THRESHOLD] = self.data.null_score_diff_threshold
         return metadata
 
     def tuned_metadata(self, scores):
-        """Returns the threshold, in version 2.0."""
+        """Returns the tuned threshold; {} in version 1.1."""
         return {n: v for n, v in scores["dev"].items() if n == _THRESHOLD}
 
 
 class Answered(NamedTuple):
-    """Answers to the questions of a file, by their ids and in its order.
+    """Answers to the questions of a file, by question id, in file order.
 
     Attributes:
-      best: text of the best answer that is one.
+      best: text of the best non-null answer.
       nbest: entries of nbest_predictions.json, the most likely first.
-      null_odds: how much more no answer scores than `best`; version 2.0 only.
+      null_odds: null score minus score of `best`; version 2.0 only.
     """
 
     best: dict[str, str]
@@ -187,19 +188,19 @@ class Answered(NamedTuple):
 
 
 class Answerer:
-    """Outputs of a file's windows -> the answers to its questions.
+    """Maps the outputs for a file's windows to the answers to its questions.
 
-    The file is read, and the graph traced, once.
+    The file is read once and the graph is traced once.
 
     Args:
       path: SQuAD JSON.
-      tokenizer: that of the records.
-      settings: of windows, as the records were made with.
+      tokenizer: the tokenizer of the records.
+      settings: the settings of windows of the records.
       **sizes: `n_best_size` and `max_answer_length` of `squad_answers.choose`.
 
     Call arguments:
       outputs: `start_logits` and `end_logits` of all windows of the file,
-        [W, S] or shorter where all windows are.
+        [W, S], or shorter if all windows are.
     """
 
     def __init__(
@@ -245,8 +246,8 @@ class Answerer:
             _add(answered, chunk.questions, answers, is_version_2)
         if len(answered.best) < len(self.questions):
             logging.warning(
-                "%s: %d questions have an id that another has; the last one's "
-                "answer is kept.",
+                "%s: %d questions have the id of another question; the answer "
+                "to the last one is kept.",
                 self.path,
                 len(self.questions) - len(answered.best),
             )
@@ -254,7 +255,7 @@ class Answerer:
 
 
 def _padded(logits: np.ndarray, length: int) -> np.ndarray:
-    """Returns [W, S]; where batches were shorter, -inf stands already."""
+    """Returns logits padded to [W, S] with -inf."""
     missing = length - logits.shape[1]
     return np.pad(logits, [(0, 0), (0, missing)], constant_values=-np.inf)
 
@@ -265,7 +266,7 @@ def _add(
     answers: squad_answers.Answers,
     is_version_2: bool,
 ) -> None:
-    """Adds the answers of some questions."""
+    """Adds the answers to a chunk of questions."""
     texts, best = answers.texts.numpy(), answers.best.numpy()
     counts, null_odds = answers.count.numpy(), answers.null_odds.numpy()
     columns = {
@@ -285,7 +286,7 @@ def _add(
 
 
 def decide(answered: Answered, threshold: float) -> dict[str, str]:
-    """Returns question id to answer: "" where null odds are above it."""
+    """Returns answers by question id; "" if null odds exceed the threshold."""
     return {
         name: "" if answered.null_odds.get(name, -np.inf) > threshold else text
         for name, text in answered.best.items()
@@ -298,10 +299,10 @@ def score(
     threshold: float | None,
     is_version_2: bool,
 ) -> dict[str, float]:
-    """Returns the official scores, in percent, of what is written to files.
+    """Returns the official scores, in percent, of the answers to be written.
 
-    In version 2.0, where questions may have no answer, also
-    `null_score_diff_threshold`: `threshold`, or what is best for F1 if None.
+    In version 2.0, also `null_score_diff_threshold`: `threshold`, or the one
+    with the best F1 if it is None.
     """
     if not is_version_2:
         return squad_scores.score("1.1", answers, answered.best)
@@ -314,16 +315,16 @@ def score(
 def find_threshold(answers: squad_scores.Answers, answered: Answered) -> float:
     """Returns the threshold of null odds that gives the best F1.
 
-    It lies midway between the odds of two questions, so that last bits, which
-    differ by batches and devices, decide nothing.
+    It is midway between the odds of two questions, so that rounding errors,
+    which differ between batches and devices, do not change answers.
     """
     best = squad_scores.score("2.0", answers, answered.best, answered.null_odds)
     odds = np.unique(list(answered.null_odds.values()))  # Sorted.
-    # By bounds[i] those questions are answered that have odds[:i].
+    # With threshold bounds[i], the questions with odds[:i] are answered.
     middles = (odds[:-1] + odds[1:]) / 2
     bounds = [odds[0] - 1.0, *middles, odds[-1] + 1.0]
     index = np.searchsorted(odds, best["best_f1_thresh"], side="right")
-    # Where it is best to answer none, the official script says 0.
+    # If answering none is best, the official script returns 0.
     return max(
         (float(bounds[index]), float(bounds[0])),
         key=lambda bound: squad_scores.score(
@@ -335,7 +336,10 @@ def find_threshold(answers: squad_scores.Answers, answered: Answered) -> float:
 def majority_baseline(
     answers: squad_scores.Answers, is_version_2: bool
 ) -> dict[str, float]:
-    """Returns the scores of one answer to all: none, or the most frequent."""
+    """Returns the scores of a constant answer to all questions.
+
+    In version 2.0 that is no answer, in 1.1 the most frequent answer.
+    """
     version = "2.0" if is_version_2 else "1.1"
     text = ""
     if not is_version_2:
@@ -349,7 +353,7 @@ def majority_baseline(
 def write(answered: Answered, threshold: float, folder: str) -> None:
     """Writes predictions.json, nbest_predictions.json and null_odds.json.
 
-    Each whole or not at all; null odds for version 2.0 alone.
+    Each file is written atomically; null odds only for version 2.0.
     """
     os.makedirs(folder, exist_ok=True)
     contents = {

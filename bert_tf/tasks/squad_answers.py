@@ -1,19 +1,18 @@
 """Start and end logits of windows -> the best answers to each question.
 
-run_squad.py: write_predictions, as ops that run in the graph for any number of
-questions: a runner's files and a SavedModel's answers come from here, so they
-cannot differ. What differs from the original:
+run_squad.py: write_predictions, as graph ops for any number of questions.
+Prediction files and SavedModels both use these ops, so their answers cannot
+differ. Differences from the original:
 
-- An answer is cut from the passage at its tokens' positions, so it has the
-  passage's own case, accents and spaces. The original aligns the tokens' text
-  with the passage's words, and gives whole words where that fails.
-- Padding takes no place among the best starts and ends, so that how far windows
-  are padded makes no difference.
-- Where no answer is possible it is "", not "empty".
+- The text of an answer is the part of the passage from its first token to its
+  last, with the passage's case, accents and spaces. The original aligns the
+  tokens' text with the passage's words, and returns whole words if that fails.
+- Padding is never among the best starts and ends, so the amount of padding
+  makes no difference.
+- If no answer is possible, the answer is "" instead of "empty".
 
-Letters: N questions, W windows of all of them, S tokens of a window, k best
-starts and best ends of a window, C candidates of all questions, K answers of a
-question.
+N questions, W windows of all questions, S tokens of a window, k best starts and
+best ends of a window, C candidates of all questions, K answers to a question.
 """
 
 from collections.abc import Callable
@@ -24,11 +23,11 @@ import tensorflow as tf
 
 
 class Span(NamedTuple):
-    """Positions in passages, and what they score; each [C], or [N, K].
+    """Spans of characters in passages, and their logits; each [C] or [N, K].
 
     Attributes:
       start: int32, first character.
-      end: int32, behind the last character.
+      end: int32, end of the last character, exclusive.
       start_logit: float32.
       end_logit: float32.
     """
@@ -40,11 +39,11 @@ class Span(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The k best starts and ends of each window, and what two of them score.
+    """The k best starts and ends of each window, and scores of their pairs.
 
     Attributes:
-      spans: [W, k] each; an end belongs to no start yet.
-      score: [W, k k] float64, start by start; -inf for no possible answer.
+      spans: [W, k] each; starts and ends are not paired yet.
+      score: [W, k k] float64, start by start; -inf for invalid answers.
     """
 
     spans: Span
@@ -52,7 +51,7 @@ class Pairs(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Answers that differ, by question and score, the best first; [C] each."""
+    """Distinct answers, sorted by question, then best first; [C] each."""
 
     question: tf.Tensor
     texts: tf.Tensor
@@ -63,13 +62,13 @@ class Answers(NamedTuple):
     """The best answers to N questions, best first.
 
     Attributes:
-      texts: [N, K] string, "" for none, and behind the last.
-      spans: where they stand, [N, K]; zeros for none, and behind the last.
-      probabilities: [N, K] float64, over a question's answers; 0 behind them.
-      count: [N] int32, how many there are.
-      best: [N] string, the best that is not ""; "" if all are.
-      null_odds: [N] float64, how much more no answer scores than `best`; 0 in
-        version 1.1.
+      texts: [N, K] string; "" for the null answer, and after the last.
+      spans: [N, K], their spans; zeros for the null answer, and after the last.
+      probabilities: [N, K] float64, sum to 1 per question; 0 after the last.
+      count: [N] int32, number of answers.
+      best: [N] string, the best answer that is not ""; "" if all are.
+      null_odds: [N] float64, null score minus score of `best`; 0 in version
+        1.1.
     """
 
     texts: tf.Tensor
@@ -90,20 +89,20 @@ def choose(
     max_answer_length: int = 30,
     version_2_with_negative: bool = False,
 ) -> Answers:
-    """Returns the best answers by the sum of a start's and an end's logit.
+    """Returns the answers with the best sums of start and end logits.
 
-    In each window the `n_best_size` best starts and ends are taken, pairs of
-    them that can be an answer are sorted, and of equal texts the best one
-    stays. In version 2.0 [CLS] stands for no answer, with the lowest score of
-    all windows: each that sees no answer lets the others overrule it.
+    The `n_best_size` best starts and ends of each window are paired, valid
+    pairs are sorted, and the best of equal texts is kept. In version 2.0, the
+    null answer is at [CLS]; its score is the lowest one of all windows, since a
+    window without the answer must not overrule a window that has it.
 
     Args:
-      windows: `tfrecords.question_windows.Windows` of N questions.
-      start_logits: [W, S] float, finite where a token is.
+      windows: `question_windows.Windows` of N questions.
+      start_logits: [W, S] float, finite at tokens.
       end_logits: [W, S] float.
-      passages: [N] string, as the windows were made of.
-      n_best_size: most answers of a question; K, or K - 1 in version 2.0,
-        where no answer is added if it is not among them.
+      passages: [N] string, the passages of the windows.
+      n_best_size: most answers to a question. It is K; or K - 1 in version 2.0,
+        where the null answer is added if it is not among them.
       max_answer_length: most tokens of an answer.
       version_2_with_negative: whether a question may have no answer.
     """
@@ -115,7 +114,7 @@ def choose(
     null = None
     if version_2_with_negative:
         null = find_null(windows, start_logits, end_logits, num_questions)
-    # Of twice as many as are wanted, nearly always enough differ.
+    # Of twice as many pairs as needed, nearly always enough texts differ.
     most = min(2 * n_best_size, n_best_size**2)
     candidates = find_answers(windows.question, pairs, null, passages, most)
     num_pairs = tf.math.unsorted_segment_sum(
@@ -137,7 +136,7 @@ def choose(
 
 def decide(answers: Answers, null_score_diff_threshold: float) -> tf.Tensor:
     """Returns [N] string, "" where `null_odds` is above the threshold."""
-    # No cast, which would make it float32 on its way.
+    # Not tf.cast, which would convert it to float32 first.
     threshold = tf.constant(null_score_diff_threshold, tf.float64)
     return tf.where(answers.null_odds > threshold, "", answers.best)
 
@@ -145,11 +144,11 @@ def decide(answers: Answers, null_score_diff_threshold: float) -> tf.Tensor:
 def _answers(
     candidates: Candidates, null: Span | None, num_questions, n_best_size
 ) -> Answers:
-    """Returns the first answers of each question, and no answer if need be."""
+    """Returns the first answers to each question; adds missing null answers."""
     rows = group(
         tf.range(tf.size(candidates.texts)), candidates.question, num_questions
     )
-    rows = rows[:, :n_best_size]  # [N, (answers)], numbers of candidates
+    rows = rows[:, :n_best_size]  # [N, (answers)], indices of candidates.
     if null is None:
         is_complete = rows.row_lengths() > 0
         zeros = tf.zeros([num_questions], tf.int32)
@@ -160,7 +159,7 @@ def _answers(
             tf.cast(is_null, tf.int32), rows.value_rowids(), num_questions
         )
         is_complete, no_answer = num_null > 0, null
-    # That of question 0 has number C, and so on; the last is for padding.
+    # The null answer of question n has index C + n; index C + N is padding.
     added = tf.range(num_questions)[:, tf.newaxis] + tf.size(candidates.texts)
     added = tf.RaggedTensor.from_tensor(
         added, tf.cast(tf.logical_not(is_complete), tf.int64)
@@ -176,13 +175,13 @@ def _answers(
         candidates.spans,
         no_answer,
     )
-    # The first that is not ""; the first of all, if all are.
+    # The first answer that is not "", or else the first one.
     best = tf.argmax(
         tf.cast(texts != "", tf.int32), axis=1, output_type=tf.int32
     )
     null_odds = tf.zeros([num_questions], tf.float64)
     if null is not None:
-        # In the original's order: rounding is the same.
+        # In the original's order, for the same rounding.
         start, end = (
             tf.cast(tf.gather(logits, best, batch_dims=1), tf.float64)
             for logits in (spans.start_logit, spans.end_logit)
@@ -201,14 +200,14 @@ def _answers(
 def find_pairs(
     windows, start_logits, end_logits, n_best_size, max_answer_length
 ) -> Pairs:
-    """Returns the best starts and the best ends of each window, and pairs.
+    """Returns the best starts and ends of each window, and their pairs.
 
-    A pair can be an answer if both are in the passage, the end is not before
-    the start nor too far behind, and no other window shows more around the
-    start.
+    A pair is valid if both are in the passage, the end is not before the start,
+    the answer is not too long, and the start has its maximum context in this
+    window.
 
     Args:
-      windows: `tfrecords.question_windows.Windows`.
+      windows: `question_windows.Windows`.
       start_logits: [W, S] float.
       end_logits: [W, S] float.
       n_best_size: k.
@@ -218,7 +217,7 @@ def find_pairs(
     length = tf.shape(is_token)[1]
     (starts, start_at), (ends, end_at) = (
         tf.math.top_k(
-            # As many more, for windows of fewer tokens.
+            # Padded for windows with fewer than `n_best_size` tokens.
             tf.pad(
                 tf.where(is_token, tf.cast(logits, tf.float32), -np.inf),
                 [[0, 0], [0, n_best_size]],
@@ -227,7 +226,7 @@ def find_pairs(
             n_best_size,
         )
         for logits in (start_logits, end_logits)
-    )  # [W, k] each; of equals the first token comes first.
+    )  # [W, k] each; equal logits in the order of tokens.
     start_at, end_at = (tf.minimum(at, length - 1) for at in (start_at, end_at))
     can_start = tf.gather(windows.has_max_context, start_at, batch_dims=1)
     can_end = tf.gather(windows.in_passage, end_at, batch_dims=1)
@@ -258,18 +257,17 @@ def find_answers(
     passages: tf.Tensor,
     most: int | None,
 ) -> Candidates:
-    """Returns those of the best pairs of each question that differ in text.
+    """Returns the best pairs of each question, without repeated texts.
 
     Args:
-      question_of_window: [W] int32, in order.
+      question_of_window: [W] int32, ascending.
       pairs: from `find_pairs`.
       null: from `find_null`, or None if every question has an answer.
       passages: [N] string, valid UTF-8.
-      most: best pairs of a question to look at; None for all.
+      most: number of best pairs per question to consider; None for all.
 
     Returns:
-      The candidates. Of equal scores, those come first that the original finds
-      first.
+      The candidates. Equal scores are in the order of the original.
     """
     num_pairs = pairs.score.shape[1]
     score, number = tf.math.top_k(pairs.score, most or num_pairs)
@@ -284,7 +282,7 @@ def find_answers(
     spans = each(tf.gather_nd, pairs.spans, Span(start, end, start, end))
     num_questions = tf.size(passages)
     if null is not None:
-        # Behind all others, which come first where they score the same.
+        # Last, so that others with the same score come first.
         question = tf.concat([question, tf.range(num_questions)], axis=0)
         spans = each(lambda *parts: tf.concat(parts, axis=0), spans, null)
     order = tf.argsort(sum_logits(spans), direction="DESCENDING", stable=True)
@@ -315,12 +313,12 @@ def find_answers(
 def find_null(windows, start_logits, end_logits, num_questions) -> Span:
     """Returns the lowest score of [CLS] over each question's windows, [N]."""
     question = windows.question
-    nowhere = tf.zeros_like(question)
+    zeros = tf.zeros_like(question)
     start, end = (
         tf.cast(logits[:, 0], tf.float32)
         for logits in (start_logits, end_logits)
     )
-    at_cls = Span(nowhere, nowhere, start, end)
+    at_cls = Span(zeros, zeros, start, end)
     score = sum_logits(at_cls)  # [W]
     lowest = tf.math.unsorted_segment_min(score, question, num_questions)
     is_lowest = score == tf.gather(lowest, question)
@@ -330,22 +328,22 @@ def find_null(windows, start_logits, end_logits, num_questions) -> Span:
 
 
 def sum_logits(spans: Span) -> tf.Tensor:
-    """Returns the score of each span, float64; shape as its logits'."""
+    """Returns the score of each span, float64, in the shape of its logits."""
     return _sum(spans.start_logit, spans.end_logit)
 
 
 def _sum(start_logits: tf.Tensor, end_logits: tf.Tensor) -> tf.Tensor:
-    # In float64, as the original adds Python's floats: fewer are equal.
+    # In float64, like Python floats in the original: fewer sums are equal.
     return tf.cast(start_logits, tf.float64) + tf.cast(end_logits, tf.float64)
 
 
 def each(function: Callable[..., tf.Tensor], *spans: Span) -> Span:
-    """Returns `function` of all starts, of all ends, and of their logits."""
+    """Applies `function` to the starts, the ends, and their logits."""
     return Span(*map(function, *spans))
 
 
 def group(values, question, num_questions) -> tf.RaggedTensor:
-    """Returns [N, (values)] of values sorted by question."""
+    """Returns [N, (values)], given values sorted by question."""
     return tf.RaggedTensor.from_value_rowids(
         values,
         tf.cast(question, tf.int64),

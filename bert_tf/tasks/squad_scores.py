@@ -1,10 +1,10 @@
-"""Answers as predicted and as annotated -> SQuAD's scores, as officially made.
+"""Predicted and annotated answers -> the official scores of SQuAD.
 
-The scores and their names are those of evaluate-v1.1.py and evaluate-v2.0.py,
-the scripts that SQuAD is published with (Rajpurkar et al. 2016 and 2018), in
-percent. The two differ in more than the names: F1 of two answers that are
-empty once normalised is 0 in 1.1 and 1 in 2.0, and a question without a
-prediction counts as wrong in 1.1, and is no file to score in 2.0.
+The scores and their names are those of the official scripts evaluate-v1.1.py
+and evaluate-v2.0.py (Rajpurkar et al. 2016 and 2018), in percent. The scripts
+differ in more than names: F1 of two answers that are empty after normalization
+is 0 in 1.1 and 1 in 2.0; a question without a prediction counts as wrong in 1.1
+and is an error in 2.0.
 """
 
 import collections
@@ -17,14 +17,14 @@ from absl import logging
 
 from tfrecords.io import atomic_files
 
-# First digit of what a file calls itself -> the script that scores it.
+# First digit of a file's version -> version of the script that scores it.
 _VERSIONS = {"1": "1.1", "2": "2.0"}
-# Ids named in a message; of thousands nobody reads more.
+# Most ids in a message.
 _MOST_NAMED = 5
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
-# Question id -> texts of its answers, none if it has no answer.
+# Question id -> texts of its answers, empty if it has no answer.
 Answers = Mapping[str, Sequence[str]]
 
 
@@ -35,15 +35,15 @@ def read_answers(
 
     Args:
       path: JSON in SQuAD's layout.
-      version: "1.1" or "2.0", for a file that does not say so itself.
+      version: "1.1" or "2.0"; None if the file has a version.
 
     Returns:
-      The version, and question id to the texts of its answers, in order.
+      The version, and the texts of the answers by question id, in order.
 
     Raises:
-      ValueError: that names the file, and the question if it is one: if it is
-        no SQuAD file or of an unknown or another version, if an id occurs
-        twice, or if a question of 1.1 has no answer.
+      ValueError: with the file and, if it is about one, the question: if it is
+        not a SQuAD file, is of an unknown or another version, an id occurs
+        twice, or a question of 1.1 has no answer.
     """
     content = atomic_files.read_json(path)
     if not isinstance(content, dict) or not isinstance(
@@ -51,7 +51,7 @@ def read_answers(
     ):
         raise ValueError(
             f'{path} is not in SQuAD\'s layout: no list under "data". Give '
-            "the file that the questions are in, such as dev-v1.1.json."
+            "the file of the questions, such as dev-v1.1.json."
         )
     version = _find_version(path, content.get("version"), version)
     answers: dict[str, list[str]] = {}
@@ -64,25 +64,25 @@ def read_answers(
             ]
         except (KeyError, TypeError) as error:
             raise ValueError(
-                f"{path}: after {len(answers)} questions comes an article "
+                f"{path}: after {len(answers)} questions there is an article "
                 f"that is not in SQuAD's layout: {type(error).__name__} "
                 f"{error}. Expected paragraphs, each with qas, each with id "
-                "and answers; take the official file."
+                "and answers; use the official file."
             ) from error
         for name, texts in questions:
             if name in answers:
                 raise ValueError(
-                    f"{path}: two questions with the id {name!r}. Give each "
-                    "one of its own."
+                    f"{path}: two questions have the id {name!r}. Give each "
+                    "question a different id."
                 )
             if not texts and version == "1.1":
                 raise ValueError(
                     f"{path}: question {name!r} has no answer, and in SQuAD "
-                    '1.1 each has one. If it is 2.0, say so under "version".'
+                    '1.1 each has one. If the file is 2.0, set its "version".'
                 )
             answers[name] = texts
     if not answers:
-        raise ValueError(f"{path} has no questions; copy or make it again.")
+        raise ValueError(f"{path} has no questions; copy or create it again.")
     return version, answers
 
 
@@ -91,28 +91,28 @@ def _find_version(path: str, stated: object, wanted: str | None) -> str:
     if known is None and not wanted:
         raise ValueError(
             f"{path} is of SQuAD version {stated!r}; it should be "
-            f"{' or '.join(_VERSIONS.values())}. Take the official file, or "
-            "say the version."
+            f"{' or '.join(_VERSIONS.values())}. Use the official file, or "
+            "give the version."
         )
     if known and wanted and known != wanted:
         raise ValueError(
-            f"{path} is of SQuAD version {stated!r}, and {wanted} is asked "
-            "for. Take the other file, or the other version."
+            f"{path} is of SQuAD version {stated!r}, but {wanted} is "
+            "requested. Give another file, or the other version."
         )
     return known or wanted
 
 
 def normalize(text: str) -> str:
-    """Returns a text as answers are compared: "The  Cat's!" is "cats".
+    """Returns a text normalized for comparison: "The  Cat's!" is "cats".
 
-    Lower case, then no ASCII punctuation, no articles, single spaces.
+    Lower-cases it; removes ASCII punctuation, articles and repeated spaces.
     """
     text = text.lower().translate(_NO_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
 def f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
-    """Returns the F1 of two bags of words, in [0, 1]; 0 if one is empty."""
+    """Returns the F1 of two bags of words, in [0, 1]; 0 if either is empty."""
     common = collections.Counter(predicted) & collections.Counter(expected)
     num_same = sum(common.values())
     if not num_same:
@@ -133,30 +133,30 @@ def score(
 
     Args:
       version: "1.1" or "2.0".
-      answers: of every question, as `read_answers` returns them.
-      predictions: question id to the text of its answer; "" for none.
-      na_probs: question id to a number that is higher the less likely an
-        answer is; 2.0 only. Where it is the same for two questions, the best
-        thresholds go by the order of this mapping, as in the original.
-      na_prob_thresh: questions above it are taken to have no answer.
+      answers: answers to all questions, from `read_answers`.
+      predictions: text of the answer by question id; "" for no answer.
+      na_probs: number by question id, which is higher the more likely there is
+        no answer; 2.0 only. If it is equal for two questions, the best
+        thresholds depend on the order of this mapping, as in the original.
+      na_prob_thresh: questions above it are predicted to have no answer.
 
     Returns:
-      Of 1.1 `exact_match` and `f1`. Of 2.0 `exact`, `f1` and `total`, the
-      same with `HasAns_` and `NoAns_` before it where there are such
-      questions, and with `na_probs` `best_exact`, `best_exact_thresh`,
-      `best_f1` and `best_f1_thresh`.
+      For 1.1, `exact_match` and `f1`. For 2.0, `exact`, `f1` and `total`; the
+      same with prefixes `HasAns_` and `NoAns_`, if there are such questions;
+      and with `na_probs`, `best_exact`, `best_exact_thresh`, `best_f1` and
+      `best_f1_thresh`.
 
     Raises:
-      ValueError: if `predictions` belong to other questions, are no texts, or
-        in 2.0 are not there for all; or if `na_probs` are given for 1.1, or
-        are no numbers, or not there for all.
+      ValueError: if `predictions` are for other questions, are not strings, or
+        in 2.0 are missing for some questions; or if `na_probs` are given for
+        1.1, are not numbers, or are missing for some questions.
     """
     _check_predictions(version, answers, predictions)
     if version == "1.1":
         if na_probs is not None:
             raise ValueError(
-                "Probabilities of no answer are for SQuAD 2.0; the questions "
-                "of 1.1 all have one. Leave them out."
+                "Probabilities of no answer are for SQuAD 2.0; all questions "
+                "of 1.1 have an answer. Omit them."
             )
         exact, f1_scores = _raw_scores(answers, predictions, version)
         return {
@@ -175,34 +175,35 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _check_predictions(version, answers, predictions) -> None:
-    """Raises ValueError for what cannot be scored, and warns of the rest."""
+    """Raises ValueError for invalid predictions, or logs a warning."""
     others = [name for name in predictions if name not in answers]
     missing = [name for name in answers if name not in predictions]
     if len(missing) == len(answers):
         raise ValueError(
             f"None of the {len(predictions)} predictions is for one of the "
             f"{len(answers)} questions: {_named(others) or 'there are none'}. "
-            "Give the predictions for this file, or the file they are for."
+            "Give the predictions for this file, or the file of their "
+            "questions."
         )
     for name in answers:
         if not isinstance(predictions.get(name, ""), str):
             raise ValueError(
                 f"The prediction for question {name!r} is "
-                f"{predictions[name]!r}; it should be a text, and empty where "
-                "there is no answer."
+                f"{predictions[name]!r}; it should be a string, empty if there "
+                "is no answer."
             )
     if others:
         logging.warning(
-            "%d predictions are for no question and left out: %s",
+            "%d predictions are for unknown questions and are ignored: %s",
             len(others),
             _named(others),
         )
     if missing and version == "2.0":
-        # evaluate-v2.0.py ends in a KeyError after it has named them.
+        # evaluate-v2.0.py lists them and ends with a KeyError.
         raise ValueError(
             f"{len(missing)} of {len(answers)} questions have no prediction: "
             f"{_named(missing)}. The score of SQuAD 2.0 needs one for each, "
-            'and "" where there is no answer.'
+            '"" if there is no answer.'
         )
     if missing:
         logging.warning(
@@ -216,27 +217,27 @@ def _check_predictions(version, answers, predictions) -> None:
 def _check_na_probs(answers, na_probs) -> None:
     for name in answers:
         value = na_probs.get(name)
-        if type(value) not in (int, float) or value != value:  # NaN is no odds.
+        if type(value) not in (int, float) or value != value:  # NaN.
             raise ValueError(
                 f"The probability of no answer for question {name!r} is "
-                f"{value!r}; it should be a number, for each question."
+                f"{value!r}; it should be a number. Each question needs one."
             )
 
 
 def _raw_scores(answers, predictions, version):
-    """Returns id to exact match, and id to F1, each the best of the answers."""
+    """Returns exact match and F1 by question id, maxima over its answers."""
     exact, f1_scores = {}, {}
     for name, texts in answers.items():
         if name not in predictions:
             continue
         expected = [normalize(text) for text in texts]
         if version == "2.0":
-            # An answer of articles alone is none.
+            # An answer of only articles is dropped.
             expected = [text for text in expected if text] or [""]
         predicted = normalize(predictions[name])
         exact[name] = float(predicted in expected)
         if version == "2.0" and not (predicted and expected[0]):
-            # No answer: all or nothing. None of `expected` is empty, or all.
+            # No answer: F1 is exact match. All of `expected` are empty or none.
             f1_scores[name] = exact[name]
         else:
             f1_scores[name] = max(
@@ -276,10 +277,11 @@ def _scores_of_2(answers, predictions, na_probs, thresh) -> dict[str, float]:
 
 
 def _best(answers, predictions, scores, na_probs) -> tuple[float, float]:
-    """Returns the best score that a threshold can give, and the threshold.
+    """Returns the best score of all thresholds, and its threshold.
 
-    From none answered on, one question more in each step: those with an
-    answer add their score, those without lose one unless nothing is said.
+    It starts with no question answered and adds one question per step. One with
+    an answer adds its score; one without subtracts 1 unless its prediction is
+    empty.
     """
     names = sorted(
         (name for name in na_probs if name in scores), key=na_probs.__getitem__
@@ -291,6 +293,6 @@ def _best(answers, predictions, scores, na_probs) -> tuple[float, float]:
     num_no_answer = sum(not texts for texts in answers.values())
     sums = list(itertools.accumulate(gains, initial=float(num_no_answer)))
     best = max(sums)
-    count = sums.index(best)  # The first of equals.
+    count = sums.index(best)  # The first of equal sums.
     thresh = float(na_probs[names[count - 1]]) if count else 0.0
     return 100.0 * best / len(scores), thresh

@@ -1,10 +1,12 @@
 """SWAG's files -> Swag: records, model, scores, prediction file.
 
 Devlin et al. 2018, section 4.4: the only new weights are a vector whose dot
-product with [CLS] is the score of an ending; the scores of all endings go
-through one softmax. So losses, scores and baseline are those of a
-classification whose examples each have classes of their own, and a model takes
-any number of endings. Letters: N examples, C endings.
+product with [CLS] is the score of an ending; the scores of all endings of an
+example share a softmax. So losses, scores and baseline are those of
+classification with the endings as classes, and a model accepts any number of
+endings.
+
+N examples, C endings.
 """
 
 import os
@@ -20,13 +22,14 @@ from tfrecords.tasks import glue_tables, swag_examples, swag_files
 
 
 class Swag(Glue):
-    """Which of C endings follows a sentence.
+    """Choice of one of C endings of a sentence.
 
     The paper fine-tunes with a learning rate of 2e-5 and batches of 16
-    (section 4.4): run_swag's defaults, which a FineTuningConfig has to be told.
+    (section 4.4). These are the defaults of run_swag, but not of
+    FineTuningConfig.
 
     Args:
-      data: which files; None for a task that makes no records.
+      data: files and options; None for a task that makes no records.
     """
 
     inputs = schema.CHOICE_INPUTS
@@ -42,13 +45,13 @@ class Swag(Glue):
         return models.BertMultipleChoice(config, dtype=dtype)
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
-        """Returns split -> folder of records; writes those that are missing."""
+        """Writes missing records; returns the folder of each split."""
         return swag_examples.make_records(
             self.files, output_dir, tokenizer, max_seq_length=max_seq_length
         )
 
     def write_predictions(self, predict, output_dir):
-        """Writes test.csv, whole or not at all, as SWAG's csv_predict.py does.
+        """Writes test.csv, atomically, in the format of SWAG's csv_predict.py.
 
         ,pred
         0,2
@@ -63,5 +66,5 @@ class Swag(Glue):
         logging.info("%s  rows %d", path, len(predicted))
 
     def metadata(self):
-        """Returns the kind of model."""
+        """Returns the kind of task."""
         return {"task": "multiple_choice"}

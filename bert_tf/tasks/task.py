@@ -1,8 +1,10 @@
-"""What a task is -> Task, what training reads, and FineTuningTask.
+"""Base classes of tasks: batches and outputs -> targets, losses, scores.
 
-Training asks a task for its records' features, its model and its losses. A
-fine-tuning task also makes its records from files, scores predictions and
-writes them. Letters: N examples of a split.
+A `Task` defines the features of its records, its model and its losses. A
+`FineTuningTask` also makes its records from files, and scores and writes
+predictions.
+
+N examples of a split.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,19 +21,19 @@ from tfrecords.io.records import Records
 
 Batch = Mapping[str, tf.Tensor]
 Outputs = Mapping[str, tf.Tensor]
-# Named outputs of a model for all N examples of a split, in their order.
+# Named outputs of a model for all N examples of a split, in order.
 SplitOutputs = Mapping[str, np.ndarray]
 Scores = dict[str, dict[str, float]]  # By dev split.
 
 
 class Target(NamedTuple):
-    """One thing to predict in a batch.
+    """A prediction target of a batch.
 
     Attributes:
       logits: name of the model's output, [..., C].
       labels: [...] int32.
-      weights: [...] float32, 0 for what does not count.
-      epsilon: added to the weight of the whole batch.
+      weights: [...] float32, 0 for positions or rows to ignore.
+      epsilon: added to the weight of the global batch.
     """
 
     logits: str
@@ -41,7 +43,7 @@ class Target(NamedTuple):
 
 
 class Task:
-    """One thing BERT is trained to do.
+    """Base class of all tasks.
 
     Attributes:
       name: for logs and results.
@@ -54,25 +56,25 @@ class Task:
     def build_model(
         self, config: BertConfig, dtype: str | None = None
     ) -> keras.Model:
-        """Returns a new model: batch -> named float32 logits.
+        """Returns a new model, which maps a batch to named float32 logits.
 
-        `model.encoder` is its BertEncoder.
+        Its BertEncoder is `model.encoder`.
         """
         raise NotImplementedError
 
     def targets(self, batch: Batch) -> dict[str, Target]:
-        """Returns what is to be predicted in a batch, by its name in logs."""
+        """Returns the prediction targets of a batch, by name in logs."""
         raise NotImplementedError
 
     def losses(self, outputs: Outputs, batch: Batch) -> dict[str, WeightedMean]:
-        """Returns named means; training minimizes their sum."""
+        """Returns the losses by name; training minimizes their sum."""
         return {
             f"{name}_loss": cross_entropy(outputs[logits], *others)
             for name, (logits, *others) in self.targets(batch).items()
         }
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns what each loss is divided by, known before the model runs."""
+        """Returns the weight of each loss, without running the model."""
         return {
             f"{name}_loss": tf.reduce_sum(target.weights)
             for name, target in self.targets(batch).items()
@@ -81,7 +83,7 @@ class Task:
     def accuracies(
         self, outputs: Outputs, batch: Batch
     ) -> dict[str, WeightedMean]:
-        """Returns the share of right predictions of each kind."""
+        """Returns the accuracy for each target."""
         return {
             f"{name}_accuracy": accuracy(
                 outputs[target.logits], target.labels, target.weights
@@ -95,14 +97,14 @@ class FineTuningTask(Task):
 
     Splits are named train, dev... and test.... A workflow calls, in this
     order: `prepare`, `make_records`, `open_splits`, then `score`,
-    `majority_baseline` and `write_predictions` as often as it likes.
+    `majority_baseline` and `write_predictions`, any number of times.
 
     Attributes:
-      data: the task's own options, a dataclass: its files and settings.
-      max_seq_length: tokens of an example where nothing else is said.
-      best_metric: the score of the first dev split that picks the best model.
-      inputs: features that the model predicts from.
-      prediction_splits: kinds of splits of which prediction needs one.
+      data: a dataclass of the task's options: its files and settings.
+      max_seq_length: default number of tokens in an example.
+      best_metric: score of the first dev split that selects the best model.
+      inputs: features that are the model's inputs.
+      prediction_splits: kinds of splits; prediction needs one of them.
     """
 
     data: object
@@ -112,11 +114,11 @@ class FineTuningTask(Task):
     prediction_splits: tuple[str, ...] = ("test",)
 
     def prepare(self, model_dir: str | None, model_metadata: Mapping) -> None:
-        """Looks at what there is before anything is made.
+        """Finds the files and completes the options, before records are made.
 
         Args:
           model_dir: folder of the trained model to predict with; None to train.
-          model_metadata: its model.json; empty to train.
+          model_metadata: content of its model.json; empty to train.
 
         Raises:
           ValueError: if files are missing, or the model is of another task.
@@ -125,49 +127,49 @@ class FineTuningTask(Task):
     def make_records(
         self, tokenizer, output_dir: str, max_seq_length: int
     ) -> dict[str, str]:
-        """Returns split -> folder of records; writes those that are missing.
+        """Writes missing records; returns the folder of each split.
 
         Args:
           tokenizer: a `BertTokenizer`.
-          output_dir: gets a folder for each split.
-          max_seq_length: tokens of an example.
+          output_dir: parent of a folder for each split.
+          max_seq_length: tokens in an example.
         """
         raise NotImplementedError
 
     def open_splits(self, splits: Mapping[str, Records]) -> None:
-        """Reads the right answers of the dev splits, to find mistakes early."""
+        """Reads the labels of the dev splits, to find errors early."""
 
     def score(self, split: str, outputs: SplitOutputs) -> dict[str, float]:
         """Returns the named scores of a dev split."""
         raise NotImplementedError
 
     def majority_baseline(self) -> Scores:
-        """Returns scores of the best constant prediction, by dev split.
+        """Returns scores of a majority-class baseline, by dev split.
 
-        Empty where there is none.
+        Empty if the task has none.
         """
         return {}
 
     def write_predictions(
         self, predict: Callable[[str], SplitOutputs], output_dir: str
     ) -> None:
-        """Writes the prediction files of all splits that are to be predicted.
+        """Writes the prediction files of all splits to predict.
 
         Args:
-          predict: split -> outputs.
-          output_dir: gets the files, each whole or not at all.
+          predict: returns the outputs for a split.
+          output_dir: folder of the files, each of which is written atomically.
         """
         raise NotImplementedError
 
     def metadata(self) -> dict:
-        """Returns what model.json says of a model of this task.
+        """Returns the entries of a model's model.json.
 
-        "task", a key of `models.TASK_MODELS`; "labels" if it has some; and
-        what an export needs.
+        "task", a key of `models.TASK_MODELS`; "labels", if it has labels; and
+        settings that an export needs.
         """
         raise NotImplementedError
 
     def tuned_metadata(self, scores: Scores) -> dict:
-        """Returns more of that, such as a threshold that was tuned on dev."""
+        """Returns entries tuned on dev, such as a threshold."""
         del scores
         return {}

@@ -1,4 +1,4 @@
-"""Facts of the classification and regression tasks."""
+"""glue.py: models, losses, scores and baselines of the GLUE tasks."""
 
 import numpy as np
 import planted_tasks as tasks
@@ -31,7 +31,7 @@ def test_a_regressor_has_a_score_for_each_row(tiny_config):
     assert outputs["predictions"].shape == (3,)
 
 
-def test_classification_loss_leaves_filling_rows_out():
+def test_classification_loss_ignores_padding_rows():
     task = tasks.classification("SST-2", 2)
     logits = np.array([[0.0, 1.0], [2.0, 0.0], [9.0, 0.0]], np.float32)
     losses = task.losses({"logits": tf.constant(logits)}, batch_of(task))
@@ -45,7 +45,7 @@ def test_classification_loss_leaves_filling_rows_out():
     assert float(accuracies["accuracy"].value()) == 0.5
 
 
-def test_regression_loss_leaves_filling_rows_out():
+def test_regression_loss_ignores_padding_rows():
     task = tasks.regression("STS-B")
     predictions = tf.constant([2.0, 4.0, 100.0])
     losses = task.losses({"predictions": predictions}, batch_of(task))
@@ -53,7 +53,7 @@ def test_regression_loss_leaves_filling_rows_out():
     assert task.accuracies({"predictions": predictions}, batch_of(task)) == {}
 
 
-def test_one_class_is_too_few(tiny_config):
+def test_a_single_class_raises(tiny_config):
     with pytest.raises(ValueError, match="num_classes=1"):
         tasks.classification("x", 1).build_model(tiny_config)
 
@@ -68,7 +68,7 @@ def test_scores_are_the_loss_and_the_named_metrics():
     assert scores["loss"] == pytest.approx(expected, rel=1e-6)
 
 
-def test_scores_of_a_regression_compare_its_predictions():
+def test_scores_of_a_regression_use_its_predictions():
     task = tasks.regression("STS-B", ["pearson"])
     predictions = np.array([1.0, 2.0, 4.0], np.float32)
     labels = np.array([1.0, 3.0, 4.0], np.float32)
@@ -81,7 +81,7 @@ def test_scores_of_a_regression_compare_its_predictions():
 
 @pytest.fixture
 def open_splits(tmp_path):
-    """Split to labels -> split to records of them."""
+    """Function: schema name and labels by split -> records by split."""
 
     def write(name, **labels):
         sets = {}
@@ -125,7 +125,7 @@ def test_the_baseline_is_the_best_label_for_each_metric(open_splits):
     }
 
 
-def test_the_baseline_of_scores_is_their_mean(open_splits):
+def test_the_baseline_of_a_regression_predicts_the_mean_score(open_splits):
     scores = np.array([0.0, 2.5, 5.0], np.float32)
     sets = open_splits("regression", train=scores, dev_a=scores, dev_b=scores)
     task = tasks.regression("STS-B", ["spearman"])
@@ -136,7 +136,7 @@ def test_the_baseline_of_scores_is_their_mean(open_splits):
     }
 
 
-def test_all_records_are_read(open_splits, monkeypatch):
+def test_labels_of_all_records_are_read(open_splits, monkeypatch):
     monkeypatch.setattr(records, "_RECORDS_AT_ONCE", 2)
     labels = np.array([0, 1, 1, 0, 1], np.int32)
     sets = open_splits("classification", dev=labels)

@@ -32,7 +32,7 @@ def without_labels(batch):
     return {n: v for n, v in batch.items() if n != "next_sentence_labels"}
 
 
-def test_single_segments_have_the_masked_lm_part_alone(tiny_config, make_batch):
+def test_single_segments_have_only_the_masked_lm_loss(tiny_config, make_batch):
     batch = make_batch(tiny_config)
     keras.utils.set_random_seed(1)
     outputs = bert_tf.BertPretrainer(tiny_config)(batch)
@@ -48,9 +48,7 @@ def test_single_segments_have_the_masked_lm_part_alone(tiny_config, make_batch):
     assert set(task.loss_weights(alone)) == {"masked_lm_loss"}
 
 
-def test_the_order_of_two_segments_goes_by_its_own_name(
-    tiny_config, make_batch
-):
+def test_sentence_order_has_its_own_names_of_losses(tiny_config, make_batch):
     batch = make_batch(tiny_config)
     keras.utils.set_random_seed(1)
     outputs = bert_tf.BertPretrainer(tiny_config)(batch)
@@ -66,7 +64,7 @@ def test_the_order_of_two_segments_goes_by_its_own_name(
     }
 
 
-def test_a_batch_without_masked_tokens_is_no_nan(tiny_config, make_batch):
+def test_the_loss_without_masked_tokens_is_zero(tiny_config, make_batch):
     batch = make_batch(tiny_config)
     batch["masked_lm_weights"] = np.zeros((4, 3), np.float32)
     outputs = bert_tf.BertPretrainer(tiny_config)(batch)
@@ -74,7 +72,7 @@ def test_a_batch_without_masked_tokens_is_no_nan(tiny_config, make_batch):
     assert loss.value().numpy() == 0.0
 
 
-def test_rows_that_fill_a_batch_count_nothing(tiny_config, make_batch):
+def test_losses_and_accuracies_ignore_padding_rows(tiny_config, make_batch):
     keras.utils.set_random_seed(1)
     model = bert_tf.BertPretrainer(tiny_config)
     batch = make_batch(tiny_config)

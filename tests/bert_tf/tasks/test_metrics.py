@@ -1,4 +1,4 @@
-"""Facts of the metrics, each against its definition written out here."""
+"""metrics.py: each metric equals its definition."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,11 @@ from bert_tf.tasks import metrics
 
 LABELS = np.array([1, 1, 1, 0, 0, 1, 0, 0])
 GUESSES = np.array([1, 0, 1, 0, 1, 1, 0, 0])
-# True and false positives, true and false negatives of the two.
+# True and false positives, true and false negatives.
 TP, FP, TN, FN = 3, 1, 3, 1
 
 
-def test_accuracy_is_the_share_of_right_guesses():
+def test_accuracy_is_the_share_of_right_predictions():
     assert metrics.accuracy(GUESSES, LABELS) == (TP + TN) / 8
 
 
@@ -27,7 +27,7 @@ def test_f1_without_class_1_is_0():
     assert metrics.f1(np.zeros(3, int), np.zeros(3, int)) == 0.0
 
 
-def test_matthews_correlation_by_its_formula():
+def test_matthews_correlation_equals_its_formula():
     expected = (TP * TN - FP * FN) / np.sqrt(
         (TP + FP) * (TP + FN) * (TN + FP) * (TN + FN)
     )
@@ -48,7 +48,7 @@ def test_matthews_correlation_of_three_classes_equals_the_covariance_form():
     )
 
 
-def test_pearson_is_covariance_over_deviations():
+def test_pearson_is_covariance_over_standard_deviations():
     x, y = np.array([1.0, 2.5, 0.3, 4.0]), np.array([0.0, 3.0, 1.0, 5.0])
     expected = np.mean((x - x.mean()) * (y - y.mean())) / (x.std() * y.std())
     assert metrics.pearson(x, y) == pytest.approx(expected)
@@ -65,7 +65,7 @@ def test_spearman_is_pearson_of_ranks_with_ties_shared():
 @pytest.mark.parametrize(
     "name", ["matthews_correlation", "pearson", "spearman"]
 )
-def test_a_constant_guess_has_correlation_0(name):
+def test_constant_predictions_have_correlation_0(name):
     guesses = np.full(4, 0.1, np.float32)
     if name == "matthews_correlation":
         guesses = np.zeros(4, int)
@@ -73,22 +73,22 @@ def test_a_constant_guess_has_correlation_0(name):
     assert metrics.METRICS[name](guesses, labels) == 0.0
 
 
-def test_compute_names_each_score():
+def test_compute_returns_scores_by_name():
     scores = metrics.compute(["accuracy", "f1"], GUESSES, LABELS)
     assert scores == {"accuracy": 0.75, "f1": 0.75}
     assert all(type(score) is float for score in scores.values())
 
 
-def test_numbers_of_predictions_and_labels_must_agree():
+def test_different_numbers_of_predictions_and_labels_raise():
     with pytest.raises(ValueError, match=r"shape \(7,\) for labels of shape"):
         metrics.compute(["accuracy"], GUESSES[1:], LABELS)
 
 
-def test_one_example_is_too_few():
+def test_a_single_example_raises():
     with pytest.raises(ValueError, match="1 labelled example"):
         metrics.compute(["accuracy"], GUESSES[:1], LABELS[:1])
 
 
-def test_unknown_metrics_are_refused():
-    with pytest.raises(ValueError, match="No metrics .'recall'.; there are"):
+def test_unknown_metrics_raise():
+    with pytest.raises(ValueError, match="Unknown metrics .'recall'.; the met"):
         metrics.compute(["recall"], GUESSES, LABELS)

@@ -1,4 +1,4 @@
-"""Facts of the tagging task: its loss counts words, not pieces."""
+"""ner.py: losses and scores are over words; files of predictions."""
 
 import dataclasses
 
@@ -62,7 +62,7 @@ def test_predicted_tags_are_in_the_order_of_words():
     outputs = logits(1)
     wanted = outputs.argmax(-1)[WEIGHTS > 0]
     assert ner.predicted_tags(outputs, WEIGHTS).tolist() == wanted.tolist()
-    # Also where windows were cut to a length that holds all.
+    # Also for trimmed batches.
     found = ner.predicted_tags(outputs[:2, :4], WEIGHTS[:2])
     assert found.tolist() == wanted[:3].tolist()
     cut = np.pad(WEIGHTS, ((0, 0), (0, 3)))
@@ -72,12 +72,12 @@ def test_predicted_tags_are_in_the_order_of_words():
     )
 
 
-def test_one_class_is_too_few(tiny_config):
+def test_a_single_label_raises(tiny_config):
     with pytest.raises(ValueError, match="num_classes=1"):
         ner.Ner(labels=["O"]).build_model(tiny_config)
 
 
-def test_the_feature_task_learns_of_words_alone(tiny_config):
+def test_the_loss_of_the_feature_task_is_over_words(tiny_config):
     task = ner.NerFeatures(None, "last", 2, labels=["O"] * 3)
     model = task.build_model(tiny_config)
     batch = batch_of(task) | {"word_features": tf.ones([3, 4, 1, 16])}
@@ -101,7 +101,7 @@ def read(tmp_path, has_tags=True):
     return ner_files.read(str(tmp_path / "f"), has_tags=has_tags)
 
 
-def test_tags_are_dealt_to_sentences(tmp_path):
+def test_predicted_ids_become_tags_of_sentences(tmp_path):
     labels = ["O", "B-PER", "B-ORG"]
     found = ner.in_sentences(read(tmp_path), np.array([2, 0, 1]), labels)
     assert found == [["B-ORG", "O"], ["B-PER"]]
@@ -109,7 +109,7 @@ def test_tags_are_dealt_to_sentences(tmp_path):
         ner.in_sentences(read(tmp_path), np.array([2, 0, 1, 1]), labels)
 
 
-def test_a_file_of_predictions_is_what_conlleval_reads(tmp_path):
+def test_prediction_files_have_the_format_of_conlleval(tmp_path):
     path = tmp_path / "predictions" / "dev.txt"
     answers = [["B-ORG", "O"], ["O"]]
     ner.write_columns(read(tmp_path), answers, str(path))
@@ -120,7 +120,7 @@ def test_a_file_of_predictions_is_what_conlleval_reads(tmp_path):
     )
 
 
-def test_without_right_tags_the_predicted_one_is_alone(tmp_path):
+def test_without_gold_tags_only_the_predicted_tag_is_added(tmp_path):
     path = tmp_path / "test.txt"
     (tmp_path / "f").write_text("EU\n\nAda\n")
     corpus = ner_files.read(str(tmp_path / "f"), has_tags=False)
@@ -128,7 +128,7 @@ def test_without_right_tags_the_predicted_one_is_alone(tmp_path):
     assert path.read_text() == "EU B-ORG\n\nAda O\n\n"
 
 
-def test_the_baseline_tags_words_as_in_training(tmp_path):
+def test_the_baseline_is_the_most_frequent_tag_of_a_word_in_training(tmp_path):
     read(tmp_path)
     (tmp_path / "dev").write_text("EU B-ORG\n\nAda B-PER\nBabbage I-PER\n")
     data = ner_files.NerData(
@@ -141,7 +141,7 @@ def test_the_baseline_tags_words_as_in_training(tmp_path):
     assert task.majority_baseline() == {}
 
 
-def test_a_tagger_keeps_the_order_of_its_labels(tmp_path):
+def test_prediction_uses_the_labels_of_the_model(tmp_path):
     (tmp_path / "dev").write_text("EU B-X\n")
     data = ner_files.NerData(dev_file=str(tmp_path / "dev"))
     metadata = {"task": "tagging", "labels": ["O", "I-X", "B-X"]}
@@ -154,7 +154,7 @@ def test_a_tagger_keeps_the_order_of_its_labels(tmp_path):
     assert task.labels == ["O", "I-X", "B-X"]
     task = ner.Ner(dataclasses.replace(data, entity_types=("X", "Y")))
     with pytest.raises(
-        ValueError, match="--entity_types=X,Y: model tags X. Omit"
+        ValueError, match="--entity_types=X,Y: model predicts X. Omit"
     ):
         task.prepare("model", metadata)
     with pytest.raises(ValueError, match="a model of task spans, not of tag"):

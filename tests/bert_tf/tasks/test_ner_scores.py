@@ -1,7 +1,7 @@
-"""Facts of entity and token F1, against numbers that conlleval gave.
+"""ner_scores.py: entity and token F1; golden counts of conlleval.
 
-Golden counts are those of conlleval.pl, version 2004-01-26, "phrases", "found"
-and "correct", for `random_file`s written as its input.
+The golden counts are "phrases", "found" and "correct" of conlleval.pl, version
+2004-01-26, for files written by `random_file`.
 """
 
 import random
@@ -16,12 +16,12 @@ FIRST = [
     *[(8, 10, 7), (7, 6, 5), (19, 23, 14), (28, 28, 20), (16, 15, 15)],
     (27, 28, 20),
 ]
-# Summed over the first so many; each file was equal.
+# Sums over the first 200 and 2000 files; each file was equal.
 SUMS = {200: (3779, 3808, 2895), 2000: (36925, 37053, 27812)}
 
 
 def random_file(rng):
-    """Gold and predicted tags, which break any scheme."""
+    """Returns gold and predicted tags, which violate all schemes."""
 
     def pick(items):
         return items[int(rng.random() * len(items))]
@@ -75,12 +75,12 @@ def test_scores_of_an_example():
         "entity_precision": pytest.approx(1 / 3),
         "entity_recall": pytest.approx(1 / 3),
         "entity_f1": pytest.approx(1 / 3),
-        # Right B-PER, B-LOC; of 4 there are and 3 that are said.
+        # B-PER and B-LOC are right, of 4 gold and 3 predicted tags.
         "token_f1": pytest.approx(2 * 2 / (4 + 3)),
     }
 
 
-def test_nothing_to_find_scores_nothing():
+def test_scores_without_gold_entities_are_zero():
     assert set(ner_scores.score([["O", "O"]], [["O", "O"]]).values()) == {0.0}
     found = ner_scores.score([["O"]], [["B-PER"]])
     assert set(found.values()) == {0.0}
@@ -92,14 +92,14 @@ def test_an_entity_ends_with_its_sentence():
     )
 
 
-def test_each_word_needs_a_tag():
+def test_different_numbers_of_tags_raise():
     with pytest.raises(
         ValueError, match="2 predicted tags in 1 .* for 3 words"
     ):
         ner_scores.score([["O", "O"], ["O"]], [["O", "O"]])
 
 
-def test_the_majority_of_each_word_is_what_needs_no_context():
+def test_words_get_their_most_frequent_tag():
     words = "Ada was Ada of Ada x x".split()
     tags = "B-PER O B-PER O O I-ORG B-ORG".split()
     found = ner_scores.tag_by_majority(

@@ -1,4 +1,4 @@
-"""pretraining.py: the task of records, by their manifests."""
+"""pretraining.py: manifests determine schema, pairs and task of records."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ SIZES = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 
 
 def made_with(folder, schema_name="pretraining", **made):
-    """Returns one record with a manifest of these flags."""
+    """Writes one record and a manifest with these flags; returns Records."""
     folder.mkdir()
     example = {
         name: np.zeros(schema.shape_of(feature, SIZES), feature.dtype)
@@ -33,7 +33,7 @@ def made_with(folder, schema_name="pretraining", **made):
     return records.Records.open(str(folder))
 
 
-def test_the_manifest_says_what_kind_of_records_they_are(tmp_path):
+def test_the_manifest_determines_pairs_and_schema(tmp_path):
     old = made_with(tmp_path / "old")
     assert pretraining.pairs_of(old) == "next_sentence"
     assert pretraining.schema_of(old) == schema.PRETRAINING
@@ -51,7 +51,7 @@ def test_the_manifest_says_what_kind_of_records_they_are(tmp_path):
     assert pretraining.schema_of(bare) == schema.PRETRAINING
 
 
-def test_records_of_other_pairs_are_named(tmp_path):
+def test_records_of_different_pairs_raise(tmp_path):
     one = made_with(tmp_path / "one", pairs="sentence_order")
     two = made_with(tmp_path / "two", pairs="sentence_order")
     pretraining.check_pairs([one, two])
@@ -61,9 +61,7 @@ def test_records_of_other_pairs_are_named(tmp_path):
         pretraining.check_pairs([one, two, other])
 
 
-def test_a_model_is_evaluated_on_labels_that_it_has_learnt(
-    tmp_path, tiny_config
-):
+def test_evaluation_on_labels_of_other_pairs_raises(tmp_path, tiny_config):
     next_sentence = made_with(tmp_path / "next_sentence")
     order = made_with(tmp_path / "order", pairs="sentence_order")
     alone = made_with(tmp_path / "alone", pairs="none")
@@ -88,7 +86,9 @@ def test_a_model_is_evaluated_on_labels_that_it_has_learnt(
             pretraining.check_labels(metadata, "model", asked)
 
 
-def test_a_left_to_right_model_reads_rows_as_they_are(tmp_path, tiny_config):
+def test_a_left_to_right_model_needs_unmasked_single_segments(
+    tmp_path, tiny_config
+):
     causal = dataclasses.replace(tiny_config, is_causal=True)
     alone = made_with(tmp_path / "alone", "unmasked_segments", pairs="none")
     task = pretraining.task_of(alone, causal)

@@ -1,4 +1,4 @@
-"""Facts of the task of spans: its loss, its accuracies, its model."""
+"""squad.py: loss, accuracies, model and options of the span task."""
 
 import dataclasses
 
@@ -38,7 +38,7 @@ def test_the_loss_is_the_mean_of_starts_and_ends():
     assert float(weight) == float(loss.weight) == 2.0
 
 
-def test_rows_that_fill_a_batch_count_nothing():
+def test_losses_and_accuracies_ignore_padding_rows():
     first, second = outputs(), outputs(last=7.0)
     for name in ("losses", "accuracies"):
         one, other = (getattr(TASK, name)(o, BATCH) for o in (first, second))
@@ -55,7 +55,7 @@ def test_accuracies_are_those_of_starts_and_of_ends():
     assert float(accuracies["end_accuracy"].value()) == 1.0
 
 
-def test_its_model_gives_two_logits_for_each_token(tiny_config):
+def test_the_model_returns_two_logits_for_each_token(tiny_config):
     assert TASK.schema == schema.SPANS
     model = TASK.build_model(tiny_config)
     assert isinstance(model, models.BertSpanPredictor)
@@ -67,7 +67,7 @@ def test_its_model_gives_two_logits_for_each_token(tiny_config):
     }
 
 
-def test_options_are_the_originals_or_those_of_the_model(tmp_path):
+def test_options_default_to_the_model_or_the_original(tmp_path):
     (tmp_path / "dev-v1.1.json").write_text("{}")
     (tmp_path / "dev-v2.0.json").write_text("{}")
     data = squad_files.SquadOptions(data_dir=str(tmp_path))

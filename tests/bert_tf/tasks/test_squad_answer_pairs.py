@@ -1,4 +1,4 @@
-"""Pairs of starts and ends: which can be answers, in which order."""
+"""squad_answers.py: validity and order of pairs of starts and ends."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from bert_tf.tasks import squad_answers
 
 
 class Windows(NamedTuple):
-    """What is read of windows: one of 6 tokens, 2 of a passage."""
+    """The fields of question_windows.Windows that are used."""
 
     inputs: dict
     question: np.ndarray
@@ -52,11 +52,11 @@ def test_pairs_are_sorted_by_their_sum():
 
 def test_equal_sums_keep_the_order_of_starts_then_of_ends():
     assert find([0] * 6, [0] * 6) == ["a", "a b", "a b c", "b", "b c", "c"]
-    # The best start first, though its sums are the same.
+    # The best start first, although the sums are equal.
     assert find([0, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0])[:3] == ["b", "b c", "a"]
 
 
-def test_long_answers_are_none():
+def test_too_long_answers_are_invalid():
     assert find([0] * 6, [0] * 6, max_answer_length=2) == [
         "a",
         "a b",
@@ -66,13 +66,13 @@ def test_long_answers_are_none():
     ]
 
 
-def test_an_answer_starts_where_no_other_window_shows_more():
+def test_an_answer_starts_at_a_token_with_maximum_context():
     texts = find([0] * 6, [0] * 6, has_max_context=(0, 0, 0, 1, 0, 0))
     assert texts == ["b", "b c"]
 
 
 def test_only_the_best_starts_and_ends_are_paired():
-    # Of each two one is no place of an answer.
+    # One of the two best starts and ends is not in the passage.
     assert find([9, 0, 0, 8, 0, 0], [0, 9, 0, 0, 8, 0], 2) == ["b c"]
 
 

@@ -1,4 +1,4 @@
-"""Logits -> answers, thresholds, scores and files of SQuAD."""
+"""squad.py: answers, thresholds, scores and files from logits."""
 
 import json
 
@@ -24,7 +24,7 @@ def tokenizer(tmp_path_factory):
 
 @pytest.fixture
 def path(tmp_path):
-    """Three questions, the last of which has no answer."""
+    """File of three questions; the last has no answer."""
     questions = [
         planted.question(
             "who", "Who?", PASSAGE, "painter", is_impossible=False
@@ -41,7 +41,7 @@ def path(tmp_path):
 
 
 def outputs(null=(0, 4, 9)):
-    """Logits for which each best answer is right; [CLS] has `null`."""
+    """Returns logits whose best answers are right; [CLS] has `null`."""
     start = np.zeros((3, 20), np.float32)
     # [CLS] who ? [SEP] the painter lived in zürich
     start[0, 5] = start[1, 8] = start[2, 6] = 3
@@ -54,7 +54,7 @@ def answer(path, tokenizer, logits):
     return squad.Answerer(path, tokenizer, SETTINGS, n_best_size=5)(logits)
 
 
-def test_answers_null_odds_and_threshold(path, tokenizer):
+def test_logits_give_answers_and_null_odds(path, tokenizer):
     found = answer(path, tokenizer, outputs())
     assert found.best == {"who": "painter", "in": "ZÜRICH", "when": "lived"}
     assert found.null_odds == {"who": -6, "in": -2, "when": 3}
@@ -71,7 +71,7 @@ def test_answers_null_odds_and_threshold(path, tokenizer):
 
 
 def test_the_threshold_is_tuned_on_dev(path, tokenizer):
-    # By 0 all are answered; the last one, least surely.
+    # With threshold 0 all are answered; the last has the highest null odds.
     logits = outputs(null=(-9, -7, -5))
     found = answer(path, tokenizer, logits)
     _, answers = squad_scores.read_answers(path, "2.0")
@@ -85,7 +85,7 @@ def test_the_threshold_is_tuned_on_dev(path, tokenizer):
     assert not any(name.startswith("best_") for name in tuned)
 
 
-def test_the_threshold_may_be_to_answer_none(path):
+def test_the_threshold_may_be_below_all_null_odds(path):
     found = squad.Answered(
         dict.fromkeys(("who", "in", "when"), "not"),
         {},
@@ -98,9 +98,9 @@ def test_the_threshold_may_be_to_answer_none(path):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_tuned_threshold_is_as_good_as_any(seed):
-    # Words of answers in part, whose F1 are no round numbers. No articles: of
-    # those alone the official script, which finds the best, has two opinions.
+def test_no_threshold_is_better_than_the_tuned_one(seed):
+    # Answers that share some words, so that F1 is fractional. No articles: the
+    # official script treats answers of only articles inconsistently.
     random = np.random.default_rng(seed)
     words = "old mill by river in Ghent near two bridges".split()
 
@@ -120,26 +120,26 @@ def test_a_tuned_threshold_is_as_good_as_any(seed):
         predicted = squad.decide(found, threshold)
         return squad_scores.score("2.0", answers, predicted)["f1"]
 
-    # What is reported is what the written answers score.
+    # The reported score is that of the written answers.
     assert tuned["f1"] == f1(tuned["null_score_diff_threshold"])
     thresholds = [-9.0, *found.null_odds.values()]
     assert tuned["f1"] == pytest.approx(max(map(f1, thresholds)))
 
 
-def test_questions_of_equal_odds_are_answered_together():
+def test_questions_with_equal_null_odds_are_decided_together():
     odds = {"a": 1.0, "b": 1.0, "c": 2.0}
     found = squad.Answered(dict.fromkeys(odds, "mill"), {}, odds)
     answers = {"a": ["mill"], "b": ["mill"], "c": []}
     tuned = squad.score(answers, found, None, True)
     assert (tuned["f1"], tuned["null_score_diff_threshold"]) == (100, 1.5)
     answers = {"a": [], "b": ["mill"], "c": []}
-    # The official script parts the two, which no threshold can.
+    # The official script separates a and b, which no threshold can do.
     tuned = squad.score(answers, found, None, True)
     assert tuned["f1"] == pytest.approx(200 / 3)
 
 
-def test_a_threshold_decides_alone(path):
-    # Above 1 too, which the official script takes for a probability.
+def test_a_threshold_above_1_is_used(path):
+    # The official script expects probabilities, which are at most 1.
     found = squad.Answered(
         {"who": "painter", "in": "ZÜRICH", "when": "lived"},
         {},
@@ -164,7 +164,7 @@ def test_the_baseline_is_the_best_constant_answer(path, tmp_path):
     assert scores["exact_match"] == pytest.approx(200 / 3)
 
 
-def test_files_are_those_of_the_official_script(path, tokenizer, tmp_path):
+def test_answers_are_written_as_json(path, tokenizer, tmp_path):
     found = answer(path, tokenizer, outputs())
     folder = tmp_path / "predictions"
     squad.write(found, 0.0, str(folder))
@@ -176,12 +176,12 @@ def test_files_are_those_of_the_official_script(path, tokenizer, tmp_path):
         "nbest_predictions.json": found.nbest,
         "null_odds.json": found.null_odds,
     }
-    # Of 1.1 there are no odds.
+    # Version 1.1 has no null odds.
     squad.write(found._replace(null_odds={}), 0.0, str(tmp_path / "1"))
     assert not (tmp_path / "1/null_odds.json").exists()
 
 
-def test_ids_that_occur_twice_are_said(tmp_path, tokenizer, caplog):
+def test_repeated_ids_are_logged(tmp_path, tokenizer, caplog):
     question = {"id": "q", "question": "Who?"}
     path = tmp_path / "test.json"
     path.write_text(
@@ -189,4 +189,4 @@ def test_ids_that_occur_twice_are_said(tmp_path, tokenizer, caplog):
     )
     found = answer(str(path), tokenizer, outputs())
     assert found.best == {"q": "lived"}
-    assert "2 questions have an id that another has" in caplog.text
+    assert "2 questions have the id of another question" in caplog.text

@@ -1,4 +1,4 @@
-"""Answers chosen from logits: the original's, and by properties."""
+"""squad_answers.py: answers are the original's; their properties."""
 
 import functools
 
@@ -70,13 +70,13 @@ def texts_of(found, row):
 
 
 def close(ours, theirs):
-    # The golden file has its scores to two places.
+    # The golden file has scores rounded to two decimals.
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=0.006)
 
 
 @pytest.mark.parametrize("in_graph", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=["v1.1", "v2.0"])
-def test_answers_are_the_originals(tmp_path, tokenizer, case, in_graph):
+def test_answers_are_those_of_the_original(tmp_path, tokenizer, case, in_graph):
     questions, found = choose_golden(tmp_path, tokenizer, case, in_graph)
     decided = squad_answers.decide(found, 0.0).numpy()
     scores = found.spans.start_logit + found.spans.end_logit
@@ -88,12 +88,12 @@ def test_answers_are_the_originals(tmp_path, tokenizer, case, in_graph):
             assert found.null_odds[row] == case["null_odds"][question.id]
         close(scores[row, 0], expected[0][2])
         if "\u200b" in question.passage:
-            # There the original cannot align tokens and words, and gives
-            # whole words, some of which are the same.
+            # The original cannot align tokens and words here, and returns
+            # whole words, some of which are equal.
             continue
         num_exact += 1
         count = len(expected)
-        # Where words are apart by more than a space it writes one.
+        # The original writes a single space between words.
         assert [text.split() for text in texts] == [
             text.split() for text, *_ in expected
         ]
@@ -110,7 +110,7 @@ def test_answers_are_the_originals(tmp_path, tokenizer, case, in_graph):
     assert num_exact > 10
 
 
-def test_texts_are_cut_from_the_passage(tmp_path, tokenizer):
+def test_texts_are_substrings_of_the_passage(tmp_path, tokenizer):
     questions, found = choose_golden(tmp_path, tokenizer, CASES[0])
     for row, question in enumerate(questions):
         starts, ends = found.spans.start[row], found.spans.end[row]
@@ -124,11 +124,11 @@ def test_texts_are_cut_from_the_passage(tmp_path, tokenizer):
 
 
 def peaks(windows, *peaks):
-    """Logits of one window: 0 but for (place in the passage, start, end)."""
+    """Returns logits of a window: 0 except at (passage token, start, end)."""
     start, end = np.zeros((2, *windows.in_passage.shape), np.float32)
-    for place, first, last in peaks:
-        start[0, windows.offset[0] + place] = first
-        end[0, windows.offset[0] + place] = last
+    for token, first, last in peaks:
+        start[0, windows.offset[0] + token] = first
+        end[0, windows.offset[0] + token] = last
     return start, end
 
 
@@ -141,17 +141,17 @@ def test_equal_texts_are_one_answer(tokenizer):
     assert len(set(texts)) == len(texts) == 20
     assert texts[0] == "The painter"
     assert found.spans.start[0, 0] == 0
-    # That of a small letter is another.
+    # Case distinguishes answers.
     assert "the painter" in texts
 
 
 @pytest.mark.parametrize("version_2_with_negative", [False, True])
-def test_no_pass_is_too_short_for_many_equal_texts(
+def test_many_equal_texts_still_leave_enough_answers(
     tokenizer, version_2_with_negative
 ):
     passage = "the the the the the the the the the the town"
     windows = make_windows(tokenizer, ["who ?"], [passage], 32)
-    # Single words come first, all but one of them equal.
+    # Single words come first; all but one are equal.
     start, end = peaks(windows, *[(n, 100 - n, 100 - n) for n in range(11)])
     found = squad_answers.choose(
         windows,
@@ -162,12 +162,12 @@ def test_no_pass_is_too_short_for_many_equal_texts(
         max_answer_length=2,
         version_2_with_negative=version_2_with_negative,
     )
-    # Of the four best starts and ends only these differ.
+    # Of the four best starts and ends, only these texts are distinct.
     assert texts_of(found, 0)[:2] == ["the", "the the"]
     assert found.count[0] == 2 + version_2_with_negative
 
 
-def test_padding_is_inert(tokenizer):
+def test_padding_does_not_change_answers(tokenizer):
     questions, passages = ["who ?", "where ?"], [PASSAGE, "the town"]
     rng = np.random.default_rng(0)
     found = []
@@ -188,7 +188,7 @@ def test_padding_is_inert(tokenizer):
 
 
 @pytest.mark.parametrize("version_2_with_negative", [False, True])
-def test_where_no_answer_is_possible_it_is_empty(
+def test_the_answer_is_empty_if_none_is_possible(
     tokenizer, version_2_with_negative
 ):
     windows = make_windows(tokenizer, ["who ?", "who ?"], ["", PASSAGE], 32)
@@ -205,7 +205,7 @@ def test_where_no_answer_is_possible_it_is_empty(
     assert found.null_odds[0] == 0
 
 
-def test_no_answer_is_the_least_likely_of_all_windows(tokenizer):
+def test_the_null_score_is_the_minimum_over_windows(tokenizer):
     windows = make_windows(tokenizer, ["who ?"], [PASSAGE], 13, stride=5)
     start, end = np.zeros((2, *windows.in_passage.shape), np.float32)
     start[:, 0] = end[:, 0] = [5, 3, 4]
@@ -223,7 +223,7 @@ def test_no_answer_is_the_least_likely_of_all_windows(tokenizer):
     assert squad_answers.decide(found, 0.999)[0] == b""
 
 
-def test_a_threshold_is_no_float32(tokenizer):
+def test_the_threshold_is_float64(tokenizer):
     windows = make_windows(tokenizer, ["who ?"], [PASSAGE], 32)
     found = squad_answers.choose(
         windows, *planted.logits(1, 32), tf.constant([PASSAGE])
@@ -232,7 +232,7 @@ def test_a_threshold_is_no_float32(tokenizer):
     assert squad_answers.decide(found, 0.1)[0] == found.best[0]
 
 
-def test_invalid_bytes_are_replaced_before_places_are_counted(tokenizer):
+def test_invalid_bytes_are_replaced_before_characters_are_counted(tokenizer):
     passage = b"the \xff\xc3 painter lived"
     windows = make_windows(tokenizer, ["who ?"], [passage], 16)
     logits = peaks(windows, (1, 9, 9))

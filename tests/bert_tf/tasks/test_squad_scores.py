@@ -1,9 +1,9 @@
-r"""Answers against SQuAD's official scores, to 1e-9.
+r"""squad_scores.py: scores equal those of SQuAD's official scripts to 1e-9.
 
-The golden numbers are what evaluate-v1.1.py and evaluate-v2.0.py, the scripts
-that SQuAD is published with, print for the files that `write_files` makes:
+The golden numbers are printed by the official evaluate-v1.1.py and
+evaluate-v2.0.py for the files that `write_files` makes:
 
-    PYTHONPATH=tests/bert_tf \
+    PYTHONPATH=tests/bert_tf/tasks \
       python -c 'import test_squad_scores as t; t.write_files(".")'
     python evaluate-v1.1.py data-1.1.json predictions-1.1.json
     python evaluate-v2.0.py data-2.0.json predictions-2.0.json
@@ -20,7 +20,7 @@ from absl import logging
 
 from bert_tf.tasks import squad_scores
 
-# Question id: its answers, what is predicted, how likely there is no answer.
+# Question id: answers, prediction, probability of no answer.
 QUESTIONS = {
     "q1": (["the old mill", "old mill"], "An Old  Mill!", 0.1),
     "q2": (["in 1872", "1872"], "1872 or 1873", 0.3),
@@ -67,7 +67,7 @@ GOLDEN_2_WITH_NA_PROBS = {
 
 
 def make_data(version, questions):
-    """A file in SQuAD's layout."""
+    """Returns the content of a file in SQuAD's layout."""
     text = " ".join(
         text for texts, _, _ in questions.values() for text in texts
     )
@@ -114,7 +114,7 @@ def without(values, *names):
 
 
 def write_files(folder):
-    """Writes what the official scripts read."""
+    """Writes the input files of the official scripts."""
     both = QUESTIONS | NO_ANSWER
     first = without(predictions_of(QUESTIONS), "q3") | {"nobody": "q3"}
     for name, content in {
@@ -169,7 +169,7 @@ def test_scores_with_probabilities_are_those_of_the_official_script(folder):
     assert_scores(scores, GOLDEN_2_WITH_NA_PROBS)
 
 
-def test_the_best_score_is_that_of_its_threshold():
+def test_the_best_threshold_gives_the_best_score():
     answers = {"a": ["x"], "b": ["y"], "c": [], "d": []}
     said = {"a": "x", "b": "y", "c": "z", "d": "z"}
     probs = {"a": 0.1, "b": 0.6, "c": 0.5, "d": 0.9}
@@ -181,7 +181,7 @@ def test_the_best_score_is_that_of_its_threshold():
     assert at_best["f1"] == 75.0
 
 
-def test_when_silence_is_best_the_threshold_is_0():
+def test_the_threshold_is_0_if_answering_none_is_best():
     scores = squad_scores.score("2.0", {"a": []}, {"a": "x"}, {"a": 0.7})
     assert (scores["best_exact"], scores["best_exact_thresh"]) == (100.0, 0.0)
 
@@ -197,11 +197,11 @@ def test_when_silence_is_best_the_threshold_is_0():
         ("", ""),
     ],
 )
-def test_texts_are_compared_as_officially(text, normalized):
+def test_texts_are_normalized_as_in_the_official_scripts(text, normalized):
     assert squad_scores.normalize(text) == normalized
 
 
-def test_answers_are_all_that_the_file_has(folder):
+def test_all_answers_of_a_file_are_read(folder):
     version, answers = squad_scores.read_answers(str(folder / "data-2.0.json"))
     assert version == "2.0"
     assert answers == {
@@ -219,17 +219,20 @@ def test_real_files_are_read(shared_data):
         assert scores["f1"] == pytest.approx(100.0)
 
 
-def test_what_is_missing_or_too_many_is_said(folder, caplog):
+def test_missing_and_unknown_predictions_are_logged(folder, caplog):
     with caplog.at_level(logging.WARNING):
         score(folder, "1.1")
     text = caplog.text
-    assert "1 predictions are for no question and left out: 'nobody'" in text
+    assert (
+        "1 predictions are for unknown questions and are ignored: 'nobody'"
+        in text
+    )
     assert "1 of 8 questions have no prediction and count as wrong: 'q3'" in (
         text
     )
 
 
-def test_of_2_each_question_needs_a_prediction():
+def test_each_question_of_version_2_needs_a_prediction():
     answers = {f"q{i}": [] for i in range(9)}
     with pytest.raises(ValueError, match="8 of 9 questions have no") as raised:
         squad_scores.score("2.0", answers, {"q0": ""})
@@ -248,7 +251,7 @@ def test_of_2_each_question_needs_a_prediction():
         ("2.0", {"q": "y"}, {"q": np.nan}, "question 'q' is nan; it should"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(
+def test_invalid_predictions_and_probabilities_raise(
     version, predictions, na_probs, message
 ):
     with pytest.raises(ValueError, match=message):
@@ -265,29 +268,29 @@ ONE = {"q": (["y"], "", 0.0)}
         ({"version": "1.1"}, None, "not in SQuAD's layout: no list under"),
         (make_data("v3.0", ONE), None, "version 'v3.0'; it should be 1.1 or"),
         (make_data(None, ONE), None, "of SQuAD version None; it should be"),
-        (make_data("v2.0", ONE), "1.1", "version 'v2.0', and 1.1 is asked for"),
+        (make_data("v2.0", ONE), "1.1", "version 'v2.0', but 1.1 is requested"),
         (make_data("1.1", NO_ANSWER), None, "question 'n1' has no answer, and"),
         ({"version": "1.1", "data": []}, None, "has no questions"),
         (
             {"version": "1.1", "data": [{"title": "T", "paragraphs": [{}]}]},
             None,
-            "after 0 questions comes an article .* KeyError 'qas'",
+            "after 0 questions there is an article .* KeyError 'qas'",
         ),
         (
             make_data("1.1", ONE) | {"data": 2 * make_data("1.1", ONE)["data"]},
             None,
-            "two questions with the id 'q'",
+            "two questions have the id 'q'",
         ),
     ],
 )
-def test_files_of_another_kind_are_refused(tmp_path, content, version, message):
+def test_invalid_files_raise(tmp_path, content, version, message):
     path = tmp_path / "data.json"
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=f"data.json.*{message}"):
         squad_scores.read_answers(str(path), version)
 
 
-def test_a_file_may_leave_its_version_to_the_caller(tmp_path):
+def test_the_version_can_be_given_for_files_without_one(tmp_path):
     path = tmp_path / "data.json"
     for said in (None, "of mine"):
         path.write_text(json.dumps(make_data(said, ONE)))
@@ -298,9 +301,9 @@ def test_a_file_may_leave_its_version_to_the_caller(tmp_path):
     ("said", "version"),
     [("1.0", "1.1"), ("v1.3", "1.1"), ("V2.0", "2.0"), (2.0, "2.0")],
 )
-def test_versions_are_told_by_their_first_digit(tmp_path, said, version):
+def test_versions_are_identified_by_their_first_digit(tmp_path, said, version):
     path = tmp_path / "data.json"
-    # As an editor of Windows saves it.
+    # With a byte order mark, as Windows editors write it.
     content = json.dumps(make_data(said, ONE))
     path.write_text(content, encoding="utf-8-sig")
     assert squad_scores.read_answers(str(path))[0] == version

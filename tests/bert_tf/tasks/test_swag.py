@@ -1,4 +1,4 @@
-"""Facts of the task of choosing: its loss, its accuracy, its model."""
+"""swag.py: loss, accuracy and model of multiple choice."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_the_loss_is_one_softmax_over_all_choices(task):
     assert float(weight) == 2.0
 
 
-def test_rows_that_fill_a_batch_count_nothing(task):
+def test_losses_ignore_padding_rows(task):
     batch = {
         "label_ids": tf.constant([1, 0]),
         "is_real_example": tf.constant([1.0, 0.0]),
@@ -46,7 +46,7 @@ def test_rows_that_fill_a_batch_count_nothing(task):
     assert losses[0] == losses[1]
 
 
-def test_it_reads_choices_and_predicts_one_of_any_number(task, tiny_config):
+def test_the_model_accepts_any_number_of_choices(task, tiny_config):
     assert task.schema == schema.MULTIPLE_CHOICE
     model = task.build_model(tiny_config)
     assert isinstance(model, models.BertMultipleChoice)
