@@ -1,4 +1,4 @@
-"""Numbers of records -> features of a batch, checked and cut, in the graph."""
+"""Indices of records -> features of a batch, checked and cut to its length."""
 
 import atexit
 import threading
@@ -12,23 +12,23 @@ import tensorflow as tf
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
 
-# The dimension that batches are cut in, where static lengths are given.
+# The dimension that is cut if static lengths are given.
 SEQUENCE = "max_seq_length"
 # Features that hold token ids; they index the embedding table.
 _TOKEN_IDS = ("input_word_ids", "masked_lm_ids")
 
-# How long no batch has been read when all pipelines are taken to be full.
+# If no batch is read for this long, all pipelines are assumed to be full.
 _QUIET_SECONDS = 0.2
 _MOST_SECONDS = 10.0
 
 
 class _Reads:
-    """The reads that are under way in the threads of tf.data.
+    """The reads in progress in threads of tf.data.
 
-    A thread that asks for Python while the interpreter shuts down waits for
-    ever, the iterator waits for the thread, and the process never ends: one in
-    three that ended by an exception did so. So the end waits until pipelines
-    have filled their buffers and ask for nothing.
+    A thread that calls Python while the interpreter shuts down waits forever,
+    the iterator waits for the thread, and the process never ends: this happened
+    to one in three processes that ended by an exception. So the exit waits
+    until pipelines have filled their buffers and make no more calls.
     """
 
     def __init__(self):
@@ -46,7 +46,7 @@ class _Reads:
             self._last = time.monotonic()
 
     def wait(self) -> None:
-        """Returns when nothing has been read for a moment."""
+        """Returns when nothing has been read for `_QUIET_SECONDS`."""
         begin = time.monotonic()
         while (now := time.monotonic()) - begin < _MOST_SECONDS:
             with self._lock:
@@ -67,14 +67,14 @@ class Source(NamedTuple):
     sizes: schema_lib.Sizes
     vocab_size: int | None
     is_cut: bool  # Whether sequences are cut to the batch's length.
-    # (rows, positions) -> rows with masks, for records that lack them.
+    # (rows, positions) -> rows with masks, for records without masks.
     mask: Callable | None = None
 
 
 def needs_masks(
     records: records_lib.Records, wanted: schema_lib.Schema
 ) -> bool:
-    """Returns whether masks are wanted that the records do not hold."""
+    """Returns whether the wanted schema has masks that the records lack."""
     return bool(
         records.manifest
         and records.manifest.schema_name in schema_lib.MASKED_WHEN_READ
@@ -88,13 +88,13 @@ def read(
     """Reads, parses, checks, masks if necessary, and cuts a batch.
 
     Args:
-      source: of the records.
+      source: records and how to read them.
       indices: [B] int64, of the records; B is static.
-      positions: [B] int64, which masks depend on, see `dynamic_masking`.
+      positions: [B] int64, on which masks depend, see `dynamic_masking`.
       length: [] int64, the length that sequences are cut to.
 
     Returns:
-      Name to feature, `is_real_example` among them.
+      Dict of name to feature, including `is_real_example`.
     """
 
     def get(indices):
@@ -127,7 +127,7 @@ def read(
 
 
 def _masked(source, features, positions):
-    """Returns the features that masking makes or changes."""
+    """Returns the features that masking adds or changes."""
     given = list(features)
     names = [name for name in source.schema if name.startswith("masked_lm")]
     names.append("input_word_ids")
@@ -150,7 +150,7 @@ def _masked(source, features, positions):
 
 
 def _check_ids(records, features, indices, vocab_size):
-    """Returns the features, behind a check of all their token ids."""
+    """Returns the features, with a control dependency that checks token ids."""
 
     def fail(name, ids, indices):
         index = tuple(np.argwhere((ids < 0) | (ids >= vocab_size))[0])

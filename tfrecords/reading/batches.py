@@ -1,7 +1,7 @@
-"""TFRecord shards -> batches in an order that starts anywhere.
+"""TFRecord shards -> batches in an order that can be resumed at any batch.
 
-`batch_order.py` says which records a batch is made of. Replicas share a batch
-by rows, so that it is the same whatever their number.
+`batch_order.py` determines the records of a batch. Replicas share the rows of
+a batch, so that it is the same for any number of replicas.
 """
 
 import functools
@@ -14,7 +14,7 @@ from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
 from tfrecords.reading import batch_features, batch_order, static_lengths
 
-# Records of a batch that a message names.
+# Records of a batch named in messages.
 _NAMED = 3
 
 
@@ -35,30 +35,30 @@ def training_batches(
 ) -> tf.data.Dataset:
     """Returns endless batches; each epoch is a permutation of all records.
 
-    Replica r of R holds rows [r B / R, (r + 1) B / R) of each global batch.
-    For each batch the dataset has one element for each replica of this
-    process, in order: what `distribute_datasets_from_function` takes.
+    Replica r of R has rows [r B / R, (r + 1) B / R) of each global batch. For
+    each batch the dataset has one element for each replica of this process, in
+    order, as `distribute_datasets_from_function` requires.
 
     Args:
-      records: where the examples lie.
-      schema: the features of a batch. If the records lack masks, they are
-        masked anew in each epoch, see `dynamic_masking`.
-      sizes: number for each dimension name.
+      records: the examples.
+      schema: the features of a batch. If the records have no masks, they are
+        masked differently in each epoch, see `dynamic_masking`.
+      sizes: size of each named dimension.
       batch_size: examples in a global batch (B), over all replicas. A batch
-        may straddle two epochs.
-      seed: of the order, and of masks that the records lack.
-      start_batch: number of the first global batch; the same stream, entered
-        later.
-      replicas: that share a batch, over all processes (R).
-      first_replica: number of this process's first one.
-      local_replicas: of this process.
+        may contain examples of two epochs.
+      seed: of the order, and of dynamic masks.
+      start_batch: number of the first global batch; earlier batches of the
+        same stream are skipped.
+      replicas: number of replicas that share a batch, over all processes (R).
+      first_replica: index of this process's first replica.
+      local_replicas: number of replicas of this process.
       vocab_size: if given, ids that are not below it raise an error.
       bucket_lengths: static lengths. If given, the examples of each
         `batch_order.WINDOW_BATCHES` batches are sorted by length, and each
-        batch is cut to the smallest that holds it, or to max_seq_length.
-        `static_lengths.choose` finds good ones.
-      num_batches: in the whole run. With it a run sees the same examples with
-        buckets as without; the dataset itself has no end.
+        batch is cut to the smallest length that holds it, or to
+        max_seq_length. `static_lengths.choose` finds good ones.
+      num_batches: in the complete run. If given, a run sees the same examples
+        with buckets as without; the dataset itself is endless.
 
     Returns:
       Parts of batches, of static shape: the schema's features [B / R, ...],
@@ -68,8 +68,8 @@ def training_batches(
     Raises:
       ValueError: if there are no records, replicas cannot share a batch, or a
         bucket is longer than max_seq_length.
-      tf.errors.InvalidArgumentError: in iteration, if a record is damaged or
-        has ids out of range; the message names it.
+      tf.errors.InvalidArgumentError: during iteration, naming the record, if it
+        is damaged or has ids out of range.
     """
     _check_not_empty(records, batch_size)
     _check_replicas(batch_size, replicas, first_replica, local_replicas)
@@ -95,12 +95,12 @@ def describe_batch(
     bucket_lengths: Sequence[int] = (),
     num_batches: int | None = None,
 ) -> str:
-    """Returns where a batch of `training_batches` comes from, for messages.
+    """Returns the origin of a batch of `training_batches`, for messages.
 
     Batch 70, length 32, epochs 4 to 5 (from 1), 16 records: 'train-00000...',
     record 5, byte 900; ...
 
-    Arguments as those of `training_batches`; `number` counts from 0.
+    The arguments are those of `training_batches`; `number` counts from 0.
     """
     order = _order(
         records, sizes, batch_size, seed, bucket_lengths, num_batches
@@ -133,11 +133,11 @@ def evaluation_batches(
 
     The last batch is filled with rows of zeros, whose `is_real_example` is 0.
     With `bucket_lengths` the longest records come first, each batch is cut to
-    the smallest length that holds it, and one feature more, `example_index`
-    [B] int32, is the record's number, by which `evaluation.predict`
-    puts the outputs in order. If the records lack masks, a record has the same
-    ones each time. Arguments, result and errors are otherwise those
-    of `training_batches` for one replica.
+    the smallest length that holds it, and an additional feature,
+    `example_index` [B] int32, is the index of the record, by which
+    `evaluation.predict` sorts the outputs. The dynamic masks of a record are
+    the same each time. Arguments, result and errors are otherwise those of
+    `training_batches` for one replica.
     """
     _check_not_empty(records, batch_size)
     static = batch_order.static_lengths(
@@ -201,8 +201,8 @@ def _order(records, sizes, batch_size, seed, bucket_lengths, num_batches):
 def _check_not_empty(records, batch_size):
     if not len(records):
         raise ValueError(
-            f"No example in {records.paths}; there is nothing to make batches "
-            "of. Were the records made from an empty file?"
+            f"There are no examples in {records.paths}. Were the records made "
+            "from an empty file?"
         )
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size} should be 1 or more.")
@@ -212,31 +212,31 @@ def _check_replicas(batch_size, replicas, first_replica, local_replicas):
     if replicas < 1 or batch_size % replicas:
         raise ValueError(
             f"batch_size={batch_size} is not a multiple of the {replicas} "
-            "replicas. Choose one that is."
+            "replicas. Choose a multiple."
         )
     end = first_replica + local_replicas
     if first_replica < 0 or local_replicas < 1 or end > replicas:
         raise ValueError(
-            f"Replicas {first_replica} to {end - 1} of this process are not "
-            f"among {replicas}, numbered from 0."
+            f"Replicas {first_replica} to {end - 1} of this process should be "
+            f"in the range from 0 to {replicas - 1}."
         )
 
 
 def pipeline(
     elements: tf.data.Dataset, batch: Callable[..., dict[str, tf.Tensor]]
 ) -> tf.data.Dataset:
-    """Returns `batch` of each element, made ahead and in their order."""
-    # There is nothing to convert, and looking for it takes time.
+    """Returns `batch` of each element, prefetched and in order."""
+    # AutoGraph has nothing to convert, and looking for it takes time.
     batch = tf.autograph.experimental.do_not_convert(batch)
     dataset = elements.map(
         batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
     )
     options = tf.data.Options()
-    # The thread that tunes a pipeline sleeps up to a minute between two looks,
-    # and the end of its iterator can miss to wake it (TF 2.20: Model::
-    # OptimizeLoop). There is nothing to tune: AUTOTUNE takes all cores.
+    # The autotuning thread sleeps up to a minute at a time, and deleting the
+    # iterator can fail to wake it (TF 2.20: Model::OptimizeLoop). There is
+    # nothing to tune: without it, AUTOTUNE uses all cores.
     options.autotune.enabled = False
-    # There are no files in the graph to split over workers.
+    # The graph has no files to shard over workers.
     options.experimental_distribute.auto_shard_policy = (
         tf.data.experimental.AutoShardPolicy.OFF
     )

@@ -1,14 +1,14 @@
 """Unmasked rows, their positions in training -> masked rows.
 
-Dynamic masking (Liu et al. 2019, section 4.1), by the same code and the same
-rates as when records are written. The masks of a row in training depend on
-seed and position in the endless order of training (`batch_order.py`): they
-differ between epochs, and are the same after a restart and on any number of
-replicas. In evaluation they depend on the record alone.
+Dynamic masking (Liu et al. 2019, section 4.1), with the same code and the same
+rates as static masking. In training, the masks of a row depend on the seed and
+on its position in the endless training order (`batch_order.py`): they differ
+between epochs, and are the same after a restart and on any number of replicas.
+In evaluation they depend only on the record.
 
-Examples that share a row are taken apart, masked, and put side by side again.
+Packed examples are separated, masked and packed again.
 
-B rows, S positions in one, P masked slots, E examples in a row at most.
+B rows, S positions in each, P masked slots, at most E examples in a row.
 """
 
 import os
@@ -22,17 +22,17 @@ from tfrecords.pretraining import masking, packing
 from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import vocab
 
-# What masks are for: the same seed has other masks for each.
+# Purposes of masks: masks of the same seed differ between them.
 _TRAINING, _EVALUATION = np.arange(2, dtype=np.uint64)
 
 
 class Masker(NamedTuple):
-    """Rules and random key of masking rows when they are read."""
+    """Rules and random key for masking rows when they are read."""
 
     rules: masking.Rules
     sizes: dict[str, int]  # Of the rows.
     vocabulary: masking.Vocabulary
-    key: np.ndarray  # [1] uint64, of all that is random.
+    key: np.ndarray  # [1] uint64, seeds all random numbers.
 
 
 def masker(
@@ -41,13 +41,13 @@ def masker(
     """Returns the masker of unmasked records.
 
     Args:
-      unmasked: records with a manifest, which has the rates.
+      unmasked: records with a manifest, which has the masking rates.
       sizes: of the batches.
       seed: of training; None for evaluation.
 
     Raises:
-      ValueError: if the sizes are not those of the manifest, or the vocabulary
-        beside the shards is missing or another.
+      ValueError: if the sizes differ from the manifest's, or the vocabulary in
+        the folder of the shards is missing or differs from the manifest's.
     """
     folder = os.path.dirname(unmasked.paths[0])
     settings = settings_lib.Settings.of(unmasked.manifest.flags)
@@ -55,15 +55,14 @@ def masker(
         if sizes[name] != size:
             raise ValueError(
                 f"{name}={sizes[name]}, but the records in {folder!r}, which "
-                f"are masked when they are read, were made with {size}. Omit "
-                "the flag."
+                f"are masked when read, were made with {size}. Omit the flag."
             )
     path = os.path.join(folder, masking.VOCABULARY_NAME)
     wanted = unmasked.manifest.vocabulary["sha256"]
     if not os.path.isfile(path) or vocab.digest(path) != wanted:
         raise ValueError(
             f"{path} should be the vocabulary that the records were made "
-            f"with, of sha256 {wanted}: they are masked when they are read. "
+            f"with, of sha256 {wanted}, because they are masked when read. "
             "Copy it there."
         )
     purpose = _TRAINING
@@ -86,7 +85,7 @@ def mask(
     Args:
       masker: from the function `masker`.
       rows: the features of the records' schema, each [B, ...].
-      positions: [B] int64, in the order of training; or numbers of records.
+      positions: [B] int64, in the training order; indices in evaluation.
 
     Returns:
       The features of `schema.MASKED_WHEN_READ`, each [B, ...].

@@ -1,4 +1,4 @@
-"""Records -> number of tokens of each, and static lengths that suit them."""
+"""Records -> the number of tokens of each, and suitable static lengths."""
 
 import functools
 import os
@@ -19,21 +19,21 @@ _RECORDS_AT_ONCE = 8192
 _SECONDS_WITHOUT_BAR = 3
 
 
-# Evaluation asks again for each time that it runs.
+# Cached because every evaluation needs the lengths.
 @functools.lru_cache(8)
 def read(records: records_lib.Records, max_seq_length: int) -> np.ndarray:
     """Returns the length of each record in tokens.
 
-    Lengths are read from the records once, and cached in `<shard>.lengths`
-    beside each shard if its folder can be written to.
+    Lengths are read from the records once, and cached in `<shard>.lengths` in
+    the folder of the shards if it is writable.
 
     Args:
-      records: where the examples lie.
+      records: the records.
       max_seq_length: positions in each record.
 
     Returns:
-      [N] int32: position of the last token, plus one; of records with several
-      sequences that of the longest.
+      [N] int32: position of the last token, plus one; the maximum for records
+      with several sequences.
 
     Raises:
       ValueError: if a record is damaged.
@@ -64,7 +64,7 @@ def read(records: records_lib.Records, max_seq_length: int) -> np.ndarray:
             time.monotonic() - started,
         )
     lengths = np.concatenate(lengths)
-    lengths.setflags(write=False)  # It is shared.
+    lengths.setflags(write=False)  # The cache shares it.
     return lengths
 
 
@@ -89,7 +89,7 @@ def _parse(records, max_seq_length, indices, bar):
 
 
 def _digest(records, shard):
-    """Returns the identity of a shard: its sha256, or its size and time."""
+    """Returns an identifier of a shard: its sha256, or its size and mtime."""
     if records.manifest:
         return records.manifest.shards[shard].sha256
     status = os.stat(records.paths[shard])
@@ -114,31 +114,31 @@ def _keep(path, lengths, digest):
         with atomic_files.atomic_file(f"{path}.lengths", "wb") as file:
             np.savez(file, lengths=lengths, digest=digest)
     except OSError as error:
-        # A folder of someone else's: they are read anew each time.
-        logging.info("%s.lengths is not kept: %s", path, error.strerror)
+        # In a read-only folder, lengths are read again by each process.
+        logging.info("%s.lengths is not saved: %s", path, error.strerror)
 
 
 def choose(
     lengths: np.ndarray, max_seq_length: int, count: int = 6, multiple: int = 4
 ) -> tuple[int, ...]:
-    """Returns the static lengths that pad these records least.
+    """Returns the static lengths that minimize the padding of records.
 
     Args:
       lengths: [N] tokens of each record.
-      max_seq_length: none is longer.
-      count: of lengths, at most; a step is compiled for each.
-      multiple: each is a multiple of it, or `max_seq_length` itself.
+      max_seq_length: the longest allowed length.
+      count: maximum number of lengths; a step is compiled for each.
+      multiple: each length is a multiple of it, or `max_seq_length`.
 
     Returns:
-      Ascending; the last holds the longest record.
+      The lengths, ascending; the last holds the longest record.
     """
     allowed = np.arange(multiple, max_seq_length + multiple, multiple)
     allowed[-1] = max_seq_length
     allowed = allowed[: np.searchsorted(allowed, lengths.max()) + 1]
-    # Records that each of them holds; those between two take the longer.
+    # Number of records that each length holds; a record uses the shortest one.
     held = np.searchsorted(np.sort(lengths), allowed, side="right")
-    # cost[j]: padded tokens of the records that allowed[j] holds, when it and
-    # up to k shorter lengths are chosen; before[k][j] is the next shorter.
+    # cost[j]: tokens, with padding, of the records that allowed[j] holds, if it
+    # and up to k shorter lengths are chosen; before[k][j] is the next shorter.
     cost, before = held * allowed, []
     between = (held - held[:, None]) * allowed  # [shorter, longer]
     is_shorter = np.tri(len(allowed), k=-1, dtype=bool).T

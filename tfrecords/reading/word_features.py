@@ -1,7 +1,7 @@
-"""Hidden states of words, kept in a file -> batches of whole sentences.
+"""Hidden states of words from a file -> batches of sentences.
 
-Letters: T words of all sentences, N layers, H hidden, B batch, W words of the
-longest sentence of a batch, as a static length.
+Letters: T words of all sentences, N layers, H hidden, B batch, W static length
+of a batch, in words.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,18 +29,19 @@ class Sentences:
     """Sentences of words with features and tags.
 
     Args:
-      features: [T, N', H] float, as from `np.load(..., mmap_mode="r")`: only
-        what a batch needs is read.
+      features: [T, N', H] float, such as `np.load(..., mmap_mode="r")`: only
+        the sentences of a batch are read.
       layers: indices in N' of the N layers to read.
-      lengths: words of each sentence, in the order of the words.
+      lengths: number of words of each sentence, in order.
       tag_ids: [T] int32.
 
     Attributes:
       lengths: [sentences] int64.
-      static_lengths: that batches are cut to, up to four: each is compiled.
+      static_lengths: lengths of batches, at most four: a step is compiled for
+        each.
 
     Raises:
-      ValueError: if features, lengths and tags are not of the same words.
+      ValueError: if features, lengths and tags differ in the number of words.
     """
 
     def __init__(
@@ -58,8 +59,8 @@ class Sentences:
         if not len(features) == len(tag_ids) == self._ends[-1]:
             raise ValueError(
                 f"{len(features)} words have features and {len(tag_ids)} tags, "
-                f"and the sentences have {self._ends[-1]} words. Delete the "
-                "file of features, to have it made again."
+                f"but the sentences have {self._ends[-1]} words. Delete the "
+                "file of features, so that it is made again."
             )
         self.static_lengths = static_lengths.choose(
             self.lengths, int(-(-self.lengths.max() // 4) * 4), count=4
@@ -70,12 +71,12 @@ class Sentences:
 
     @property
     def mask(self) -> np.ndarray:
-        """[sentences, longest] float32: 1 where a word is."""
+        """[sentences, longest] float32: 1 word, 0 padding."""
         positions = np.arange(self.static_lengths[-1])
         return (positions < self.lengths[:, None]).astype(np.float32)
 
     def read(self, indices: np.ndarray, length: int) -> tuple[np.ndarray, ...]:
-        """Returns the features of `BATCH` for some sentences, in its order."""
+        """Returns the features of sentences, in the order of `BATCH`."""
         _, width = self._features.shape[1:]
         shape = (len(indices), int(length))
         values = np.zeros((*shape, len(self._layers), width), np.float32)
@@ -100,7 +101,7 @@ class Sentences:
         first_replica: int = 0,
         local_replicas: int = 1,
     ) -> tf.data.Dataset:
-        """Returns endless batches; as `batches.training_batches`."""
+        """Returns endless batches; see `batches.training_batches`."""
         order = batch_order.TrainingOrder(
             len(self),
             batch_size=batch_size,
@@ -133,7 +134,7 @@ class Sentences:
     def evaluation_batches(
         self, batch_size: int
     ) -> Iterator[dict[str, tf.Tensor]]:
-        """Yields every sentence once, the longest first, with its number.
+        """Yields every sentence once, the longest first, with `example_index`.
 
         The last batch is filled with sentences whose `is_real_example` is 0.
         """

@@ -1,4 +1,4 @@
-"""batch_features.py: a process that ends while batches are made ends."""
+"""batch_features.py: a process can exit while batches are being read."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 
 from tfrecords.reading import batch_features
 
-# Fails with batches on the way, which the traceback keeps alive.
+# Fails while batches are prefetched; the traceback keeps the iterator alive.
 FAILS = """
 import sys
 from tfrecords import schema
@@ -28,7 +28,7 @@ train()
 
 
 @pytest.mark.slow
-def test_a_process_that_fails_ends(tmp_path, samples):
+def test_a_failing_process_exits(tmp_path, samples):
     samples.write_folder(str(tmp_path))
     ended = subprocess.run(
         [sys.executable, "-c", FAILS, str(tmp_path)],
@@ -45,7 +45,7 @@ def quiet(monkeypatch):
     monkeypatch.setattr(batch_features, "_QUIET_SECONDS", 0.01)
 
 
-def test_the_end_waits_for_reads_that_are_under_way(quiet):
+def test_the_exit_waits_for_reads_in_progress(quiet):
     reads, ended = batch_features._Reads(), []
 
     def read():
@@ -61,7 +61,7 @@ def test_the_end_waits_for_reads_that_are_under_way(quiet):
     reader.join()
 
 
-def test_the_end_does_not_wait_for_ever(quiet, monkeypatch):
+def test_the_exit_does_not_wait_forever(quiet, monkeypatch):
     monkeypatch.setattr(batch_features, "_MOST_SECONDS", 0.05)
     reads = batch_features._Reads()
     with reads:

@@ -1,4 +1,4 @@
-"""batch_order.py: every batch from its number, with buckets and without."""
+"""batch_order.py: batches by number, with buckets and without."""
 
 import numpy as np
 import pytest
@@ -56,35 +56,35 @@ def bucketed(**changes):
     return order(**(arguments | changes))
 
 
-def test_the_order_of_a_seed_stays_as_it_was():
-    # Of the first version: a run that goes on must not see another order.
+def test_the_order_of_a_seed_never_changes():
+    # From the first version: a resumed run must not see another order.
     found = shuffled(np.arange(24), 10, 7)
     assert found.tolist() == GOLDEN
 
 
 def test_orders_look_random_for_small_seeds():
     # The op's own four rounds fail this: see the comment in batch_order.py.
-    place = np.arange(1000)
+    positions = np.arange(1000)
     near, correlations = 0, []
     for epoch in range(20):
-        found = shuffled(place + 1000 * epoch, 1000, 3)
+        found = shuffled(positions + 1000 * epoch, 1000, 3)
         assert len(set(found)) == 1000
         near += (np.abs(np.diff(found)) < 10).sum()
-        correlations.append(np.corrcoef(place, found)[0, 1])
-    # 20,000 neighbours, each near with a chance of about 0.018.
+        correlations.append(np.corrcoef(positions, found)[0, 1])
+    # 20,000 adjacent pairs, each near with a probability of about 0.018.
     assert 250 < near < 470
     assert np.abs(correlations).max() < 5 / 1000**0.5
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 2**14 + 1, 2**16, 2**16 + 1])
-def test_every_record_comes_once_an_epoch(count):
-    # Of 4^k + 1 records the op itself repeats one and leaves one out.
+def test_every_record_occurs_once_per_epoch(count):
+    # Of 4^k + 1 records the op itself repeats one and omits one.
     found = shuffled(np.arange(count, 2 * count), count, 5)
     assert len(set(found)) == count
     assert found.min() == 0 and found.max() == count - 1
 
 
-def test_without_buckets_places_follow_each_other():
+def test_positions_are_consecutive_without_buckets():
     for number in (0, 63, 64, 10**15):
         batch = order().batch(number)
         assert batch.positions.numpy().tolist() == [
@@ -104,13 +104,13 @@ def test_a_run_sees_the_same_examples_with_buckets(num_batches):
     assert by_position.tolist() == (
         shuffled(np.arange(4 * num_batches), RECORDS, 7).tolist()
     )
-    # Batches made ahead, which no step takes.
+    # Prefetched batches, which no step uses.
     beyond = [batch.positions for batch in beyond]
     assert len(set(np.concatenate(beyond))) == 800
     assert np.min(beyond) == 4 * num_batches
 
 
-def test_windows_keep_to_themselves():
+def test_windows_do_not_share_examples():
     positions = [batch.positions for batch in batches(bucketed(), 64, 64)]
     assert sorted(np.concatenate(positions)) == list(range(256, 512))
 
@@ -121,7 +121,7 @@ def test_a_batch_has_the_smallest_length_that_holds_it():
         longest = LENGTHS[batch.indices].max()
         assert batch.length == min(n for n in (8, 16, 32) if n >= longest)
         lengths.append(batch.length)
-    # A quarter would take 8, a quarter 16 and half of them 32.
+    # A quarter of single examples would have 8, a quarter 16 and half 32.
     assert 20 < np.mean(lengths) < 26
 
 
@@ -136,17 +136,17 @@ def test_lengths_are_in_random_order():
 
 
 @pytest.mark.parametrize("number", [0, 63, 64, 149, 10**12 + 5])
-def test_any_batch_is_known_at_once(number):
+def test_any_batch_is_computed_from_its_number(number):
     run = bucketed(num_batches=150)
     if number < 150:
         expected = batches(run, 0, number + 1)[-1]
     else:
         expected = batches(run, number, 1)[0]
-    for its, wanted in zip(run.batch(number), expected, strict=True):
-        np.testing.assert_array_equal(its, wanted)
+    for actual, wanted in zip(run.batch(number), expected, strict=True):
+        np.testing.assert_array_equal(actual, wanted)
 
 
-def test_records_of_one_length_stay_random():
+def test_records_of_equal_length_stay_shuffled():
     found = batches(bucketed(lengths=np.full(RECORDS, 5)), 0, 64)
     indices = np.stack([batch.indices for batch in found])
     assert np.any(np.diff(indices[:, :2]) < 0)

@@ -1,4 +1,4 @@
-"""batches.py: static shapes, and an order that starts anywhere."""
+"""batches.py: static shapes, and an order that can be resumed anywhere."""
 
 import itertools
 
@@ -15,14 +15,14 @@ SIZES = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 
 @pytest.fixture
 def ten(tmp_path, samples):
-    """Ten records that carry their numbers."""
+    """Ten numbered records."""
     samples.write_folder(str(tmp_path))
     return records.Records.open(str(tmp_path))
 
 
 @pytest.fixture
 def thirty(tmp_path, samples):
-    """Thirty records of 1 to 8 tokens, each full of its number."""
+    """Thirty records of 1 to 8 tokens, whose ids are the record's number."""
     return write_rows(str(tmp_path / "rows"), samples)
 
 
@@ -49,7 +49,7 @@ def training(found, **changes):
 
 
 def numbers_of(dataset, count):
-    """Returns the numbers of the first `count` batches' examples, [N]."""
+    """Returns the numbers of the examples in the first `count` batches, [N]."""
     taken = itertools.islice(dataset.as_numpy_iterator(), count)
     return np.concatenate([batch["input_word_ids"][:, 0] for batch in taken])
 
@@ -65,7 +65,7 @@ def test_shapes_are_static(ten):
     assert batch["is_real_example"].numpy().tolist() == [1] * 4
 
 
-def test_values_are_those_of_the_record(ten, samples):
+def test_values_equal_those_of_the_record(ten, samples):
     batch = next(training(ten).as_numpy_iterator())
     for row, number in enumerate(batch["input_word_ids"][:, 0]):
         for name, array in samples.example(number).items():
@@ -99,7 +99,7 @@ def test_the_stream_does_not_depend_on_the_batch_size(ten):
 
 
 @pytest.mark.parametrize("workers", [(4,), (2, 2), (1, 3), (1, 1, 1, 1)])
-def test_parts_of_replicas_make_up_the_batch(ten, workers):
+def test_parts_of_replicas_join_to_the_batch(ten, workers):
     whole = numbers_of(training(ten, batch_size=8, start_batch=3), 5)
     parts, first = [], 0
     for local in workers:
@@ -120,11 +120,11 @@ def test_parts_of_replicas_make_up_the_batch(ten, workers):
 def test_replicas_that_cannot_share_are_named(ten):
     with pytest.raises(ValueError, match="batch_size=4 .* of the 3 replicas"):
         training(ten, replicas=3)
-    with pytest.raises(ValueError, match="Replicas 1 to 2 .* among 2"):
+    with pytest.raises(ValueError, match="Replicas 1 to 2 .* from 0 to 1"):
         training(ten, replicas=2, first_replica=1, local_replicas=2)
 
 
-def test_starting_far_out_takes_no_time(ten):
+def test_a_large_start_batch_costs_no_time(ten):
     assert len(numbers_of(training(ten, start_batch=10**12), 1)) == 4
 
 
@@ -143,7 +143,7 @@ def test_evaluation_is_in_order_and_padded(ten):
         assert not found[-1][name][2:].any(), name
 
 
-def test_evaluation_without_rest_has_no_padding(ten):
+def test_evaluation_of_full_batches_has_no_padding(ten):
     dataset = batches.evaluation_batches(
         ten, schema.PRETRAINING, SIZES, batch_size=5
     )
@@ -157,7 +157,7 @@ def test_legacy_records_become_our_batches(tmp_path, samples):
     assert sorted(numbers_of(training(found), 1)) == [0, 1, 2, 3]
 
 
-def test_ids_that_are_too_large_name_value_and_record(ten):
+def test_ids_out_of_range_are_named_with_their_record(ten):
     next(iter(training(ten, vocab_size=10)))
     with pytest.raises(
         tf.errors.InvalidArgumentError,
@@ -189,15 +189,15 @@ def test_a_corrupt_record_is_named(ten):
         numbers_of(training(ten), 3)
 
 
-def test_no_records_and_no_batch_size_are_named(tmp_path, ten, samples):
+def test_empty_records_and_batch_size_zero_are_rejected(tmp_path, ten, samples):
     samples.write_folder(str(tmp_path / "empty"), counts=(0,))
-    with pytest.raises(ValueError, match="No example in .*empty file"):
+    with pytest.raises(ValueError, match="no examples in .*empty file"):
         training(records.Records.open(str(tmp_path / "empty")))
     with pytest.raises(ValueError, match="batch_size=0 should be 1 or more"):
         training(ten, batch_size=0)
 
 
-def test_buckets_cut_rows_and_keep_what_belongs_to_them(thirty, samples):
+def test_buckets_cut_rows_and_keep_their_other_features(thirty, samples):
     dataset = training(thirty, bucket_lengths=(2, 4), vocab_size=30)
     spec = dataset.element_spec
     assert spec["input_word_ids"].shape.as_list() == [4, None]
@@ -220,8 +220,8 @@ def test_buckets_cut_rows_and_keep_what_belongs_to_them(thirty, samples):
     assert lengths == {2, 4, 8}
 
 
-def test_buckets_show_what_the_run_shows_without(thirty):
-    # 105 batches are 14 epochs, and not a whole number of windows.
+def test_a_run_sees_the_same_examples_with_buckets(thirty):
+    # 105 batches are 14 epochs, and not a multiple of the window.
     plain = numbers_of(training(thirty), 105)
     found = numbers_of(
         training(thirty, bucket_lengths=(4,), num_batches=105), 105
@@ -231,7 +231,7 @@ def test_buckets_show_what_the_run_shows_without(thirty):
 
 
 @pytest.mark.parametrize("start", [1, 63, 64, 103])
-def test_buckets_start_anywhere(thirty, start):
+def test_buckets_can_be_resumed_anywhere(thirty, start):
     settings = {"bucket_lengths": (2, 4, 6), "num_batches": 105}
     skipped = numbers_of(training(thirty, **settings), 105)[4 * start :]
     started = training(thirty, start_batch=start, **settings)
@@ -258,12 +258,12 @@ def test_replicas_share_a_batch_of_one_length(thirty):
             np.testing.assert_array_equal(together, array, name)
 
 
-def test_a_bucket_that_is_too_long_is_named(thirty):
+def test_a_bucket_longer_than_the_records_is_named(thirty):
     with pytest.raises(ValueError, match=r"bucket_lengths=\[9\] .* 8"):
         training(thirty, bucket_lengths=(4, 9))
 
 
-def test_a_batch_is_described_as_it_is_read(thirty):
+def test_a_batch_is_described_by_its_records(thirty):
     settings = {"bucket_lengths": (2, 4), "num_batches": 105}
     numbers = numbers_of(training(thirty, start_batch=7, **settings), 1)
     length = max(map(length_of, numbers))

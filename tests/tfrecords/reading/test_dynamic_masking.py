@@ -1,4 +1,4 @@
-"""dynamic_masking.py: static rates, other masks each epoch, the same again."""
+"""dynamic_masking.py: rates of static masks, new masks in each epoch."""
 
 import dataclasses
 import itertools
@@ -52,7 +52,7 @@ def vocabulary(tiny_vocab_file):
 
 
 def write(folder, rows, settings, vocab_file):
-    """Writes records of unmasked pairs, and opens them."""
+    """Writes records of unmasked pairs and opens them."""
     serialized = serialization.serialize_rows(
         rows, schema.SCHEMAS[settings.schema_name], settings.sizes
     )
@@ -81,26 +81,26 @@ def found(tmp_path_factory, tiny_vocab_file, vocabulary):
     return write(folder, make_rows(vocabulary), SETTINGS, tiny_vocab_file)
 
 
-def test_masks_are_wanted_of_records_without_them_alone(found):
+def test_only_unmasked_records_need_masks(found):
     assert batch_features.needs_masks(found, schema.PRETRAINING)
     assert not batch_features.needs_masks(found, schema.UNMASKED_PAIRS)
     bare = records.Records(found.paths)
     assert not batch_features.needs_masks(bare, schema.PRETRAINING)
 
 
-def test_rates_are_those_of_the_manifest(found):
-    how = dynamic_masking.masker(found, SETTINGS.sizes, seed=1)
-    assert how.rules == SETTINGS.rules
+def test_rules_are_those_of_the_manifest(found):
+    masker = dynamic_masking.masker(found, SETTINGS.sizes, seed=1)
+    assert masker.rules == SETTINGS.rules
 
 
 @pytest.mark.parametrize("unit", masking.UNITS)
-def test_rates_are_those_of_static_masks(found, vocabulary, unit):
-    how = dynamic_masking.masker(found, SETTINGS.sizes, seed=1)
+def test_rates_equal_those_of_static_masks(found, vocabulary, unit):
+    masker = dynamic_masking.masker(found, SETTINGS.sizes, seed=1)
     rules = masking.Rules(**(vars(SETTINGS.rules) | {"unit": unit}))
     rows = make_rows(vocabulary, count=4000)
     ids, mask = rows["input_word_ids"], rows["input_mask"]
     dynamic = dynamic_masking.mask(
-        how._replace(rules=rules), rows, np.arange(4000)
+        masker._replace(rules=rules), rows, np.arange(4000)
     )
     seeds = np.random.default_rng(2).integers(1 << 64, size=4000, dtype="u8")
     static = masking.mask(ids, mask.sum(axis=1), seeds, vocabulary, rules)
@@ -113,21 +113,22 @@ def test_rates_are_those_of_static_masks(found, vocabulary, unit):
         is_used = weights > 0
         shown = np.take_along_axis(shown, positions, axis=1)[is_used]
         kinds = [shown == vocabulary.mask_id, shown == originals[is_used]]
-        places = np.bincount(positions[is_used], minlength=32) / is_used.sum()
-        return np.array([kind.mean() for kind in kinds]), places
+        counts = np.bincount(positions[is_used], minlength=32)
+        by_position = counts / is_used.sum()
+        return np.array([kind.mean() for kind in kinds]), by_position
 
-    kinds, places = shares(
+    kinds, by_position = shares(
         dynamic["input_word_ids"],
         dynamic["masked_lm_positions"],
         dynamic["masked_lm_ids"],
         dynamic["masked_lm_weights"],
     )
-    static_kinds, static_places = shares(
+    static_kinds, static_by_position = shares(
         static.input_word_ids, static.positions, static.ids, static.weights
     )
-    # Some 15,000 masked tokens a side; those of a span are of one kind.
+    # About 15,000 masked tokens in each; all tokens of a span have one kind.
     assert abs(kinds - static_kinds).max() < 0.03
-    assert abs(places - static_places).max() < 0.006
+    assert abs(by_position - static_by_position).max() < 0.006
 
 
 def training(found, **changes):
@@ -161,7 +162,7 @@ def unmask(batch):
     return ids
 
 
-def test_batches_are_those_of_masked_records(found, vocabulary):
+def test_batches_have_the_features_of_masked_records(found, vocabulary):
     dataset = training(found)
     expected = schema.batch_signature(schema.PRETRAINING, SETTINGS.sizes, 10)
     for name, feature in expected.items():
@@ -179,7 +180,7 @@ def test_batches_are_those_of_masked_records(found, vocabulary):
     assert (batch["input_word_ids"] != unmask(batch)).any(axis=1).mean() > 0.8
 
 
-def test_each_epoch_has_other_masks(found):
+def test_each_epoch_has_different_masks(found):
     dataset = training(found)
     batch = read(dataset, 12)
     order = np.argsort(batch["next_sentence_labels"], kind="stable")
@@ -190,7 +191,7 @@ def test_each_epoch_has_other_masks(found):
     assert np.mean(others) > 3.8
 
 
-def test_another_seed_has_other_masks(found):
+def test_another_seed_gives_different_masks(found):
     one, other = (read(training(found, seed=seed), 3) for seed in (1, 2))
     one, other = (
         batch["masked_lm_positions"][np.argsort(batch["next_sentence_labels"])]
@@ -200,13 +201,13 @@ def test_another_seed_has_other_masks(found):
 
 
 @pytest.mark.parametrize("start", [1, 4, 9])
-def test_a_resumed_stream_is_the_one_never_stopped(found, start):
+def test_a_resumed_stream_equals_an_uninterrupted_one(found, start):
     whole = read(training(found), start + 4)
     resumed = read(training(found, start_batch=start), 4)
     assert_equal({n: a[10 * start :] for n, a in whole.items()}, resumed)
 
 
-def test_replicas_read_what_one_reads(found):
+def test_replicas_read_the_same_masks_as_one_replica(found):
     whole = read(training(found), 5)
     together = read(training(found, replicas=2, local_replicas=2), 10)
     assert_equal(whole, together)
@@ -223,7 +224,7 @@ def test_replicas_read_what_one_reads(found):
     )
 
 
-def test_buckets_have_the_masks_of_their_places(found):
+def test_buckets_do_not_change_masks(found):
     plain = read(training(found, num_batches=6), 6)
     cut = training(found, num_batches=6, bucket_lengths=[16, 24])
     rows = {}
@@ -264,7 +265,7 @@ def test_evaluation_always_has_the_same_masks(found):
     assert is_other.mean() > 0.9
 
 
-def test_examples_that_share_rows_are_masked_each_for_itself(
+def test_packed_examples_are_masked_separately(
     tmp_path, tiny_vocab_file, vocabulary
 ):
     settings = dataclasses.replace(
@@ -273,16 +274,16 @@ def test_examples_that_share_rows_are_masked_each_for_itself(
     examples = make_rows(vocabulary)
     for name in schema.ENCODER_INPUTS:
         examples[name] = np.pad(examples[name], ((0, 0), (0, 32)))
-    dealt = packing.assign(examples["input_mask"].sum(axis=1), 64, 4)
-    examples = {name: array[dealt.order] for name, array in examples.items()}
-    rows = packing.join(examples, dealt.counts, settings.sizes)
-    shared = write(tmp_path, rows, settings, tiny_vocab_file)
-    count = len(dealt.counts)
+    assigned = packing.assign(examples["input_mask"].sum(axis=1), 64, 4)
+    examples = {name: array[assigned.order] for name, array in examples.items()}
+    rows = packing.join(examples, assigned.counts, settings.sizes)
+    packed = write(tmp_path, rows, settings, tiny_vocab_file)
+    count = len(assigned.counts)
     assert count < 0.7 * N
 
     def training_rows(start):
         return batches.training_batches(
-            shared,
+            packed,
             schema.PACKED_PRETRAINING,
             settings.sizes,
             batch_size=count,
@@ -317,13 +318,13 @@ def test_examples_that_share_rows_are_masked_each_for_itself(
     assert is_other.mean() > 0.9
 
 
-def test_other_sizes_are_named(found):
+def test_sizes_that_differ_from_the_manifest_are_named(found):
     sizes = SETTINGS.sizes | {"max_predictions_per_seq": 9}
     with pytest.raises(ValueError, match="max_predictions_per_seq=9, but .* 6"):
         dynamic_masking.masker(found, sizes, seed=1)
 
 
-def test_a_lost_or_foreign_vocabulary_is_named(found, tmp_path):
+def test_a_missing_or_different_vocabulary_is_named(found, tmp_path):
     folder = tmp_path / "copy"
     shutil.copytree(found.paths[0].rpartition("/")[0], folder)
     copy = records.Records.open(str(folder))

@@ -1,4 +1,4 @@
-"""static_lengths.py: read once, kept beside; static lengths that fit."""
+"""static_lengths.py: cached lengths of records, and chosen static lengths."""
 
 import itertools
 import os
@@ -14,7 +14,7 @@ SIZES = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 
 
 def write(path, samples, lengths):
-    """Writes a shard of records with so many tokens each."""
+    """Writes a shard of records with the given numbers of tokens."""
     mask = (np.arange(8) < np.array(lengths)[:, None]).astype(int)
     rows = [samples.example(i) | {"input_mask": m} for i, m in enumerate(mask)]
     serialized = [schema.serialize(r, schema.PRETRAINING, SIZES) for r in rows]
@@ -34,17 +34,17 @@ def read(shards):
 
 
 def forbid(monkeypatch):
-    """Makes it an error to read a record's length from the record."""
+    """Makes reading lengths from records an error."""
     monkeypatch.setattr(static_lengths, "_parse", None)
 
 
-def test_lengths_are_those_of_the_masks(shards):
+def test_lengths_equal_those_of_the_masks(shards):
     found = read(shards)
     assert found.tolist() == [3, 8, 1, 0, 5]
     assert found.dtype == np.int32
 
 
-def test_a_hole_in_the_mask_is_not_cut_off(tmp_path, samples):
+def test_a_mask_with_a_hole_counts_to_its_last_token(tmp_path, samples):
     path = str(tmp_path / "a")
     row = samples.example(1) | {
         "input_mask": np.array([1, 0, 0, 1, 0, 0, 0, 0])
@@ -55,7 +55,7 @@ def test_a_hole_in_the_mask_is_not_cut_off(tmp_path, samples):
     assert read([path]).tolist() == [4]
 
 
-def test_they_are_read_once(shards, monkeypatch):
+def test_lengths_are_cached(shards, monkeypatch):
     read(shards)
     assert {"a.lengths", "b.lengths"} <= set(
         os.listdir(os.path.dirname(shards[0]))
@@ -64,26 +64,26 @@ def test_they_are_read_once(shards, monkeypatch):
     assert read(shards).tolist() == [3, 8, 1, 0, 5]
 
 
-def test_a_glob_finds_the_shards_alone(shards, tmp_path):
+def test_a_glob_finds_only_the_shards(shards, tmp_path):
     read(shards)
     assert records.Records.open(str(tmp_path / "*")).paths == shards
     assert len(os.listdir(tmp_path)) == 6
 
 
-def test_a_shard_made_again_is_read_again(shards, samples):
+def test_a_rewritten_shard_is_read_again(shards, samples):
     read(shards)
     write(shards[1], samples, [7, 6])
     assert read(shards).tolist() == [3, 8, 1, 7, 6]
 
 
-def test_a_manifest_s_digest_tells_shards_apart(tmp_path, samples, monkeypatch):
+def test_shards_are_identified_by_the_digest(tmp_path, samples, monkeypatch):
     folder = str(tmp_path)
     samples.write_folder(folder)
     assert (
         static_lengths.read(records.Records.open(folder), 8).tolist()
         == [8] * 10
     )
-    # A copy has other times, and is the same shard.
+    # A copy has another mtime but is the same shard.
     for path in records.Records.open(folder).paths:
         os.utime(path, (1, 1))
     with monkeypatch.context() as patch:
@@ -98,7 +98,7 @@ def test_a_manifest_s_digest_tells_shards_apart(tmp_path, samples, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK", b"no lengths"])
-def test_a_damaged_file_is_made_again(shards, damage):
+def test_a_damaged_cache_is_rewritten(shards, damage):
     read(shards)
     with open(f"{shards[0]}.lengths", "wb") as file:
         file.write(damage)
@@ -106,7 +106,7 @@ def test_a_damaged_file_is_made_again(shards, damage):
     assert os.path.getsize(f"{shards[0]}.lengths") > 100
 
 
-def test_a_folder_that_cannot_be_written_to_does_no_harm(shards, monkeypatch):
+def test_lengths_are_read_in_a_read_only_folder(shards, monkeypatch):
     def refuse(path, mode):
         raise PermissionError(13, "Permission denied", path)
 
@@ -114,7 +114,7 @@ def test_a_folder_that_cannot_be_written_to_does_no_harm(shards, monkeypatch):
     found = records.Records(shards)
     assert static_lengths.read(found, 8).tolist() == [3, 8, 1, 0, 5]
     assert not os.path.exists(f"{shards[0]}.lengths")
-    # Still once a process.
+    # Still only once per process.
     forbid(monkeypatch)
     assert static_lengths.read(found, 8).tolist() == [3, 8, 1, 0, 5]
 
@@ -125,7 +125,7 @@ def padded(lengths, chosen):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_chosen_lengths_pad_least(seed, count):
+def test_chosen_lengths_minimize_padding(seed, count):
     lengths = np.random.default_rng(seed).binomial(23, 0.1 + 0.2 * seed, 40) + 1
     chosen = static_lengths.choose(lengths, 24, count=count, multiple=4)
     allowed = [n for n in range(4, 25, 4)]
@@ -140,6 +140,6 @@ def test_chosen_lengths_pad_least(seed, count):
     assert list(chosen) == sorted(chosen)
 
 
-def test_no_length_is_beyond_max_seq_length():
+def test_no_length_exceeds_max_seq_length():
     assert static_lengths.choose(np.array([3, 9]), 10) == (4, 10)
     assert static_lengths.choose(np.array([1]), 2) == (2,)

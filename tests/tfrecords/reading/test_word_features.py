@@ -1,4 +1,4 @@
-"""Facts of sentences of words with features: each in its batches once."""
+"""word_features.py: batches have each sentence once, with its features."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def sentences():
 
 
 def check(batch, indices):
-    """The features of each row are those of its sentence."""
+    """Checks that the features of each row are those of its sentence."""
     ends = np.cumsum(LENGTHS)
     for row, index in enumerate(indices):
         length = LENGTHS[index]
@@ -41,7 +41,7 @@ def as_arrays(batch):
     return {name: tensor.numpy() for name, tensor in batch.items()}
 
 
-def test_an_evaluation_gives_each_sentence_once(sentences):
+def test_evaluation_has_each_sentence_once(sentences):
     batches = [as_arrays(b) for b in sentences.evaluation_batches(2)]
     seen = []
     for batch in batches:
@@ -53,7 +53,7 @@ def test_an_evaluation_gives_each_sentence_once(sentences):
     assert sentences.mask.sum(axis=1).tolist() == LENGTHS
 
 
-def test_epochs_of_training_give_each_sentence_as_often(sentences):
+def test_training_has_each_sentence_once_per_epoch(sentences):
     dataset = sentences.training_batches(0, batch_size=5, seed=1, num_batches=3)
     for name, spec in dataset.element_spec.items():
         assert spec.shape[0] == 5, name
@@ -66,7 +66,7 @@ def test_epochs_of_training_give_each_sentence_as_often(sentences):
     assert sorted(seen) == sorted(3 * LENGTHS)
 
 
-def test_batches_are_known_from_their_number(sentences):
+def test_a_resumed_stream_has_the_same_batches(sentences):
     def batches(start, count):
         dataset = sentences.training_batches(
             start, batch_size=2, seed=7, num_batches=6
@@ -92,7 +92,7 @@ def test_replicas_share_a_batch(sentences):
         assert (joined == whole[name]).all(), name
 
 
-def test_features_of_other_words_are_refused(sentences):
+def test_features_of_other_words_are_rejected(sentences):
     with pytest.raises(ValueError, match="18 words have features and 19 tags"):
         word_features.Sentences(
             np.zeros((18, 1, 2), np.float16), [0], LENGTHS, np.zeros(19)
