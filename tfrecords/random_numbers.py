@@ -22,7 +22,7 @@ class Stream:
     def at(self, *numbers: int) -> np.random.Generator:
         """Returns the generator for up to two numbers.
 
-        It is one object that each call resets: the next call invalidates it.
+        Every call resets and returns the same object, so finish using it first.
         """
         counter = [0, 0, *numbers, *[0] * (2 - len(numbers))]
         self._state["state"]["counter"][:] = counter
@@ -31,7 +31,7 @@ class Stream:
 
 
 def bits(seeds: np.ndarray, counters: np.ndarray) -> np.ndarray:
-    """Returns [N, counters] uint64: 64 random bits for each seed and counter.
+    """Returns [N, P] uint64: 64 random bits for each seed and counter.
 
     SplitMix64 (Steele, Lea and Flood 2014), whose state at a counter has a
     closed form, so that arrays are computed at once. NumPy's generators take

@@ -1,7 +1,7 @@
 """Feature table -> parsing spec, serialized examples, batch signature.
 
-The single declaration of all features. Writer, parser, model inputs
-and serving signature are derived from the tables below.
+The single declaration of all features. Writer, parser, model inputs and serving
+signature are derived from the tables below.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:  # TensorFlow is imported late, for a fast --help.
+if TYPE_CHECKING:  # Imported late at run time, for a fast --help.
     import tensorflow as tf
 
 INT32, FLOAT32 = np.dtype("int32"), np.dtype("float32")
@@ -43,10 +43,10 @@ ENCODER_INPUTS: Schema = {
 }
 PRETRAINING: Schema = ENCODER_INPUTS | {
     "masked_lm_positions": Feature(
-        _PREDICTIONS, INT32, "Masked positions, into max_seq_length."
+        _PREDICTIONS, INT32, "Positions of masked tokens."
     ),
     "masked_lm_ids": Feature(_PREDICTIONS, INT32, "Ids before masking."),
-    "masked_lm_weights": Feature(_PREDICTIONS, FLOAT32, "1 masked, 0 pad."),
+    "masked_lm_weights": Feature(_PREDICTIONS, FLOAT32, "1 masked, 0 padding."),
     "next_sentence_labels": Feature(
         (), INT32, "0 next, 1 random; or 0 in order, 1 swapped."
     ),
@@ -66,7 +66,7 @@ PACKED_INPUTS: Schema = ENCODER_INPUTS | {
 # ... and the labels of each example.
 PACKED_PRETRAINING: Schema = PACKED_INPUTS | {
     "masked_lm_positions": Feature(
-        _ROW_PREDICTIONS, INT32, "Masked positions, into max_seq_length."
+        _ROW_PREDICTIONS, INT32, "Positions of masked tokens in the row."
     ),
     "masked_lm_ids": Feature(_ROW_PREDICTIONS, INT32, "Ids before masking."),
     "masked_lm_weights": Feature(

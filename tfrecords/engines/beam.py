@@ -34,7 +34,7 @@ class Pipelines(progress.Engine):
     file system.
 
     Args:
-      flags: those of Beam, such as "--runner=FlinkRunner".
+      flags: Beam flags, such as "--runner=FlinkRunner".
       shared_dir: a folder for jobs and results, visible to every machine.
 
     Raises:
@@ -47,7 +47,7 @@ class Pipelines(progress.Engine):
         check(_options(self._flags))
 
     def __exit__(self, *error):
-        """Does nothing: `results` ends its pipeline."""
+        """Does nothing, as `results` ends its pipeline."""
 
     def results(self, function, jobs, name):
         """Yields (index, result) as jobs finish; see `Engine`."""

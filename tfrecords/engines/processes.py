@@ -50,7 +50,7 @@ class Workers(progress.Engine):
             )
         self._executor = None
         if num_processes > 1:
-            # Not fork, which breaks processes with threads, as of TensorFlow.
+            # Not fork, which is unsafe with threads, such as TensorFlow's.
             self._executor = concurrent.futures.ProcessPoolExecutor(
                 num_processes,
                 mp_context=multiprocessing.get_context("spawn"),

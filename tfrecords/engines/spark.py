@@ -16,7 +16,7 @@ import sys
 from tfrecords.engines import remote_jobs
 from tfrecords.io import progress
 
-# Jobs submitted to Spark at a time: its queue, always longer than its cores.
+# Jobs submitted to Spark at a time: more than it has cores, to keep it busy.
 _JOBS_IN_SPARK = 256
 # The last line of a Python traceback in Spark's message.
 _PYTHON_ERROR = re.compile(r"(?!org\.)[\w.]*(?:Error|Exception)\b.*")
@@ -29,9 +29,9 @@ class Cluster(progress.Engine):
     as the driver, on a shared file system.
 
     Args:
-      master: such as "spark://host:7077" or "local[2]".
+      master: URL of the master, such as "spark://host:7077" or "local[2]".
       shared_dir: a folder for small files, visible to every machine.
-      conf: settings of Spark, name to value.
+      conf: Spark settings, name to value.
     """
 
     def __init__(self, master: str, shared_dir: str, conf: dict[str, str]):

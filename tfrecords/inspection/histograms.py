@@ -42,8 +42,8 @@ def draw(
     Args:
       batch: features of the examples, each [N, ...].
       unk_id: id of [UNK]; None if no vocabulary is known.
-      title: of the figure.
-      path: of the PNG.
+      title: title of the figure.
+      path: path of the PNG.
     """
     import matplotlib
 

@@ -42,8 +42,8 @@ def check_sample(
 
     Args:
       sample: statistics of the sample.
-      flags: of the manifest; may be empty.
-      entries: of the vocabulary; None if it is not known.
+      flags: flags of the manifest; may be empty.
+      entries: properties of the vocabulary; None if it is not known.
       first: [shards + 1], `Records.first`.
       is_pretraining: whether the examples are for pre-training.
     """
@@ -109,7 +109,7 @@ def check_case(
 
     Args:
       sample: its statistics; None if its ids are not of this vocabulary.
-      entries: of the vocabulary.
+      entries: properties of the vocabulary.
       made_with: `do_lower_case` of the manifest; None if it is not known.
       is_uncased: whether the vocabulary is for lower-cased text.
     """

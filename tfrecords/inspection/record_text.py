@@ -71,7 +71,7 @@ class Piece(NamedTuple):
 
 
 def name_of(token_id: int, entries: Sequence[str] | None) -> str:
-    """Returns the entry of an id, or the id itself if it has none."""
+    """Returns the entry of an id, or `<id>` if it has none."""
     if entries is not None and 0 <= token_id < len(entries):
         return entries[token_id]
     return f"<{token_id}>"
@@ -137,7 +137,7 @@ def segments(
     The pieces of a word are joined and keep their ##: look##ed.
 
     Args:
-      tokens: from `pieces`.
+      tokens: result of `pieces`.
       paint: (text, its piece) -> the text in color.
     """
     lines: dict[int, str] = {}

@@ -87,9 +87,9 @@ def count(
 
     Args:
       records: the records.
-      name: of their schema.
-      sizes: of its dimensions.
-      entries: of their vocabulary; None if it is not known.
+      name: name of their schema.
+      sizes: size of each named dimension.
+      entries: properties of their vocabulary; None if it is not known.
       vocab_size: ids at or above it are out of range; None if not known.
       num_wanted: approximate number of records to read; None for all.
 

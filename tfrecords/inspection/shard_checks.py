@@ -72,7 +72,7 @@ def check_digests(
     """Compares the sha256 of shards with the manifest.
 
     Args:
-      records: from `open_intact`.
+      records: result of `open_intact`.
       most_bytes: maximum to read, but at least one shard; None for all. The
         shards read are spread over the set.
 

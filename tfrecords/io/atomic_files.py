@@ -1,7 +1,7 @@
 """Content -> a file or folder that is complete or absent, even after a kill.
 
-No available library syncs files and their folders to the disk, keeps the umask
-and replaces a folder atomically.
+Implemented here because no available library syncs files and their folders to
+the disk, keeps the umask and replaces a folder atomically.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
     `.<name>.<16 hex digits>.tmp`.
 
     Args:
-      path: of the file; an existing one is replaced.
+      path: path of the file; an existing one is replaced.
       mode: "w" for UTF-8 text, "wb" for bytes.
 
     Raises:
@@ -73,8 +73,8 @@ def atomic_folder(path: str) -> Iterator[str]:
     the writer is killed then, `remove_leftovers` restores it.
 
     Args:
-      path: of the folder; an existing one is replaced. If it is a symbolic
-        link, its target is replaced.
+      path: path of the folder; an existing one is replaced. If it is a
+        symbolic link, its target is replaced.
 
     Raises:
       OSError: as `atomic_file`.
@@ -205,8 +205,9 @@ def remove_leftovers(folder: str, prefix: str = "") -> None:
     folder was never renamed.
 
     Args:
-      folder: that no other process is writing to; it need not exist.
-      prefix: of the names of the files and folders that were being written.
+      folder: the folder to clean up, to which no other process is writing; it
+        need not exist.
+      prefix: start of the names of the files and folders that were written.
     """
     pattern = re.compile(
         rf"\.({re.escape(prefix)}.*)\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.(tmp|old)"

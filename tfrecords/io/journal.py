@@ -19,7 +19,7 @@ class Journal:
     Args:
       output_dir: the folder that holds one folder for each set of records.
       run: everything that the records depend on, as JSON.
-      names: of the sets.
+      names: the names of the sets.
 
     Raises:
       ValueError: if the folder holds records of another run, or its store
@@ -33,7 +33,8 @@ class Journal:
         self._names = list(names)
         self._path = os.path.join(output_dir, JOURNAL_NAME)
         lines = self._read_lines()
-        # A journal without shards is from a run that failed immediately.
+        # A journal without shards is from a run that failed immediately, and is
+        # replaced.
         if len(lines) > 1 or lines == [self.run]:
             self._compare(lines[0])
         else:

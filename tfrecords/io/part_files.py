@@ -29,14 +29,14 @@ def write(
     """Writes a file in parts; resumes where an earlier call was stopped.
 
     Args:
-      path: of the file; an existing one is replaced.
+      path: path of the file; an existing one is replaced.
       settings: everything that the parts depend on, as JSON. Parts made with
         other settings are deleted.
-      weights: amount of work in each part; one number for each part.
+      weights: amount of work in each part.
       make_part: called with a part's number; returns its bytes.
       join: called with the file and a function that iterates over the parts in
         order; writes the file.
-      unit: of the weights, for progress lines.
+      unit: name of the unit of weights, for progress lines.
 
     Raises:
       OSError: naming the file, if it cannot be written; finished parts remain.
@@ -72,7 +72,7 @@ def write(
 
 
 def concatenate(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
-    """Writes the parts one after the other; an argument `join` of `write`."""
+    """Writes the parts one after the other; a `join` for `write`."""
     for part in parts():
         file.write(part)
 

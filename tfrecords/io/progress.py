@@ -29,10 +29,10 @@ class Engine(contextlib.AbstractContextManager):
         Args:
           function: defined at the top level of a module, so that workers can
             import it.
-          jobs: its arguments, one for each call.
+          jobs: arguments of the function, one for each call.
           weights: amount of work in each job.
-          name: of the stage, for progress lines.
-          unit: of the weights, for progress lines.
+          name: name of the stage, for progress lines.
+          unit: name of the unit of weights, for progress lines.
 
         Raises:
           ValueError, OSError: if a job raised one, with the same message.

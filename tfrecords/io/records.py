@@ -36,7 +36,7 @@ class Manifest:
 
     @property
     def num_examples(self) -> int:
-        """Records in all shards: examples, or packed rows."""
+        """Number of records in all shards: examples, or packed rows."""
         return sum(shard.num_examples for shard in self.shards)
 
     @property
@@ -104,7 +104,7 @@ class Records:
 
     Args:
       paths: the shards.
-      manifest: of the folder; None for files without a manifest.
+      manifest: the manifest of the folder; None for files without one.
     """
 
     def __init__(self, paths: Sequence[str], manifest: Manifest | None = None):
@@ -154,7 +154,8 @@ class Records:
             shards.Shard(shard_path)  # Raises an error for a truncated record.
             raise ValueError(
                 f"{shard_path!r} is not the shard of {shard.num_bytes} bytes "
-                "that the manifest lists. Delete it and make it again."
+                "that the manifest lists. Delete it and rerun the command that "
+                "makes it."
             )
         return cls(paths, manifest)
 
@@ -180,7 +181,7 @@ class Records:
         return shard.describe(record)
 
     def get(self, indices: np.ndarray) -> list[bytes]:
-        """Returns the serialised examples at `indices`, in that order.
+        """Returns the serialized examples at `indices`, in that order.
 
         Args:
           indices: [N] integers in [0, len(self)).

@@ -233,8 +233,8 @@ def read_array(
     """Returns numbers begin to end of a raw binary file, [end - begin].
 
     Args:
-      path: of the file.
-      dtype: of the numbers.
+      path: path of the file.
+      dtype: dtype of the numbers.
       begin: index of the first number.
       end: index after the last number; None for the end of the file.
     """

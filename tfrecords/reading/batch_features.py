@@ -89,7 +89,7 @@ def read(
 
     Args:
       source: records and how to read them.
-      indices: [B] int64, of the records; B is static.
+      indices: [B] int64, indices of the records; B is static.
       positions: [B] int64, on which masks depend, see `dynamic_masking`.
       length: [] int64, the length that sequences are cut to.
 

@@ -36,14 +36,14 @@ class TrainingOrder:
     Args:
       num_records: N.
       batch_size: B, of the global batch.
-      seed: of the order.
+      seed: seed of the order.
       max_seq_length: length of a batch without `bucket_lengths`.
       lengths: [N] int, tokens of each record; required for `bucket_lengths`.
       bucket_lengths: static lengths to cut batches to; batches that none of
         them holds have length `max_seq_length`.
-      num_batches: in the complete run. The last window ends there, so that a
-        run sees the same examples with buckets and without. Later batches
-        belong to additional windows. None if the run has no end.
+      num_batches: number of batches in the complete run. The last window ends
+        there, so that a run sees the same examples with buckets and without.
+        Later batches belong to additional windows. None if the run has no end.
 
     Raises:
       ValueError: if a bucket length is not in [1, max_seq_length].

@@ -1,7 +1,7 @@
 """TFRecord shards -> batches in an order that can be resumed at any batch.
 
-`batch_order.py` determines the records of a batch. Replicas share the rows of
-a batch, so that it is the same for any number of replicas.
+`batch_order.py` determines the records of a batch. Its rows are split between
+the replicas, so that it is the same for any number of replicas.
 """
 
 import functools
@@ -46,7 +46,7 @@ def training_batches(
       sizes: size of each named dimension.
       batch_size: examples in a global batch (B), over all replicas. A batch
         may contain examples of two epochs.
-      seed: of the order, and of dynamic masks.
+      seed: seed of the order, and of dynamic masks.
       start_batch: number of the first global batch; earlier batches of the
         same stream are skipped.
       replicas: number of replicas that share a batch, over all processes (R).
@@ -57,8 +57,8 @@ def training_batches(
         `batch_order.WINDOW_BATCHES` batches are sorted by length, and each
         batch is cut to the smallest length that holds it, or to
         max_seq_length. `static_lengths.choose` finds good ones.
-      num_batches: in the complete run. If given, a run sees the same examples
-        with buckets as without; the dataset itself is endless.
+      num_batches: number of batches in the complete run. If given, a run sees
+        the same examples with buckets as without; the dataset is endless.
 
     Returns:
       Parts of batches, of static shape: the schema's features [B / R, ...],

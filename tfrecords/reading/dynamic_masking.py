@@ -42,8 +42,8 @@ def masker(
 
     Args:
       unmasked: records with a manifest, which has the masking rates.
-      sizes: of the batches.
-      seed: of training; None for evaluation.
+      sizes: sizes of the batches.
+      seed: seed of the training; None for evaluation.
 
     Raises:
       ValueError: if the sizes differ from the manifest's, or the vocabulary in
@@ -83,9 +83,10 @@ def mask(
     """Returns the rows with masks.
 
     Args:
-      masker: from the function `masker`.
+      masker: result of the function `masker`.
       rows: the features of the records' schema, each [B, ...].
-      positions: [B] int64, in the training order; indices in evaluation.
+      positions: [B] int64, positions in the training order; in evaluation,
+        indices of the records.
 
     Returns:
       The features of `schema.MASKED_WHEN_READ`, each [B, ...].

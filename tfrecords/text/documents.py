@@ -1,6 +1,6 @@
 """Text files -> documents of sentences.
 
-Five formats, each but Parquet plain, .gz or .zst, and UTF-8:
+Five formats; all except Parquet are UTF-8, and plain, .gz or .zst:
   sentences      one sentence per line, a blank line between documents, as
                  for the original's create_pretraining_data.py.
   text           paragraphs with a blank line between them, their lines
@@ -41,7 +41,7 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}([-_]\w+)*")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextOptions(Options):
-    """Which text to read, and how."""
+    """The text to read, and how to read it."""
 
     input_file: str = option(
         REQUIRED,

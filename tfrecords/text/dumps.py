@@ -42,8 +42,8 @@ def read_json_lines(
     """Yields (line number, text) of each JSON object with a text.
 
     Args:
-      lines: of the file; blank ones are skipped.
-      path: of the file, for messages.
+      lines: the lines of the file; blank ones are skipped.
+      path: path of the file, for messages.
       text_field: name of the field that holds the text.
       statistics: counts rows whose text is null; they are skipped.
 

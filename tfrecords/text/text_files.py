@@ -29,7 +29,7 @@ class ReadStatistics:
     files: int = 0  # Read to the end.
     empty_files: int = 0  # Files without a sentence, among `files`.
     documents: int = 0  # With at least one sentence.
-    one_sentence_documents: int = 0  # Among `documents`; no next sentence.
+    one_sentence_documents: int = 0  # Among `documents`.
     sentences: int = 0
     invalid_characters: int = 0  # Invalid UTF-8 replaced by U+FFFD.
     unclosed_documents: int = 0  # <doc ...> without </doc>.

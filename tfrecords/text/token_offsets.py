@@ -1,9 +1,10 @@
 """Byte offsets in cleaned strings -> character offsets in the raw strings.
 
 Cleaning drops characters, strips accents and splits some characters. The number
-of characters that one becomes does not depend on the others: both lower-case
-sigmas have the same length, and marks that are reordered keep their positions
-as a group. So each character is cleaned separately, and the results counted:
+of characters that a character becomes does not depend on its neighbors. (Those
+decide between the two lower-case sigmas, which are equally long, and about the
+order of a few marks.) So each character is cleaned separately, and the
+resulting characters are counted:
 
   raw         İ   s   t   .   e   U+0301  U+200B  가           N strings, T
   cleaned     i   s   t   .   e                   U+1100 U+1161    characters
@@ -32,7 +33,7 @@ def _count_bytes(points: tf.Tensor) -> tf.Tensor:
 def _count_cleaned(
     points: tf.Tensor, drop: Function, clean: Function
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns [T] characters of each cleaned code point, [T] if an accent."""
+    """Returns [T] length of each cleaned code point, [T] if it is an accent."""
     # Texts have many characters but few distinct ones.
     different, index = tf.unique(points)
     alone = tf.strings.unicode_encode(different[:, tf.newaxis], "UTF-8")

@@ -19,7 +19,7 @@ MAX_CHARS_PER_WORD = 200
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyOptions(Options):
-    """How text becomes token ids."""
+    """Settings for converting text to token ids."""
 
     vocab_file: str | None = option(
         None, "WordPiece vocabulary, one entry per line, as released with BERT."

@@ -93,8 +93,7 @@ def _lower_new_capitals(strings: tf.Tensor) -> tf.Tensor:
 
 
 def _lower(strings: tf.Tensor) -> tf.Tensor:
-    # ASCII first and bytewise: in a Turkish locale, ICU turns I into a dotless
-    # i.
+    # ASCII first, bytewise: in a Turkish locale ICU lower-cases I to dotless i.
     strings = tf.strings.lower(tf.strings.lower(strings), "utf-8")
     ranges = "".join(
         rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last, _ in _NEW_CAPITALS
