@@ -1,6 +1,6 @@
 """Raw text -> records -> pre-trained BERT -> classifier -> SavedModel.
 
-All of BERT on one page, to be read from top to bottom and to be run:
+All of BERT on one page. Read it from top to bottom, and run it:
 
     TF_CPP_MIN_LOG_LEVEL=3 python examples/minimal.py [folder [text_file]]
 
@@ -43,19 +43,19 @@ SIZES = {
     "max_predictions_per_seq": MAX_PREDICTIONS_PER_SEQ,
 }
 MODEL = "tiny"  # 2 layers of 128 hidden units (Turc et al. 2019).
-# 0.02 in the original, for 768 hidden units or more. In 200 steps from there,
-# a model of 128 learns how frequent each token is and nothing else.
+# 0.02 in the original, whose hidden size is at least 768. With that, a hidden
+# size of 128 learns nothing but token frequencies in 200 steps.
 INITIALIZER_RANGE = 0.05
 BATCH_SIZE = 32  # B; 256 in the paper, for 1,000,000 steps.
 PRETRAINING = {"num_steps": 200, "learning_rate": 3e-4}
 FINE_TUNING = {"num_steps": 100, "learning_rate": 5e-4}
 STEPS_PER_REPORT = 20
-# The task to fine-tune on: does a sentence open its document or come later?
+# The fine-tuning task: is a sentence the first of its document or a later one?
 LABELS = ("later", "opening")  # C = 2
 
 
 def write_docstrings(output_file):
-    """Writes prose of the standard library, a JSON line for each docstring."""
+    """Writes prose from the standard library, one JSON line per docstring."""
     library = pathlib.Path(sysconfig.get_paths()["stdlib"])
     lines, seen = [], set()
     for name in sorted(sys.stdlib_module_names):
@@ -66,7 +66,7 @@ def write_docstrings(output_file):
                 blocks = re.split(r"\n\s*\n", docstring)
                 blocks = dict.fromkeys(" ".join(b.split()) for b in blocks)
                 prose = [b for b in blocks if re.match(r"[A-Z][^>]{30,}\.$", b)]
-                # A copy of a test sentence must not be trained on.
+                # No sentence may be in both training and test data.
                 prose = [block for block in prose if block not in seen]
                 seen.update(prose)
                 if prose:
@@ -75,7 +75,7 @@ def write_docstrings(output_file):
 
 
 def encode(tokenizer, texts_a, texts_b=None):
-    """Returns schema.ENCODER_INPUTS of texts or pairs: [N, S] int32 each.
+    """Returns schema.ENCODER_INPUTS for texts or pairs: each [N, S] int32.
 
     input_word_ids  [CLS] a a a [SEP] b b [SEP] [PAD] [PAD]
     input_mask        1   1 1 1   1   1 1   1     0     0
@@ -90,14 +90,14 @@ def encode(tokenizer, texts_a, texts_b=None):
 def make_pretraining_examples(documents, tokenizer, rng):
     """Returns schema.PRETRAINING: pairs of sentences with masked tokens.
 
-    Section 3.1 of the paper. A segment is one sentence here. In the paper, and
-    in tfrecords/pretraining/, it is several that fill S together.
+    Section 3.1 of the paper. Here a segment is one sentence. In the paper, and
+    in tfrecords/pretraining/, it is several sentences that together fill S.
     """
     pairs, labels = [], []
     for index, document in enumerate(documents):
         for a, b in itertools.pairwise(document.sentences):
             is_random = rng.random() < 0.5
-            if is_random:  # An index below 0 counts from the end.
+            if is_random:  # Negative indices count from the end.
                 other = documents[index - rng.integers(1, len(documents))]
                 b = rng.choice(other.sentences)
             pairs.append((a, b))
@@ -127,7 +127,7 @@ def make_classification_examples(documents, tokenizer, rng):
 
 
 def write_records(path, examples, features):
-    """Writes a TFRecord file; returns its examples in endless batches."""
+    """Writes a TFRecord file; returns an endless dataset of its batches."""
     rows = serialization.serialize_rows(examples, features, SIZES)
     records.write_shard(path, rows)
     print(f"{path}: {len(rows)} examples")
@@ -138,7 +138,7 @@ def write_records(path, examples, features):
 
 
 def pretraining_metrics(outputs, batch):
-    """Returns the losses, whose sum is minimized, and accuracies."""
+    """Returns losses, the sum of which is minimized, and accuracies."""
     masked_lm = (
         outputs["masked_lm_logits"],  # [B, P, V]
         batch["masked_lm_ids"],  # [B, P]
@@ -168,8 +168,8 @@ def classification_metrics(outputs, batch):
 
 def train(model, metrics, dataset, num_steps, learning_rate):
     """Trains a model and prints its metrics."""
-    # The original's: Adam without bias correction, no decay of biases and
-    # LayerNorm, gradients clipped to a norm of 1 (optimization.py).
+    # As in the original's optimization.py: Adam without bias correction, no
+    # decay of biases and LayerNorm, gradients clipped to a global norm of 1.
     schedule = WarmupLinearDecay(learning_rate, num_steps, num_steps // 10)
     optimizer = AdamW(model.trainable_weights, schedule)
     weights = [weight.value for weight in model.trainable_weights]
@@ -177,8 +177,8 @@ def train(model, metrics, dataset, num_steps, learning_rate):
     @tf.function(autograph=False)
     def train_step(batch):
         with tf.GradientTape() as tape:
-            # Dropout draws from Keras's seed generators. bert_tf.training gives
-            # it a key of seed and step, so that runs resume to the bit.
+            # Dropout uses Keras's seed generators here; in bert_tf.training a
+            # key of seed and step, so that runs resume bit for bit.
             means = metrics(model(batch, training=True), batch)
             loss = sum(means[name].value() for name in means if "loss" in name)
         gradients = tape.gradient(loss, weights)
@@ -186,8 +186,8 @@ def train(model, metrics, dataset, num_steps, learning_rate):
         optimizer.apply([tf.convert_to_tensor(g) for g in gradients])
         return {name: (m.total, m.weight) for name, m in means.items()}
 
-    # A loss is kept as a total and a weight (how many tokens were masked): the
-    # mean over steps is the sum of totals divided by the sum of weights.
+    # A loss is a total and a weight (the number of masked tokens): the mean
+    # over steps is the sum of totals divided by the sum of weights.
     sums = {}
     for step, batch in enumerate(dataset.take(num_steps), start=1):
         for name, total_and_weight in train_step(batch).items():
@@ -207,9 +207,9 @@ def export(model, tokenizer, path):
         label = tf.gather(LABELS, tf.argmax(logits, axis=-1))
         return {"label": label, "probabilities": tf.nn.softmax(logits)}
 
-    # A SavedModel needs the tables and variables that `predict` reads. They are
-    # attached as they are: from a Keras model, the C++ loader of TensorFlow
-    # Serving cannot restore them (keras issue 20095).
+    # A SavedModel needs the tables and variables that `predict` uses. They are
+    # attached directly: the C++ loader of TensorFlow Serving cannot restore the
+    # variables of an attached Keras model (keras issue 20095).
     module = tf.Module()
     module.tokenizer = tokenizer
     module.weights = [weight.value for weight in model.weights]
@@ -222,12 +222,13 @@ def main(folder="runs/minimal", text_file=None):
     if text_file is None:
         text_file = f"{folder}/docstrings.jsonl"
         write_docstrings(text_file)
-    # A single sentence has no next one.
+    # A document of one sentence has no sentence pairs.
     documents = [d for d in read_documents([text_file]) if d.sentences[1:]]
     if len(documents) < 20:
         raise ValueError(
-            f"{text_file} has {len(documents)} documents of two sentences or "
-            "more; at least 20 are needed. Put a blank line between documents."
+            f"{text_file} has {len(documents)} documents with two or more "
+            "sentences; at least 20 are needed. Put a blank line between "
+            "documents."
         )
     keras.utils.set_random_seed(SEED)  # Initial weights and dropout.
     tf.config.experimental.enable_op_determinism()
@@ -270,7 +271,7 @@ def main(folder="runs/minimal", text_file=None):
     print(f"test accuracy {accuracy:.3f}, majority baseline {majority:.3f}")
 
     export(classifier, tokenizer, f"{folder}/saved_model")
-    # Another process has to import tensorflow_text before it can load this.
+    # Another process must import tensorflow_text before loading it.
     served = tf.saved_model.load(f"{folder}/saved_model")
     for text in test_documents[0].sentences[:2]:
         answer = served.signatures["serving_default"](tf.constant([text]))

@@ -1,1 +1,1 @@
-"""Experiments -> reports: research that is not part of the package."""
+"""Experiments -> reports; not part of the installed package."""

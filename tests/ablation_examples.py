@@ -1,4 +1,4 @@
-"""A plan of ablations -> settings, tasks and finished runs, for its tests."""
+"""Example plan of ablations -> settings, tasks and results, for tests."""
 
 import json
 import os
@@ -29,7 +29,7 @@ TASKS = [
 
 
 def make_settings(output_dir, **changes):
-    """Settings of a plan with four checkpoints in a hundred steps."""
+    """Returns settings of a plan with four checkpoints in 100 steps."""
     fields = {
         "output_dir": output_dir,
         "corpus": "text/*.txt",

@@ -1,4 +1,4 @@
-"""The wheel: it holds every file, and works in an environment of its own."""
+"""The wheel contains every file and works in a separate environment."""
 
 import json
 import os
@@ -14,14 +14,14 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 DATA = ROOT / "tests" / "data"
 PACKAGES = ("bert_tf", "tfrecords", "run_scripts")
-# Of setup.py and pyproject.toml, which make the wheel.
+# Files that the wheel is built from, besides the packages.
 BUILD_FILES = ("setup.py", "pyproject.toml")
 
 pytestmark = pytest.mark.slow
 
 
 def run(*command, **keywords):
-    """Runs a command; its output is shown if it fails."""
+    """Runs a command; shows its output if it fails."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -40,7 +40,7 @@ def run(*command, **keywords):
 
 
 def package_files():
-    """Every file of the three packages, by its path in the checkout."""
+    """Returns the paths of all files of the three packages."""
     return {
         path.relative_to(ROOT).as_posix()
         for package in PACKAGES
@@ -51,7 +51,7 @@ def package_files():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """A wheel of a copy of the checkout, where `build/` may be left."""
+    """A wheel built from a copy of the checkout, which may keep `build/`."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in [*package_files(), *BUILD_FILES]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -87,14 +87,14 @@ def environment(wheel, tmp_path_factory):
     return folder
 
 
-def test_the_wheel_holds_every_file_of_the_packages(wheel):
+def test_the_wheel_contains_every_file_of_the_packages(wheel):
     with zipfile.ZipFile(wheel) as file:
         names = {n for n in file.namelist() if ".dist-info/" not in n}
     assert names == package_files()
 
 
 def test_all_modules_and_commands_come_from_the_wheel(environment, tmp_path):
-    """Every module is imported, and the function of every command found."""
+    """Imports every module and finds the function of every command."""
     program = """
 import importlib, importlib.metadata, json, os, pkgutil, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"

@@ -1,1 +1,1 @@
-"""Runs, records -> reports for developers, not part of the package."""
+"""Runs, records -> reports for developers; not part of the package."""

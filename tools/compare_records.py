@@ -4,15 +4,16 @@ r"""Two sides of pre-training records -> table of differences with p-values.
     --input_file='records/ours-*/train' \
     --other_input_file='records/original-*/train' --vocab_file=vocab.txt
 
-Compares what is random in records made from the same text with the same flags:
-lengths, segments, next sentences, masks and replacements. The records may be
-ours or those of google-research/bert. Prints a table and one closing line. Exit
-status: 0 if the sides are the same within chance, 2 if they differ, 3 if that
-is unclear, 1 for an error.
+Compares the random properties of records made from the same text with the same
+flags: lengths, segments, next sentences, masks and replacements. The records
+may be ours or those of google-research/bert. Prints a table and a conclusion.
+Exit status: 0 if the sides do not differ significantly, 2 if they differ, 3 if
+that is unclear, 1 for an error.
 
-A side is several sets of records, each made with another --random_seed; five
-or more to detect small differences. Examples of one document are alike in
-length, so with one set a side a difference stays unclear.
+A side consists of several sets of records, each made with a different
+--random_seed; at least five to detect small differences. Examples of the same
+document have similar lengths, so with one set per side a difference remains
+unclear.
 """
 
 from absl import flags
@@ -25,24 +26,24 @@ FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "input_file",
     None,
-    "Sets of records, separated by commas: folders that make_pretraining_"
-    "records wrote, each a set, or a glob of them; or a glob of TFRecord "
-    "files, which are one set.",
+    "Sets of records, separated by commas: folders written by "
+    "make_pretraining_records, each one set, or a glob of them; or a glob of "
+    "TFRecord files, which together are one set.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
     "other_input_file",
     None,
-    "Sets of records to compare them with.",
+    "Sets of records to compare with those of --input_file.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
-    "vocab_file", None, "Vocabulary of all of them.", flag_values=FLAGS
+    "vocab_file", None, "Vocabulary of all records.", flag_values=FLAGS
 )
 flags.DEFINE_float(
     "significance",
     0.01,
-    "Probability of a false alarm, over all measures together.",
+    "Probability of a false alarm in any of the measures.",
     lower_bound=1e-9,
     upper_bound=0.5,
     flag_values=FLAGS,
@@ -57,7 +58,7 @@ STATUS = {
 
 
 def main(argv: list[str]) -> None:
-    """Compares records, prints the table, and exits with its status."""
+    """Compares records, prints the table, and exits with the status."""
     common_flags.parse(FLAGS, argv, __doc__)
     sides = [
         record_sets.open_sets(patterns)
@@ -78,7 +79,7 @@ def main(argv: list[str]) -> None:
 
 
 def table(measures: list[record_comparison.Measure]) -> list[str]:
-    """Returns one line for each measure, below a line of headings."""
+    """Returns a header line and one line per measure."""
     rows = [("", "first", "second", "chance", "p", "")]
     for measure in measures:
         sides = (
@@ -104,24 +105,24 @@ def table(measures: list[record_comparison.Measure]) -> list[str]:
 def conclude(
     measures: list[record_comparison.Measure], significance: float
 ) -> tuple[str, str]:
-    """Returns the verdict over all measures, and the closing line."""
+    """Returns the overall verdict and a sentence that states it."""
     names = {
         verdict: ", ".join(m.name for m in measures if m.verdict == verdict)
         for verdict in STATUS
     }
     if names[record_comparison.DIFFERS]:
         return record_comparison.DIFFERS, (
-            f"They differ more than chance: {names[record_comparison.DIFFERS]}."
+            f"Significant differences: {names[record_comparison.DIFFERS]}."
         )
     if names[record_comparison.UNCLEAR]:
         return record_comparison.UNCLEAR, (
-            "Unclear, because examples of one document are alike: "
-            f"{names[record_comparison.UNCLEAR]}. Give several sets a side, "
-            "each made with another --random_seed."
+            "Unclear, because examples of the same document are similar: "
+            f"{names[record_comparison.UNCLEAR]}. Give several sets per side, "
+            "each made with a different --random_seed."
         )
     smallest = min(measure.p for measure in measures)
     return record_comparison.SAME, (
-        "They do not differ more than chance: the smallest p-value of "
+        "No significant differences: the smallest p-value of "
         f"{len(measures)} measures is {smallest:.2g}, above {significance:g}."
     )
 

@@ -2,12 +2,12 @@ r"""Runs killed at random moments -> table: are their files byte-identical?
 
     python -m tools.kill_report --kills=20
 
-Trains a tiny BERT with dropout, shuffling over several epochs and gradient
-accumulation; every 15 of 120 steps it saves a checkpoint and evaluates. Its
-process is killed (SIGKILL) and started again with the same command until it has
-survived `--kills` kills and ended. Prints the moment of each kill and a table
-that compares all files with those of a run never killed; exits with 1 if a
-single byte differs.
+Trains a tiny BERT for 120 steps with dropout, shuffling over several epochs and
+gradient accumulation, saving a checkpoint and evaluating every 15 steps. The
+process is killed (SIGKILL) and started again with the same command, `--kills`
+times, until the run ends. Prints the moment of each kill and a table that
+compares all files with those of an uninterrupted run; exits with 1 if any byte
+differs.
 """
 
 import argparse
@@ -38,10 +38,10 @@ CASES = {
     "bfloat16, 2 replicas": MIRRORED | {"precision": "bfloat16"},
 }
 WORKERS = "float32, 2 workers"
-# Targets of kills, in turn: any time, or a phase that takes little of the time.
+# Targets of kills, in turn: a random time, or one of the short phases.
 TARGETS = ("time", "step", "checkpoint", "evaluation")
 MOMENTS = ("start-up", "step", "evaluation", "checkpoint", "end")
-# Columns of the table: part of the name of the files that must be equal.
+# Column of the table -> part of the names of its files.
 PARTS = {
     "weights": "model.safetensors",
     "slots": "optimizer.safetensors",
@@ -58,10 +58,10 @@ def kill_condition(
     """Returns the condition to wait for before a kill, and a delay after it.
 
     Args:
-      target: of TARGETS.
+      target: one of TARGETS.
       rng: draws the step or the delay.
-      output_dir: of the run.
-      seconds: that a run takes without kills.
+      output_dir: folder of the run.
+      seconds: duration of a run without kills.
     """
     if target == "time":
         return (lambda: True), rng.uniform(0.0, seconds)
@@ -75,7 +75,7 @@ def kill_condition(
             return is_started and run_processes.last_step(output_dir) >= last
 
         return has_come, rng.uniform(0.0, 0.02)
-    if target == "evaluation":  # It comes after a checkpoint.
+    if target == "evaluation":  # It follows a checkpoint.
         last = min(begin + SAVE_STEPS * rng.randint(1, 3), NUM_TRAIN_STEPS)
         return (
             lambda: last in run_processes.saved_steps(output_dir)
@@ -92,12 +92,12 @@ def kill_condition(
 
 
 def _log_files(output_dir: pathlib.Path) -> int:
-    """Number of processes that have opened a log here."""
+    """Returns the number of processes that have opened a log in the run."""
     return len(list(output_dir.glob("logs/train/events.*")))
 
 
 def _evaluated_step(output_dir: pathlib.Path) -> int:
-    """The step of the last finished evaluation; 0 for none."""
+    """Returns the step of the last finished evaluation; 0 for none."""
     path = output_dir / "logs" / "evaluated.json"
     return json.loads(path.read_text())["step"] if path.exists() else 0
 
@@ -106,7 +106,7 @@ def find_moment(output_dir: pathlib.Path, before: tuple) -> tuple[str, str]:
     """Returns when a process was killed: one of MOMENTS, and a description.
 
     Args:
-      output_dir: of the run.
+      output_dir: folder of the run.
       before: `run_state` at the start of the process.
     """
     files, old, begin = before
@@ -136,7 +136,7 @@ def run_state(output_dir: pathlib.Path) -> tuple[int, set[str], int]:
 def kill_once(
     arguments, output_dir, target, seconds, rng
 ) -> tuple[str, str] | None:
-    """Starts a run and kills it; returns the moment, None if it had ended."""
+    """Starts a run and kills it; returns the moment; None if it ended first."""
     before = run_state(output_dir)
     begin = time.monotonic()
     has_come, delay = kill_condition(target, rng, output_dir, seconds)
@@ -157,7 +157,7 @@ def kill_once(
 
 
 def finish(arguments, output_dir) -> float:
-    """Runs to the end; returns the CPU seconds it took."""
+    """Runs to the end; returns the CPU seconds used."""
     begin = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     log = output_dir.with_suffix(".log")
     with run_processes.training(arguments, log) as process:
@@ -166,9 +166,9 @@ def finish(arguments, output_dir) -> float:
     return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - begin
 
 
-def compare(whole: pathlib.Path, killed: pathlib.Path) -> list[str]:
+def compare(reference: pathlib.Path, killed: pathlib.Path) -> list[str]:
     """Returns the names of the files that differ between two runs."""
-    first, second = map(run_processes.results, (whole, killed))
+    first, second = map(run_processes.results, (reference, killed))
     return sorted(
         name
         for name in first.keys() | second.keys()
@@ -178,13 +178,13 @@ def compare(whole: pathlib.Path, killed: pathlib.Path) -> list[str]:
 
 def try_case(data, folder, flags, num_kills, rng):
     """Kills a run `num_kills` times; returns moments and differing files."""
-    whole, killed = folder / "whole", folder / "killed"
+    reference, killed = folder / "reference", folder / "killed"
     folder.mkdir()
 
     def arguments(output_dir):
         return run_processes.training_arguments(data, output_dir, **flags)
 
-    seconds = finish(arguments(whole), whole)
+    seconds = finish(arguments(reference), reference)
     moments = []
     while len(moments) < num_kills:
         target = TARGETS[len(moments) % len(TARGETS)]
@@ -193,20 +193,22 @@ def try_case(data, folder, flags, num_kills, rng):
             moment, words = kill
             moments.append(moment)
             print(f"  kill {len(moments)}: {words}", flush=True)
-        else:  # It ended before all kills: start the same run anew.
-            if names := compare(whole, killed):
-                raise RuntimeError(f"{killed} differs from {whole}: {names}")
+        else:  # It ended before all kills: start the same run again.
+            if names := compare(reference, killed):
+                raise RuntimeError(
+                    f"{killed} differs from {reference}: {names}"
+                )
             shutil.rmtree(killed)
-            print("  it ended, equal to the other; starts anew", flush=True)
+            print("  ended with equal files; starting over", flush=True)
     finish(arguments(killed), killed)
-    return moments, compare(whole, killed)
+    return moments, compare(reference, killed)
 
 
 def try_workers(data, folder, num_kills, rng):
-    """Kills one of two worker processes; the other must end by itself.
+    """Kills one of two worker processes; the other must then exit.
 
     Returns:
-      Moments, and names of files that differ.
+      Moments of the kills, and names of files that differ.
     """
     folder.mkdir()
     moments = []
@@ -222,8 +224,8 @@ def try_workers(data, folder, num_kills, rng):
         if codes != [0, 0]:
             raise RuntimeError(f"exit codes {codes}: {both[0].printed()}")
 
-    whole, killed = folder / "whole", folder / "killed"
-    run_to_end(whole)
+    reference, killed = folder / "reference", folder / "killed"
+    run_to_end(reference)
     while len(moments) < num_kills:
         before = run_state(killed)
         last = before[2] + rng.randint(1, SAVE_STEPS)
@@ -250,11 +252,11 @@ def try_workers(data, folder, num_kills, rng):
             flush=True,
         )
     run_to_end(killed)
-    return moments, compare(whole, killed)
+    return moments, compare(reference, killed)
 
 
 def row(name: str, moments: list[str], different: list[str]) -> list[str]:
-    """Returns the cells of one case."""
+    """Returns the table row of one case."""
     cells = [name, str(len(moments))]
     cells += [str(moments.count(moment)) for moment in MOMENTS]
     for part in PARTS.values():
@@ -271,14 +273,19 @@ def show(rows: list[list[str]]) -> None:
 
 
 def main() -> None:
-    """Runs the cases that the command line names."""
+    """Runs the cases given on the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--kills", type=int, default=20, help="kills of each run")
-    add("--worker_kills", type=int, default=4, help="kills of a worker")
+    add("--kills", type=int, default=20, help="number of kills of each run")
+    add(
+        "--worker_kills",
+        type=int,
+        default=4,
+        help="number of kills of a worker",
+    )
     add("--seed", type=int, default=1, help="of the moments")
     runs = ";".join([*CASES, WORKERS])
     add("--runs", default=runs, help="separated by semicolons: %(default)s")

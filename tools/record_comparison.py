@@ -1,26 +1,26 @@
 """Counts of two sides' record sets -> measures with p-values and verdicts.
 
-A side is one or more sets of records, each made from the same text with
-another seed. Two kinds of measures need two kinds of tests:
+A side is one or more sets of records, each made from the same text with a
+different seed. Two kinds of measures need different tests:
 
-  by example  What is drawn independently for each masked token or example:
-              its position, its replacement, the number of masked tokens at a
-              given length. Counts of all sets of a side are summed;
-              chi-squared tests of the counts.
-  by set      What examples of one document have in common: `short_seq_prob`
-              is drawn once a document, so a document gives a few long
-              examples or many short ones, and a test that assumed independent
-              examples would report differences that are chance. Sets with
-              other seeds are independent, and as they are of one text they
-              differ by nothing but draws: t tests of the sets' values, with
-              pooled variance. For a distribution, the mean and the shares of
-              about ten bins are tested, and the smallest p-value times their
-              number is that of the measure (Bonferroni).
+  by example  Properties drawn independently for each masked token or example:
+              position, replacement, the number of masked tokens at a given
+              length. Counts of all sets of a side are summed; chi-squared
+              tests of the counts.
+  by set      Properties that examples of the same document have in common:
+              `short_seq_prob` is applied once per document, so a document
+              gives a few long examples or many short ones, and a test that
+              assumed independent examples would report chance differences.
+              Sets with different seeds are independent, and as their text is
+              the same they differ only by random draws: t tests of the sets'
+              values, with pooled variance. For a distribution, the mean and
+              the shares of about ten bins are tested; the p-value of the
+              measure is the smallest one times their number (Bonferroni).
 
-One set a side is not enough for that: t tests of one value assume a normal
-distribution. With one set on both sides examples are assumed independent. A
-verdict "same" still holds then; a difference is "unclear". All p-values are
-adjusted for their number (Holm 1979).
+One set per side is not enough for t tests: with one value they assume a normal
+distribution. With one set on each side, examples are assumed independent; then
+the verdict "same" still holds, but a difference is "unclear". All p-values are
+adjusted for multiple testing (Holm 1979).
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ class Measure(NamedTuple):
     Attributes:
       name: what is measured.
       first, second: its values on the two sides.
-      chance: largest difference within chance; None if not known.
+      chance: largest insignificant difference; None if not known.
       p: adjusted p-value of the difference.
       verdict: SAME, DIFFERS or UNCLEAR.
     """
@@ -64,7 +64,7 @@ def compare(
 
     Args:
       first: counts of the sets of one side.
-      second: those of the other, of the same sizes.
+      second: counts of the sets of the other side, with equal sizes.
       significance: probability of a false alarm in any of the measures.
 
     Raises:
@@ -94,27 +94,27 @@ def compare(
 def _check_all_differ(side):
     for index, counts in enumerate(side):
         for before in side[:index]:
-            # Places are drawn anew each time that records are counted.
-            both = (c._replace(places=0) for c in (before, counts))
+            # Relative positions have a random part, drawn in counting.
+            both = (c._replace(positions=0) for c in (before, counts))
             if all(map(np.array_equal, *both)):
                 raise ValueError(
-                    "Two sets of one side hold the same records; sets of a "
-                    "side should be made with another --random_seed each."
+                    "Two sets of one side hold the same records; make each "
+                    "set of a side with a different --random_seed."
                 )
 
 
 class _Result(NamedTuple):
-    """One measure of two sides, before p is adjusted; fields as `Measure`."""
+    """A measure of two sides before p is adjusted; fields as in `Measure`."""
 
     first: tuple[float, ...]
     second: tuple[float, ...]
     chance: float | None
     p: float
-    is_clear: bool  # Whether a small p-value can be relied on.
+    is_clear: bool  # Whether a small p-value is reliable.
 
 
 class _Shares(NamedTuple):
-    """A measure of sets: a value of each, and counts to compare."""
+    """A measure of several sets: a value for each, and counts to compare."""
 
     values: np.ndarray  # [sets]
     bins: np.ndarray | None = None  # [sets, bins] counts.
@@ -125,7 +125,7 @@ def _number(sets):
 
 
 def _histogram(name) -> Callable[[Sequence[Counts]], _Shares]:
-    """Returns sets -> mean and bins of the histogram of this name."""
+    """Returns a function: sets -> means and bins of the named histogram."""
 
     def measure(sets):
         table = np.array([getattr(counts, name) for counts in sets])
@@ -139,9 +139,9 @@ def _histogram(name) -> Callable[[Sequence[Counts]], _Shares]:
 
 
 def _binned(table):
-    """Returns [sets, bins] counts in bins of about equal total counts."""
+    """Returns [sets, bins] counts, in bins of about equal total counts."""
     total = table.sum(axis=0)
-    # Cumulative share at the middle of each value: a heavy value is alone.
+    # Cumulative share at the middle of each value: a frequent value is alone.
     middle = (np.cumsum(total) - total / 2) / max(1, total.sum())
     bins = np.floor(middle * _BINS).clip(max=_BINS - 1)
     begins = np.flatnonzero(np.diff(bins, prepend=-1))
@@ -166,7 +166,7 @@ BY_SET = {
     "share of random next sentences": _histogram("labels"),
     "masked tokens of an example": _histogram("masked"),
     "share of masked ## pieces after a masked one": _histogram("joined"),
-    f"share of the {_COMMON_TOKENS} commonest masked tokens": _originals,
+    f"share of the {_COMMON_TOKENS} most common masked tokens": _originals,
 }
 
 
@@ -180,9 +180,11 @@ def _by_set(shares, is_first, significance):
             p = two_samples.chi_squared(bins)
         return _Result(*means, None, p, False)
     parts = [values]
-    if bins is not None and bins.shape[1] > 2:  # Of two the mean says all.
-        whole = bins.sum(axis=1, keepdims=True).clip(min=1)
-        parts += [*(two_samples.without_small(bins) / whole).T]
+    if (
+        bins is not None and bins.shape[1] > 2
+    ):  # For two bins the mean suffices.
+        total = bins.sum(axis=1, keepdims=True).clip(min=1)
+        parts += [*(two_samples.without_small(bins) / total).T]
     tests = [
         two_samples.t_test(part[is_first], part[~is_first]) for part in parts
     ]
@@ -195,9 +197,9 @@ def _by_set(shares, is_first, significance):
 def _masked_given_length(one, other, significance):
     """Masked tokens among examples of the same length (Mantel 1963).
 
-    Under the null hypothesis the sides are assigned at random at each length,
-    so the sum of one side has a known mean and variance; those of all lengths
-    are added.
+    Under the null hypothesis examples are assigned to the sides at random at
+    each length, so the sum of one side has a known mean and variance; these are
+    added over all lengths.
     """
     slots = np.arange(one.masked.shape[1])
     both = one.masked + other.masked  # [S + 1, P + 1]
@@ -207,7 +209,7 @@ def _masked_given_length(one, other, significance):
     squares = (both * (slots - means[:, None]) ** 2).sum(axis=1)
     variance = here * there * squares / (all_ * (all_ - 1)).clip(min=1)
     difference = (one.masked @ slots - here * means).sum()
-    # From the sum of one side to the difference of two means, given lengths.
+    # Converts the sum of one side to a difference of means, given lengths.
     pairs = (here * there / all_.clip(min=1)).sum()
     p, chance = 1.0, None
     if variance.sum() > 0:
@@ -233,7 +235,7 @@ def _shown(one, other, significance):
 
 
 def _uniform(name):
-    """Returns two sides -> the histogram of this name over 0 to 1, compared."""
+    """Returns a function that tests the named histogram over [0, 1)."""
 
     def measure(one, other, significance):
         table = np.array([getattr(counts, name) for counts in (one, other)])
@@ -251,6 +253,6 @@ def _uniform(name):
 BY_EXAMPLE = {
     "masked tokens, given the length": _masked_given_length,
     "share of [MASK], random, kept": _shown,
-    "position of a masked token, 0 to 1": _uniform("places"),
+    "position of a masked token, 0 to 1": _uniform("positions"),
     "id of a random word, 0 to 1": _uniform("random_words"),
 }

@@ -21,12 +21,12 @@ def open_sets(patterns: str) -> list[records.Records]:
     """Opens sets of records.
 
     Args:
-      patterns: sets, separated by commas: folders with a manifest.json, each a
-        set, or a glob of them; or a glob of TFRecord files, which are one set
-        together.
+      patterns: sets, separated by commas: folders with a manifest.json, each
+        one set, or a glob of them; or a glob of TFRecord files, which together
+        are one set.
 
     Raises:
-      ValueError: if nothing is there, or as `Records.open` does.
+      ValueError: if there are no records, or as `Records.open` raises it.
     """
     sets = []
     for pattern in filter(None, map(str.strip, patterns.split(","))):
@@ -34,8 +34,8 @@ def open_sets(patterns: str) -> list[records.Records]:
         sets += map(records.Records.open, sorted(folders) or [pattern])
     if not sets:
         raise ValueError(
-            f"No records are named by {patterns!r}; give the folder that "
-            "make_pretraining_records wrote, or a glob of TFRecord files."
+            f"{patterns!r} names no records; give a folder written by "
+            "make_pretraining_records, or a glob of TFRecord files."
         )
     return sets
 
@@ -44,18 +44,18 @@ def find_sizes(record_set: records.Records) -> dict[str, int]:
     """Returns the sizes of a set, from its manifest or its first example.
 
     Raises:
-      ValueError: if it holds no examples of pre-training.
+      ValueError: if it has no pre-training examples.
     """
     where = record_set.paths[0]
     if not len(record_set):
-        raise ValueError(f"The records of {where!r} hold no example.")
+        raise ValueError(f"{where!r} has no examples.")
     if record_set.manifest:
         if record_set.manifest.schema_name != "pretraining":
             raise ValueError(
-                f"{where!r} holds examples of "
-                f"{record_set.manifest.schema_name!r}; this compares "
-                "pre-training records of pairs, one in a row, that were masked "
-                "when they were written."
+                f"{where!r} has examples of schema "
+                f"{record_set.manifest.schema_name!r}; only pre-training "
+                "records of sentence pairs can be compared, not packed, and "
+                "masked when they were written."
             )
         return record_set.manifest.sizes
     example = tf.train.Example.FromString(record_set.get([0])[0])
@@ -75,20 +75,20 @@ def count_sides(
 
     Raises:
       ValueError: if sets differ in their sizes or have another vocabulary, or
-        a record is damaged or holds no example of pre-training.
+        a record is damaged or is not a pre-training example.
     """
     vocabulary = masking.Vocabulary.of(vocab_lib.read(vocab_file))
     sha256 = vocab_lib.digest(vocab_file)
     one = sides[0][0]
     sizes = find_sizes(one)
-    # Not a stream for each set: the same stream would tie them together.
+    # One stream for all sets: equal streams would correlate them.
     rng = np.random.default_rng(0)
     for other in itertools.chain(*sides):
         if find_sizes(other) != sizes:
             raise ValueError(
                 f"{one.paths[0]!r} has examples of {sizes} and "
-                f"{other.paths[0]!r} of {find_sizes(other)}; give records that "
-                "were made with the same of these flags."
+                f"{other.paths[0]!r} of {find_sizes(other)}; give records made "
+                "with the same values of these flags."
             )
         other.check(schema.PRETRAINING, sizes, vocabulary.size, sha256)
     return [
@@ -107,8 +107,8 @@ def count_records(
 
     Args:
       record_set: the set.
-      sizes: of its examples.
-      vocabulary: of its tokens.
+      sizes: sizes of its examples.
+      vocabulary: vocabulary of its tokens.
       rng: see `record_statistics.count`.
     """
     total = None

@@ -1,7 +1,7 @@
 """Pre-training examples -> counts of lengths, pairs, masks, replacements.
 
-Works for records of ours and of google-research/bert alike. B examples, S
-positions in one, P masked slots, V entries in the vocabulary.
+Works for our records and those of google-research/bert. B examples, S positions
+in an example, P masked slots, V entries in the vocabulary.
 """
 
 from typing import NamedTuple
@@ -17,20 +17,21 @@ MASK, RANDOM, KEPT = range(3)
 
 
 class Counts(NamedTuple):
-    """Counts of one set of records; those of parts add up.
+    """Counts of one set of records; counts of its parts can be added.
 
-    A random word equal to the masked one counts as kept: they look the same.
+    A random word equal to the masked one counts as kept, as the two cannot be
+    distinguished.
     """
 
-    tokens: np.ndarray  # [S + 1] examples by their tokens, special ones too.
-    a_tokens: np.ndarray  # [S + 1] examples by the tokens of segment A.
-    b_tokens: np.ndarray  # [S + 1] the same of segment B.
+    tokens: np.ndarray  # [S + 1] examples by length, special tokens included.
+    a_tokens: np.ndarray  # [S + 1] examples by the length of segment A.
+    b_tokens: np.ndarray  # [S + 1] examples by the length of segment B.
     labels: np.ndarray  # [2] examples by next_sentence_labels.
-    masked: np.ndarray  # [S + 1, P + 1] examples by tokens and masked tokens.
+    masked: np.ndarray  # [S + 1, P + 1] examples by length and masked tokens.
     shown: np.ndarray  # [3] masked tokens by MASK, RANDOM, KEPT.
-    places: np.ndarray  # [20] masked words by the place of their first piece.
+    positions: np.ndarray  # [20] masked words by relative position in 0 to 1.
     random_words: np.ndarray  # [20] random words by id, 0 to V.
-    joined: np.ndarray  # [2] masked ## pieces: is the one before masked too?
+    joined: np.ndarray  # [2] masked ## pieces: is the previous token masked?
     originals: np.ndarray  # [V] masked tokens by their original id.
 
     @property
@@ -40,7 +41,7 @@ class Counts(NamedTuple):
 
 
 def add(counts: list[Counts]) -> Counts:
-    """Returns counts of all sets, or parts of a set, together."""
+    """Returns the sum of counts of several sets or parts of a set."""
     return Counts(*(sum(columns) for columns in zip(*counts, strict=True)))
 
 
@@ -51,19 +52,19 @@ def count(
 ) -> Counts:
     """Returns the counts of some examples.
 
-    The place of a masked token is drawn uniformly from the range that its
-    token takes in [0, 1): the second of four tokens from [0.25, 0.5). So
-    places of uniform masks are uniform whatever the length of an example. The
-    ## pieces of a word are omitted: with whole words they are masked where its
-    first piece does, and would be no draws of their own.
+    The relative position of a masked token is drawn uniformly from the interval
+    of its token in [0, 1), for the second of four tokens [0.25, 0.5). So
+    relative positions of uniform masks are uniform for examples of any length.
+    The ## pieces of a word are left out: with whole-word masking they are
+    masked together with the first piece, not independently.
 
     Args:
       batch: the features of `schema.PRETRAINING`, each [B, ...].
-      vocabulary: of its tokens.
-      rng: draws the places.
+      vocabulary: vocabulary of the tokens.
+      rng: draws the relative positions.
     """
     mask = batch["input_mask"]
-    num_places = mask.shape[1]
+    seq_length = mask.shape[1]
     num_slots = batch["masked_lm_weights"].shape[1]
     tokens = mask.sum(axis=1)
     second = batch["input_type_ids"].sum(axis=1)  # B and the last [SEP].
@@ -80,22 +81,22 @@ def count(
     kinds = np.where(
         is_kept, KEPT, np.where(shown == vocabulary.mask_id, MASK, RANDOM)
     )
-    # [CLS] stands before A, and a [SEP] too before B.
+    # Without the [CLS] before A and the [SEP] before B.
     rank = positions - 1 - (positions > a_tokens[rows] + 1)
     is_masked = np.zeros(mask.shape, bool)
     is_masked[rows, positions] = True
     begins = ~vocabulary.is_continuation[originals]
-    places = (rank + rng.random(len(rank))) / (tokens[rows] - 3)
+    relative = (rank + rng.random(len(rank))) / (tokens[rows] - 3)
     return Counts(
-        tokens=_histogram(tokens, num_places + 1),
-        a_tokens=_histogram(a_tokens, num_places + 1),
-        b_tokens=_histogram(b_tokens, num_places + 1),
+        tokens=_histogram(tokens, seq_length + 1),
+        a_tokens=_histogram(a_tokens, seq_length + 1),
+        b_tokens=_histogram(b_tokens, seq_length + 1),
         labels=_histogram(batch["next_sentence_labels"], 2),
-        masked=_histogram(joint, (num_places + 1) * (num_slots + 1)).reshape(
-            num_places + 1, num_slots + 1
+        masked=_histogram(joint, (seq_length + 1) * (num_slots + 1)).reshape(
+            seq_length + 1, num_slots + 1
         ),
         shown=_histogram(kinds, 3),
-        places=_histogram(_BINS * places[begins], _BINS),
+        positions=_histogram(_BINS * relative[begins], _BINS),
         random_words=_histogram(
             _BINS * shown[kinds == RANDOM] // vocabulary.size, _BINS
         ),
@@ -105,6 +106,6 @@ def count(
 
 
 def _histogram(values: np.ndarray, num_bins: int) -> np.ndarray:
-    """Returns how many values there are of each; foreign ones at the ends."""
+    """Returns the count of each integer; values out of range at the ends."""
     whole = np.floor(values).astype(np.int64).clip(0, num_bins - 1)
     return np.bincount(whole, minlength=num_bins)

@@ -3,12 +3,12 @@ r"""Folder of a run -> its steps repeated, and the first difference.
     python -m tools.replay --run_dir=runs/tiny --num_steps=100
 
 Resumes from a checkpoint of the run with the flags in its run.flags, in a
-hidden folder beside it, and compares each step's values with the run's log, and
+hidden folder next to it. Compares each step's values with the run's log, and
 the weights if the run kept a checkpoint of the last step. Nothing in the run's
 own folder changes. Exit status: 0 if bit-equal, 2 if not, 1 for an error.
 
 Other machines, versions and numbers of replicas round differently. The first
-step that differs is named, with the largest difference of all. --override
+differing step is printed, with the largest difference of all steps. --override
 changes flags of the run, such as paths of moved files:
 
     python -m tools.replay --run_dir=runs/tiny \
@@ -39,21 +39,21 @@ flags.DEFINE_integer(
     "from_step",
     None,
     "Step of the checkpoint to resume from; 0 for the start of the run. "
-    "Default: the oldest one kept with logged steps after it, else 0.",
+    "Default: the oldest one kept that logged steps follow, otherwise 0.",
     lower_bound=0,
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
     "num_steps",
     None,
-    "Optimizer steps to repeat. Default: to the end of the log, at most 100.",
+    "Number of steps to repeat. Default: to the end of the log, at most 100.",
     lower_bound=1,
     flag_values=FLAGS,
 )
 flags.DEFINE_multi_string(
     "override",
     [],
-    "A flag of the run to change, such as --input_file=moved/train; may be "
+    "Flag of the run to change, such as --input_file=moved/train; may be "
     "given several times.",
     flag_values=FLAGS,
 )
@@ -65,7 +65,7 @@ EXIT_CODE_DIFFERS = 2
 
 @dataclasses.dataclass(frozen=True)
 class Replay:
-    """Which steps of which run to repeat; fields are the flags.
+    """The steps to repeat and their run; the fields are the flags.
 
     Attributes:
       run_dir: output folder of a training run.
@@ -83,10 +83,10 @@ class Replay:
 def choose_steps(
     replay: Replay, log: Mapping[int, Mapping[str, float]]
 ) -> tuple[int, int]:
-    """Returns the step to begin after, and the last step to compare.
+    """Returns the step to start after, and the last step to compare.
 
     Raises:
-      ValueError: if there is no such checkpoint, or the log lacks steps.
+      ValueError: if the checkpoint is missing, or steps are missing in the log.
     """
     run_dir, begin = replay.run_dir, replay.from_step
     kept = [0, *run_history.kept_steps(run_dir)]
@@ -104,9 +104,8 @@ def choose_steps(
     missing = next((s for s in range(begin + 1, end + 1) if s not in log), None)
     if missing:
         raise ValueError(
-            f"The log of {run_dir} has no line of step {missing}, which is "
-            f"among steps {begin + 1} to {end}. Choose another --from_step or "
-            "--num_steps."
+            f"The log of {run_dir} has no line for step {missing}, of steps "
+            f"{begin + 1} to {end}. Choose another --from_step or --num_steps."
         )
     return begin, end
 
@@ -114,9 +113,10 @@ def choose_steps(
 def script_flags(
     replay: Replay, folder: str, source: run_history.Source, steps
 ) -> list[str]:
-    """Returns the flags with which the run's script repeats the steps."""
+    """Returns the flags for the run's script to repeat the steps."""
     begin, end = steps
-    # Whole calls of steps_per_loop steps, as in the run; one checkpoint, last.
+    # Complete calls of steps_per_loop steps, as in the run; a checkpoint at
+    # the end only.
     together = int(source.flags.get("steps_per_loop", 1))
     stop = math.ceil(end / together) * together
     changes = [
@@ -129,7 +129,7 @@ def script_flags(
     for name in ("do_eval", "do_predict"):
         if name in source.flags or f"no{name}" in source.flags:
             changes.append(f"--no{name}")
-    # The case is the model's, whatever the flags say.
+    # do_lower_case of the model, which the flags may lack.
     for step in run_history.kept_steps(replay.run_dir)[-1:]:
         path = os.path.join(
             run_history.checkpoint(replay.run_dir, step), "model.json"
@@ -142,7 +142,7 @@ def script_flags(
 
 
 def _link_files(source: str, target: str) -> None:
-    """Copies a folder, with links instead of files."""
+    """Copies a folder, with symbolic links instead of files."""
     for folder, _, names in os.walk(os.path.abspath(source)):
         inside = os.path.relpath(folder, os.path.abspath(source))
         os.makedirs(os.path.join(target, inside), exist_ok=True)
@@ -153,7 +153,7 @@ def _link_files(source: str, target: str) -> None:
 
 @contextlib.contextmanager
 def fresh_folder(run_dir: str, begin: int) -> Iterator[str]:
-    """Yields a folder in which the run can resume after a step.
+    """Yields a temporary folder in which the run can resume after a step.
 
     Raises:
       checksums.DamagedError: if the checkpoint is damaged.
@@ -168,7 +168,7 @@ def fresh_folder(run_dir: str, begin: int) -> Iterator[str]:
             settings = atomic_files.read_json(path)
             path = os.path.join(folder, run_folder.FILE)
             atomic_files.write_json(path, settings)
-        # Of a fine-tuning, which makes them if they are missing.
+        # Records of a fine-tuning, which would make missing ones.
         records = os.path.join(run_dir, "records")
         if os.path.isdir(records):
             _link_files(records, os.path.join(folder, "records"))
@@ -176,18 +176,19 @@ def fresh_folder(run_dir: str, begin: int) -> Iterator[str]:
 
 
 def repeat(script: str, arguments: list[str]) -> None:
-    """Runs the script in a process of its own, like the run.
+    """Runs the script in a separate process, like the run.
 
     Raises:
-      ValueError: if it fails; it has printed the reason.
+      ValueError: if the script fails; it has printed the reason.
     """
     command = [sys.executable, "-m", f"run_scripts.{script}", *arguments]
     code = subprocess.run(command).returncode
     if code not in (0, stopping.EXIT_CODE):
         raise ValueError(
-            f"{script} ended with exit code {code}, for the reason above. "
-            "Paths in run.flags are relative to where the run was started; "
-            "give moved files by --override=--input_file=PATH or the like."
+            f"{script} ended with exit code {code}; see its error above. "
+            "Paths in run.flags are relative to the folder where the run was "
+            "started; give the paths of moved files with --override, such as "
+            "--override=--input_file=PATH."
         )
 
 
@@ -197,19 +198,21 @@ def compare_steps(
     """Returns the first difference and the largest; None if bit-equal.
 
     Args:
-      then: values by step, as the run logged them.
+      then: values by step, logged by the run.
       now: values by step, repeated.
-      steps: step to begin after, and last step.
+      steps: step to start after, and last step.
 
     Raises:
-      ValueError: if `now` lacks steps.
+      ValueError: if steps are missing in `now`.
     """
     first, largest = None, 0.0
     for step in range(steps[0] + 1, steps[1] + 1):
         if step not in now:
-            raise ValueError(f"It stopped before step {step}; try again.")
+            raise ValueError(
+                f"The replay stopped before step {step}; try again."
+            )
         a, b = then[step], now[step]
-        # As text, which is exact for floats, and equal for NaN.
+        # Compared as text, which is exact for floats and equal for NaN.
         names = [n for n in a | b if repr(a.get(n)) != repr(b.get(n))]
         if names and first is None:
             values = "; ".join(
@@ -217,11 +220,11 @@ def compare_steps(
             )
             first = f"step {step}: {values}"
         for name in set(names) & set(a) & set(b):
-            size = max(abs(a[name]), abs(b[name])) or 1.0  # 0.0 and -0.0.
+            size = max(abs(a[name]), abs(b[name])) or 1.0  # For 0.0 and -0.0.
             largest = max(largest, abs(a[name] - b[name]) / size)
     if first is None:
         return None
-    return f"{first}\nlargest relative difference of all {largest:.2g}"
+    return f"{first}\nlargest relative difference {largest:.2g}"
 
 
 def compare_weights(run_dir: str, folder: str) -> tuple[str, bool]:
@@ -242,12 +245,12 @@ def compare_weights(run_dir: str, folder: str) -> tuple[str, bool]:
         return f"{text} now", False
     slots = [s.get("files", {}).get(checkpoints.OPTIMIZER) for s in (then, now)]
     if all(slots) and slots[0] != slots[1]:
-        return f"{checkpoints.OPTIMIZER} of step {step}, not weights", False
-    return f"; weights after step {step} too, sha256 {sums[0]}", True
+        return f"{checkpoints.OPTIMIZER} of step {step}, weights equal", False
+    return f"; equal weights after step {step}, sha256 {sums[0]}", True
 
 
 def main(argv: list[str]) -> None:
-    """Repeats steps, prints the difference, exits with the status."""
+    """Repeats steps, prints the result, and exits with the status."""
     common_flags.parse(FLAGS, argv, __doc__)
     replay = Replay(
         FLAGS.run_dir, FLAGS.from_step, FLAGS.num_steps, tuple(FLAGS.override)
@@ -258,7 +261,7 @@ def main(argv: list[str]) -> None:
         "distribution_strategy" in word for word in replay.override
     ):
         raise ValueError(
-            f"{run_dir} was trained by several workers, and this is one "
+            f"{run_dir} was trained by several workers, but a replay is one "
             "process. Add --override=--distribution_strategy=mirrored, on a "
             "machine with as many devices; it may round differently."
         )
@@ -268,7 +271,7 @@ def main(argv: list[str]) -> None:
     logging.info("steps %d to %d of %s", steps[0] + 1, steps[1], run_dir)
     with fresh_folder(run_dir, steps[0]) as folder:
         repeat(source.script, script_flags(replay, folder, source, steps))
-        # With other records than the run's nothing would be comparable.
+        # The records must be those of the run, or nothing is comparable.
         if not replay.override:
             path = os.path.join(folder, run_folder.FILE)
             settings = atomic_files.read_json(path)

@@ -1,11 +1,11 @@
-r"""One training on 1 to 4 replicas and 2 workers -> differences of its losses.
+r"""Training on 1 to 4 replicas and 2 workers -> differences of the losses.
 
     python -m tools.replica_report
 
-Trains BERT of the size tiny (2 layers, 128 wide) for some steps on real text,
-with dropout. Each step has the same batch of 16 examples, split over the
-replicas, whole or in two micro-batches. Prints the largest relative difference
-from the run on one replica, and exits with 1 if that of the loss exceeds 1e-5.
+Trains BERT-tiny (2 layers, hidden size 128) for some steps on real text, with
+dropout. Each step has the same batch of 16 examples, split over the replicas,
+in one or two micro-batches. Prints the largest relative difference from the run
+on one replica, and exits with 1 if that of the loss exceeds 1e-5.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import tempfile
 from tests import run_processes
 
 GOAL = 1e-5
-# Worker processes, devices of each; TensorFlow gives a worker one CPU.
+# Worker processes, devices per worker; TensorFlow gives a worker one CPU.
 CASES = {
     "1 device": (1, 1),
     "mirrored, 2 devices": (1, 2),
@@ -51,10 +51,10 @@ def train(data, output_dir, num_workers, num_devices, **flags) -> list[dict]:
 def largest_difference(
     lines: list[dict], expected: list[dict], name: str
 ) -> float:
-    """Returns the largest relative difference of one value over all steps.
+    """Returns the largest relative difference of a value over all steps.
 
     Raises:
-      ValueError: if the steps are not the same.
+      ValueError: if the runs logged different steps.
     """
     pairs = list(zip(lines, expected, strict=True))
     if any(a["step"] != b["step"] for a, b in pairs):
@@ -63,13 +63,16 @@ def largest_difference(
 
 
 def main() -> None:
-    """Runs all cases, prints the table."""
+    """Runs all cases and prints the table."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--num_train_steps", type=int, default=50, help="steps of each run"
+        "--num_train_steps",
+        type=int,
+        default=50,
+        help="optimizer steps of each run",
     )
     parser.add_argument(
         "--precision", default="float32", help="float32, bfloat16 or float16"

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-_LEAST_EXPECTED = 5  # In a cell, for a chi-squared test to hold.
+_LEAST_EXPECTED = 5  # Per cell, for a valid chi-squared test.
 
 
 def holm(ps: Sequence[float]) -> list[float]:
     """Returns p-values adjusted for multiple testing, in their order.
 
     Holm 1979: the probability that any of the adjusted p-values falls below a
-    bound by chance is at most that bound, however the tests depend on each
-    other.
+    bound by chance is at most that bound, for tests that depend on each other
+    in any way.
 
     Args:
-      ps: of tests made together.
+      ps: p-values of all tests.
     """
     order = np.argsort(ps, kind="stable")
     factors = len(ps) - np.arange(len(ps))
@@ -29,7 +29,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 def t_test(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
     """Student's t test of equal means, with pooled variance.
 
-    As the variance is that of both samples, one of them may hold one value.
+    The variance is pooled, so one of the samples may hold a single value.
 
     Args:
       first: [N] float.
@@ -43,8 +43,8 @@ def t_test(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
     scale = 1 / len(first) + 1 / len(second)
     error = math.sqrt(squares / freedom * scale)
     difference = abs(first.mean() - second.mean())
-    # No variance but rounding: each sample repeats one value. If the values
-    # differ, p is that of a permutation test.
+    # No variance except rounding: each sample repeats one value. If the values
+    # differ, the p-value is that of a permutation test.
     smallest = 1e-12 * max(abs(first).max(), abs(second).max())
     if error <= smallest:
         permutations = math.comb(freedom + 2, len(first))
@@ -100,13 +100,16 @@ def without_small(bins: np.ndarray) -> np.ndarray:
 def limit_of_means(
     significance: float, variance: float, first: int, second: int
 ) -> float | None:
-    """Returns the largest difference of means that is within chance.
+    """Returns the largest insignificant difference of means.
 
     Args:
       significance: probability of a larger difference by chance.
-      variance: of one draw.
-      first: draws on one side.
-      second: draws on the other; without draws on a side, None is returned.
+      variance: variance of one draw.
+      first: number of draws on one side.
+      second: number of draws on the other side.
+
+    Returns:
+      The difference; None if a side has no draws.
     """
     if not (first and second):
         return None

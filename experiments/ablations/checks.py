@@ -1,8 +1,8 @@
 """Scores of rows -> checks: does each claim of the paper hold here too?
 
-A claim is one of Devlin et al. 2018, section 5 and appendix C.2, applied to one
-column; its answer is computed. Applied to a column that the paper's table does
-not have, and for controls, it is a claim of ours.
+A claim comes from Devlin et al. 2018, section 5 and appendix C.2, applied to
+one column; its answer is computed. Controls, and claims applied to a column
+that the paper's table does not have, count as claims of ours.
 """
 
 import functools
@@ -15,7 +15,7 @@ from experiments.ablations import plan
 from experiments.ablations.plan import PERPLEXITY, Row
 from experiments.ablations.results import Score, Scores
 
-# A difference below this many standard errors may be chance.
+# A smaller difference, in standard errors, may be due to chance.
 _ERRORS = 2.0
 YES, NO, TOO_NEAR, NOT_RUN = "yes", "no", "too near", "not run"
 _UNKNOWN_ERROR = "; standard error unknown"
@@ -30,7 +30,7 @@ class Check(NamedTuple):
       column: a task or `PERPLEXITY`; None for a control.
       claim: a sentence.
       answer: `YES`, `NO`, `TOO_NEAR` or `NOT_RUN`.
-      detail: the numbers.
+      detail: the numbers behind the answer.
     """
 
     table: str
@@ -41,7 +41,7 @@ class Check(NamedTuple):
 
     @property
     def is_from_paper(self) -> bool:
-        """Whether the paper makes this claim; else it is ours."""
+        """Whether the paper makes this claim; otherwise it is ours."""
         return self.column in plan.PAPER_COLUMNS[self.table]
 
 
@@ -53,8 +53,8 @@ def percent(value: float) -> str:
 def _judge(more: Score, less: Score) -> str:
     """Returns whether the first score is above the second."""
     difference = more.mean - less.mean
-    # Without restarts NaN, which no difference is below. Equal scores, as of
-    # two runs that predict the majority class, never tell anything.
+    # NaN without restarts; no difference is below NaN. Equal scores, such as
+    # those of two runs that predict the majority class, are inconclusive.
     error = math.hypot(more.error, less.error)
     if difference == 0 or abs(difference) < _ERRORS * error:
         return TOO_NEAR
@@ -68,7 +68,7 @@ def _judge_all(pairs: Iterable[tuple[Score, Score]]) -> str:
 
 
 def _error_note(*scores: Score) -> str:
-    """Returns a note on scores of which one has no standard error."""
+    """Returns a note if any of the scores has no standard error."""
     is_known = not any(math.isnan(score.error) for score in scores)
     return "" if is_known else _UNKNOWN_ERROR
 
@@ -123,19 +123,25 @@ def _tasks(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
             )
         )
         compare = functools.partial(_compare, "5", name)
-        yield compare(f"Without next sentences {name} is lower.", bert, alone)
+        yield compare(
+            f"Without next sentence prediction {name} is lower.", bert, alone
+        )
         yield compare(
             f"Left-to-right is below masked LM on {name}.", alone, ltr
         )
         if kinds[name] == "squad":
-            yield compare(f"A BiLSTM lifts left-to-right on {name}.", lstm, ltr)
             yield compare(
-                f"With it, masked LM stays above on {name}.", alone, lstm
+                f"A BiLSTM improves left-to-right on {name}.", lstm, ltr
+            )
+            yield compare(
+                f"Masked LM stays above left-to-right with BiLSTM on {name}.",
+                alone,
+                lstm,
             )
         else:
             lifts = compare("", lstm, ltr)
             yield lifts._replace(
-                claim=f"A BiLSTM does not lift left-to-right on {name}.",
+                claim=f"A BiLSTM does not improve left-to-right on {name}.",
                 answer=_OPPOSITE[lifts.answer],
             )
         claim = f"Pre-training helps on {name} (a control)."
@@ -147,7 +153,7 @@ def _tasks(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
 
 
 def _sizes(by_label: dict[str, Scores], names) -> Iterator[Check]:
-    """Table 6: larger is better, everywhere."""
+    """Table 6: larger models are better on every task."""
     for name in (PERPLEXITY, *names):
         of_sizes = [scores.get(name) for scores in by_label.values()]
         if name == PERPLEXITY:
@@ -169,7 +175,7 @@ def _sizes(by_label: dict[str, Scores], names) -> Iterator[Check]:
 
 
 def _mixes(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
-    """Table 8: the mix hardly matters in fine-tuning, for features it does."""
+    """Table 8: the mix matters for features, hardly in fine-tuning."""
     labels = list(by_label)
     ours, masks_alone, random_alone = labels[0], labels[1], labels[-1]
     spreads: dict[str, float] = {}
@@ -200,7 +206,7 @@ def _mixes(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
     if {"ner", "ner_features"} <= set(spreads):
         tuned, features = spreads["ner"], spreads["ner_features"]
         detail = f"NER spreads over {percent(tuned)} and {percent(features)}"
-        # The range of six means has none, with restarts or without.
+        # The standard error of a range of six means is never computed.
         detail += _UNKNOWN_ERROR
         answer = YES if tuned < features else NO
         yield Check("8", "NER", claim, answer, detail)
@@ -209,7 +215,7 @@ def _mixes(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
 
 
 def _steps(rows: Sequence[Row], scores, names) -> Iterator[Check]:
-    """Figure 5: more steps help, and masked LM is ahead from early on."""
+    """Figure 5: more steps help, and masked LM is ahead from an early step."""
     for name in names:
         points = {
             label: [
@@ -227,7 +233,7 @@ def _steps(rows: Sequence[Row], scores, names) -> Iterator[Check]:
             yield _compare(
                 "figure5",
                 name if share == 50 else None,
-                f"All steps are better than {share:.0f} % of them on {name}.",
+                f"100 % of the steps are better than {share:.0f} % on {name}.",
                 masked[-1],
                 masked[half - 1],
             )
@@ -254,8 +260,8 @@ def make(
     """Returns the checks of all tables that have rows.
 
     Args:
-      rows: of the plan.
-      scores: of each row.
+      rows: rows of the plan.
+      scores: scores of each row.
       kinds: kind of each task by its name.
     """
 

@@ -1,7 +1,7 @@
 """Files of tasks -> evaluation tasks: script, flags, estimated sizes.
 
-Each pre-trained model is fine-tuned on every evaluation task. The sizes serve
-to estimate time and to limit epochs.
+Each pre-trained model is fine-tuned on every evaluation task. The sizes are
+used to estimate time and to limit epochs.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from experiments.ablations.settings import Settings
 from tfrecords.tasks import glue_rows, glue_tables, ner_files, squad_files
 
-# Estimated word pieces of a word; [CLS] and [SEP].
+# Estimated word pieces per word; [CLS] and [SEP].
 _PIECES, _SPECIAL = 1.3, 2
 
 
@@ -24,10 +24,10 @@ class EvaluationTask:
       name: column of the report.
       kind: "glue", "squad", "ner" or "ner_features", see `plan.COLUMNS`.
       script: module of run_scripts that fine-tunes on it.
-      flags: of the script, with its files.
-      num_train: training rows, or windows.
-      num_dev: dev rows, or windows.
-      num_tokens: mean tokens of each.
+      flags: flags of the script that name the task and its files.
+      num_train: number of training rows, or windows.
+      num_dev: number of dev rows, or windows.
+      num_tokens: mean number of tokens in a row or window.
     """
 
     name: str
@@ -43,7 +43,7 @@ def read(settings: Settings) -> list[EvaluationTask]:
     """Returns the tasks whose files the settings name.
 
     Raises:
-      ValueError: if there is none, one is given twice or without one of its
+      ValueError: if there is no task, one is given twice or without one of its
         files, or a file is malformed.
     """
     tasks = [glue(folder) for folder in settings.glue_dir]
@@ -54,7 +54,7 @@ def read(settings: Settings) -> list[EvaluationTask]:
         if bool(train_file) != bool(dev_file):
             raise ValueError(
                 f"--{name}_train_file and --{name}_dev_file belong together; "
-                "give both or none."
+                "give both or neither."
             )
         if train_file and name == "squad":
             tasks.append(squad(train_file, dev_file, settings.max_seq_length))
@@ -65,7 +65,7 @@ def read(settings: Settings) -> list[EvaluationTask]:
 
 
 def glue(folder: str) -> EvaluationTask:
-    """Returns the task of a folder with the name of a GLUE task.
+    """Returns the task of a folder named like a GLUE task.
 
     Raises:
       ValueError: if there is no such task, or a file is missing or malformed.
@@ -73,14 +73,14 @@ def glue(folder: str) -> EvaluationTask:
     task = glue_tables.find(os.path.basename(os.path.normpath(folder)))
     if "train" not in task.files:
         raise ValueError(
-            f"{folder}: {task.name} has no training rows; take another task."
+            f"{folder}: {task.name} has no training rows; choose another task."
         )
     counts = {}
     num_words = 0
     for split in ("train", *(s for s in task.files if s.startswith("dev"))):
         path = os.path.join(folder, task.files[split])
         if not os.path.exists(path):
-            # The script then holds out a tenth of the training rows.
+            # The script will hold out a tenth of the training rows.
             counts["dev"] = counts["train"] // 10
             continue
         rows = list(glue_rows.read_rows(task, path, is_labelled=True))
@@ -107,8 +107,8 @@ def squad(
 ) -> EvaluationTask:
     """Returns the task of SQuAD 1.1.
 
-    Windows have `max_seq_length` tokens, overlap by half, and questions take
-    at most a third.
+    Windows have `max_seq_length` tokens and overlap by half; questions have at
+    most a third of the tokens.
 
     Raises:
       ValueError: if a file is not in the layout of SQuAD 1.1.
@@ -144,10 +144,10 @@ def squad(
 def ner(
     train_file: str, dev_file: str, max_seq_length: int
 ) -> list[EvaluationTask]:
-    """Returns the tasks of named entities, fine-tuned and feature-based.
+    """Returns the tasks of named entity recognition: fine-tuned, feature-based.
 
     Raises:
-      ValueError: if a file is not in CoNLL's columns.
+      ValueError: if a file is not in the column format of CoNLL.
     """
     windows = {}
     for name, path in (("train", train_file), ("dev", dev_file)):
@@ -180,6 +180,6 @@ def check_names(tasks: Sequence[EvaluationTask]) -> None:
     if not names or len(set(names)) < len(names):
         raise ValueError(
             f"Evaluation tasks: {', '.join(names) or 'none'}. Give one task or "
-            "more by --glue_dir, --squad_train_file or --ner_train_file, each "
-            "once."
+            "more with --glue_dir, --squad_train_file or --ner_train_file, "
+            "each once."
         )

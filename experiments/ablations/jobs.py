@@ -1,4 +1,4 @@
-"""Rows of a plan, tasks, settings -> commands, each once, with their time."""
+"""Rows of a plan, tasks, settings -> commands, each once, with its time."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -12,11 +12,11 @@ from experiments.ablations.evaluation_tasks import EvaluationTask
 from experiments.ablations.plan import COLUMNS, Model, Row
 from experiments.ablations.settings import Settings
 
-# Start of a process: imports, the graph of its step, the end of its data.
+# Fixed time of a process: imports, tracing, last batches.
 _START_SECONDS = 25.0
-# Batches of rows sorted by length are longer than the mean by this factor.
+# Length of bucketed batches, relative to the mean length of rows.
 _CUT = 1.25
-# An evaluation is the forward third of a training step.
+# An evaluation step is the forward pass, a third of a training step.
 _FORWARD = 1 / 3
 _RECORDS_SECONDS = 60.0
 _EVAL_BATCH_SIZE = 64  # Default of run_pretraining.
@@ -28,12 +28,12 @@ class Job(NamedTuple):
     """A command of the plan.
 
     Attributes:
-      name: of the job, and of its folder in the output folder.
+      name: name of the job, and of its folder in the output folder.
       script: a module of run_scripts.
-      flags: name to value.
+      flags: flag name -> value.
       seconds: estimated time.
-      config_sha256: of the bert_config.json that a flag names; None if there
-        is no such flag.
+      config_sha256: sha256 of the bert_config.json that a flag names; None
+        without such a flag.
     """
 
     name: str
@@ -80,11 +80,11 @@ def _predictions(settings: Settings) -> int:
 def _pretraining(
     model: Model, settings: Settings, are_all_kept: bool, rate: float
 ) -> Job:
-    """Returns a pre-training.
+    """Returns the job that pre-trains a model.
 
     Args:
-      model: to pre-train.
-      settings: of all runs.
+      model: the model.
+      settings: settings of all runs.
       are_all_kept: whether figure 5 needs all of its checkpoints.
       rate: see `make`.
     """
@@ -146,10 +146,10 @@ def fine_tuning_name(
     """Returns the name of a fine-tuning, the same for all rows that share it.
 
     Args:
-      row: of any table.
-      task: to fine-tune on.
-      step: of the initial checkpoint.
-      restart: number of the seed.
+      row: row of any table.
+      task: task to fine-tune on.
+      step: step of the initial checkpoint.
+      restart: index of the seed.
     """
     begin = f"{row.model.name}/step-{step}" if row.model else "from_scratch"
     name = task.name.lower().replace(", ", "_").replace("-", "_")
@@ -201,14 +201,14 @@ def _fine_tuning(
         flags["bilstm_units"] = model.hidden_size
     epochs = epochs_of(task, settings)
     if task.kind == "ner_features":
-        # The encoder runs once, so epochs cost little.
+        # The encoder runs only once, so epochs are cheap.
         epochs = settings.num_train_epochs
         features = f"{settings.output_dir}/features/{model.name}/step-{step}"
         flags |= {
             "feature_layers": feature_layers(model),
             "features_dir": features,
             "lstm_units": model.hidden_size,
-            "precision": "float32",  # The only one it has.
+            "precision": "float32",  # The only one supported.
             "do_train": True,
             "do_eval": True,
         }
@@ -259,20 +259,20 @@ def make(
     settings: Settings,
     rate: float,
 ) -> list[Job]:
-    """Returns all jobs, each once, those of the first rows first.
+    """Returns all jobs, each once, in the order of the rows.
 
     Args:
-      rows: of the tables.
-      tasks: to fine-tune on.
-      settings: of all runs.
-      rate: operations a second of a matrix product here, for estimates.
+      rows: rows of the tables.
+      tasks: tasks to fine-tune on.
+      settings: settings of all runs.
+      rate: measured operations per second of a matrix product, for estimates.
     """
     jobs: dict[str, Job] = {}
 
     def add(job: Job) -> None:
         jobs.setdefault(job.name, job)
 
-    # Also if figure 5 is not among the tables, as a later plan may have it.
+    # Even if figure 5 is not among the tables: a later plan may add it.
     figure = plan.make(["figure5"], settings.base, num_checkpoints=1)
     in_figure = {row.model for row in figure}
     for row in rows:

@@ -8,12 +8,12 @@ from experiments.ablations.evaluation_tasks import EvaluationTask
 from experiments.ablations.plan import Row
 from experiments.ablations.settings import Settings
 
-# Appendix A.2 of the paper: 256 sequences, 90 % of the steps of 128 tokens.
+# Appendix A.2 of the paper: 256 sequences; 128 tokens in 90 % of the steps.
 _PAPER_TOKENS = 1_000_000 * 256 * (0.9 * 128 + 0.1 * 512)
 
 
 def scale(settings: Settings) -> list[str]:
-    """Returns the scale of the runs beside the paper's."""
+    """Returns the scale of the runs, compared with the paper's."""
     base = settings.base
     tokens = (
         settings.num_train_steps
@@ -25,17 +25,17 @@ def scale(settings: Settings) -> list[str]:
     restarts = settings.num_restarts
     return [
         "**Scale.** Runs of this scale check the shape of the paper's tables, "
-        "that is which row is above which, and not their numbers. Each model "
+        "that is the order of the rows, and not the numbers. Each model "
         f"here reads {settings.num_train_steps:,} batches of "
         f"{settings.train_batch_size} x {settings.max_seq_length} tokens, "
-        f"{tokens / 1e6:.2g} million in all; the paper's read "
+        f"{tokens / 1e6:.2g} million in total; the paper's read "
         f"{_PAPER_TOKENS / tokens:,.0f} times as many. The base model is "
         f"{base.size} with {settings.vocab_size:,} entries; the paper's is "
         f"{plan.PAPER_BASE.size} with 30,522.",
         "",
         f"Text: `{settings.corpus}`. Epochs of fine-tuning: "
         f"{settings.num_train_epochs:g}{cut}; a score is that of the best "
-        "epoch on dev by the task's own metric, F1 for MRPC and QQP. "
+        "epoch on dev by the task's metric, F1 for MRPC and QQP. "
         f"Restarts of each fine-tuning: {restarts}"
         + (
             "; scores are their mean and its standard error."
@@ -43,7 +43,7 @@ def scale(settings: Settings) -> list[str]:
             else ", so that the standard error is unknown: differences of a "
             "few points may be chance."
         )
-        + " Scores are in percent, beside the paper's; a dash means none.",
+        + " Scores are in percent, next to the paper's; a dash means none.",
     ]
 
 
@@ -51,10 +51,10 @@ def _training(settings: Settings) -> list[str]:
     """Returns differences from the training of appendix A.2 and A.3."""
     warmup = settings.num_warmup_steps / settings.num_train_steps
     lines = [
-        "Masks are drawn anew each time that a text is read, and all sequences "
-        f"have {settings.max_seq_length} tokens; the paper's masks were "
-        "written once, ten of each text, and sequences had 128 tokens, 512 in "
-        "the last tenth of the steps.",
+        "Masks differ each time that a text is read, and all sequences have "
+        f"{settings.max_seq_length} tokens; the paper's masks were written "
+        "once, ten for each text, and sequences had 128 tokens, 512 in the "
+        "last tenth of the steps.",
         f"Peak learning rates: {settings.learning_rate:g} after "
         f"{100 * warmup:.0f} % of the steps, "
         f"{settings.fine_tuning_learning_rate:g} in fine-tuning; "
@@ -68,7 +68,8 @@ def _training(settings: Settings) -> list[str]:
     if config.initializer_range != 0.02:
         lines.append(
             "Narrow models start with larger weights, the base model with a "
-            f"deviation of {config.initializer_range:g}; the paper's is 0.02."
+            f"standard deviation of {config.initializer_range:g}; the paper's "
+            "is 0.02."
         )
     return lines
 
@@ -94,23 +95,23 @@ def differences(
         )
     if any(model.pairs == "none" for model in models):
         lines.append(
-            "Models without next sentences, left-to-right ones too, are "
-            "pre-trained on single segments: the embedding of segment B is "
-            "untrained when SQuAD and tasks of two sentences first use "
-            "it, which may be a part of their loss there."
+            "Models without next sentence prediction, including left-to-right "
+            "ones, are pre-trained on single segments: the embedding of "
+            "segment B is untrained when SQuAD and tasks with two sentences "
+            "first use it, which may explain a part of their lower scores."
         )
     if by_features:
         layers = jobs.feature_layers(base)
         if layers != "concat_last_four":
             lines.append(
-                f"NER by features reads `{layers}`, the last layer alone, as "
+                f"Feature-based NER uses `{layers}`, one layer, since "
                 f"the base model has {base.num_hidden_layers} layers; the "
-                "paper's reads the last four."
+                "paper's uses the last four."
             )
         if base.hidden_size != 768:
             lines.append(
-                f"The BiLSTM of NER by features has {base.hidden_size} units "
-                "in each direction, the model's width; the paper's has 768."
+                f"The BiLSTM of feature-based NER has {base.hidden_size} units "
+                "per direction, the model's hidden size; the paper's has 768."
             )
     return ["Besides the scale, these runs differ from the paper's:", ""] + [
         f"- {text}" for text in lines

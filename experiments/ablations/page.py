@@ -31,10 +31,10 @@ def _of(rows, scores, table: str) -> list[tuple[Row, Scores]]:
 
 
 def _dots(axes, pairs, names: Sequence[str], reference: bool) -> None:
-    """Draws a group of dots for each column, a dot for each row.
+    """Draws a group of dots for each column, one dot per row.
 
     Args:
-      axes: to draw on.
+      axes: axes to draw on.
       pairs: rows and their scores.
       names: columns.
       reference: whether to draw differences from the first row.
@@ -154,7 +154,7 @@ def draw(
     tasks: Sequence[EvaluationTask],
     settings: Settings,
 ) -> None:
-    """Draws report.png; arguments as those of `report.text`."""
+    """Draws report.png; for the arguments see `report.text`."""
     figure = Figure(figsize=(13, 15))
     panels = figure.subplots(3, 2)
     drawn = (

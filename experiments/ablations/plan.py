@@ -1,8 +1,8 @@
 """Sizes of a base model -> rows of the paper's tables 5, 6, 8 and figure 5.
 
-Devlin et al. 2018 (arXiv 1810.04805v2), section 5 and appendix C. A row names
-its pre-trained model; a model that several rows share is one run. The paper's
-numbers are included, in percent except for perplexities.
+Devlin et al. 2018 (arXiv 1810.04805v2), section 5 and appendix C. Each row has
+a pre-trained model; rows with the same model share a run. The paper's numbers
+are included, in percent except for perplexities.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ TABLES = {
     "8": "Masking mixes (table 8)",
     "figure5": "Pre-training steps (figure 5)",
 }
-# Kinds of evaluation tasks that a table has columns of, as in the paper.
+# Kinds of evaluation tasks in the columns of a table, as in the paper.
 COLUMNS = {
     "5": ("glue", "squad"),
     "6": ("glue",),
@@ -23,13 +23,13 @@ COLUMNS = {
     "figure5": ("glue",),
 }
 PERPLEXITY = "LM perplexity"
-# Not a row of the paper: scores without pre-training.
+# Scores without pre-training; not a row of the paper.
 FROM_SCRATCH = "no pre-training"
 MASKED_LM, LEFT_TO_RIGHT = "masked LM", "left-to-right"
 
 # Percent of masked positions with [MASK], the same token, a random token.
 MIX = (80, 10, 10)
-# Sizes of table 6 in terms of base: factors of L, H and A.
+# Sizes of table 6 relative to base: factors of L, H and A.
 _SIZES = {
     (1 / 4, 1, 1): (5.84, 77.9, 79.8, 88.4),
     (1 / 2, 1, 1 / 4): (5.24, 80.6, 82.2, 90.7),
@@ -38,7 +38,7 @@ _SIZES = {
     (1, 4 / 3, 4 / 3): (3.54, 85.7, 86.9, 93.3),
     (2, 4 / 3, 4 / 3): (3.23, 86.6, 87.8, 93.7),
 }
-_MIN_LAYERS, _MIN_HEADS = 3, 2  # From these on all six sizes differ.
+_MIN_LAYERS, _MIN_HEADS = 3, 2  # With these or more, all six sizes differ.
 _SIZE_COLUMNS = (PERPLEXITY, "MNLI", "MRPC", "SST-2")
 _TASKS = {
     "BERT (masked LM, next sentence)": (84.4, 88.4, 86.7, 92.7, 88.5),
@@ -57,7 +57,7 @@ _MIXES = {
     (0, 0, 100): (83.6, 94.9, 94.6),
 }
 _MIX_COLUMNS = ("MNLI", "NER", "NER, feature-based")
-# Columns that the paper makes claims of; figure 5 has curves of MNLI.
+# Columns that the paper makes claims about; figure 5 has MNLI only.
 PAPER_COLUMNS = {
     "5": _TASK_COLUMNS,
     "6": _SIZE_COLUMNS,
@@ -68,14 +68,14 @@ PAPER_COLUMNS = {
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A pre-trained model; equal ones are one run.
+    """A pre-trained model; equal models share a run.
 
     Attributes:
       num_hidden_layers: L.
       hidden_size: H; the intermediate size is four times that.
       num_attention_heads: A.
-      pairs: of the records, as --pairs of make_pretraining_records.
-      mask_mix: as `MIX`; a left-to-right model, which has no masks, has MIX.
+      pairs: --pairs of make_pretraining_records.
+      mask_mix: see `MIX`; a left-to-right model, which has no masks, has MIX.
       is_causal: whether it is left-to-right.
     """
 
@@ -88,7 +88,7 @@ class Model:
 
     @property
     def size(self) -> str:
-        """Name of its sizes."""
+        """Name of its size."""
         return (
             f"L-{self.num_hidden_layers}_H-{self.hidden_size}"
             f"_A-{self.num_attention_heads}"
@@ -116,9 +116,9 @@ class Row:
     Attributes:
       table: a key of `TABLES`.
       label: name in the report.
-      model: None without pre-training.
+      model: the pre-trained model; None without pre-training.
       paper: column -> the paper's number.
-      share: of the pre-training steps, in (0, 1].
+      share: fraction of the pre-training steps, in (0, 1].
       has_bilstm: whether there is a BiLSTM between encoder and head.
     """
 
@@ -131,13 +131,13 @@ class Row:
 
 
 def sizes(base: Model) -> list[Model]:
-    """Returns the models of table 6, sizes scaled from the paper's to `base`.
+    """Returns the models of table 6, scaled from the paper's base to `base`.
 
-    The head size is kept; numbers are rounded, to 1 at least.
+    The head size is kept; layers and heads are rounded, to at least 1.
 
     Raises:
-      ValueError: if two of them are the same, since `base` has too few layers
-        or heads.
+      ValueError: if two of them are equal because `base` has too few layers or
+        heads.
     """
     head_size = base.hidden_size // base.num_attention_heads
     models = []
@@ -162,8 +162,8 @@ def sizes(base: Model) -> list[Model]:
             f"--num_hidden_layers={base.num_hidden_layers} "
             f"--num_attention_heads={base.num_attention_heads}: table 6 would "
             f"have the same size twice ({', '.join(m.size for m in models)}). "
-            f"{_MIN_LAYERS} layers and {_MIN_HEADS} heads are enough; or omit "
-            "6 from --tables."
+            f"Use at least {_MIN_LAYERS} layers and {_MIN_HEADS} heads, or "
+            "omit 6 from --tables."
         )
     return models
 
@@ -218,7 +218,7 @@ def make(tables: Sequence[str], base: Model, num_checkpoints: int) -> list[Row]:
 
     Args:
       tables: keys of `TABLES`.
-      base: stands for the paper's BERT-base.
+      base: the model in place of the paper's BERT-base.
       num_checkpoints: points of figure 5 for each of its two models.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Rows, scores, checks -> report.md: our numbers beside the paper's."""
+"""Rows, scores, checks -> report.md: our numbers next to the paper's."""
 
 import os
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _METRICS = {
     "f1": "F1",
     "entity_f1": "entity F1",
 }
-# Of the paper's columns that are not accuracies.
+# Metrics of the paper's columns that are not accuracies.
 _PAPER_METRICS = {
     "SQuAD": "F1",
     "NER": "F1",
@@ -37,12 +37,12 @@ _PAPER_METRICS = {
 
 
 def _is_below_baseline(score: Score) -> bool:
-    """Returns whether the majority-class baseline is as good."""
+    """Returns whether the majority-class baseline is at least as good."""
     return score.baseline is not None and score.mean <= score.baseline
 
 
 def cell(score: Score | None) -> str:
-    """Returns a score as a cell of a table; a dash if it is missing."""
+    """Returns the table cell of a score; a dash if it is missing."""
     if score is None:
         return "-"
     show = "{:.2f}".format if score.metric == "perplexity" else percent
@@ -101,14 +101,14 @@ def _table(name: str, rows, scores, tasks) -> list[str]:
 
 
 def _of_paper(row: Row, column: str) -> str:
-    """Returns the paper's number as the paper writes it; a dash for none."""
+    """Returns the paper's number in its format; a dash for none."""
     if column not in row.paper:
         return "-"
     return f"{row.paper[column]:.{2 if column == PERPLEXITY else 1}f}"
 
 
 def _figure(rows, scores, tasks, settings: Settings) -> list[str]:
-    """Returns the points of figure 5, a line for each step."""
+    """Returns the points of figure 5, one line per step."""
     ours, _ = _columns("figure5", rows, scores, tasks)
     labels = (plan.MASKED_LM, plan.LEFT_TO_RIGHT)
     points = {
@@ -155,8 +155,7 @@ def _verdict(checks: Sequence[Check]) -> list[str]:
         ),
         (
             "Claims of ours that do not hold:",
-            "ours (on columns that the paper's table does not have, and "
-            "controls)",
+            "ours (controls, and columns that the paper's table does not have)",
             [c for c in checks if not c.is_from_paper],
         ),
     ):
@@ -182,13 +181,13 @@ def text(
     """Returns the report.
 
     Args:
-      rows: of the plan.
-      scores: of each row.
-      checks: of `checks.make`.
-      tasks: of the plan.
-      settings: of all runs.
-      seconds: that the finished commands took.
-      command: that made it.
+      rows: rows of the plan.
+      scores: scores of each row.
+      checks: result of `checks.make`.
+      tasks: tasks of the plan.
+      settings: settings of all runs.
+      seconds: time that the finished commands took.
+      command: command that writes this report.
     """
     lines = ["# Ablations", "", *limitations.scale(settings), ""]
     lines += [*limitations.differences(rows, tasks, settings), ""]
@@ -225,7 +224,13 @@ def text(
         )
         lines.append("")
     taken = reporting.format_seconds(seconds)
-    lines += [f"The commands took {taken} in all.", "", "```sh", command, "```"]
+    lines += [
+        f"The commands took {taken} in total.",
+        "",
+        "```sh",
+        command,
+        "```",
+    ]
     return "\n".join(lines) + "\n"
 
 

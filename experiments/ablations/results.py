@@ -24,10 +24,10 @@ class Score(NamedTuple):
 
     Attributes:
       values: one for each finished restart; fractions, or perplexities.
-      metric: its name.
-      baseline: score of the majority-class baseline or the like; None if not
-        known.
-      is_constant: whether it has no standard error, as `baseline`.
+      metric: name of the metric.
+      baseline: score of the majority-class (for NER: most-frequent-tag)
+        baseline; None if not known.
+      is_constant: whether it is free of random error, like `baseline`.
     """
 
     values: tuple[float, ...]
@@ -42,7 +42,7 @@ class Score(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Standard error of the mean; NaN of one restart, 0 of a constant."""
+        """Standard error of the mean; NaN for one restart, 0 for a constant."""
         if self.is_constant:
             return 0.0
         if len(self.values) < 2:
@@ -50,19 +50,19 @@ class Score(NamedTuple):
         return float(np.std(self.values, ddof=1) / math.sqrt(len(self.values)))
 
 
-# Of a row, by the name of a task or `PERPLEXITY`.
+# Scores of a row, by the name of a task or `PERPLEXITY`.
 Scores = dict[str, Score]
 
 
 def of_run(folder: str, kind: str) -> Score | None:
-    """Returns the dev score of a fine-tuning's best model, if it is done.
+    """Returns the dev score of a fine-tuning's best model; None if not done.
 
-    For GLUE tasks with an accuracy it is that, as in the paper's tables 5 and
-    6, even if F1 selects the best model (MRPC and QQP).
+    For GLUE tasks that report accuracy, this is the accuracy, as in the paper's
+    tables 5 and 6, even if F1 selects the best model (MRPC and QQP).
 
     Args:
-      folder: of its results.
-      kind: of the task.
+      folder: folder of the results.
+      kind: kind of the task.
     """
     path = os.path.join(folder, RESULTS)
     if not os.path.exists(path):

@@ -9,10 +9,10 @@ r"""Text, tasks -> tables 5, 6, 8 and figure 5 of the paper, as one report.
 
 Devlin et al. 2018, section 5 and appendix C: the effect of next sentence
 prediction, bidirectionality, model size, masking mix and training steps. Each
-run is a command of its own; rows of several tables share runs. --dry_run prints
-all commands and their estimated time, which sizes, steps and examples decide.
-report.md, report.png and results.json are updated after each run. The same
-command runs what is missing; one with more --tables, what is new.
+run is a separate command; rows of several tables share runs. --dry_run prints
+all commands and their estimated time, which depends on sizes, steps and
+examples. report.md, report.png and results.json are updated after each run. A
+rerun executes only the missing runs; so does a command with more --tables.
 """
 
 import dataclasses
@@ -41,11 +41,11 @@ common_flags.define(FLAGS, Settings)
 
 
 def read_settings() -> Settings:
-    """Returns the flags as settings, with the size of the given vocabulary.
+    """Returns the settings, with the size of the given vocabulary.
 
     Raises:
-      ValueError: if there is no such text or vocabulary, or the flags do not
-        go together.
+      ValueError: if text or vocabulary is missing, or flags contradict each
+        other.
     """
     settings = common_flags.config(Settings, FLAGS)
     ablation_settings.check(settings)
@@ -57,7 +57,7 @@ def read_settings() -> Settings:
 
 
 def print_plan(jobs: Sequence[Job], clock: ablation_runs.Clock) -> None:
-    """Prints each command, its estimated time, and the sum."""
+    """Prints each command with its estimated time, and the total."""
     for job in jobs:
         taken = clock.taken[job.name]
         seconds = taken or job.seconds * clock.factor(job.script)
@@ -78,7 +78,7 @@ def write_configs(
     """Writes the bert_config.json of every model of the plan.
 
     Raises:
-      ValueError: if a file holds another config; none is written then.
+      ValueError: if a file holds another config; then none is written.
     """
     models = {row.model or settings.base for row in rows}
     for model in models:
@@ -92,7 +92,7 @@ def write_configs(
 def write_report(
     rows, tasks, settings, clock, command: str
 ) -> list[ablation_checks.Check]:
-    """Writes the report on the runs that are done; returns the checks."""
+    """Writes the report on the finished runs; returns the checks."""
     scores = results.of_rows(rows, tasks, settings)
     kinds = {task.name: task.kind for task in tasks}
     checks = ablation_checks.make(rows, scores, kinds)
@@ -120,7 +120,7 @@ def write_report(
 
 
 def main(argv: list[str]) -> None:
-    """Runs what is missing of the plan, and writes its report."""
+    """Runs the missing jobs of the plan, and writes its report."""
     common_flags.parse(FLAGS, argv, __doc__)
     settings = read_settings()
     rows = plan.make(settings.tables, settings.base, settings.num_checkpoints)

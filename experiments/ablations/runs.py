@@ -1,10 +1,10 @@
-"""Jobs of a plan -> their output folders, each job in a process of its own.
+"""Jobs of a plan -> their output folders, each job in a separate process.
 
-A finished job leaves `done/NAME.json` with its flags, the sha256 of its model's
-config and its seconds; one that was stopped leaves `stopped/NAME.json` with its
-seconds so far. So the same plan again runs what is missing, and a larger one
-what is new. A job that diverged would do so again: its file says so, and the
-plan continues without the jobs that depend on it.
+A finished job writes `done/NAME.json` with its flags, the sha256 of its model's
+config and its seconds; a stopped job writes `stopped/NAME.json` with its
+seconds so far. So a rerun of a plan, or a larger plan, runs only the missing
+jobs. A job that diverged would diverge again: this is recorded in its file, and
+the plan continues without the jobs that depend on it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from bert_tf.training import reporting, stopping
 from experiments.ablations.jobs import Job
 from tfrecords.io import atomic_files
 
-_LAST_LINES = 12  # Of the log of a command that failed.
+_LAST_LINES = 12  # Of the log of a failed command.
 _POLL_SECONDS = 0.5
 
 
@@ -30,10 +30,10 @@ def _done_file(output_dir: str, job: Job) -> str:
 
 
 def read_done(output_dir: str, job: Job) -> dict | None:
-    """Returns what a finished job left in `done/`; None if it is not done.
+    """Returns the record of a job in `done/`; None if it is not done.
 
     Raises:
-      ValueError: if it was done with other flags, or another config.
+      ValueError: if it was run with other flags, or another config.
     """
     path = _done_file(output_dir, job)
     if not os.path.exists(path):
@@ -41,7 +41,7 @@ def read_done(output_dir: str, job: Job) -> dict | None:
     done = atomic_files.read_json(path)
     flags, sha256 = done["flags"], done["config_sha256"]
     differences = [
-        f"--{name}={flags.get(name)} then, {job.flags.get(name)} now"
+        f"--{name} was {flags.get(name)}, is now {job.flags.get(name)}"
         for name in sorted(set(flags) | set(job.flags))
         if flags.get(name) != job.flags.get(name)
     ]
@@ -54,9 +54,10 @@ def read_done(output_dir: str, job: Job) -> dict | None:
     if sha256 != job.config_sha256:
         raise ValueError(
             f"{job.name} in {output_dir} was done with another "
-            f"{job.flags['bert_config_file']}: sha256 of its values {sha256} "
-            f"then, {job.config_sha256} now. Choose another --output_dir, or "
-            "give the earlier flags, such as --hidden_dropout_prob."
+            f"{job.flags['bert_config_file']}: the sha256 of its values was "
+            f"{sha256}, is now {job.config_sha256}. Choose another "
+            "--output_dir, or give the earlier flags, such as "
+            "--hidden_dropout_prob."
         )
     return done
 
@@ -67,14 +68,14 @@ def arguments_of(job: Job) -> list[str]:
 
 
 class Clock:
-    """How much of a plan is done, and the estimated time of the rest.
+    """Progress of a plan, and the estimated time of the rest.
 
     Estimates are corrected, for each script, by the ratio of actual to
     estimated time of its finished jobs.
 
     Attributes:
-      jobs: of the plan.
-      taken: seconds by name of a job; None if it is not done.
+      jobs: jobs of the plan.
+      taken: seconds of each job by its name; None if it is not done.
       diverged: names of jobs that diverged.
     """
 
@@ -89,7 +90,7 @@ class Clock:
         }
 
     def is_lost(self, job: Job) -> bool:
-        """Returns whether a job needs the weights of one that diverged."""
+        """Returns whether a job needs the weights of a job that diverged."""
         begin = job.flags.get("init_checkpoint", "")
         return any(f"/{name}/" in begin for name in self.diverged)
 
@@ -122,7 +123,7 @@ class Clock:
 
 @contextlib.contextmanager
 def _process(job: Job, log: str) -> Iterator[subprocess.Popen]:
-    """Yields a job's process; it is stopped on exit."""
+    """Yields a job's process; stops it on exit."""
     command = [sys.executable, "-m", f"run_scripts.{job.script}"]
     os.makedirs(os.path.dirname(log), exist_ok=True)
     with open(log, "ab") as file:
@@ -140,12 +141,12 @@ def _process(job: Job, log: str) -> Iterator[subprocess.Popen]:
 def _run(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> None:
     """Runs one job to its end, and writes its file in `done/`.
 
-    Its seconds are those of all attempts: one that stops or fails, unless
-    killed, leaves the sum so far in `stopped/`.
+    Its seconds include all attempts: one that stops or fails, unless killed,
+    writes the sum so far to `stopped/`.
 
     Raises:
-      ValueError: with the last lines of its log, if it fails for another
-        reason than divergence.
+      ValueError: with the last lines of its log, if it fails for a reason other
+        than divergence.
       stopping.Stopped: if it received a signal.
     """
     attempts = os.path.join(output_dir, "stopped", f"{job.name}.json")
@@ -163,8 +164,8 @@ def _run(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> None:
     if has_diverged:
         clock.diverged.add(job.name)
         logging.warning(
-            "%s diverged; the report has a dash for all that depends on it. "
-            "Remove %s to try it again.",
+            "%s diverged; the report has a dash for all results that depend "
+            "on it. Remove %s to try it again.",
             job.name,
             _done_file(output_dir, job),
         )
@@ -191,7 +192,7 @@ def _write(path: str, content: dict) -> None:
 
 
 def _attempt(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> int:
-    """Runs one job; returns its exit code, and raises as `_run` does."""
+    """Runs one job; returns its exit code. Raises the errors of `_run`."""
     log = os.path.join(output_dir, "logs", f"{job.name}.log")
     begin = logged = time.monotonic()
     with _process(job, log) as process:
@@ -218,7 +219,7 @@ def _attempt(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> int:
             last = "".join(file.readlines()[-_LAST_LINES:])
         raise ValueError(
             f"{job.name} ended with exit code {process.returncode}:\n{last}"
-            f"All of it: {log}. The same command resumes from here."
+            f"Complete log: {log}. The same command resumes from here."
         )
     return process.returncode
 
@@ -229,17 +230,17 @@ def run(
     clock: Clock,
     log_every_seconds: float = 60.0,
 ) -> Iterator[Job]:
-    """Runs the jobs that are not done, in order; yields each when it is.
+    """Runs the missing jobs in order; yields each job when it is done.
 
     Args:
-      jobs: of the plan.
-      output_dir: of the plan; gets `logs/` and `done/`.
-      clock: of the plan.
-      log_every_seconds: between two progress lines of a job.
+      jobs: jobs of the plan.
+      output_dir: folder of the plan; gets `logs/` and `done/`.
+      clock: progress of the plan.
+      log_every_seconds: seconds between two progress lines of a job.
 
     Raises:
       ValueError: with the last lines of its log, if a job fails.
-      stopping.Stopped: at a SIGTERM, after the job has saved a checkpoint.
+      stopping.Stopped: on SIGTERM, after the job has saved a checkpoint.
     """
     for job in jobs:
         if clock.taken[job.name] is None and not clock.is_lost(job):

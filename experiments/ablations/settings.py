@@ -15,43 +15,48 @@ from tfrecords.options import REQUIRED, Options, option
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings(Options):
-    """What all runs share: the flags of run_ablations."""
+    """Settings shared by all runs: the flags of run_ablations."""
 
     output_dir: str = option(
         REQUIRED,
         "Folder for all runs and the report. The same command resumes.",
     )
     tables: tuple[str, ...] = option(
-        tuple(plan.TABLES), "Which of them to make: 5, 6, 8, figure5."
+        tuple(plan.TABLES), "Tables to make, of 5, 6, 8 and figure5."
     )
     corpus: str = option(
         REQUIRED, "Text to pre-train on, as comma-separated globs."
     )
     vocab_file: str | None = option(
-        None, "WordPiece vocabulary. Default: one is learnt from the corpus."
+        None, "WordPiece vocabulary. Default: learned from the corpus."
     )
     vocab_size: int = option(
-        8000, "Entries of the vocabulary that is learnt without --vocab_file."
+        8000, "Without --vocab_file: number of entries of the vocabulary."
     )
     do_lower_case: bool = option(
         True,
         "Lower-case text and strip accents; false for cased vocabularies.",
     )
     dry_run: bool = option(
-        False, "Print the commands and their estimated time, and do nothing."
+        False, "Print the commands and their estimated time, and exit."
     )
     log_every_seconds: float = option(
-        60.0, "Seconds between two progress lines.", at_least=1.0
+        60.0, "Seconds between progress lines.", at_least=1.0
     )
 
     num_hidden_layers: int = option(
-        4, "Layers of the base model (L).", at_least=1
+        4, "Number of layers of the base model (L).", at_least=1
     )
-    hidden_size: int = option(128, "Its hidden size (H).", at_least=1)
-    num_attention_heads: int = option(4, "Its attention heads (A).", at_least=1)
+    hidden_size: int = option(
+        128, "Hidden size of the base model (H).", at_least=1
+    )
+    num_attention_heads: int = option(
+        4, "Number of attention heads of the base model (A).", at_least=1
+    )
     hidden_dropout_prob: float = option(
         0.1,
-        "Dropout everywhere; 0 for runs that see little of each text twice.",
+        "Dropout rate of hidden states and attention; 0 for runs that read "
+        "most text only once.",
         at_least=0.0,
         at_most=0.9,
     )
@@ -64,12 +69,14 @@ class Settings(Options):
     num_train_steps: int = option(
         10000, "Optimizer steps of each pre-training.", at_least=1
     )
-    train_batch_size: int = option(32, "Examples in one of them.", at_least=1)
+    train_batch_size: int = option(
+        32, "Examples in one step of pre-training.", at_least=1
+    )
     num_checkpoints: int = option(
-        5, "Points of figure 5, evenly apart.", at_least=1
+        5, "Number of points in figure 5, evenly spaced.", at_least=1
     )
     max_eval_steps: int = option(
-        30, "Batches of 64 held-out examples to evaluate.", at_least=1
+        30, "Number of batches of 64 held-out examples to evaluate.", at_least=1
     )
     seed: int = option(
         12345, "Seed of weights, data order and dropout.", at_least=1
@@ -81,7 +88,7 @@ class Settings(Options):
     )
     held_out_prob: float = option(
         0.01,
-        "Share of documents that perplexity is measured on.",
+        "Fraction of documents to hold out for measuring perplexity.",
         at_least=0.0001,
         at_most=0.5,
     )
@@ -93,34 +100,37 @@ class Settings(Options):
 
     glue_dir: tuple[str, ...] = option(
         (),
-        "Folders of GLUE tasks, each called as its task, such as glue/SST-2.",
+        "Folders of GLUE tasks, each named like its task, such as glue/SST-2.",
     )
     squad_train_file: str | None = option(
-        None, "SQuAD 1.1 training file, JSON, for table 5."
+        None, "SQuAD 1.1 training file, for table 5."
     )
-    squad_dev_file: str | None = option(None, "SQuAD 1.1 dev file.")
+    squad_dev_file: str | None = option(
+        None, "SQuAD 1.1 dev file, for table 5."
+    )
     ner_train_file: str | None = option(
         None, "CoNLL-2003 training file, for table 8."
     )
-    ner_dev_file: str | None = option(None, "CoNLL-2003 dev file.")
+    ner_dev_file: str | None = option(None, "CoNLL-2003 dev file, for table 8.")
     fine_tuning_batch_size: int = option(
-        32, "Examples in a step of fine-tuning.", at_least=1
+        32, "Examples in one step of fine-tuning.", at_least=1
     )
     fine_tuning_learning_rate: float = option(
         3e-4, "Peak learning rate of fine-tuning; 2e-5 to 5e-5 in the paper."
     )
     num_train_epochs: float = option(
-        3.0, "Epochs of a fine-tuning.", at_least=0.01
+        3.0, "Epochs of each fine-tuning.", at_least=0.01
     )
     max_train_examples: int = option(
         0,
-        "Most examples that a fine-tuning sees, by fewer epochs; 0 for any "
-        "number.",
+        "Maximum number of examples in a fine-tuning, counted over all "
+        "epochs, whose number is reduced; 0 for no limit.",
         at_least=0,
     )
     num_restarts: int = option(
         1,
-        "Fine-tunings of each kind, with seeds of their own; 5 in the paper.",
+        "Number of runs of each fine-tuning, with different seeds; 5 in the "
+        "paper.",
         at_least=1,
     )
 
@@ -133,17 +143,17 @@ class Settings(Options):
 
     @property
     def vocab_path(self) -> str:
-        """The vocabulary in use, given or learnt."""
+        """Path of the vocabulary in use, given or learned."""
         return self.vocab_file or f"{self.output_dir}/vocab.txt"
 
     @property
     def num_warmup_steps(self) -> int:
-        """Steps of warmup of a pre-training."""
+        """Warmup steps of each pre-training."""
         return max(1, self.num_train_steps // 10)
 
 
 def check(settings: Settings) -> None:
-    """Checks what fields mean together.
+    """Checks that the settings are consistent.
 
     Raises:
       ValueError: if heads do not divide the hidden size, or two checkpoints
@@ -160,7 +170,7 @@ def check(settings: Settings) -> None:
         raise ValueError(
             f"--num_train_steps={steps} and --num_checkpoints={checkpoints}: "
             f"with one every {interval} steps, the last ones would have the "
-            "same step. Take --num_checkpoints="
+            "same step. Use --num_checkpoints="
             f"{math.ceil(steps / interval)} or --num_train_steps="
             f"{checkpoints * interval}."
         )
@@ -169,9 +179,10 @@ def check(settings: Settings) -> None:
 def config_of(model: Model, settings: Settings) -> BertConfig:
     """Returns the config of a model.
 
-    Narrow models start with larger weights: the paper's deviation of 0.02 suits
-    a width of 768; at 128 the attended context is too small a part of the
-    residual sum, and models stay at token frequencies for thousands of steps.
+    Narrow models start with larger weights: the paper's initializer_range of
+    0.02 suits a hidden size of 768. At 128 the attention output would be too
+    small a part of the residual sum, and models would only predict token
+    frequencies for thousands of steps.
     """
     scale = max(1.0, math.sqrt(768 / model.hidden_size))
     return BertConfig(
@@ -195,7 +206,7 @@ def config_file(model: Model, settings: Settings) -> str:
 
 
 def config_sha256(model: Model, settings: Settings) -> str:
-    """Returns the sha256 of a config's values in order of their names."""
+    """Returns the sha256 of a config's values, sorted by name."""
     config = config_of(model, settings).to_dict()
     content = json.dumps(config, sort_keys=True).encode()
     return hashlib.sha256(content).hexdigest()
@@ -204,7 +215,7 @@ def config_sha256(model: Model, settings: Settings) -> str:
 def check_config(model: Model, settings: Settings) -> None:
     """Raises ValueError if a model's config file holds another config.
 
-    Finished runs have used the file.
+    Finished runs may have used the file.
     """
     path = config_file(model, settings)
     if not os.path.exists(path):
@@ -212,19 +223,20 @@ def check_config(model: Model, settings: Settings) -> None:
     before = atomic_files.read_json(path)
     now = config_of(model, settings).to_dict()
     differences = [
-        f"{name}={before.get(name)} there, {now.get(name)} now"
+        f"{name} was {before.get(name)}, is now {now.get(name)}"
         for name in sorted(set(before) | set(now))
         if before.get(name) != now.get(name)
     ]
     if differences:
         raise ValueError(
-            f"{path} is of runs with another config: {'; '.join(differences)}. "
-            "Choose another --output_dir, or give the earlier values."
+            f"{path} belongs to runs with another config: "
+            f"{'; '.join(differences)}. Choose another --output_dir, or give "
+            "the earlier values."
         )
 
 
 def step_of(share: float, settings: Settings) -> int:
-    """Returns the step of the checkpoint after a share of the steps."""
+    """Returns the step of the checkpoint after a fraction of the steps."""
     return min(
         settings.num_train_steps,
         round(share * settings.num_checkpoints) * checkpoint_interval(settings),

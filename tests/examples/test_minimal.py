@@ -14,7 +14,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXTS = ["The ship sails to the north.", "It comes back!", ""]
-# Keeps what the model itself says where the page exports it.
+# Saves the outputs of the model itself when the example exports it.
 PROGRAM = f"""
 import sys
 import minimal
@@ -41,7 +41,7 @@ minimal.main(folder, text_file)
 
 @pytest.fixture(scope="module")
 def minimal():
-    """The page as a module; importing it runs nothing."""
+    """The example as a module; importing it does not run it."""
     path = ROOT / "examples" / "minimal.py"
     spec = importlib.util.spec_from_file_location("minimal", path)
     module = importlib.util.module_from_spec(spec)
@@ -50,7 +50,7 @@ def minimal():
 
 
 def write_text(path, num_documents):
-    """Documents of four sentences, the first of which is of another kind."""
+    """Writes documents of four sentences; the first has other words."""
     rng = random.Random(1)
     things = ["ship", "cat", "house", "captain", "garden", "river"]
     doings = ["goes to the north", "sleeps by the door", "waits for rain"]
@@ -65,7 +65,7 @@ def write_text(path, num_documents):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Folder of a run in a fresh process, and what it printed."""
+    """Folder and printed output of a run in a fresh process."""
     folder = tmp_path_factory.mktemp("minimal")
     text_file = folder / "text.txt"
     write_text(text_file, 60)
@@ -81,7 +81,7 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_losses_fall(run):
+def test_the_losses_decrease(run):
     _, output = run
     masked_lm = re.findall(r"masked_lm_loss (\d+\.\d+)", output)
     assert len(masked_lm) == 3  # 60 steps, a report every 20.
@@ -96,7 +96,7 @@ def test_the_losses_fall(run):
 
 
 @pytest.mark.slow
-def test_the_library_reads_the_records(run, minimal):
+def test_the_records_are_valid_for_the_library(run, minimal):
     from tfrecords import schema
     from tfrecords.io import records
     from tfrecords.reading import batches
@@ -135,14 +135,14 @@ def test_the_library_reads_the_records(run, minimal):
 
 
 def answers(logits):
-    """Probabilities and labels that the page should serve."""
+    """Returns the probabilities and labels that the export should give."""
     exp = np.exp(logits - logits.max(axis=1, keepdims=True))
     labels = np.array(["later", "opening"])[logits.argmax(axis=1)]
     return exp / exp.sum(axis=1, keepdims=True), labels.tolist()
 
 
 @pytest.mark.slow
-def test_the_saved_model_answers_as_the_model(run):
+def test_the_saved_model_equals_the_model(run):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - the operations of the tokenizer.
 
@@ -160,7 +160,7 @@ def test_the_saved_model_answers_as_the_model(run):
 
 
 @pytest.mark.slow
-def test_the_loader_of_tensorflow_serving_answers(run, c_program):
+def test_the_saved_model_in_the_loader_of_tensorflow_serving(run, c_program):
     import c_loader
 
     folder, _ = run
@@ -173,7 +173,7 @@ def test_the_loader_of_tensorflow_serving_answers(run, c_program):
     assert served["label"].tolist() == labels
 
 
-def test_a_missing_text_file_is_named(minimal, tmp_path):
+def test_a_missing_text_file_is_refused(minimal, tmp_path):
     path = tmp_path / "nowhere.txt"
     with pytest.raises(ValueError, match=re.escape(f"No input file at {path}")):
         minimal.main(str(tmp_path / "run"), str(path))
@@ -182,12 +182,12 @@ def test_a_missing_text_file_is_named(minimal, tmp_path):
 def test_a_short_text_is_refused(minimal, tmp_path):
     path = tmp_path / "short.txt"
     write_text(path, 19)
-    message = f"{path} has 19 documents of two sentences or more; at least 20"
+    message = f"{path} has 19 documents with two or more sentences; at least 20"
     with pytest.raises(ValueError, match=re.escape(message)):
         minimal.main(str(tmp_path / "run"), str(path))
 
 
-def test_docstrings_are_documents_and_no_paragraph_comes_twice(
+def test_docstrings_are_documents_without_duplicate_paragraphs(
     minimal, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(sys, "stdlib_module_names", {"json", "argparse"})
@@ -201,6 +201,6 @@ def test_docstrings_are_documents_and_no_paragraph_comes_twice(
     assert len(paragraphs) == len(set(paragraphs)) > 50
 
 
-def test_it_is_one_page():
+def test_the_example_stays_short():
     path = ROOT / "examples" / "minimal.py"
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 285

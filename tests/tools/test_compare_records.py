@@ -1,4 +1,4 @@
-"""compare_records: a table, one closing line, and a status that says it."""
+"""compare_records: a table, a conclusion, and an exit status."""
 
 import pathlib
 
@@ -14,7 +14,7 @@ SIZES = ("--max_seq_length=32", "--max_predictions_per_seq=5")
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory, tiny_vocab_file):
-    """A folder of sets of both modes, and of other masks; three seeds each."""
+    """Folder of record sets: both modes and other masks, three seeds each."""
     root = tmp_path_factory.mktemp("records")
     kinds = {
         "ours": ["--num_processes=1"],
@@ -40,7 +40,7 @@ def folders(tmp_path_factory, tiny_vocab_file):
 
 @pytest.fixture
 def run(folders, tiny_vocab_file, capsys):
-    """A function of two globs that returns status and lines printed."""
+    """Two globs, flags -> exit status and printed lines."""
 
     def compare(first, second, *more):
         status = 0
@@ -61,40 +61,40 @@ def run(folders, tiny_vocab_file, capsys):
     return compare
 
 
-def test_both_modes_are_the_same(run):
+def test_both_modes_give_the_same_distributions(run):
     status, lines = run("ours-*", "original-*")
     assert status == 0
     assert lines[0].startswith("first: 3 sets, ")
     assert lines[1].startswith("second: 3 sets, ")
     rows = [line for line in lines if line.endswith("  same")]
     assert len(rows) == 12
-    assert lines[-1].startswith("They do not differ more than chance: ")
+    assert lines[-1].startswith("No significant differences: ")
 
 
 def test_other_masks_differ(run):
     status, lines = run("ours-*", "more_masks-*")
     assert status == 2
-    assert lines[-1].startswith("They differ more than chance: ")
+    assert lines[-1].startswith("Significant differences: ")
     assert "masked tokens, given the length" in lines[-1]
     (row,) = (n for n in lines if n.startswith("masked tokens, given"))
     assert row.endswith("  differs")
 
 
-def test_one_set_a_side_may_be_unclear(run):
-    # Only where examples are independent can one set differ.
+def test_one_set_per_side_may_be_unclear(run):
+    # With one set per side, only independent draws can differ for sure.
     status, lines = run("ours-0", "original-1", "--significance=0.5")
-    assert (status, lines[-1].split()[0]) in [(0, "They"), (3, "Unclear,")]
+    assert (status, lines[-1].split()[0]) in [(0, "No"), (3, "Unclear,")]
     status, _ = run("ours-0", "more_masks-0")
     assert status == 2
 
 
-def test_a_set_named_twice_is_refused(run, folders):
+def test_a_repeated_set_is_refused(run, folders):
     twice = f"ours-1/train,{folders}/ours-0/train,{folders}/ours-1"
     with pytest.raises(ValueError, match="Two sets of one side hold the same"):
         run("original-*", twice)
 
 
-def test_a_missing_flag_is_named():
+def test_required_flags():
     with pytest.raises(flags.Error, match="other_input_file"):
         compare_records.main(
             ["compare_records", "--input_file=a", "--vocab_file=b"]

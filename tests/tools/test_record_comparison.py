@@ -1,4 +1,4 @@
-"""record_comparison.py: the same when made alike, different when not."""
+"""record_comparison.py: finds differences, with few false alarms."""
 
 import functools
 import random
@@ -22,7 +22,7 @@ VOCABULARY = masking.Vocabulary(V, 1, 2, 3, np.arange(V) % 4 == 0)
 
 @functools.cache
 def text():
-    """Sixty documents of four sentences or so, tokens of unequal frequency."""
+    """60 documents of about four sentences, tokens of unequal frequency."""
     rng = np.random.default_rng(0)
     counts = rng.geometric(0.2, 60)
     lengths = rng.integers(3, 30, counts.sum())
@@ -46,7 +46,7 @@ def settings(seed, changes):
 
 @functools.cache
 def default(seed, **changes):
-    """Counts of a set that our default mode makes."""
+    """Returns counts of a set made in our default mode."""
     given = settings(seed, changes)
     blocks = examples_lib.make_examples(text(), VOCABULARY, given, 0, {})
     rng = np.random.default_rng(seed)
@@ -57,7 +57,7 @@ def default(seed, **changes):
 
 @functools.cache
 def original(seed, **changes):
-    """Counts of a set made in the order of the original."""
+    """Returns counts of a set made with --compat=original."""
     given = settings(seed, changes)
     examples = original_examples.make_examples(
         text(), VOCABULARY, given, random.Random(seed)
@@ -88,7 +88,7 @@ def names(measures, verdict):
 
 
 @pytest.mark.parametrize("is_words", [False, True])
-def test_our_default_is_distributed_as_the_original(is_words):
+def test_the_default_mode_has_the_distribution_of_the_original(is_words):
     changes = {"do_whole_word_mask": is_words}
     measures = compare(
         sets(default, range(6), **changes), sets(original, range(6), **changes)
@@ -115,7 +115,7 @@ def test_our_default_is_distributed_as_the_original(is_words):
         ({"dupe_factor": 3}, "examples in a set"),
     ],
 )
-def test_other_settings_are_seen_where_they_act(changes, expected):
+def test_other_settings_change_the_measures_they_affect(changes, expected):
     measures = compare(
         sets(default, range(6)), sets(original, range(6), **changes)
     )
@@ -128,7 +128,7 @@ def test_other_settings_are_seen_where_they_act(changes, expected):
     [
         ("shown", [8000, 1500, 500], "share of [MASK], random, kept"),
         (
-            "places",
+            "positions",
             [700] * 5 + [433] * 15,
             "position of a masked token, 0 to 1",
         ),
@@ -136,7 +136,7 @@ def test_other_settings_are_seen_where_they_act(changes, expected):
         ("labels", [100, 1900], "share of random next sentences"),
     ],
 )
-def test_what_a_wrong_generator_would_do_is_seen(column, counts, expected):
+def test_biased_random_numbers_are_detected(column, counts, expected):
     wrong = [
         counts_._replace(**{column: np.array(counts) + seed})
         for seed, counts_ in enumerate(sets(default, range(6, 12)))
@@ -145,7 +145,7 @@ def test_what_a_wrong_generator_would_do_is_seen(column, counts, expected):
     assert DIFFERS == measures[expected].verdict
 
 
-def test_other_text_is_seen_by_its_tokens():
+def test_other_text_is_detected_by_its_tokens():
     rng = np.random.default_rng(0)
     other = rng.permutation(V)
     moved = [
@@ -154,24 +154,24 @@ def test_other_text_is_seen_by_its_tokens():
     ]
     measures = compare(sets(default, range(6)), moved)
     assert names(measures, DIFFERS) == {
-        "share of the 50 commonest masked tokens"
+        "share of the 50 most common masked tokens"
     }
 
 
-def test_one_set_a_side_is_the_same_or_unclear_but_for_what_is_independent():
+def test_with_one_set_per_side_only_independent_measures_differ():
     measures = compare([default(0)], [default(1, short_seq_prob=1.0)])
     assert measures["tokens of an example"].verdict == UNCLEAR
     assert measures["tokens of an example"].chance is None
     assert not names(measures, DIFFERS)
     measures = compare([default(0)], [original(0, masked_lm_prob=0.2)])
     assert names(measures, DIFFERS) == {"masked tokens, given the length"}
-    # Records are the same as themselves.
+    # A set equals itself.
     measures = compare([default(0)], [default(0)])
     assert names(measures, SAME) == set(measures)
     assert all(m.p == 1 for m in measures.values())
 
 
-def test_a_side_of_one_set_is_not_enough_to_be_sure():
+def test_one_set_against_several_is_unclear():
     measures = compare(
         sets(default, range(6)), [original(0, short_seq_prob=1.0)]
     )
@@ -179,9 +179,9 @@ def test_a_side_of_one_set_is_not_enough_to_be_sure():
     assert measures["tokens of an example"].chance > 0
 
 
-def test_a_set_twice_on_a_side_is_refused():
-    with pytest.raises(ValueError, match="another --random_seed each"):
-        again = default(0)._replace(places=default(1).places)
+def test_a_repeated_set_on_a_side_is_refused():
+    with pytest.raises(ValueError, match="with a different --random_seed"):
+        again = default(0)._replace(positions=default(1).positions)
         compare([default(0), default(1), again], [default(2)])
 
 
@@ -195,11 +195,11 @@ def test_false_alarms_are_rare():
             significance=0.05,
         )
         alarms += bool(names(measures, DIFFERS))
-    # Of 20; four or more have a chance of 0.016 at 0.05.
+    # Of 20 tests; four or more have a probability of 0.016 at 0.05.
     assert alarms < 4
 
 
-def test_bins_are_of_about_equal_numbers_and_heavy_values_alone():
+def test_bins_have_about_equal_counts_and_frequent_values_are_alone():
     table = np.array([[5, 5, 80, 0, 0, 10, 0], [5, 5, 80, 0, 0, 10, 0]])
     found = record_comparison._binned(table)
     assert found.tolist() == [[10, 80, 10]] * 2

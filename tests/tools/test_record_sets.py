@@ -26,7 +26,7 @@ def test_records_are_counted_in_parts(tmp_path, vocab_file, monkeypatch):
     assert found.shown.tolist() == [3, 1, 2]
 
 
-def test_records_of_the_original_are_counted_alike(tmp_path, vocab_file):
+def test_records_of_the_original_give_the_same_counts(tmp_path, vocab_file):
     write(str(tmp_path / "set"), vocab_file)
     numbered_records.write_legacy(str(tmp_path / "legacy-0"), 3)
     numbered_records.write_legacy(str(tmp_path / "legacy-1"), 4)
@@ -39,20 +39,20 @@ def test_records_of_the_original_are_counted_alike(tmp_path, vocab_file):
     found = record_sets.count_records(
         sets[1], numbered_records.sizes, VOCABULARY, np.random.default_rng(0)
     )
-    # Numbered examples of 8 tokens, places 1 and 2 masked and kept.
+    # Numbered examples of 8 tokens; positions 1 and 2 are masked and kept.
     assert found.num_examples == 7
     assert found.tokens[8] == 7
     assert found.shown.tolist() == [0, 0, 14]
 
 
-def test_globs_of_folders_are_a_set_each(tmp_path):
+def test_each_folder_of_a_glob_is_a_set(tmp_path):
     for name in "ba":
         write(str(tmp_path / name / "train"))
     sets = record_sets.open_sets(f"{tmp_path}/*/train")
     assert [found.paths[0].split("/")[-3] for found in sets] == ["a", "b"]
 
 
-def test_what_cannot_be_compared_is_named(tmp_path, vocab_file):
+def test_sets_that_cannot_be_compared_are_refused(tmp_path, vocab_file):
     write(str(tmp_path / "one"), vocab_file)
     write(str(tmp_path / "task"), vocab_file, schema_name="classification")
     write(str(tmp_path / "alone"), vocab_file, schema_name="masked_lm")
@@ -69,13 +69,15 @@ def test_what_cannot_be_compared_is_named(tmp_path, vocab_file):
         ]
         record_sets.count_sides(sides, vocab_file)
 
-    with pytest.raises(ValueError, match="holds examples of 'classification'"):
+    with pytest.raises(ValueError, match="has examples of schema 'classif"):
         compare("task")
-    with pytest.raises(ValueError, match="'masked_lm'; this compares .* pairs"):
+    with pytest.raises(
+        ValueError, match="'masked_lm'; only pre-training .* pairs"
+    ):
         compare("alone")
     with pytest.raises(ValueError, match="'max_seq_length': 10.*12.*the same"):
         compare("long")
-    with pytest.raises(ValueError, match="No records are named by ' ,'"):
+    with pytest.raises(ValueError, match="' ,' names no records"):
         record_sets.open_sets(" ,")
     with pytest.raises(ValueError, match="No records at .*nowhere"):
         compare("nowhere")

@@ -1,4 +1,4 @@
-"""record_statistics.py: counts of a few examples that are counted by hand."""
+"""record_statistics.py: counts of a few examples, compared with manual ones."""
 
 import numpy as np
 from counted_examples import BATCH, VOCABULARY
@@ -28,7 +28,7 @@ def test_lengths_segments_and_labels():
     assert found.labels.tolist() == [1, 2]
 
 
-def test_masked_tokens_and_what_is_shown():
+def test_masked_tokens_and_replacements():
     found = count()
     assert found.masked.sum() == 3
     assert found.masked[8, 2] == found.masked[5, 1] == found.masked[7, 3] == 1
@@ -41,7 +41,7 @@ def test_masked_tokens_and_what_is_shown():
     )
 
 
-def test_places_are_in_the_range_of_their_token():
+def test_relative_positions_are_in_the_range_of_their_token():
     seen = {name: set() for name in ("first", "second", "third")}
     for seed in range(60):
         rows = [
@@ -52,13 +52,13 @@ def test_places_are_in_the_range_of_their_token():
                         for name, array in BATCH.items()
                     },
                     seed,
-                ).places
+                ).positions
             ).tolist()
             for row in range(3)
         ]
         for name, bins in zip(seen, rows, strict=True):
             seen[name].update(bins)
-    # Tokens 1 and 5 of 5; 1 of 2; 3 of 4, as ## pieces do not count.
+    # Tokens 1 and 5 of 5; 1 of 2; 3 of 4; ## pieces are left out.
     assert seen["first"] == {*range(0, 4), *range(16, 20)}
     assert seen["second"] == {*range(0, 10)}
     assert seen["third"] == {*range(10, 15)}
@@ -70,8 +70,8 @@ def test_parts_add_up():
         for rows in (slice(0, 1), slice(1, 3))
     ]
     whole, added = count(), record_statistics.add(parts)
-    for name in set(whole._fields) - {"places"}:
+    for name in set(whole._fields) - {"positions"}:
         np.testing.assert_array_equal(
             getattr(whole, name), getattr(added, name), err_msg=name
         )
-    assert whole.places.sum() == added.places.sum() == 4
+    assert whole.positions.sum() == added.positions.sum() == 4

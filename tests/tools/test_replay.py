@@ -1,4 +1,4 @@
-"""replay end to end on a tiny run, and users' mistakes."""
+"""replay end to end on a tiny run, and errors."""
 
 import contextlib
 import hashlib
@@ -36,7 +36,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def in_process(monkeypatch):
-    """Calls the script in this process, which has TensorFlow imported."""
+    """Runs the script in this process, where TensorFlow is imported."""
     scripts = {"run_pretraining": run_pretraining, "run_glue": run_glue}
 
     def repeat(script, arguments):
@@ -62,15 +62,15 @@ def files(folder):
 
 
 @pytest.mark.slow
-def test_a_run_is_repeated_in_a_process_of_its_own(trained, capsys):
+def test_a_run_is_repeated_in_a_separate_process(trained, capsys):
     before = files(trained.parent)
     run(trained)
     assert re.fullmatch(
-        r"bit-equal: steps 4 to 7 of .*run, 7 values each; weights after "
-        r"step 7 too, sha256 [0-9a-f]{64}\n",
+        r"bit-equal: steps 4 to 7 of .*run, 7 values each; equal weights after "
+        r"step 7, sha256 [0-9a-f]{64}\n",
         capsys.readouterr().out,
     )
-    # Neither in the run's folder nor beside it is anything else.
+    # Nothing is left in the run's folder or next to it.
     assert files(trained.parent) == before
 
 
@@ -97,13 +97,13 @@ def test_the_first_step_that_differs_is_named(copied, capsys, in_process):
     assert raised.value.code == 2
     assert re.match(
         "NOT equal: steps 4 to 7 of .* differ, first step 5: gradient_norm "
-        r"0.5 in the run, [0-9.]+ now\nlargest relative difference of all 0",
+        r"0.5 in the run, [0-9.]+ now\nlargest relative difference 0",
         capsys.readouterr().out,
     )
 
 
 def change_state(folder, change):
-    """Changes state.json of step 7, and its own sum with it."""
+    """Changes state.json of step 7, and its own checksum."""
     path = folder / "checkpoints" / "step-00000007" / "state.json"
     state = json.loads(path.read_text())
     change(state)
@@ -117,14 +117,15 @@ def test_other_weights_or_slots_are_named(copied):
     again = copied.parent / "again"
     shutil.copytree(copied, again)
     words, is_equal = replay.compare_weights(str(copied), str(again))
-    assert is_equal and "weights after step 7 too" in words
+    assert is_equal and "equal weights after step 7" in words
     change_state(
         again,
         lambda s: s["files"]["optimizer.safetensors"].update(sha256="other"),
     )
     words, is_equal = replay.compare_weights(str(copied), str(again))
     assert (
-        not is_equal and words == "optimizer.safetensors of step 7, not weights"
+        not is_equal
+        and words == "optimizer.safetensors of step 7, weights equal"
     )
     change_state(again, lambda s: s.update(weights_sha256="other"))
     words, is_equal = replay.compare_weights(str(copied), str(again))
@@ -140,17 +141,16 @@ def test_nan_is_equal_to_nan():
     )
 
 
-def test_a_zero_that_changed_its_sign_differs_by_nothing():
+def test_zeros_of_opposite_sign_differ_by_zero():
     then, now = {1: {"loss": 0.0}}, {1: {"loss": -0.0}}
     assert replay.compare_steps(then, now, (0, 1)) == (
-        "step 1: loss 0.0 in the run, -0.0 now\n"
-        "largest relative difference of all 0"
+        "step 1: loss 0.0 in the run, -0.0 now\nlargest relative difference 0"
     )
 
 
 @pytest.mark.slow
 def test_a_fine_tuning_is_repeated(trained, tmp_path, capsys, in_process):
-    """With its own records, which are neither made again nor changed."""
+    """Its records are neither made again nor changed."""
     rows = [f"ship {'sea ' * (n % 5)},{n % 2}" for n in range(40)]
     (tmp_path / "rows.csv").write_text("\n".join(["text,label", *rows, ""]))
     arguments = {
@@ -174,7 +174,7 @@ def test_a_fine_tuning_is_repeated(trained, tmp_path, capsys, in_process):
     assert files(tmp_path) == before
 
 
-# Mistakes.
+# Errors.
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):
@@ -182,45 +182,45 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
         run(tmp_path)
 
 
-def test_a_checkpoint_that_is_not_there_is_refused(trained):
+def test_a_missing_checkpoint_is_refused(trained):
     with pytest.raises(ValueError, match="of that step. It has 0, 3, 6, 7, wh"):
         run(trained, "--from_step=4")
 
 
-def test_steps_that_are_not_in_the_log_are_refused(trained, copied):
-    with pytest.raises(ValueError, match="no line of step 8, .* steps 4 to 8"):
+def test_steps_missing_in_the_log_are_refused(trained, copied):
+    with pytest.raises(ValueError, match="no line for step 8, .* steps 4 to 8"):
         run(trained, "--num_steps=5")
-    with pytest.raises(ValueError, match="no line of step 8"):
+    with pytest.raises(ValueError, match="no line for step 8"):
         run(trained, "--from_step=7")
     # A log without every step.
     path = copied / "logs" / "train" / "steps.jsonl"
     path.write_text(path.read_text().splitlines(keepends=True)[4])
     with pytest.raises(
-        ValueError, match="no line of step 1, .*other --from_step"
+        ValueError, match="no line for step 1, .*other --from_step"
     ):
         run(copied)
 
 
-def test_records_that_were_moved_are_named(copied, in_process):
+def test_moved_records_are_named(copied, in_process):
     moved = "--override=--input_file=nowhere"
     with pytest.raises(ValueError, match="nowhere"):
         run(copied, "--from_step=3", moved)
 
 
 @pytest.mark.slow
-def test_a_script_that_fails_is_named(copied):
-    with pytest.raises(ValueError, match="exit code 1.*give moved files"):
+def test_a_failed_script_is_reported(copied):
+    with pytest.raises(ValueError, match="exit code 1.*paths of moved files"):
         run(copied, "--from_step=3", "--override=--input_file=nowhere")
 
 
-def test_other_settings_than_the_run_s_are_refused(copied, in_process):
+def test_settings_that_differ_from_the_run_are_refused(copied, in_process):
     settings = json.loads((copied / "run.json").read_text())
     (copied / "run.json").write_text(json.dumps(settings | {"records": "x"}))
-    with pytest.raises(ValueError, match="another run:\n  records: 'x' there"):
+    with pytest.raises(ValueError, match="settings:\n  records: was 'x', is"):
         run(copied, "--from_step=0", "--num_steps=1")
 
 
-def test_a_run_of_several_workers_wants_another_strategy(copied):
+def test_a_run_of_several_workers_needs_another_strategy(copied):
     with open(copied / "run.flags", "a") as file:
         file.write("--distribution_strategy=multi_worker\n")
     with pytest.raises(ValueError, match="trained by several workers"):

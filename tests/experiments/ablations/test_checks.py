@@ -24,7 +24,7 @@ def answers(rows, scores):
 
 
 def of_paper(table):
-    """The rows of a table with the paper's own numbers as scores."""
+    """Returns the rows of a table, and the paper's numbers as scores."""
     rows = plan.make([table], BASE, 4)
     scores = []
     for row in rows:
@@ -37,7 +37,7 @@ def of_paper(table):
 
 
 @pytest.mark.parametrize(("table", "num_claims"), [("5", 9), ("6", 2)])
-def test_the_paper_s_own_numbers_pass_every_check(table, num_claims):
+def test_the_numbers_of_the_paper_pass_every_check(table, num_claims):
     rows, scores = of_paper(table)
     if table == "5":
         scores[-1] = {"SST-2": share(80.0), "SQuAD": share(60.0)}
@@ -46,13 +46,13 @@ def test_the_paper_s_own_numbers_pass_every_check(table, num_claims):
     assert set(found.values()) == {YES}, found
 
 
-def test_the_paper_s_own_mixes_pass_every_check_on_names():
+def test_the_mixes_of_the_paper_pass_every_check_on_ner():
     rows, scores = of_paper("8")
     found = answers(rows, scores)
     on_names = {claim: x for claim, x in found.items() if "SST" not in claim}
     assert len(on_names) == 4
     assert set(on_names.values()) == {YES}, on_names
-    # The paper's column is MNLI; no other stands for it.
+    # The paper's column is MNLI; no other task replaces it.
     assert [x for claim, x in found.items() if "SST" in claim] == [NOT_RUN]
 
 
@@ -62,7 +62,7 @@ def points(masked, causal):
     return rows, [{"SST-2": share(value)} for value in values]
 
 
-def test_steps_help_and_masked_lm_ends_ahead():
+def test_more_steps_help_and_masked_lm_ends_ahead():
     assert list(
         answers(*points([80, 83, 84, 85], [81, 82, 82, 82])).values()
     ) == [
@@ -79,13 +79,13 @@ def test_steps_help_and_masked_lm_ends_ahead():
     ]
 
 
-def test_what_does_not_come_out_is_said_with_its_numbers():
+def test_claims_that_do_not_hold_are_reported_with_numbers():
     rows, scores = of_paper("5")
     scores[1]["SST-2"] = share(93.0)
     (check,) = [
         check
         for check in ablation_checks.make(rows, scores, KINDS)
-        if check.claim == "Without next sentences SST-2 is lower."
+        if check.claim == "Without next sentence prediction SST-2 is lower."
     ]
     assert check.answer == NO
     assert check.detail == f"92.7 and 93.0{UNKNOWN}"
@@ -98,7 +98,7 @@ def test_what_does_not_come_out_is_said_with_its_numbers():
     )
 
 
-def test_equal_scores_say_nothing_also_without_restarts():
+def test_equal_scores_are_inconclusive_even_without_restarts():
     rows, scores = of_paper("5")
     for found in scores:
         found["SST-2"] = Score((0.5,), "accuracy", 0.5)
@@ -108,23 +108,23 @@ def test_equal_scores_say_nothing_also_without_restarts():
     assert found[0].detail == f"50.0 and 50.0; equal{UNKNOWN}"
 
 
-def test_restarts_tell_what_may_be_chance():
+def test_differences_within_two_standard_errors_are_inconclusive():
     rows, scores = of_paper("5")
     scores[0]["SST-2"] = Score((0.92, 0.94, 0.93), "accuracy")
     scores[1]["SST-2"] = Score((0.91, 0.94, 0.92), "accuracy")
     check = ablation_checks.make(rows, scores, KINDS)[0]
     assert check.answer == TOO_NEAR
     assert check.detail == "93.0 and 92.3; within two standard errors"
-    # Neither is that the BiLSTM does not lift.
+    # The opposite of an inconclusive claim is inconclusive, too.
     scores[2]["SST-2"], scores[3]["SST-2"] = (
         scores[i]["SST-2"] for i in (0, 1)
     )
     found = answers(rows, scores)
-    claim = "A BiLSTM does not lift left-to-right on SST-2."
+    claim = "A BiLSTM does not improve left-to-right on SST-2."
     assert found[claim] == TOO_NEAR
 
 
-def test_a_constant_has_no_error_of_its_own():
+def test_a_constant_baseline_has_no_standard_error():
     rows, scores = of_paper("5")
     claim = "BERT beats the majority class on SST-2 (a control)."
     for values, baseline, answer in (
@@ -148,7 +148,7 @@ def spread(percent, half):
     return Score(shares, "accuracy")
 
 
-def test_one_step_down_is_no_and_steps_within_chance_are_too_near():
+def test_one_lower_score_is_no_and_differences_by_chance_are_too_near():
     for half, last, answer in (
         (0.1, 90.0, YES),
         (3.0, 90.0, TOO_NEAR),
@@ -171,7 +171,7 @@ def test_one_step_down_is_no_and_steps_within_chance_are_too_near():
         assert answers(rows, scores)[claim] == answer
 
 
-def test_most_checkpoints_are_more_than_half_whatever_the_near_ones_say():
+def test_most_checkpoints_are_more_than_half_of_them():
     for masked, answer in (
         ([90.0, 90.0, 90.0, 80.0], YES),
         ([90.0, 90.0, 80.1, 70.0], TOO_NEAR),
@@ -184,7 +184,7 @@ def test_most_checkpoints_are_more_than_half_whatever_the_near_ones_say():
         assert answers(rows, scores)[claim] == answer
 
 
-def test_claims_of_columns_that_the_paper_has_not_are_ours():
+def test_claims_about_columns_missing_in_the_paper_are_ours():
     kinds = {name: "glue" for name in ("MNLI", "SST-2", "CoLA")} | KINDS
     rows = plan.make(list(plan.TABLES), BASE, 4)
     checks = ablation_checks.make(rows, [{} for _ in rows], kinds)
@@ -200,7 +200,7 @@ def test_claims_of_columns_that_the_paper_has_not_are_ours():
             assert not check.is_from_paper
 
 
-def test_what_was_not_run_has_no_answer():
+def test_claims_without_scores_are_not_run():
     rows = plan.make(list(plan.TABLES), BASE, 4)
     found = ablation_checks.make(rows, [{} for _ in rows], KINDS)
     assert found

@@ -16,7 +16,7 @@ def sst(tmp_path):
     return folder
 
 
-def test_a_folder_of_glue_is_counted(sst):
+def test_rows_of_a_glue_folder_are_counted(sst):
     task = evaluation_tasks.glue(f"{sst}/")
     assert (task.name, task.kind, task.script) == (
         "SST-2",
@@ -33,7 +33,7 @@ def test_without_a_dev_file_a_tenth_is_held_out(sst):
     assert evaluation_tasks.glue(str(sst)).num_dev == 3
 
 
-def test_a_folder_without_the_name_of_a_task_is_refused(tmp_path):
+def test_a_folder_not_named_like_a_task_is_refused(tmp_path):
     with pytest.raises(ValueError, match="No task named 'films'"):
         evaluation_tasks.glue(str(tmp_path / "films"))
     with pytest.raises(ValueError, match="AX has no training rows"):
@@ -55,7 +55,7 @@ def squad_file(path, num_words):
     return str(path)
 
 
-def test_long_passages_take_several_windows(tmp_path):
+def test_long_passages_have_several_windows(tmp_path):
     short = squad_file(tmp_path / "short.json", 10)
     long = squad_file(tmp_path / "long.json", 100)
     task = evaluation_tasks.squad(long, short, 60)
@@ -69,11 +69,11 @@ def test_named_entities_are_two_tasks(tmp_path):
     path.write_text("EU B-ORG\nrejects O\n\nPeter B-PER\n\n" * 10)
     tasks = evaluation_tasks.ner(str(path), str(path), 16)
     assert [task.kind for task in tasks] == ["ner", "ner_features"]
-    # Without -DOCSTART- each sentence is read alone.
+    # Without -DOCSTART- each sentence is a document.
     assert tasks[0].num_train == tasks[0].num_dev == 20
 
 
-def test_half_of_a_task_is_refused():
+def test_a_task_without_one_of_its_files_is_refused():
     settings = make_settings("runs", ner_train_file="eng.train")
     with pytest.raises(ValueError, match="--ner_train_file and --ner_dev_file"):
         evaluation_tasks.read(settings)
@@ -81,7 +81,7 @@ def test_half_of_a_task_is_refused():
         evaluation_tasks.read(make_settings("runs"))
 
 
-def test_tasks_are_needed_and_each_once(sst):
+def test_no_task_or_a_repeated_task_is_refused(sst):
     task = evaluation_tasks.glue(str(sst))
     evaluation_tasks.check_names([task])
     with pytest.raises(ValueError, match="tasks: SST-2, SST-2. Give one task"):

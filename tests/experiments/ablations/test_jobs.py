@@ -46,7 +46,7 @@ def names_of(jobs, script):
     return [job.name for job in jobs if job.script == script]
 
 
-def test_what_rows_share_is_run_once(settings):
+def test_runs_shared_by_rows_are_run_once(settings):
     jobs = plan(settings)
     names = [job.name for job in jobs]
     assert len(names) == len(set(names))
@@ -55,9 +55,9 @@ def test_what_rows_share_is_run_once(settings):
     assert len(names_of(jobs, "run_pretraining")) == 13
     # Five rows of table 5; five other sizes and mixes; other checkpoints.
     assert len(names_of(jobs, "run_glue")) == 5 + 5 + 5 + 2 * 3
-    # Questions in table 5, names twice in table 8: as in the paper.
+    # SQuAD in table 5, NER twice in table 8, as in the paper.
     assert len(names_of(jobs, "run_squad")) == 5
-    # Fine-tuned, and by features.
+    # Fine-tuned and feature-based.
     assert len(names_of(jobs, "run_ner")) == 6 + 6
     assert sum("feature_layers" in job.flags for job in jobs) == 6
     alone = {
@@ -68,7 +68,7 @@ def test_what_rows_share_is_run_once(settings):
     assert alone == set(names)
 
 
-def test_a_job_comes_after_what_it_needs(settings):
+def test_a_job_follows_the_jobs_it_depends_on(settings):
     made = set()
     for job in plan(settings):
         for flag in ("input_file", "init_checkpoint"):
@@ -79,17 +79,17 @@ def test_a_job_comes_after_what_it_needs(settings):
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_scripts_take_the_flags_that_they_are_given(settings, precision):
+def test_scripts_accept_the_flags_of_their_jobs(settings, precision):
     scripts = set()
     for job in plan(settings, precision=precision):
-        # Unknown names and values that it refuses are errors.
+        # Unknown flags and invalid values raise an error.
         values = copy.deepcopy(SCRIPTS[job.script].FLAGS)
         values([job.script, *runs.arguments_of(job)])
         scripts.add(job.script)
     assert scripts == set(SCRIPTS)
 
 
-def test_checkpoints_of_the_figure_are_kept_and_begun_with(settings):
+def test_checkpoints_of_the_figure_are_kept_and_fine_tuned(settings):
     jobs = {job.name: job for job in plan(settings)}
     base = jobs["pretrained/L-4_H-64_A-4_next_sentence_80-10-10"].flags
     ltr = jobs["pretrained/L-4_H-64_A-4_left_to_right"].flags
@@ -109,19 +109,19 @@ def test_checkpoints_of_the_figure_are_kept_and_begun_with(settings):
         .flags["init_checkpoint"]
         .endswith("/L-4_H-64_A-4_left_to_right/checkpoints/step-00000025")
     )
-    # One plan of table 5 alone keeps them too, for a figure later.
+    # A plan with table 5 only keeps them too, for a later figure.
     first = {job.name: job for job in plan(settings, "5")}
     assert all(first[name].flags == jobs[name].flags for name in first)
 
 
-def test_steps_that_checkpoints_do_not_divide_end_at_the_last(settings):
+def test_the_last_checkpoint_is_at_the_last_step(settings):
     settings = dataclasses.replace(settings, num_train_steps=102)
     rows = ablation_plan.make(["figure5"], BASE, 4)
     steps = [ablation_settings.step_of(row.share, settings) for row in rows[:4]]
     assert steps == [26, 52, 78, 102]
 
 
-def test_a_row_with_an_lstm_or_without_pre_training_says_so(settings):
+def test_flags_of_rows_with_a_bilstm_or_without_pre_training(settings):
     jobs = {job.name: job for job in plan(settings, "5")}
     lstm = "fine_tuned/L-4_H-64_A-4_left_to_right/step-100/sst_2_bilstm"
     assert jobs[f"{lstm}/restart-0"].flags["bilstm_units"] == 64
@@ -131,7 +131,7 @@ def test_a_row_with_an_lstm_or_without_pre_training_says_so(settings):
     assert scratch["vocab_file"] == settings.vocab_path
 
 
-def test_jobs_with_a_config_know_its_sha256(settings):
+def test_jobs_with_a_config_have_its_sha256(settings):
     jobs = {job.name: job for job in plan(settings)}
     for job in jobs.values():
         has_config = "bert_config_file" in job.flags
@@ -143,25 +143,25 @@ def test_jobs_with_a_config_know_its_sha256(settings):
         if job.config_sha256 != dropped[name].config_sha256
     }
     assert changed == {"pretrained", "fine_tuned"}
-    # No flag says it.
+    # No flag contains the config.
     assert all(job.flags == dropped[name].flags for name, job in jobs.items())
 
 
-def test_restarts_have_seeds_of_their_own(settings):
+def test_restarts_have_different_seeds(settings):
     jobs = plan(settings, "6", num_restarts=2)
     seeds = [j.flags["seed"] for j in jobs if j.script == "run_glue"]
     assert sorted(set(seeds)) == [7, 8]
     assert len(seeds) == 12
 
 
-def test_epochs_are_cut_to_the_examples_asked_for(settings):
+def test_epochs_are_limited_by_max_train_examples(settings):
     task = TASKS[0]
     assert ablation_jobs.epochs_of(task, settings) == 3.0
     cut = dataclasses.replace(settings, max_train_examples=150)
     assert ablation_jobs.epochs_of(task, cut) == 0.15
 
 
-def test_larger_models_and_left_to_right_ones_take_longer(settings):
+def test_larger_and_left_to_right_models_take_longer(settings):
     jobs = {j.name: j for j in plan(settings, num_train_steps=10000)}
     base, ltr, large = (
         jobs[f"pretrained/{name}"].seconds
@@ -174,12 +174,12 @@ def test_larger_models_and_left_to_right_ones_take_longer(settings):
     assert base < ltr and base < large
 
 
-def test_a_vocabulary_that_is_given_is_not_learnt(settings):
+def test_a_given_vocabulary_is_not_learned(settings):
     assert plan(settings)[0].script == "make_vocab"
     jobs = plan(settings, vocab_file="vocab.txt")
     assert not names_of(jobs, "make_vocab")
 
 
-def test_the_row_of_another_table_has_other_tasks():
+def test_tasks_depend_on_the_table_of_the_row():
     row = Row("6", "", BASE)
     assert ablation_jobs.tasks_of(row, TASKS) == TASKS[:1]

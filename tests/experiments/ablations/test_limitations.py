@@ -5,21 +5,21 @@ from experiments.ablations import limitations, plan
 
 DIFFERENCES = {
     "- Left-to-right models classify by their last token": ("5", "figure5"),
-    "- Models without next sentences, ": ("5", "figure5"),
-    "- NER by features reads `last`, ": ("8",),
-    "- The BiLSTM of NER by features has 64 units": ("8",),
-    "- Masks are drawn anew ": tuple(plan.TABLES),
+    "- Models without next sentence prediction, ": ("5", "figure5"),
+    "- Feature-based NER uses `last`, ": ("8",),
+    "- The BiLSTM of feature-based NER has 64 units": ("8",),
+    "- Masks differ each time ": tuple(plan.TABLES),
     "- Peak learning rates: 0.001 after 10 % of the steps, 0.0001 in ": tuple(
         plan.TABLES
     ),
     "- Narrow models start with larger weights, the base model with a "
-    "deviation of 0.0693": tuple(plan.TABLES),
+    "standard deviation of 0.0693": tuple(plan.TABLES),
     "- Dropout is": (),
 }
 
 
 @pytest.mark.parametrize("table", list(plan.TABLES))
-def test_what_is_not_as_in_the_paper_is_said_where_it_is_so(table):
+def test_differences_from_the_paper_are_listed_where_they_apply(table):
     settings = make_settings("runs", num_hidden_layers=3)
     rows = plan.make([table], settings.base, 2)
     text = "\n".join(limitations.differences(rows, TASKS, settings))
@@ -27,7 +27,7 @@ def test_what_is_not_as_in_the_paper_is_said_where_it_is_so(table):
         assert (line in text) == (table in tables), line
 
 
-def test_at_the_paper_s_size_features_are_as_there():
+def test_features_do_not_differ_at_the_size_of_the_paper():
     settings = make_settings(
         "runs",
         num_hidden_layers=12,
@@ -37,15 +37,15 @@ def test_at_the_paper_s_size_features_are_as_there():
     )
     rows = plan.make(["8"], settings.base, 2)
     text = "\n".join(limitations.differences(rows, TASKS, settings))
-    assert "by features" not in text and "larger weights" not in text
+    assert "feature-based" not in text.lower() and "larger weights" not in text
     assert "- Dropout is 0; the paper's is 0.1." in text
 
 
-def test_the_scale_is_that_of_the_settings():
+def test_the_scale_is_computed_from_the_settings():
     settings = make_settings("runs", max_train_examples=5000, num_restarts=3)
     text = "\n".join(limitations.scale(settings))
     # 100 steps of 16 x 32 tokens.
-    assert "reads 100 batches of 16 x 32 tokens, 0.051 million in all" in text
+    assert "reads 100 batches of 16 x 32 tokens, 0.051 million in total" in text
     assert "The base model is L-4_H-64_A-4 with 500 entries" in text
     assert "fine-tuning: 3, and at most 5,000 examples; a score is that" in text
     assert "Restarts of each fine-tuning: 3; scores are their mean" in text

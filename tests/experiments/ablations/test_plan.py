@@ -8,7 +8,7 @@ from experiments.ablations.plan import Model
 BASE = Model(12, 768, 12)
 
 
-def test_at_the_paper_s_size_the_sizes_are_the_paper_s():
+def test_sizes_of_the_base_of_the_paper_are_those_of_the_paper():
     found = [
         (m.num_hidden_layers, m.hidden_size, m.num_attention_heads)
         for m in plan.sizes(BASE)
@@ -30,7 +30,7 @@ def test_heads_divide_every_size(sizes):
         assert model.num_hidden_layers >= 1
 
 
-def test_small_sizes_stay_apart():
+def test_sizes_of_a_small_base_differ():
     found = [m.size for m in plan.sizes(Model(4, 128, 4))]
     assert found == [
         "L-1_H-128_A-4",
@@ -48,13 +48,13 @@ def test_bases_too_small_for_six_sizes_are_refused(layers, heads):
     with pytest.raises(
         ValueError,
         match=f"--num_hidden_layers={layers} --num_attention_heads={heads}: "
-        "table 6 .*3 layers and 2 heads are enough",
+        "table 6 .*at least 3 layers and 2 heads",
     ):
         plan.make(["5", "6"], base, 2)
     assert plan.make(["5", "8", "figure5"], base, 2)
 
 
-def test_from_three_layers_and_two_heads_on_no_size_is_there_twice():
+def test_sizes_differ_from_three_layers_and_two_heads_on():
     for layers in range(3, 26):
         for heads in range(2, 26):
             for head_size in (1, 3, 64):
@@ -73,7 +73,7 @@ def test_tables_share_their_models():
     assert {m.records for m in models if m.pairs == "none"} == {"none_80-10-10"}
 
 
-def test_rows_have_the_paper_s_numbers():
+def test_rows_have_the_numbers_of_the_paper():
     rows = plan.make(list(plan.TABLES), BASE, 2)
     by_label = {(row.table, row.label): row for row in rows}
     ltr = by_label["5", plan.LTR]
@@ -90,13 +90,13 @@ def test_rows_have_the_paper_s_numbers():
     assert by_label["5", plan.FROM_SCRATCH].model is None
 
 
-def test_every_mix_is_whole():
+def test_every_mix_sums_to_100():
     rows = plan.make(["8"], BASE, 1)
     assert len(rows) == 6
     assert all(sum(row.model.mask_mix) == 100 for row in rows)
 
 
-def test_names_say_what_differs():
+def test_names_of_different_models_differ():
     names = [
         BASE.name,
         dataclasses.replace(BASE, pairs="none").name,
@@ -111,6 +111,6 @@ def test_names_say_what_differs():
     ]
 
 
-def test_unknown_tables_are_named():
+def test_unknown_tables_are_refused():
     with pytest.raises(ValueError, match="--tables=5,9 should name some of 5"):
         plan.make(["5", "9"], BASE, 1)

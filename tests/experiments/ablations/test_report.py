@@ -24,7 +24,7 @@ def rows():
     return plan.make(list(plan.TABLES), BASE, 2)
 
 
-def test_our_numbers_stand_beside_the_paper_s(rows):
+def test_our_numbers_are_next_to_those_of_the_paper(rows):
     scores = [
         {"SST-2": Score((0.5,), "accuracy"), "SQuAD": Score((0.25,), "f1")}
         for _ in rows
@@ -50,51 +50,51 @@ def test_our_numbers_stand_beside_the_paper_s(rows):
     assert "| 50 | 50.0 | 50.0 |" in text and "| 100 | 50.0 | 50.0 |" in text
 
 
-def test_it_states_the_scale_and_the_claims_that_do_not_hold(rows):
+def test_the_report_has_the_scale_and_the_claims_that_do_not_hold(rows):
     scores = [
         {"SST-2": Score((0.5 + i / 1000,), "accuracy")}
         for i, _ in enumerate(rows)
     ]
     text = report(rows, scores)
     assert "check the shape of the paper's tables" in text
-    assert "and not their numbers" in text
-    # 100 steps of 16 x 32 tokens; 42.6 thousand million of the paper.
+    assert "order of the rows, and not the numbers" in text
+    # 100 steps of 16 x 32 tokens; 42.6 thousand million in the paper.
     assert (
-        "0.051 million in all; the paper's read 832,000 times as many" in text
+        "0.051 million in total; the paper's read 832,000 times as many" in text
     )
     assert "- Left-to-right models classify by their last token" in text
     assert "Claims of the paper that do not hold here:" in text
     assert (
-        "- Without next sentences SST-2 is lower. Here: 50.0 and 50.1" in text
+        "- Without next sentence prediction SST-2 is lower. Here: 50.0 and 50.1"
+        in text
     )
     assert (
-        "| Without next sentences SST-2 is lower. | the paper's | **no** | "
+        "| Without next sentence prediction SST-2 is lower. | "
+        "the paper's | **no** | "
         "50.0 and 50.1; standard error unknown |" in text
     )
-    # The paper has no SST-2 by masks.
+    # SST-2 is not in table 8 of the paper.
     assert (
         "Random tokens alone are worse than 80/10/10 on SST-2. | ours | **no**"
         in text
     )
     paper, ours = text.split("Of ")[1:3]
     assert paper.startswith("13 claims of the paper, 1 hold here, 3 do not, 0 ")
-    assert ours.startswith(
-        "6 claims of ours (on columns that the paper's table "
-    )
+    assert ours.startswith("6 claims of ours (controls, and columns that the ")
     assert "Claims of ours that do not hold:" in ours
     assert "standard error unknown" in text
-    assert "The commands took 1:02:05 in all." in text
+    assert "The commands took 1:02:05 in total." in text
     assert text.endswith("```sh\npython -m x\n```\n")
 
 
-def test_restarts_have_their_error(rows):
+def test_scores_of_restarts_have_a_standard_error(rows):
     scores = [{"SST-2": Score((0.5, 0.54), "accuracy")} for _ in rows]
     text = report(rows, scores, num_restarts=2)
     assert "| 52.0 ± 2.0 |" in text
     assert "their mean and its standard error" in text
 
 
-def test_a_score_that_the_baseline_reaches_is_marked(rows):
+def test_a_score_not_above_the_baseline_is_marked(rows):
     def scores(baseline):
         return [{"SST-2": Score((0.5,), "accuracy", baseline)} for _ in rows]
 
@@ -104,7 +104,7 @@ def test_a_score_that_the_baseline_reaches_is_marked(rows):
     assert "†" not in report(rows, scores(0.4))
 
 
-def test_a_plan_of_one_table_has_no_other():
+def test_a_report_has_only_the_tables_of_the_plan():
     rows = plan.make(["6"], BASE, 2)
     text = report(rows, [{} for _ in rows])
     titles = [line for line in text.splitlines() if line.startswith("## ")]
@@ -119,7 +119,7 @@ def test_a_plan_of_one_table_has_no_other():
     assert "of ours" not in text
 
 
-def test_what_is_too_near_is_neither_yes_nor_no():
+def test_inconclusive_claims_are_neither_yes_nor_no():
     rows = plan.make(["5"], BASE, 2)
     scores = [
         {"SST-2": Score((0.5, 0.54 + i / 10_000), "accuracy")}
@@ -131,6 +131,6 @@ def test_what_is_too_near_is_neither_yes_nor_no():
     assert "Claims of the paper that do not hold here:" not in text
 
 
-def test_it_is_written_whole(tmp_path):
+def test_the_report_is_written_atomically(tmp_path):
     ablation_report.write(str(tmp_path), "# Ablations\n")
     assert [path.name for path in tmp_path.iterdir()] == ["report.md"]

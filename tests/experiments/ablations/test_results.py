@@ -16,7 +16,7 @@ from experiments.ablations.results import Score
 BASE = Model(4, 64, 4)
 
 
-def test_scores_are_means_over_the_restarts_that_are_done(tmp_path):
+def test_scores_are_means_over_finished_restarts(tmp_path):
     settings = make_settings(str(tmp_path), num_restarts=3)
     row = plan.make(["5"], BASE, 4)[0]
     write_result(settings, row, TASKS[0], 0.5, restart=0)
@@ -26,11 +26,11 @@ def test_scores_are_means_over_the_restarts_that_are_done(tmp_path):
     assert scores["SST-2"].values == (0.5, 0.7)
     assert scores["SST-2"].metric == "accuracy"
     assert scores["SST-2"].mean == pytest.approx(0.6)
-    # A deviation of 0.1414, of two.
+    # A standard deviation of 0.1414, over two restarts.
     assert scores["SST-2"].error == pytest.approx(0.1)
 
 
-def test_of_one_run_the_error_is_not_known(tmp_path):
+def test_one_run_has_no_standard_error(tmp_path):
     settings = make_settings(str(tmp_path))
     row = plan.make(["5"], BASE, 4)[0]
     write_result(settings, row, TASKS[1], 40.0)
@@ -42,7 +42,7 @@ def test_of_one_run_the_error_is_not_known(tmp_path):
     assert math.isnan(scores["SQuAD"].error)
 
 
-def test_taggers_by_features_leave_scores_in_a_folder_of_their_layers(
+def test_scores_of_feature_based_taggers_are_found(
     tmp_path,
 ):
     settings = make_settings(str(tmp_path))
@@ -55,7 +55,7 @@ def test_taggers_by_features_leave_scores_in_a_folder_of_their_layers(
     assert scores["NER, feature-based"].values == (0.3,)
 
 
-def test_the_majority_class_baseline_is_kept(tmp_path):
+def test_the_majority_class_baseline_is_read(tmp_path):
     settings = make_settings(str(tmp_path))
     row = plan.make(["5"], BASE, 4)[0]
     write_result(settings, row, TASKS[0], 0.7)
@@ -68,15 +68,15 @@ def write_scores(folder, best_metric, **scores):
     (folder / "eval_results.json").write_text(json.dumps(content))
 
 
-def test_tasks_with_an_accuracy_show_it_as_the_paper_s_tables_do(tmp_path):
-    """MRPC and QQP, whose best model is picked by F1."""
+def test_glue_tasks_with_accuracy_show_accuracy_like_the_paper(tmp_path):
+    """MRPC and QQP, whose best model is selected by F1."""
     write_scores(tmp_path, "f1", accuracy=0.7, f1=0.8)
     score = results.of_run(str(tmp_path), "glue")
     assert score == Score((0.7,), "accuracy", baseline=0.35)
     write_scores(tmp_path, "matthews_correlation", matthews_correlation=0.4)
     score = results.of_run(str(tmp_path), "glue")
     assert score == Score((0.4,), "matthews_correlation", baseline=0.2)
-    # The accuracy of tags counts the words outside of names.
+    # The accuracy of tags includes the words outside of entities.
     write_scores(tmp_path, "entity_f1", accuracy=0.9, entity_f1=0.6)
     score = results.of_run(str(tmp_path), "ner")
     assert score == Score((0.6,), "entity_f1", baseline=0.3)
@@ -87,12 +87,12 @@ def test_tables_share_a_run_and_points_of_the_figure_do_not(tmp_path):
     rows = plan.make(["5", "8", "figure5"], BASE, 4)
     write_result(settings, rows[0], TASKS[0], 0.5)
     scores = results.of_rows(rows, TASKS, settings)
-    having = [
+    rows_with_scores = [
         (row.table, row.share)
         for row, of_row in zip(rows, scores, strict=True)
         if of_row
     ]
-    assert having == [("5", 1.0), ("8", 1.0), ("figure5", 1.0)]
+    assert rows_with_scores == [("5", 1.0), ("8", 1.0), ("figure5", 1.0)]
 
 
 def test_perplexities_are_of_the_last_step_and_table_6(tmp_path):
@@ -100,11 +100,11 @@ def test_perplexities_are_of_the_last_step_and_table_6(tmp_path):
     rows = plan.make(["5", "6"], BASE, 4)
     write_perplexity(settings, BASE, 12.5)
     scores = results.of_rows(rows, TASKS, settings)
-    having = [
+    rows_with_scores = [
         (row.label, of_row[PERPLEXITY].mean)
         for row, of_row in zip(rows, scores, strict=True)
         if PERPLEXITY in of_row
     ]
-    assert having == [("L-4_H-64_A-4", 12.5)]
+    assert rows_with_scores == [("L-4_H-64_A-4", 12.5)]
     later = make_settings(str(tmp_path), num_train_steps=200)
     assert not any(results.of_rows(rows, TASKS, later))

@@ -1,4 +1,4 @@
-"""run_ablations end to end, its commands in this process for speed."""
+"""run_ablations end to end, with its jobs in this process for speed."""
 
 import importlib
 import json
@@ -18,7 +18,7 @@ TEXT = pathlib.Path(__file__).parents[2] / "data" / "sentences.txt"
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory, tiny_vocab_file):
-    """Flags of a plan, without its tables."""
+    """Flags of a plan, without --tables."""
     folder = tmp_path_factory.mktemp("ablations")
     task = folder / "SST-2"
     task.mkdir()
@@ -62,7 +62,7 @@ def test_settings_are_the_flags(words, tiny_vocab_file):
     assert (learnt.vocab_size, learnt.do_lower_case) == (8000, True)
 
 
-def test_the_command_of_the_published_report_is_understood():
+def test_the_command_of_the_published_report_is_valid():
     page = (TEXT.parents[2] / "docs" / "ablations.md").read_text("utf-8")
     command = page.rpartition("```sh\n")[2].removesuffix("```\n")
     python, m, module, *arguments = shlex.split(command.replace("\\\n", ""))
@@ -81,14 +81,14 @@ def test_the_command_of_the_published_report_is_understood():
         ("--corpus=nothing*.txt", "nothing.*txt"),
     ],
 )
-def test_plans_that_cannot_be_are_refused(words, more, message):
+def test_impossible_plans_are_refused(words, more, message):
     with pytest.raises(ValueError, match=message):
         run_ablations.main([*words, more])
 
 
 @pytest.fixture
 def ran(monkeypatch):
-    """The names of jobs that ran, which they do in this process."""
+    """Names of the jobs that ran; they run in this process."""
     names = []
 
     def run(job, output_dir, clock, log_every_seconds):
@@ -102,20 +102,20 @@ def ran(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_plan_becomes_runs_and_a_report(words, ran):
+def test_a_plan_is_run_and_reported(words, ran):
     folder = pathlib.Path(words[4].partition("=")[2])
     run_ablations.main([*words, "--tables=figure5"])
     assert len(ran) == 2 + 2 + 2
     text = (folder / "report.md").read_text()
     assert "## Pre-training steps (figure 5)" in text
     assert "--tables=figure5" in text
-    # The paper's curves are of MNLI.
+    # The paper's curves are for MNLI.
     assert "Of 2 claims of ours" in text and "and 0 were not run." in text
     assert "claims of the paper" not in text
     results = json.loads((folder / "results.json").read_text())
     assert all(0 <= row["SST-2"][0] <= 1 for row in results["rows"])
     for check in results["checks"]:
-        # Scores of so little may well be equal.
+        # Scores on so few examples may be equal.
         assert check["answer"] in ("yes", "no", "too near")
         assert not check["is_from_paper"]
     assert (folder / "report.png").stat().st_size > 10000
@@ -142,11 +142,11 @@ def test_the_report_is_written_after_each_run(words, monkeypatch, tmp_path):
     folder = f"--output_dir={tmp_path}/runs"
     run_ablations.main([*words, folder, "--tables=figure5"])
     of_model = ["pretrained", "report", "fine_tuned", "report"]
-    # Records by themselves change nothing in it.
+    # Records do not change the report.
     assert seen == ["records", *of_model, "records", *of_model, "report"]
 
 
-def test_another_dropout_than_that_of_finished_runs_is_refused(
+def test_a_dropout_that_differs_from_finished_runs_is_refused(
     words, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(runs, "_run", lambda *things: None)
@@ -157,7 +157,7 @@ def test_another_dropout_than_that_of_finished_runs_is_refused(
     before = path.read_bytes()
     for more in ([], ["--dry_run"]):
         with pytest.raises(
-            ValueError, match="hidden_dropout_prob=0.1 there, 0.0 now"
+            ValueError, match="hidden_dropout_prob was 0.1, is now 0.0"
         ):
             run_ablations.main([*words, "--hidden_dropout_prob=0", *more])
     assert path.read_bytes() == before
@@ -170,7 +170,7 @@ def test_configs_of_finished_runs_are_not_overwritten(tmp_path):
     (path,) = (tmp_path / "configs").iterdir()
     before = path.read_bytes()
     other = make_settings(str(tmp_path), hidden_dropout_prob=0.0)
-    with pytest.raises(ValueError, match="=0.1 there, 0.0 now"):
+    with pytest.raises(ValueError, match="was 0.1, is now 0.0"):
         run_ablations.write_configs(rows, other)
     # The missing one is not written either.
     assert list((tmp_path / "configs").iterdir()) == [path]

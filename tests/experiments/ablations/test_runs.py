@@ -14,7 +14,7 @@ from tfrecords.io import atomic_files
 
 @pytest.fixture
 def scripts(tmp_path, monkeypatch):
-    """A package of scripts that are quick, in place of run_scripts."""
+    """A package of fast scripts in place of run_scripts."""
     folder = tmp_path / "python" / "run_scripts"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text("")
@@ -53,7 +53,7 @@ def test_jobs_run_once_and_leave_flags_seconds_and_a_log(scripts):
     assert run(more, scripts)[0] == ["part/new"]
 
 
-def test_a_job_that_fails_shows_why_and_is_done_again(scripts):
+def test_a_failed_job_shows_its_log_and_is_run_again(scripts):
     jobs = jobs_of("good", "bad", "good")
     with pytest.raises(
         ValueError,
@@ -66,7 +66,7 @@ def test_a_job_that_fails_shows_why_and_is_done_again(scripts):
     assert not os.path.exists(f"{scripts}/logs/part/good-2.log")
 
 
-def test_the_plan_continues_without_what_diverged(scripts, caplog):
+def test_the_plan_continues_without_diverged_jobs(scripts, caplog):
     begin = {"init_checkpoint": f"{scripts}/pretrained/x/checkpoints/step-5"}
     jobs = [
         Job("pretrained/x", "diverged", {}, 10.0),
@@ -83,31 +83,33 @@ def test_the_plan_continues_without_what_diverged(scripts, caplog):
     assert run(jobs, scripts)[0] == ["pretrained/x"]
 
 
-def test_a_job_that_was_stopped_stops_the_plan(scripts):
+def test_a_stopped_job_stops_the_plan(scripts):
     with pytest.raises(runs.stopping.Stopped, match="stopped-0; the"):
         run(jobs_of("stopped"), scripts)
 
 
-def test_a_job_done_with_other_flags_is_named(scripts):
+def test_a_job_done_with_other_flags_is_refused(scripts):
     job = jobs_of("good")[0]
     run([job], scripts)
     other = job._replace(flags={"steps": 6, "name": "a b"})
-    with pytest.raises(ValueError, match="other flags: --steps=5 then, 6 now"):
+    with pytest.raises(
+        ValueError, match="other flags: --steps was 5, is now 6"
+    ):
         run([other], scripts)
 
 
-def test_a_job_done_with_another_config_is_named(scripts):
+def test_a_job_done_with_another_config_is_refused(scripts):
     flags = {"bert_config_file": "configs/small.json"}
     job = Job("part/good", "good", flags, 1.0, config_sha256="aa")
     run([job], scripts)
     assert run([job], scripts)[0] == []
     with pytest.raises(
-        ValueError, match="another configs/small.json: .*aa then, bb now"
+        ValueError, match="another configs/small.json: .*was aa, is now bb"
     ):
         run([job._replace(config_sha256="bb")], scripts)
 
 
-def test_seconds_are_those_of_all_attempts(scripts, monkeypatch):
+def test_seconds_include_all_attempts(scripts, monkeypatch):
     now = itertools.count(0.0, 7.0)
     (job,) = jobs_of("stopped")
     clock = runs.Clock([job], scripts)
@@ -133,7 +135,7 @@ def test_seconds_are_those_of_all_attempts(scripts, monkeypatch):
     assert not os.path.exists(f"{scripts}/stopped/{job.name}.json")
 
 
-def test_what_was_done_corrects_the_estimates(scripts):
+def test_estimates_are_corrected_by_finished_jobs(scripts):
     jobs = jobs_of("good", "good", "bad")
     path = f"{scripts}/done/part/good-0.json"
     os.makedirs(os.path.dirname(path))
@@ -149,7 +151,7 @@ def test_what_was_done_corrects_the_estimates(scripts):
 
 @pytest.mark.slow
 def test_a_sigterm_reaches_the_job_and_the_plan_stops(tmp_path):
-    """A plan in a process of its own, whose job saves before it ends."""
+    """A plan in a separate process, whose job saves before it ends."""
     package = tmp_path / "python" / "run_scripts"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")

@@ -5,7 +5,7 @@ from experiments.ablations import settings as ablation_settings
 from experiments.ablations.plan import Model
 
 
-def test_configs_are_those_of_their_sizes():
+def test_configs_have_the_sizes_of_their_models():
     settings = make_settings("runs")
     config = ablation_settings.config_of(Model(3, 768, 12), settings)
     assert (config.num_hidden_layers, config.hidden_size) == (3, 768)
@@ -23,7 +23,7 @@ def test_narrow_models_start_with_larger_weights():
     assert wide.initializer_range == 0.02
 
 
-def test_a_left_to_right_model_has_a_config_of_its_own():
+def test_a_left_to_right_model_has_a_separate_config():
     settings = make_settings("runs")
     causal = Model(2, 192, 4, is_causal=True)
     assert ablation_settings.config_of(causal, settings).is_causal
@@ -31,14 +31,14 @@ def test_a_left_to_right_model_has_a_config_of_its_own():
     assert path == "runs/configs/L-2_H-192_A-4_causal.json"
 
 
-def test_a_share_of_the_steps_is_a_checkpoint():
+def test_a_fraction_of_the_steps_maps_to_a_checkpoint():
     settings = make_settings("runs", num_train_steps=10, num_checkpoints=3)
     assert ablation_settings.checkpoint_interval(settings) == 4
     steps = [ablation_settings.step_of(i / 3, settings) for i in (1, 2, 3)]
     assert steps == [4, 8, 10]
 
 
-def test_two_checkpoints_of_one_step_are_refused():
+def test_two_checkpoints_at_the_same_step_are_refused():
     def check(steps, points):
         settings = make_settings(
             "runs", num_train_steps=steps, num_checkpoints=points
@@ -71,10 +71,10 @@ def test_two_checkpoints_of_one_step_are_refused():
             check(int(words[-1]), points)
 
 
-def test_a_config_that_is_there_stays_what_it_is(tmp_path):
+def test_an_existing_config_must_not_change(tmp_path):
     model = Model(2, 192, 4)
     settings = make_settings(str(tmp_path))
-    ablation_settings.check_config(model, settings)  # None is there.
+    ablation_settings.check_config(model, settings)  # There is no file yet.
     path = ablation_settings.config_file(model, settings)
     (tmp_path / "configs").mkdir()
     ablation_settings.config_of(model, settings).to_json_file(path)
@@ -82,7 +82,7 @@ def test_a_config_that_is_there_stays_what_it_is(tmp_path):
     other = make_settings(str(tmp_path), hidden_dropout_prob=0.0)
     with pytest.raises(
         ValueError,
-        match="A-4.json is of .*; hidden_dropout_prob=0.1 there, 0.0 now. "
-        "Choose another --output_dir",
+        match="A-4.json belongs to .*; hidden_dropout_prob was 0.1, is now "
+        "0.0. Choose another --output_dir",
     ):
         ablation_settings.check_config(model, other)
