@@ -252,12 +252,12 @@ def test_metadata_without_a_task_is_refused(records, pretrained, tmp_path):
     del metadata["task"]
     (ours / "model.json").write_text(json.dumps(metadata))
     (ours / "state.json").unlink()  # It holds the checksum of model.json.
-    with pytest.raises(ValueError, match="ours/model.json says no task"):
+    with pytest.raises(ValueError, match="ours/model.json has no task"):
         pretrain(records, ours, tmp_path / "run", "--nodo_train")
-    with pytest.raises(ValueError, match="ours/model.json says no task"):
+    with pytest.raises(ValueError, match="ours/model.json has no task"):
         convert(ours, "google", tmp_path / "back")
     words = [f"--model_dir={ours}", f"--export_dir={tmp_path / 'export'}"]
-    with pytest.raises(ValueError, match="ours/model.json says no task"):
+    with pytest.raises(ValueError, match="ours/model.json has no task"):
         export_savedmodel.main(["export_savedmodel", *words])
 
 

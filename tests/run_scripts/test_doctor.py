@@ -323,7 +323,7 @@ def test_a_checkpoint_that_contradicts_its_config(tmp_path, examine, save):
         next(n for n in lines if n.startswith("error: checkpoint: "))
     )
     # 48 weights are missing; the list is shortened, its last line is kept.
-    assert "48 weights have no partner" in lines[begin]
+    assert "48 weights do not match" in lines[begin]
     assert lines[begin + 9] == "  ... and 40 more"
     assert lines[begin + 10].startswith("Use the bert_config.json that belo")
 

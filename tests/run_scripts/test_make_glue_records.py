@@ -58,10 +58,10 @@ def test_a_custom_table(tmp_path, tiny_vocab_file):
         ([], "No data: give --task_name"),
         (["--task_name=CoLA"], "No data: give --task_name"),
         (["--task_name=glue", "--data_dir=x"], "No task named 'glue'"),
-        (["--train_file=x.csv"], "--train_file need --text_column too"),
+        (["--train_file=x.csv"], "--train_file also need --text_column"),
         (
             ["--dev_file=x.csv", "--text_column=a", "--labels=no,yes"],
-            "--dev_file=x.csv: there is no file x.csv. Give a table",
+            "--dev_file=x.csv: there is no file x.csv. Give a TSV",
         ),
     ],
 )

@@ -227,7 +227,7 @@ def test_the_second_text_may_be_missing_in_json(answers_to):
 def test_outputs_may_be_chosen(answers_to):
     (answer,) = answers_to("classification", b"the cat", "--outputs=label")
     assert set(answer) == {"line", "text_a", "label"}
-    with pytest.raises(ValueError, match="--outputs=mood is none of this"):
+    with pytest.raises(ValueError, match="--outputs=mood is not an output"):
         answers_to("classification", b"the cat", "--outputs=mood")
 
 
@@ -241,14 +241,14 @@ def test_windows_line_ends_and_byte_order_mark_are_removed(answers_to):
 
 
 def test_a_row_without_the_column_is_refused(answers_to, tmp_path):
-    with pytest.raises(ValueError, match="input:2 has 1 columns.*number 1"):
+    with pytest.raises(ValueError, match="input:2 has 1 tab.*column 1"):
         answers_to("regression", b"a\tthe cat\nthe dog\n", "--text_a_column=1")
     assert os.listdir(tmp_path) == ["input"]  # Nothing half-written.
 
 
 def test_a_column_that_is_not_named_is_refused(answers_to):
     with pytest.raises(
-        ValueError, match="input:1 has no column 'text'; this line names a, b"
+        ValueError, match="input:1 has no column 'text'; the header has a, b"
     ):
         answers_to("regression", b"a\tb\nx\ty\n", "--text_a_column=text")
 
@@ -259,19 +259,19 @@ def test_a_second_column_alone_is_refused(answers_to):
 
 
 def test_a_second_text_is_refused_for_single_text_models(answers_to):
-    with pytest.raises(ValueError, match="takes one text, 'text'; leave out"):
+    with pytest.raises(ValueError, match="has one input, 'text'; omit"):
         answers_to("fill_mask", b"", "--text_a_column=0", "--text_b_column=1")
 
 
 def test_text_columns_are_refused_for_other_inputs(answers_to):
-    with pytest.raises(ValueError, match="takes context, endings; name their"):
+    with pytest.raises(ValueError, match="are context, endings; give their"):
         answers_to("multiple_choice", b"", "--text_a_column=0")
 
 
 def test_a_folder_without_an_export_is_refused(tmp_path):
     with pytest.raises(flags.Error, match="export_dir"):
         predict.main(["predict"])
-    with pytest.raises(ValueError, match="holds no SavedModel"):
+    with pytest.raises(ValueError, match="contains no SavedModel"):
         predict.main(["predict", f"--export_dir={tmp_path}"])
     tf.saved_model.save(tf.train.Checkpoint(), str(tmp_path / "other"))
     with pytest.raises(ValueError, match="'text' is needed"):

@@ -365,7 +365,10 @@ def test_bad_flags_are_refused(tmp_path, base_flags):
     mistake("Nothing to do: add one or more of --do_train", *data, *base_flags)
     mistake("No vocabulary: give --vocab_file", *data, "--do_train")
     mistake(
-        "holds no model.*Give the output_dir", *data, *base_flags, "--do_eval"
+        "contains no model.*Give the output_dir",
+        *data,
+        *base_flags,
+        "--do_eval",
     )
     mistake(
         "max_seq_length=65 is more than .*max_position_embeddings=64",
@@ -412,7 +415,7 @@ def test_flags_that_contradict_the_model_are_refused(
         "--do_predict",
     )
     mistake(
-        "holds another run:\n  learning_rate: 0.001 there, 1.0 now",
+        "with other settings:\n  learning_rate: was 0.001, is now 1.0",
         *flags,
         "--learning_rate=1",
     )

@@ -128,7 +128,7 @@ def test_every_stage_runs_and_a_rerun_skips_them(few_sources, tmp_path, caplog):
     assert times() == before
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
 
-    with pytest.raises(ValueError, match="num_train_steps: 12 there, 13 now"):
+    with pytest.raises(ValueError, match="num_train_steps: was 12, is now 13"):
         tour.main([*command, "--num_train_steps=13"])
 
 
