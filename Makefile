@@ -9,13 +9,19 @@ BIN := $(VENV)/bin
 PARITY_VENV := .venv-parity
 OUTPUT_DIR ?= runs/quickstart
 
-.PHONY: quickstart test lint format parity benchmark kill-test clean
+.PHONY: quickstart test docs lint format parity benchmark kill-test clean
 
 quickstart: $(VENV)/.installed
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile $(ARGS)
+
+# The site: warnings are errors, and so are links to pages that do not exist.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs=auto --quiet \
+	  docs docs/_build/html $(ARGS)
+	@echo "Open docs/_build/html/index.html"
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -47,6 +53,10 @@ benchmark: $(PARITY_VENV)/.installed
 kill-test: $(VENV)/.installed
 	$(BIN)/python -m tools.kill_report $(ARGS)
 	$(BIN)/python -m tools.replica_report
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
 
 $(VENV)/.installed: EXTRAS := test
 $(PARITY_VENV)/.installed: EXTRAS := test,parity

@@ -11,7 +11,7 @@ REQUIRES = [
     "protobuf==6.33.6",
     "numpy==2.4.6; python_version >= '3.11'",
     "numpy==2.2.6; python_version < '3.11'",  # The last for Python 3.10.
-    # What TensorFlow and Keras bring anyway, named since we import them.
+    # Dependencies of TensorFlow and Keras that we import directly.
     "h5py>=3.11,<4",
     "ml_dtypes>=0.5,<1",
     "absl-py==1.4.0",
@@ -33,19 +33,25 @@ EXTRAS = {
         "hypothesis>=6.148,<7",
         "ruff==0.17.5",
     ],
-    # Where records are made: make_pretraining_records --runner=spark or beam.
+    # The site that `make docs` builds.
+    "docs": [
+        "sphinx>=8.1,<9",
+        "myst-parser>=4,<5",
+        "sphinx-book-theme>=1.1.4,<2",
+    ],
+    # For make_pretraining_records --runner=spark and --runner=beam.
     "spark": ["pyspark==4.3.0"],
     "beam": ["apache-beam==2.77.0"],
-    # To read Parquet and .zst.
+    # For reading Parquet and .zst.
     "parquet": ["pyarrow>=14,<26"],
-    # What `make parity` compares with; Python 3.11 or later.
+    # Implementations that `make parity` compares with; Python 3.11 or later.
     "parity": [
         "tf-models-official==2.20.0",
         "tf_keras==2.20.1",
         "keras-hub==0.32.0",
         "torch==2.13.0",
         "transformers==5.23.0",
-        # tensorflow-hub, which the first brings, reads pkg_resources.
+        # tensorflow-hub, a dependency of the first, imports pkg_resources.
         "setuptools>=77,<81",
     ],
 }

@@ -42,4 +42,6 @@ html_show_sphinx = False
 def setup(app):
     """Writes the generated pages, and lets docstrings show aligned columns."""
     generated_pages.write(FOLDER / "reference")
-    app.connect("autodoc-process-docstring", generated_pages.mark_literal_blocks)
+    app.connect(
+        "autodoc-process-docstring", generated_pages.mark_literal_blocks
+    )

@@ -39,7 +39,7 @@ def script_page(name: str) -> str:
     lines += ["", "## Flags"]
     flags = script.FLAGS.flags_by_module_dict()
     for heading in flags:
-        lines += ["", f"### {heading}", ""]
+        lines += ["", f"### {heading.rpartition('.')[2]}", ""]
         for flag in flags[heading]:
             default = "" if flag.default is None else f"={_text(flag.default)}"
             lines += [f"`--{flag.name}{default}`", f": {_help(flag)}", ""]
@@ -57,7 +57,8 @@ def _text(default) -> str:
 
 def _help(flag) -> str:
     """Returns the help of a flag, with its choices or its bounds."""
-    text = " ".join(flag.help.split())
+    # absl's enumerations begin with "<a|b>: ".
+    text = re.sub(r"^<[^>]*>: ", "", " ".join(flag.help.split()))
     parser = flag.parser
     if getattr(parser, "enum_values", None):
         text += f" One of `{'`, `'.join(parser.enum_values)}`."
@@ -67,8 +68,9 @@ def _help(flag) -> str:
         text += f" At least {least}."
     if most is not None:
         text += f" At most {most}."
-    if not flag.using_default_value or flag.default is None:
-        text += " Required." if flag.validators else ""
+    # absl keeps no other trace of mark_flag_as_required.
+    if any("other than None" in v.message for v in flag.validators):
+        text += " Required."
     return _markdown(text)
 
 

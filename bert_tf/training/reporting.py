@@ -1,4 +1,4 @@
-"""Values of each step -> a log of every step, progress lines, TensorBoard."""
+"""Values of each step -> steps.jsonl, progress lines, TensorBoard."""
 
 import contextlib
 import errno
@@ -27,17 +27,17 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_values(values: Mapping[str, float]) -> str:
-    """Returns `name value` pairs, two blanks between them."""
+    """Returns `name value` pairs, separated by two spaces."""
     return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
 
 
 def _truncate(path: str, start_step: int) -> int:
-    """Cuts a log after the line of `start_step`, and what a kill left.
+    """Truncates a log after `start_step`, or before an incomplete line.
 
     Returns:
-      The step of the last line that stays; 0 if none does.
+      The step of the last remaining line; -1 if none remains.
     """
-    end, last = 0, 0
+    end, last = 0, -1
     with open(path, "rb") as file:
         for line in file:
             if not line.endswith(b"}\n"):
@@ -52,12 +52,12 @@ def _truncate(path: str, start_step: int) -> int:
 
 
 class Writer:
-    """Writes named values to TensorBoard and, a line a step, to steps.jsonl.
+    """Writes named values to TensorBoard and to steps.jsonl, a line per step.
 
     Args:
-      folder: for TensorBoard's files and `steps.jsonl`.
-      start_step: updates done before this process; lines of later steps,
-        which a restart is about to do again, are dropped.
+      folder: folder of TensorBoard's files and `steps.jsonl`.
+      start_step: updates applied before this process; lines of later steps,
+        which a resumed run repeats, are dropped.
     """
 
     def __init__(self, folder: str, start_step: int = 0):
@@ -65,20 +65,20 @@ class Writer:
         self.folder = folder
         self.tensorboard = tf.summary.create_file_writer(folder)
         self.lines_path = os.path.join(folder, LOG)
-        self.last_step = 0
+        self.last_step = -1  # Step 0 is an evaluation before training.
         if os.path.exists(self.lines_path):
             self.last_step = _truncate(self.lines_path, start_step)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Adds the values of one step to both."""
+        """Writes the values of one step to both."""
         self.note([{"step": step} | dict(values)])
         self.draw(step, values)
 
     def draw(self, step: int, values: Mapping[str, float]) -> None:
-        """Adds a point to each curve of TensorBoard.
+        """Writes scalars to TensorBoard.
 
         Raises:
-          OSError: that names the folder, if the disk is full.
+          OSError: with the path of the folder, if the disk is full.
         """
         with atomic_files.naming(self.folder):
             try:
@@ -87,20 +87,20 @@ class Writer:
                         tf.summary.scalar(name, value)
                 self.tensorboard.flush()
             except tf.errors.ResourceExhaustedError as error:
-                # What TensorFlow calls a full disk.
+                # TensorFlow's error for a full disk.
                 message = os.strerror(errno.ENOSPC)
                 raise OSError(errno.ENOSPC, message) from error
 
     def note(self, lines: Sequence[Mapping[str, float]]) -> None:
-        """Adds lines to steps.jsonl; they are on the disk afterwards.
+        """Appends lines to steps.jsonl and syncs it to disk.
 
         Args:
-          lines: with steps that rise. Lines that are there from the first of
-            them on go: evaluated once more, a step still has one line.
+          lines: lines with increasing steps. Existing lines from the first of
+            these steps on are replaced, so that each step has one line.
 
         Raises:
-          OSError: that names the log, as of a full disk; none of the lines is
-            there then.
+          OSError: with the path of the log, e.g. if the disk is full; then
+            none of the lines is written.
         """
         if not lines:
             return
@@ -112,7 +112,7 @@ class Writer:
 
 
 def _is_overflow(line: Mapping[str, float]) -> bool:
-    """Returns whether float16's loss scale has met one, and deals with it."""
+    """Returns whether this is a float16 overflow, which LossScale handles."""
     return (
         line.get("loss_scale", 0.0) > 1.0
         and not math.isfinite(line["gradient_norm"])
@@ -121,16 +121,16 @@ def _is_overflow(line: Mapping[str, float]) -> bool:
 
 
 class Report:
-    """Logs every step, and prints a line every `log_every_steps`.
+    """Logs every step, and prints a progress line every `log_every_steps`.
 
     Values stay on the device until a line is due. The line and TensorBoard
     show means since the last line, but the current learning rate.
 
     Args:
-      writer: for the values; None in processes that write nothing.
-      num_train_steps: where the run ends, for the ETA.
+      writer: writer of the values; None in processes that write nothing.
+      num_train_steps: steps of the run, for the ETA.
       log_every_steps: optimizer steps between two lines.
-      where: step -> its batch and how to recover, in words for an error.
+      where: step -> its batch and a recovery hint, for an error message.
     """
 
     def __init__(
@@ -158,16 +158,16 @@ class Report:
         examples: float,
         tokens: int,
     ) -> None:
-        """Takes the values of updates up to number `step`.
+        """Adds the values of one call, of one or more updates.
 
         Args:
-          step: number of the last of them.
+          step: number of the last update.
           values: [updates] float32 by name.
-          examples: of these updates, over all replicas.
-          tokens: of these updates, padding included.
+          examples: examples of these updates, over all replicas.
+          tokens: tokens of these updates, including padding.
 
         Raises:
-          FloatingPointError: as `flush` does.
+          FloatingPointError: as in `flush`.
         """
         self.unread.append((step, values))
         self.examples += examples
@@ -179,11 +179,11 @@ class Report:
             self._print(step)
 
     def flush(self) -> None:
-        """Logs what was added; to be called before a checkpoint, too.
+        """Writes all added values to steps.jsonl; call before a checkpoint.
 
         Raises:
-          FloatingPointError: if a loss or gradient is not finite, with step,
-            batch and last checkpoint; float16 may skip steps, see LossScale.
+          FloatingPointError: if a value is not finite, with step, batch and
+            last checkpoint; except float16 overflows, see LossScale.
         """
         lines = []
         for last, values in self.unread:
@@ -206,7 +206,7 @@ class Report:
                 )
 
     def _print(self, step: int) -> None:
-        """Prints and draws the means since the last line."""
+        """Prints a progress line, and writes its values to TensorBoard."""
         seconds = time.monotonic() - self.since
         steps = len(self.window)
         means = {}
@@ -238,7 +238,7 @@ class Report:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Leaves time spent on checkpoints and evaluation out of the rates."""
-        began = time.monotonic()
+        """Excludes the time of the body from examples/s, tokens/s and ETA."""
+        start = time.monotonic()
         yield
-        self.since += time.monotonic() - began
+        self.since += time.monotonic() - start

@@ -26,17 +26,17 @@ def make_report(folder, **changes):
     "seconds, text",
     [(0, "0:00"), (59.6, "1:00"), (3599, "59:59"), (3723.4, "1:02:03")],
 )
-def test_durations_are_shown_as_on_a_clock(seconds, text):
+def test_durations_have_hours_minutes_and_seconds(seconds, text):
     assert reporting.format_seconds(seconds) == text
 
 
-def test_values_are_shown_with_four_digits():
+def test_values_have_four_digits():
     values = {"loss": 1.234567, "learning_rate": 1e-4}
     assert reporting.format_values(values) == "loss 1.235  learning_rate 0.0001"
 
 
 def add(report, step, *losses, **others):
-    """Gives a report the values of one call, up to `step`."""
+    """Adds the values of one call that ends at `step`."""
     values = {"loss": losses} | others
     values = {name: tf.constant(v, tf.float32) for name, v in values.items()}
     count = len(losses)
@@ -49,8 +49,8 @@ def test_a_line_shows_means_since_the_last_one(tmp_path, caplog):
     for step in range(1, 6):
         add(report, step, float(step))
     # Every two steps, and at the end.
-    starts = [text.partition("  examples")[0] for text in caplog.messages]
-    assert starts == [
+    texts = [text.partition("  examples")[0] for text in caplog.messages]
+    assert texts == [
         "step 2/5  loss 1.5",
         "step 4/5  loss 3.5",
         "step 5/5  loss 5",
@@ -67,16 +67,16 @@ def test_a_line_shows_the_current_learning_rate(tmp_path, caplog):
     rates = [line["learning_rate"] for line in lines(tmp_path)]
     assert rates == [0.5, 0.25, 0.125]
     (path,) = tmp_path.glob("events.out*")
-    drawn = {
+    scalars = {
         value.tag: float(tf.make_ndarray(value.tensor))
         for data in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
         for value in tf.compat.v1.Event.FromString(data).summary.value
     }
-    assert drawn["loss"] == 2.0
-    assert drawn["learning_rate"] == 0.125
+    assert scalars["loss"] == 2.0
+    assert scalars["learning_rate"] == 0.125
 
 
-def test_every_step_is_logged_as_it_was(tmp_path):
+def test_every_step_is_logged_with_its_own_values(tmp_path):
     report = make_report(tmp_path)
     add(report, 1, 0.1)
     add(report, 4, 0.2, 0.3, 0.4)
@@ -87,25 +87,25 @@ def test_every_step_is_logged_as_it_was(tmp_path):
     ]
 
 
-def test_before_a_checkpoint_the_log_is_brought_up_to_date(tmp_path):
+def test_flush_writes_steps_before_a_line_is_due(tmp_path):
     report = make_report(tmp_path, log_every_steps=100)
     add(report, 1, 1.0)
     report.flush()
     assert [line["step"] for line in lines(tmp_path)] == [1]
 
 
-def test_calls_of_many_steps_print_at_the_next_chance(tmp_path, caplog):
+def test_with_several_steps_per_call_lines_follow_the_next_call(
+    tmp_path, caplog
+):
     caplog.set_level("INFO", logger="absl")
     report = make_report(tmp_path, num_train_steps=100, log_every_steps=4)
     for step in (3, 6, 9):
         add(report, step, 1.0, 1.0, 1.0)
-    shown = [text.partition("  ")[0] for text in caplog.messages]
-    assert shown == ["step 6/100", "step 9/100"]
+    texts = [text.partition("  ")[0] for text in caplog.messages]
+    assert texts == ["step 6/100", "step 9/100"]
 
 
-def test_time_spent_elsewhere_is_left_out_of_the_rates(
-    tmp_path, monkeypatch, caplog
-):
+def test_paused_time_is_excluded_from_the_rates(tmp_path, monkeypatch, caplog):
     caplog.set_level("INFO", logger="absl")
     now = [0.0]
     monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
@@ -123,12 +123,12 @@ def test_time_spent_elsewhere_is_left_out_of_the_rates(
         assert "examples/s 8  tokens/s 128" in text
 
 
-def test_a_restart_drops_the_lines_it_does_again(tmp_path):
+def test_a_restart_drops_lines_of_steps_it_repeats(tmp_path):
     first = reporting.Writer(str(tmp_path))
     for step in (2, 4, 6):
         first.write(step, {"loss": float(step)})
     with open(tmp_path / "steps.jsonl", "a") as file:
-        file.write('{"step": 8, "lo')  # As a kill leaves it.
+        file.write('{"step": 8, "lo')  # Incomplete after a kill.
     again = reporting.Writer(str(tmp_path), start_step=4)
     again.write(6, {"loss": 7.0})
     assert lines(tmp_path) == [
@@ -138,12 +138,12 @@ def test_a_restart_drops_the_lines_it_does_again(tmp_path):
     ]
 
 
-def test_a_step_evaluated_once_more_has_one_line(tmp_path):
+def test_a_step_evaluated_again_has_one_line(tmp_path):
     first = reporting.Writer(str(tmp_path))
     for step in (3, 6):
         first.write(step, {"loss": 1.0})
     first.write(6, {"loss": 2.0})
-    # As a run that only evaluates, with the newest checkpoint's step.
+    # A run that only evaluates, at the step of the newest checkpoint.
     reporting.Writer(str(tmp_path), start_step=6).write(6, {"loss": 3.0})
     reporting.Writer(str(tmp_path), start_step=9).write(9, {"loss": 4.0})
     assert lines(tmp_path) == [
@@ -153,7 +153,7 @@ def test_a_step_evaluated_once_more_has_one_line(tmp_path):
     ]
 
 
-def test_a_full_disk_names_the_log_and_leaves_no_half_line(
+def test_a_full_disk_raises_and_leaves_no_incomplete_line(
     tmp_path, monkeypatch
 ):
     writer = reporting.Writer(str(tmp_path))
@@ -181,16 +181,16 @@ def test_a_full_disk_names_the_log_and_leaves_no_half_line(
 def test_tensorboard_has_the_same_values(tmp_path):
     reporting.Writer(str(tmp_path)).write(3, {"loss": 0.5})
     (path,) = tmp_path.glob("events.out*")
-    found = [
+    scalars = [
         (event.step, value.tag, tf.make_ndarray(value.tensor))
         for data in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
         for event in [tf.compat.v1.Event.FromString(data)]
         for value in event.summary.value
     ]
-    assert found == [(3, "loss", 0.5)]
+    assert scalars == [(3, "loss", 0.5)]
 
 
-def test_a_value_that_is_not_finite_is_named_and_written(tmp_path):
+def test_a_value_that_is_not_finite_raises_after_it_is_logged(tmp_path):
     report = make_report(tmp_path, where="step {} of shard 3".format)
     nan = float("nan")
     add(report, 1, nan, gradient_norm=[1.0])
@@ -208,7 +208,14 @@ def test_an_overflow_of_float16_is_counted(tmp_path, caplog):
     add(report, 1, 1.0, gradient_norm=[inf], loss_scale=[8.0])
     add(report, 2, 1.0, gradient_norm=[3.0], loss_scale=[4.0])
     assert "gradient_norm 3  loss_scale 6  skipped 1  ex" in caplog.messages[0]
-    # A scale that is 1 already does not help.
+    # A scale of 1 cannot be lowered.
     add(report, 3, 1.0, gradient_norm=[inf], loss_scale=[1.0])
     with pytest.raises(FloatingPointError, match="gradient_norm not finite"):
         report.flush()
+
+
+def test_an_evaluation_before_training_is_step_0(tmp_path):
+    for loss in (2.0, 1.0):
+        reporting.Writer(str(tmp_path)).write(0, {"loss": loss})
+    lines = (tmp_path / reporting.LOG).read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [{"step": 0, "loss": 1.0}]

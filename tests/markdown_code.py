@@ -1,0 +1,144 @@
+"""Markdown -> its shell and Python blocks, run in order at a tiny size."""
+
+import contextlib
+import importlib
+import io
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+_TINY_TRAINING = (
+    "--train_batch_size=4 --gradient_accumulation_steps=1 --eval_batch_size=4 "
+    "--log_every_steps=1 --precision=float32"
+)
+_TINY_FINE_TUNING = f"{_TINY_TRAINING} --num_train_epochs=1"
+# Flags appended to a command, which replace its own: sizes, and nothing else.
+SIZES = {
+    "make_vocab": "--vocab_size=300",
+    "make_pretraining_records": "--dupe_factor=2",
+    "run_pretraining": f"{_TINY_TRAINING} --num_train_steps=10 "
+    "--num_warmup_steps=1 --max_eval_steps=1",
+    "run_glue": f"{_TINY_FINE_TUNING} --max_seq_length=32",
+    "run_swag": f"{_TINY_FINE_TUNING} --max_seq_length=32",
+    "run_squad": f"{_TINY_FINE_TUNING} --max_seq_length=64 --doc_stride=32 "
+    "--max_query_length=24",
+    "run_ner": f"{_TINY_FINE_TUNING} --max_seq_length=32",
+}
+# The same where a flag is there only sometimes.
+SMALLER = {
+    r"--bert_config_name=\w+": "--bert_config_name=tiny",
+    r"--num_restarts=\d+": "--num_restarts=2",
+}
+
+_BLOCK = re.compile(
+    r"(?:<!-- (?P<note>[^>]*) -->\n+)?```(?P<language>sh|python)\n"
+    r"(?P<code>.*?)^```",
+    re.MULTILINE | re.DOTALL,
+)
+_OURS = re.compile(
+    r"(?:(?P<input>.*\S) *\| *)?python -m (?P<module>[\w.]+) ?(?P<args>[^<|]*)"
+    r"(?:< *(?P<file>\S+))?"
+)
+
+
+class Block(NamedTuple):
+    """A fenced block of code.
+
+    Attributes:
+      language: sh or python.
+      code: its lines.
+      exempt: why it is not run; empty if it is.
+      line: number of its first line in the page.
+    """
+
+    language: str
+    code: str
+    exempt: str
+    line: int
+
+
+def blocks(page: pathlib.Path) -> list[Block]:
+    """Returns the shell and Python blocks of a page, in order."""
+    text = page.read_text("utf-8")
+    result = []
+    for match in _BLOCK.finditer(text):
+        note = match["note"] or ""
+        assert not note or note.startswith("not run: "), (page, note)
+        line = text.count("\n", 0, match.start("code")) + 1
+        exempt = note.removeprefix("not run: ")
+        result.append(Block(match["language"], match["code"], exempt, line))
+    return result
+
+
+def run(page: pathlib.Path) -> None:
+    """Runs the blocks of a page in the working directory.
+
+    Raises:
+      AssertionError: if one fails, with its page, line and code.
+    """
+    names = {"__name__": "__main__"}
+    for block in blocks(page):
+        if block.exempt:
+            continue
+        try:
+            if block.language == "python":
+                exec(compile(block.code, str(page), "exec"), names)
+            elif "<<" in block.code:
+                _bash(block.code)
+            else:
+                for command in commands(block.code):
+                    _run_command(command)
+        except (Exception, SystemExit) as error:
+            place = f"{page.relative_to(ROOT)}:{block.line}"
+            raise AssertionError(f"{place}\n{block.code}") from error
+
+
+def commands(code: str) -> list[str]:
+    """Returns the commands of a shell block, each as one line."""
+    lines = code.replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.strip() and line[0] != "#"]
+
+
+def _run_command(command: str) -> None:
+    """Runs a script of ours in this process, anything else in bash."""
+    ours = _OURS.fullmatch(command.strip())
+    if ours is None:
+        _bash(command)
+        return
+    text = _bash(ours["input"]) if ours["input"] else b""
+    if ours["file"]:
+        text = pathlib.Path(ours["file"]).read_bytes()
+    module, args = ours["module"], ours["args"]
+    for pattern, smaller in SMALLER.items():
+        args = re.sub(pattern, smaller, args)
+    name = module.rpartition(".")[2]
+    argv = [name, *shlex.split(args), *SIZES.get(name, "").split()]
+    with tempfile.TemporaryFile() as file:
+        file.write(text)
+        file.seek(0)
+        with io.TextIOWrapper(file, "utf-8") as stdin:
+            with _replaced(sys, "stdin", stdin):
+                importlib.import_module(module).main(argv)
+
+
+@contextlib.contextmanager
+def _replaced(owner, name, value):
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _bash(code: str) -> bytes:
+    """Runs shell code, in which no script of ours may be hidden."""
+    assert "python -m" not in code, code
+    command = ["bash", "-e", "-o", "pipefail", "-c", code]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
