@@ -1,7 +1,7 @@
 # make quickstart | make test | make lint | make parity | make benchmark
 # make kill-test
-# Each does its own set-up, in .venv, from a fresh clone; parity and benchmark,
-# which need other implementations of BERT, in .venv-parity.
+# Each target sets up what it needs from a fresh clone: .venv, or .venv-parity
+# for parity and benchmark, which need other implementations of BERT.
 
 PYTHON ?= python3
 VENV := .venv
@@ -31,14 +31,14 @@ format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Against tf-models-official, KerasHub and transformers, which have to be there.
+# Compares with tf-models-official, KerasHub and transformers.
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
 	  tests/bert_tf/conversion/hugging_face/test_peer.py \
 	  tests/bert_tf/conversion/hugging_face/test_pickles.py $(ARGS)
 
-# Beside the same, in turns: equal shapes. On 2 cores an hour; other sizes by
-# ARGS, such as ARGS='--size=small --rounds=3'.
+# Times us and the same implementations in turns, with equal shapes. An hour on
+# 2 cores; other sizes with ARGS, such as ARGS='--size=small --rounds=3'.
 BENCHMARK_DIR ?= runs/benchmarks
 benchmark: $(PARITY_VENV)/.installed
 	mkdir -p $(BENCHMARK_DIR)
@@ -49,7 +49,7 @@ benchmark: $(PARITY_VENV)/.installed
 	  --precision=float32,bfloat16 --seq_length=128,384 \
 	  --json=$(BENCHMARK_DIR)/train_step.json $(ARGS)
 
-# Runs killed at random moments, and one run on more and more replicas.
+# Runs killed at random moments, and the same run on 1 to 4 replicas.
 kill-test: $(VENV)/.installed
 	$(BIN)/python -m tools.kill_report $(ARGS)
 	$(BIN)/python -m tools.replica_report
@@ -60,12 +60,12 @@ $(VENV)/.docs: $(VENV)/.installed
 
 $(VENV)/.installed: EXTRAS := test
 $(PARITY_VENV)/.installed: EXTRAS := test,parity
-# Its pins are of packages that need Python 3.11.
+# Its pinned packages need Python 3.11.
 $(PARITY_VENV)/.installed: OLDEST := 11
 
-# Debian keeps ensurepip in a package of its own; the message says which.
+# On Debian, ensurepip is in a separate package, python3-venv.
 $(VENV)/.installed $(PARITY_VENV)/.installed: setup.py
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, $(or $(OLDEST),10)) <= v < (3, 13) else f"Python {v[0]}.{v[1]} is not supported here; take 3.$(or $(OLDEST),10) to 3.12: make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, $(or $(OLDEST),10)) <= v < (3, 13) else f"Python {v[0]}.{v[1]} is not supported; use 3.$(or $(OLDEST),10) to 3.12: make PYTHON=python3.11")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "This Python cannot make virtual environments: installing python3-venv"; \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
