@@ -209,7 +209,7 @@ def test_bad_files_are_refused(ner_run, tmp_path, base_flags):
         f"--dev_file={path}",
     )
     mistake(
-        "has no entity: every tag is O",
+        "has no entities: every tag is O",
         *train[:-1],
         "--train_file=" + planted.write(tmp_path / "o", [[("the", "O")]]),
     )
