@@ -1,1 +1,1 @@
-"""Batches -> trained weights: the train step, the loop, the checkpoints."""
+"""Batches -> trained weights: training step, loop, checkpoints."""

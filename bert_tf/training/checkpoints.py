@@ -1,8 +1,8 @@
 """Training state <-> disk: the checkpoints of a run.
 
-A checkpoint is a model folder (see model_folders.py), with
-`optimizer.safetensors` and `state.json` beside. The latter has the sha256 of
-every file, and of its own other entries (see checksums.py).
+A checkpoint is a model folder (see model_folders.py) that also contains
+`optimizer.safetensors` and `state.json`. The latter has the sha256 of every
+file and of its own other entries (see checksums.py).
 """
 
 import os
@@ -20,17 +20,17 @@ from tfrecords.io import atomic_files
 OPTIMIZER = "optimizer.safetensors"
 STATE = checksums.STATE
 _PREFIX = "step-"
-_DAMAGED = "damaged-"  # Prefix of a checkpoint that could not be restored.
+_DAMAGED = "damaged-"  # Prefix of checkpoints that could not be restored.
 BEST = "best"
 
 
 def name(step: int) -> str:
-    """Returns the name of the folder of a checkpoint after `step` updates."""
+    """Returns the folder name of the checkpoint after `step` updates."""
     return f"{_PREFIX}{step:08d}"
 
 
 def steps(folder: str, before: str = "") -> list[int]:
-    """Returns the steps of checkpoints in a folder, oldest first."""
+    """Returns the steps of the checkpoints in a folder, oldest first."""
     if not os.path.isdir(folder):
         return []
     pattern = re.compile(rf"{before}{_PREFIX}([0-9]{{8,}})")
@@ -41,28 +41,28 @@ def steps(folder: str, before: str = "") -> list[int]:
 def newest_step(output_dir: str) -> int:
     """Returns the step of a run's newest checkpoint; 0 if it has none.
 
-    One that is damaged counts: the run has begun, and must not be begun anew
-    over what can still be saved. `restore_latest` moves damaged ones aside when
-    it has gone back to one before; after it, this is the step that it returned.
+    Damaged checkpoints count: the run has started, and must not be restarted
+    over files that may still be recovered. `restore_latest` renames damaged
+    ones if it finds an older intact one; afterwards this is the restored step.
     """
     return max(steps(os.path.join(output_dir, "checkpoints")), default=0)
 
 
 def find(path: str) -> str:
-    """Returns the model folder that `path` means.
+    """Returns the model folder at a path.
 
-    What is missing or cut short is seen here, and changed bytes in metadata;
-    changed bytes in weights are seen by who reads them (`read_tensors`), since
-    gigabytes should not be read twice.
+    Missing or truncated files and changed metadata are detected here. Changed
+    bytes in weights are detected when the weights are read (`read_tensors`),
+    so that gigabytes are not read twice.
 
     Args:
-      path: a model folder, or a run folder: then its best model if it keeps
-        one, else its newest checkpoint that is not seen to be damaged.
+      path: a model folder; or a run folder, for its best model if it has one,
+        else its newest checkpoint without detected damage.
 
     Raises:
-      DamagedError: a ValueError, if `path` itself, or the best, or all
-        checkpoints are damaged: which other one will do is the user's to say.
-      ValueError: if there is none.
+      DamagedError: a ValueError, if `path` itself, the best model or all
+        checkpoints are damaged. The user has to choose another one.
+      ValueError: if there is no model.
     """
     if os.path.isfile(os.path.join(path, model_folders.WEIGHTS)):
         checksums.check_quickly(path)
@@ -74,7 +74,7 @@ def find(path: str) -> str:
             return best
     except checksums.DamagedError as error:
         raise checksums.DamagedError(
-            f"{error} To take another, give a folder of {inside}/ itself."
+            f"{error} To use another, give the path of a folder in {inside}/."
         ) from error
     faults = []
     for step in reversed(steps(inside)):
@@ -83,19 +83,19 @@ def find(path: str) -> str:
             if _has_model(folder):
                 return folder
         except checksums.DamagedError as error:
-            logging.warning("%s The one before is tried.", error)
+            logging.warning("%s Trying the previous one.", error)
             faults.append(str(error))
     if faults:
         faults.append(f"{path} has no other checkpoint.")
         raise checksums.DamagedError("\n".join(faults))
     raise ValueError(
-        f"{path} holds no model: expected {model_folders.WEIGHTS} in it, or in "
-        f"its checkpoints/{_PREFIX}*. Give the output_dir of a run."
+        f"{path} contains no model: expected {model_folders.WEIGHTS} in it, or "
+        f"in its checkpoints/{_PREFIX}*. Give the output_dir of a run."
     )
 
 
 def _has_model(folder: str) -> bool:
-    """Returns whether a model is there; raises DamagedError if half of one."""
+    """Returns whether there is a model; raises DamagedError if incomplete."""
     checksums.check_quickly(folder)
     has_weights = os.path.isfile(os.path.join(folder, model_folders.WEIGHTS))
     if not has_weights and os.path.isfile(os.path.join(folder, STATE)):
@@ -104,28 +104,28 @@ def _has_model(folder: str) -> bool:
 
 
 def step_of(folder: str) -> int:
-    """Returns the updates behind a model folder; 0 if it does not say."""
+    """Returns the step of a model folder; 0 if it has none."""
     if not os.path.exists(os.path.join(folder, STATE)):
         return 0
     return checksums.read_state(folder).get("step", 0)
 
 
 class RunCheckpoints:
-    """The newest checkpoints of a run, and how to restore the last one.
+    """Saves, restores and removes the checkpoints of a run.
 
     Args:
-      folder: where they stand, each as `step-00001000`.
-      model: what is trained.
-      optimizer: with `slots()` and `step`.
-      keep: newest checkpoints to keep.
-      metadata: for `model_folders.save_model`.
-      vocab_file: for `model_folders.save_model`.
-      extra: name -> scalar variable of the training's state, such as a loss
-        scale. One that a checkpoint lacks keeps its value.
+      folder: folder of the checkpoints, each named as `step-00001000`.
+      model: model to train.
+      optimizer: optimizer with `slots()` and `step`.
+      keep: number of newest checkpoints to keep.
+      metadata: see `model_folders.save_model`.
+      vocab_file: see `model_folders.save_model`.
+      extra: name -> scalar variable of the training state, such as a loss
+        scale. If it is missing in a checkpoint, it keeps its value.
       is_chief: whether this process may change the folder; others only read.
 
     Attributes:
-      last_step: of the checkpoint saved or restored last; 0 for none.
+      last_step: step of the checkpoint saved or restored last; 0 for none.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class RunCheckpoints:
         self.is_chief = is_chief
         self.last_step = 0
         if is_chief:
-            # Of this run when it was killed; a model each, so they add up.
+            # Temporary folders of a killed run, each as large as a model.
             atomic_files.remove_leftovers(folder, _PREFIX)
             atomic_files.remove_leftovers(os.path.dirname(folder), BEST)
 
@@ -159,34 +159,39 @@ class RunCheckpoints:
         return os.path.join(self.folder, name(step))
 
     def recovery_hint(self) -> str:
-        """Returns what to do about a loss that is not finite."""
+        """Returns how to recover from a loss that is not finite."""
         last = "There is no checkpoint yet"
         if self.last_step:
-            last = f"The last good one is {self.path(self.last_step)}"
+            last = f"The last checkpoint is {self.path(self.last_step)}"
         return (
-            f"{last}. Start in another --output_dir, with it as "
-            "--init_checkpoint if you like, and a lower --learning_rate; or "
-            "look at these records."
+            f"{last}. Start a run in another --output_dir with a lower "
+            "--learning_rate, and with the checkpoint as --init_checkpoint if "
+            "you like; or inspect these records."
         )
 
     def _slots(self) -> dict:
-        """Returns the slots by name, without the model's own name in theirs.
+        """Returns the slots by name, without the name of the model in it.
 
-        Keras numbers the models of a process: the same command after another
-        training gives other names.
+        Keras numbers the models of a process, so the name would differ after
+        another training in the same process.
         """
         own = f"/{self.model.name}/"
         slots = self.optimizer.slots()
         return {name.replace(own, "/", 1): slots[name] for name in slots}
 
     def save(self, step: int, is_regular=lambda step: True) -> None:
-        """Writes one checkpoint, and removes the oldest over `keep`: the chief.
+        """Writes a checkpoint, and removes the oldest ones beyond `keep`.
 
-        One of the same step is replaced. Nothing is removed before the new one
-        is on the disk; then first what is of no regular step: a stop left it.
+        Only the chief writes and removes. A checkpoint of the same step is
+        replaced. Nothing is removed before the new one is on the disk.
+
+        Args:
+          step: optimizer updates applied.
+          is_regular: step -> bool. Checkpoints of other steps, which stopped
+            runs have saved, are removed first.
 
         Raises:
-          OSError: that names the checkpoint, as of a full disk.
+          OSError: with the path of the checkpoint, e.g. if the disk is full.
         """
         if self.is_chief:
             self._write(step)
@@ -206,20 +211,20 @@ class RunCheckpoints:
             checksums.write_checksums(folder, self._state(step))
 
     def _state(self, step: int) -> dict:
-        """Returns the content of state.json but for the sums of files."""
+        """Returns the content of state.json, except the checksums of files."""
         sha256 = model_folders.digest(self.model)
         state = {"step": step, "weights_sha256": sha256}
         if self.extra:
-            # JSON gives every float back as it was.
+            # JSON preserves floats exactly.
             extra = sorted(self.extra.items())
             state["extra"] = {n: x.numpy().item() for n, x in extra}
         return state
 
     def _remove_old(self, step: int, is_regular) -> None:
-        """Removes what the checkpoint of `step`, just written, makes needless.
+        """Removes checkpoints that the one just written makes obsolete.
 
-        Those of later steps, if any, are not of this run's past: they neither
-        count nor go. Damaged ones that the run has passed go.
+        Those of later steps, if any, do not belong to this run's history: they
+        are neither counted nor removed. Damaged ones up to `step` are removed.
         """
         older = [old for old in steps(self.folder) if old < step]
         older.sort(key=is_regular)
@@ -230,58 +235,58 @@ class RunCheckpoints:
                 atomic_files.remove_folder(self._damaged_path(old))
 
     def restore_latest(self) -> int:
-        """Loads the newest whole checkpoint; returns its step, 0 for none.
+        """Loads the newest intact checkpoint; returns its step, 0 for none.
 
-        Damaged ones are named in a warning. When one before them is whole the
-        chief moves them aside, as `damaged-step-00001000`, so that the newest
-        step is that of this run; a later `save` removes them.
+        Damaged ones are logged as warnings. If an older one is intact, the
+        chief renames them to e.g. `damaged-step-00001000`, so that the newest
+        step is that of this run. A later `save` removes them.
 
         Raises:
-          ValueError: if it is of a model of another size, or all are damaged.
+          ValueError: if its model has another size, or all are damaged.
         """
         damaged, faults = [], []
         for step in reversed(steps(self.folder)):
             try:
                 self._restore(step)
             except checksums.DamagedError as error:
-                logging.warning("%s The one before is tried.", error)
+                logging.warning("%s Trying the previous one.", error)
                 damaged.append(step)
                 faults.append(str(error))
                 continue
             for other in damaged if self.is_chief else ():
-                self._set_aside(other)
-            logging.info("resumes from step %d of %s", step, self.path(step))
+                self._rename_damaged(other)
+            logging.info("resuming from step %d, %s", step, self.path(step))
             self.last_step = step
             return step
         faults += [
-            f"{self._damaged_path(step)} was damaged before."
+            f"{self._damaged_path(step)} was found damaged earlier."
             for step in reversed(steps(self.folder, _DAMAGED))
         ]
         if faults:
             faults.append(
-                f"No checkpoint of {self.folder} is whole. Put a good copy of "
-                "one in its place, or remove them all to begin anew."
+                f"All checkpoints in {self.folder} are damaged. Restore one "
+                "from a backup, or remove them all to start again."
             )
             raise checksums.DamagedError("\n".join(faults))
         return 0
 
     def _restore(self, step: int) -> None:
-        """Gives model, optimizer and extra what a checkpoint holds.
+        """Restores model, optimizer and extra variables from a checkpoint.
 
         Raises:
-          DamagedError: if the checkpoint is not what was written.
-          ValueError: if it is of a model of another size.
+          DamagedError: if the checkpoint is damaged.
+          ValueError: if its model has another size.
         """
         folder = self.path(step)
         state = checksums.read_state(folder)
         if state.get("step") != step:
             raise checksums.damaged(
-                folder, f"its {STATE} is of step {state.get('step')}"
+                folder, f"its {STATE} has step {state.get('step')}"
             )
-        # Weights and slots are checked as they are read, once.
+        # Large files, weights and slots, are checked when they are read.
         checksums.check_quickly(folder)
         weights = os.path.join(folder, model_folders.WEIGHTS)
-        # All of them, whatever model.json says that a source once lacked.
+        # All weights, even those listed as not_in_source in model.json.
         model_folders.assign(
             model_folders.weight_names(self.model),
             model_folders.read_tensors(weights),
@@ -300,9 +305,9 @@ class RunCheckpoints:
     def _damaged_path(self, step: int) -> str:
         return os.path.join(self.folder, _DAMAGED + name(step))
 
-    def _set_aside(self, step: int) -> None:
+    def _rename_damaged(self, step: int) -> None:
         path = self._damaged_path(step)
         if os.path.isdir(path):
             atomic_files.remove_folder(path)
         atomic_files.move(self.path(step), path)
-        logging.warning("%s is now %s.", self.path(step), path)
+        logging.warning("Renamed %s to %s.", self.path(step), path)

@@ -1,7 +1,6 @@
-"""Files of a folder <-> their sizes and sha256, kept in its state.json.
+"""Files of a folder <-> their sizes and sha256, in its state.json.
 
-A folder without a state.json has none: nothing is checked there but what its
-readers see by themselves.
+A folder without state.json has no checksums, and its files are not checked.
 """
 
 import contextlib
@@ -15,19 +14,19 @@ from tfrecords.io import atomic_files
 
 STATE = "state.json"
 _FILES = "files"
-# Of state.json without this line, so that it vouches for itself too.
+# Key of the sha256 of state.json's other entries.
 _OWN = "state_sha256"
-# Metadata is below; the weights of a base model are 440 MB.
+# Metadata is smaller; the weights of a base model are 440 MB.
 _QUICK_BYTES = 1 << 24
 
 
 class DamagedError(ValueError):
-    """A file is not what was written: cut short, changed or gone."""
+    """A file was truncated, changed or removed after it was written."""
 
 
-def damaged(folder: str, what: str) -> DamagedError:
-    """Returns the error that says what is wrong with a folder."""
-    return DamagedError(f"{folder} is damaged: {what}.")
+def damaged(folder: str, fault: str) -> DamagedError:
+    """Returns the error for a fault of a folder."""
+    return DamagedError(f"{folder} is damaged: {fault}.")
 
 
 def _own_sum(state: Mapping) -> str:
@@ -36,11 +35,11 @@ def _own_sum(state: Mapping) -> str:
 
 
 def write_checksums(folder: str, state: Mapping) -> None:
-    """Writes `state.json`: a state, and what the files beside it are.
+    """Writes `state.json`: a state, and the checksums of a folder's files.
 
     Args:
       folder: a folder from `atomic_files.atomic_folder`, otherwise complete.
-      state: what JSON can say.
+      state: a dict that JSON can represent.
     """
     files = {}
     for name in sorted(os.listdir(folder)):
@@ -49,7 +48,7 @@ def write_checksums(folder: str, state: Mapping) -> None:
             continue
         files[name] = {
             "bytes": os.path.getsize(path),
-            # Read back from the system's cache while it writes to the disk.
+            # Read from the page cache while the kernel writes to the disk.
             "sha256": atomic_files.digest(path),
         }
     values = dict(state) | {_FILES: files}
@@ -62,29 +61,30 @@ def read_state(folder: str) -> dict:
     """Returns the content of a folder's state.json.
 
     Raises:
-      DamagedError: if it is missing, or not what was written.
+      DamagedError: if it is missing or was changed.
     """
     with _faults_named(folder, STATE):
         try:
             state = atomic_files.read_json(os.path.join(folder, STATE))
         except ValueError as error:
-            raise damaged(folder, f"{STATE} is no JSON") from error
+            raise damaged(folder, f"{STATE} is not valid JSON") from error
     if not isinstance(state, dict):
-        raise damaged(folder, f"{STATE} is no JSON object")
+        raise damaged(folder, f"{STATE} is not a JSON object")
     if state.pop(_OWN, None) != _own_sum(state):
-        raise damaged(folder, f"{STATE} is not what was written")
+        raise damaged(folder, f"{STATE} does not match its checksum")
     return state
 
 
 def check(folder: str, names: Collection[str] | None = None) -> None:
-    """Checks files against their sha256: reads every byte of them.
+    """Checks files against their sha256; reads every byte.
 
     Args:
-      folder: with or without sums.
-      names: of files; what has no sum is not checked. All if None.
+      folder: a folder, with or without checksums.
+      names: names of the files to check; None for all. Files without a
+        checksum are skipped.
 
     Raises:
-      DamagedError: that names the folder, the file and what is wrong.
+      DamagedError: with folder, file and fault.
     """
     for name, expected in _sums(folder).items():
         if names is None or name in names:
@@ -92,19 +92,19 @@ def check(folder: str, names: Collection[str] | None = None) -> None:
 
 
 def check_quickly(folder: str) -> None:
-    """Checks all sizes, and the sha256 of what is small.
+    """Checks the sizes of all files, and the sha256 of small ones.
 
-    A changed bit in weights is not seen; who reads them sees it.
+    Changed bytes in weights are not detected here, but when they are read.
 
     Raises:
-      DamagedError: that names the folder, the file and what is wrong.
+      DamagedError: with folder, file and fault.
     """
     for name, expected in _sums(folder).items():
         _check(folder, name, expected, is_quick=True)
 
 
 def _sums(folder: str) -> dict[str, dict]:
-    """Returns name -> bytes and sha256, {} without a state.json."""
+    """Returns name -> bytes and sha256; {} without a state.json."""
     if not os.path.exists(os.path.join(folder, STATE)):
         return {}
     return read_state(folder)[_FILES]
@@ -121,30 +121,30 @@ def _check(
 
 @contextlib.contextmanager
 def _faults_named(folder: str, name: str) -> Iterator[None]:
-    """Turns what the system says of a file into damage, if it is one."""
+    """Translates OSErrors that mean damage to DamagedError."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
         raise damaged(folder, f"{name} is missing") from None
     except OSError as error:
-        # A disk that fails. What may pass, as too many open files, is none.
+        # A disk failure. Temporary errors, e.g. too many open files, are not.
         if error.errno not in (errno.EIO, errno.EISDIR):
             raise
-        what = f"{name} cannot be read ({error.strerror})"
-        raise damaged(folder, what) from error
+        fault = f"{name} cannot be read ({error.strerror})"
+        raise damaged(folder, fault) from error
 
 
 def _fault(path: str, expected: Mapping, *, is_quick: bool) -> str | None:
     """Returns the fault of a file; None for none."""
     size = os.path.getsize(path)
     if size != expected["bytes"]:
-        return f"has {size} bytes, written were {expected['bytes']}"
+        return f"has {size} bytes instead of {expected['bytes']}"
     if is_quick and size > _QUICK_BYTES:
         return None
     sha256 = atomic_files.digest(path)
     if sha256 != expected["sha256"]:
         return (
-            f"has been changed: its sha256 is {sha256}, written was "
+            f"has been changed: its sha256 is {sha256} instead of "
             f"{expected['sha256']}"
         )
     return None

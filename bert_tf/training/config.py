@@ -1,4 +1,4 @@
-"""Settings of a training -> TrainingConfig, and what of it makes the run."""
+"""Training settings -> TrainingConfig, and those that identify a run."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ POLICIES = {
     "bfloat16": "mixed_bfloat16",
     "float16": "mixed_float16",
 }
-# Fields that decide the final weights: a run's folder is tied to them.
+# Fields that affect the final weights. A run cannot resume with other values.
 _DECISIVE = (
     "train_batch_size",
     "learning_rate",
@@ -28,7 +28,7 @@ _DECISIVE = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Options):
-    """How to train, whatever the task: the flags of every training script."""
+    """Training settings of all tasks: the flags of every training script."""
 
     output_dir: str = option(
         REQUIRED,
@@ -136,14 +136,14 @@ class TrainingConfig(Options):
 
     def __post_init__(self):
         super().__post_init__()
-        # Written so that NaN is refused.
+        # `not >` also rejects NaN.
         if not self.clip_norm > 0:
             raise ValueError(f"--clip_norm={self.clip_norm} should be above 0.")
 
     def decisive_settings(self) -> dict:
-        """Returns the settings that decide the final weights, for run.json."""
+        """Returns the settings that affect the final weights, for run.json."""
         settings = {name: getattr(self, name) for name in _DECISIVE}
         if self.correct_bias is None:
-            # You et al. 2020 correct it, the original AdamW does not.
+            # You et al. 2020 correct the bias; the original AdamW does not.
             settings["correct_bias"] = self.optimizer == "lamb"
         return settings

@@ -1,4 +1,4 @@
-"""Batches -> metrics over all of them, or predictions for each example."""
+"""Batches -> metrics over all batches, or predictions for each example."""
 
 import collections
 from collections.abc import Iterable
@@ -11,7 +11,10 @@ from bert_tf.tasks import task as task_lib
 
 
 def make_evaluation_step(task: task_lib.Task, model: keras.Model):
-    """Returns a compiled batch -> named means; make it once for a model."""
+    """Returns a tf.function of a batch that returns losses and accuracies.
+
+    To avoid retracing, make it once for each model.
+    """
 
     @tf.function(autograph=False)
     def evaluation_step(batch):
@@ -24,15 +27,18 @@ def make_evaluation_step(task: task_lib.Task, model: keras.Model):
 def evaluate(
     evaluation_step, batches: Iterable[task_lib.Batch]
 ) -> dict[str, float]:
-    """Returns losses and accuracies over all batches, as one mean each.
+    """Returns the mean losses and accuracies over all batches.
 
     Args:
       evaluation_step: from `make_evaluation_step`.
-      batches: as `evaluation_batches` gives them; rows that only fill the
-        last batch weigh nothing.
+      batches: from `evaluation_batches`; padding rows of the last batch have
+        weight 0.
 
     Returns:
       Name to value; "loss" is the sum of the task's losses.
+
+    Raises:
+      ValueError: if there are no batches.
     """
     totals: dict[str, list[float]] = collections.defaultdict(lambda: [0.0, 0.0])
     epsilons: dict[str, float] = {}
@@ -45,7 +51,7 @@ def evaluate(
             totals[name][1] += float(mean.weight)
             epsilons[name] = float(mean.epsilon)
     if not totals:
-        raise ValueError("Nothing to evaluate: the records hold no example.")
+        raise ValueError("Nothing to evaluate: the records have no examples.")
     values = {
         name: total / max(weight + epsilons[name], 1e-12)
         for name, (total, weight) in totals.items()
@@ -54,7 +60,10 @@ def evaluate(
 
 
 def make_prediction_step(model: keras.Model):
-    """Returns a compiled batch -> named outputs; make it once for a model."""
+    """Returns a tf.function of a batch that returns outputs by name.
+
+    To avoid retracing, make it once for each model.
+    """
 
     @tf.function(autograph=False)
     def prediction_step(batch):
@@ -66,18 +75,18 @@ def make_prediction_step(model: keras.Model):
 def predict(
     prediction_step, batches: Iterable[task_lib.Batch]
 ) -> dict[str, np.ndarray]:
-    """Returns every output for every example, in the records' order.
+    """Returns all outputs for all examples, in the order of the records.
 
     Args:
       prediction_step: from `make_prediction_step`.
-      batches: as `evaluation_batches` gives them; rows that only fill the
-        last batch are left out. Where batches carry `example_index`, as those
-        of static lengths do, it is each row's index.
+      batches: from `evaluation_batches`; padding rows of the last batch are
+        dropped. With bucket lengths, batches have an `example_index`, by which
+        outputs are sorted.
 
     Returns:
-      Name to array [N, ...]. Outputs with a number for each token [B, S, ...]
-      may differ in S over batches; they are as long as the longest batch, and
-      -inf, which no choice falls on, where their own batch was shorter.
+      Name to array [N, ...]. If outputs [B, S, ...] differ in S between
+      batches, they are padded to the longest with -inf, which no argmax
+      selects.
 
     Raises:
       FloatingPointError: if an output is not finite.
@@ -100,14 +109,14 @@ def predict(
 def _checked(output: np.ndarray) -> np.ndarray:
     if not np.isfinite(output).all():
         raise FloatingPointError(
-            "Outputs of the model are not finite: the training has diverged. "
+            "Outputs of the model are not finite: training has diverged. "
             "Lower --learning_rate."
         )
     return output
 
 
 def _join(arrays: list[np.ndarray]) -> np.ndarray:
-    """Returns [N, ...] of parts [B, ...] that may differ in dimension 1."""
+    """Concatenates parts [B, ...], padding dimension 1 with -inf."""
     if len({array.shape[1:] for array in arrays}) == 1:
         return np.concatenate(arrays)
     longest = max(array.shape[1] for array in arrays)

@@ -1,4 +1,4 @@
-"""Batches -> trained weights: the run's one loop over steps."""
+"""Batches -> trained weights: the training loop."""
 
 import dataclasses
 import functools
@@ -31,14 +31,15 @@ from tfrecords.io import atomic_files
 class Phase:
     """Steps of a run that read the same records.
 
+    `workflows.training_phases.make_phase` makes one from records.
+
     Attributes:
-      num_steps: optimizer steps.
+      num_steps: number of optimizer steps.
       batches: (start batch, replicas=, first_replica=, local_replicas=) ->
-        dataset; see `tfrecords.reading.batches.training_batches`. Of records
-        `workflows.training_phases.make_phase` makes it.
-      describe: number of a batch -> words that name its records.
-      examples_per_row: of its batches on average; above 1 where several share
-        a row.
+        dataset; see `tfrecords.reading.batches.training_batches`.
+      describe: number of a batch -> description of its records.
+      examples_per_row: mean number of examples per row; above 1 for packed
+        rows.
     """
 
     num_steps: int
@@ -53,14 +54,14 @@ def build_model(
     strategy: tf.distribute.Strategy,
     training_config: TrainingConfig,
 ) -> keras.Model:
-    """Returns a new model under a strategy; the same weights for a seed.
+    """Returns a new model under a strategy; the seed determines its weights.
 
     Args:
-      task: whose model to build.
-      config: its sizes.
-      strategy: whose devices hold the weights.
-      training_config: reads `seed`; `precision` of matrix products, weights
-        are float32 either way; and `remat`.
+      task: the task of the model.
+      config: sizes of the model.
+      strategy: strategy whose devices hold the weights.
+      training_config: reads `seed`, `precision` and `remat`. Weights are
+        float32 for every precision.
     """
     keras.utils.set_random_seed(training_config.seed)
     with strategy.scope():
@@ -86,34 +87,35 @@ def train(
     save_checkpoints_steps: int | None = None,
     on_checkpoint: Callable[[int], None] | None = None,
 ) -> str:
-    """Trains to the end of all phases, from the last checkpoint if any.
+    """Trains to the end of all phases; resumes from the last checkpoint.
 
     Args:
-      task: what is trained.
+      task: the task to train.
       model: from `build_model` with the same strategy.
-      phases: what to read, and for how many updates.
-      config: how to train; `output_dir` will hold `run.json`, `checkpoints/`
-        and `logs/train/`.
-      strategy: whose replicas share each batch.
-      settings: what makes this run this run; a folder of another is refused.
+      phases: records to read, and the number of updates on each.
+      config: training settings; `output_dir` will contain `run.json`,
+        `checkpoints/` and `logs/train/`.
+      strategy: strategy whose replicas share each batch.
+      settings: settings that identify the run, written to `run.json`; an
+        `output_dir` with other settings is rejected.
       metadata: for `model.json`, see `model_folders.save_model`.
-      vocab_file: vocabulary to keep with each checkpoint, if any.
+      vocab_file: vocabulary to save with each checkpoint, if any.
       num_warmup_steps: updates until the peak of the learning rate.
-      save_checkpoints_steps: updates between two checkpoints, if not as in
+      save_checkpoints_steps: updates between checkpoints; None for that of
         `config`.
-      on_checkpoint: called with the step after each regular checkpoint is
-        written, to evaluate and keep what is best; by the next start if this
-        one stops there.
+      on_checkpoint: called with the step after each regular checkpoint, to
+        evaluate and keep the best model. If the run stops at that checkpoint,
+        the resumed run calls it.
 
     Returns:
       The sha256 of the final weights.
 
     Raises:
-      ValueError: if `output_dir` holds another run, or a setting is out of
+      ValueError: if `output_dir` contains another run, or a setting is out of
         range.
       FloatingPointError: if a loss or gradient is not finite.
-      stopping.Stopped: after a checkpoint, if a signal or `stop_at_step` asks
-        for it; or if another worker process is gone.
+      stopping.Stopped: after saving a checkpoint, on a signal or at
+        `stop_at_step`; or if another worker process is lost.
     """
     num_train_steps = sum(phase.num_steps for phase in phases)
     end_step = min(num_train_steps, config.stop_at_step or num_train_steps)
@@ -144,7 +146,7 @@ def train(
             where=functools.partial(_describe, phases, saved),
         )
         if is_chief and start_step and is_regular(start_step):
-            # A run that stopped there may have had no time for it.
+            # A run that stopped there may have skipped the evaluation.
             _evaluate_once(on_checkpoint, start_step, config.output_dir)
         wants_to_stop = stopped_before = [0.0]  # See `_all_stop`.
 
@@ -157,21 +159,21 @@ def train(
             stops = _all_stop(strategy, request, stopped_before)
             if stops or step == end_step or is_regular(step):
                 with report.paused():
-                    report.flush()  # No checkpoint of a NaN or infinite loss.
+                    report.flush()  # Raises before saving if a loss is NaN.
                     saved.save(step, is_regular)
                     if is_chief and is_regular(step) and not stops:
                         _evaluate_once(on_checkpoint, step, config.output_dir)
                     strategies.barrier(strategy)
-                # The signal may have come meanwhile.
+                # A signal may have arrived in the meantime.
                 stops = stops or _all_stop(strategy, request, stopped_before)
             if stops:
                 raise stopping.Stopped(
-                    f"after step {step}, which is saved; the same command "
+                    f"after step {step}, with a checkpoint; the same command "
                     "resumes from here"
                 )
 
     if end_step < num_train_steps:
-        message = f"after step {end_step}, as --stop_at_step says"
+        message = f"after step {end_step}, because of --stop_at_step"
         raise stopping.Stopped(f"{message}; without it the command resumes", 0)
     weights_sha256 = model_folders.digest(model)
     logging.info("step %d  weights sha256 %s", num_train_steps, weights_sha256)
@@ -181,7 +183,7 @@ def train(
 def _resume(
     task, model, config, strategy, schedule, metadata, vocab_file
 ) -> tuple[train_step.TrainStep, checkpoints.RunCheckpoints, int]:
-    """Returns train step, checkpoints, and the step that was restored."""
+    """Returns the TrainStep, the checkpoints, and the restored step."""
     with strategy.scope():
         optimizer = optimizers.make_optimizer(
             config, model.trainable_weights, schedule
@@ -201,7 +203,7 @@ def _resume(
     update = train_step.TrainStep(
         task, model, optimizer, config, strategy, loss_scale
     )
-    # Others after the chief, which moves damaged ones out of the way.
+    # The chief first, which renames damaged checkpoints.
     return update, saved, strategies.chief_first(strategy, saved.restore_latest)
 
 
@@ -215,11 +217,11 @@ def read_batches(
     """Yields phase, last step, number of steps and batches of each call.
 
     Args:
-      strategy: whose replicas share each batch.
-      phases: of the run.
+      strategy: strategy whose replicas share each batch.
+      phases: phases of the run.
       start_step: updates already applied.
-      end_step: the last one to do.
-      steps_per_loop: updates of a call.
+      end_step: the last step.
+      steps_per_loop: maximum number of updates per call.
     """
     key, batches = None, None
     for index, begin, count in calls(
@@ -237,10 +239,10 @@ def read_batches(
 def calls(
     start_step: int, end_step: int, phases: Sequence[Phase], steps_per_loop: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yields (phase, step it begins after, steps) of each call of the step.
+    """Yields (phase index, updates before, steps) of each call of the graph.
 
-    A call ends where `steps_per_loop` divides its last step, so that calls
-    are the same wherever a run resumes, and at the end of a phase.
+    Calls end at multiples of `steps_per_loop`, so that they are the same
+    wherever a run resumes, and at the ends of phases.
     """
     step, phase, phase_end = start_step, -1, 0
     while step < end_step:
@@ -254,7 +256,7 @@ def calls(
 
 
 def _sizes(strategy, phase: Phase, batch: Mapping) -> tuple[float, int]:
-    """Returns examples and tokens of one call, over all replicas."""
+    """Returns numbers of examples and tokens of a call, over all replicas."""
     local = strategy.experimental_local_results
     rows = math.prod(local(batch["is_real_example"])[0].shape)
     tokens = math.prod(local(batch["input_mask"])[0].shape)
@@ -263,13 +265,13 @@ def _sizes(strategy, phase: Phase, batch: Mapping) -> tuple[float, int]:
 
 
 def _all_stop(strategy, request: stopping.Request, stopped_before) -> bool:
-    """Returns whether to stop here; the same in every process.
+    """Returns whether to stop now; the same in every process.
 
     Args:
-      strategy: of the run.
-      request: whether this process was asked to.
-      stopped_before: `stop` of the call before this one, which is known
-        without waiting for this one.
+      strategy: strategy of the run.
+      request: request to stop this process.
+      stopped_before: `stop` values of the previous call, which are known
+        without waiting for the current one.
     """
     if strategies.num_workers(strategy) == 1:
         return request.is_made
@@ -277,7 +279,7 @@ def _all_stop(strategy, request: stopping.Request, stopped_before) -> bool:
 
 
 def _evaluate_once(on_checkpoint, step: int, output_dir: str) -> None:
-    """Evaluates the weights after a step, unless a start before has done so."""
+    """Evaluates a step, unless an earlier start has already done so."""
     if not on_checkpoint:
         return
     path = os.path.join(output_dir, "logs", "evaluated.json")
@@ -290,7 +292,7 @@ def _evaluate_once(on_checkpoint, step: int, output_dir: str) -> None:
 def _describe(
     phases: Sequence[Phase], saved: checkpoints.RunCheckpoints, step: int
 ) -> str:
-    """Returns a step, its batch and how to recover, in words for an error."""
+    """Returns a step, its batch and a recovery hint, for an error message."""
     batch = step - 1
     for phase in phases:
         if batch < phase.num_steps:
@@ -302,13 +304,14 @@ def _describe(
 def open_strategy(
     config: TrainingConfig, do_train: bool
 ) -> tf.distribute.Strategy:
-    """Returns the strategy of a run, able to share a batch.
+    """Returns the strategy of a run.
 
-    To be called before TensorFlow has done anything else.
+    Must be called before TensorFlow creates a tensor.
 
     Raises:
-      ValueError: if there is no such device; or, to train, if replicas cannot
-        share `train_batch_size`, or settings of the loop do not go together.
+      ValueError: if the device does not exist; or, with `do_train`, if
+        `train_batch_size` cannot be split over replicas and micro-batches, or
+        settings of the loop are incompatible.
     """
     strategy = strategies.make_strategy(
         config.distribution_strategy, config.virtual_devices, config.tpu
@@ -319,7 +322,7 @@ def open_strategy(
             config.train_batch_size,
             config.gradient_accumulation_steps,
         )
-        # Unless given, as many as suit both.
+        # If None, a value that is compatible.
         save_steps = config.save_checkpoints_steps or config.steps_per_loop
         check_calls(strategy, config, save_steps)
     return strategy
@@ -328,13 +331,19 @@ def open_strategy(
 def check_batch(
     strategy: tf.distribute.Strategy, batch_size: int, accumulation_steps: int
 ) -> None:
-    """Raises ValueError if replicas and micro-batches cannot share a batch."""
+    """Raises ValueError if a batch cannot be split evenly.
+
+    Args:
+      strategy: strategy whose replicas share the batch.
+      batch_size: size of the global batch.
+      accumulation_steps: micro-batches per replica.
+    """
     replicas = strategy.num_replicas_in_sync
     if batch_size % (replicas * accumulation_steps):
         raise ValueError(
             f"train_batch_size={batch_size} is not a multiple of "
             f"{replicas} replicas x gradient_accumulation_steps="
-            f"{accumulation_steps}. Choose one that is."
+            f"{accumulation_steps}. Choose a multiple."
         )
 
 
@@ -343,12 +352,12 @@ def check_calls(
     config: TrainingConfig,
     save_checkpoints_steps: int,
 ) -> None:
-    """Raises ValueError unless a call of the graph may be what these say."""
+    """Raises ValueError if settings of calls of the graph are incompatible."""
     if save_checkpoints_steps % config.steps_per_loop:
         raise ValueError(
             f"save_checkpoints_steps={save_checkpoints_steps} is not a "
-            f"multiple of steps_per_loop={config.steps_per_loop}, within which "
-            "nothing is saved. Choose one that is."
+            f"multiple of steps_per_loop={config.steps_per_loop}; checkpoints "
+            "are saved only between loops. Choose a multiple."
         )
     replicas = strategy.num_replicas_in_sync
     on_cpus = all("CPU" in d for d in strategy.extended.worker_devices)
@@ -360,9 +369,9 @@ def check_calls(
 
 
 def _check_start(strategy, start_step: int, end_step: int, flags: list) -> None:
-    """Raises ValueError unless this can resume, and all workers begin alike.
+    """Raises ValueError if the run cannot resume, or workers differ.
 
-    They would train on, each at its own step, and nothing else would tell.
+    Otherwise each worker would train from its own step, without any error.
     """
     text = json.dumps(
         [start_step, end_step, flags], sort_keys=True, default=str
@@ -370,12 +379,12 @@ def _check_start(strategy, start_step: int, end_step: int, flags: list) -> None:
     sums = strategies.all_gather(strategy, zlib.crc32(text.encode()) >> 1)
     if len(set(sums)) > 1:
         raise ValueError(
-            f"The workers do not begin alike; this one begins after step "
-            f"{start_step} of its --output_dir, with {flags}. Give all of them "
-            "the same flags and one --output_dir that all of them share."
+            f"The workers start differently; this one starts after step "
+            f"{start_step} of its --output_dir, with {flags}. Give all workers "
+            "the same flags and one shared --output_dir."
         )
     if start_step > end_step:
         raise ValueError(
             f"stop_at_step={end_step} has passed: the run is at step "
-            f"{start_step}. Omit the flag, or raise it."
+            f"{start_step}. Omit the flag, or increase it."
         )

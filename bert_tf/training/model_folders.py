@@ -1,7 +1,7 @@
-"""Model <-> folder with its weights and metadata, whole or absent.
+"""Model <-> folder with its weights and metadata.
 
-A model folder holds `model.safetensors` (weights by name), `bert_config.json`,
-`model.json` and `vocab.txt`: all that export needs.
+A model folder contains `model.safetensors` (weights by name),
+`bert_config.json`, `model.json` and `vocab.txt`: everything an export needs.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ CONFIG = "bert_config.json"
 METADATA = "model.json"
 VOCABULARY = "vocab.txt"
 
-POOLER = "encoder/pooler/"  # Its weights' names begin so.
+POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
 _NEWLY_INITIALIZED = "untrained"  # The key in model.json.
 
-# What a .safetensors file calls the types, and their bytes.
+# Names of dtypes in .safetensors files, and their sizes in bytes.
 _TYPES = {
     "float64": ("F64", 8),
     "int64": ("I64", 8),
@@ -48,7 +48,7 @@ _TYPES = {
 
 
 def weight_names(model: keras.Model) -> dict[str, keras.Variable]:
-    """Returns the weights by path, without the model's own name before it."""
+    """Returns the weights by path, without the name of the model in front."""
     own = f"{model.name}/"
     return {weight.path.removeprefix(own): weight for weight in model.weights}
 
@@ -64,20 +64,20 @@ def digest(model: keras.Model) -> str:
 
 
 def write_tensors(tensors: Mapping, path: str) -> None:
-    """Writes tensors by name as a .safetensors file, one after the other.
+    """Writes tensors by name to a .safetensors file, one after the other.
 
-    By hand, since safetensors' own writer needs two more copies of everything
-    in memory, and a full disk kills it with a panic on some file systems.
-    Format: https://github.com/huggingface/safetensors, "Format".
+    The writer of the safetensors package is not used: it needs two more copies
+    of all tensors in memory, and on some file systems it panics if the disk is
+    full. Format: https://github.com/huggingface/safetensors, "Format".
 
     Args:
-      tensors: name -> array, `keras.Variable` or `tf.Variable`; of variables
-        one at a time is copied.
-      path: of the file.
+      tensors: name -> array, `keras.Variable` or `tf.Variable`; variables are
+        copied one at a time.
+      path: path of the file.
 
     Raises:
-      ValueError: that names a tensor of a type that the format does not have.
-      OSError: of a full disk, among others.
+      ValueError: if the format does not support the dtype of a tensor.
+      OSError: if the disk is full, for example.
     """
     header = _header(tensors, path)
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
@@ -90,16 +90,16 @@ def write_tensors(tensors: Mapping, path: str) -> None:
 
 
 def _header(tensors: Mapping, path: str) -> dict[str, dict]:
-    """Returns name -> type, shape and offsets, in the order of the file."""
+    """Returns name -> dtype, shape and offsets, in the order of the file."""
     kinds = {}
     for name, tensor in tensors.items():
         kinds[name] = str(getattr(tensor.dtype, "name", tensor.dtype))
         if kinds[name] not in _TYPES:
             raise ValueError(
-                f"{name} is {kinds[name]}, which {path} cannot hold. Expected "
+                f"{name} is {kinds[name]}, which {path} cannot store. Expected "
                 f"one of {', '.join(_TYPES)}."
             )
-    # Wide types first, so that each begins at a multiple of its size.
+    # Wide types first, so that each tensor is aligned to the size of its type.
     header, end = {}, 0
     for name in sorted(kinds, key=lambda name: (-_TYPES[kinds[name]][1], name)):
         letters, size = _TYPES[kinds[name]]
@@ -114,7 +114,7 @@ def _header(tensors: Mapping, path: str) -> dict[str, dict]:
 
 
 def _bytes(tensor) -> np.ndarray:
-    """Returns a tensor's bytes in the order of the file, uint8 [N]."""
+    """Returns a tensor's bytes, little-endian, as uint8 [N]."""
     array = tensor.numpy() if hasattr(tensor, "numpy") else tensor
     if array.dtype.str.startswith(">"):
         array = array.byteswap()
@@ -122,11 +122,10 @@ def _bytes(tensor) -> np.ndarray:
 
 
 def read_tensors(path: str) -> dict[str, np.ndarray]:
-    """Reads a .safetensors file, which must be what state.json says of it.
+    """Reads a .safetensors file, and checks it against state.json if any.
 
     Raises:
-      DamagedError: a ValueError that names the file, if it is missing or
-        damaged.
+      DamagedError: a ValueError, if the file is missing or damaged.
     """
     folder, name = os.path.split(path)
     checksums.check(folder, [name])
@@ -134,7 +133,7 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
         return safetensors_numpy.load_file(path)
     except (safetensors.SafetensorError, FileNotFoundError) as error:
         raise checksums.DamagedError(
-            f"{path} is missing or damaged ({error}). Take another checkpoint."
+            f"{path} is missing or damaged ({error}). Use another checkpoint."
         ) from error
 
 
@@ -145,12 +144,12 @@ def save_model(
     metadata: Mapping,
     vocab_file: str | None = None,
 ) -> None:
-    """Fills `folder`, which must exist, with a model's weights and metadata.
+    """Writes a model's weights and metadata to an existing folder.
 
     Args:
       folder: a folder from `atomic_files.atomic_folder`.
       model: a model with a BertConfig as `.config`.
-      metadata: task, labels and tokeniser, for `model.json`.
+      metadata: task, labels and tokenizer, for `model.json`.
       vocab_file: vocabulary to copy, if any.
     """
     model.config.to_json_file(os.path.join(folder, CONFIG))
@@ -161,18 +160,18 @@ def save_model(
 
 
 def read_metadata(folder: str) -> dict:
-    """Returns model.json of a model folder, which has a task at least.
+    """Returns the content of model.json, which has at least a task.
 
     Raises:
-      ValueError: that names the file, if it is missing or says no task.
+      ValueError: if the file is missing or has no task.
     """
     path = os.path.join(folder, METADATA)
     values = atomic_files.read_json(path) if os.path.isfile(path) else None
     if not isinstance(values, dict) or not isinstance(values.get("task"), str):
         raise ValueError(
-            f"{path} says no task: it is missing, or lacks a line such as "
-            '"task": "classification". Take it from where the model was '
-            "written, or add the task that the model was trained for."
+            f"{path} has no task: the file is missing, or lacks a line such as "
+            '"task": "classification". Copy it from the original model folder, '
+            "or add the task that the model was trained for."
         )
     return values
 
@@ -182,11 +181,11 @@ def check_partners(
     tensors: Mapping[str, np.ndarray],
     source: str,
 ) -> None:
-    """Raises ValueError, listing all that does not fit, and `source`.
+    """Raises ValueError with all differences in names and shapes, if any.
 
     Args:
-      shapes: name -> shape of what the model has.
-      tensors: what the checkpoint has.
+      shapes: name -> shape of the model's weights.
+      tensors: weights of the checkpoint.
       source: path of the checkpoint.
     """
     misfits = [
@@ -198,14 +197,14 @@ def check_partners(
         for name in sorted(set(shapes) - set(tensors))
     ]
     misfits += [
-        f"  ! of another size:        {name} {tensors[name].shape} in the "
+        f"  ! different shapes:       {name} {tensors[name].shape} in the "
         f"checkpoint, {tuple(shapes[name])} in the model"
         for name in sorted(set(shapes) & set(tensors))
         if tensors[name].shape != tuple(shapes[name])
     ]
     if misfits:
         raise ValueError(
-            f"{len(misfits)} weights have no partner ({source}).\n"
+            f"{len(misfits)} weights do not match ({source}).\n"
             + "\n".join(misfits)
             + "\nUse the bert_config.json that belongs to the checkpoint."
         )
@@ -217,10 +216,10 @@ def assign(
     source: str,
     kept: Collection[str] = (),
 ) -> None:
-    """Gives each variable its tensor, but for the names in `kept`.
+    """Assigns tensors to the variables, except those named in `kept`.
 
     Raises:
-      ValueError: that lists all that does not fit, and names `source`.
+      ValueError: as in `check_partners`.
     """
     shapes = {name: variable.shape for name, variable in variables.items()}
     check_partners(shapes, tensors, source)
@@ -230,14 +229,13 @@ def assign(
 
 
 def load_weights(model: keras.Model, folder: str) -> None:
-    """Loads all weights of a model folder into a model of the same kind.
+    """Loads all weights of a model folder into a model of the same class.
 
-    Weights that the folder only has since its source lacked them keep their
-    first values, which the run's own seed has drawn.
+    Weights that were missing in the source of a converted folder keep their
+    initial values, which depend on the seed of the run.
 
     Raises:
-      ValueError: that lists every weight without a partner of its size, or
-        names a missing or damaged file.
+      ValueError: if names or shapes differ, or the file is missing or damaged.
     """
     path = os.path.join(folder, WEIGHTS)
     assign(
@@ -246,21 +244,21 @@ def load_weights(model: keras.Model, folder: str) -> None:
 
 
 def _not_in_source(folder: str) -> set[str]:
-    """Returns the weights that were drawn when the folder was converted."""
+    """Returns the weights that were missing when the folder was converted."""
     path = os.path.join(folder, METADATA)
     metadata = atomic_files.read_json(path) if os.path.exists(path) else {}
     return set(metadata.get("not_in_source", ()))
 
 
 def load_encoder(model: keras.Model, folder: str) -> None:
-    """Loads the encoder's weights alone; heads keep their first weights.
+    """Loads only the weights of the encoder; heads keep their initial weights.
 
     Args:
       model: a task model, with its encoder as `.encoder`.
       folder: a model folder, of any task.
 
     Raises:
-      ValueError: as `load_weights`.
+      ValueError: as in `load_weights`.
     """
     _load_encoder(model.encoder, folder)
 
@@ -278,14 +276,14 @@ def _load_encoder(encoder: keras.Model, folder: str) -> None:
 
 
 def build_encoder(folder: str, dtype: str = "float32") -> keras.Model:
-    """Returns the encoder of a model folder, of any task, with its weights.
+    """Returns the encoder of a model folder of any task, with its weights.
 
     Args:
       folder: a model folder.
       dtype: a Keras dtype policy.
 
     Raises:
-      ValueError: as `load_weights`.
+      ValueError: as in `load_weights`.
     """
     from bert_tf.model import encoder
 
@@ -298,20 +296,20 @@ def build_encoder(folder: str, dtype: str = "float32") -> keras.Model:
 def find_newly_initialized(
     metadata: Mapping, config: BertConfig
 ) -> tuple[str, ...]:
-    """Returns the starts of names of weights that no loss has trained.
+    """Returns prefixes of the names of weights that no loss has trained.
 
-    Newly initialized weights must not be served: an export leaves out what is
-    computed with them.
+    Newly initialized weights must not be served: an export omits outputs that
+    are computed with them.
 
     Args:
-      metadata: model.json of the model.
-      config: its sizes.
+      metadata: content of model.json.
+      config: config of the model.
     """
     missing = metadata.get("not_in_source", ())
     missing = (*missing, *metadata.get(_NEWLY_INITIALIZED, ()))
     has_pairs = metadata.get("pairs") != "none" and not config.is_causal
     if metadata["task"] == "pretraining" and not has_pairs:
-        # Only the loss of next sentences, or of their order, reaches it.
+        # Only next-sentence or sentence-order prediction trains the pooler.
         missing += (POOLER,)
     return missing
 
@@ -322,7 +320,7 @@ def has_pooler(missing: tuple[str, ...]) -> bool:
 
 
 def reads_pooler(task: str, config: BertConfig) -> bool:
-    """Returns whether the head of a fine-tuned model reads the pooler."""
+    """Returns whether the head of a fine-tuned model uses the pooler."""
     tasks = ("classification", "regression", "multiple_choice")
     return task in tasks and not config.bilstm_units
 
@@ -330,15 +328,15 @@ def reads_pooler(task: str, config: BertConfig) -> bool:
 def newly_initialized_metadata(
     task: str, config: BertConfig, source: str | None
 ) -> dict[str, list[str]]:
-    """Returns the part of a fine-tuned model's model.json on such weights.
+    """Returns entries of a fine-tuned model's model.json on untrained weights.
 
     Args:
-      task: that is trained, a key of `models.TASK_MODELS`.
-      config: of the model that is trained.
-      source: model folder that it begins with; None for none.
+      task: task of the model, a key of `models.TASK_MODELS`.
+      config: config of the model.
+      source: model folder that it is initialized from; None for none.
 
     Raises:
-      ValueError: as `read_metadata`.
+      ValueError: as in `read_metadata`.
     """
     if reads_pooler(task, config):
         return {}

@@ -1,4 +1,4 @@
-"""Gradients -> updated weights: AdamW as the original's, LAMB, the schedule."""
+"""Gradients -> updated weights: the original's AdamW, LAMB, the schedule."""
 
 import math
 import re
@@ -15,14 +15,14 @@ BETA_1 = 0.9  # Appendix A.2.
 BETA_2 = 0.999
 WEIGHT_DECAY_RATE = 0.01
 
-# Last parts of the paths of weights that do not decay: biases, and gamma and
-# beta of LayerNorm (optimization.py: exclude_from_weight_decay).
+# Names of weights without weight decay: biases, and gamma and beta of LayerNorm
+# (optimization.py: exclude_from_weight_decay).
 _UNDECAYED = ("bias", "gamma", "beta")
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises linearly to `learning_rate`, then falls linearly to zero.
+    """Linear warmup, then linear decay to zero.
 
     Devlin et al. 2018, appendix A.2. As in optimization.py of the original,
     decay counts from step 0, not from the end of warmup, so the rate just
@@ -71,15 +71,15 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.num_warmup_steps = num_warmup_steps
 
     def __call__(self, step):
-        """Returns the learning rate of the update after `step` of them."""
+        """Returns the learning rate of the next update after `step` updates."""
         step = tf.cast(step, tf.float32)
         decay = 1.0 - tf.minimum(step / self.num_train_steps, 1.0)
         warmup = step / max(self.num_warmup_steps, 1)
-        share = tf.where(step < self.num_warmup_steps, warmup, decay)
-        return self.learning_rate * share
+        factor = tf.where(step < self.num_warmup_steps, warmup, decay)
+        return self.learning_rate * factor
 
     def get_config(self):
-        """Returns the arguments of `from_config`."""
+        """Returns the dict for `from_config`."""
         return {
             "learning_rate": self.learning_rate,
             "num_train_steps": self.num_train_steps,
@@ -88,20 +88,19 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def decays(variable: keras.Variable) -> bool:
-    """Returns whether weight decay applies: not to LayerNorm and biases."""
+    """Returns whether weight decay applies: not for LayerNorm and biases."""
     return variable.path.split("/")[-1] not in _UNDECAYED
 
 
 def layerwise_factors(paths: Sequence[str], decay: float) -> list[float]:
-    """Returns a factor of the learning rate for each weight, less further down.
+    """Returns a factor of the learning rate for each weight.
 
-    Heads and pooler learn at the whole rate, layer i of L at
-    decay^(L - i) of it, embeddings at decay^(L + 1) (Howard and Ruder 2018,
-    section 3.2, layer by layer; ELECTRA's has one more between head and top
-    layer).
+    It is 1 for heads and pooler, decay^(L - i) for layer i of L, and
+    decay^(L + 1) for embeddings (Howard and Ruder 2018, section 3.2; ELECTRA
+    has one more factor between head and top layer).
 
     Args:
-      paths: of the weights, as Keras gives them.
+      paths: Keras paths of the weights.
       decay: in (0, 1]; 1 for the same rate everywhere.
 
     Raises:
@@ -127,31 +126,32 @@ def layerwise_factors(paths: Sequence[str], decay: float) -> list[float]:
 def _kernel_scale(beta_2: float) -> float:
     """Returns a factor of gradients that makes TensorFlow's kernel exact.
 
-    It takes 1 - beta_2 in float32, which is 0.00099998713 for 0.999, so its
-    second moments would be too small by that. The factor makes up for it; the
-    rate is divided by it, since the first moments grow with it (by 6e-6).
+    The kernel computes 1 - beta_2 in float32, 0.00099998713 for 0.999, so its
+    second moments would be slightly too small. The factor corrects this. It
+    also scales the first moments (by 6e-6), so the rate is divided by it.
     """
-    kernels = 1.0 - float(np.float32(beta_2))
-    return math.sqrt((1.0 - beta_2) / kernels)
+    rounded = 1.0 - float(np.float32(beta_2))
+    return math.sqrt((1.0 - beta_2) / rounded)
 
 
 class AdamW(tf.Module):
     """Adam with decoupled weight decay, by default without bias correction.
 
-    optimization.py: AdamWeightDecayOptimizer. Its slots are plain variables
-    that each replica updates by itself from gradients summed before, so no
-    replica ever waits for another here. Keras's AdamW corrects the bias of
-    the moments; the original does not.
+    optimization.py: AdamWeightDecayOptimizer. The gradients are already summed
+    over replicas, so each replica updates its own copy of the slots without
+    communication. Keras's AdamW corrects the bias of the moments; the original
+    does not.
 
     Args:
-      variables: what to train; one gradient for each goes to `apply`.
+      variables: weights to train; `apply` requires a gradient for each.
       learning_rate: step -> scalar float32.
-      weight_decay_rate: share of a weight, times the learning rate, that an
-        update takes away; not from LayerNorm and biases.
-      beta_1: share of the first moment that an update keeps.
-      beta_2: share of the second moment that an update keeps.
-      epsilon: what is added to the root of the second moment.
-      correct_bias: divide the moments by 1 - beta^t, as Kingma and Ba 2015 do.
+      weight_decay_rate: weight decay, multiplied by the learning rate; not
+        applied to LayerNorm and biases.
+      beta_1: decay rate of the first moment.
+      beta_2: decay rate of the second moment.
+      epsilon: added to the square root of the second moment.
+      correct_bias: whether to divide the moments by 1 - beta^t, as in Kingma
+        and Ba 2015.
       layerwise_lr_decay: see `layerwise_factors`.
     """
 
@@ -194,7 +194,7 @@ class AdamW(tf.Module):
         )
 
     def slots(self) -> dict[str, tf.Variable]:
-        """Returns every slot by name: `m/` or `v/` and its weight's path."""
+        """Returns the slots by name: `m/` or `v/` and the weight's path."""
         return {
             f"{kind}/{path}": slot
             for kind, slots in (
@@ -212,8 +212,8 @@ class AdamW(tf.Module):
         Args:
           gradients: dense, in the order of `variables`, already summed over
             replicas.
-          scale: scalar float32 to multiply each of them by, such as the
-            share of them that clipping leaves; None for 1.
+          scale: scalar float32 to multiply them by, such as the factor of
+            gradient clipping; None for 1.
         """
         rate = self.learning_rate(self.step)
         kernel = self._kernel()
@@ -225,20 +225,20 @@ class AdamW(tf.Module):
         self.step.assign_add(1)
 
     def skip(self) -> None:
-        """Counts an update without doing it: the next batch is another one."""
+        """Counts a step without an update, so that the next batch follows."""
         self.step.assign_add(1)
 
     def _kernel(self) -> Callable[..., None]:
-        """Returns (variable, m, v, rate, gradient) -> Adam's update of three.
+        """Returns a function of (variable, m, v, rate, gradient).
 
-        In one pass over memory, where TensorFlow's other ops take a dozen:
-        the moments move on, and rate * m / (root of v + epsilon), corrected
-        for bias where that is wanted, is taken from the variable.
+        It updates the moments and subtracts rate * m / (sqrt(v) + epsilon),
+        with bias correction if configured, from the variable: in one pass over
+        memory, where separate TensorFlow operations need a dozen.
         """
         factor, root = 1.0, 1.0
         if self.correct_bias:
             updates = tf.cast(self.step + 1, tf.float32)
-            # 1 - beta^t without the loss of digits at small t.
+            # 1 - beta^t, without cancellation at small t.
             factor, squares = (
                 -tf.math.expm1(updates * math.log(beta))
                 for beta in (self.beta_1, self.beta_2)
@@ -251,7 +251,7 @@ class AdamW(tf.Module):
                 var=variable.handle,
                 m=m.handle,
                 v=v.handle,
-                beta1_power=0.0,  # Bias is corrected by rate and epsilon.
+                beta1_power=0.0,  # Rate and epsilon correct the bias.
                 beta2_power=0.0,
                 lr=rate * (root / factor),
                 beta1=self.beta_1,
@@ -269,8 +269,8 @@ class AdamW(tf.Module):
         if not self.decay_rates[i]:
             kernel(variable, *moments, rate, gradient)
             return
-        # The variable briefly holds its own change. Decay taken from the
-        # weight by itself would be lost in its last digit: it is 1e-7 of it.
+        # The variable temporarily holds its update. Decay subtracted separately
+        # would be lost to rounding: it is about 1e-7 of the weight.
         weight = tf.convert_to_tensor(variable)
         variable.assign(-rate * self.decay_rates[i] * weight)
         kernel(variable, *moments, rate, gradient)
@@ -278,17 +278,19 @@ class AdamW(tf.Module):
 
 
 class Lamb(AdamW):
-    """AdamW whose update of each weight matrix is as long as the matrix.
+    """LAMB: AdamW with updates scaled to the norm of each weight matrix.
 
     You et al. 2020 (arXiv 1904.00962), algorithm 2, with phi(x) = x: for very
-    large batches. The update, decay in it, is multiplied by the norm of the
-    weights over its own norm; by 1 where either is 0. LayerNorm and biases,
-    which do not decay, are not scaled either, as in the authors' code.
+    large batches. The update, including weight decay, is multiplied by the
+    trust ratio: the norm of the weight over the norm of the update, or 1 if
+    either is 0. LayerNorm and biases, which have no weight decay, are not
+    scaled either, as in the authors' code.
 
     Args:
-      variables: as for `AdamW`.
+      variables: as in `AdamW`.
       learning_rate: step -> scalar float32.
-      correct_bias: as algorithm 2 has it; False leaves it out.
+      correct_bias: whether to correct the bias of the moments, as in
+        algorithm 2.
       **kwargs: the other arguments of `AdamW`.
     """
 
@@ -319,8 +321,8 @@ class Lamb(AdamW):
 
 
 def _trust(weight: tf.Tensor, change: tf.Tensor) -> tf.Tensor:
-    """Returns the norm of a weight over that of its change; 1 for none."""
-    # One pass over memory each, where tf.norm takes two.
+    """Returns LAMB's trust ratio; 1 if either norm is 0."""
+    # One pass over memory each; tf.norm needs two.
     norm, change_norm = (
         tf.sqrt(2.0 * tf.nn.l2_loss(value)) for value in (weight, change)
     )
@@ -337,12 +339,12 @@ def make_optimizer(
     variables: Sequence[keras.Variable],
     learning_rate: Callable[[tf.Tensor], tf.Tensor],
 ) -> AdamW:
-    """Returns a new optimizer; to be called under the strategy's scope.
+    """Returns a new optimizer; must be called in the strategy's scope.
 
     Args:
       config: reads `optimizer`, `weight_decay_rate`, `correct_bias` and
         `layerwise_lr_decay`.
-      variables: what to train.
+      variables: weights to train.
       learning_rate: step -> scalar float32.
     """
     settings = {

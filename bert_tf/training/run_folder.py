@@ -1,4 +1,4 @@
-"""Folder of a run -> an open run: its lock, signals, run.json."""
+"""Folder of a run -> locked run: lock, signals, run.json."""
 
 import contextlib
 import errno
@@ -20,22 +20,23 @@ FILE = "run.json"
 def open_run(
     output_dir: str, strategy=None, settings: dict | None = None
 ) -> Iterator[None]:
-    """Makes the body the only run in a folder, and its errors a user's.
+    """Locks a run's folder, and translates SIGTERM and lost workers to Stopped.
 
-    The one entrance of everything that writes to a run's folder. A SIGTERM ends
-    the body at once, but where `stopping.after_step` waits for a step. A body
-    may open the same folder again, as the training loop does within a workflow.
+    Everything that writes to a run's folder runs in this context. A SIGTERM
+    stops the body immediately, or after the current step within
+    `stopping.after_step`. The context can be nested, as the training loop does
+    within a workflow.
 
     Args:
-      output_dir: of the run; made if it is not there.
-      strategy: whose workers run the body, of which the chief takes the lock;
-        None for a process by itself.
-      settings: what makes this run this run, if known by now; see `check`.
+      output_dir: folder of the run; created if missing.
+      strategy: strategy of the worker processes, whose chief acquires the
+        lock; None for a single process.
+      settings: settings that identify the run, if known yet; see `check`.
 
     Raises:
-      ValueError: if another process has the folder open, or it holds a run of
-        other settings.
-      stopping.Stopped: at a SIGTERM; or if another worker is gone.
+      ValueError: if another process has locked the folder, or it contains a
+        run with other settings.
+      stopping.Stopped: on a SIGTERM, or if another worker is lost.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(stopping.at_once_on_sigterm())
@@ -53,27 +54,27 @@ def open_run(
 
 @contextlib.contextmanager
 def lock(output_dir: str, is_chief: bool = True) -> Iterator[None]:
-    """Keeps other processes out of a run's folder while the body runs.
+    """Locks a run's folder against other processes while the body runs.
 
-    The lock is the kernel's (flock(2)) on `run.lock` and goes with its process,
-    however that ends, so a kill leaves nothing to clear away. The file stays
-    and means nothing by itself, but in a new folder that a failed body has left
-    empty: that goes. Of a run with several workers the chief alone takes it.
+    It is a kernel lock (flock(2)) on `run.lock`, released when the process
+    ends, even if killed; a remaining `run.lock` file has no effect. If the
+    body fails and leaves a new folder empty, the folder is removed. With
+    several workers only the chief acquires the lock.
 
-    NFS passes the lock on to its server (Linux since 2.6.12), so it holds
-    between machines; Lustre does with its `flock` mount option, and with
-    `localflock` within a machine. Where a file system has no locks at all, as
-    those that show an object store, a warning says so and the run continues:
-    the user has to see to it that there is one run in a folder.
+    On NFS (Linux since 2.6.12) and on Lustre with the `flock` mount option the
+    lock is valid across machines; on Lustre with `localflock` within one. If a
+    file system has no locks, as mounted object stores, a warning is logged and
+    the run continues: the user has to ensure that there is one run per folder.
 
-    The thread that has it may take it again.
+    The thread that holds the lock can acquire it again.
 
     Args:
-      output_dir: of the run; made if it is not there.
-      is_chief: whether this process takes it; else there is nothing to do.
+      output_dir: folder of the run; created if missing.
+      is_chief: whether this process acquires the lock; otherwise this does
+        nothing.
 
     Raises:
-      ValueError: if another process has the lock; names it, and its host.
+      ValueError: if another process holds the lock, with its id and host.
     """
     if not is_chief:
         yield
@@ -91,32 +92,32 @@ def lock(output_dir: str, is_chief: bool = True) -> Iterator[None]:
 
 
 def _take(output_dir: str) -> filelock.FileLock:
-    """Returns the lock of a folder, which is taken if there are locks."""
+    """Returns the lock of a folder, acquired if the file system has locks."""
     os.makedirs(output_dir, exist_ok=True)
     path = os.path.join(os.path.realpath(output_dir), LOCK)
     held = filelock.FileLock(
         path,
         timeout=0,
-        is_singleton=True,  # So that it may be taken again.
-        fallback_to_soft=False,  # A file would outlive a kill.
+        is_singleton=True,  # Makes it reentrant.
+        fallback_to_soft=False,  # A soft lock would remain after a kill.
         on_acquired=_write_holder,
     )
     try:
         held.acquire()
     except filelock.Timeout:
         if not os.path.exists(path):
-            # Removed meanwhile, with its folder, by a run that was refused.
+            # A run that failed has removed it in the meantime.
             return _take(output_dir)
         raise ValueError(
             f"{output_dir} is in use by another run, {_holder(path)}. Wait "
-            "for its end or stop it, or choose another --output_dir."
+            "until it ends, stop it, or choose another --output_dir."
         ) from None
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):
             raise
         logging.warning(
-            "%s is on a file system without locks (%s): see to it that no "
-            "other run writes there",
+            "%s is on a file system without locks (%s): make sure that no "
+            "other run writes to it",
             output_dir,
             error.strerror,
         )
@@ -124,7 +125,7 @@ def _take(output_dir: str) -> filelock.FileLock:
 
 
 def _write_holder(handle: int) -> None:
-    # Only for messages, so a full disk does not matter here.
+    # Only for messages, so ignore a full disk.
     with contextlib.suppress(OSError):
         os.ftruncate(handle, 0)
         name = f"{os.getpid()} {socket.gethostname()}\n"
@@ -132,18 +133,18 @@ def _write_holder(handle: int) -> None:
 
 
 def _holder(path: str) -> str:
-    """Returns process and host of the run that holds the lock."""
+    """Returns a description of the process that holds the lock."""
     words = []
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         words = file.read(1000).decode(errors="replace").split()
-    # Empty for a moment, between its lock and its name.
+    # Briefly empty, after the lock is acquired and before it is written.
     if len(words) != 2:
-        return "which has just begun"
+        return "which has just started"
     return f"process {words[0]} on host {words[1]}"
 
 
 def _remove_if_empty(output_dir: str) -> None:
-    """Leaves no folder of a run that was refused before it wrote anything."""
+    """Removes the folder of a run that failed before it wrote anything."""
     if os.listdir(output_dir) == [LOCK]:
         os.remove(os.path.join(output_dir, LOCK))
         with contextlib.suppress(OSError):
@@ -151,36 +152,36 @@ def _remove_if_empty(output_dir: str) -> None:
 
 
 def check(output_dir: str, settings: dict, *, is_chief: bool = True) -> None:
-    """Writes `run.json` of a new training, or checks it for one that resumes.
+    """Writes `run.json` of a new run, or checks that of a run that resumes.
 
-    A folder without a checkpoint holds no work: a run.json there is of a run
-    that failed at once, and is replaced.
+    Without a checkpoint there is nothing to resume: an existing run.json is
+    from a run that failed early, and is replaced.
 
     Args:
-      output_dir: of the run.
-      settings: what makes this run this run.
+      output_dir: folder of the run.
+      settings: settings that identify the run.
       is_chief: whether this process writes; the others only check.
 
     Raises:
-      ValueError: if the folder holds a run with other settings, or files that
-        are no run's.
+      ValueError: if the folder contains a run with other settings, or an
+        incomplete run.
     """
     from bert_tf.training import checkpoints
 
     has_begun = checkpoints.newest_step(output_dir) > 0
     best = os.path.join(output_dir, checkpoints.BEST)
     if not has_begun and os.path.isdir(best):
-        # It would be taken for the best of the new run.
+        # It would be used as the best model of the new run.
         raise ValueError(
-            f"{best} is of a run whose checkpoints are gone. Move it away, or "
-            "choose another --output_dir."
+            f"{best} belongs to a run whose checkpoints are missing. Move it, "
+            "or choose another --output_dir."
         )
     if has_begun or is_chief:
         write_or_check(output_dir, settings, has_begun=has_begun)
 
 
 def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
-    """The same for a folder of which the caller knows whether it holds work."""
+    """Writes `run.json`, or checks it if the run has begun; see `check`."""
     path = os.path.join(output_dir, FILE)
     if not has_begun:
         os.makedirs(output_dir, exist_ok=True)
@@ -188,20 +189,20 @@ def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
         return
     if not os.path.exists(path):
         raise ValueError(
-            f"{output_dir} holds a run without a {FILE}. Choose another "
+            f"{output_dir} contains a run without {FILE}. Choose another "
             "--output_dir."
         )
     written = atomic_files.read_json(path)
     differences = [
-        f"  {name}: {written.get(name)!r} there, {settings.get(name)!r} now"
+        f"  {name}: was {written.get(name)!r}, is now {settings.get(name)!r}"
         for name in sorted(set(written) | set(settings))
         if written.get(name) != settings.get(name)
     ]
     if differences:
         raise ValueError(
-            f"{output_dir} holds another run:\n"
+            f"{output_dir} contains a run with other settings:\n"
             + "\n".join(differences)
-            + "\nChoose another --output_dir, or the settings it began with."
+            + "\nChoose another --output_dir, or the settings of that run."
         )
 
 
@@ -209,7 +210,7 @@ def check_setting(output_dir: str, name: str, value) -> None:
     """Checks one setting of a run that resumes, before all are known.
 
     Raises:
-      ValueError: if the folder holds a run with another value.
+      ValueError: if the folder contains a run with another value.
     """
     from bert_tf.training import checkpoints
 

@@ -1,8 +1,8 @@
-"""SIGTERM and SIGINT -> a training that stops after its step, saved.
+"""SIGTERM, SIGINT -> checkpoint after the current step, and exit.
 
-Machines are taken away with a SIGTERM and some seconds of grace. A run that
-gets one finishes its step, writes a checkpoint and ends with an exit code
-that supervisors take for "start me again".
+Machines are preempted with a SIGTERM and a grace period of some seconds. On a
+SIGTERM a run finishes its step, saves a checkpoint and exits with a code that
+makes supervisors restart it.
 """
 
 import contextlib
@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from absl import logging
 
 # sysexits.h: EX_TEMPFAIL, "temporary failure; the user is invited to retry".
-# Not 0, after which supervisors do not restart; nor 143, the mark of a SIGTERM
-# that nothing handled, which systemd takes for a clean end.
+# Not 0, after which supervisors do not restart; nor 143, the code of an
+# unhandled SIGTERM, which systemd regards as a clean exit.
 EXIT_CODE = 75
-# Of a training whose loss or weights became NaN or infinite.
+# For a run whose loss or weights became NaN or infinite.
 DIVERGED_EXIT_CODE = 3
 
 
@@ -24,8 +24,8 @@ class Stopped(Exception):
     """A run has stopped before its end, and can resume.
 
     Args:
-      message: where and why, and what to do.
-      exit_code: that a script should end with.
+      message: where and why it stopped, and how to resume.
+      exit_code: exit code for the script.
     """
 
     def __init__(self, message: str, exit_code: int = EXIT_CODE):
@@ -34,10 +34,10 @@ class Stopped(Exception):
 
 
 class Request:
-    """Whether this process was asked to stop.
+    """A request to stop this process.
 
     Attributes:
-      is_made: whether so.
+      is_made: whether it has been made.
     """
 
     def __init__(self):
@@ -46,26 +46,25 @@ class Request:
     def _make(self, number, frame) -> None:
         del frame
         if self.is_made and number == signal.SIGINT:
-            raise KeyboardInterrupt  # Twice: at once, without a checkpoint.
+            raise KeyboardInterrupt  # Second Ctrl-C: without a checkpoint.
         self.is_made = True
         logging.warning(
-            "%s: stops after this step, with a checkpoint%s",
+            "%s: stopping after this step, with a checkpoint%s",
             signal.Signals(number).name,
-            " (once more: at once)" if number == signal.SIGINT else "",
+            " (again: immediately)" if number == signal.SIGINT else "",
         )
 
 
 @contextlib.contextmanager
 def at_once_on_sigterm() -> Iterator[None]:
-    """Raises Stopped at a SIGTERM, where there is no step to finish.
+    """Raises Stopped immediately on a SIGTERM.
 
-    For what a script does before and after its training: it is done anew by
-    the next start.
+    For work before and after training, which the next start repeats.
     """
 
     def stop(number, frame):
         del number, frame
-        raise Stopped("by a SIGTERM; the same command resumes from here")
+        raise Stopped("by SIGTERM; the same command resumes from here")
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -79,10 +78,10 @@ def at_once_on_sigterm() -> Iterator[None]:
 
 @contextlib.contextmanager
 def after_step() -> Iterator[Request]:
-    """Yields the request to stop that SIGTERM and SIGINT make in its body.
+    """Yields a Request that SIGTERM and SIGINT make while the body runs.
 
-    In a thread that is not the main one, where Python delivers no signals, it
-    yields a request that is never made.
+    Outside the main thread, where Python delivers no signals, the request is
+    never made.
     """
     request = Request()
     if threading.current_thread() is not threading.main_thread():

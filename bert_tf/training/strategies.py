@@ -1,7 +1,7 @@
-"""Names -> tf.distribute strategies, their batches, chief and barriers.
+"""Names -> tf.distribute strategies; distributed batches, chief, barriers.
 
-TensorFlow tells the worker processes of one training apart by the variable
-TF_CONFIG, which each of them has in its environment:
+Each worker process of a run has the environment variable TF_CONFIG, which tells
+TensorFlow the addresses of all workers and which one it is:
 
     {"cluster": {"worker": ["host0:2222", "host1:2222"]},
      "task": {"type": "worker", "index": 0}}
@@ -23,12 +23,12 @@ NAMES = ("one_device", "mirrored", "multi_worker", "tpu")
 
 
 def split_cpu(num_devices: int) -> None:
-    """Splits the host's CPU into logical devices, to try replicas on it.
+    """Splits the host's CPU into logical devices, to test replicas on it.
 
-    Must run before TensorFlow has placed its first tensor.
+    Must be called before TensorFlow creates its first tensor.
 
     Raises:
-      ValueError: if it is too late for that.
+      ValueError: if it is called too late.
     """
     cpu = tf.config.list_physical_devices("CPU")[0]
     try:
@@ -37,13 +37,13 @@ def split_cpu(num_devices: int) -> None:
         )
     except RuntimeError as error:
         raise ValueError(
-            f"Cannot split the CPU into {num_devices} devices any more, since "
-            "TensorFlow has started to use it. Do so in a fresh process."
+            f"Cannot split the CPU into {num_devices} devices: TensorFlow "
+            "already uses it. Split it at the start of a new process."
         ) from error
 
 
 def local_devices() -> list[str]:
-    """Returns this host's GPUs, or its CPU devices where it has none."""
+    """Returns this host's GPUs, or its CPU devices if it has none."""
     devices = tf.config.list_logical_devices("GPU")
     devices = devices or tf.config.list_logical_devices("CPU")
     return [device.name for device in devices]
@@ -52,31 +52,32 @@ def local_devices() -> list[str]:
 def make_strategy(
     name: str, virtual_devices: int = 0, tpu: str | None = None
 ) -> tf.distribute.Strategy:
-    """Returns a strategy.
+    """Returns a new strategy.
 
     Args:
-      name: "one_device"; "mirrored" over all local devices; "multi_worker"
-        over those of all processes that TF_CONFIG names; or "tpu".
-      virtual_devices: if not 0, CPU devices to split the host into first.
+      name: "one_device"; "mirrored", over all local devices; "multi_worker",
+        over the devices of all processes in TF_CONFIG; or "tpu".
+      virtual_devices: if not 0, number of devices to split the CPU into first.
       tpu: name or grpc:// address of a TPU, or "local" for that of this
         machine.
 
     Raises:
-      ValueError: if no strategy has that name, or what it needs is missing.
+      ValueError: if the name is unknown, or its requirements are missing.
     """
     if name not in NAMES:
         raise ValueError(
-            f"distribution_strategy={name!r} should be {', '.join(NAMES)}."
+            f"distribution_strategy={name!r} should be one of "
+            f"{', '.join(NAMES)}."
         )
     if tpu and name != "tpu":
         raise ValueError(
             f"--tpu={tpu} needs --distribution_strategy=tpu, not {name}."
         )
     if virtual_devices and name != "mirrored":
-        # Workers take one CPU device each, however many there are.
+        # Each worker uses only one CPU device.
         raise ValueError(
-            f"--virtual_devices={virtual_devices} splits the CPU for "
-            f"--distribution_strategy=mirrored; {name} has no use for it."
+            f"--virtual_devices={virtual_devices} needs "
+            f"--distribution_strategy=mirrored, not {name}."
         )
     if name == "tpu":
         return tf.distribute.TPUStrategy(_connect_tpu(tpu))
@@ -106,9 +107,9 @@ def _check_tf_config() -> None:
             raise IndexError
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         raise ValueError(
-            "multi_worker needs the variable TF_CONFIG in the environment of "
-            f"each process, such as TF_CONFIG='{example}' with the index of "
-            f"that process; found {text!r}."
+            "multi_worker needs the environment variable TF_CONFIG in each "
+            f"process, such as TF_CONFIG='{example}' with the index of that "
+            f"process; it is {text!r}."
         ) from None
     logging.info(
         "worker %s %s of %d", task["type"], task["index"], len(workers)
@@ -116,10 +117,10 @@ def _check_tf_config() -> None:
 
 
 def _connect_tpu(name: str | None):
-    """Returns the resolver of a TPU that is ready.
+    """Returns the cluster resolver of an initialized TPU.
 
     Raises:
-      ValueError: if there is none by that name.
+      ValueError: if there is no TPU of that name.
     """
     if not name:
         raise ValueError(
@@ -131,7 +132,7 @@ def _connect_tpu(name: str | None):
         if name != "local":
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    # Of all kinds: the resolver asks the network, the cloud and the driver.
+    # Any error: the resolver uses the network, the cloud API and the driver.
     except Exception as error:
         raise ValueError(
             f"No TPU at --tpu={name}: {str(error).splitlines()[0]}. Give the "
@@ -167,16 +168,16 @@ def distribute_batches(
     """Returns an iterator over global batches.
 
     Args:
-      strategy: whose replicas share each batch.
+      strategy: strategy whose replicas share each batch.
       make_batches: (start batch, replicas=, first_replica=, local_replicas=)
         -> dataset of the local replicas' parts of each batch.
-      start_batch: the first one.
-      steps_per_loop: if above 1, so many batches at once, along a first
-        dimension.
+      start_batch: number of the first batch.
+      steps_per_loop: if above 1, this many batches are stacked along a new
+        first dimension.
     """
     replicas = strategy.num_replicas_in_sync
     options = tf.data.Options()
-    # See `reading.batches`: the end of an iterator may wait for a minute.
+    # Deleting an autotuned iterator may take a minute, see `reading.batches`.
     options.autotune.enabled = False
 
     def local_batches(context):
@@ -194,13 +195,13 @@ def distribute_batches(
         return dataset.map(regroup).unbatch().prefetch(2)
 
     if isinstance(strategy, tf.distribute.OneDeviceStrategy):
-        # What a strategy puts around data sets is tuned whatever they say.
+        # A strategy's wrapper would be autotuned regardless of the options.
         return iter(local_batches(tf.distribute.InputContext()))
     return iter(strategy.distribute_datasets_from_function(local_batches))
 
 
 def _by_replica(steps: int, local: int, batches):
-    """[steps x local, ...] -> [local, steps, ...] of each feature."""
+    """Reshapes each feature: [steps x local, ...] -> [local, steps, ...]."""
     by_step = tf.nest.map_structure(
         lambda x: tf.reshape(x, [steps, local, *x.shape[1:]]), batches
     )
@@ -210,11 +211,11 @@ def _by_replica(steps: int, local: int, batches):
 
 
 def all_gather(strategy: tf.distribute.Strategy, value: int) -> list[int]:
-    """Returns the values that all processes call it with, once all have.
+    """Returns the values of all processes, once each has called this.
 
     Args:
-      strategy: of this process.
-      value: from 0 to 2^31 - 1.
+      strategy: strategy of the run.
+      value: value of this process, from 0 to 2^31 - 1.
     """
     if num_workers(strategy) == 1:
         return [value]
@@ -223,7 +224,7 @@ def all_gather(strategy: tf.distribute.Strategy, value: int) -> list[int]:
     def gather(value):
         def one():
             replica = tf.distribute.get_replica_context()
-            # A sum is the one collective that every strategy has.
+            # Sums are the only collective that all strategies support.
             position = tf.one_hot(
                 replica.replica_id_in_sync_group,
                 strategy.num_replicas_in_sync,
@@ -241,14 +242,14 @@ def all_gather(strategy: tf.distribute.Strategy, value: int) -> list[int]:
 
 
 def barrier(strategy: tf.distribute.Strategy) -> None:
-    """Returns when every process has come here."""
+    """Waits until every process has called this."""
     all_gather(strategy, 0)
 
 
 def chief_first(strategy: tf.distribute.Strategy, function: Callable):
-    """Returns `function()`, called by the chief and then by all others.
+    """Returns `function()`, called first by the chief, then by the others.
 
-    For what writes files that a second call finds done.
+    For functions that write files on the first call and only read them later.
     """
     if is_chief(strategy):
         result = function()
@@ -261,15 +262,15 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable):
 
 @contextlib.contextmanager
 def clear_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Translates a lost-worker error.
+    """Translates TensorFlow's errors for a lost worker.
 
     Raises:
-      stopping.Stopped: if a collective operation fails since a worker is gone.
+      stopping.Stopped: if an operation fails because a worker is lost.
     """
     try:
         yield
     except tf.errors.OpError as error:
-        # Of several kinds, by where it is noticed first.
+        # The type of the error depends on where the loss is detected first.
         tasks = re.findall(r"/job:\w+(?:/replica:\d+)?/task:\d+", error.message)
         is_of_others = bool(tasks) and "ollective" in error.message
         if num_workers(strategy) == 1 or not (
@@ -277,7 +278,7 @@ def clear_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
         ):
             raise
         raise stopping.Stopped(
-            "since another worker is gone or cannot be reached "
-            f"({', '.join(sorted(set(tasks)))}); start all workers again with "
-            "the same command, which resumes from the last checkpoint"
+            "because another worker has ended or is unreachable "
+            f"({', '.join(sorted(set(tasks)))}); restart all workers with the "
+            "same command, which resumes from the last checkpoint"
         ) from error

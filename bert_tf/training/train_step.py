@@ -1,7 +1,7 @@
-"""Global batch -> updated weights: one step, the same on every replica.
+"""Global batch -> updated weights: a training step on all replicas.
 
-Letters: B rows of the global batch, n steps of one call, k micro-batches of one
-step, M means, N values to log.
+Letters: B rows, n steps of one call, k micro-batches of one step, M means (one
+for each loss and accuracy), N values to log.
 """
 
 import functools
@@ -20,20 +20,20 @@ Batch = Mapping[str, tf.Tensor]
 
 FIRST_LOSS_SCALE = 2.0**15
 GROWTH_STEPS = 2000  # Updates without overflow until the loss scale doubles.
-_LEAST_LOSS_SCALE, _MOST_LOSS_SCALE = 1.0, 2.0**24
+_MIN_LOSS_SCALE, _MAX_LOSS_SCALE = 1.0, 2.0**24
 
 
 class LossScale(tf.Module):
-    """The factor of the loss in float16; every replica keeps the same.
+    """Dynamic loss scale for float16; the same on every replica.
 
     Micikevicius et al. 2018 (arXiv 1710.03740), section 3.2: small gradients
-    are zero in float16 unless the loss is multiplied first. The factor doubles
-    while all goes well and halves when a gradient overflows, which costs that
-    update. Make it under the strategy's scope, and let checkpoints keep
-    `state()`.
+    underflow in float16 unless the loss is scaled up. The scale doubles after
+    `growth_steps` updates without overflow, and halves if a gradient overflows;
+    that update is skipped. Create it in the strategy's scope, and save
+    `state()` in checkpoints.
 
     Args:
-      first: factor to begin with.
+      first: initial scale.
       growth_steps: updates without overflow until it doubles.
     """
 
@@ -47,7 +47,7 @@ class LossScale(tf.Module):
         self.skipped = tf.Variable(0, trainable=False, dtype=tf.int64)
 
     def state(self) -> dict[str, tf.Variable]:
-        """Returns the variables that a checkpoint keeps, by name."""
+        """Returns the variables to save in checkpoints, by name."""
         return {
             "loss_scale/value": self.value,
             "loss_scale/good_steps": self.good_steps,
@@ -55,46 +55,48 @@ class LossScale(tf.Module):
         }
 
     def update(self, is_finite: tf.Tensor) -> None:
-        """Takes note of one step, in the graph of one replica.
+        """Updates the scale after a step, in the graph of one replica.
 
         Args:
-          is_finite: scalar bool, of the gradients of the global batch.
+          is_finite: scalar bool, whether the gradients of the global batch are
+            finite.
         """
         good = tf.where(is_finite, self.good_steps + 1, 0)
         grows = good >= self.growth_steps
         larger = tf.where(grows, self.value * 2.0, self.value)
         value = tf.where(is_finite, larger, self.value / 2.0)
         self.value.assign(
-            tf.clip_by_value(value, _LEAST_LOSS_SCALE, _MOST_LOSS_SCALE)
+            tf.clip_by_value(value, _MIN_LOSS_SCALE, _MAX_LOSS_SCALE)
         )
         self.good_steps.assign(tf.where(grows, tf.zeros_like(good), good))
         self.skipped.assign_add(tf.cast(~is_finite, tf.int64))
 
 
 def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns the norm of all gradients together: scalar float32.
+    """Returns the global norm of all gradients: scalar float32.
 
-    Unlike tf.linalg.global_norm it is float32 for float16 too. NaN propagates,
-    and what overflows is inf.
+    Unlike tf.linalg.global_norm it computes in float32 for float16 too. NaN
+    propagates, and an overflow gives inf.
 
     Args:
-      gradients: of any shapes, dense.
+      gradients: dense tensors of any shapes.
     """
     halves = [tf.nn.l2_loss(tf.cast(value, tf.float32)) for value in gradients]
     return tf.sqrt(2.0 * tf.add_n(halves))
 
 
 def all_reduce_sum(tensors):
-    """Returns the sums of tensors over all replicas, in one's context."""
+    """Returns sums over all replicas; called in replica context."""
     replica = tf.distribute.get_replica_context()
     return replica.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
 
 
 def sum_and_clip(gradients, clip_norm, scale):
-    """Returns gradients of all replicas, their norm, and the factor that clips.
+    """Returns gradients summed over replicas, their norm, and a factor.
 
-    The optimizer multiplies by the factor. It comes of the norm after the sum,
-    so the update is the same for any number of replicas.
+    The optimizer multiplies gradients by the factor, which clips them and
+    removes the loss scale. It is computed from the norm after the sum, so the
+    update does not depend on the number of replicas.
     """
     gradients = all_reduce_sum(gradients)
     norm = global_norm(gradients) / scale
@@ -102,12 +104,13 @@ def sum_and_clip(gradients, clip_norm, scale):
 
 
 def clip_and_sum(gradients, clip_norm, scale):
-    """The same in the original's order: optimization.py, create_optimizer.
+    """Returns the same, but clips before the sum, as the original does.
 
-    There each replica clips the gradient of its own mean, and the clipped ones
-    are averaged. Here a replica has a share of the global mean, so the limit is
-    a share too, and the clipped ones are summed. The norm is the sum of theirs,
-    which is not finite if one of them is not.
+    optimization.py: create_optimizer. There each replica clips the gradients of
+    its own mean loss, and the results are averaged. Here each replica
+    contributes a share of the global mean, so the limit is divided by the
+    number of replicas, and the results are summed. The norm returned is the sum
+    of the replicas' norms, which is not finite if one of them is not.
     """
     replica = tf.distribute.get_replica_context()
     own_norm = global_norm(gradients) / scale
@@ -118,35 +121,35 @@ def clip_and_sum(gradients, clip_norm, scale):
 
 
 class _MeanNames(NamedTuple):
-    """Names of a batch's means, in the order of their totals and weights."""
+    """Names of losses and accuracies, in the order of `totals`."""
 
     losses: tuple[str, ...]
-    epsilons: dict[str, float]  # By name, of losses and accuracies.
+    epsilons: dict[str, float]  # Of losses and accuracies, by name.
 
 
 class TrainStep:
-    """Updates the weights by global batches, each shared by all replicas.
+    """Updates the weights with global batches, which all replicas share.
 
     Args:
-      task: whose losses to minimise.
+      task: task whose losses to minimize.
       model: maps a batch to logits.
-      optimizer: of the model's trainable weights.
-      config: reads `seed`, of dropout, `clip_norm`, `clip_before_reduce`,
+      optimizer: optimizer of the model's trainable weights.
+      config: reads `seed` (for dropout), `clip_norm`, `clip_before_reduce`,
         `gradient_accumulation_steps` and `jit_compile`.
-      strategy: whose replicas share each batch.
-      loss_scale: in float16.
+      strategy: strategy whose replicas share each batch.
+      loss_scale: loss scale for float16; None otherwise.
 
     Call arguments:
-      batches: a global batch; with n = `num_steps` above 1, n of them along a
-        first dimension.
-      num_steps: n, the updates to do.
-      stop: whether this process wants to stop.
+      batches: a global batch; with n = `num_steps` above 1, n batches stacked
+        along a first dimension.
+      num_steps: n, the number of updates.
+      stop: whether this process requests to stop.
 
     Returns:
-      Name -> [n] float32 of the global batch: the task's losses and
-      accuracies; `loss`, the sum of its losses; `gradient_norm`, before it is
-      clipped; `learning_rate`; in float16 `loss_scale`; and `stop`, the number
-      of replicas whose process wants to.
+      Name -> [n] float32 for the global batch: the task's losses and
+      accuracies; `loss`, the sum of the losses; `gradient_norm`, before
+      clipping; `learning_rate`; `loss_scale` in float16; and `stop`, the number
+      of replicas whose process requests to stop.
     """
 
     def __init__(
@@ -165,25 +168,25 @@ class TrainStep:
         self.strategy = strategy
         self.loss_scale = loss_scale
         self.functions: dict[tuple, tf.types.experimental.GenericFunction] = {}
-        # Known when a graph is made, where loops give back tensors alone.
+        # Set while tracing, since loops in a graph return only tensors.
         self._means: _MeanNames | None = None
         self._names: list[str] = []
 
     def __call__(self, batches: Batch, num_steps: int, stop: bool):
-        """Does one call of the graph; see the class."""
+        """Runs one call of the graph; see the class."""
         local = self.strategy.experimental_local_results(batches["input_mask"])
-        # A graph for each number of steps, of which the last call may have
-        # fewer, and for each length.
+        # One graph for each shape and number of steps; the last call may have
+        # fewer steps.
         key = (num_steps, *local[0].shape)
         if key not in self.functions:
             self.functions[key] = self.compiled(num_steps)
-        # Python may change the dict that it gets.
+        # A copy, which the caller may change.
         return dict(self.functions[key](batches, tf.constant(float(stop))))
 
     def compiled(self, num_steps: int = 1):
-        """Returns a compiled (batches, scalar float32 stop) -> values."""
-        # Nothing here branches in Python on a tensor: autograph only takes
-        # time.
+        """Returns a tf.function (batches, scalar float32 stop) -> values."""
+        # No Python control flow depends on tensors, so autograph is not needed
+        # and would only cost time.
         return tf.function(
             functools.partial(self._steps, num_steps),
             autograph=False,
@@ -191,12 +194,12 @@ class TrainStep:
         )
 
     def _steps(self, num_steps, batches, stop):
-        """Does n updates, in the context of all replicas."""
+        """Runs n updates, in cross-replica context."""
         if num_steps == 1:
             rows = self._step(batches, stop)[None]  # [1, N]
         else:
-            # Several steps loop outside of `strategy.run`: sums over replicas
-            # may not stand in a loop inside of it.
+            # The loop is outside `strategy.run`, since all-reduce is not
+            # allowed in a loop inside it.
             def body(i, rows):
                 batch = self.strategy.run(_batch_of, args=(batches, i))
                 return i + 1, rows.write(i, self._step(batch, stop))
@@ -216,26 +219,26 @@ class TrainStep:
         return self.strategy.experimental_local_results(values)[0]  # [N]
 
     def update(self, batch: Batch, stop: tf.Tensor) -> tf.Tensor:
-        """Updates the weights once, in the context of a replica.
+        """Updates the weights once, in replica context.
 
         Args:
           batch: rows of this replica.
-          stop: scalar float32, above 0 to stop.
+          stop: scalar float32, above 0 to request a stop.
 
         Returns:
           [N] float32, the same on every replica.
         """
-        # 1. What the losses are divided by: weights of the global batch, so
-        # that a replica with fewer masked tokens weighs less.
+        # 1. Divisors of the losses: weights of the global batch, so that every
+        # masked token counts the same on all replicas.
         loss_weights = all_reduce_sum(self.task.loss_weights(batch))
         scale = self.loss_scale.value if self.loss_scale else 1.0
         # 2. Forward and backward.
         gradients, totals = self._gradients_of_rows(batch, loss_weights, scale)
-        # 3. Over all replicas.
+        # 3. Sum over all replicas, clip.
         clip = clip_and_sum if self.config.clip_before_reduce else sum_and_clip
         gradients, norm, factor = clip(gradients, self.config.clip_norm, scale)
         totals = all_reduce_sum(tf.concat([totals, [[stop, 0.0]]], axis=0))
-        # 4. The update; none by gradients that are not finite.
+        # 4. Update, unless gradients are not finite.
         rate = self.optimizer.learning_rate(self.optimizer.step)
         is_finite = tf.math.is_finite(norm)
         tf.cond(
@@ -243,7 +246,7 @@ class TrainStep:
             lambda: self.optimizer.apply(gradients, factor),
             self.optimizer.skip,
         )
-        # 5. What to log.
+        # 5. Values to log.
         values = self._named(totals[:-1])
         values |= {"gradient_norm": norm, "learning_rate": rate}
         if self.loss_scale:
@@ -254,10 +257,9 @@ class TrainStep:
         return tf.stack(list(values.values()))
 
     def _gradients_of_rows(self, batch, loss_weights, scale):
-        """Returns gradients and totals of a replica's rows, in k parts.
+        """Returns gradients and totals of a replica's rows, in k micro-batches.
 
-        The micro-batches come one after the other: only one of them is in
-        memory at a time.
+        They run one after the other: activations of only one are in memory.
         """
         k = self.config.gradient_accumulation_steps
         replica = tf.distribute.get_replica_context()
@@ -272,11 +274,11 @@ class TrainStep:
         }
 
         def body(i, sums, totals):
-            gradients, more = self._gradients(
+            gradients, values = self._gradients(
                 _batch_of(parts, i), first + i * rows, loss_weights, scale
             )
             sums = [a + b for a, b in zip(sums, gradients, strict=True)]
-            return i + 1, sums, totals.write(i, more)
+            return i + 1, sums, totals.write(i, values)
 
         shapes = [weight.shape for weight in self.model.trainable_weights]
         _, gradients, totals = tf.while_loop(
@@ -287,18 +289,18 @@ class TrainStep:
                 [tf.zeros(shape) for shape in shapes],
                 tf.TensorArray(tf.float32, k),
             ],
-            parallel_iterations=1,  # More would be in memory at once.
+            parallel_iterations=1,  # To save memory.
         )
         return gradients, tf.reduce_sum(totals.stack(), axis=0)
 
     def _gradients(self, batch, first_row, loss_weights, scale):
-        """Returns a batch's share of the gradients of the loss, and its totals.
+        """Returns the contribution of rows to the gradients and the totals.
 
         Args:
           batch: rows of the global batch.
-          first_row: index of the first of them there.
-          loss_weights: of each loss, over the whole global batch.
-          scale: factor of the loss, 1 but in float16.
+          first_row: index of the first row in the global batch.
+          loss_weights: weight of each loss, over the global batch.
+          scale: loss scale; 1 unless float16.
 
         Returns:
           A dense gradient for each trainable weight, and [M, 2] float32: total
@@ -320,12 +322,12 @@ class TrainStep:
         gradients = tape.gradient(
             scaled,
             [weight.value for weight in self.model.trainable_weights],
-            # Of single segments no loss reads the pooler and the head of pairs.
+            # With single segments, pooler and next-sentence head have no loss.
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        # Rows of a table may come several times over; their norm is that of
-        # their sum, so they are summed before anything is measured. To keep
-        # slices apart saved 0.4 % of a step.
+        # Embedding gradients are IndexedSlices whose rows may repeat: they are
+        # summed to dense tensors, whose norm is the correct one. Keeping slices
+        # would save only 0.4 % of a step.
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         means = task_losses | self.task.accuracies(outputs, batch)
         self._means = _MeanNames(
@@ -335,7 +337,7 @@ class TrainStep:
         return gradients, tf.stack(totals)
 
     def _named(self, totals) -> dict[str, tf.Tensor]:
-        """Returns `loss`, the sum of the losses, and every mean by name."""
+        """Returns `loss`, the sum of the losses, and all means by name."""
         values = {
             name: losses.WeightedMean(pair[0], pair[1], epsilon).value()
             for (name, epsilon), pair in zip(
@@ -347,5 +349,5 @@ class TrainStep:
 
 
 def _batch_of(batches: Batch, i: tf.Tensor) -> Batch:
-    """Returns batch i of those along a first dimension."""
+    """Returns batch i of stacked batches."""
     return {name: value[i] for name, value in batches.items()}

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from bert_tf.training import checkpoints, model_folders
 from run_scripts import (
     convert_checkpoint,
     export_savedmodel,
-    make_pretraining_records,
     run_glue,
     run_pretraining,
 )
@@ -174,21 +174,10 @@ def test_fine_tuning_starts_from_the_encoder_of_a_tf1_checkpoint(
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("records")
-    make_pretraining_records.main(
-        [
-            "make_pretraining_records",
-            f"--input_file={DATA / 'sentences.txt'}",
-            f"--vocab_file={DATA / 'vocab.txt'}",
-            f"--output_dir={folder}",
-            "--dupe_factor=1",
-            "--num_processes=1",
-            "--max_seq_length=32",
-            "--max_predictions_per_seq=5",
-        ]
-    )
-    return folder / "train"
+def records(tmp_path_factory, pretraining_records):
+    folder = tmp_path_factory.mktemp("records") / "held_out"
+    shutil.copytree(pretraining_records / "held_out", folder)
+    return folder
 
 
 def pretrain(records, source, output_dir, *more):

@@ -72,7 +72,7 @@ def test_metadata_is_kept_but_does_not_override_fields(tmp_path, tiny_config):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, "model.json says no task.*add the task"),
+        ({}, "model.json has no task.*add the task"),
         ({"task": "sorting"}, "model.json: task is 'sorting'; expected one of"),
     ],
 )

@@ -46,7 +46,9 @@ def update(optimizer):
     optimizer.apply([tf.ones(v.shape) for v in optimizer.variables_to_train])
 
 
-def test_a_restart_finds_weights_slots_and_step(tmp_path, model, tiny_config):
+def test_a_restart_restores_weights_slots_and_step(
+    tmp_path, model, tiny_config
+):
     saved, optimizer = make_run(tmp_path, model)
     update(optimizer)
     saved.save(1)
@@ -56,13 +58,13 @@ def test_a_restart_finds_weights_slots_and_step(tmp_path, model, tiny_config):
     assert restored.restore_latest() == 1
     assert model_folders.digest(other) == model_folders.digest(model)
     assert int(other_optimizer.step.numpy()) == 1
-    # The next update is the same, so the slots are.
+    # The next update is the same, so the slots are equal.
     update(optimizer)
     update(other_optimizer)
     assert model_folders.digest(other) == model_folders.digest(model)
 
 
-def test_only_the_newest_are_kept_and_nothing_half_written(tmp_path, model):
+def test_only_the_newest_complete_checkpoints_are_kept(tmp_path, model):
     saved, _ = make_run(tmp_path, model)
     for step in (10, 20, 30):
         saved.save(step)
@@ -76,7 +78,7 @@ def test_only_the_newest_are_kept_and_nothing_half_written(tmp_path, model):
     ]
 
 
-def test_what_a_stop_left_goes_before_a_regular_checkpoint(tmp_path, model):
+def test_checkpoints_of_stops_are_removed_before_regular_ones(tmp_path, model):
     saved, _ = make_run(tmp_path, model, keep=3)
 
     def save(*steps):
@@ -87,13 +89,13 @@ def test_what_a_stop_left_goes_before_a_regular_checkpoint(tmp_path, model):
     assert save(10, 13) == [10, 13]
     assert save(20) == [10, 13, 20]
     assert save(30) == [10, 20, 30]
-    # A run that is stopped again and again keeps the newest, and no more.
+    # A run that is stopped repeatedly keeps only the newest of them.
     assert save(31, 32) == [20, 30, 32]
     assert save(40) == [20, 30, 40]
     assert save(50) == [30, 40, 50]
 
 
-def test_a_checkpoint_cut_short_has_no_name_and_is_not_found(tmp_path, model):
+def test_an_unfinished_checkpoint_is_not_restored(tmp_path, model):
     saved, _ = make_run(tmp_path, model)
     saved.save(10)
     with pytest.raises(KeyboardInterrupt):
@@ -101,34 +103,34 @@ def test_a_checkpoint_cut_short_has_no_name_and_is_not_found(tmp_path, model):
             assert os.path.isdir(f)
             raise KeyboardInterrupt
     assert os.listdir(tmp_path) == ["step-00000010"]
-    # As kill -9 leaves it.
+    # Left behind by kill -9.
     os.makedirs(tmp_path / ".step-00000030.0123456789abcdef.tmp")
     assert saved.restore_latest() == 10
 
 
-def test_what_a_killed_run_left_is_removed_and_nothing_else(tmp_path, model):
+def test_only_temporary_folders_of_a_killed_run_are_removed(tmp_path, model):
     run = tmp_path / "checkpoints"
-    bystanders = [
+    others = [
         run / "step-00000010.tmp",
         run / ".step-mine.tmp",
         run / ".notes.0123456789abcdef.tmp",
         tmp_path / "best.tmp",
         tmp_path / ".eval.0123456789abcdef.tmp",
     ]
-    left = [
+    leftovers = [
         run / ".step-00000010.0123456789abcdef.tmp",
         tmp_path / ".best.0123456789abcdef.tmp",
     ]
-    for folder in bystanders + left:
+    for folder in others + leftovers:
         (folder / "inside").mkdir(parents=True)
     saved, _ = make_run(run, model)
-    assert all(path.exists() for path in bystanders)
-    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in others)
+    assert not any(path.exists() for path in leftovers)
     saved.save(10)
-    assert all(path.exists() for path in bystanders)
+    assert all(path.exists() for path in others)
 
 
-def test_a_full_disk_is_named_and_older_checkpoints_stay(
+def test_a_full_disk_raises_and_keeps_older_checkpoints(
     tmp_path, model, monkeypatch
 ):
     saved, _ = make_run(tmp_path, model)
@@ -144,14 +146,16 @@ def test_a_full_disk_is_named_and_older_checkpoints_stay(
     assert os.listdir(tmp_path) == ["step-00000010"]
 
 
-def test_a_checkpoint_of_another_size_lists_both_sides(tmp_path, model):
+def test_a_checkpoint_of_another_model_size_raises_with_all_differences(
+    tmp_path, model
+):
     saved, _ = make_run(tmp_path, model)
     saved.save(1)
     deeper = bert_tf.BertConfig.from_dict(
         model.config.to_dict() | {"num_hidden_layers": 3, "vocab_size": 50}
     )
     other = bert_tf.BertClassifier(deeper, num_classes=2)
-    with pytest.raises(ValueError, match="17 weights have no partner") as info:
+    with pytest.raises(ValueError, match="17 weights do not match") as info:
         make_run(tmp_path, other)[0].restore_latest()
     text = str(info.value)
     assert "in the model only:      encoder/layer_2/output_dense/kernel" in text
@@ -161,35 +165,35 @@ def test_a_checkpoint_of_another_size_lists_both_sides(tmp_path, model):
     ) in text
 
 
-def flip(content, place):
+def flip(content, index):
     changed = bytearray(content)
-    changed[place] ^= 0x40
+    changed[index] ^= 0x40
     return bytes(changed)
 
 
-# What happens to files on a disk.
+# Kind of damage -> function of the content of a file.
 DAMAGES = {
     "truncated": lambda content: content[: len(content) // 2],
     "empty": lambda content: b"",
-    "begins with garbage": lambda content: b"\xff" * 16 + content[16:],
-    "flipped near its begin": lambda content: flip(content, 11),
-    "flipped in the middle": lambda content: flip(content, len(content) // 2),
-    "flipped near its end": lambda content: flip(content, -5),
-    "filled with zeros": lambda content: bytes(len(content)),
+    "starts with garbage": lambda content: b"\xff" * 16 + content[16:],
+    "bit flip near the start": lambda content: flip(content, 11),
+    "bit flip in the middle": lambda content: flip(content, len(content) // 2),
+    "bit flip near the end": lambda content: flip(content, -5),
+    "zeros": lambda content: bytes(len(content)),
     "missing": None,
 }
 
 
-def damage(path, how):
-    if DAMAGES[how] is None:
+def damage(path, kind):
+    if DAMAGES[kind] is None:
         path.unlink()
     else:
-        path.write_bytes(DAMAGES[how](path.read_bytes()))
+        path.write_bytes(DAMAGES[kind](path.read_bytes()))
 
 
 @pytest.fixture
 def two(tmp_path, model):
-    """A run with checkpoints 10 and 20, and the digests of their weights."""
+    """Checkpoints of a run at steps 10 and 20, optimizer, weight digests."""
     saved, optimizer = make_run(tmp_path / "run" / "checkpoints", model)
     digests = {}
     for step in (10, 20):
@@ -214,31 +218,31 @@ def names(folder):
         model_folders.CONFIG,
     ],
 )
-def test_a_damaged_file_is_named_and_the_checkpoint_before_is_used(
+def test_a_damaged_checkpoint_is_skipped_with_a_warning(
     tmp_path, model, two, file, caplog
 ):
     saved, optimizer, digests = two
     run = tmp_path / "run"
     shutil.copytree(run, tmp_path / "good")
-    for how in DAMAGES:
+    for kind in DAMAGES:
         shutil.rmtree(run)
         shutil.copytree(tmp_path / "good", run)
         folder = run / "checkpoints" / "step-00000020"
-        damage(folder / file, how)
+        damage(folder / file, kind)
         optimizer.step.assign(77)
         caplog.clear()
         with caplog.at_level("WARNING", logger="absl"):
-            # Without sums it is a model all the same, only no training state.
-            is_model = (file, how) == (checkpoints.STATE, "missing")
+            # Without state.json it is still a model, but not a checkpoint.
+            is_model = (file, kind) == (checkpoints.STATE, "missing")
             found = checkpoints.find(str(run))
-            assert found == saved.path(20 if is_model else 10), how
+            assert found == saved.path(20 if is_model else 10), kind
             assert checkpoints.newest_step(str(run)) == 20
-            assert saved.restore_latest() == 10, how
+            assert saved.restore_latest() == 10, kind
         for text in caplog.messages[: 1 if is_model else 2]:
-            assert f"{folder} is damaged: {file} " in text, how
-        assert model_folders.digest(model) == digests[10], how
+            assert f"{folder} is damaged: {file} " in text, kind
+        assert model_folders.digest(model) == digests[10], kind
         assert int(optimizer.step.numpy()) == 10
-        # From now on nothing takes it for a checkpoint.
+        # It has been renamed, so it is no longer a checkpoint.
         assert checkpoints.newest_step(str(run)) == 10
         assert names(saved.folder) == [
             "damaged-step-00000020",
@@ -251,30 +255,32 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_is_used(
         "step-00000010",
         "step-00000015",
     ]
-    # Past its step it goes.
+    # It is removed when the run reaches its step.
     saved.save(20)
     assert names(saved.folder) == ["step-00000015", "step-00000020"]
     assert saved.restore_latest() == 20
 
 
-def test_slots_of_the_checkpoint_before_come_with_its_weights(
+def test_falling_back_to_an_older_checkpoint_restores_its_slots(
     tmp_path, model, two
 ):
     saved, optimizer, _ = two
-    kept = {n: s.numpy() for n, s in saved._slots().items()}
+    expected = {n: s.numpy() for n, s in saved._slots().items()}
     update(optimizer)
     saved.save(30)
     damage(tmp_path / "run/checkpoints/step-00000030" / checkpoints.OPTIMIZER,
-           "flipped near its end")  # fmt: skip
+           "bit flip near the end")  # fmt: skip
     assert saved.restore_latest() == 20
     for name, slot in saved._slots().items():
-        np.testing.assert_array_equal(slot.numpy(), kept[name], err_msg=name)
+        np.testing.assert_array_equal(
+            slot.numpy(), expected[name], err_msg=name
+        )
 
 
 def test_only_the_chief_changes_the_folder(tmp_path, model, two):
     folder = tmp_path / "run/checkpoints"
     damage(folder / "step-00000020" / checkpoints.OPTIMIZER, "truncated")
-    # The chief may be writing it just now.
+    # The chief may currently be writing it.
     (folder / ".step-00000030.0123456789abcdef.tmp").mkdir()
     before = names(folder)
     other, _ = make_run(folder, model, is_chief=False)
@@ -285,7 +291,7 @@ def test_only_the_chief_changes_the_folder(tmp_path, model, two):
     assert names(folder) == ["damaged-step-00000020", "step-00000010"]
 
 
-def test_without_a_whole_checkpoint_nothing_begins_anew(tmp_path, two):
+def test_if_all_checkpoints_are_damaged_no_new_run_starts(tmp_path, two):
     saved, _, _ = two
     damage(tmp_path / "run/checkpoints/step-00000010/state.json", "missing")
     path = tmp_path / "run/checkpoints/step-00000020/optimizer.safetensors"
@@ -299,31 +305,33 @@ def test_without_a_whole_checkpoint_nothing_begins_anew(tmp_path, two):
             f"{saved.path(20)} is damaged: optimizer.safetensors has "
         )
         assert second == f"{saved.path(10)} is damaged: state.json is missing."
-        assert advice.startswith(f"No checkpoint of {saved.folder} is whole.")
-        assert "remove them all to begin anew" in advice
-        # They stay, so the run has begun and may be mended.
+        assert advice.startswith(
+            f"All checkpoints in {saved.folder} are damaged."
+        )
+        assert "remove them all to start again" in advice
+        # They remain, so that the user can repair them.
         assert names(saved.folder) == before
         assert checkpoints.newest_step(str(tmp_path / "run")) == 20
-    # Only one that was set aside is left.
+    # Only a renamed one is left.
     shutil.rmtree(saved.path(10))
     os.rename(saved.path(20), saved._damaged_path(20))
-    with pytest.raises(ValueError, match="damaged-step-00000020 was damaged"):
+    with pytest.raises(ValueError, match="damaged-step-00000020 was found"):
         saved.restore_latest()
     shutil.rmtree(saved._damaged_path(20))
     assert saved.restore_latest() == 0
 
 
-def test_a_checkpoint_under_the_name_of_another_is_damaged(two):
+def test_a_checkpoint_whose_step_differs_from_its_name_is_damaged(two):
     saved, _, _ = two
     shutil.rmtree(saved.path(20))
     os.rename(saved.path(10), saved.path(20))
     with pytest.raises(
-        ValueError, match="20 is damaged.*state.json is of step"
+        ValueError, match="20 is damaged.*state.json has step 10"
     ):
         saved.restore_latest()
 
 
-def test_a_whole_checkpoint_of_another_size_is_not_skipped(
+def test_an_intact_checkpoint_of_another_model_size_is_not_skipped(
     tmp_path, model, two
 ):
     saved, _, _ = two
@@ -334,39 +342,39 @@ def test_a_whole_checkpoint_of_another_size_is_not_skipped(
         saved.folder, bert_tf.BertClassifier(wider, num_classes=2)
     )
     before = names(saved.folder)
-    with pytest.raises(ValueError, match="of another size: ") as raised:
+    with pytest.raises(ValueError, match="different shapes: ") as raised:
         other.restore_latest()
     assert not isinstance(raised.value, checksums.DamagedError)
     assert names(saved.folder) == before
 
 
 @pytest.mark.parametrize("file", [model_folders.WEIGHTS, checkpoints.OPTIMIZER])
-def test_a_checkpoint_without_sums_is_damaged(model, two, file):
+def test_a_checkpoint_without_checksums_is_damaged(model, two, file):
     saved, _, digests = two
     path = os.path.join(saved.path(20), checkpoints.STATE)
     atomic_files.write_json(path, {"step": 20, "weights_sha256": digests[20]})
-    damage(pathlib.Path(saved.path(20)) / file, "begins with garbage")
+    damage(pathlib.Path(saved.path(20)) / file, "starts with garbage")
     assert saved.restore_latest() == 10
     assert model_folders.digest(model) == digests[10]
 
 
-def test_the_way_back_names_the_last_checkpoint(two):
+def test_the_recovery_hint_names_the_last_checkpoint(two):
     saved, _, _ = two
-    assert f"good one is {saved.path(20)}." in saved.recovery_hint()
-    # Later ones are not of this run's past.
+    assert f"last checkpoint is {saved.path(20)}." in saved.recovery_hint()
+    # Later ones do not belong to this run's history.
     os.makedirs(saved.path(40))
     saved.save(25)
-    assert f"good one is {saved.path(25)}." in saved.recovery_hint()
+    assert f"last checkpoint is {saved.path(25)}." in saved.recovery_hint()
     saved.last_step = 0
     assert saved.recovery_hint().startswith("There is no checkpoint yet.")
 
 
-def test_the_last_good_one_stays_whatever_newer_ones_there_are(
+def test_checkpoints_of_later_steps_do_not_displace_the_last_one(
     tmp_path, model, two
 ):
     saved, _, _ = two
     saved.keep = 1
-    # As they are where nothing could set them aside.
+    # Damaged ones that could not be renamed.
     for step in (30, 40):
         os.makedirs(saved.path(step))
     saved.save(25)
@@ -378,20 +386,22 @@ def test_the_last_good_one_stays_whatever_newer_ones_there_are(
     assert saved.restore_latest() == 25
 
 
-def test_nothing_goes_before_the_new_one_is_there(two, monkeypatch):
+def test_old_checkpoints_are_removed_after_the_new_one_is_written(
+    two, monkeypatch
+):
     saved, _, _ = two
 
     def remove(path):
         assert os.path.isfile(os.path.join(saved.path(30), checkpoints.STATE))
-        gone.append(os.path.basename(path))
+        removed.append(os.path.basename(path))
 
-    gone = []
+    removed = []
     monkeypatch.setattr(atomic_files, "remove_folder", remove)
     saved.save(30)
-    assert gone == ["step-00000010"]
+    assert removed == ["step-00000010"]
 
 
-def test_extra_state_comes_back_and_what_is_new_keeps_its_value(
+def test_extra_variables_are_restored_and_new_ones_keep_their_value(
     tmp_path, model
 ):
     def variables():
@@ -401,7 +411,7 @@ def test_extra_state_comes_back_and_what_is_new_keeps_its_value(
         }
 
     saved, optimizer = make_run(tmp_path, model)
-    saved.save(1)  # Of a run without.
+    saved.save(1)  # Without extra variables.
     saved.extra = variables()
     assert saved.restore_latest() == 1
     assert saved.extra["loss_scale"].numpy() == 2.0**15
@@ -419,13 +429,13 @@ def test_extra_state_comes_back_and_what_is_new_keeps_its_value(
     for name, value in values.items():
         assert other.extra[name].numpy() == value, name
     assert other.extra["later"].numpy() == 7
-    # A run without has no use for it.
+    # A run without extra variables ignores them.
     assert make_run(tmp_path, model)[0].restore_latest() == 2
 
 
-def test_find_takes_a_model_a_run_and_prefers_its_best(tmp_path, model):
+def test_find_accepts_models_and_runs_and_prefers_the_best(tmp_path, model):
     saved, _ = make_run(tmp_path / "checkpoints", model)
-    with pytest.raises(ValueError, match="holds no model"):
+    with pytest.raises(ValueError, match="contains no model"):
         checkpoints.find(str(tmp_path))
     saved.save(1)
     saved.save(2)
@@ -437,7 +447,7 @@ def test_find_takes_a_model_a_run_and_prefers_its_best(tmp_path, model):
     assert checkpoints.find(str(tmp_path)) == str(tmp_path / "best")
 
 
-def test_a_model_asked_for_by_its_name_is_not_swapped_for_another(
+def test_a_damaged_model_given_by_path_is_not_replaced_by_another(
     tmp_path, model, two
 ):
     saved, _, _ = two
@@ -454,11 +464,11 @@ def test_a_model_asked_for_by_its_name_is_not_swapped_for_another(
         checkpoints.find(str(tmp_path / "run"))
     assert str(raised.value) == (
         f"{tmp_path}/run/best is damaged: model.safetensors is missing. To "
-        f"take another, give a folder of {saved.folder}/ itself."
+        f"use another, give the path of a folder in {saved.folder}/."
     )
 
 
-def test_a_run_whose_checkpoints_are_all_damaged_says_so(tmp_path, two):
+def test_an_error_lists_all_checkpoints_if_all_are_damaged(tmp_path, two):
     saved, _, _ = two
     for step in (10, 20):
         os.remove(os.path.join(saved.path(step), model_folders.WEIGHTS))
@@ -471,7 +481,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_says_so(tmp_path, two):
     ]
 
 
-class Numbers:
+class FakeVariable:
     """A variable without TensorFlow, which must not be used after a fork."""
 
     dtype = np.dtype(np.float32)
@@ -488,36 +498,37 @@ class Numbers:
         self.value = np.asarray(value)
 
 
-def numbers_run(folder):
-    """A run of which every number is its step."""
-    weights = [Numbers(f"a/{i}") for i in range(3)]
+def make_fake_run(folder):
+    """Returns checkpoints of a run and all its variables."""
+    weights = [FakeVariable(f"a/{i}") for i in range(3)]
     config = types.SimpleNamespace(
         to_json_file=lambda path: atomic_files.write_json(path, {})
     )
     model = types.SimpleNamespace(name="a", config=config, weights=weights)
-    slots = {f"m/a/{i}": Numbers("") for i in range(3)}
-    step = Numbers("")
+    slots = {f"m/a/{i}": FakeVariable("") for i in range(3)}
+    step = FakeVariable("")
     optimizer = types.SimpleNamespace(slots=lambda: slots, step=step)
     saved = checkpoints.RunCheckpoints(folder, model, optimizer, keep=2)
     return saved, [*weights, *slots.values(), step]
 
 
-def save_until_killed(folder, announce):
-    saved, variables = numbers_run(folder)
+def save_until_killed(folder, pipe):
+    """Saves checkpoints, with all values equal to the step."""
+    saved, variables = make_fake_run(folder)
     step = saved.restore_latest()
     while True:
         step += 1
         for variable in variables:
             variable.assign(np.full(variable.shape, step, np.float32))
         saved.save(step)
-        os.write(announce, b"%d\n" % step)
+        os.write(pipe, b"%d\n" % step)
 
 
 def killed_after(folder, seconds):
-    """Returns the last step that a process announced before its kill."""
+    """Returns the last step that a process reported before it was killed."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        # The child does without the threads of TensorFlow.
+        # The child does not use TensorFlow, so its threads do not matter.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if not child:
@@ -534,23 +545,25 @@ def killed_after(folder, seconds):
         return int((first + file.read()).split()[-1])
 
 
-def test_a_kill_at_any_moment_leaves_whole_checkpoints_alone(tmp_path):
+def test_a_kill_at_any_moment_leaves_only_intact_checkpoints(tmp_path):
     folder = str(tmp_path / "checkpoints")
     rng = random.Random(0)
-    last, half = 0, 0
+    last, num_unfinished = 0, 0
     for _ in range(12):
-        announced = killed_after(folder, rng.uniform(0.0, 0.03))
-        assert announced > last
-        half += any(name.startswith(".") for name in os.listdir(folder))
-        # All of them are whole, not the newest alone.
+        reported = killed_after(folder, rng.uniform(0.0, 0.03))
+        assert reported > last
+        num_unfinished += any(
+            name.startswith(".") for name in os.listdir(folder)
+        )
+        # All of them are intact, not only the newest.
         for step in checkpoints.steps(folder):
             checksums.check(os.path.join(folder, checkpoints.name(step)))
-        saved, variables = numbers_run(folder)
+        saved, variables = make_fake_run(folder)
         assert all(name.startswith("step-") for name in os.listdir(folder))
         last = saved.restore_latest()
-        # It may have got its name just before it could be announced.
-        assert last in (announced, announced + 1)
+        # The kill may come between the renaming and the report.
+        assert last in (reported, reported + 1)
         for variable in variables:
             assert (variable.numpy() == last).all()
         assert checkpoints.step_of(saved.path(last)) == last
-    assert half, "no kill came while a checkpoint was written"
+    assert num_unfinished, "no kill came while a checkpoint was written"

@@ -1,4 +1,4 @@
-"""Settings of a training: what makes it another run, and wrong values."""
+"""Training settings: those that identify a run, and invalid values."""
 
 import dataclasses
 
@@ -14,13 +14,13 @@ def settings(**changes):
     return dataclasses.replace(CONFIG, **changes).decisive_settings()
 
 
-def test_what_only_shows_or_saves_makes_no_other_run():
+def test_settings_of_logs_and_checkpoints_are_not_decisive():
     before = settings()
     assert settings(log_every_steps=7, save_checkpoints_steps=9) == before
     assert settings(precision="bfloat16") != before
 
 
-def test_the_default_and_what_it_means_are_the_same_run():
+def test_a_default_and_its_explicit_value_are_the_same_run():
     for optimizer, correct_bias in (("adamw", False), ("lamb", True)):
         assert settings(optimizer=optimizer) == settings(
             optimizer=optimizer, correct_bias=correct_bias
@@ -29,7 +29,7 @@ def test_the_default_and_what_it_means_are_the_same_run():
         assert cls.__init__.__kwdefaults__["correct_bias"] is correct_bias
 
 
-def test_choices_are_those_that_there_are():
+def test_choices_are_complete():
     choices = {
         field.name: field.metadata["choices"]
         for field in dataclasses.fields(TrainingConfig)
@@ -47,6 +47,6 @@ def test_choices_are_those_that_there_are():
         ({"precision": "int8"}, "--precision=int8: choose one of float32, b"),
     ],
 )
-def test_wrong_values_are_refused(changes, message):
+def test_invalid_values_are_rejected(changes, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(CONFIG, **changes)

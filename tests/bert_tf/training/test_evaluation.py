@@ -16,7 +16,7 @@ def model(tiny_config):
 
 
 def batches_of(examples, batch_size):
-    """Splits rows into batches; the last is filled with rows of zeros."""
+    """Splits rows into batches; the last is padded with zeros."""
     rows = len(examples["is_real_example"])
     for start in range(0, rows, batch_size):
         part = {n: a[start : start + batch_size] for n, a in examples.items()}
@@ -52,7 +52,7 @@ def test_metrics_do_not_depend_on_the_batch_size(
     }
 
 
-def test_loss_is_the_sum_and_accuracy_a_share(model, tiny_config, make_batch):
+def test_loss_is_a_sum_and_accuracy_a_fraction(model, tiny_config, make_batch):
     examples = make_batch(tiny_config, rows=5)
     step = evaluation.make_evaluation_step(pretraining.TASK, model)
     values = evaluation.evaluate(step, batches_of(examples, 2))
@@ -60,24 +60,26 @@ def test_loss_is_the_sum_and_accuracy_a_share(model, tiny_config, make_batch):
         values["masked_lm_loss"] + values["next_sentence_loss"]
     )
     outputs = model(next(batches_of(examples, 5)), training=False)
-    guesses = np.argmax(outputs["next_sentence_logits"], -1)
-    expected = np.mean(guesses == examples["next_sentence_labels"])
+    classes = np.argmax(outputs["next_sentence_logits"], -1)
+    expected = np.mean(classes == examples["next_sentence_labels"])
     assert values["next_sentence_accuracy"] == pytest.approx(expected)
 
 
-def test_predictions_are_of_real_rows_in_order(model, tiny_config, make_batch):
+def test_predictions_omit_padding_and_keep_order(
+    model, tiny_config, make_batch
+):
     examples = make_batch(tiny_config, rows=5)
     step = evaluation.make_prediction_step(model)
-    whole = evaluation.predict(step, batches_of(examples, 5))
-    parts = evaluation.predict(step, batches_of(examples, 2))
-    assert set(parts) == {"masked_lm_logits", "next_sentence_logits"}
-    for name, array in parts.items():
-        assert array.shape == whole[name].shape
+    expected = evaluation.predict(step, batches_of(examples, 5))
+    outputs = evaluation.predict(step, batches_of(examples, 2))
+    assert set(outputs) == {"masked_lm_logits", "next_sentence_logits"}
+    for name, array in outputs.items():
+        assert array.shape == expected[name].shape
         assert len(array) == 5
-        np.testing.assert_allclose(array, whole[name], atol=1e-5)
+        np.testing.assert_allclose(array, expected[name], atol=1e-5)
 
 
-def test_records_in_buckets_have_the_same_outputs(
+def test_bucket_lengths_do_not_change_outputs(
     model, tiny_config, make_batch, tmp_path
 ):
     examples = make_batch(tiny_config, rows=9, tokens=12, seed=3)
@@ -88,32 +90,32 @@ def test_records_in_buckets_have_the_same_outputs(
     data = [schema.serialize(r, schema.PRETRAINING, sizes) for r in rows]
     records.write_shard(path, data)
 
-    def found(bucket_lengths):
-        made = batches.evaluation_batches(
+    def outputs_with(bucket_lengths):
+        dataset = batches.evaluation_batches(
             records.Records.open(path),
             schema.PRETRAINING,
             sizes,
             batch_size=2,
             bucket_lengths=bucket_lengths,
         )
-        lengths = {batch["input_mask"].shape[1] for batch in made}
-        predicted = evaluation.predict(predict, made)
-        return lengths, predicted, evaluation.evaluate(evaluate, made)
+        lengths = {batch["input_mask"].shape[1] for batch in dataset}
+        predicted = evaluation.predict(predict, dataset)
+        return lengths, predicted, evaluation.evaluate(evaluate, dataset)
 
     predict = evaluation.make_prediction_step(model)
     evaluate = evaluation.make_evaluation_step(pretraining.TASK, model)
-    plain, cut = found(()), found((6, 9))
-    assert plain[0] == {12} < cut[0]
-    for name, array in cut[1].items():
+    plain, bucketed = outputs_with(()), outputs_with((6, 9))
+    assert plain[0] == {12} < bucketed[0]
+    for name, array in bucketed[1].items():
         np.testing.assert_allclose(array, plain[1][name], atol=1e-5)
-    assert cut[2] == pytest.approx(plain[2], rel=1e-5)
+    assert bucketed[2] == pytest.approx(plain[2], rel=1e-5)
 
 
-def test_outputs_of_many_lengths_are_filled():
+def test_outputs_of_different_lengths_are_padded():
     def step(batch):
         return {"logits": batch["x"], "states": batch["x"][..., None]}
 
-    made = [
+    dataset = [
         {
             "x": tf.fill([2, length], float(length)),
             "is_real_example": tf.constant([1.0, is_real]),
@@ -124,24 +126,24 @@ def test_outputs_of_many_lengths_are_filled():
             (1, 0.0, [1, 0]),
         )
     ]
-    found = evaluation.predict(step, made)
-    none = -np.inf
-    expected = [[3, 3, 3], [1, none, none], [3, 3, 3]]
-    np.testing.assert_array_equal(found["logits"], expected)
-    assert found["states"].shape == (3, 3, 1)
+    outputs = evaluation.predict(step, dataset)
+    padding = -np.inf
+    expected = [[3, 3, 3], [1, padding, padding], [3, 3, 3]]
+    np.testing.assert_array_equal(outputs["logits"], expected)
+    assert outputs["states"].shape == (3, 3, 1)
 
 
-def test_outputs_that_are_not_finite_are_refused():
+def test_outputs_that_are_not_finite_raise():
     batch = {"x": tf.constant([1.0, 0.0]), "is_real_example": tf.ones(2)}
     with pytest.raises(FloatingPointError, match="not finite.*--learning_ra"):
         evaluation.predict(lambda b: {"logits": 1 / b["x"]}, [batch])
-    # Of a row that only fills the batch nobody asks.
+    # Padding rows are not checked.
     batch["is_real_example"] = tf.constant([1.0, 0.0])
-    found = evaluation.predict(lambda b: {"logits": 1 / b["x"]}, [batch])
-    assert found["logits"].tolist() == [1.0]
+    outputs = evaluation.predict(lambda b: {"logits": 1 / b["x"]}, [batch])
+    assert outputs["logits"].tolist() == [1.0]
 
 
-def test_no_example_is_refused(model):
+def test_evaluation_without_examples_raises(model):
     step = evaluation.make_evaluation_step(pretraining.TASK, model)
-    with pytest.raises(ValueError, match="the records hold no example"):
+    with pytest.raises(ValueError, match="the records have no examples"):
         evaluation.evaluate(step, [])

@@ -25,7 +25,7 @@ from bert_tf.training.config import TrainingConfig
 
 @pytest.fixture(scope="module")
 def tiny_config(tiny_config):
-    """One layer is as good as two here, and traced in half the time."""
+    """One layer, to trace in half the time."""
     return type(tiny_config).from_dict(
         tiny_config.to_dict() | {"num_hidden_layers": 1}
     )
@@ -33,12 +33,12 @@ def tiny_config(tiny_config):
 
 @pytest.fixture
 def batches(tiny_config, make_batch, make_batches):
-    """(start batch, ...) -> batches of four of twelve random examples."""
+    """Makes batches of four from twelve random examples."""
     return make_batches(make_batch(tiny_config, rows=12), 4)
 
 
 def run(config, batches, folder, **changes):
-    """Trains; changes are of TrainingConfig or arguments of `train`."""
+    """Trains; `changes` are TrainingConfig fields or arguments of `train`."""
     strategy = strategies.make_strategy("one_device")
     keywords = dict(
         phases=[
@@ -73,7 +73,7 @@ def run(config, batches, folder, **changes):
 
 
 class Killed(BaseException):
-    """Stands for a kill, which nothing may catch."""
+    """Simulates a kill; nothing may catch it."""
 
 
 def lines(folder):
@@ -84,8 +84,8 @@ def lines(folder):
 def test_a_run_killed_at_any_step_ends_with_the_same_weights(
     tmp_path, tiny_config, batches, monkeypatch
 ):
-    expected, _ = run(tiny_config, batches, tmp_path / "whole")
-    whole = lines(tmp_path / "whole")
+    expected, _ = run(tiny_config, batches, tmp_path / "complete")
+    complete = lines(tmp_path / "complete")
     write = checkpoints.RunCheckpoints.save
     for kill in (2, 6):
         folder = tmp_path / f"killed_{kill}"
@@ -105,12 +105,12 @@ def test_a_run_killed_at_any_step_ends_with_the_same_weights(
             {name: line[name] for name in ("step", "loss", "gradient_norm")}
             for line in lines(folder)
         ]
-        # Every line stands once, whatever was done twice.
+        # Every step has one line, even if it was run twice.
         assert [line["step"] for line in values] == list(range(1, 9))
-        assert values == [{n: line[n] for n in values[0]} for line in whole]
+        assert values == [{n: line[n] for n in values[0]} for line in complete]
 
 
-def test_a_finished_run_started_again_changes_nothing(
+def test_starting_a_finished_run_again_does_not_change_weights(
     tmp_path, tiny_config, batches
 ):
     first, _ = run(tiny_config, batches, tmp_path)
@@ -127,9 +127,9 @@ def test_training_lowers_the_loss(tmp_path, tiny_config, batches):
         num_warmup_steps=5,
         save_checkpoints_steps=60,
     )
-    found = lines(tmp_path)
-    assert len(found) == 60
-    assert found[-1]["loss"] < 0.7 * found[0]["loss"]
+    logged = lines(tmp_path)
+    assert len(logged) == 60
+    assert logged[-1]["loss"] < 0.7 * logged[0]["loss"]
     for name in (
         "masked_lm_loss",
         "next_sentence_loss",
@@ -138,33 +138,33 @@ def test_training_lowers_the_loss(tmp_path, tiny_config, batches):
         "learning_rate",
         "gradient_norm",
     ):
-        assert np.isfinite(found[-1][name]), name
+        assert np.isfinite(logged[-1][name]), name
     assert any(
         name.startswith("events.out")
         for name in os.listdir(tmp_path / "logs" / "train")
     )
 
 
-def test_the_last_line_has_step_and_digest(
+def test_the_last_log_line_has_step_and_digest(
     tmp_path, tiny_config, batches, caplog
 ):
     caplog.set_level("INFO", logger="absl")
     digest, model = run(tiny_config, batches, tmp_path)
     assert digest == model_folders.digest(model)
     assert caplog.messages[-1] == f"step 8  weights sha256 {digest}"
-    shown = [text for text in caplog.messages if text.startswith("step 4/8")]
-    assert "masked_lm_loss" in shown[0] and "ETA 0:" in shown[0]
-    found = re.search(r"examples/s ([0-9.e+]+)  tokens/s ([0-9.e+]+)", shown[0])
-    examples, tokens = map(float, found.groups())
+    line = next(x for x in caplog.messages if x.startswith("step 4/8"))
+    assert "masked_lm_loss" in line and "ETA 0:" in line
+    match = re.search(r"examples/s ([0-9.e+]+)  tokens/s ([0-9.e+]+)", line)
+    examples, tokens = map(float, match.groups())
     assert tokens == pytest.approx(12 * examples, rel=2e-3)
 
 
-def test_a_folder_of_another_run_is_refused(tmp_path, tiny_config, batches):
+def test_a_folder_of_another_run_is_rejected(tmp_path, tiny_config, batches):
     run(tiny_config, batches, tmp_path)
     before = (tmp_path / "run.json").read_text()
-    with pytest.raises(ValueError, match="holds another run") as raised:
+    with pytest.raises(ValueError, match="with other settings") as raised:
         run(tiny_config, batches, tmp_path, settings={"task": "other"})
-    assert "'pretraining' there, 'other' now" in str(raised.value)
+    assert "was 'pretraining', is now 'other'" in str(raised.value)
     assert (tmp_path / "run.json").read_text() == before
 
 
@@ -172,8 +172,8 @@ def test_a_loss_that_is_not_finite_stops_the_run(
     tmp_path, tiny_config, make_batch, make_batches
 ):
     examples = make_batch(tiny_config, rows=12)
-    examples["masked_lm_weights"][8:] = np.inf  # Of the third batch.
-    # The message comes with the end of the run, the checkpoint before it.
+    examples["masked_lm_weights"][8:] = np.inf  # In the third batch.
+    # No progress line is due before the end; the checkpoint comes first.
     with pytest.raises(FloatingPointError) as raised:
         run(
             tiny_config,
@@ -184,16 +184,16 @@ def test_a_loss_that_is_not_finite_stops_the_run(
         )
     assert str(raised.value) == (
         "loss, masked_lm_loss, masked_lm_accuracy, gradient_norm not finite "
-        "at step 3, batch 2 of the records. The last good one is "
-        f"{tmp_path}/checkpoints/step-00000002. Start in another --output_dir, "
-        "with it as --init_checkpoint if you like, and a lower "
-        "--learning_rate; or look at these records."
+        "at step 3, batch 2 of the records. The last checkpoint is "
+        f"{tmp_path}/checkpoints/step-00000002. Start a run in another "
+        "--output_dir with a lower --learning_rate, and with the checkpoint "
+        "as --init_checkpoint if you like; or inspect these records."
     )
-    # No checkpoint of weights that are lost.
+    # Weights after the NaN are not saved.
     assert os.listdir(tmp_path / "checkpoints") == ["step-00000002"]
 
 
-def test_an_uneven_batch_is_refused():
+def test_a_batch_that_cannot_be_split_evenly_is_rejected():
     class Three:
         num_replicas_in_sync = 3
 
@@ -217,9 +217,7 @@ def loss_curve(folder):
     return [line["loss"] for line in lines(folder)]
 
 
-def test_many_steps_in_one_call_are_the_same_steps(
-    tmp_path, tiny_config, batches
-):
+def test_steps_per_loop_does_not_change_losses(tmp_path, tiny_config, batches):
     run(tiny_config, batches, tmp_path / "one")
     # Calls of 3, 3 and 2 steps.
     run(tiny_config, batches, tmp_path / "three", steps_per_loop=3)
@@ -229,10 +227,10 @@ def test_many_steps_in_one_call_are_the_same_steps(
     )
 
 
-def test_phases_share_optimizer_and_steps_and_go_on_across_the_switch(
+def test_phases_share_one_schedule_and_can_resume_at_any_step(
     tmp_path, tiny_config, make_batch, make_batches
 ):
-    parts = [
+    phases = [
         loop.Phase(
             num_steps=steps,
             batches=make_batches(
@@ -241,26 +239,27 @@ def test_phases_share_optimizer_and_steps_and_go_on_across_the_switch(
         )
         for steps, tokens in ((5, 12), (3, 24))
     ]
-    expected, _ = run(tiny_config, None, tmp_path / "whole", phases=parts)
-    rates = [line["learning_rate"] for line in lines(tmp_path / "whole")]
+    expected, _ = run(tiny_config, None, tmp_path / "complete", phases=phases)
+    rates = [line["learning_rate"] for line in lines(tmp_path / "complete")]
     np.testing.assert_allclose(np.diff(rates[2:]), -1e-2 / 8, rtol=1e-4)
-    for stop in (5, 7):  # At and after the switch.
+    for stop in (5, 7):  # At the end of the first phase, and after it.
         folder = tmp_path / str(stop)
-        with pytest.raises(stopping.Stopped, match=f"after step {stop}, as"):
-            run(tiny_config, None, folder, phases=parts, stop_at_step=stop)
-        digest, _ = run(tiny_config, None, folder, phases=parts)
+        match = f"after step {stop}, because of --stop_at_step"
+        with pytest.raises(stopping.Stopped, match=match):
+            run(tiny_config, None, folder, phases=phases, stop_at_step=stop)
+        digest, _ = run(tiny_config, None, folder, phases=phases)
         assert digest == expected, stop
-        assert loss_curve(folder) == loss_curve(tmp_path / "whole")
+        assert loss_curve(folder) == loss_curve(tmp_path / "complete")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_after_the_step_with_a_checkpoint(
     tmp_path, tiny_config, batches, number
 ):
-    expected, _ = run(tiny_config, batches, tmp_path / "whole")
+    expected, _ = run(tiny_config, batches, tmp_path / "complete")
     sent = []
 
-    def describe_then_signal(start_batch, **keywords):
+    def batches_then_signal(start_batch, **keywords):
         dataset = batches(start_batch, **keywords)
         for batch in dataset:
             if len(sent) == 4:
@@ -269,10 +268,10 @@ def test_a_signal_stops_after_the_step_with_a_checkpoint(
             yield batch
 
     class Source:
-        """A data set that sends this process a signal with its fifth batch."""
+        """A dataset that sends this process a signal with its fifth batch."""
 
         def __init__(self, start_batch, **keywords):
-            self.iterator = describe_then_signal(start_batch, **keywords)
+            self.iterator = batches_then_signal(start_batch, **keywords)
 
         def __next__(self):
             return next(self.iterator)
@@ -285,43 +284,41 @@ def test_a_signal_stops_after_the_step_with_a_checkpoint(
             lambda strategy, make, start, count: Source(start),
         )
         before = signal.getsignal(number)
-        with pytest.raises(stopping.Stopped, match="after step 5, which is"):
+        with pytest.raises(stopping.Stopped, match="after step 5, with a"):
             run(tiny_config, batches, folder)
         assert signal.getsignal(number) is before
     assert checkpoints.newest_step(str(folder)) == 5
     digest, _ = run(tiny_config, batches, folder)
     assert digest == expected
-    assert loss_curve(folder) == loss_curve(tmp_path / "whole")
+    assert loss_curve(folder) == loss_curve(tmp_path / "complete")
 
 
-def test_in_another_thread_a_run_works_without_signals(
-    tmp_path, tiny_config, batches
-):
-    found = []
+def test_a_run_works_outside_the_main_thread(tmp_path, tiny_config, batches):
+    digests = []
     thread = threading.Thread(
-        target=lambda: found.append(run(tiny_config, batches, tmp_path)[0])
+        target=lambda: digests.append(run(tiny_config, batches, tmp_path)[0])
     )
     thread.start()
     thread.join()
-    assert found == [run(tiny_config, batches, tmp_path)[0]]
+    assert digests == [run(tiny_config, batches, tmp_path)[0]]
 
 
 @pytest.fixture
 def one_layer(tiny_config):
-    """Half as much to compile."""
+    """One layer, to compile in half the time."""
     changes = {"num_hidden_layers": 1}
     return type(tiny_config).from_dict(tiny_config.to_dict() | changes)
 
 
 @pytest.mark.slow
-def test_a_run_of_bfloat16_compiled_loops_and_remat_goes_on_exactly(
+def test_a_run_with_bfloat16_compiled_loops_and_remat_resumes_exactly(
     tmp_path, one_layer, batches, monkeypatch
 ):
-    def traced():
-        inside = inspect.getclosurevars(fused._gelu_gradient).nonlocals
-        return inside["compiled"].experimental_get_tracing_count()
+    def num_traces():
+        variables = inspect.getclosurevars(fused._gelu_gradient).nonlocals
+        return variables["compiled"].experimental_get_tracing_count()
 
-    # Tiny models are below it: no other training of these tests gets there.
+    # Otherwise tensors of tiny models are too small to be compiled.
     monkeypatch.setattr(fused, "_WORTH_COMPILING", 1)
     keywords = dict(
         precision="bfloat16",
@@ -329,23 +326,23 @@ def test_a_run_of_bfloat16_compiled_loops_and_remat_goes_on_exactly(
         gradient_accumulation_steps=2,
         num_train_steps=4,
     )
-    before = traced()
-    expected, model = run(one_layer, batches, tmp_path / "whole", **keywords)
-    assert traced() > before
+    before = num_traces()
+    expected, model = run(one_layer, batches, tmp_path / "complete", **keywords)
+    assert num_traces() > before
     assert model.encoder.remat
     with pytest.raises(stopping.Stopped):
         run(one_layer, batches, tmp_path / "two", stop_at_step=2, **keywords)
     digest, _ = run(one_layer, batches, tmp_path / "two", **keywords)
     assert digest == expected
-    assert loss_curve(tmp_path / "two") == loss_curve(tmp_path / "whole")
+    assert loss_curve(tmp_path / "two") == loss_curve(tmp_path / "complete")
     assert not any("loss_scale" in line for line in lines(tmp_path / "two"))
 
 
 @pytest.mark.slow
-def test_a_run_of_float16_goes_on_with_its_loss_scale(
+def test_a_float16_run_resumes_with_its_loss_scale(
     tmp_path, one_layer, batches, monkeypatch
 ):
-    # It doubles every two steps: before the stop and after it.
+    # The scale doubles every two steps, both before and after the stop.
     monkeypatch.setattr(
         train_step.LossScale.__init__, "__defaults__", (2.0**10, 2)
     )
@@ -354,71 +351,71 @@ def test_a_run_of_float16_goes_on_with_its_loss_scale(
     def scales(folder):
         return [line["loss_scale"] for line in lines(tmp_path / folder)]
 
-    expected, _ = run(one_layer, batches, tmp_path / "whole", **keywords)
+    expected, _ = run(one_layer, batches, tmp_path / "complete", **keywords)
     doubled = [2.0**n for n in (10, 10, 11, 11, 12, 12)]
-    assert scales("whole") == doubled
-    # One good step since it doubled is in the checkpoint, too.
+    assert scales("complete") == doubled
+    # At step 3 there is one good step since it doubled.
     with pytest.raises(stopping.Stopped):
         run(one_layer, batches, tmp_path / "two", stop_at_step=3, **keywords)
-    shutil.copytree(tmp_path / "two", tmp_path / "forgets")
+    shutil.copytree(tmp_path / "two", tmp_path / "without")
     digest, _ = run(one_layer, batches, tmp_path / "two", **keywords)
     assert digest == expected
     assert scales("two") == doubled
-    # This is no matter of course: without what is saved it differs.
-    restored = checkpoints.RunCheckpoints
+    # Without the saved state the scales differ.
+    run_checkpoints = checkpoints.RunCheckpoints
 
-    def forget(*args, extra, **keywords):
-        return restored(*args, **keywords)
+    def without_extra(*args, extra, **keywords):
+        return run_checkpoints(*args, **keywords)
 
-    monkeypatch.setattr(checkpoints, "RunCheckpoints", forget)
-    run(one_layer, batches, tmp_path / "forgets", **keywords)
-    assert scales("forgets")[3:] == [2.0**n for n in (10, 10, 11)]
+    monkeypatch.setattr(checkpoints, "RunCheckpoints", without_extra)
+    run(one_layer, batches, tmp_path / "without", **keywords)
+    assert scales("without")[3:] == [2.0**n for n in (10, 10, 11)]
 
 
 @pytest.fixture
-def seen(monkeypatch):
-    """What a run does to its log and checkpoints, in order."""
-    seen = []
+def events(monkeypatch):
+    """Names of a run's log flushes, checkpoints and evaluations, in order."""
+    events = []
     flush, write = reporting.Report.flush, checkpoints.RunCheckpoints.save
 
     def flush_and_note(self):
         flush(self)
-        seen.append("flush")
+        events.append("flush")
 
     def save(self, step, is_regular):
         write(self, step, is_regular)
-        seen.append(f"save {step}")
+        events.append(f"save {step}")
 
     monkeypatch.setattr(reporting.Report, "flush", flush_and_note)
     monkeypatch.setattr(checkpoints.RunCheckpoints, "save", save)
-    return seen
+    return events
 
 
-def test_log_then_checkpoint_then_evaluation_of_regular_steps_once(
-    tmp_path, tiny_config, batches, seen
+def test_regular_checkpoints_are_evaluated_once_after_log_and_save(
+    tmp_path, tiny_config, batches, events
 ):
     def evaluate(step):
-        seen.append(f"evaluate {step}")
+        events.append(f"evaluate {step}")
 
     keywords = dict(log_every_steps=100, on_checkpoint=evaluate)
     with pytest.raises(stopping.Stopped):
         run(tiny_config, batches, tmp_path, stop_at_step=4, **keywords)
-    # Step 4 is where the run was told to stop, and no regular one.
-    assert seen == ["flush", "save 3", "evaluate 3", "flush", "save 4"]
-    seen.clear()
+    # The checkpoint of step 4, the stop, is not a regular one.
+    assert events == ["flush", "save 3", "evaluate 3", "flush", "save 4"]
+    events.clear()
     run(tiny_config, batches, tmp_path, **keywords)
-    done = ["flush", "save 6", "evaluate 6", "flush", "flush", "save 8"]
-    assert seen == [*done, "evaluate 8"]
-    seen.clear()
+    expected = ["flush", "save 6", "evaluate 6", "flush", "flush", "save 8"]
+    assert events == [*expected, "evaluate 8"]
+    events.clear()
     run(tiny_config, batches, tmp_path, **keywords)
-    assert not seen  # Once is enough.
+    assert not events  # Not evaluated again.
 
 
-def test_what_stops_is_evaluated_by_the_next_start(
-    tmp_path, tiny_config, batches, seen
+def test_a_stopped_step_is_evaluated_by_the_next_start(
+    tmp_path, tiny_config, batches, events
 ):
     def evaluate(step):
-        seen.append(f"evaluate {step}")
+        events.append(f"evaluate {step}")
 
     def batches_with_signal(start_batch, **replicas):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -427,18 +424,18 @@ def test_what_stops_is_evaluated_by_the_next_start(
     keywords = dict(
         log_every_steps=100, on_checkpoint=evaluate, save_checkpoints_steps=1
     )
-    with pytest.raises(stopping.Stopped, match="after step 1, which is saved"):
+    with pytest.raises(stopping.Stopped, match="after step 1, with a check"):
         run(tiny_config, batches_with_signal, tmp_path, **keywords)
-    assert seen == ["flush", "save 1"]
-    seen.clear()
+    assert events == ["flush", "save 1"]
+    events.clear()
     keywords["stop_at_step"] = 1
     for _ in range(2):
         with pytest.raises(stopping.Stopped):
             run(tiny_config, batches, tmp_path, **keywords)
-        assert seen == ["evaluate 1"]
+        assert events == ["evaluate 1"]
 
 
-def parts(*steps):
+def make_phases(*steps):
     return [
         loop.Phase(
             num_steps=n, batches=None, describe=f"batch {{}} of {n}".format
@@ -447,9 +444,9 @@ def parts(*steps):
     ]
 
 
-def test_calls_end_where_steps_per_loop_divides_and_at_phases_ends():
-    found = list(loop.calls(0, 17, parts(10, 7), 4))
-    assert found == [
+def test_calls_end_at_multiples_of_steps_per_loop_and_ends_of_phases():
+    calls = list(loop.calls(0, 17, make_phases(10, 7), 4))
+    assert calls == [
         (0, 0, 4),
         (0, 4, 4),
         (0, 8, 2),
@@ -461,14 +458,12 @@ def test_calls_end_where_steps_per_loop_divides_and_at_phases_ends():
 
 @pytest.mark.parametrize("start", range(17))
 def test_calls_cover_every_step_once_from_anywhere(start):
-    found = list(loop.calls(start, 17, parts(10, 7), 4))
-    steps = [b + i for _, b, n in found for i in range(n)]
+    calls = list(loop.calls(start, 17, make_phases(10, 7), 4))
+    steps = [b + i for _, b, n in calls for i in range(n)]
     assert steps == list(range(start, 17))
-    # The same calls as of a run that began at 0, once they have met.
-    assert (
-        found[1:]
-        == list(loop.calls(0, 17, parts(10, 7), 4))[-len(found[1:]) or 17 :]
-    )
+    # After the first call they are the same as in a run that starts at 0.
+    from_0 = list(loop.calls(0, 17, make_phases(10, 7), 4))
+    assert calls[1:] == from_0[-len(calls[1:]) or 17 :]
 
 
 @pytest.mark.parametrize(
@@ -479,10 +474,10 @@ def test_calls_cover_every_step_once_from_anywhere(start):
         (11, "step 11, batch 0 of 7"),
     ],
 )
-def test_a_step_names_its_batch_by_the_phase(step, words):
+def test_the_description_of_a_step_has_its_batch_within_the_phase(step, words):
     class Saved:
         def recovery_hint(self):
-            return "Take another."
+            return "Hint."
 
-    described = loop._describe(parts(10, 7), Saved(), step)
-    assert described == f"{words}. Take another."
+    described = loop._describe(make_phases(10, 7), Saved(), step)
+    assert described == f"{words}. Hint."

@@ -14,7 +14,7 @@ from bert_tf.training import config, model_folders, optimizers
 @pytest.mark.parametrize("scale", [None, 0.3])
 @pytest.mark.parametrize("correct_bias", [False, True])
 @pytest.mark.parametrize("decay", [0.0, 0.01])
-def test_a_hundred_steps_equal_the_numpy_step(correct_bias, decay, scale):
+def test_100_steps_match_the_reference(correct_bias, decay, scale):
     rng = np.random.default_rng(1)
     start = rng.normal(size=(5, 3)).astype(np.float32)
     variable = keras.Variable(start, name="kernel")
@@ -41,7 +41,7 @@ def test_a_hundred_steps_equal_the_numpy_step(correct_bias, decay, scale):
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.01])
-def test_a_hundred_steps_of_lamb_equal_the_numpy_step(decay):
+def test_100_steps_of_lamb_match_the_reference(decay):
     rng = np.random.default_rng(1)
     start = rng.normal(size=(5, 3)).astype(np.float32)
     variable = keras.Variable(start, name="kernel")
@@ -59,7 +59,7 @@ def test_a_hundred_steps_of_lamb_equal_the_numpy_step(decay):
     np.testing.assert_allclose(variable.numpy(), weight, rtol=1e-6, atol=1e-6)
 
 
-def test_lamb_scales_matrices_and_neither_biases_nor_zeros():
+def test_lamb_does_not_scale_biases_and_zeros():
     weights = {
         "kernel": np.full((2, 2), 3.0),
         "zeros/kernel": np.zeros((2, 2)),
@@ -73,11 +73,11 @@ def test_lamb_scales_matrices_and_neither_biases_nor_zeros():
         variables, lambda step: tf.constant(0.5), weight_decay_rate=0.0
     )
     optimizer.apply([tf.fill(v.shape, 7.0) for v in variables])
-    # The corrected update of a first step is 1 in every place; the norm of
-    # the kernel is 6, that of its update 2.
+    # The bias-corrected first update is 1 everywhere; the norm of the kernel is
+    # 6, that of its update 2.
     for variable, expected in zip(variables, (1.5, -0.5, 2.5), strict=True):
         np.testing.assert_allclose(variable, expected, rtol=1e-5)
-    # With no gradient and no decay there is nothing to scale.
+    # Without gradient and weight decay the update is 0.
     optimizer = optimizers.Lamb(
         variables[:1], lambda step: tf.constant(0.5), weight_decay_rate=0.0
     )
@@ -86,7 +86,7 @@ def test_lamb_scales_matrices_and_neither_biases_nor_zeros():
 
 
 @pytest.mark.parametrize("make", optimizers.OPTIMIZERS.values())
-def test_layers_further_down_learn_more_slowly(tiny_config, make):
+def test_layerwise_decay_lowers_the_rate_of_lower_layers(tiny_config, make):
     model = bert_tf.BertPretrainer(tiny_config)
     weights = model.trainable_weights
 
@@ -105,8 +105,8 @@ def test_layers_further_down_learn_more_slowly(tiny_config, make):
             for name, weight in model_folders.weight_names(model).items()
         }
 
-    whole, decayed = changes(1.0), changes(0.5)
-    for name, change in whole.items():
+    full, decayed = changes(1.0), changes(0.5)
+    for name, change in full.items():
         factor = 1.0
         for part, expected in (
             ("/embeddings/", 0.125),
@@ -120,13 +120,13 @@ def test_layers_further_down_learn_more_slowly(tiny_config, make):
 
 
 @pytest.mark.parametrize("decay", [0.0, -1.0, 1.1])
-def test_a_layerwise_decay_out_of_range_is_refused(decay):
+def test_a_layerwise_decay_out_of_range_is_rejected(decay):
     with pytest.raises(ValueError, match=f"layerwise_lr_decay={decay} should"):
         optimizers.layerwise_factors(["a"], decay)
 
 
 @pytest.mark.parametrize("make", optimizers.OPTIMIZERS.values())
-def test_decay_spares_biases_and_layer_norm_and_nothing_else(tiny_config, make):
+def test_only_biases_and_layer_norm_have_no_weight_decay(tiny_config, make):
     model = bert_tf.BertPretrainer(tiny_config)
     for weight in model.weights:
         weight.assign(np.ones(weight.shape))
@@ -134,16 +134,16 @@ def test_decay_spares_biases_and_layer_norm_and_nothing_else(tiny_config, make):
     optimizer.apply([tf.zeros(w.shape) for w in model.trainable_weights])
     for name, weight in model_folders.weight_names(model).items():
         value = np.unique(weight.numpy())
-        spared = name.endswith(("bias", "gamma", "beta"))
-        # LAMB makes the update, all of it decay here, as long as the weight.
+        is_excluded = name.endswith(("bias", "gamma", "beta"))
+        # The update is only decay; LAMB scales it to the norm of the weight.
         change = 0.5 * (0.01 if make is optimizers.AdamW else 1.0)
-        expected = 1.0 if spared else 1.0 - change
+        expected = 1.0 if is_excluded else 1.0 - change
         np.testing.assert_allclose(value, [expected], rtol=1e-6, err_msg=name)
 
 
-def test_decay_is_not_lost_in_the_last_digit_of_a_weight():
-    # A step takes 2e-8 of a weight, a float32 has steps of 6e-8 of it; with
-    # the rest of its update it shows, by itself it never would.
+def test_weight_decay_is_not_lost_to_rounding():
+    # Decay per step is 2e-8 of a weight, float32 resolution 6e-8. Decay has an
+    # effect when added to the rest of the update; separately it has none.
     rng = np.random.default_rng(4)
     start = rng.normal(0, 0.05, 2000).astype(np.float32)
     variable = keras.Variable(start, name="kernel")
@@ -161,7 +161,7 @@ def test_decay_is_not_lost_in_the_last_digit_of_a_weight():
 
 
 @pytest.mark.parametrize("beta_2", [0.98, 0.999, 0.9999])
-def test_any_beta_equals_float64(beta_2):
+def test_any_beta_2_matches_float64(beta_2):
     rng = np.random.default_rng(2)
     variable = keras.Variable(np.zeros(50, np.float32), name="kernel")
     optimizer = optimizers.AdamW(
@@ -179,7 +179,7 @@ def test_any_beta_equals_float64(beta_2):
 
 
 def run_steps(make, values, gradients, scales, rate=1e-2, **kwargs):
-    """Weights after some updates in a tf.function, as the training step is."""
+    """Returns the weights after updates in a tf.function, as in TrainStep."""
     variables = [
         keras.Variable(value, name=f"kernel_{i}")
         for i, value in enumerate(values)
@@ -204,22 +204,22 @@ def run_steps(make, values, gradients, scales, rate=1e-2, **kwargs):
 
 
 @pytest.mark.parametrize("make", optimizers.OPTIMIZERS.values())
-def test_an_update_may_be_skipped_repeats_and_compiles(make):
+def test_updates_can_be_skipped_repeated_and_compiled(make):
     rng = np.random.default_rng(3)
     values = [rng.normal(size=s).astype("float32") for s in ((7, 300), (40,))]
     gradients = [tf.constant(2.0 * value + 1.0) for value in values]
     scales = 0.5, np.inf, 0.25
-    found = run_steps(make, values, gradients, scales)
+    weights = run_steps(make, values, gradients, scales)
     for a, b in zip(
-        found, run_steps(make, values, gradients, scales), strict=True
+        weights, run_steps(make, values, gradients, scales), strict=True
     ):
         np.testing.assert_array_equal(a, b)
     compiled = run_steps(make, values, gradients, scales, jit_compile=True)
-    for a, b in zip(found, compiled, strict=True):
+    for a, b in zip(weights, compiled, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
-    if make is optimizers.AdamW:  # LAMB's bias correction counts steps.
+    if make is optimizers.AdamW:  # LAMB's bias correction depends on the step.
         without = run_steps(make, values, gradients, (0.5, 0.25))
-        for a, b in zip(found, without, strict=True):
+        for a, b in zip(weights, without, strict=True):
             np.testing.assert_array_equal(a, b)
 
 
@@ -227,18 +227,18 @@ ON_REPLICAS = """
 import keras
 import numpy as np
 import tensorflow as tf
-from bert_tf.training import optimizers as optimization, strategies
+from bert_tf.training import optimizers, strategies
 
 strategy = strategies.make_strategy("mirrored", virtual_devices=2)
-for make in optimization.OPTIMIZERS.values():
+for make in optimizers.OPTIMIZERS.values():
     with strategy.scope():
         variable = keras.Variable(np.full(12, 0.5, "float32"), name="kernel")
         optimizer = make([variable], lambda step: tf.constant(0.1))
 
     def update(scale):
         replica = tf.distribute.get_replica_context()
-        mine = tf.cast(replica.replica_id_in_sync_group + 1, tf.float32)
-        gradient = replica.all_reduce("sum", tf.range(12.0) * mine)
+        factor = tf.cast(replica.replica_id_in_sync_group + 1, tf.float32)
+        gradient = replica.all_reduce("sum", tf.range(12.0) * factor)
         tf.cond(
             tf.math.is_finite(scale),
             lambda: optimizer.apply([gradient], scale),
@@ -256,7 +256,7 @@ for make in optimization.OPTIMIZERS.values():
 """
 
 
-def test_replicas_update_alike_and_as_one_device_does():
+def test_replicas_update_equally_and_like_one_device():
     printed = subprocess.run(
         [sys.executable, "-c", ON_REPLICAS],
         check=True,
@@ -266,16 +266,16 @@ def test_replicas_update_alike_and_as_one_device_does():
     assert len(printed) == 4
     for i, make in enumerate(optimizers.OPTIMIZERS.values()):
         assert printed[2 * i] == printed[2 * i + 1]
-        steps, *found = printed[2 * i].split()
+        steps, *weights = printed[2 * i].split()
         assert steps == "2"
-        # Gradients of the two replicas are one and two times the range.
+        # The gradients of the replicas are one and two times the range.
         start = [np.full(12, 0.5, np.float32)]
         gradients = [3.0 * tf.range(12.0)]
         expected = run_steps(make, start, gradients, (0.5, 0.25), rate=0.1)
-        np.testing.assert_allclose(np.float32(found), expected[0], rtol=1e-6)
+        np.testing.assert_allclose(np.float32(weights), expected[0], rtol=1e-6)
 
 
-def test_the_optimizer_is_the_one_that_the_config_means():
+def test_make_optimizer_follows_the_config():
     variables = [keras.Variable(np.ones(3, np.float32), name="kernel")]
 
     def make(**settings):
@@ -292,13 +292,13 @@ def test_the_optimizer_is_the_one_that_the_config_means():
         optimizer="lamb", layerwise_lr_decay=0.9, weight_decay_rate=0.02
     )
     assert type(made) is optimizers.Lamb
-    # Whether to correct the bias is left to the optimizer.
+    # By default the optimizer decides whether to correct the bias.
     assert made.correct_bias and made.decay_rates == [0.02]
     assert not make(optimizer="lamb", correct_bias=False).correct_bias
     assert make(correct_bias=True).correct_bias
 
 
-def test_the_rate_at_start_in_warmup_after_it_and_at_the_end():
+def test_the_schedule_at_start_in_warmup_after_it_and_at_the_end():
     schedule = optimizers.WarmupLinearDecay(1e-4, 100, 10)
     rates = [float(schedule(step)) for step in (0, 5, 10, 55, 100, 200)]
     expected = [0.0, 5e-5, 9e-5, 4.5e-5, 0.0, 0.0]
@@ -311,7 +311,7 @@ def test_without_warmup_the_rate_starts_at_its_peak():
     )
 
 
-def test_the_schedule_serves_a_keras_optimizer():
+def test_the_schedule_works_in_a_keras_optimizer():
     schedule = optimizers.WarmupLinearDecay(1e-4, 100, 10)
     optimizer = keras.optimizers.SGD(schedule)
     again = keras.optimizers.SGD.from_config(optimizer.get_config())
@@ -327,6 +327,6 @@ def test_the_schedule_serves_a_keras_optimizer():
         ((-1.0, 10, 0), "learning_rate=-1.0 should be 0 or more"),
     ],
 )
-def test_a_schedule_out_of_range_is_refused(arguments, message):
+def test_a_schedule_out_of_range_is_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         optimizers.WarmupLinearDecay(*arguments)

@@ -14,7 +14,7 @@ def test_a_signal_makes_the_request(number):
         assert request.is_made
 
 
-def test_a_second_interrupt_stops_at_once_and_a_second_term_does_not():
+def test_only_a_second_sigint_stops_immediately():
     with pytest.raises(KeyboardInterrupt):
         with stopping.after_step() as request:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -23,7 +23,7 @@ def test_a_second_interrupt_stops_at_once_and_a_second_term_does_not():
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_handlers_from_before_come_back():
+def test_previous_signal_handlers_are_restored():
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     with stopping.after_step():
         assert signal.getsignal(signal.SIGTERM) != before[0]
@@ -31,11 +31,11 @@ def test_handlers_from_before_come_back():
     assert now == before
 
 
-def test_outside_of_training_a_sigterm_stops_at_once():
+def test_outside_of_training_sigterm_stops_immediately():
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(stopping.Stopped, match="by a SIGTERM") as info:
+    with pytest.raises(stopping.Stopped, match="by SIGTERM") as info:
         with stopping.at_once_on_sigterm():
             os.kill(os.getpid(), signal.SIGTERM)
-            raise AssertionError("nothing stopped this")
+            raise AssertionError("not stopped")
     assert info.value.exit_code == 75
     assert signal.getsignal(signal.SIGTERM) is before

@@ -9,15 +9,15 @@ from bert_tf.training import stopping, strategies
 
 
 @pytest.mark.parametrize("name", ["one_device", "mirrored"])
-def test_a_strategy_has_the_first_or_all_devices_of_this_host(name):
+def test_a_strategy_uses_the_first_or_all_devices_of_this_host(name):
     strategy = strategies.make_strategy(name)
     expected = strategies.local_devices()
     if name == "one_device":
         expected = expected[:1]
-    found = strategy.extended.worker_devices
+    devices = strategy.extended.worker_devices
     assert strategy.num_replicas_in_sync == len(expected)
-    for device, end in zip(found, expected, strict=True):
-        assert device.endswith(end)
+    for device, name in zip(devices, expected, strict=True):
+        assert device.endswith(name)
 
 
 _SPLIT = """
@@ -29,7 +29,7 @@ print(strategy.num_replicas_in_sync, *strategies.local_devices())
 
 @pytest.mark.slow
 def test_a_cpu_is_split_into_virtual_devices():
-    found = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", _SPLIT],
         check=True,
         env=os.environ
@@ -40,20 +40,20 @@ def test_a_cpu_is_split_into_virtual_devices():
         capture_output=True,
         text=True,
     ).stdout.split()
-    assert found == ["3", *(f"/device:CPU:{n}" for n in range(3))]
+    assert printed == ["3", *(f"/device:CPU:{n}" for n in range(3))]
 
 
-# Mistakes.
+# Errors.
 
 
-def test_an_unknown_strategy_is_refused():
+def test_an_unknown_strategy_is_rejected():
     with pytest.raises(ValueError, match="'two'.*one_device, mirrored, mul"):
         strategies.make_strategy("two")
 
 
-def test_splitting_the_cpu_too_late_is_refused():
+def test_splitting_the_cpu_too_late_is_rejected():
     tf.constant(1)
-    with pytest.raises(ValueError, match="into 2 devices any more"):
+    with pytest.raises(ValueError, match="into 2 devices: TensorFlow already"):
         strategies.make_strategy("mirrored", virtual_devices=2)
 
 
@@ -67,7 +67,7 @@ def test_splitting_the_cpu_too_late_is_refused():
         '"index": 1}}',
     ],
 )
-def test_workers_need_to_know_each_other(monkeypatch, text):
+def test_multi_worker_needs_a_valid_tf_config(monkeypatch, text):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     if text is not None:
         monkeypatch.setenv("TF_CONFIG", text)
@@ -82,13 +82,13 @@ def test_a_tpu_needs_a_name():
         strategies.make_strategy("mirrored", tpu="local")
 
 
-def test_a_tpu_that_is_not_there_is_named():
-    """As far as the set-up of a TPU can be run without one."""
+def test_a_missing_tpu_raises():
+    """Runs as much of the TPU set-up as is possible without one."""
     with pytest.raises(ValueError, match="No TPU at --tpu=local: .*Give the"):
         strategies.make_strategy("tpu", tpu="local")
 
 
-def test_one_process_is_the_chief_and_waits_for_nobody():
+def test_a_single_process_is_the_chief_and_does_not_wait():
     strategy = strategies.make_strategy("one_device")
     assert strategies.is_chief(strategy)
     assert strategies.num_workers(strategy) == 1
@@ -97,31 +97,29 @@ def test_one_process_is_the_chief_and_waits_for_nobody():
 
 
 @pytest.mark.parametrize("name", ["one_device", "multi_worker", "tpu"])
-def test_virtual_devices_are_for_mirrored(name):
-    with pytest.raises(ValueError, match=f"mirrored; {name} has no use for"):
+def test_virtual_devices_need_mirrored(name):
+    with pytest.raises(ValueError, match=f"=mirrored, not {name}"):
         strategies.make_strategy(name, virtual_devices=2)
 
 
-def test_the_loss_of_another_worker_is_said_in_words(monkeypatch):
+def test_lost_worker_errors_are_translated(monkeypatch):
     strategy = strategies.make_strategy("one_device")
     message = "Collective ops is aborted by: /job:worker/replica:0/task:1 died"
     lost = tf.errors.InternalError(None, None, message)
     with pytest.raises(tf.errors.InternalError):
-        with strategies.clear_errors(strategy):  # Nobody else is there.
+        with strategies.clear_errors(strategy):  # There is no other worker.
             raise lost
     monkeypatch.setattr(strategies, "num_workers", lambda strategy: 2)
-    with pytest.raises(stopping.Stopped, match="0/task:1.; start all") as info:
+    with pytest.raises(stopping.Stopped, match="0/task:1.; restart") as info:
         with strategies.clear_errors(strategy):
             raise lost
     assert info.value.exit_code == stopping.EXIT_CODE
-    with pytest.raises(tf.errors.InternalError, match="of our own"):
+    with pytest.raises(tf.errors.InternalError, match="unrelated"):
         with strategies.clear_errors(strategy):
-            raise tf.errors.InternalError(None, None, "a mistake of our own")
+            raise tf.errors.InternalError(None, None, "an unrelated error")
 
 
-def test_several_batches_of_a_call_are_stacked(
-    tiny_config, make_batch, make_batches
-):
+def test_batches_of_a_call_are_stacked(tiny_config, make_batch, make_batches):
     make = make_batches(make_batch(tiny_config, rows=12), 4)
     strategy = strategies.make_strategy("one_device")
     one = strategies.distribute_batches(strategy, make, 2)

@@ -45,17 +45,16 @@ STOP = tf.constant(0.0)
 
 @pytest.fixture(scope="module")
 def tiny_config(tiny_config):
-    """One layer is as good as two here, and traced in half the time."""
+    """One layer, to trace in half the time."""
     return type(tiny_config).from_dict(
         tiny_config.to_dict() | {"num_hidden_layers": 1}
     )
 
 
 @pytest.mark.parametrize("clip_before_reduce", [False, True])
-def test_one_step_is_the_clipped_update_of_the_paper(
+def test_a_step_clips_gradients_by_their_global_norm(
     tiny_config, make_batch, clip_before_reduce
 ):
-    """The norm of gradients is measured over everything, and cut."""
     config = without_dropout(tiny_config)
     model, optimizer, _, step = make(
         config, clip_norm=0.5, clip_before_reduce=clip_before_reduce
@@ -65,40 +64,42 @@ def test_one_step_is_the_clipped_update_of_the_paper(
         outputs = model(batch, training=False)
         losses = pretraining.TASK.losses(outputs, batch)
         total = tf.add_n([mean.value() for mean in losses.values()])
-    wanted = tape.gradient(total, [w.value for w in model.trainable_weights])
-    wanted = [tf.convert_to_tensor(g).numpy() for g in wanted]
-    norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in wanted))
+    expected = tape.gradient(total, [w.value for w in model.trainable_weights])
+    expected = [tf.convert_to_tensor(g).numpy() for g in expected]
+    norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in expected))
     values = step.compiled()(batch, STOP)
     np.testing.assert_allclose(values["loss"], [total], rtol=1e-5)
     if not clip_before_reduce:
         np.testing.assert_allclose(values["gradient_norm"], [norm], rtol=1e-5)
     # The first moment after one update is a tenth of the clipped gradient.
-    for moment, want in zip(optimizer.first_moments, wanted, strict=True):
-        np.testing.assert_allclose(moment, 0.1 * want * 0.5 / norm, atol=1e-7)
+    for moment, gradient in zip(optimizer.first_moments, expected, strict=True):
+        np.testing.assert_allclose(
+            moment, 0.1 * gradient * 0.5 / norm, atol=1e-7
+        )
 
 
-@pytest.mark.parametrize("drops, k", [(False, 4), (True, 2)])
-def test_micro_batches_give_the_update_of_the_whole_batch(
-    tiny_config, make_batch, drops, k
+@pytest.mark.parametrize("has_dropout, k", [(False, 4), (True, 2)])
+def test_micro_batches_do_not_change_the_update(
+    tiny_config, make_batch, has_dropout, k
 ):
-    config = tiny_config if drops else without_dropout(tiny_config)
+    config = tiny_config if has_dropout else without_dropout(tiny_config)
     batch = as_tensors(make_batch(config, rows=8))
-    found = []
+    results = []
     for parts in (1, k):
         _, optimizer, _, step = make(config, gradient_accumulation_steps=parts)
         values = step.compiled()(batch, STOP)
-        found.append((values, optimizer.first_moments))
-    (whole, gradients), (in_parts, others) = found
-    assert list(whole) == list(in_parts)
-    for name in whole:
+        results.append((values, optimizer.first_moments))
+    (expected, expected_moments), (values, moments) = results
+    assert list(expected) == list(values)
+    for name in expected:
         np.testing.assert_allclose(
-            whole[name], in_parts[name], rtol=1e-5, err_msg=name
+            expected[name], values[name], rtol=1e-5, err_msg=name
         )
-    for one, other in zip(gradients, others, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-7)
+    for x, y in zip(expected_moments, moments, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-7)
 
 
-def test_losses_divide_by_what_loss_weights_says(tiny_config, make_batch):
+def test_loss_weights_are_the_weights_of_the_losses(tiny_config, make_batch):
     model, *_ = make(tiny_config)
     batch = as_tensors(make_batch(tiny_config))
     cases = (
@@ -112,11 +113,11 @@ def test_losses_divide_by_what_loss_weights_says(tiny_config, make_batch):
         "is_real_example": tf.constant([1.0, 1.0, 1.0, 0.0]),
     }
     for task, outputs in cases:
-        found = {n: m.weight for n, m in task.losses(outputs, batch).items()}
-        assert found == task.loss_weights(batch), task.name
+        weights = {n: m.weight for n, m in task.losses(outputs, batch).items()}
+        assert weights == task.loss_weights(batch), task.name
 
 
-def test_a_gradient_that_is_not_finite_changes_no_weight(
+def test_a_gradient_that_is_not_finite_does_not_change_weights(
     tiny_config, make_batch
 ):
     batch = make_batch(tiny_config)
@@ -125,7 +126,7 @@ def test_a_gradient_that_is_not_finite_changes_no_weight(
     before = [weight.numpy() for weight in model.trainable_weights]
     values = step.compiled()(as_tensors(batch), STOP)
     assert not np.isfinite(values["gradient_norm"]).any()
-    assert int(optimizer.step.numpy()) == 1  # The next batch is another.
+    assert int(optimizer.step.numpy()) == 1  # The next batch follows.
     for weight, old in zip(model.trainable_weights, before, strict=True):
         np.testing.assert_array_equal(weight.numpy(), old)
     assert not any(np.any(m.numpy()) for m in optimizer.first_moments)
@@ -136,7 +137,7 @@ def test_an_overflow_of_float16_halves_the_scale_and_is_counted(
 ):
     _, optimizer, scale, step = make(tiny_config, precision="float16")
     step, batch = step.compiled(), as_tensors(make_batch(tiny_config))
-    scale.value.assign(2.0**24)  # Too much for gradients of this size.
+    scale.value.assign(2.0**24)  # Gradients of this size overflow.
     values = step(batch, STOP)
     assert np.isinf(values["gradient_norm"]) | np.isnan(values["gradient_norm"])
     assert np.isfinite(values["loss"])
@@ -149,7 +150,7 @@ def test_an_overflow_of_float16_halves_the_scale_and_is_counted(
     assert int(optimizer.step) == int(scale.skipped) + 1
 
 
-def test_float16_takes_the_gradients_that_float32_does(tiny_config, make_batch):
+def test_float16_and_bfloat16_gradients_match_float32(tiny_config, make_batch):
     batch = as_tensors(make_batch(tiny_config))
     norms = [
         make(tiny_config, precision=precision)[3].compiled()(batch, STOP)
@@ -160,32 +161,32 @@ def test_float16_takes_the_gradients_that_float32_does(tiny_config, make_batch):
     np.testing.assert_allclose(norms[2], norms[0], rtol=3e-2)
 
 
-def test_xla_takes_the_same_steps(tiny_config, make_batch):
+def test_xla_does_not_change_updates(tiny_config, make_batch):
     batch = make_batch(tiny_config, rows=8)
     stacked = {n: tf.stack([v, v]) for n, v in batch.items()}
-    found = []
+    results = []
     for jit_compile in (False, True):
         model, _, _, step = make(
             tiny_config, gradient_accumulation_steps=2, jit_compile=jit_compile
         )
         values = step.compiled(num_steps=2)(stacked, STOP)
-        found.append((values, [w.numpy() for w in model.trainable_weights]))
-    (plain, weights), (compiled, others) = found
+        results.append((values, [w.numpy() for w in model.trainable_weights]))
+    (plain, weights), (compiled, compiled_weights) = results
     for name in plain:
         np.testing.assert_allclose(
             plain[name], compiled[name], rtol=1e-4, err_msg=name
         )
-    for one, other in zip(weights, others, strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-4)
+    for x, y in zip(weights, compiled_weights, strict=True):
+        np.testing.assert_allclose(x, y, atol=2e-4)
 
 
-def test_many_steps_lower_to_static_shapes_without_a_host_call(
+def test_a_loop_of_steps_lowers_to_static_shapes_without_host_calls(
     tiny_config, make_batch
 ):
-    """What a TPU needs: the loop is one program, all of whose sizes are known.
+    """TPUs need this: the loop is one program with static shapes.
 
-    A bounded dynamic dimension is written `<=3` in HLO, a call of the host as
-    a custom call, an infeed, a send or a receive.
+    In HLO, bounded dynamic dimensions are written as `<=3`, and host calls as
+    custom calls, infeeds, sends or receives.
     """
     batch = make_batch(tiny_config, rows=8)
     stacked = as_tensors({n: np.stack([v, v]) for n, v in batch.items()})
@@ -200,14 +201,14 @@ def test_many_steps_lower_to_static_shapes_without_a_host_call(
         assert call not in hlo, call
 
 
-def test_the_stop_of_this_process_is_among_the_values(tiny_config, make_batch):
+def test_values_contain_the_stop_of_this_process(tiny_config, make_batch):
     step = make(tiny_config)[3]
     batch = as_tensors(make_batch(tiny_config))
     assert step(batch, 1, False)["stop"] == 0
     assert step(batch, 1, True)["stop"] == 1
 
 
-def test_a_step_keys_its_dropout_once(tiny_config, make_batch, monkeypatch):
+def test_a_step_makes_one_dropout_key(tiny_config, make_batch, monkeypatch):
     firsts = []
     real = dropout.make_key
 
@@ -220,33 +221,33 @@ def test_a_step_keys_its_dropout_once(tiny_config, make_batch, monkeypatch):
     assert len(firsts) == 1
 
 
-def test_the_norm_is_that_of_all_values_in_a_row():
+def test_the_global_norm_is_that_of_the_concatenated_values():
     rng = np.random.default_rng(0)
-    given = [rng.normal(size=shape) for shape in ((9, 6), (4,), ())]
-    values = np.concatenate([np.ravel(array) for array in given])
-    given = [tf.constant(array, tf.float32) for array in given]
-    found = train_step.global_norm(given)
-    assert found.shape == ()
-    np.testing.assert_allclose(found, np.linalg.norm(values), rtol=1e-6)
+    arrays = [rng.normal(size=shape) for shape in ((9, 6), (4,), ())]
+    values = np.concatenate([np.ravel(array) for array in arrays])
+    tensors = [tf.constant(array, tf.float32) for array in arrays]
+    norm = train_step.global_norm(tensors)
+    assert norm.shape == ()
+    np.testing.assert_allclose(norm, np.linalg.norm(values), rtol=1e-6)
     compiled = tf.function(train_step.global_norm, jit_compile=True)
-    np.testing.assert_allclose(compiled(given), found, rtol=1e-6)
+    np.testing.assert_allclose(compiled(tensors), norm, rtol=1e-6)
 
 
-def test_the_norm_of_float16_is_taken_in_float32():
+def test_the_global_norm_of_float16_is_computed_in_float32():
     large = tf.fill([4], tf.constant(6e4, tf.float16))
     norm = train_step.global_norm([large])
     assert norm.dtype == tf.float32
     np.testing.assert_allclose(norm, 2 * float(large[0]), rtol=1e-6)
 
 
-def test_what_is_not_finite_shows_in_the_norm():
-    for bad in (np.inf, np.nan):
-        given = [tf.ones(3), tf.constant([1.0, bad])]
-        assert not np.isfinite(train_step.global_norm(given))
+def test_nan_and_inf_propagate_to_the_global_norm():
+    for value in (np.inf, np.nan):
+        tensors = [tf.ones(3), tf.constant([1.0, value])]
+        assert not np.isfinite(train_step.global_norm(tensors))
     assert np.isinf(train_step.global_norm([tf.constant([3e38])]))
 
 
-def test_the_loss_scale_doubles_after_good_steps_and_halves_at_an_overflow():
+def test_the_loss_scale_doubles_after_good_steps_and_halves_on_overflow():
     scale = train_step.LossScale(first=8.0, growth_steps=3)
     values = []
     for is_finite in (1, 1, 1, 1, 0, 1, 1, 1, 0, 0):
@@ -264,7 +265,7 @@ def test_the_loss_scale_never_falls_below_one():
     assert float(scale.value) == 1.0
 
 
-def test_the_state_of_a_loss_scale_is_all_it_has():
+def test_the_state_of_a_loss_scale_has_all_variables():
     assert set(train_step.LossScale().state()) == {
         "loss_scale/value",
         "loss_scale/good_steps",

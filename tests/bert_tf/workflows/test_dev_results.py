@@ -52,6 +52,6 @@ def test_a_best_model_that_is_damaged_gives_its_place_away(tmp_path, caplog):
         (best / "model.safetensors").write_bytes(b"weight")
         assert dev_results.best_value(str(best)) == -math.inf
     assert caplog.messages == [
-        f"{best} is damaged: model.safetensors has 6 bytes, written were 7. "
+        f"{best} is damaged: model.safetensors has 6 bytes instead of 7. "
         "This step's model takes its place."
     ]

@@ -166,7 +166,7 @@ def test_it_leaves_the_best_model_and_its_answers(tmp_path, tiny_config):
     with pytest.raises(ValueError) as error:
         fine_tuning.train_and_predict(other, config, strategy, "run_ner")
     assert str(error.value).splitlines()[:-1] == [
-        f"{output} holds another run:",
-        "  lstm_units: 4 there, 5 now",
-        "  weights_sha256: 'w' there, 'others' now",
+        f"{output} contains a run with other settings:",
+        "  lstm_units: was 4, is now 5",
+        "  weights_sha256: was 'w', is now 'others'",
     ]
