@@ -286,9 +286,13 @@ def main() -> None:
         default=4,
         help="number of kills of a worker",
     )
-    add("--seed", type=int, default=1, help="of the moments")
+    add("--seed", type=int, default=1, help="seed of the random moments")
     runs = ";".join([*CASES, WORKERS])
-    add("--runs", default=runs, help="separated by semicolons: %(default)s")
+    add(
+        "--runs",
+        default=runs,
+        help="cases, separated by semicolons: %(default)s",
+    )
     flags = parser.parse_args()
     run_processes.end_with_us()
     rows, is_equal = [], True

@@ -132,14 +132,14 @@ def _figure(rows, scores, tasks, settings: Settings) -> list[str]:
     return table(header, lines)
 
 
-def _count(checks: Sequence[Check], whose: str) -> str:
+def _count(checks: Sequence[Check], source: str) -> str:
     """Returns how many claims hold, in a sentence."""
     answers = [check.answer for check in checks]
     yes, no, near, missing = (
         answers.count(answer) for answer in (YES, NO, TOO_NEAR, NOT_RUN)
     )
     return (
-        f"Of {len(checks)} claims of {whose}, {yes} hold here, {no} do not, "
+        f"Of {len(checks)} claims of {source}, {yes} hold here, {no} do not, "
         f"{near} are too near to tell, and {missing} were not run."
     )
 
@@ -147,7 +147,7 @@ def _count(checks: Sequence[Check], whose: str) -> str:
 def _verdict(checks: Sequence[Check]) -> list[str]:
     """Returns the counts of claims, and those that do not hold."""
     lines = []
-    for title, whose, own in (
+    for title, source, own in (
         (
             "Claims of the paper that do not hold here:",
             "the paper",
@@ -161,7 +161,7 @@ def _verdict(checks: Sequence[Check]) -> list[str]:
     ):
         if not own:
             continue
-        lines += ["", _count(own, whose)]
+        lines += ["", _count(own, source)]
         wrong = [check for check in own if check.answer == NO]
         if wrong:
             lines += ["", title, ""]
@@ -211,7 +211,7 @@ def text(
             lines += _table(name, *of_table, tasks)
         own = [check for check in checks if check.table == name]
         lines += [""] + table(
-            ["claim", "whose", "here", ""],
+            ["claim", "source", "here", ""],
             [
                 (
                     check.claim,

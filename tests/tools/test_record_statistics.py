@@ -69,9 +69,9 @@ def test_parts_add_up():
         count({name: array[rows] for name, array in BATCH.items()})
         for rows in (slice(0, 1), slice(1, 3))
     ]
-    whole, added = count(), record_statistics.add(parts)
-    for name in set(whole._fields) - {"positions"}:
+    total, added = count(), record_statistics.add(parts)
+    for name in set(total._fields) - {"positions"}:
         np.testing.assert_array_equal(
-            getattr(whole, name), getattr(added, name), err_msg=name
+            getattr(total, name), getattr(added, name), err_msg=name
         )
-    assert whole.positions.sum() == added.positions.sum() == 4
+    assert total.positions.sum() == added.positions.sum() == 4
