@@ -3,9 +3,9 @@
     python docs/figures.py [rooms packed_row ...]
     python docs/figures.py --quickstart_dir=runs/quickstart learning_curves
 
-The second command first thins the logs of a quickstart run to CSV files in
-figures/data. Coordinates are pixels; a figure is 700 pixels wide. The same code
-and version of matplotlib write the same bytes.
+The second command first copies the page of a quickstart run, and thins its logs
+to figures/data/quickstart.csv. Coordinates are pixels; a figure is 700 pixels
+wide. The same code and version of matplotlib write the same bytes.
 """
 
 import argparse
@@ -353,15 +353,17 @@ CURVES = (
     (3, "from_scratch/dev/accuracy", ORANGE, "from scratch", DOTS),
 )
 TITLES = (
-    "Pre-training: losses",
+    "Pre-training: losses, nats",
     "Masked-LM accuracy",
-    "Next-sentence accuracy",
+    "Next-sentence accuracy, chance 0.5",
     "Fine-tuning: dev accuracy",
 )
 
 
-def write_curves(quickstart_dir):
-    """Thins the logs of a quickstart run to `DATA`, by means of steps."""
+def copy_quickstart(quickstart_dir):
+    """Thins the logs of a quickstart run to `DATA`, and copies its page."""
+    from PIL import Image
+
     from run_scripts.quickstart import page
 
     def output_of(*command):
@@ -376,10 +378,13 @@ def write_curves(quickstart_dir):
         steps = page.read_steps(os.path.join(quickstart_dir, run), part)
         points = np.array([(step["step"], step[name]) for step in steps])
         parts = min(len(points), MOST_POINTS)
-        for group in np.array_split(points, parts):
+        for group in np.array_split(points, parts):  # Means of steps.
             step, value = group.mean(axis=0)
             lines.append(f"{curve},{step:g},{value:.4g}")
     DATA.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    with Image.open(os.path.join(quickstart_dir, "page.png")) as image:
+        colors = image.convert("RGB").quantize(64)  # A third of the bytes.
+        colors.save(FOLDER / "quickstart.png", optimize=True)
 
 
 def read_curves():
@@ -405,6 +410,7 @@ def learning_curves():
         axes.locator_params(nbins=5)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylim(bottom=0)
+    panels[2].set_ylim(bottom=0.5)
     return figure
 
 
@@ -440,7 +446,7 @@ def main():
     parser.add_argument("--quickstart_dir", help="Run to take the curves from.")
     arguments = parser.parse_args()
     if arguments.quickstart_dir:
-        write_curves(arguments.quickstart_dir)
+        copy_quickstart(arguments.quickstart_dir)
     for name in arguments.names or FIGURES:
         print(draw(name))
 

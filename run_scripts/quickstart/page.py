@@ -2,6 +2,7 @@
 
 import json
 import os
+import textwrap
 
 import matplotlib
 
@@ -13,7 +14,8 @@ from matplotlib import pyplot  # noqa: E402
 from tfrecords.io import atomic_files
 
 _POINTS = 80  # Per curve, approximately.
-_BLUE, _ORANGE, _GREY = "#1f6fb4", "#d9730d", "#777777"
+_TEXT_WIDTH = 40  # Characters.
+_BLUE, _ORANGE, _GREY = "#1f6fb4", "#b85c00", "#6b6b6b"
 
 
 def read_steps(run_dir: str, part: str) -> list[dict]:
@@ -43,7 +45,7 @@ def _accuracy_panel(axes, folder: str, name: str, title: str, base, base_name):
     ):
         _curve(axes, read_steps(run_dir, part), name, color=_BLUE, **style)
     axes.axhline(base, color=_GREY, linestyle="--", label=base_name)
-    axes.set(title=title, ylabel="accuracy")
+    axes.set_title(title)
 
 
 def _loss_panel(axes, folder: str) -> None:
@@ -52,7 +54,7 @@ def _loss_panel(axes, folder: str) -> None:
     _curve(
         axes, lines, "next_sentence_loss", color=_ORANGE, label="next sentence"
     )
-    axes.set(title="Pre-training losses", ylabel="cross entropy, nats")
+    axes.set_title("Pre-training: losses, nats")
     axes.set_ylim(bottom=0)
 
 
@@ -63,9 +65,7 @@ def _fine_tuning_panel(axes, folder: str, metric: str) -> None:
     ):
         lines = read_steps(os.path.join(folder, name), "dev")
         _curve(axes, lines, metric, color=color, marker=".", label=label)
-    axes.set(
-        title="Fine-tuning: score on dev rows", ylabel=metric.replace("_", " ")
-    )
+    axes.set_title(f"Fine-tuning: dev {metric.replace('_', ' ')}")
 
 
 def _summary_rows(summary: dict) -> list[tuple[str, str]]:
@@ -88,8 +88,11 @@ def _table(axes, rows, title: str) -> None:
         rows, loc="upper left", cellLoc="left", colWidths=(0.7, 0.3), edges="B"
     )
     table.auto_set_font_size(False)
-    table.set_fontsize(9)
-    table.scale(1, 1.25)
+    table.set_fontsize(11)
+    table.scale(1, 1.3)
+    for cell in table.get_celld().values():
+        cell.set_edgecolor("#d5d5d5")
+        cell.PAD = 0
 
 
 def _filled_lines(folder: str) -> list[str]:
@@ -98,12 +101,12 @@ def _filled_lines(folder: str) -> list[str]:
     with open(os.path.join(folder, "filled.jsonl"), encoding="utf-8") as file:
         for row in file:
             answer = json.loads(row)
-            lines.append(answer["text"])
+            lines += textwrap.wrap(answer["text"], _TEXT_WIDTH)
             for mask in answer["masks"]:
                 candidates = "   ".join(
-                    f"{c['token']} {c['probability']:.2f}" for c in mask
+                    f"{c['token']} {c['probability']:.2f}" for c in mask[:4]
                 )
-                lines.append(f"      {candidates}")
+                lines.append(f"   {candidates}")
             lines.append("")
     return lines
 
@@ -111,20 +114,20 @@ def _filled_lines(folder: str) -> list[str]:
 def _text(axes, lines: list[str], title: str) -> None:
     axes.axis("off")
     axes.set_title(title, loc="left")
-    axes.text(0, 0.97, "\n".join(lines), va="top", fontsize=9, linespacing=1.6)
+    axes.text(0, 0.97, "\n".join(lines), va="top", fontsize=11, linespacing=1.5)
 
 
 def draw(folder: str, summary: dict) -> None:
     """Draws `page.png` in the folder of a quickstart run."""
     figure, panels = pyplot.subplots(
-        3, 2, figsize=(11, 13), height_ratios=(1, 1, 1.35)
+        3, 2, figsize=(8.5, 11.5), height_ratios=(1, 1, 1.5)
     )
     _loss_panel(panels[0, 0], folder)
     _accuracy_panel(
         panels[0, 1],
         folder,
         "masked_lm_accuracy",
-        "Masked tokens predicted",
+        "Masked-LM accuracy",
         summary["unigram_accuracy"],
         "most frequent token",
     )
@@ -132,20 +135,21 @@ def draw(folder: str, summary: dict) -> None:
         panels[1, 0],
         folder,
         "next_sentence_accuracy",
-        "Next sentence or random",
+        "Next-sentence accuracy, chance 0.5",
         0.5,
-        "chance",
+        None,
     )
     _fine_tuning_panel(panels[1, 1], folder, summary["metric"])
     for axes in panels[:2].flat:
         axes.set_xlabel("optimizer step")
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(frameon=False)
+        axes.locator_params(nbins=5)
         axes.spines[["top", "right"]].set_visible(False)
     _table(panels[2, 0], _summary_rows(summary), "Summary")
     _text(panels[2, 1], _filled_lines(folder), "Masked words filled")
-    figure.suptitle("From raw text to a served BERT: quickstart", fontsize=14)
+    figure.suptitle("From raw text to a served BERT: quickstart", fontsize=15)
     figure.tight_layout()
     path = os.path.join(folder, "page.png")
     with atomic_files.atomic_file(path, "wb") as file:
-        figure.savefig(file, format="png", dpi=110)
+        figure.savefig(file, format="png", dpi=120)
     pyplot.close(figure)
