@@ -249,7 +249,7 @@ def check(
     """Checks names, shapes and dtypes of one example, or of several rows.
 
     Args:
-      example: name to array of the schema's shape, or [N, *shape] for N rows.
+      example: name to array of the schema's shape, or `[N, *shape]` for N rows.
       schema: the features it must have, no more and no fewer.
       sizes: size of each named dimension.
 

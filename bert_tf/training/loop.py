@@ -44,7 +44,9 @@ class Phase:
 
     num_steps: int
     batches: Callable[..., tf.data.Dataset]
-    describe: Callable[[int], str] = "batch {} of the records".format
+    describe: Callable[[int], str] = lambda number: (
+        f"batch {number} of the records"
+    )
     examples_per_row: float = 1.0
 
 

@@ -274,7 +274,7 @@ def choose_spans(
 
     A span ends after its length, at a special token, before a word that is
     already chosen, or before a word that would exceed `num_to_predict`. If all
-    words have one token, that number is reached, as far as there are tokens.
+    words have one token, this number is reached unless there are fewer words.
 
     Args:
       keys: [N, S] uint64, random numbers that order the first words.

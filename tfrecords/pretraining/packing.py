@@ -7,8 +7,7 @@ packs by histogram.
 
 Short examples take the place of padding. Each keeps its own positions, [CLS]
 and label, and attends only to itself (`layers.packed_attention_mask` in
-bert_tf/model), so that the model computes the same for it as in a row of its
-own.
+bert_tf/model), so that the model computes the same for it as in a separate row.
 
 N examples, R rows, S positions in a row, at most E examples in a row.
 """
@@ -50,7 +49,7 @@ def assign(
 ) -> Rows:
     """Assigns examples to rows by first-fit-decreasing.
 
-    The longest examples come first, each goes into the first row that it fits.
+    From long to short, each example goes into the first row with room for it.
 
       lengths 5 3 8 2 2, rows of 8, at most three examples
       order   0 1  2  3 4
@@ -279,10 +278,10 @@ def _fill(is_used, values, dtype=np.int32):
 
 
 def separate(rows: Features) -> tuple[Features, np.ndarray]:
-    """Returns packed examples in a row each, and their packed rows [N].
+    """Returns each packed example in its own row, and its packed row, [N].
 
-    This is the inverse of `join`. The packed rows are ascending indices. Rows
-    of other schemas are returned unchanged.
+    This is the inverse of `join`. Packed rows are given by their indices,
+    ascending. Rows of other schemas are returned unchanged.
     """
     if "example_numbers" not in rows:
         return rows, np.arange(len(rows["input_mask"]))

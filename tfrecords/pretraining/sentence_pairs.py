@@ -1,7 +1,7 @@
 """Documents -> labelled pairs of segments or single ones, as token ranges.
 
 A segment is a run of sentences of one document, truncated if needed. So it is a
-range of the tokens of all documents, and this module needs no tokens.
+range of the tokens of all documents, and this module never reads the tokens.
 
 `pair` makes the next-sentence pairs of BERT, `sentence_order_pairs` those of
 ALBERT, and `full_sentences` the single segments of RoBERTa.
@@ -65,7 +65,7 @@ def rows(
     *arguments,
     rng: np.random.Generator,
 ) -> list[tuple[int, ...]]:
-    """Returns the segments of a document, each with a seed drawn after it.
+    """Returns the segments of a document, with a seed for each pair.
 
     `cut` is one of the functions below, `arguments` are its arguments without
     `rng`.

@@ -33,7 +33,7 @@ Tokenize = Callable[[list[str]], tuple[np.ndarray, np.ndarray]]
 class Documents(NamedTuple):
     """Concatenated tokens of some documents.
 
-    Example of two documents, with two sentences and with one:
+    Example with two documents, of two sentences and of one:
       tokens           21 22 23 24 25 26
       sentence_bounds   0     2     4     6
       document_bounds   0           2     3
@@ -66,7 +66,7 @@ def token_dtype(vocab_size: int) -> np.dtype:
 
 
 def _groups(documents) -> Iterator[list[tuple]]:
-    """Yields lists of documents with at least `_SENTENCES` sentences each."""
+    """Yields lists of documents with about `_SENTENCES` sentences each."""
     group, num_sentences = [], 0
     for document in documents:
         group.append(document)

@@ -88,7 +88,7 @@ class TrainingOrder:
         first_replica: int,
         local_replicas: int,
     ) -> tf.data.Dataset:
-        """Returns the rows of each replica of this process, as `Batch`es.
+        """Returns the rows of each replica of this process, each a `Batch`.
 
         Replica r of R has rows [r B / R, (r + 1) B / R) of each batch.
         """

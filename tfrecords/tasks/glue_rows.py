@@ -36,7 +36,7 @@ def read_rows(
 
     Args:
       task: defines columns and labels.
-      path: *.csv has commas and quotes; other files have tabs, and quotes are
+      path: `*.csv` has commas and quotes; other files have tabs, and quotes are
         text.
       is_labelled: whether to read labels; test sets have none.
       statistics: counts are added to it; None to count nothing.

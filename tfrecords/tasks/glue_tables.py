@@ -167,8 +167,8 @@ def own_task(
 
     Args:
       name: of the task, for folders and logs.
-      files: paths by split: train, dev, test or some of them; *.csv have commas
-        and quotes, all others tabs and no quotes.
+      files: paths by split: train, dev, test or some of them; `*.csv` have
+        commas and quotes, all others tabs and no quotes.
       text_columns: headers of one or two text columns.
       label_column: header of the label column.
       labels: names of the classes in the order of their ids, or ("score",).

@@ -198,8 +198,8 @@ def read(
     if has_tags:
         corpus = _in_iob2(corpus, entity_types)
     if not any(document.start for document in documents):
-        alone = (Document((), (s,)) for s in corpus.sentences)
-        corpus = dataclasses.replace(corpus, documents=tuple(alone))
+        documents = [Document((), (s,)) for s in corpus.sentences]
+        corpus = dataclasses.replace(corpus, documents=tuple(documents))
     return corpus
 
 

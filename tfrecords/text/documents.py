@@ -1,6 +1,7 @@
 """Text files -> documents of sentences.
 
 Five formats; all except Parquet are UTF-8, and plain, .gz or .zst:
+
   sentences      one sentence per line, a blank line between documents, as
                  for the original's create_pretraining_data.py.
   text           paragraphs with a blank line between them, their lines
@@ -193,7 +194,7 @@ def _read(path, input_format, text_field, statistics) -> tuple[str, _Documents]:
 def guess_format(lines: Iterable[str]) -> str:
     """Returns the format of a file, detected from its first lines.
 
-    It is "wikiextractor" if the first line with text begins with `<doc `, and
+    It is "wikiextractor" if the first line with text begins with `<doc`, and
     "jsonl" if that line is a JSON object. It is "sentences" if at least half of
     the lines directly followed by another line end as sentences do: in wrapped
     paragraphs only few do. Otherwise, and if a blank line follows each line, it

@@ -67,7 +67,8 @@ def expand_inputs(patterns: str | list[str]) -> list[str]:
 
     Args:
       patterns: names or globs, separated by commas or in a list; local, also
-        with `**`, or in a store, such as gs://bucket/*.txt.
+        with `**`, or in a store, such as
+        `gs://bucket/*.txt`.
 
     Raises:
       ValueError: if a pattern matches no file.

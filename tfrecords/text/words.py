@@ -8,14 +8,16 @@ Every code point assigned in Unicode 14 is treated as by the original on Python
 tries each. Known differences:
 
 - 85 code points that are unassigned in Unicode 14, so the original treats them
-  as letters. TensorFlow's tables are newer and treat them, cased and uncased,
-    as punctuation: 11B00-11B09 11F43-11F4F
-    as format characters: 13439-1343F
-  and, only uncased,
-    as accents: 0ECE 10EFD-10EFF 11241 11F00-11F01 11F36-11F3A 11F40 11F42
-      13440 13447-13455 1E08F 1E4EC-1E4EF
-    by their decomposition: 105C9 105E4 11383 11385 1138E 11391 113C5
-      113C7-113C8 16121-16128 16D68-16D6A
+  as letters. TensorFlow's tables are newer and treat them as follows; the last
+  two only in uncased text:
+
+      punctuation: 11B00-11B09 11F43-11F4F
+      format characters: 13439-1343F
+      accents: 0ECE 10EFD-10EFF 11241 11F00-11F01 11F36-11F3A 11F40 11F42
+        13440 13447-13455 1E08F 1E4EC-1E4EF
+      decomposed: 105C9 105E4 11383 11385 1138E 11391 113C5 113C7-113C8
+        16121-16128 16D68-16D6A
+
 - Uncased, a capital sigma next to one of 301 marks and letters that Unicode 14
   added or changed, as in U+03A3 U+0898 U+03B1: whether it is at the end of its
   word is decided by ICU with Unicode 13. (Among the 301 are U+1734, Vithkuqi,
