@@ -1,7 +1,7 @@
-"""Folder of a SavedModel, strings -> what TensorFlow's C++ loader answers.
+"""SavedModel folder and strings -> outputs with TensorFlow's C++ loader.
 
-The loader is that of TensorFlow Serving. It comes with the TensorFlow of this
-Python, and a C program calls it.
+TensorFlow Serving uses the same loader. Here it is called by a C program and
+comes from the installed TensorFlow package.
 """
 
 import importlib.util
@@ -16,15 +16,16 @@ import pytest
 import tensorflow as tf
 
 SOURCE = pathlib.Path(__file__).parent / "load_saved_model.c"
+PROGRAM = SOURCE.stem
 
 
 def compile_program(folder: pathlib.Path) -> pathlib.Path:
-    """Returns the program; the test skips without a compiler."""
+    """Returns the compiled program; skips the test without a C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler on this machine")
     home = pathlib.Path(tf.sysconfig.get_lib())
-    program = folder / "load_saved_model"
+    program = folder / PROGRAM
     command = [
         compiler,
         "-std=c99",
@@ -35,7 +36,7 @@ def compile_program(folder: pathlib.Path) -> pathlib.Path:
         str(home / "libtensorflow_framework.so.2"),
         f"-Wl,-rpath,{home}",
     ]
-    # The default linker takes five times as long for the large library.
+    # The default linker is five times slower with the large library.
     if subprocess.run(
         [*command, "-fuse-ld=gold"], capture_output=True
     ).returncode:
@@ -44,7 +45,7 @@ def compile_program(folder: pathlib.Path) -> pathlib.Path:
 
 
 def tensor_names(path, signature):
-    """Names in the graph of a signature's inputs and outputs."""
+    """Returns the graph's tensor names of a signature's inputs and outputs."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     proto = saved_model_pb2.SavedModel()
@@ -58,7 +59,7 @@ def tensor_names(path, signature):
 
 
 def _unescape(match: re.Match) -> str:
-    """Returns what the program wrote a backslash and a letter for."""
+    """Returns the character that the program escaped with a backslash."""
     return {"n": "\n", "t": "\t"}.get(match[1], match[1])
 
 
@@ -68,9 +69,9 @@ def run(program, path, inputs, signature="serving_default"):
     Args:
       program: from `compile_program`.
       path: of the SavedModel.
-      inputs: name -> strings or int32, lists or lists of lists; what is left
-        out has a default.
-      signature: its name.
+      inputs: name -> strings or int32, lists or lists of lists; inputs with a
+        default may be omitted.
+      signature: name of the signature.
     """
     input_names, output_names = tensor_names(path, signature)
     package = importlib.util.find_spec("tensorflow_text")
@@ -102,7 +103,7 @@ def run(program, path, inputs, signature="serving_default"):
 
 
 def check(program, path, inputs, expected, signature="serving_default"):
-    """Asserts that `run` gives the named tensors that Python gave."""
+    """Asserts that `run` returns the same outputs as Python, `expected`."""
     answers = run(program, path, inputs, signature)
     assert set(answers) == set(expected)
     for name, tensor in expected.items():
@@ -114,7 +115,7 @@ def check(program, path, inputs, expected, signature="serving_default"):
         elif array.dtype == np.int32:
             np.testing.assert_array_equal(answers[name].astype(int), array)
         else:
-            # A graph may add in another order in another process.
+            # A graph may sum in another order in another process.
             np.testing.assert_allclose(
                 answers[name].astype(np.float32), array, atol=1e-5, rtol=1e-5
             )

@@ -1,4 +1,4 @@
-"""Task -> a tiny model folder, for tests of exports."""
+"""Task -> a tiny model folder, for export tests."""
 
 import pathlib
 from typing import Any, NamedTuple
@@ -11,19 +11,19 @@ from tfrecords.io import atomic_files
 VOCAB_FILE = str(pathlib.Path(__file__).parent / "data" / "vocab.txt")
 MAX_SEQ_LENGTH = 16
 LABELS = ["bad", "good", "so so"]
-# A graph may add in another order than one operation after the other does.
+# A graph may sum in another order than eager operations.
 ROUNDING = dict(atol=1e-5, rtol=1e-5)
 
 
 def strings(values) -> list[str]:
-    """Bytes of any shape -> a list of text."""
+    """Returns the elements of a string tensor as a flat list of str."""
     return [value.decode() for value in np.ravel(values)]
 
 
 def make_model(
     task: str, num_hidden_layers: int = 1, dtype: str | None = None
 ) -> keras.Model:
-    """A model whose weights are large enough for answers to differ."""
+    """Returns a model with weights large enough for answers to differ."""
     from bert_tf import config
     from bert_tf.model import models
 
@@ -43,24 +43,24 @@ def make_model(
     return models.for_task(task, sizes, len(LABELS), dtype=dtype)
 
 
-def save_model(model: keras.Model, task: str, folder: pathlib.Path, **papers):
-    """A model folder, as training leaves it."""
+def save_model(model: keras.Model, task: str, folder: pathlib.Path, **more):
+    """Writes a model folder like training does; `more` is added to metadata."""
     from bert_tf.training import model_folders
 
-    description = {
+    metadata = {
         "task": task,
         "do_lower_case": True,
         "max_seq_length": MAX_SEQ_LENGTH,
         "labels": LABELS,
-    } | papers
+    } | more
     with atomic_files.atomic_folder(str(folder)) as aside:
         model_folders.save_model(
-            aside, model, metadata=description, vocab_file=VOCAB_FILE
+            aside, model, metadata=metadata, vocab_file=VOCAB_FILE
         )
 
 
 class Export(NamedTuple):
-    """A Keras model, the folder of its SavedModel, and what loads from it."""
+    """A Keras model, the folder of its SavedModel, and that SavedModel."""
 
     model: keras.Model
     path: str

@@ -1,12 +1,12 @@
-"""Folder of a run, rows -> what an export of its model answers to them."""
+"""Run folder and rows -> answers of an export of its model."""
 
 import json
 
 
 def answers(model_dir, rows, folder, *words):
-    """Exports into `folder`, predicts each row by `predict` with `words`.
+    """Exports the model to `folder` and returns the answers of `predict`.
 
-    Rows are dicts of inputs; answers are too.
+    Rows and answers are dicts. `words` are additional flags of `predict`.
     """
     from run_scripts import export_savedmodel, predict
 

@@ -1,4 +1,4 @@
-"""Facts of the C program that calls TensorFlow's loader: what it refuses."""
+"""The C program that calls TensorFlow's loader: outputs and errors."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Echo(tf.Module):
-    """Gives of every type one."""
+    """Has an output of each dtype."""
 
     @tf.function(
         input_signature=[
@@ -34,7 +34,7 @@ class Echo(tf.Module):
 
 @pytest.fixture(scope="module")
 def ask(c_program, tmp_path_factory):
-    """Outputs by name or in full, arguments -> what the program does."""
+    """Returns a function that runs the program on an Echo model."""
     path = str(tmp_path_factory.mktemp("echo") / "echo")
     module = Echo()
     signatures = {"serving_default": module.echo, "halve": module.halve}
@@ -58,7 +58,7 @@ TEXTS = [TEXT, "2,2", "a", "b\tc", "", "d"]
 NUMBERS = [NUMBER, "2", "4", "-7"]
 
 
-def test_strings_and_numbers_come_back(ask):
+def test_strings_and_numbers_are_printed(ask):
     found = ask(["text_out", "number_out", "real_out"], *TEXTS, *NUMBERS)
     assert found.returncode == 0, found.stderr
     texts, numbers, reals = found.stdout.splitlines()
@@ -91,7 +91,7 @@ def test_an_empty_tensor_has_no_values(ask):
         (["text_out"], ["nothing:0", "0"], "nothing: no such operation"),
     ],
 )
-def test_what_it_cannot_do_is_said(ask, outputs, words, message):
+def test_errors_are_printed(ask, outputs, words, message):
     found = ask(outputs, *words)
     assert found.returncode == 1, found.stdout
     assert message in found.stderr

@@ -1,7 +1,7 @@
-"""Contexts and their endings -> batches, logits -> the best ending of each.
+"""Contexts and their endings -> batches; logits -> the best ending of each.
 
-Letters: N contexts, C most endings of a context, M endings in all, S
-max_seq_length, s the longest row of a batch.
+Letters: N contexts, C maximum endings per context, M endings in total, S
+max_seq_length, s length of the longest row in a batch.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from bert_tf.export import text_signatures
 def pack_choices(
     tokenizer, max_seq_length: int, context: tf.Tensor, endings: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Returns the batch of contexts and endings, one row for each ending.
+    """Returns the batch of contexts and endings, with a row for each ending.
 
-    Rows are packed as by `make_swag_records`, but each is an example of one
+    Rows are packed as in `make_swag_records`, but each is an example with one
     choice, so that contexts may have different numbers of endings.
 
       context         The cat sat.    It rained.
@@ -30,11 +30,11 @@ def pack_choices(
       tokenizer: a BertTokenizer.
       max_seq_length: S.
       context: [N] string.
-      endings: [N, C] string; "" where a context has fewer than C.
+      endings: [N, C] string, padded with "".
 
     Returns:
       `schema.ENCODER_INPUTS`, each [M, 1, s] int32; `indices` [M, 2] int64,
-      row and column of each in `endings`; and `endings`.
+      row and column of each ending in `endings`; and `endings`.
     """
     tf.debugging.assert_equal(
         tf.shape(endings)[0],
@@ -53,12 +53,12 @@ def pack_choices(
 
 
 def choose(outputs, batch) -> text_signatures.Answers:
-    """Returns the best ending of each context, and the scores of all.
+    """Returns the best ending of each context, and the scores of all endings.
 
     Returns:
       `choice` [N] int32, from 0, or -1 without endings; `ending` [N] string,
-      its text; `probabilities` and `logits` [N, C] float32, where an ending is
-      missing 0 and the lowest float.
+      its text; `probabilities` and `logits` [N, C] float32, for missing endings
+      0 and the lowest float.
     """
     endings, indices = batch["endings"], batch["indices"]
     logits = tf.tensor_scatter_nd_update(
@@ -67,7 +67,7 @@ def choose(outputs, batch) -> text_signatures.Answers:
         outputs["logits"][:, 0],
     )
     is_ending = endings != ""
-    # One column more, as there may be none.
+    # An extra column, as there may be none.
     best = tf.argmax(
         tf.pad(logits, [[0, 0], [0, 1]], constant_values=tf.float32.min),
         axis=1,

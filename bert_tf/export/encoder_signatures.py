@@ -1,7 +1,7 @@
-"""Texts, encoder outputs -> hidden states, or one vector for each text.
+"""Encoder outputs -> hidden states, or one embedding for each text.
 
-Letters: N texts, B batch, S max_seq_length, s the longest row, H hidden, L
-layers, K chosen layers.
+Letters: N texts, B batch, S max_seq_length, s length of the longest row, H
+hidden, L layers, K selected layers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from tfrecords import schema
 def encoder_interface(
     outputs, has_pooler: bool = True
 ) -> dict[str, tf.Tensor | list[tf.Tensor]]:
-    """Returns encoder outputs under the names of TF Hub's interface.
+    """Returns encoder outputs with the names of TF Hub's interface.
 
     "Common SavedModel APIs for text tasks", transformer text encoders.
 
@@ -24,8 +24,8 @@ def encoder_interface(
 
     Returns:
       `sequence_output` [B, S, H], `encoder_outputs`, L tensors [B, S, H], and
-      with a trained pooler `pooled_output` [B, H] and the same as `default`,
-      float32.
+      if the pooler is trained `pooled_output` [B, H], also as `default`. All
+      are float32.
     """
     named = tf.nest.map_structure(
         lambda x: tf.cast(x, tf.float32), outputs._asdict()
@@ -38,7 +38,7 @@ def encoder_interface(
 
 
 def flatten(outputs: Mapping) -> dict[str, tf.Tensor]:
-    """Returns the outputs of a signature: layers as `encoder_outputs_<i>`."""
+    """Returns flat outputs for a signature: layers as `encoder_outputs_<i>`."""
     flat = dict(outputs)
     layers = enumerate(flat.pop("encoder_outputs"))
     return flat | {f"encoder_outputs_{i}": layer for i, layer in layers}
@@ -59,7 +59,7 @@ def make_functions(encoder, has_pooler: bool):
     def call(inputs, training=False):
         return encoder_interface(encoder(inputs, training=training), has_pooler)
 
-    # A SavedModel holds only what was traced.
+    # A SavedModel contains only functions that were traced.
     for training in (False, True):
         call.get_concrete_function(specs, training=training)
 
@@ -82,14 +82,14 @@ def encode(outputs, batch, *, has_pooler: bool) -> dict[str, tf.Tensor]:
 def embed(
     outputs, batch, *, pooling: str, layers: Sequence[int]
 ) -> dict[str, tf.Tensor]:
-    """Returns `embedding` [N, K H] float32, layers in the order given.
+    """Returns `embedding` [N, K H] float32, with layers in the given order.
 
     Args:
       outputs: of the encoder.
-      batch: `input_mask` is read.
+      batch: only `input_mask` is used.
       pooling: "cls", the vector at [CLS]; "mean", the mean over all tokens
-        without padding, [CLS] and [SEP] included, as in sentence-transformers.
-      layers: K numbers from `layer_outputs.parse`.
+        except padding, including [CLS] and [SEP], as in sentence-transformers.
+      layers: K layer indices from `layer_outputs.parse`.
     """
     hidden = [outputs.encoder_outputs[i] for i in layers]
     if pooling == "cls":

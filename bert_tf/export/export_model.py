@@ -1,4 +1,4 @@
-"""ExportConfig -> SavedModel of a trained model, which takes strings."""
+"""ExportConfig -> SavedModel of a trained model with strings as inputs."""
 
 import dataclasses
 import functools
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
+import tensorflow as tf
 from absl import logging
 
 from bert_tf.config import BertConfig
@@ -32,10 +33,10 @@ _OF_ENCODER = ("encoder", "sentence_embedding")
 
 
 def export(config: kinds.ExportConfig) -> None:
-    """Writes the SavedModel of a run, model folder or foreign checkpoint.
+    """Writes the SavedModel of a run, model folder or converted checkpoint.
 
     Raises:
-      ValueError: if a setting does not fit the model, or there is no model.
+      ValueError: if a setting does not suit the model, or there is no model.
       OSError: if the SavedModel cannot be written.
     """
     from bert_tf.conversion import formats
@@ -56,7 +57,7 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
     has_pooler = model_folders.has_pooler(new_weights)
     if not has_pooler:
         logging.warning(
-            "%s has no trained pooler: pooled_output is left out",
+            "%s has no trained pooler; pooled_output is left out",
             config.model_dir,
         )
     tokenizer = _load_tokenizer(folder, metadata, model.config.vocab_size, kind)
@@ -91,7 +92,7 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
 
 
 def _find_precision(config, folder: str, metadata: Mapping) -> str:
-    """Returns the precision of the settings, or else of the training."""
+    """Returns the precision in the settings, by default that of training."""
     precision = config.precision or metadata.get("precision", "float32")
     if precision not in loop.POLICIES:
         raise ValueError(
@@ -113,8 +114,8 @@ def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
         raise ValueError(f"{path} has task {task!r}; expected one of {tasks}.")
     if task in _NEED_LABELS and not labels:
         raise ValueError(
-            f'{path} names no labels; add "labels": a list of them in the '
-            "order of classes."
+            f'{path} has no labels; add "labels", a list of their names in the '
+            "order of the classes."
         )
     model = models.for_task(
         task, config, len(labels), dtype=loop.POLICIES[precision]
@@ -130,7 +131,7 @@ def _load_tokenizer(
     vocab_file = os.path.join(folder, model_folders.VOCABULARY)
     if not os.path.isfile(vocab_file):
         raise ValueError(
-            f"{vocab_file} is missing, so strings cannot be read. Copy the "
+            f"{vocab_file} is missing, so text cannot be tokenized. Copy the "
             "vocabulary of the training records there."
         )
     tokenizer = tokenizer_lib.BertTokenizer(
@@ -147,7 +148,7 @@ def _load_tokenizer(
 
 
 def _find_length(config, metadata: Mapping, model_config: BertConfig) -> int:
-    """Returns the sequence length of the settings, or else of the training."""
+    """Returns the sequence length in the settings, by default of training."""
     most = model_config.max_position_embeddings
     length = config.max_seq_length or metadata.get("max_seq_length", most)
     if length > most:
@@ -167,9 +168,9 @@ def _make_signatures(
     metadata: Mapping,
     has_pooler: bool,
 ) -> tuple[dict[str, text_signatures.Function], dict[str, Any]]:
-    """Returns the signatures of strings, and other attributes of a SavedModel.
+    """Returns the signatures with string inputs, and other attributes to save.
 
-    `tokenizer` keeps [MASK] for fill_mask.
+    For fill_mask, `tokenizer` must keep [MASK] as a token.
     """
     if kind == "question_answering":
         settings = question_signatures.find_settings(
@@ -200,12 +201,16 @@ def _make_signatures(
     if kind == "multiple_choice":
         make_signature = choice_signatures.of_choices
         pack = choice_signatures.pack_choices
-    preprocess = functools.partial(pack, tokenizer, max_seq_length)
+    # Functions that are traced once, although several signatures call them.
+    preprocess = tf.function(
+        functools.partial(pack, tokenizer, max_seq_length), autograph=False
+    )
     postprocess = _make_postprocess(
         config, kind, model.config, tokenizer, metadata, has_pooler
     )
     reader = model.encoder if kind in _OF_ENCODER else model
 
+    @functools.partial(tf.function, autograph=False)
     def answer(*texts):
         batch = preprocess(*texts)
         return dict(postprocess(reader(batch, training=False), batch))

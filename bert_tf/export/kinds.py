@@ -1,4 +1,4 @@
-"""Settings of an export, a model's task -> the kind of SavedModel to write."""
+"""Settings of an export and a model's task -> the kind of SavedModel."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ KINDS = {
     "tagging": ("tagging", "encoder", "sentence_embedding"),
     "multiple_choice": ("multiple_choice", "encoder", "sentence_embedding"),
 }
-# Kind -> prefix of the names of the weights that give its answers.
+# Kind -> prefix of the names of the weights that compute its outputs.
 WEIGHTS = {
     "classification": "classification/",
     "regression": "regression/",
@@ -42,9 +42,9 @@ APPLIES_TO = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportConfig(Options):
-    """Which model to export, where to, and how it answers.
+    """Which model to export, where to, and its inference settings.
 
-    The default of a field that is None is in its help.
+    For fields that are None, the help text gives the default.
     """
 
     model_dir: str = option(
@@ -64,13 +64,13 @@ class ExportConfig(Options):
     )
     max_seq_length: int | None = option(
         None,
-        "Maximum tokens of a text; longer ones are truncated. Default: as in "
+        "Maximum tokens of a text; longer texts are truncated. Default: as in "
         "training.",
         at_least=5,
     )
     precision: str | None = option(
         None,
-        "Type of the matrix products; weights and outputs are float32. "
+        "Dtype of the matrix products; weights and outputs are float32. "
         "Default: as in training, so that predictions equal those of the run.",
         choices=("float32", "bfloat16", "float16"),
     )
@@ -100,8 +100,8 @@ class ExportConfig(Options):
     )
     max_query_length: int | None = option(
         None,
-        "question_answering: maximum tokens of a question; longer ones are "
-        "truncated. Default: from model.json, otherwise 64.",
+        "question_answering: maximum tokens of a question; longer questions "
+        "are truncated. Default: from model.json, otherwise 64.",
         at_least=1,
     )
     n_best_size: int | None = option(
@@ -141,8 +141,8 @@ def find_kind(
       config: settings of the export.
       task: of the model, a key of `KINDS`.
       new_weights: from `model_folders.find_newly_initialized`.
-      model_config: of the model. A left-to-right one fills no masks, and its
-        [CLS] attends to nothing but itself.
+      model_config: of the model. A left-to-right model cannot fill masks, and
+        its [CLS] attends only to itself.
 
     Raises:
       ValueError: if the model has no such head, or only a newly initialized
@@ -156,8 +156,8 @@ def find_kind(
     ]
     if model_config.is_causal and config.pooling == "cls":
         raise ValueError(
-            "--pooling=cls does not fit a left-to-right model, whose [CLS] has "
-            "read nothing of the text. Use --pooling=mean."
+            "--pooling=cls does not fit a left-to-right model, whose [CLS] "
+            "does not attend to the text. Use --pooling=mean."
         )
     if model_config.is_causal and config.kind == "fill_mask":
         raise ValueError(
@@ -168,7 +168,7 @@ def find_kind(
     if config.kind not in ("auto", *kinds):
         without = f" without {', '.join(new_weights)}" if new_weights else ""
         raise ValueError(
-            f"--kind={config.kind} does not fit a model of task {task!r}"
+            f"--kind={config.kind} does not fit a model with task {task!r}"
             f"{without}; it can be exported as {' or '.join(kinds)}."
         )
     kind = kinds[0] if config.kind == "auto" else config.kind
@@ -177,7 +177,7 @@ def find_kind(
         if value is not None and kind not in applies_to:
             raise ValueError(
                 f"--{name}={value} is for --kind={' or '.join(applies_to)}, "
-                f"and this export is of kind {kind!r}. Omit the flag."
+                f"but the kind of this export is {kind!r}. Omit the flag."
             )
     return kind
 

@@ -1,7 +1,7 @@
-"""Texts with [MASK] -> batches, logits -> the most likely tokens there.
+"""Texts with [MASK] -> batches; logits -> the most likely tokens for each.
 
-Letters: N texts, S max_seq_length, s the longest row of a batch, P most masks
-of a text, k candidates.
+Letters: N texts, S max_seq_length, s length of the longest row in a batch, P
+maximum masks per text, k candidates.
 """
 
 import tensorflow as tf
@@ -14,21 +14,21 @@ MASK = "[MASK]"
 def pack_masked(
     tokenizer, max_seq_length: int, text: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Returns the batch of texts with [MASK], whose positions are predicted.
+    """Returns the batch of texts with [MASK], and the positions to predict.
 
       text                 the [MASK] sat
       input_word_ids       CLS the MASK sat SEP
       masked_lm_positions           2
 
     Args:
-      tokenizer: a BertTokenizer with "[MASK]" in `kept_tokens`; otherwise it
-        reads that as text, as the original does.
+      tokenizer: a BertTokenizer with "[MASK]" in `kept_tokens`; without it the
+        string would be split like other text, as in the original.
       max_seq_length: S; a [MASK] beyond it is cut off.
       text: [N] string.
 
     Returns:
       `schema.ENCODER_INPUTS`, each [N, s] int32; `masked_lm_positions` [N, P]
-      int32 and `masked_lm_weights` [N, P] float32, both 0 after the last.
+      int32 and `masked_lm_weights` [N, P] float32, both padded with 0.
 
     Raises:
       ValueError: if the tokenizer does not keep [MASK].
@@ -36,7 +36,7 @@ def pack_masked(
     if MASK not in tokenizer.kept_tokens:
         raise ValueError(
             f"The tokenizer keeps {tokenizer.kept_tokens}, so it splits "
-            f"{MASK}; make it with kept_tokens=({MASK!r},)."
+            f"{MASK}; create it with kept_tokens=({MASK!r},)."
         )
     batch = text_signatures.pack(tokenizer, max_seq_length, tokenizer(text))
     is_mask = batch["input_word_ids"] == tokenizer.mask_id
@@ -54,8 +54,8 @@ def pack_masked(
 def fill(outputs, batch, *, tokenizer, top_k: int) -> text_signatures.Answers:
     """Returns `tokens` string and `probabilities` float32, each [N, P, k].
 
-    The best candidate comes first. Where a text has fewer than P masks, they
-    are "" and 0.
+    The best candidate is first. Rows of texts with fewer than P masks are
+    padded with "" and 0.
     """
     logits = outputs["masked_lm_logits"][..., : tokenizer.vocab_size]
     probabilities, ids = tf.math.top_k(

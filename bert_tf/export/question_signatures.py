@@ -1,7 +1,7 @@
-"""Questions and passages -> windows, logits -> answers in characters.
+"""Questions and passages -> windows; logits -> answers as character spans.
 
-Letters: N questions, W windows of all questions, S max_seq_length, K answers of
-a question.
+Letters: N questions, W windows of all questions, S max_seq_length, K answers
+per question.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from tfrecords.tasks import question_windows
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How questions are answered; the defaults are the original's.
+    """How questions are answered, with the original's defaults.
 
     Attributes:
       max_seq_length: S.
@@ -36,7 +36,7 @@ class Settings:
 
 
 def find_settings(max_seq_length: int, *sources: Mapping) -> Settings:
-    """Returns settings, each from the first of `sources` that has it.
+    """Returns settings, each taken from the first of `sources` that has it.
 
     Raises:
       ValueError: if a window of `max_seq_length` has no room for a passage.
@@ -47,7 +47,7 @@ def find_settings(max_seq_length: int, *sources: Mapping) -> Settings:
             if source.get(field.name) is not None:
                 settings.setdefault(field.name, source[field.name])
     settings = Settings(**settings)
-    # A window has [CLS], question, [SEP], at least one token and [SEP].
+    # A window has [CLS], the question, [SEP], at least one token and [SEP].
     num_special = question_windows.SPECIAL_TOKENS
     if settings.max_query_length + num_special >= max_seq_length:
         raise ValueError(
@@ -64,8 +64,8 @@ def make_answer(
 ) -> text_signatures.Function:
     """Returns a signature of `question` [N] and `context` [N] string.
 
-    Windows are those of `make_squad_records`, answers those of `run_squad`'s
-    files. Where a question or its passage has no token, `answer` is "".
+    Windows are the same as in `make_squad_records`, and answers as in the files
+    of `run_squad`. If a question or its passage has no tokens, `answer` is "".
 
     Args:
       model: batch -> `start_logits`, `end_logits`, each [W, S].
@@ -75,8 +75,8 @@ def make_answer(
     Returns:
       A function that returns `answer` [N] string; its `start` and `end` [N]
       int32, in characters of the context, end exclusive, -1 for no answer;
-      `probability` [N] float32; `num_answers` [N] int32, at most K; and of the
-      K best `nbest_answers`, `nbest_starts`, `nbest_ends`,
+      `probability` [N] float32; `num_answers` [N] int32, at most K; and for the
+      K best answers `nbest_answers`, `nbest_starts`, `nbest_ends`,
       `nbest_probabilities`, `nbest_start_logits` and `nbest_end_logits`, each
       [N, K]. With `version_2_with_negative` also `null_odds` [N] float32.
     """

@@ -1,9 +1,9 @@
-"""Model, preprocessing -> SavedModel: strings or token ids in, answers out.
+"""Model and preprocessing -> SavedModel with strings or token ids as inputs.
 
-Nothing of Keras goes into a SavedModel. With a Keras model attached to the
+The SavedModel contains no Keras objects. With a Keras model attached to the
 exported object, `tf.saved_model.load` works, but the C++ loader of TensorFlow
-Serving does not find the variables (keras 20095). So the variables are attached
-as a plain list, and the functions close over the model.
+Serving does not find the variables (keras issue 20095). So the variables are
+attached as a plain list, and the functions close over the model.
 """
 
 import contextlib
@@ -19,11 +19,11 @@ from bert_tf.export import encoder_signatures
 from tfrecords.io import atomic_files
 
 SAVED_MODEL = "saved_model.pb"
-# TensorFlow Serving ignores this folder: it is for people and clients.
+# TensorFlow Serving ignores this folder; it is for users and clients.
 EXTRA = "assets.extra"
 METADATA = "model.json"
 
-# Names of signatures; serving_default is one of the two others.
+# Names of signatures; serving_default is the same as one of the other two.
 DEFAULT = "serving_default"
 TEXT = "text"
 ENCODER = "encoder"
@@ -38,8 +38,8 @@ _METHODS = {
 
 
 def _root(*models: keras.Model, **parts) -> tf.train.Checkpoint:
-    """Returns an object to export, with variables and no Keras."""
-    # By identity, since a model may be a part of another.
+    """Returns an object to export with the variables but no Keras objects."""
+    # By identity, since one model may be part of another.
     variables = {id(v): v for model in models for v in model.variables}
     root = tf.train.Checkpoint(**parts)
     root.variables = [v.value for v in variables.values()]
@@ -51,12 +51,12 @@ def _root(*models: keras.Model, **parts) -> tf.train.Checkpoint:
 
 @contextlib.contextmanager
 def _new_export(path: str, overwrite: bool) -> Iterator[str]:
-    """Yields a folder to fill that becomes `path` when it is complete."""
+    """Yields a folder to write to, which becomes `path` when complete."""
     path = os.path.normpath(path)
     is_empty = os.path.isdir(path) and not os.listdir(path)
     is_export = os.path.isfile(os.path.join(path, SAVED_MODEL))
     if os.path.exists(path) and not is_empty and not (overwrite and is_export):
-        hint = "it holds something other than a SavedModel; move it away"
+        hint = "it contains something other than a SavedModel; move it away"
         if is_export:
             hint = "pass overwrite to replace it"
         raise ValueError(
@@ -67,13 +67,13 @@ def _new_export(path: str, overwrite: bool) -> Iterator[str]:
         try:
             yield folder
         except tf.errors.ResourceExhaustedError as error:
-            # TensorFlow's error of a full disk.
+            # TensorFlow's error for a full disk.
             message = os.strerror(errno.ENOSPC)
             raise OSError(errno.ENOSPC, message) from error
 
 
 def _name_methods(folder: str, signatures: Iterable[str]) -> None:
-    """Sets the method names of signatures that are not of the Predict API."""
+    """Sets the method names of signatures that do not use the Predict API."""
     names = [name for name in signatures if name in _METHODS]
     if not names:
         return
@@ -83,13 +83,13 @@ def _name_methods(folder: str, signatures: Iterable[str]) -> None:
     for name in names:
         updater.replace_method_name(name, _METHODS[name])
     updater.save()
-    # It belongs to the previous file. None is better than a wrong one.
+    # It belongs to the previous file; a missing one is better than a wrong one.
     os.remove(os.path.join(folder, "fingerprint.pb"))
 
 
 def _save(root, folder: str, signatures: Mapping, metadata: Mapping) -> None:
     verbosity = logging.get_verbosity()
-    # TensorFlow logs how many microseconds some callback took.
+    # Suppresses TensorFlow's timings of callbacks.
     logging.set_verbosity(logging.WARNING)
     try:
         tf.saved_model.save(root, folder, signatures=dict(signatures))
@@ -112,30 +112,31 @@ def export_text(
     metadata: Mapping | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Writes a SavedModel that takes strings; the tokenizer is inside.
+    """Writes a SavedModel with string inputs, including the tokenizer.
 
-    When loaded, `loaded(inputs, training=False)` is the encoder, dicts in and
-    out; its signature has `encoder_outputs` as `encoder_outputs_0` and so on.
-    `trainable_variables` allow fine-tuning. Each other signature is an
-    attribute too, as `loaded.text(...)`, whose inputs may have defaults.
+    After loading, `loaded(inputs, training=False)` is the encoder, from dict to
+    dict; its signature has `encoder_outputs` as `encoder_outputs_0` and so on.
+    `trainable_variables` allow fine-tuning. Each other signature is also an
+    attribute, such as `loaded.text(...)`, whose inputs may have defaults.
 
     Args:
-      models: whose variables the signatures use.
-      path: folder to write, completely or not at all.
+      models: the models whose variables the signatures use.
+      path: folder to write, atomically.
       signatures: name -> function with an `input_signature`; it returns named
         tensors with the batch as first dimension. `classify` and `regress` get
-        the method names of TensorFlow Serving's APIs, others of Predict.
-      parts: attribute -> what else to save: lookup tables of the signatures,
+        the method names of TensorFlow Serving's Classify and Regress APIs,
+        others that of Predict.
+      parts: attribute -> other object to save: lookup tables of the signatures,
         further functions.
-      encoder: if given, the signature `encoder` is added, as of
+      encoder: if given, adds the signature `encoder` of
         `encoder_signatures.make_functions`.
       has_pooler: whether the pooler is trained.
-      default: which signature is `serving_default` too.
+      default: name of the signature that is also `serving_default`.
       metadata: content of `assets.extra/model.json`.
       overwrite: whether to replace an existing SavedModel.
 
     Raises:
-      ValueError: if `path` is taken.
+      ValueError: if `path` exists and may not be replaced.
       OSError: if it cannot be written.
     """
     with _new_export(path, overwrite) as folder:

@@ -1,7 +1,7 @@
-"""Texts, or words -> windows of words, logits -> the tag of each word.
+"""Texts or words -> windows of words; logits -> the tag of each word.
 
-Letters: N texts, W most words of a text, T words in all, C tags, M windows, S
-max_seq_length.
+Letters: N texts, W maximum words per text, T words in total, C tags, M windows,
+S max_seq_length.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,15 @@ def make_tag(
     max_seq_length: int,
     doc_stride: int | None,
 ) -> TagWords:
-    """Returns words [N, (words)] string -> best tags and their probabilities.
+    """Returns the function from words to best tags and their probabilities.
 
-    Rows of any length are read in windows, as of `make_ner_records`.
+    Words are [N, (words)] string. Rows of any length are split into windows, as
+    in `make_ner_records`.
 
     Args:
       model: batch -> `logits` [M, S, C].
       tokenizer: a BertTokenizer.
-      labels: C tags, in the order of the classes.
+      labels: C tags in the order of the classes.
       max_seq_length: S.
       doc_stride: as for `word_windows.make`.
     """
@@ -56,8 +57,8 @@ def tag_texts(tag: TagWords) -> text_signatures.Function:
     """Returns a signature of `text` [N] string; its outputs are [N, W].
 
     `words`, `tags` string; `starts`, `ends` int32, in characters of the text,
-    end exclusive; `probabilities` float32 of the tags. Rows of fewer than W
-    words end in "", -1 and 0.
+    end exclusive; `probabilities` float32 of the tags. Rows with fewer than W
+    words are padded with "", -1 and 0.
     """
 
     def answer(text):
@@ -75,10 +76,10 @@ def tag_texts(tag: TagWords) -> text_signatures.Function:
 
 
 def tag_words(tag: TagWords) -> text_signatures.Function:
-    """Returns a signature of `words` [N, W] string, "" for no word.
+    """Returns a signature of `words` [N, W] string, padded with "".
 
     Its outputs are [N, W]: `tags` string and `probabilities` float32, "" and 0
-    where there is no word.
+    at padding.
     """
 
     @tf.function(

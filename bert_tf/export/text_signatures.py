@@ -1,7 +1,7 @@
-"""Strings -> batches, outputs -> answers, for one text or two.
+"""Texts or text pairs -> batches; model outputs -> answers.
 
-Letters: N texts, S max_seq_length, s the longest row of a batch, C classes.
-Everything runs in the graph and is saved with the model.
+Letters: N texts, S max_seq_length, s length of the longest row in a batch, C
+classes. Everything runs in the graph and is saved with the model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfrecords.text import segments
 
-# Rows that the model reads at once.
+# Maximum rows in one call of the model.
 ROWS_AT_ONCE = 32
 STRINGS = tf.TensorSpec([None], tf.string)
 
@@ -29,20 +29,20 @@ def of_texts(function: Callable[[tf.Tensor], Answers]) -> Function:
 
 
 def _default_text_b(text_b: tf.Tensor, text_a: tf.Tensor) -> tf.Tensor:
-    """Returns `text_b`, or if it is empty, "" for each of `text_a` [N]."""
+    """Returns `text_b`, or if it has no elements "" for each of `text_a`."""
     is_missing = tf.cast(tf.equal(tf.size(text_b), 0), tf.int32)
     text_b = tf.concat([text_b, tf.fill([is_missing * tf.size(text_a)], "")], 0)
     tf.debugging.assert_equal(
         tf.size(text_b),
         tf.size(text_a),
-        "text_b should have one string for each of text_a, or none at all.",
+        "text_b should have one string for each of text_a, or none.",
     )
     return tf.ensure_shape(text_b, text_a.shape)
 
 
 def of_pairs(function: Callable[..., Answers]) -> Function:
     """Returns a signature of `text_a` [N] and `text_b`, [N] or [0] string."""
-    # As a tensor, the default is part of the graph and so known to clients.
+    # A default that is a tensor is part of the graph, so clients get it too.
     nothing = tf.constant([], tf.string)
 
     @tf.function(input_signature=[STRINGS, STRINGS], autograph=False)
@@ -55,8 +55,8 @@ def of_pairs(function: Callable[..., Answers]) -> Function:
 def of_examples(function: Callable[..., Answers]) -> Function:
     """Returns a signature of `inputs` [N], serialized tf.train.Examples.
 
-    TensorFlow Serving's Classify and Regress APIs make them of the features
-    that a client sends: here `text_a`, and `text_b` if there is one.
+    TensorFlow Serving's Classify and Regress APIs create them from the features
+    in a client's request: here `text_a` and optionally `text_b`.
     """
     features = {
         "text_a": tf.io.FixedLenFeature([], tf.string),
@@ -72,7 +72,7 @@ def of_examples(function: Callable[..., Answers]) -> Function:
 
 
 def without_padding(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns [N, S] inputs as [N, s], without columns of padding alone."""
+    """Returns [N, S] inputs as [N, s], without columns that are all padding."""
     used = tf.reduce_max(tf.reduce_sum(batch["input_mask"], axis=1))
     used = tf.maximum(used, 1)  # The maximum of no rows is negative.
     return {name: tensor[:, :used] for name, tensor in batch.items()}
@@ -81,9 +81,9 @@ def without_padding(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 def pack(
     tokenizer, max_seq_length: int, tokens_a: tf.RaggedTensor, tokens_b=None
 ) -> dict[str, tf.Tensor]:
-    """Returns `schema.ENCODER_INPUTS`, each [N, s] int32, of [N, (t)] int32.
+    """Packs tokens, [N, (t)] int32, into `schema.ENCODER_INPUTS`, [N, s] int32.
 
-    As in training, but cut to the longest row; see `segments.pack`.
+    As `segments.pack` in training, but only as long as the longest row.
     """
     return without_padding(
         segments.pack(
@@ -99,7 +99,7 @@ def pack(
 def pack_pairs(
     tokenizer, max_seq_length: int, text_a: tf.Tensor, text_b=None
 ) -> dict[str, tf.Tensor]:
-    """Returns the batch of one text or two, packed as by `make_glue_records`.
+    """Returns a batch of texts or pairs, packed as in `make_glue_records`.
 
       text_a          the cat                        a
       text_b          sat                            ""
@@ -109,7 +109,7 @@ def pack_pairs(
       tokenizer: a BertTokenizer.
       max_seq_length: S.
       text_a: [N] string.
-      text_b: [N] string, "" for a row without; None if no row has one.
+      text_b: [N] string, "" for single texts; None if all are single.
 
     Returns:
       `schema.ENCODER_INPUTS`, each [N, s] int32.
@@ -128,23 +128,24 @@ def in_parts(
     shapes: Mapping[str, Sequence[int]],
     most_rows: int = ROWS_AT_ONCE,
 ) -> dict[str, tf.Tensor]:
-    """Returns the outputs of a model that reads a few rows at a time.
+    """Returns the outputs of a model that is called on a few rows at a time.
 
-    So a long text, which makes many windows, needs little memory. Padding that
-    no row of a part needs is not computed.
+    This limits the memory for a long text, which has many windows. Each part is
+    only as long as its longest row.
 
     Args:
       model: batch -> outputs.
       inputs: `schema.ENCODER_INPUTS`, each [M, S], for any number M of rows.
-      shapes: name of an output -> its shape after the first dimension, S first.
-      most_rows: rows in a part.
+      shapes: name of an output -> its shape without the first dimension,
+        beginning with S.
+      most_rows: maximum rows in a part.
 
     Returns:
       These outputs, [M, ...] float32, with arbitrary values at padding.
     """
     length = tf.shape(inputs["input_mask"])[1]
     num_rows = tf.shape(inputs["input_mask"])[0]
-    # At least one, since the outputs of no rows have a shape too.
+    # At least one, so that the outputs for zero rows have a shape.
     num_parts = tf.maximum(1, -(-num_rows // most_rows))
 
     def run(part, arrays):

@@ -1,1 +1,1 @@
-"""Exported or trained model, texts -> answers, hidden states."""
+"""Exported or trained model and texts -> answers or hidden states."""

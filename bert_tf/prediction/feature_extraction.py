@@ -1,13 +1,13 @@
-"""Lines of text, an encoder -> hidden states of their tokens, in a file.
+"""Lines of text and an encoder -> file with the hidden states of their tokens.
 
 Letters: T tokens of all texts, N layers, H hidden, R texts, S max_seq_length.
 
-  json      the original's: a line a text, each token with its layers' values
+  json      as the original: a line per text, each token with its layers' values
   npz       `values` [T, N, H] float32, `token_ids` [T] int32, `row_splits`
             [R + 1] int64: tokens of text r are row_splits[r] to
             row_splits[r + 1]; and `layers` [N]
-  tfrecord  a tf.train.Example a text: `linex_index`, `token_ids`, `layers`,
-            and `values`, flat, of shape [tokens, N, H]
+  tfrecord  a tf.train.Example per text: `linex_index`, `token_ids`, `layers`,
+            and `values`, flattened, of shape [tokens, N, H]
 """
 
 import dataclasses
@@ -27,9 +27,9 @@ from tfrecords.io import atomic_files, part_files
 from tfrecords.options import REQUIRED, option
 from tfrecords.text.vocab import VocabularyOptions
 
-# Lines in a part; a killed run loses one part.
+# Lines in a part; a killed run loses at most one part.
 _LINES_PER_PART = 256
-# extract_features.py: read_examples. The last separator counts.
+# extract_features.py: read_examples. Splits at the last separator.
 _PAIR = re.compile(r"(.*) \|\|\| (.*)")
 # extract_features.py: main.
 _DIGITS = 6
@@ -37,13 +37,13 @@ _DIGITS = 6
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureConfig(VocabularyOptions):
-    """Which hidden states of which texts to write, and where to."""
+    """Which hidden states of which texts to extract, and where to write."""
 
     input_file: str = option(
         REQUIRED, "Text file in UTF-8, one text or pair of texts per line."
     )
     output_file: str = option(
-        REQUIRED, "File to write the features to; it appears when complete."
+        REQUIRED, "File to write the features to, atomically."
     )
     init_checkpoint: str = option(
         REQUIRED,
@@ -57,13 +57,13 @@ class FeatureConfig(VocabularyOptions):
     )
     max_seq_length: int = option(
         128,
-        "Maximum tokens of a text, [CLS] and [SEP] included; longer ones are "
+        "Maximum tokens of a text, with [CLS] and [SEP]; longer texts are "
         "truncated.",
         at_least=5,
     )
     output_format: str = option(
         "json",
-        "json: lines as the original writes. npz: arrays values, token_ids, "
+        "json: lines as in the original. npz: arrays values, token_ids, "
         "row_splits and layers. tfrecord: one tf.train.Example per line of "
         "input.",
         choices=("json", "npz", "tfrecord"),
@@ -75,7 +75,7 @@ class Text(NamedTuple):
     """Features of one text.
 
     Attributes:
-      line: its line, from 0.
+      line: index of its line, from 0.
       token_ids: [tokens] int32.
       values: [tokens, N, H] float32.
     """
@@ -86,10 +86,10 @@ class Text(NamedTuple):
 
 
 def extract_features(config: FeatureConfig) -> None:
-    """Writes the hidden states; a rerun resumes where a run was stopped.
+    """Writes the hidden states; a rerun resumes a run that was stopped.
 
     Raises:
-      ValueError: if a setting does not fit the model, or there are no texts.
+      ValueError: if a setting does not suit the model, or there are no texts.
       OSError: if a file cannot be read or written.
     """
     from bert_tf.conversion import formats
@@ -102,7 +102,7 @@ def extract_features(config: FeatureConfig) -> None:
 
 
 def _extract(config: FeatureConfig, folder: str) -> None:
-    """Writes the hidden states by the encoder of a model folder."""
+    """Writes the hidden states of the encoder in a model folder."""
     from bert_tf.model import layer_outputs
     from bert_tf.training import model_folders
     from bert_tf.workflows import model_source
@@ -111,7 +111,7 @@ def _extract(config: FeatureConfig, folder: str) -> None:
     vocab_file, do_lower_case = model_source.find_vocabulary(config, folder)
     if not vocab_file:
         raise ValueError(
-            f"{folder} holds no vocabulary: give --vocab_file=vocab.txt."
+            f"{folder} has no vocabulary. Give --vocab_file=vocab.txt."
         )
     tokenizer = tokenizer_lib.BertTokenizer(vocab_file, do_lower_case)
     encoder = model_folders.build_encoder(folder)
@@ -151,14 +151,14 @@ def _read_lines(path: str) -> list[str]:
     statistics = text_files.ReadStatistics()
     lines = [line.strip() for line in text_files.read_lines(path, statistics)]
     if not lines:
-        raise ValueError(f"{path} has no line; give texts.")
+        raise ValueError(f"{path} has no lines. Add at least one text.")
     return lines
 
 
 def _make_reader(
     config: FeatureConfig, encoder, tokenizer, layers: Sequence[int]
 ) -> Callable[[Sequence[str], int], list[Text]]:
-    """Returns lines, number of the first -> their features."""
+    """Returns a function from lines and the first one's index to features."""
     import tensorflow as tf
 
     from bert_tf.model import layer_outputs
@@ -167,7 +167,7 @@ def _make_reader(
     num_layers = encoder.config.num_hidden_layers
     step = layer_outputs.make_step(
         encoder,
-        [1 + i % num_layers for i in layers],  # 0 are the embeddings.
+        [1 + i % num_layers for i in layers],  # 0 is the embeddings.
     )
     lengths = layer_outputs.static_lengths(config.max_seq_length)
 
@@ -200,7 +200,7 @@ def _make_reader(
 
 
 def split_pair(line: str) -> tuple[str, str]:
-    """Returns the one or two texts of a line; "" for no second one."""
+    """Returns the two texts of a line; the second is "" for a single text."""
     match = _PAIR.fullmatch(line)
     return (match[1], match[2]) if match else (line, "")
 
@@ -208,11 +208,11 @@ def split_pair(line: str) -> tuple[str, str]:
 def _part_settings(
     config: FeatureConfig, folder: str, tokenizer, layers: Sequence[int]
 ) -> dict:
-    """Returns everything that decides the content of the parts."""
+    """Returns all settings that the content of the parts depends on."""
     from bert_tf.training import model_folders
 
     weights = os.path.join(folder, model_folders.WEIGHTS)
-    # The same weights give others with another activation.
+    # With another activation the same weights give other values.
     model_config = os.path.join(folder, model_folders.CONFIG)
     return {
         "input": atomic_files.digest(config.input_file),
@@ -249,7 +249,7 @@ def to_json(
 def to_npz(
     texts: Sequence[Text], layers: Sequence[int], vocab: Sequence[str]
 ) -> bytes:
-    """Returns an .npz of some texts, a part for `join_npz`."""
+    """Returns an .npz of some texts, one of the parts for `join_npz`."""
     file = io.BytesIO()
     np.savez(
         file,
@@ -264,7 +264,7 @@ def to_npz(
 def to_tfrecord(
     texts: Sequence[Text], layers: Sequence[int], vocab: Sequence[str]
 ) -> bytes:
-    """Returns a tf.train.Example for each text, framed as in a TFRecord."""
+    """Returns TFRecords with a tf.train.Example for each text."""
     from tfrecords.io import shards
 
     return b"".join(shards.frame(_example(text, layers)) for text in texts)
@@ -283,7 +283,7 @@ def _example(text: Text, layers: Sequence[int]) -> bytes:
 
 
 def join_npz(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
-    """Writes the .npz of all texts with one part at a time in memory."""
+    """Writes the .npz of all texts, keeping one part at a time in memory."""
 
     def arrays(name: str) -> Iterator[np.ndarray]:
         for part in parts():
@@ -306,7 +306,7 @@ def join_npz(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
                 np.lib.format.write_array(entry, array)
 
 
-# Name -> function of texts to a part of the file, of parts to the file.
+# Format -> functions from texts to a part, and from parts to the file.
 FORMATS = {
     "json": (to_json, part_files.concatenate),
     "npz": (to_npz, join_npz),

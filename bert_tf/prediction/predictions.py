@@ -1,4 +1,4 @@
-"""Rows of texts, a SavedModel -> its answers as lines of JSON."""
+"""Rows of texts and a SavedModel -> its answers as JSON lines."""
 
 import contextlib
 import dataclasses
@@ -17,9 +17,9 @@ from bert_tf.prediction import text_rows
 from tfrecords.io import atomic_files
 from tfrecords.options import REQUIRED, option
 
-# Prefixes of outputs with numbers for each token, and one under a second name.
+# Prefixes of outputs with numbers for each token; `default` is a duplicate.
 _NOT_WRITTEN = ("sequence_output", "encoder_outputs", "input_mask", "default")
-# Keys of a word of a text, and of one of the n best answers -> their outputs.
+# JSON key of a word, and of one of the n best answers -> model output.
 _WORD = {
     "word": "words",
     "tag": "tags",
@@ -39,16 +39,16 @@ _ANSWER = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictConfig(text_rows.InputConfig):
-    """Which model predicts, from what, and where its answers go."""
+    """Which model to use, what to read, and where to write the answers."""
 
     export_dir: str = option(
         REQUIRED, "SavedModel that export_savedmodel wrote."
     )
     signature: str = option(
         "text",
-        "Signature to call: text; or words, which a tagger has for text that "
-        "is already split into words.",
-        # Others take no strings, or serialized examples.
+        "Signature to call: text; or words, which a tagging model has for text "
+        "that is already split into words.",
+        # Inputs of other signatures are token ids or serialized examples.
         choices=("text", "words"),
     )
     output_file: str = option(
@@ -65,10 +65,10 @@ class PredictConfig(text_rows.InputConfig):
 
 
 def predict(config: PredictConfig) -> int:
-    """Writes one line of JSON for each row of the input; returns their number.
+    """Writes a line of JSON for each row of the input; returns their number.
 
     Raises:
-      ValueError: if there is no such model, or a row or setting does not fit.
+      ValueError: if there is no such model, or a row or setting is invalid.
       OSError: if a file cannot be read or written.
     """
     loaded = load(config.export_dir, config.signature)
@@ -84,7 +84,7 @@ def predict(config: PredictConfig) -> int:
             total=lines.size,
             unit="B",
             unit_scale=True,
-            # No bar among the answers.
+            # Answers on the terminal would break the bar.
             disable=True if file.isatty() else None,
         ) as bar,
     ):
@@ -106,7 +106,7 @@ def predict(config: PredictConfig) -> int:
 
 
 def load(export_dir: str, signature: str):
-    """Returns a SavedModel that has a signature of strings.
+    """Returns a SavedModel with a signature that has string inputs.
 
     Raises:
       ValueError: if there is none.
@@ -117,23 +117,23 @@ def load(export_dir: str, signature: str):
 
     if not tf.saved_model.contains_saved_model(export_dir):
         raise ValueError(
-            f"--export_dir={export_dir} holds no SavedModel. Make one with "
-            "export_savedmodel."
+            f"--export_dir={export_dir} contains no SavedModel. Create one "
+            "with export_savedmodel."
         )
     loaded = tf.saved_model.load(export_dir)
     if signature not in loaded.signatures:
         raise ValueError(
             f"{export_dir} has signatures {', '.join(loaded.signatures)}; "
-            f"{signature!r} is needed. Make it with export_savedmodel."
+            f"{signature!r} is needed. Create it with export_savedmodel."
         )
     return loaded
 
 
 def find_inputs(config: PredictConfig, signature) -> dict[str, int]:
-    """Returns the inputs of a signature: 1 for a text, 2 for a list of texts.
+    """Returns the rank of each input: 1 for a text, 2 for a list of texts.
 
     Raises:
-      ValueError: if there are columns for more texts than the model takes.
+      ValueError: if columns are given for texts that the model does not have.
     """
     if config.text_b_column and not config.text_a_column:
         raise ValueError(
@@ -144,28 +144,29 @@ def find_inputs(config: PredictConfig, signature) -> dict[str, int]:
     names = sorted(specs)
     if config.text_b_column and len(names) == 1:
         raise ValueError(
-            f"{config.export_dir} takes one text, {names[0]!r}; leave out "
+            f"{config.export_dir} has one input, {names[0]!r}; omit "
             f"--text_b_column={config.text_b_column}."
         )
     if config.text_a_column and names[0] not in ("text", "text_a"):
         raise ValueError(
-            f"--text_a_column={config.text_a_column}: this model takes "
-            f"{', '.join(names)}; name their columns by --columns."
+            f"--text_a_column={config.text_a_column}: the inputs of this model "
+            f"are {', '.join(names)}; give their columns with --columns."
         )
     return {name: specs[name].shape.rank for name in names}
 
 
 def find_outputs(config: PredictConfig, signature) -> Sequence[str]:
-    """Returns the outputs to write.
+    """Returns the names of the outputs to write.
 
     Raises:
-      ValueError: if the model has no output of a given name.
+      ValueError: if the model does not have a requested output.
     """
     names = sorted(signature.structured_outputs)
     for name in config.outputs or ():
         if name not in names:
             raise ValueError(
-                f"--outputs={name} is none of this model's: {', '.join(names)}."
+                f"--outputs={name} is not an output of this model; choose from "
+                f"{', '.join(names)}."
             )
     return config.outputs or [
         name for name in names if not name.startswith(_NOT_WRITTEN)
@@ -174,7 +175,7 @@ def find_outputs(config: PredictConfig, signature) -> Sequence[str]:
 
 @contextlib.contextmanager
 def _open_output(path: str) -> Iterator[IO[str]]:
-    """Opens the output, which gets its name when complete; "-" is stdout."""
+    """Opens the output, to be written atomically; "-" is stdout."""
     if path == "-":
         sys.stdout.reconfigure(encoding="utf-8")
         yield sys.stdout
@@ -185,19 +186,19 @@ def _open_output(path: str) -> Iterator[IO[str]]:
 
 @contextlib.contextmanager
 def _quiet_when_closed() -> Iterator[None]:
-    """Ends quietly when stdout is closed, as after `| head`."""
+    """Exits silently if stdout is closed, as by `| head`."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # So that Python's own flush at exit does not fail either.
+        # Otherwise Python's own flush at exit fails too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def make_tensor(rows: Sequence[text_rows.Row], name: str, rank: int):
     """Returns an input of all rows: [N] string, or [N, C] padded with "".
 
-    A text that a row lacks is "".
+    A missing text is "".
     """
     import tensorflow as tf
 
@@ -218,14 +219,14 @@ def answer_rows(
 ) -> Iterator[dict]:
     """Yields the content of an output line for each row.
 
-    It is the number of the row's line, its own keys, and the answers, which
+    It consists of the line number, the row's keys, and the answers, which
     replace keys of the same name.
 
     Args:
       signature: of a SavedModel.
-      rows: a batch of them.
+      rows: one batch.
       ranks: from `find_inputs`.
-      outputs: those to write.
+      outputs: names of the outputs to write.
     """
     inputs = {
         name: make_tensor(rows, name, rank) for name, rank in ranks.items()
@@ -243,18 +244,18 @@ def answer_rows(
 
 
 def plain(value: np.ndarray):
-    """Returns a value as JSON has it; float32 in its own few digits."""
+    """Returns a value for JSON, with float32 in its shortest decimal form."""
     if value.dtype == object:
         texts = [text.decode() for text in value.ravel()]
         return np.array(texts, object).reshape(value.shape).tolist()
     if value.dtype == np.float32:
-        # Through text, so that 0.1 is not 0.10000000149011612.
+        # Via strings, so that 0.1 is not 0.10000000149011612.
         return value.astype(str).astype(np.float64).tolist()
     return value.tolist()
 
 
 def _join(texts: list[str], tokens: list[str]) -> str:
-    """Returns texts with a token after each but the last; `##` joins words."""
+    """Returns texts joined by tokens; `##` continues the previous word."""
     filled = texts[0]
     for token, text in zip(tokens, texts[1:], strict=True):
         if token.startswith("##"):
@@ -264,18 +265,18 @@ def _join(texts: list[str], tokens: list[str]) -> str:
 
 
 def fill_masks(text: str, tokens: np.ndarray, probabilities: np.ndarray):
-    """Returns candidates for each [MASK] of a text, and the best text.
+    """Returns the text with filled masks, and candidates for each [MASK].
 
-    A [MASK] beyond the model's length has no candidates and stays.
+    A [MASK] beyond the model's length has no candidates and is kept.
 
     Args:
-      text: with [MASK] in it.
+      text: text with [MASK].
       tokens: [P, k] bytes, best first.
       probabilities: [P, k] float32.
 
     Returns:
-      `filled`, with the best token for each mask, and `masks`: for each mask
-      a list of `token`, `probability`, and `filled` with this token instead.
+      `filled`, the text with the best token for each mask, and `masks`: for
+      each mask a list of `token`, `probability`, and `filled` with this token.
     """
     from bert_tf.export.mask_signatures import MASK
 
@@ -300,7 +301,7 @@ def fill_masks(text: str, tokens: np.ndarray, probabilities: np.ndarray):
 
 
 def _records(answers: Mapping[str, np.ndarray], names: Mapping) -> list[dict]:
-    """Returns lists [1, n] by name as n dicts of the keys of `names`."""
+    """Returns outputs [1, n] as n dicts; `names` are key -> output."""
     columns = [plain(answers[name])[0] for name in names.values()]
     return [
         dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)
@@ -313,9 +314,9 @@ def without_padding(
     """Returns answers to one row without the padding of its batch.
 
     Args:
-      answers: all outputs of the signature, each [1, ...]; they tell how many
-        words, masks, answers or tokens the row has.
-      num_texts: texts in the row's longest list, None if it has no lists.
+      answers: all outputs of the signature, each [1, ...]. The number of words,
+        masks, answers or tokens in the row is derived from them.
+      num_texts: length of the row's longest list of texts, None without lists.
     """
     padded = ("",)  # Prefixes of the names of padded outputs.
     if "num_answers" in answers:
@@ -341,7 +342,7 @@ def without_padding(
 def _to_json(
     row: text_rows.Row, answers: Mapping[str, np.ndarray], outputs: set[str]
 ) -> dict:
-    """Returns the answers to one row, in lists of dicts for known kinds."""
+    """Returns the answers to one row, with lists of dicts for known kinds."""
     if {"tokens", "probabilities"} <= outputs:
         return fill_masks(
             row.fields["text"],

@@ -1,7 +1,7 @@
-"""Lines of a file or a pipe -> batches of rows, as soon as they arrive.
+"""Lines of a file or pipe -> batches of rows, as soon as they arrive.
 
-A line is a text, a row of a TSV or a JSON object. The inputs of a model are
-given as name -> rank, 1 for a text and 2 for a list of texts.
+A line is a text, a TSV row or a JSON object. `ranks` are the inputs of a model:
+name -> rank, 1 for a text and 2 for a list of texts.
 """
 
 import contextlib
@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 from tfrecords.options import Options, option
 
-# Inputs that a row may lack.
+# Inputs that may be missing in a row.
 OPTIONAL = ("text_b",)
 _BLOCK_BYTES = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InputConfig(Options):
-    """What to read, and how."""
+    """Which file to read, and its format."""
 
     input_file: str = option(
         "-", "Lines of text, a TSV file or JSON lines; - is stdin."
@@ -45,27 +45,26 @@ class InputConfig(Options):
     )
     text_a_column: str | None = option(
         None,
-        "Column of a TSV file that holds the text; name or index, as in "
-        "--columns.",
+        "Column of a TSV file with the text; name or index, as in --columns.",
     )
     text_b_column: str | None = option(
-        None, "Column that holds the second text, for models of text pairs."
+        None, "Column with the second text, for models of text pairs."
     )
 
 
 class Row(NamedTuple):
-    """One line of input: its number from 1, and its texts and keys by name."""
+    """One line of input: its number, from 1, and its texts and other keys."""
 
     line: int
     fields: dict
 
 
-# Number and text of a line -> its row, None for a line without one.
+# Number and text of a line -> its row, None for a line that is not a row.
 Parser = Callable[[int, str], Row | None]
 
 
 class Lines:
-    """Open file or pipe -> lines of text.
+    """Lines of text in an open file or pipe.
 
     Args:
       file: to read, in binary.
@@ -73,9 +72,9 @@ class Lines:
 
     Attributes:
       name: as given.
-      size: bytes in all, None for a pipe.
-      num_read: bytes read.
-      num_replaced: invalid bytes of UTF-8 that became U+FFFD.
+      size: total bytes, None for a pipe.
+      num_read: bytes read so far.
+      num_replaced: number of U+FFFD that replaced invalid UTF-8.
     """
 
     def __init__(self, file: io.BufferedReader, name: str):
@@ -87,21 +86,21 @@ class Lines:
         self._file = file
 
     def blocks(self) -> Iterator[Iterator[tuple[int, str]]]:
-        """Yields numbered lines that can be read without waiting.
+        """Yields blocks of numbered lines that can be read without waiting.
 
-        One block has all lines of a file, or those that a pipe has by now.
+        A file is one block; a block of a pipe has the lines that have arrived.
         """
         if self.size is not None:
             yield self._decode(self._file, 1)
             return
         first, rest = 1, b""
-        # One read(2) each, which waits only if the pipe is empty.
+        # Each is one read(2), which waits only if the pipe is empty.
         while block := self._file.read1(_BLOCK_BYTES):
             lines = io.BytesIO(rest + block).readlines()
             rest = b"" if block.endswith(b"\n") else lines.pop()
             yield self._decode(lines, first)
             first += len(lines)
-        if rest:  # The last line need not have an end.
+        if rest:  # The last line may lack a newline.
             yield self._decode([rest], first)
 
     def _decode(
@@ -115,7 +114,7 @@ class Lines:
                 self.num_replaced += text.count("\ufffd")
                 self.num_replaced -= line.count("\ufffd".encode())
             if number == 1:
-                text = text.removeprefix("\ufeff")  # A byte order mark.
+                text = text.removeprefix("\ufeff")  # Byte order mark.
             yield number, text
 
 
@@ -132,7 +131,7 @@ def open_lines(path: str) -> Iterator[Lines]:
 def make_batches(
     lines: Lines, parse: Parser, batch_size: int
 ) -> Iterator[list[Row]]:
-    """Yields batches of rows, smaller ones at the end of a block."""
+    """Yields batches of rows; the last one of a block may be smaller."""
     for block in lines.blocks():
         rows = (parse(number, line) for number, line in block)
         rows = (row for row in rows if row is not None)
@@ -143,11 +142,11 @@ def make_batches(
 def find_columns(
     config: InputConfig, ranks: Mapping[str, int]
 ) -> list[tuple[str, str]]:
-    """Returns inputs of the model and their columns of a TSV, if any.
+    """Returns pairs of a model input and its TSV column; empty without columns.
 
     Raises:
-      ValueError: if there is a column for no input of the model, two for one
-        text, or columns for some inputs and not for others.
+      ValueError: if a column is for an unknown input, an input that is one text
+        has two columns, or only some of the required inputs have columns.
     """
     given = (config.text_a_column, config.text_b_column)
     columns = zip(sorted(ranks), given, strict=False)
@@ -162,7 +161,7 @@ def find_columns(
             )
         if ranks[name] == 1 and name in dict(columns):
             raise ValueError(
-                f"--columns={word}: there is a column of {name!r} already, and "
+                f"--columns={word}: {name!r} has a column already, and "
                 "this input is one text. Omit one of them."
             )
         columns.append((name, column))
@@ -171,7 +170,7 @@ def find_columns(
         raise ValueError(
             f"--columns={','.join(map('='.join, columns))}: there is no column "
             f"for {', '.join(map(repr, sorted(missing)))}, which the model "
-            "needs. Add it."
+            "requires. Add it."
         )
     return columns
 
@@ -179,10 +178,10 @@ def find_columns(
 def find_format(
     config: InputConfig, ranks: Mapping[str, int], has_columns: bool
 ) -> str:
-    """Returns "text", "tsv" or "jsonl": `config.input_format`, or by the rest.
+    """Returns "text", "tsv" or "jsonl": the format given, or the inferred one.
 
     Raises:
-      ValueError: if the format cannot hold the inputs of the model.
+      ValueError: if the format does not suit the columns or the model's inputs.
     """
     needed = [name for name in ranks if name not in OPTIONAL]
     input_format = config.input_format
@@ -196,12 +195,12 @@ def find_format(
     if (input_format == "tsv") != has_columns:
         raise ValueError(
             f"--input_format={input_format} with{'' if has_columns else 'out'} "
-            "columns. A TSV needs --columns, or --text_a_column, and nothing "
-            "else has them."
+            "columns. tsv needs --columns or --text_a_column; other formats "
+            "have no columns."
         )
     if input_format == "text" and len(needed) > 1:
         raise ValueError(
-            f"--input_format=text gives one text a line, and this model needs "
+            f"--input_format=text has one text per line, but this model needs "
             f"{', '.join(needed)}. Use jsonl, or tsv and --columns."
         )
     return input_format
@@ -210,7 +209,7 @@ def find_format(
 def make_parser(
     config: InputConfig, source: str, ranks: Mapping[str, int]
 ) -> Parser:
-    """Returns the function that makes a row of a line.
+    """Returns the function that parses a line into a row.
 
     Args:
       config: format and columns.
@@ -231,21 +230,21 @@ def make_parser(
 
 
 def parse_text(name: str, rank: int, number: int, line: str) -> Row:
-    """Returns a row of one input: the text, or for rank 2 its words."""
+    """Returns a row with one input: the text, or for rank 2 its words."""
     return Row(number, {name: line if rank == 1 else line.split()})
 
 
 class ColumnParser:
-    """Parser of a TSV, cells between tabs; its first line may name them.
+    """Parser of a TSV file, whose first line may be a header.
 
     Args:
       source: name of the file, for messages.
-      columns: inputs and their columns, all by number from 0, or all by a name
-        in the first line; several columns of one input make a list.
-      ranks: inputs of the model.
+      columns: inputs and their columns, all by index from 0, or all by name in
+        the header; several columns for one input make a list.
+      ranks: of the inputs of the model.
 
     Raises:
-      ValueError: if a row lacks a column; it names file and line.
+      ValueError: if a column is missing in a line; names file and line.
     """
 
     def __init__(
@@ -262,7 +261,7 @@ class ColumnParser:
             self.indices = [int(column) for column in self.columns]
 
     def __call__(self, number: int, line: str) -> Row | None:
-        """Returns the row; None for a line of names."""
+        """Returns the row; None for the header."""
         where = f"{self.source}:{number}"
         cells = line.split("\t")
         if self.indices is None:
@@ -270,7 +269,7 @@ class ColumnParser:
             return None
         if len(cells) <= max(self.indices):
             raise ValueError(
-                f"{where} has {len(cells)} columns between tabs; number "
+                f"{where} has {len(cells)} tab-separated columns; column "
                 f"{max(self.indices)} (from 0) is needed. Correct or remove "
                 "the line."
             )
@@ -286,9 +285,9 @@ class ColumnParser:
         for column in self.columns:
             if column not in names:
                 raise ValueError(
-                    f"{where} has no column {column!r}; this line names "
+                    f"{where} has no column {column!r}; the header has "
                     f"{', '.join(names)}. Give one of these, or, for a file "
-                    "without names, numbers from 0."
+                    "without a header, indices from 0."
                 )
         return [names.index(column) for column in self.columns]
 
@@ -298,28 +297,34 @@ def parse_object(
 ) -> Row | None:
     """Returns the row of a JSON object, None for an empty line.
 
-    Keys that are no inputs are kept; arguments as of `make_parser`, and the
-    number of the line, from 1, and its text.
+    Keys that are not inputs are kept.
+
+    Args:
+      source: name of the file, for messages.
+      ranks: of the inputs of the model.
+      number: of the line, from 1.
+      line: its text.
 
     Raises:
-      ValueError: if it is no JSON object, lacks an input that is not of
-        `OPTIONAL`, has one that is no text or list of texts, or has a text with
-        half a surrogate pair; it names file and line.
+      ValueError: if the line is not a JSON object, an input not in `OPTIONAL`
+        is missing, an input has the wrong type, or a text has an unpaired
+        surrogate; names file and line.
     """
     if not line.strip():
         return None
     where = f"{source}:{number}"
     try:
         fields = json.loads(line)
-        if "\\u" in line:  # JSON may have half a surrogate pair, UTF-8 not.
+        if "\\u" in line:  # JSON may escape an unpaired surrogate.
             json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"{where} holds no text: {error}. Take the half surrogate out."
+            f"{where} is not valid text: {error}. Remove the unpaired "
+            "surrogate."
         ) from None
     except ValueError as error:
         raise ValueError(
-            f"{where} is no JSON: {error}. Expected an object such as "
+            f"{where} is not JSON: {error}. Expected an object such as "
             f"{_example(ranks)}."
         ) from None
     _check_fields(fields, ranks, where)
@@ -327,7 +332,7 @@ def parse_object(
 
 
 def _example(ranks: Mapping[str, int]) -> str:
-    """Returns an object with the inputs of a model, for messages."""
+    """Returns an example of an object for a model, for messages."""
     texts = {1: "...", 2: ["...", "..."]}
     return json.dumps({name: texts[rank] for name, rank in ranks.items()})
 

@@ -1,4 +1,4 @@
-"""Facts of contexts with endings: which rows they become, which is chosen."""
+"""Multiple choice: rows of contexts and endings, and the chosen ending."""
 
 import c_loader
 import numpy as np
@@ -23,7 +23,7 @@ def words():
 
 
 def expected_logits(model, words, context, endings):
-    """One row through the Keras model, all padding in place."""
+    """Returns the Keras model's logits for one context, with full padding."""
     rows = segments.pack(
         words(tf.constant([context] * len(endings))),
         words(tf.constant(endings)),
@@ -35,7 +35,7 @@ def expected_logits(model, words, context, endings):
     return model(batch)["logits"].numpy()[0]
 
 
-def test_the_best_ending_is_that_of_the_keras_model(exported, words):
+def test_answers_equal_those_of_the_keras_model(exported, words):
     model, _, loaded = exported("multiple_choice")
     answers = loaded.signatures["serving_default"](
         context=tf.constant(CONTEXTS), endings=tf.constant(ENDINGS)
@@ -45,29 +45,29 @@ def test_the_best_ending_is_that_of_the_keras_model(exported, words):
     for row, (context, endings) in enumerate(
         zip(CONTEXTS, ENDINGS, strict=True)
     ):
-        there = [i for i, ending in enumerate(endings) if ending]
+        present = [i for i, ending in enumerate(endings) if ending]
         logits = expected_logits(
-            model, words, context, [endings[i] for i in there]
+            model, words, context, [endings[i] for i in present]
         )
         np.testing.assert_allclose(
-            answers["logits"][row, there], logits, **ROUNDING
+            answers["logits"][row, present], logits, **ROUNDING
         )
         np.testing.assert_allclose(
-            answers["probabilities"][row, there],
+            answers["probabilities"][row, present],
             tf.nn.softmax(logits),
             **ROUNDING,
         )
-        best = there[logits.argmax()]
+        best = present[logits.argmax()]
         assert answers["choice"][row] == best
         assert answers["ending"][row].decode() == endings[best]
         np.testing.assert_allclose(answers["probabilities"][row].sum(), 1.0)
 
 
-def test_endings_that_are_not_there_are_never_chosen(exported):
+def test_missing_endings_have_zero_probability(exported):
     answers = exported("multiple_choice").loaded.text(CONTEXTS, ENDINGS)
-    absent = np.array(ENDINGS) == ""
-    assert (answers["probabilities"].numpy()[absent] == 0.0).all()
-    assert (answers["logits"].numpy()[absent] == tf.float32.min).all()
+    missing = np.array(ENDINGS) == ""
+    assert (answers["probabilities"].numpy()[missing] == 0.0).all()
+    assert (answers["logits"].numpy()[missing] == tf.float32.min).all()
 
 
 def test_a_context_without_endings_has_no_choice(exported):
@@ -82,7 +82,7 @@ def test_a_context_without_endings_has_no_choice(exported):
     assert none["logits"].shape == (0, 4)
 
 
-def test_as_many_rows_of_endings_as_contexts_are_needed(exported):
+def test_endings_without_a_context_are_refused(exported):
     loaded = exported("multiple_choice").loaded
     with pytest.raises(
         tf.errors.InvalidArgumentError, match="one row for each context"
@@ -90,7 +90,7 @@ def test_as_many_rows_of_endings_as_contexts_are_needed(exported):
         loaded.text(CONTEXTS, ENDINGS[:2])
 
 
-def test_rows_are_only_of_endings_that_are_there(words):
+def test_missing_endings_have_no_row(words):
     batch = choice_signatures.pack_choices(
         words, MAX_SEQ_LENGTH, tf.constant(CONTEXTS), tf.constant(ENDINGS)
     )
@@ -100,7 +100,7 @@ def test_rows_are_only_of_endings_that_are_there(words):
     ]  # fmt: skip
 
 
-def test_the_loader_of_tensorflow_serving_chooses(exported, c_program):
+def test_the_c_loader_gives_the_same_answers(exported, c_program):
     _, path, loaded = exported("multiple_choice")
     c_loader.check(
         c_program,

@@ -1,4 +1,4 @@
-"""Facts of vectors for texts: pooling, layers, padding."""
+"""Sentence embeddings: pooling, layers, padding."""
 
 import c_loader
 import numpy as np
@@ -23,7 +23,7 @@ def batch():
     )
 
 
-def test_the_mean_is_of_tokens_and_not_of_padding(exported, batch):
+def test_mean_pooling_excludes_padding(exported, batch):
     model, path, loaded = exported("sentence_embedding")
     hidden = model.encoder(batch).sequence_output.numpy()
     lengths = batch["input_mask"].numpy().sum(1)
@@ -36,8 +36,8 @@ def test_the_mean_is_of_tokens_and_not_of_padding(exported, batch):
     np.testing.assert_allclose(answers, expected, **ROUNDING)
 
 
-@pytest.mark.slow  # An export of its own.
-def test_layers_are_joined_in_the_order_given(exported, batch):
+@pytest.mark.slow  # Needs another export.
+def test_layers_are_concatenated_in_the_given_order(exported, batch):
     model, _, loaded = exported(
         "sentence_embedding", "--pooling=cls", "--layers=-2,1"
     )
@@ -47,7 +47,7 @@ def test_layers_are_joined_in_the_order_given(exported, batch):
     np.testing.assert_allclose(answers["embedding"], expected, **ROUNDING)
 
 
-def test_an_embedding_does_not_depend_on_its_neighbours(exported):
+def test_an_embedding_does_not_depend_on_other_rows(exported):
     loaded = exported("sentence_embedding").loaded
     together = loaded.text(TEXTS)["embedding"].numpy()
     for text, expected in zip(TEXTS, together, strict=True):
@@ -56,6 +56,6 @@ def test_an_embedding_does_not_depend_on_its_neighbours(exported):
     assert loaded.text([])["embedding"].shape == (0, 16)
 
 
-def test_the_loader_of_tensorflow_serving_embeds(exported, c_program):
+def test_the_c_loader_gives_the_same_embeddings(exported, c_program):
     _, path, loaded = exported("sentence_embedding")
     c_loader.check(c_program, path, {"text": TEXTS}, loaded.text(TEXTS))

@@ -1,4 +1,4 @@
-"""Facts of exports by a program; test_export_savedmodel.py has the rest."""
+"""export_model.py without flags; see also test_export_savedmodel.py."""
 
 import tensorflow as tf
 from exports import make_model, save_model
@@ -6,7 +6,7 @@ from exports import make_model, save_model
 from bert_tf.export import export_model, kinds
 
 
-def test_a_program_exports_without_flags(tmp_path):
+def test_export_can_be_called_without_flags(tmp_path):
     save_model(make_model("regression"), "regression", tmp_path / "model")
     config = kinds.ExportConfig(
         model_dir=str(tmp_path / "model"),

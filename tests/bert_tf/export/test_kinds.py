@@ -1,4 +1,4 @@
-"""Facts of kinds: which a model has, and what each needs."""
+"""Kinds of export: those of each model, and the settings of each."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ def settings(**fields):
     return export_kinds.ExportConfig(model_dir="m", export_dir="e", **fields)
 
 
-def test_every_task_has_a_kind_of_its_own():
+def test_every_task_has_a_different_default_kind():
     assert set(export_kinds.KINDS) == set(models.TASK_MODELS)
     first = [kinds[0] for kinds in export_kinds.KINDS.values()]
     assert len(set(first)) == len(first)
@@ -37,7 +37,7 @@ def test_every_task_has_a_kind_of_its_own():
         ("pretraining", "fill_mask"),
     ],
 )
-def test_a_kind_is_told_by_the_task(task, kind):
+def test_the_default_kind_needs_a_trained_head(task, kind):
     assert export_kinds.find_kind(settings(), task, (), CONFIG) == kind
     head = export_kinds.WEIGHTS[kind] + "dense/kernel"
     assert (
@@ -49,7 +49,7 @@ def test_a_kind_is_told_by_the_task(task, kind):
         export_kinds.find_kind(settings(kind=kind), task, (head,), CONFIG)
 
 
-def test_without_a_pooler_only_what_reads_it_is_missing():
+def test_without_a_pooler_only_kinds_that_use_it_are_unavailable():
     pooler = (model_folders.POOLER + "kernel",)
     for task, kind in (
         ("classification", "encoder"),
@@ -58,13 +58,13 @@ def test_without_a_pooler_only_what_reads_it_is_missing():
         ("tagging", "tagging"),
     ):
         assert export_kinds.find_kind(settings(), task, pooler, CONFIG) == kind
-    # An LSTM reads every token in its place.
+    # A model with an LSTM does not use the pooler.
     lstm = dataclasses.replace(CONFIG, bilstm_units=8)
     found = export_kinds.find_kind(settings(), "classification", pooler, lstm)
     assert found == "classification"
 
 
-def test_any_model_gives_embeddings():
+def test_any_model_can_be_exported_for_embeddings():
     for task in export_kinds.KINDS:
         wanted = settings(kind="sentence_embedding")
         assert (
@@ -80,7 +80,7 @@ def parse(*words):
     return common_flags.config(export_kinds.ExportConfig, values)
 
 
-def test_kinds_are_those_of_the_models():
+def test_unknown_kinds_are_refused():
     assert parse().kind == "auto"
     assert parse("--kind=encoder").kind == "encoder"
     with pytest.raises(flags.Error, match="auto|classification|regression"):
@@ -89,12 +89,12 @@ def test_kinds_are_those_of_the_models():
         settings(kind="three")
 
 
-def test_precisions_are_those_of_training():
+def test_precisions_are_the_same_as_in_training():
     field = export_kinds.ExportConfig.__dataclass_fields__["precision"]
     assert field.metadata["choices"] == tuple(loop.POLICIES)
 
 
-def test_defaults_do_not_overrule_the_metadata_of_a_model():
+def test_defaults_do_not_override_the_metadata_of_a_model():
     config = parse()
     for name in (
         "doc_stride",
@@ -123,7 +123,7 @@ def test_flags_of_other_kinds_are_refused(word, kind, task):
     config = parse(word, f"--kind={kind}")
     assert export_kinds.find_kind(config, task, (), CONFIG) == kind
     with pytest.raises(
-        ValueError, match=f"{kind}.* and this export is of kind 'encoder'"
+        ValueError, match=f"{kind}.* but the kind of this export is 'encoder'"
     ):
         config = parse(word, "--kind=encoder")
         export_kinds.find_kind(config, task, (), CONFIG)
@@ -136,13 +136,13 @@ def test_every_setting_applies_to_all_kinds_or_to_some():
     }
     fields = {f.name for f in dataclasses.fields(export_kinds.ExportConfig)}
     assert fields == general | set(export_kinds.APPLIES_TO)
-    # absl adds some flags of its own.
+    # absl defines some flags itself.
     assert set(export_savedmodel.FLAGS) - set(flags.FlagValues()) == fields
     for kinds in export_kinds.APPLIES_TO.values():
         assert set(kinds) <= set(export_kinds.WEIGHTS)
 
 
-def test_numbers_that_mean_nothing_are_refused():
+def test_invalid_values_are_refused():
     for word in ("--n_best_size=0", "--doc_stride=0", "--pooling=max"):
         with pytest.raises(flags.Error):
             parse(word)

@@ -1,4 +1,4 @@
-"""Facts of texts with [MASK] in them, and of what may have stood there."""
+"""Texts with [MASK], and the candidates for each [MASK]."""
 
 import c_loader
 import numpy as np
@@ -30,7 +30,7 @@ def test_the_mask_is_kept_as_one_token(words, keeping):
     mask, cls, sep = words.mask_id, words.cls_id, words.sep_id
     ids = batch["input_word_ids"].numpy()
     assert ids[0, :6].tolist() == [cls, mask, the, mask, mask, sep]
-    assert mask not in ids[1]  # Only capitals are the token.
+    assert mask not in ids[1]  # [MASK] is case-sensitive.
     assert ids[2, :2].tolist() == [cls, sep]
     assert batch["masked_lm_positions"].numpy().tolist() == [
         [1, 3, 4], [0, 0, 0], [0, 0, 0],
@@ -43,7 +43,7 @@ def test_a_tokenizer_must_keep_the_mask(words):
         mask_signatures.pack_masked(words, 6, tf.constant(["the"]))
 
 
-def test_a_mask_beyond_the_length_is_cut_off(keeping):
+def test_a_mask_beyond_the_length_is_truncated(keeping):
     batch = mask_signatures.pack_masked(
         keeping, 6, tf.constant(["the cat sat on the [MASK]", "the [MASK]"])
     )
@@ -51,7 +51,7 @@ def test_a_mask_beyond_the_length_is_cut_off(keeping):
     assert batch["masked_lm_weights"].numpy().tolist() == [[0.0], [1.0]]
 
 
-def test_masks_are_filled_as_by_the_keras_model(exported, words):
+def test_candidates_equal_those_of_the_keras_model(exported, words):
     model, _, loaded = exported("fill_mask")
     answers = loaded.text(MASKED)
     assert answers["tokens"].shape == (4, 2, 3)
@@ -67,18 +67,16 @@ def test_masks_are_filled_as_by_the_keras_model(exported, words):
     }
     batch = {name: tf.constant(rows) for name, rows in batch.items()}
     expected = tf.nn.softmax(model(batch)["masked_lm_logits"]).numpy()[0]
-    for place in range(2):
-        best = expected[place].argsort()[::-1][:3]
+    for i in range(2):
+        best = expected[i].argsort()[::-1][:3]
         np.testing.assert_allclose(
-            answers["probabilities"][0, place],
-            expected[place][best],
-            **ROUNDING,
+            answers["probabilities"][0, i], expected[i][best], **ROUNDING
         )
-        tokens = [words.vocab[i] for i in best]
-        assert strings(answers["tokens"][0, place]) == tokens
+        tokens = [words.vocab[j] for j in best]
+        assert strings(answers["tokens"][0, i]) == tokens
 
 
-def test_texts_with_fewer_masks_have_empty_tokens(exported):
+def test_texts_with_fewer_masks_are_padded_with_empty_tokens(exported):
     answers = exported("fill_mask").loaded.text(MASKED)
     tokens = answers["tokens"].numpy()
     assert (tokens != b"")[..., 0].tolist() == [
@@ -87,6 +85,6 @@ def test_texts_with_fewer_masks_have_empty_tokens(exported):
     assert (answers["probabilities"].numpy()[tokens == b""] == 0.0).all()
 
 
-def test_the_loader_of_tensorflow_serving_fills_masks(exported, c_program):
+def test_the_c_loader_gives_the_same_candidates(exported, c_program):
     _, path, loaded = exported("fill_mask")
     c_loader.check(c_program, path, {"text": MASKED}, loaded.text(MASKED))

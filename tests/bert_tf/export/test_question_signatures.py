@@ -1,4 +1,4 @@
-"""Facts of answers to questions: windows, places, no answer, settings."""
+"""Question answering: windows, character positions, no answer, settings."""
 
 import c_loader
 import numpy as np
@@ -18,7 +18,7 @@ PASSAGES = [
     "It was told,\n\tby \\the\n\nOLD captain.",
 ]
 V2 = ("--version_2_with_negative", "--null_score_diff_threshold=0.25")
-# As many starts and ends as a window has tokens: no pair is passed over.
+# n_best_size is the number of tokens in a window, so every span is considered.
 SETTINGS = ("--doc_stride=4", "--max_query_length=4", "--n_best_size=16")
 
 
@@ -28,9 +28,9 @@ def words():
 
 
 def candidates(model, words, question, passage, max_answer_length=30):
-    """Every answer and what it scores, and the lowest score of [CLS].
+    """Returns every answer with score and position, and the lowest [CLS] score.
 
-    One window after the other through the Keras model, spans in a loop.
+    Runs the Keras model on one window at a time and loops over all spans.
     """
     windows = question_windows.make_windows(
         *question_windows.tokenize(
@@ -52,14 +52,14 @@ def candidates(model, words, question, passage, max_answer_length=30):
         for first in np.flatnonzero(windows.has_max_context[window]):
             for last in range(first, first + max_answer_length):
                 if last < MAX_SEQ_LENGTH and in_passage[last]:
-                    place = (
+                    position = (
                         int(windows.starts[window, first]),
                         int(windows.ends[window, last]),
                     )
                     score = float(start[first]) + float(end[last])
-                    text = passage[slice(*place)]
+                    text = passage[slice(*position)]
                     if score > found.get(text, (-np.inf,))[0]:
-                        found[text] = (score, place)
+                        found[text] = (score, position)
     return found, min(null)
 
 
@@ -91,7 +91,7 @@ def test_the_best_span_of_all_windows_is_the_answer(exported, words):
     assert "null_odds" not in answers
 
 
-def test_places_are_in_characters_of_the_passage(exported):
+def test_positions_are_in_characters_of_the_passage(exported):
     loaded = exported("question_answering", *SETTINGS).loaded
     answers = {
         n: x.numpy() for n, x in loaded.text(QUESTIONS, PASSAGES).items()
@@ -108,11 +108,11 @@ def test_places_are_in_characters_of_the_passage(exported):
         ):
             if number < answers["num_answers"][row]:
                 assert text.decode() == passage[start:end] != ""
-            else:  # Of a short passage there are not so many.
+            else:  # A short passage has fewer answers.
                 assert (text, start, end) == (b"", -1, -1)
 
 
-def test_no_answer_is_given_where_it_scores_higher(exported, words):
+def test_no_answer_is_returned_if_its_score_is_higher(exported, words):
     model, _, loaded = exported("question_answering", *SETTINGS, *V2)
     answers = loaded.text(QUESTIONS, PASSAGES)
     for row, pair in enumerate(zip(QUESTIONS, PASSAGES, strict=True)):
@@ -129,7 +129,7 @@ def test_no_answer_is_given_where_it_scores_higher(exported, words):
 
 
 @pytest.mark.parametrize("flags", [(), V2])
-def test_nothing_asked_and_nothing_to_read_have_no_answer(exported, flags):
+def test_empty_questions_and_passages_have_no_answer(exported, flags):
     loaded = exported("question_answering", *SETTINGS, *flags).loaded
     answers = loaded.text(
         ["Who sat?", "", "\u200b", "Who sat?"],
@@ -145,7 +145,7 @@ def test_nothing_asked_and_nothing_to_read_have_no_answer(exported, flags):
         ), name
 
 
-def test_a_question_is_cut_and_never_fills_the_window(exported):
+def test_a_long_question_is_truncated(exported):
     loaded = exported("question_answering", *SETTINGS).loaded
     long = loaded.text(["the old captain sat on a stone " * 9], PASSAGES[:1])
     cut = loaded.text(["the old captain sat"], PASSAGES[:1])
@@ -155,7 +155,7 @@ def test_a_question_is_cut_and_never_fills_the_window(exported):
     )
 
 
-def test_answers_do_not_depend_on_their_neighbours(exported):
+def test_answers_do_not_depend_on_other_rows(exported):
     loaded = exported("question_answering", *SETTINGS, *V2).loaded
     together = loaded.text(QUESTIONS, PASSAGES)
     for row in range(3):
@@ -168,7 +168,7 @@ def test_answers_do_not_depend_on_their_neighbours(exported):
     assert all(value.shape[0] == 0 for value in none.values())
 
 
-def test_each_question_needs_its_passage(exported):
+def test_questions_without_a_passage_are_refused(exported):
     loaded = exported("question_answering", *SETTINGS).loaded
     with pytest.raises(
         tf.errors.InvalidArgumentError, match="one string for each of question"
@@ -176,7 +176,7 @@ def test_each_question_needs_its_passage(exported):
         loaded.text(QUESTIONS, PASSAGES[:1])
 
 
-def test_the_loader_of_tensorflow_serving_answers(exported, c_program):
+def test_the_c_loader_gives_the_same_answers(exported, c_program):
     _, path, loaded = exported("question_answering", *SETTINGS, *V2)
     c_loader.check(
         c_program,
@@ -186,7 +186,7 @@ def test_the_loader_of_tensorflow_serving_answers(exported, c_program):
     )
 
 
-def test_settings_come_from_flags_then_from_the_model():
+def test_flags_override_the_settings_of_the_model():
     found = question_signatures.find_settings(
         128,
         {"doc_stride": None, "n_best_size": 5, "max_seq_length": None},
@@ -208,11 +208,11 @@ def test_settings_come_from_flags_then_from_the_model():
     )
 
 
-def test_a_question_must_leave_room_for_its_passage():
+def test_a_max_query_length_without_room_for_a_passage_is_refused():
     message = "--max_query_length={} leaves .* in --max_seq_length=16"
     for settings, length in (({}, 64), ({"max_query_length": 13}, 13)):
         with pytest.raises(ValueError, match=message.format(length)):
             question_signatures.find_settings(16, settings, {})
     found = question_signatures.find_settings(16, {"max_query_length": 12})
-    model = tokenizer = None  # Neither is looked at before a call.
+    model = tokenizer = None  # Neither is used before the first call.
     assert question_signatures.make_answer(model, tokenizer, found)

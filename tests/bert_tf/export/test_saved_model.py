@@ -1,4 +1,4 @@
-"""Facts of SavedModels: what is in them, and that they are whole or absent."""
+"""saved_model.py: contents of SavedModels, and writing them atomically."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tfrecords import schema
 
 
 class Lengths(tf.Module):
-    """Strings -> a batch of numbers; a table stands for a vocabulary."""
+    """Strings -> a batch of numbers, with a table in place of a vocabulary."""
 
     def __init__(self):
         super().__init__()
@@ -27,7 +27,7 @@ class Lengths(tf.Module):
 
 
 class Double(keras.Model):
-    """Not BERT: to show that export does not know it."""
+    """A model other than BERT, since export does not depend on BERT."""
 
     def __init__(self):
         super().__init__()
@@ -76,7 +76,7 @@ def text_path(tmp_path_factory):
 
 
 def doubles(model, lengths):
-    """What a client calls: two lists of strings, the second with a default."""
+    """Returns a signature of two string inputs, the second with a default."""
     strings = tf.TensorSpec([None], tf.string)
     default = tf.constant(["?"])
 
@@ -111,7 +111,9 @@ def inputs(rows=2, length=5):
     }
 
 
-def test_an_encoder_takes_any_number_and_length(tiny_encoder, encoder_path):
+def test_an_encoder_accepts_any_batch_size_and_length(
+    tiny_encoder, encoder_path
+):
     loaded = tf.saved_model.load(encoder_path)
     for rows, length in ((2, 5), (1, 16), (0, 3)):
         outputs = loaded(inputs(rows, length))
@@ -125,7 +127,7 @@ def test_an_encoder_takes_any_number_and_length(tiny_encoder, encoder_path):
         assert len(outputs["encoder_outputs"]) == 1
 
 
-def test_the_signature_of_an_encoder_has_its_layers_by_number(encoder_path):
+def test_the_signature_of_an_encoder_numbers_its_layers(encoder_path):
     loaded = tf.saved_model.load(encoder_path)
     signature = loaded.signatures["serving_default"]
     assert set(signature.structured_input_signature[1]) == set(
@@ -140,7 +142,7 @@ def test_the_signature_of_an_encoder_has_its_layers_by_number(encoder_path):
     }
 
 
-def test_only_training_drops_values(encoder_path):
+def test_dropout_is_active_only_in_training(encoder_path):
     loaded = tf.saved_model.load(encoder_path)
     without = loaded(inputs())["default"]
     np.testing.assert_array_equal(loaded(inputs())["default"], without)
@@ -160,7 +162,7 @@ def test_outputs_of_every_dtype_policy_are_float32(tiny_encoder):
         assert output.dtype == tf.float32
 
 
-def test_strings_go_through_tables_and_weights(text_path):
+def test_string_signatures_use_tables_and_weights(text_path):
     loaded = tf.saved_model.load(text_path)
     answers = loaded.signatures["serving_default"](
         text_a=tf.constant(["one", "two"]), text_b=tf.constant(["two", "?"])
@@ -170,7 +172,7 @@ def test_strings_go_through_tables_and_weights(text_path):
     assert set(loaded.signatures) == {"serving_default", "text"}
 
 
-def test_nothing_of_keras_is_in_a_saved_model(text_path):
+def test_a_saved_model_contains_no_keras_objects(text_path):
     from tensorflow.core.protobuf import saved_model_pb2
 
     proto = saved_model_pb2.SavedModel()
@@ -181,8 +183,8 @@ def test_nothing_of_keras_is_in_a_saved_model(text_path):
     assert not [kind for kind in kinds if "keras" in kind]
 
 
-def test_tensorflow_one_finds_the_variables(text_path):
-    # As the C++ loader does; the one of strings is tested with the scripts.
+def test_the_tf1_loader_finds_the_variables(text_path):
+    # Similar to the C++ loader, which tests of the signatures call.
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         proto = tf.compat.v1.saved_model.load(session, ["serve"], text_path)
         definition = proto.signature_def["serving_default"]
@@ -193,7 +195,7 @@ def test_tensorflow_one_finds_the_variables(text_path):
     assert answer.tolist() == [[6.0, 0.0], [12.0, 0.0]]
 
 
-def test_methods_are_those_that_tensorflow_serving_looks_for(tmp_path):
+def test_signatures_have_the_method_names_of_tensorflow_serving(tmp_path):
     path = str(tmp_path / "doubles")
     export_doubles(path, names=("text", "classify", "regress"))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -201,7 +203,7 @@ def test_methods_are_those_that_tensorflow_serving_looks_for(tmp_path):
     assert {
         name: definition.method_name
         for name, definition in proto.signature_def.items()
-        if not name.startswith("__")  # What initialises.
+        if not name.startswith("__")  # Initializers.
     } == {
         "serving_default": "tensorflow/serving/predict",
         "text": "tensorflow/serving/predict",
@@ -212,13 +214,13 @@ def test_methods_are_those_that_tensorflow_serving_looks_for(tmp_path):
     assert loaded.text(["one"])["y"].numpy().tolist() == [[6.0, 0.0]]
 
 
-def test_the_metadata_is_a_file_of_the_export(text_path):
+def test_metadata_is_written_to_assets_extra(text_path):
     path = os.path.join(text_path, "assets.extra", "model.json")
     with open(path, encoding="utf-8") as file:
         assert json.load(file) == {"labels": ["no", "yes"]}
 
 
-def test_an_export_is_not_replaced_unasked(text_path):
+def test_an_export_is_not_replaced_by_default(text_path):
     before = os.stat(os.path.join(text_path, "saved_model.pb"))
     with pytest.raises(ValueError, match="exists already.*pass overwrite"):
         export_doubles(text_path)
@@ -226,7 +228,7 @@ def test_an_export_is_not_replaced_unasked(text_path):
     assert before == after
 
 
-def test_an_export_is_replaced_when_asked(tmp_path):
+def test_an_export_is_replaced_with_overwrite(tmp_path):
     path = tmp_path / "doubles"
     path.mkdir()
     (path / "saved_model.pb").write_text("old")
@@ -243,7 +245,7 @@ def test_other_folders_are_never_replaced(tmp_path):
     assert os.listdir(tmp_path) == ["thesis.txt"]
 
 
-def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch):
+def test_a_failed_export_leaves_no_files(tmp_path, monkeypatch):
     def save(root, folder, signatures):
         with open(os.path.join(folder, "saved_model.pb"), "w") as file:
             file.write("half of")

@@ -1,4 +1,4 @@
-"""Facts of tags for words: windows, padding, places, both signatures."""
+"""Tagging: windows, padding, character positions, both signatures."""
 
 import c_loader
 import numpy as np
@@ -18,7 +18,7 @@ def words():
 
 
 def expected_logits(model, words, row):
-    """Logits of each word of a row that one window holds, one by one."""
+    """Returns the Keras model's logits for the words of one short row."""
     pieces = [words([word]).values.numpy() for word in row]
     ids = np.concatenate([[words.cls_id], *pieces, [words.sep_id]])
     assert len(ids) <= MAX_SEQ_LENGTH
@@ -31,7 +31,7 @@ def expected_logits(model, words, row):
     return model(batch)["logits"].numpy()[0][firsts]
 
 
-def test_a_text_is_tagged_as_by_the_keras_model(exported, words):
+def test_tags_equal_those_of_the_keras_model(exported, words):
     model, _, loaded = exported("tagging")
     row = ["The", "cat", "(", "old", ")", "sat", "."]
     answers = loaded.signatures["serving_default"](text=tf.constant(TEXTS[:1]))
@@ -54,16 +54,15 @@ def test_every_word_of_a_long_text_has_a_tag(exported):
     answers = {name: x.numpy() for name, x in loaded.text(TEXTS).items()}
     expected = raw_words.split(tf.constant(TEXTS)).words.row_lengths().numpy()
     assert expected.tolist() == [7, 72, 0]
-    for name, absent in (("words", b""), ("tags", b""), ("starts", -1)):
+    for name, padding in (("words", b""), ("tags", b""), ("starts", -1)):
         assert answers[name].shape == (3, 72)
-        is_there = answers[name] != absent
-        assert is_there.sum(1).tolist() == expected.tolist()
+        is_word = answers[name] != padding
+        assert is_word.sum(1).tolist() == expected.tolist()
     assert (answers["probabilities"][0, 7:] == 0.0).all()
-    # Far from the ends of the text, what is around a word repeats itself.
     assert len(set(answers["tags"][1])) > 1
 
 
-def test_words_are_tagged_as_the_text_they_come_from(exported):
+def test_words_and_their_text_have_the_same_tags(exported):
     loaded = exported("tagging").loaded
     of_text = loaded.text(TEXTS)
     of_words = loaded.words(of_text["words"])
@@ -73,7 +72,7 @@ def test_words_are_tagged_as_the_text_they_come_from(exported):
     )
 
 
-def test_empty_words_are_passed_over(exported):
+def test_empty_words_are_ignored(exported):
     loaded = exported("tagging").loaded
     with_gaps = loaded.words([["the", "", "cat", "", "sat"], [""] * 5])
     without = loaded.words([["the", "cat", "sat"]])
@@ -88,13 +87,13 @@ def test_empty_words_are_passed_over(exported):
     )
 
 
-def test_no_texts_have_no_tags(exported):
+def test_an_empty_batch_has_no_tags(exported):
     loaded = exported("tagging").loaded
     assert loaded.text([])["tags"].shape == (0, 0)
     assert loaded.words(tf.zeros([0, 3], tf.string))["tags"].shape == (0, 3)
 
 
-def test_the_loader_of_tensorflow_serving_tags(exported, c_program):
+def test_the_c_loader_gives_the_same_tags(exported, c_program):
     _, path, loaded = exported("tagging")
     c_loader.check(c_program, path, {"text": TEXTS}, loaded.text(TEXTS))
     rows = [["The", "cat", "sat"], ["old", "bread", ""]]

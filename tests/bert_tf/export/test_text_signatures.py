@@ -1,4 +1,4 @@
-"""Facts of what texts become before the model reads them."""
+"""text_signatures.py: packing, calls on parts of a batch, scores."""
 
 import pytest
 import tensorflow as tf
@@ -13,7 +13,7 @@ def words(tiny_vocab_file):
     return tokenizer.BertTokenizer(tiny_vocab_file)
 
 
-def test_padding_that_no_row_needs_is_left_out(words):
+def test_batches_are_as_long_as_the_longest_row(words):
     batch = text_signatures.pack_pairs(
         words, 64, tf.constant(["the cat", "the"]), tf.constant(["", "sat"])
     )
@@ -30,7 +30,7 @@ def test_padding_that_no_row_needs_is_left_out(words):
         ([3, 6, 1, 2, 2], [(2, 6), (2, 2), (1, 2)]),
     ],
 )
-def test_parts_give_what_all_rows_at_once_do(lengths, parts):
+def test_parts_give_the_same_outputs_as_one_batch(lengths, parts):
     num_rows = len(lengths)
     lengths = tf.constant(lengths, tf.int32)
     inputs = {
@@ -55,10 +55,10 @@ def test_parts_give_what_all_rows_at_once_do(lengths, parts):
     is_token = inputs["input_mask"].numpy() == 1
     for name, values in model(inputs, training=False).items():
         assert (outputs[name].numpy() == values.numpy())[is_token].all()
-    assert seen[:-1] == parts  # Without padding that no row of one has.
+    assert seen[:-1] == parts  # Each as long as its longest row.
 
 
-def test_scores_keep_to_the_range_of_their_task():
+def test_scores_are_clipped_to_the_range_of_the_task():
     outputs = {"predictions": tf.constant([-0.5, 2.5, 5.25])}
     for score_range, expected in (
         (None, [-0.5, 2.5, 5.25]),

@@ -1,4 +1,4 @@
-"""Facts of features as files; test_extract_features.py tests the rest."""
+"""Output formats of features; see also test_extract_features.py."""
 
 import io
 import json
@@ -20,7 +20,7 @@ def texts():
     ]
 
 
-def test_json_is_rounded_and_escaped_as_by_the_original():
+def test_json_is_rounded_and_escaped_as_in_the_original():
     first, second = feature_extraction.to_json(texts(), [-1, 0], VOCAB).split(
         b"\n"
     )[:2]
@@ -33,7 +33,7 @@ def test_json_is_rounded_and_escaped_as_by_the_original():
     ]
 
 
-def test_npz_of_parts_is_one(tmp_path):
+def test_parts_are_joined_into_one_npz(tmp_path):
     parts = [
         feature_extraction.to_npz([text], [-1, 0], VOCAB) for text in texts()
     ]
@@ -48,7 +48,7 @@ def test_npz_of_parts_is_one(tmp_path):
     assert (arrays["values"] == expected).all()
 
 
-def test_tfrecords_are_what_tensorflow_reads(tmp_path):
+def test_tfrecords_can_be_read_by_tensorflow(tmp_path):
     path = tmp_path / "f"
     path.write_bytes(feature_extraction.to_tfrecord(texts(), [-1, 0], VOCAB))
     rows = [

@@ -1,4 +1,4 @@
-"""Facts of answers as JSON has them."""
+"""Answers of SavedModels as JSON."""
 
 import json
 
@@ -9,14 +9,14 @@ import tensorflow as tf
 from bert_tf.prediction import predictions, text_rows
 
 
-def test_each_candidate_stands_in_the_text():
+def test_each_candidate_is_filled_into_the_text():
     tokens = np.array([[b"cat", b"##s"], [b"mat", b"sea"]], object)
     probabilities = np.array([[0.5, 0.25], [0.1, 0.05]], np.float32)
     values = predictions.fill_masks(
         "The [MASK] on the [MASK]. [MASK]", tokens, probabilities
     )
     assert values == {
-        # The last is beyond the model's length and stays.
+        # The last [MASK] is beyond the model's length and is kept.
         "filled": "The cat on the mat. [MASK]",
         "masks": [
             [
@@ -47,9 +47,9 @@ def test_each_candidate_stands_in_the_text():
     }
 
 
-# Of two rows, the first shorter: all outputs, some of them, and what the first
-# has of these.
-FILLED = {
+# All outputs for two rows, the first shorter; a subset of them for the first
+# row, without padding.
+PADDED = {
     "masks": (
         {
             "tokens": np.array([[[b"a"], [b""]], [[b"b"], [b"c"]]], object),
@@ -85,9 +85,9 @@ FILLED = {
 
 
 @pytest.mark.parametrize(
-    ("answers", "expected"), FILLED.values(), ids=FILLED.keys()
+    ("answers", "expected"), PADDED.values(), ids=PADDED.keys()
 )
-def test_some_outputs_too_do_not_depend_on_other_rows(answers, expected):
+def test_selected_outputs_do_not_depend_on_other_rows(answers, expected):
     def signature(text):
         return {
             name: tf.constant(x[: len(text)]) for name, x in answers.items()
@@ -100,7 +100,7 @@ def test_some_outputs_too_do_not_depend_on_other_rows(answers, expected):
     assert found == {"line": 1, "text": "x"} | expected
 
 
-def test_numbers_have_the_digits_of_their_type():
+def test_float32_is_written_with_its_shortest_digits():
     values = np.array([0.1, 1 / 3, 1e-30], np.float32)
     assert json.dumps(predictions.plain(values)) == "[0.1, 0.33333334, 1e-30]"
     assert predictions.plain(np.array([[b"caf\xc3\xa9"]], object)) == [["café"]]
@@ -125,7 +125,7 @@ def test_a_missing_second_text_is_empty():
     assert tensor.numpy().tolist() == [b""]
 
 
-def test_a_program_predicts_without_flags(exported, tmp_path):
+def test_predict_can_be_called_without_flags(exported, tmp_path):
     (tmp_path / "input").write_text("the cat\nold\n")
     config = predictions.PredictConfig(
         export_dir=exported("regression").path,

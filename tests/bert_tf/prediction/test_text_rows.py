@@ -1,4 +1,4 @@
-"""Facts of reading lines, TSV rows and pipes."""
+"""Reading of lines, TSV rows, JSON lines and pipes."""
 
 import functools
 import json
@@ -18,7 +18,7 @@ def test_invalid_utf8_is_replaced_and_counted(tmp_path):
     with text_rows.open_lines(str(path)) as lines:
         (block,) = map(list, lines.blocks())
     assert block == [(1, "caf\ufffd \ufffd"), (2, "na\xefve \ufffd")]
-    assert lines.num_replaced == 2  # The last one stood in the file.
+    assert lines.num_replaced == 2  # The last one was in the file.
 
 
 def test_a_line_longer_than_a_block_is_one_line(tmp_path):
@@ -49,7 +49,7 @@ def test_only_the_last_batch_of_a_file_is_smaller(tmp_path):
         assert [len(batch) for batch in batches] == [64, 64, 64, 8]
 
 
-def test_what_has_come_is_answered_before_waiting_for_more():
+def test_rows_of_a_pipe_are_yielded_before_waiting_for_more():
     reader, writer = os.pipe()
     with open(reader, "rb") as file:
         lines = text_rows.Lines(file, "stdin")
@@ -87,14 +87,14 @@ def write(tmp_path, *values):
 RANKS = {"context": 1, "endings": 2}
 
 
-def test_words_stand_between_spaces(tmp_path):
+def test_words_are_separated_by_spaces(tmp_path):
     (tmp_path / "input").write_text("the old  cat\n\n")
     parse = functools.partial(text_rows.parse_text, "words", 2)
     rows = rows_of(tmp_path / "input", parse)
     assert [row.fields["words"] for row in rows] == [["the", "old", "cat"], []]
 
 
-def test_json_lines_keep_what_the_model_does_not_take(tmp_path):
+def test_keys_that_are_not_inputs_are_kept(tmp_path):
     one = {"id": 7, "context": "a", "endings": ["b", "c"]}
     path = write(tmp_path, one, "", {"context": "", "endings": []})
     first, second = read_objects(path, RANKS)
@@ -102,7 +102,7 @@ def test_json_lines_keep_what_the_model_does_not_take(tmp_path):
     assert second == (3, {"context": "", "endings": []})
 
 
-def test_what_is_optional_may_be_left_out(tmp_path):
+def test_an_optional_input_may_be_missing(tmp_path):
     path = write(tmp_path, {"text_a": "a"})
     ranks = {"text_a": 1, "text_b": 1}
     assert read_objects(path, ranks) == [(1, {"text_a": "a"})]
@@ -111,9 +111,9 @@ def test_what_is_optional_may_be_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("no", r"jsonl:2 is no JSON: .*such as \{\"context\": "),
+        ("no", r"jsonl:2 is not JSON: .*such as \{\"context\": "),
         ([1], "jsonl:2 has no 'context' and no 'endings'; expected"),
-        ({"id": "\ud83d"}, "jsonl:2 holds no text: .*Take the half surrogate"),
+        ({"id": "\ud83d"}, "jsonl:2 is not valid text: .*unpaired surrogate"),
         ({"context": "a"}, "jsonl:2 has no 'endings'; expected an object"),
         (
             {"context": 3, "endings": []},
@@ -129,7 +129,7 @@ def test_what_is_optional_may_be_left_out(tmp_path):
         ),
     ],
 )
-def test_json_that_the_model_cannot_take_is_refused(tmp_path, line, message):
+def test_invalid_json_is_refused(tmp_path, line, message):
     path = write(tmp_path, {"context": "", "endings": []}, line)
     with pytest.raises(ValueError, match=message):
         read_objects(path, RANKS)
@@ -166,13 +166,13 @@ def parse(*words):
         ({"words": 2}, [], "text"),
     ],
 )
-def test_formats_are_told_apart(ranks, words, expected):
+def test_the_format_is_inferred(ranks, words, expected):
     config = parse(*words)
     columns = text_rows.find_columns(config, ranks)
     assert text_rows.find_format(config, ranks, bool(columns)) == expected
 
 
-def test_both_kinds_of_column_flags_name_inputs():
+def test_both_kinds_of_column_flags_can_be_combined():
     config = parse("--text_a_column=first", "--columns=text_b=second")
     assert text_rows.find_columns(config, PAIR) == [
         ("text_a", "first"),
@@ -191,23 +191,23 @@ def test_both_kinds_of_column_flags_name_inputs():
     [
         (["--columns=3"], "columns=3: expected .* such as context=0"),
         (["--columns=mood=3"], "Inputs of this model: context, endings"),
-        (["--columns=context=1,context=2"], "a column of 'context' already"),
+        (["--columns=context=1,context=2"], "'context' has a column already"),
     ],
 )
-def test_columns_of_no_input_are_refused(words, message):
+def test_invalid_columns_are_refused(words, message):
     with pytest.raises(ValueError, match=message):
         text_rows.find_columns(parse(*words), CHOICE)
 
 
-def test_formats_that_do_not_fit_are_refused():
+def test_formats_that_do_not_suit_the_inputs_are_refused():
     with pytest.raises(ValueError, match="needs context, endings. Use jsonl"):
         text_rows.find_format(parse("--input_format=text"), CHOICE, False)
-    with pytest.raises(ValueError, match="=tsv without columns. A TSV needs"):
+    with pytest.raises(ValueError, match="=tsv without columns. tsv needs"):
         text_rows.find_format(parse("--input_format=tsv"), PAIR, False)
     with pytest.raises(ValueError, match="=jsonl with columns"):
         text_rows.find_format(parse("--input_format=jsonl"), PAIR, True)
 
 
-def test_a_tsv_must_give_every_input():
+def test_a_tsv_without_a_required_input_is_refused():
     with pytest.raises(ValueError, match="context=0: .*for 'endings', which"):
         text_rows.find_columns(parse("--columns=context=0"), CHOICE)
