@@ -1,4 +1,4 @@
-"""A setting, names of implementations -> a table of them, timed in turns."""
+"""Settings and names of implementations -> tables of their step times."""
 
 import importlib.metadata
 import os
@@ -17,18 +17,18 @@ PRODUCTS = ("product_tensorflow", "product_torch")
 
 
 class Row(NamedTuple):
-    """One implementation of one setting.
+    """Measurements of one implementation in one setting.
 
     Attributes:
       name: a key of `peers.PEERS`.
       seconds: of a step, in each round.
-      ratios: its seconds over ours, in each round.
-      tokens_per_second: at the median.
-      share: of the machine's rate of matrix products, at the median.
-      peak_bytes: largest resident size of its process.
-      num_parameters: weights that it trains.
-      first_loss: before any update.
-      last_loss: after all of them, on the same batch all the time.
+      ratios: its seconds / our seconds, in each round.
+      tokens_per_second: from the median seconds.
+      share: fraction of the machine's matrix product rate, from the median.
+      peak_bytes: peak resident size of its process.
+      num_parameters: trainable weights.
+      first_loss: before the first update.
+      last_loss: after the last update, on the same batch.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
 
 def with_ours(given: list[str]) -> list[str]:
-    """Returns ours, and then the peers."""
+    """Returns the names with ours first."""
     return [OURS, *(name for name in given if name != OURS)]
 
 
@@ -55,18 +55,18 @@ def run_groups(
     options: dict | None = None,
     batches: dict[str, list] | None = None,
 ) -> tuple[list[dict[str, turns.Times]], list[str]]:
-    """Times ours beside each group of peers, and the machine's products.
+    """Times ours with each group of peers, and the machine's matrix products.
 
     Args:
-      values: parsed; see `settings.define_flags`.
-      setting: what all do.
+      values: parsed flags; see `settings.define_flags`.
+      setting: the same for all implementations.
       names: ours, then peers.
-      options: keywords for ours.
-      batches: those of each name, all of them in each round; if not given,
-        one random batch as often as there is time.
+      options: keyword arguments for ours.
+      batches: name -> batches that make up one round. Default: one random
+        batch, repeated for about `values.seconds`.
 
     Returns:
-      Times by name of each group; what failed, a line each.
+      For each group the times by name; and a line for each failure.
     """
     found, failures = [], []
     for group in turns.groups(names, values.at_once):
@@ -85,7 +85,7 @@ def run_groups(
             warm[name] = turns.warm_up(workers[name], values.seconds, count)
 
         try:
-            # All are ready before the first has anything to do.
+            # All are ready before the first one runs a step.
             failures += _leave_out(workers, make_ready)
             failures += _leave_out(workers, warm_up)
             found.append(turns.take(workers, values.rounds, warm))
@@ -96,7 +96,7 @@ def run_groups(
 
 
 def _leave_out(workers: dict, do) -> list[str]:
-    """Does something with each; returns why others than ours could not."""
+    """Calls `do` for each worker; removes peers that fail, returns why."""
     failures = []
     for name in list(workers):
         try:
@@ -104,14 +104,14 @@ def _leave_out(workers: dict, do) -> list[str]:
         except RuntimeError as error:
             if name == OURS:
                 raise
-            logging.warning("left out: %s", error)
+            logging.warning("skipped: %s", error)
             failures.append(str(error).partition("\n")[0])
             workers.pop(name).stop()
     return failures
 
 
 def product_rate(found: list[dict[str, turns.Times]]) -> float:
-    """Returns operations a second: the better library, median of rounds."""
+    """Returns FLOP/s of the faster library, from the median over rounds."""
     rates = []
     for name in PRODUCTS:
         seconds = [
@@ -125,7 +125,7 @@ def product_rate(found: list[dict[str, turns.Times]]) -> float:
 def rows_of(
     setting: work.Setting, names: list[str], found: list[dict[str, turns.Times]]
 ) -> list[Row]:
-    """Returns a row for each name that ran."""
+    """Returns a row for each implementation that ran."""
     rate, flops = product_rate(found), work.matmul_flops(setting)
     rows = []
     for name in names:
@@ -152,9 +152,9 @@ def rows_of(
 
 
 def title(setting: work.Setting, size: str) -> str:
-    """Returns a setting in words."""
-    what = setting.task.replace("_", "-")
-    kind = f"{what} step" if setting.is_training else "inference"
+    """Returns the title of a setting's table."""
+    task = setting.task.replace("_", "-")
+    kind = f"{task} step" if setting.is_training else "inference"
     return (
         f"{kind}, {size}, {setting.batch_size} x {setting.seq_length}, "
         f"{setting.precision}"
@@ -162,7 +162,7 @@ def title(setting: work.Setting, size: str) -> str:
 
 
 def format_table(rows: list[Row]) -> str:
-    """Returns a Markdown table: medians, and peer / ours of each round."""
+    """Returns a Markdown table: medians, and ratios peer / ours by round."""
     lines = [
         "| | ms | x ours, median (range) | tokens/s | of products | peak MB "
         "| weights | loss |",
@@ -181,7 +181,7 @@ def format_table(rows: list[Row]) -> str:
 
 
 def machine(names: list[str]) -> dict:
-    """Returns CPU, cores and versions of all that is timed."""
+    """Returns the CPU, number of cores and package versions."""
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         cpu = next(
             (x.split(":")[1].strip() for x in lines if "model name" in x),
@@ -211,15 +211,15 @@ def compare(
     wanted: list[work.Setting],
     options: dict | None = None,
 ) -> list[dict]:
-    """Times each setting as the flags say, prints a table, writes `--json`.
+    """Times each setting, prints its table and writes `--json`.
 
     Args:
-      values: parsed; see `settings.define_flags`.
+      values: parsed flags; see `settings.define_flags`.
       wanted: from `settings.from_flags`.
-      options: keywords for ours.
+      options: keyword arguments for ours.
 
     Returns:
-      What `--json` holds of each setting.
+      The content of `--json` for each setting.
     """
     implementations = with_ours(values.peers)
     report = {"machine": machine(implementations), "tables": []}
@@ -234,7 +234,7 @@ def compare(
         print(f"\n{name}; products {rate / 1e12:.2f} TFLOP/s", flush=True)
         print(format_table(rows), flush=True)
         for failure in failures:
-            print(f"left out: {failure}", flush=True)
+            print(f"skipped: {failure}", flush=True)
         report["tables"].append(
             {
                 "title": name,
@@ -246,6 +246,6 @@ def compare(
                 "left_out": failures,
             }
         )
-        if values.json:  # After each, so that a long run can be stopped.
+        if values.json:  # After each setting, in case the run is stopped.
             atomic_files.write_json(values.json, report)
     return report["tables"]

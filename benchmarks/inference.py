@@ -1,11 +1,11 @@
-r"""Sizes -> ms of a forward pass, ours beside other implementations.
+r"""Sizes -> ms of a forward pass, ours and other implementations.
 
     python -m benchmarks.inference --precision=float32,bfloat16 \
       --json=inference.json
 
-Token ids to the logits of two classes, or with --task=pretraining to those of
-masked tokens and of the next sentence. Peers hold their weights in bfloat16
-where the products are. For all else see benchmarks/train_step.py.
+From token ids to the logits of two classes, or with --task=pretraining of
+masked tokens and next sentence. For --precision=bfloat16 the weights of peers
+are bfloat16 too. Otherwise as in benchmarks/train_step.py.
 """
 
 from absl import flags
@@ -22,7 +22,7 @@ flags.DEFINE_list(
 
 
 def main(argv: list[str]) -> None:
-    """Times the implementations as the flags say."""
+    """Times the implementations with the settings in the flags."""
     common_flags.parse(FLAGS, argv, __doc__)
     tasks = settings.among("task", FLAGS.task, work.TASKS)
     wanted = settings.from_flags(FLAGS, tasks, is_training=False)

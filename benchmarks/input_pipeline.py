@@ -1,15 +1,15 @@
-r"""Generated records -> seconds to the first batch, examples/s of reading.
+r"""Generated records -> seconds to the first batch, examples/s read.
 
     python -m benchmarks.input_pipeline --num_records=4000000 \
       --json=input_pipeline.json
 
-Restart: `num_records` small records in shards; a fresh process opens them and
-makes the first batch, at example 10 and at example 10^8 of the endless stream,
-without static lengths and with them. Importing TensorFlow is not counted.
+Restart: a fresh process opens `num_records` small records in shards and makes
+the first batch, at example 10 and at example 10^8 of the infinite stream, with
+and without static lengths. Importing TensorFlow is not counted.
 
-Reading: pre-training records of 128 tokens, in the page cache, through
-`batches.training_batches`, by wall clock and by CPU time of all threads; beside
-it the two parts of the work alone, getting the bytes and parsing them.
+Reading: pre-training records of 128 tokens, in the page cache, are read with
+`batches.training_batches`, timed by wall clock and by CPU time of all threads.
+Fetching the bytes and parsing them are also timed separately.
 """
 
 import contextlib
@@ -31,21 +31,21 @@ FLAGS = flags.FlagValues()
 flags.DEFINE_integer(
     "num_records",
     1_000_000,
-    "Small records to start on.",
+    "Number of small records for the restart benchmark.",
     lower_bound=1,
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
-    "num_shards", 8, "Files to put them in.", lower_bound=1, flag_values=FLAGS
+    "num_shards", 8, "Number of their shards.", lower_bound=1, flag_values=FLAGS
 )
 flags.DEFINE_list(
     "examples",
     ["10", "100000000"],
-    "Places in the endless stream to start at.",
+    "Examples of the infinite stream to start at.",
     flag_values=FLAGS,
 )
 flags.DEFINE_list(
-    "batch_sizes", ["32", "256"], "Sizes of a batch.", flag_values=FLAGS
+    "batch_sizes", ["32", "256"], "Batch sizes for reading.", flag_values=FLAGS
 )
 flags.DEFINE_integer(
     "num_rounds", 3, "Rounds to time.", lower_bound=1, flag_values=FLAGS
@@ -53,12 +53,12 @@ flags.DEFINE_integer(
 flags.DEFINE_float(
     "seconds",
     3.0,
-    "How long to read in each round.",
+    "Minimum duration of reading in each round.",
     lower_bound=0,
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
-    "json", "", "File for all figures of all rounds.", flag_values=FLAGS
+    "json", "", "File for the results of all rounds.", flag_values=FLAGS
 )
 
 _SMALL = {"max_seq_length": 8, "max_predictions_per_seq": 1}
@@ -66,12 +66,12 @@ _LARGE = {"max_seq_length": 128, "max_predictions_per_seq": 20}
 _VOCAB_SIZE = 30522
 _BUCKETS = (4, 8)
 _LARGE_RECORDS = 20_000
-# Records that differ; the others are copies.
+# Number of distinct records; the others are copies.
 _DIFFERENT = 1000
 
 
 def make_examples(schema_name: str, sizes: schema.Sizes) -> list[bytes]:
-    """Returns serialised examples of random ids and lengths."""
+    """Returns serialized examples with random ids and lengths."""
     rng = np.random.default_rng(0)
     features, examples = schema.SCHEMAS[schema_name], []
     for _ in range(_DIFFERENT):
@@ -94,7 +94,7 @@ def make_examples(schema_name: str, sizes: schema.Sizes) -> list[bytes]:
 def write_records(
     folder: str, schema_name: str, sizes: schema.Sizes, count: int, shards: int
 ) -> None:
-    """Writes a folder of records, copies of a thousand."""
+    """Writes a folder of records, copies of `_DIFFERENT` examples."""
     examples = make_examples(schema_name, sizes)
     ends = np.linspace(0, count, shards + 1).astype(int).tolist()
     written = [
@@ -115,10 +115,10 @@ def write_records(
 
 
 def start(folder: str, example: int, bucket_lengths, pipe) -> None:
-    """Sends seconds from opening a folder to its first batch."""
+    """Sends the seconds from opening a folder to its first batch."""
     import tensorflow as tf
 
-    tf.constant(0)  # The runtime starts with its first tensor.
+    tf.constant(0)  # The first tensor initializes the runtime.
     begin = time.perf_counter()
     opened = records.Records.open(folder)
     dataset = batches.training_batches(
@@ -142,7 +142,7 @@ def time_start(folder: str, example: int, bucket_lengths=()) -> float:
         target=start, args=(folder, example, bucket_lengths, end)
     )
     process.start()
-    end.close()  # A process that fails ends the wait.
+    end.close()  # So that recv raises EOFError if the process fails.
     seconds = pipe.recv()
     process.join()
     return seconds
@@ -161,7 +161,7 @@ def time_reading(step, num_examples: int, seconds: float) -> tuple:
 
 
 def reading_steps(opened: records.Records, batch_size: int) -> dict:
-    """Returns name -> function that handles one batch."""
+    """Returns name -> function that processes one batch."""
     import tensorflow as tf
 
     features = schema.SCHEMAS[opened.manifest.schema_name]
@@ -182,15 +182,15 @@ def reading_steps(opened: records.Records, batch_size: int) -> dict:
     return {
         "batches": lambda: next(plain),
         "batches, static lengths": lambda: next(buckets),
-        "getting bytes alone": lambda: opened.get(
+        "fetching bytes only": lambda: opened.get(
             rng.integers(0, len(opened), batch_size)
         ),
-        "parsing alone": lambda: parse(serialized),
+        "parsing only": lambda: parse(serialized),
     }
 
 
 def time_restarts() -> dict[str, list[float]]:
-    """Returns name -> seconds to the first batch in each round."""
+    """Returns name -> seconds to the first batch, in each round."""
     times: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         write_records(
@@ -209,7 +209,7 @@ def time_restarts() -> dict[str, list[float]]:
             num_bytes / FLAGS.num_records,
             FLAGS.num_shards,
         )
-        name = "static lengths, the very first start"
+        name = "static lengths, first start"
         times[name] = [time_start(folder, 0, _BUCKETS)]
         for number in range(FLAGS.num_rounds):
             for kind, buckets in (("", ()), (", static lengths", _BUCKETS)):
@@ -222,7 +222,7 @@ def time_restarts() -> dict[str, list[float]]:
 
 
 def time_readings() -> dict[str, list[tuple]]:
-    """Returns name -> examples/s, wall and CPU, of each round."""
+    """Returns name -> examples per second of wall and CPU time, by round."""
     rates: dict[str, list[tuple]] = {}
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -238,7 +238,7 @@ def time_readings() -> dict[str, list[tuple]]:
 
 
 def show(restarts: dict, rates: dict) -> None:
-    """Prints medians over rounds."""
+    """Prints the medians over rounds."""
     print(f"{'to the first batch':40s} seconds, median (range)")
     for name, times in restarts.items():
         print(
@@ -252,7 +252,7 @@ def show(restarts: dict, rates: dict) -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Times restarts and reading as the flags say."""
+    """Times restarts and reading."""
     common_flags.parse(FLAGS, argv, __doc__)
     restarts, rates = time_restarts(), time_readings()
     show(restarts, rates)

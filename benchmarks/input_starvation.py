@@ -1,13 +1,13 @@
-r"""Pre-training records -> time of our loop with them, and on one batch.
+r"""Pre-training records -> step time when reading them, and on one batch.
 
     python -m benchmarks.input_starvation --input_file='text/*.txt' \
       --vocab_file=vocab.txt --size=tiny,base
 
-In turns in one process: steps on batches read, shuffled and parsed from records
-as in training, and the same steps on one of these batches over and over. If
-input never makes the step wait, the ratio is 1. The smallest size waits first.
-Records are made of --input_file in a temporary folder, or are those of
---records.
+One process alternates between steps on batches that are read, shuffled and
+parsed from records as in training, and the same steps on one of these batches,
+repeated. If steps never wait for input, the ratio is 1. The smallest model is
+the first to wait. Records are those of --records, or are made from --input_file
+in a temporary folder.
 """
 
 import os
@@ -43,17 +43,17 @@ flags.DEFINE_string(
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
-    "records", "", "Folder of records, in place of text.", flag_values=FLAGS
+    "records", "", "Folder of records, instead of text.", flag_values=FLAGS
 )
-flags.DEFINE_list("size", ["tiny", "base"], "Of BERT.", flag_values=FLAGS)
+flags.DEFINE_list("size", ["tiny", "base"], "Model sizes.", flag_values=FLAGS)
 flags.DEFINE_integer(
-    "batch_size", 32, "Rows.", lower_bound=1, flag_values=FLAGS
+    "batch_size", 32, "Rows in a batch.", lower_bound=1, flag_values=FLAGS
 )
 flags.DEFINE_enum(
     "precision",
     "bfloat16",
     list(work.PRECISIONS),
-    "Of matrix products.",
+    "Dtype of the matrix products.",
     flag_values=FLAGS,
 )
 FLAGS.set_default("seconds", 10.0)
@@ -61,7 +61,7 @@ _WARM_UP_STEPS = 3
 
 
 def make_records(folder: str) -> str:
-    """Returns a folder of records: those of --records, or made of the text.
+    """Returns a folder of records: --records, or records made from the text.
 
     Raises:
       ValueError: if neither is given.
@@ -90,7 +90,7 @@ def make_records(folder: str) -> str:
 
 
 def timed(step, next_batch, num_steps: int) -> float:
-    """Returns seconds of a step, the last one's loss awaited."""
+    """Returns the mean seconds of a step, waiting for the last loss."""
     begin = time.perf_counter()
     for _ in range(num_steps):
         loss = step(next_batch())["loss"]
@@ -99,7 +99,7 @@ def timed(step, next_batch, num_steps: int) -> float:
 
 
 def measure(size: str, found: records.Records) -> dict:
-    """Returns seconds of a step by source of batches, and their ratios."""
+    """Returns seconds per step for each source of batches, and the ratios."""
     sizes = found.manifest.sizes
     config = bert_config.BertConfig.from_name(
         size,
@@ -161,7 +161,7 @@ def format_table(rows: list[dict]) -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Times each size as the flags say."""
+    """Times each model size."""
     common_flags.parse(FLAGS, argv, __doc__)
     with tempfile.TemporaryDirectory() as folder:
         found = records.Records.open(make_records(folder))

@@ -1,18 +1,18 @@
-r"""Text files -> examples/s of making pre-training records, ours beside others.
+r"""Text files -> examples/s of making pre-training records, ours and others.
 
     python -m benchmarks.make_records --input_file='text/*.txt' \
       --vocab_file=vocab.txt --original_file=create_pretraining_data.py \
       --json=make_records.json
 
-Each does the whole job as a command of its own, from the same text, one
-sentence a line, to TFRecords on the same disk; the start of its process counts.
+Each implementation is run as a command that turns the same text, with one
+sentence per line, into TFRecords on the same disk. Process start-up counts.
 
     ours           run_scripts/make_pretraining_records.py, all cores
-    original       google-research/bert's script, where --original_file is it,
-                   by TensorFlow 2's compat.v1; it has one process
-    model_garden   the one of tf-models-official; it has one process
-    write          the records that ours made, written once more by TensorFlow
-                   and nothing else, one process; its start does not count
+    original       google-research/bert's script, if given by --original_file,
+                   with TensorFlow 2's compat.v1; one process
+    model_garden   the script of tf-models-official; one process
+    write          only writes our records again, with TensorFlow; one process,
+                   whose start-up does not count
 """
 
 import importlib.util
@@ -45,19 +45,19 @@ flags.DEFINE_string(
     "original_file",
     "",
     "create_pretraining_data.py of google-research/bert, with its "
-    "tokenization.py beside it; timed too if given.",
+    "tokenization.py in the same folder; timed if given.",
     flag_values=FLAGS,
 )
 flags.DEFINE_float(
     "max_megabytes",
     8.0,
-    "Text to take, documents from the start of each file; 0 for all of it. "
-    "The others keep all tokens and examples in memory.",
+    "Size of the text to use, documents from the start of each file; 0 for all "
+    "text. Peers keep all tokens and examples in memory.",
     lower_bound=0,
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
-    "dupe_factor", 5, "As in all scripts.", lower_bound=1, flag_values=FLAGS
+    "dupe_factor", 5, "As in the scripts.", lower_bound=1, flag_values=FLAGS
 )
 flags.DEFINE_integer(
     "max_seq_length", 128, "Tokens in an example.", 5, flag_values=FLAGS
@@ -66,20 +66,20 @@ flags.DEFINE_integer(
     "rounds", 3, "Rounds to time.", lower_bound=1, flag_values=FLAGS
 )
 flags.DEFINE_string(
-    "json", "", "File for all figures of all rounds.", flag_values=FLAGS
+    "json", "", "File for the results of all rounds.", flag_values=FLAGS
 )
 common_flags.require(FLAGS, "input_file", "vocab_file")
 
 _MAX_PREDICTIONS = 20
 _MODEL_GARDEN = "official.nlp.data.create_pretraining_data"
-# What stands for TensorFlow 1 in a process of the original.
+# Runs the original with compat.v1 in place of TensorFlow 1.
 _AS_TENSORFLOW_1 = (
     "import sys, runpy, tensorflow as tf; "
     "sys.modules['tensorflow'] = tf.compat.v1; "
     "sys.path.insert(0, sys.argv[1]); sys.argv = sys.argv[2:]; "
     "runpy.run_path(sys.argv[0], run_name='__main__')"
 )
-# Reads all, then writes: seconds of the second alone.
+# Reads all records, then writes them; prints the seconds of writing.
 _WRITE = """
 import resource, sys, time
 import tensorflow as tf
@@ -96,12 +96,12 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
 class Turn(NamedTuple):
-    """What one command did.
+    """Measurements of one command.
 
     Attributes:
-      seconds: from its start to its end.
-      num_examples: that it wrote.
-      peak_bytes: of its largest process.
+      seconds: from start to end.
+      num_examples: number of examples written.
+      peak_bytes: peak resident size of its largest process.
     """
 
     seconds: float
@@ -110,7 +110,7 @@ class Turn(NamedTuple):
 
 
 def write_text(folder: str) -> int:
-    """Writes documents, one sentence a line; returns their bytes."""
+    """Writes documents, one sentence per line; returns the total bytes."""
     read = text_files.ReadStatistics()
     paths = text_files.expand_inputs(FLAGS.input_file)
     share = FLAGS.max_megabytes * 1e6 / len(paths) or float("inf")
@@ -125,7 +125,7 @@ def write_text(folder: str) -> int:
 
 
 def commands(folder: str) -> dict[str, list[str]]:
-    """Returns the command of each side, but for where it writes."""
+    """Returns the command of each implementation, without its output flag."""
     common = [
         f"--input_file={folder}/*.txt",
         f"--vocab_file={FLAGS.vocab_file}",
@@ -154,10 +154,10 @@ def commands(folder: str) -> dict[str, list[str]]:
 
 
 def run(name: str, command: list[str], folder: str) -> Turn:
-    """Runs a command once, in an empty folder.
+    """Runs a command once, writing to an empty folder.
 
     Raises:
-      RuntimeError: if it fails; with the end of what it printed.
+      RuntimeError: if it fails, with the end of its output.
     """
     output = os.path.join(folder, name)
     flag = "output_dir" if name == "ours" else "output_file"
@@ -169,7 +169,7 @@ def run(name: str, command: list[str], folder: str) -> Turn:
             stderr=subprocess.STDOUT,
             env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
         )
-        # The usage of a process holds that of those it waited for.
+        # Includes the usage of child processes that it waited for.
         _, status, usage = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - begin
         child.returncode = os.waitstatus_to_exitcode(status)
@@ -187,7 +187,7 @@ def run(name: str, command: list[str], folder: str) -> Turn:
 
 
 def write_alone(folder: str, num_examples: int) -> Turn:
-    """Returns what it takes to write the records that ours made."""
+    """Returns the measurements of only writing our records."""
     source = os.path.join(folder, "ours", "train")
     output = subprocess.run(
         [sys.executable, "-c", _WRITE, source, os.path.join(folder, "write")],
@@ -201,7 +201,7 @@ def write_alone(folder: str, num_examples: int) -> Turn:
 
 
 def one_round(found: dict[str, list[str]], number: int) -> dict[str, Turn]:
-    """Returns what each did, another one first in each round."""
+    """Returns the measurements of one round, which rotates the order."""
     taken = {}
     for name in turns.order(list(found), number):
         with tempfile.TemporaryDirectory() as folder:
@@ -214,7 +214,7 @@ def one_round(found: dict[str, list[str]], number: int) -> dict[str, Turn]:
 
 
 def format_table(rounds: list[dict[str, Turn]]) -> str:
-    """Returns a Markdown table: medians, and ours / theirs of each round."""
+    """Returns a Markdown table: medians, and ratios ours / peer by round."""
     lines = [
         "| | examples | seconds | examples/s | ours is faster, median (range) "
         "| peak MB of a process |",
@@ -241,7 +241,7 @@ def format_table(rounds: list[dict[str, Turn]]) -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Times all sides as the flags say."""
+    """Times all implementations."""
     common_flags.parse(FLAGS, argv, __doc__)
     with tempfile.TemporaryDirectory() as folder:
         num_bytes = write_text(folder)

@@ -1,20 +1,20 @@
-r"""GLUE rows as they are -> rows/s, ours in buckets beside padded peers.
+r"""GLUE rows -> rows/s with their real lengths, ours and other implementations.
 
     python -m benchmarks.real_lengths --data_dir=glue --vocab_file=vocab.txt \
       --task_name=SST-2,CoLA,MRPC --json=real_lengths.json
 
-`--data_dir` holds a folder for each task. A sample of its training rows, evenly
-spread, is made into records; every implementation gets the same rows in batches
+`--data_dir` has a folder for each task. An evenly spaced sample of its training
+rows is converted to records. All implementations get the same rows, in batches
 of --batch_size:
 
-    ours             tfrecords.reading.batches with the few static lengths that
-                     static_lengths.choose finds: sorted by length within a
-                     window when training, over all rows for inference
-    hugging_face     each batch padded to its longest row
-    the others       padded to --max_seq_length, where all batches take the
-                     same time: --padded_batches of them
+    ours             tfrecords.reading.batches with the few static lengths of
+                     static_lengths.choose; rows are sorted by length, within a
+                     window for training and globally for inference
+    hugging_face     each batch is padded to its longest row
+    others           all batches are padded to --max_seq_length; as they take
+                     the same time, only --padded_batches of them are run
 
-Batches are ready in memory before anything is timed. A step is that of
+Batches are in memory before timing starts. Steps are those of
 benchmarks/train_step.py and benchmarks/inference.py, with two classes.
 """
 
@@ -41,53 +41,53 @@ flags.DEFINE_integer(
 )
 settings.define_flags(FLAGS)
 flags.DEFINE_string(
-    "data_dir", None, "Folder with one for each task.", flag_values=FLAGS
+    "data_dir", None, "Folder with a folder for each task.", flag_values=FLAGS
 )
 flags.DEFINE_list(
-    "task_name", ["SST-2", "CoLA", "MRPC"], "Of GLUE.", flag_values=FLAGS
+    "task_name", ["SST-2", "CoLA", "MRPC"], "GLUE tasks.", flag_values=FLAGS
 )
 flags.DEFINE_list(
-    "mode", ["inference", "training"], "What to time.", flag_values=FLAGS
+    "mode", ["inference", "training"], "Modes to time.", flag_values=FLAGS
 )
 flags.DEFINE_integer(
-    "rows", 512, "Rows of the sample.", lower_bound=1, flag_values=FLAGS
+    "rows", 512, "Rows in the sample.", lower_bound=1, flag_values=FLAGS
 )
 flags.DEFINE_integer(
-    "batch_size", 32, "Rows of a batch.", lower_bound=1, flag_values=FLAGS
+    "batch_size", 32, "Rows in a batch.", lower_bound=1, flag_values=FLAGS
 )
 flags.DEFINE_integer(
     "padded_batches",
     2,
-    "Batches in a round for those that pad to --max_seq_length.",
+    "Batches per round for implementations that pad to --max_seq_length.",
     lower_bound=1,
     flag_values=FLAGS,
 )
 common_flags.require(FLAGS, "data_dir", "vocab_file")
 FLAGS.set_default("rounds", 3)
-# Compiled for each length, torch would hold its limit of eight of them.
+# Without the compiled one: torch.compile is limited to eight lengths.
 FLAGS.set_default("peers", "model_garden,keras_hub,hugging_face")
 
 
 def sample_lines(lines: list[str], num_rows: int, has_header: bool):
-    """Returns the header, if any, and rows evenly spread over the others."""
+    """Returns the header, if any, and evenly spaced rows."""
     header, rows = lines[:has_header], lines[has_header:]
     count = min(num_rows, len(rows))
     return header + [rows[i * len(rows) // count] for i in range(count)]
 
 
 def make_sample(name: str, folder: str) -> records.Records:
-    """Writes records of a sample of a task's training rows.
+    """Writes and opens records of a sample of a task's training rows.
 
     Raises:
-      ValueError: if the task's file is not there.
+      ValueError: if the task's file is missing.
     """
     task = glue_tables.find(name)
     file = task.files["train"]
     source = os.path.join(FLAGS.data_dir, task.name, file)
     if not os.path.isfile(source):
         raise ValueError(
-            f"{source} is not there. Give as --data_dir a folder with the "
-            f"official {task.name} and others in it, or another --task_name."
+            f"{source} is missing. Give as --data_dir a folder that contains "
+            f"the official folder {task.name}, or give another --task_name."
         )
     with open(source, encoding="utf-8", newline="\n") as lines:
         sample = sample_lines(list(lines), FLAGS.rows, task.header is None)
@@ -105,7 +105,7 @@ def make_sample(name: str, folder: str) -> records.Records:
 
 
 def cut(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns a batch without the columns that are padding in all rows."""
+    """Returns a batch truncated to its longest row."""
     mask = batch["input_mask"]
     length = int(mask.sum(axis=1).max())
     return {
@@ -115,11 +115,11 @@ def cut(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def make_batches(found: records.Records, is_training: bool, schema) -> dict:
-    """Returns the batches of all rows: ours, each cut, and padded ones."""
+    """Returns the batches of all rows: "ours", "cut" and "padded"."""
     sizes = {"max_seq_length": FLAGS.max_seq_length}
     lengths = static_lengths.read(found, FLAGS.max_seq_length)
     buckets = static_lengths.choose(lengths, FLAGS.max_seq_length)
-    logging.info("%.1f tokens a row; lengths %s", lengths.mean(), buckets)
+    logging.info("%.1f tokens per row; lengths %s", lengths.mean(), buckets)
     num_batches = len(found) // FLAGS.batch_size
     keywords = {"batch_size": FLAGS.batch_size}
     if is_training:
@@ -141,14 +141,14 @@ def make_batches(found: records.Records, is_training: bool, schema) -> dict:
 
 
 def batches_of(name: str, made: dict) -> list:
-    """Returns the batches that an implementation gets."""
+    """Returns the batches for an implementation."""
     if name == comparison.OURS:
         return made["ours"]
     return made["cut" if name.startswith("hugging_face") else "padded"]
 
 
 def rows_per_second(given: list, seconds: list[float]) -> list[float]:
-    """Returns rows/s of each round, from the mean seconds of its steps."""
+    """Returns rows/s in each round, from the mean seconds of its steps."""
     rows = sum(batch["is_real_example"].sum() for batch in given) / len(given)
     return [float(rows) / s for s in seconds]
 
@@ -156,7 +156,7 @@ def rows_per_second(given: list, seconds: list[float]) -> list[float]:
 def format_table(rows: list[dict]) -> str:
     """Returns a Markdown table."""
     lines = [
-        "| | rows/s | ours is faster, median (range) | places a row "
+        "| | rows/s | ours is faster, median (range) | positions per row "
         "| peak MB |",
         "| --- | --- | --- | --- | --- |",
     ]
@@ -171,7 +171,7 @@ def format_table(rows: list[dict]) -> str:
 
 
 def rows_of(names: list[str], found: list, made: dict) -> list[dict]:
-    """Returns a row of the table for each name that ran."""
+    """Returns a row of the table for each implementation that ran."""
     rows = []
     for name in names:
         groups = [group for group in found if name in group]
@@ -199,7 +199,7 @@ def rows_of(names: list[str], found: list, made: dict) -> list[dict]:
 
 
 def compare(task_name: str, mode: str, precision: str, folder: str) -> dict:
-    """Times one task; prints and returns its table."""
+    """Times one task; prints its table and returns the results."""
     names = comparison.with_ours(FLAGS.peers)
     (setting,) = settings.combinations(
         FLAGS.size,
@@ -221,10 +221,10 @@ def compare(task_name: str, mode: str, precision: str, folder: str) -> dict:
     rows = rows_of(names, found, made)
     lengths = sorted({b["input_mask"].shape[1] for b in made["ours"]})
     title = f"{task_name}, {mode}, {FLAGS.size}, {precision}"
-    print(f"\n{title}; ours in lengths {lengths}")
+    print(f"\n{title}; our lengths: {lengths}")
     print(format_table(rows), flush=True)
     for failure in failures:
-        print(f"left out: {failure}", flush=True)
+        print(f"skipped: {failure}", flush=True)
     return {
         "title": title,
         "lengths": lengths,
@@ -234,7 +234,7 @@ def compare(task_name: str, mode: str, precision: str, folder: str) -> dict:
 
 
 def main(argv: list[str]) -> None:
-    """Times the tasks as the flags say."""
+    """Times all tasks, modes and precisions."""
     common_flags.parse(FLAGS, argv, __doc__)
     modes = settings.among("mode", FLAGS.mode, ["inference", "training"])
     settings.among("peers", FLAGS.peers, peers.PEERS)

@@ -1,11 +1,11 @@
-r"""Text files, repeated -> memory over time of making their records, as a PNG.
+r"""Repeated text files -> memory over time while making records, as a PNG.
 
     python -m benchmarks.records_memory --input_file='text/*' \
       --vocab_file=vocab.txt --times=1,10,100 --png=records_memory.png
 
-Runs `make_pretraining_records` on the text once, ten and a hundred times, in as
-many files with names in random order, and reads the resident size of its driver
-and of each worker twice a second. Linux only: sizes are those of /proc.
+Runs `make_pretraining_records` on 1, 10 and 100 copies of the text, in files
+with names in random order, and records the resident size of its driver and of
+each worker twice a second. Linux only, since it reads /proc.
 """
 
 import os
@@ -32,30 +32,32 @@ flags.DEFINE_string(
     "Text files, plain or .gz; names or globs, separated by commas.",
     flag_values=FLAGS,
 )
-flags.DEFINE_list("times", ["1", "10"], "To repeat it.", flag_values=FLAGS)
+flags.DEFINE_list(
+    "times", ["1", "10"], "Numbers of copies of the text.", flag_values=FLAGS
+)
 flags.DEFINE_integer(
-    "num_processes", 2, "Workers.", lower_bound=2, flag_values=FLAGS
+    "num_processes", 2, "Number of workers.", lower_bound=2, flag_values=FLAGS
 )
 flags.DEFINE_integer(
     "dupe_factor", 5, "As in the script.", lower_bound=1, flag_values=FLAGS
 )
 flags.DEFINE_string("png", "", "File for the curves.", flag_values=FLAGS)
-flags.DEFINE_string("json", "", "File for all figures.", flag_values=FLAGS)
+flags.DEFINE_string("json", "", "File for all results.", flag_values=FLAGS)
 common_flags.require(FLAGS, "input_file", "vocab_file")
 
 _PERIOD_SECONDS = 0.5
 
 
 class Curve(NamedTuple):
-    """What one run took.
+    """Measurements of one run.
 
     Attributes:
-      times: that the text stood there.
-      num_bytes: of text in all.
-      num_examples: that were written.
-      seconds: after the start, of each look.
-      driver_bytes: resident size of the driver at each look.
-      worker_bytes: that of the largest worker.
+      times: number of copies of the text.
+      num_bytes: total size of the text.
+      num_examples: number of examples written.
+      seconds: time of each sample, from the start.
+      driver_bytes: resident size of the driver in each sample.
+      worker_bytes: resident size of the largest worker in each sample.
     """
 
     times: int
@@ -67,7 +69,7 @@ class Curve(NamedTuple):
 
 
 def resident_bytes(pid: int) -> int:
-    """Returns the resident size of a process; 0 when it is gone."""
+    """Returns the resident size of a process; 0 if it has exited."""
     try:
         status = pathlib.Path(f"/proc/{pid}/status").read_text("utf-8")
     except (FileNotFoundError, ProcessLookupError):
@@ -79,7 +81,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def children(pid: int) -> list[int]:
-    """Returns the processes that a process has started, and theirs."""
+    """Returns the child processes of a process, and their descendants."""
     try:
         tasks = os.listdir(f"/proc/{pid}/task")
         texts = [
@@ -93,11 +95,11 @@ def children(pid: int) -> list[int]:
 
 
 def repeat_text(paths: list[str], times: int, folder: str) -> int:
-    """Links each file `times` times, in random order; returns their bytes."""
+    """Makes `times` links to each file, in random order; returns the bytes."""
     copies = [path for path in paths for _ in range(times)]
     random.Random(times).shuffle(copies)
     for number, path in enumerate(copies):
-        # The end of its name says how a file is read.
+        # The file extension determines how a file is read.
         end = "".join(pathlib.Path(path).suffixes)
         link = os.path.join(folder, f"{number:06d}{end}")
         os.symlink(os.path.abspath(path), link)
@@ -105,7 +107,7 @@ def repeat_text(paths: list[str], times: int, folder: str) -> int:
 
 
 def watch(child: subprocess.Popen) -> tuple[list, list, list]:
-    """Returns seconds, driver's and largest worker's bytes until it ends."""
+    """Samples times, driver and largest worker bytes until a process exits."""
     begin = time.monotonic()
     seconds, drivers, workers = [], [], []
     while child.poll() is None:
@@ -117,10 +119,10 @@ def watch(child: subprocess.Popen) -> tuple[list, list, list]:
 
 
 def run(paths: list[str], times: int) -> Curve:
-    """Makes the records of the repeated text, and watches.
+    """Makes the records of the repeated text and measures memory.
 
     Raises:
-      RuntimeError: if that fails; with the end of what it printed.
+      RuntimeError: if the script fails, with the end of its output.
     """
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -144,17 +146,17 @@ def run(paths: list[str], times: int) -> Curve:
             stdout=printed,
             stderr=subprocess.STDOUT,
         )
-        looks = watch(child)
+        samples = watch(child)
         if child.returncode:
             printed.seek(0)
             end = printed.read().decode(errors="replace")[-2000:]
             raise RuntimeError(f"exit code {child.returncode}\n{end}")
         found = records.Records.open(os.path.join(folder, "records", "train"))
-        return Curve(times, num_bytes, len(found), *looks)
+        return Curve(times, num_bytes, len(found), *samples)
 
 
 def draw(curves: list[Curve], path: str) -> None:
-    """Draws memory over the share of each run that has passed."""
+    """Plots memory over the percentage of each run's time."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -189,7 +191,7 @@ def draw(curves: list[Curve], path: str) -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs and draws as the flags say."""
+    """Runs the script on each number of copies and plots memory."""
     common_flags.parse(FLAGS, argv, __doc__)
     paths = text_files.expand_inputs(FLAGS.input_file)
     curves = []

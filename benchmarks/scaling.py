@@ -1,14 +1,14 @@
-r"""Sizes, lengths, batches -> ms of our training step beside the arithmetic.
+r"""Model sizes, lengths, batch sizes -> ms of our training step and its floor.
 
     python -m benchmarks.scaling --json=scaling.json
 
-Each cell is the median of a pre-training step, and how many times its floor
-that is: the operations of its matrix products by the rate of the machine, which
-is measured in turns with the steps. Where cost grows as the work does, the
-factor stays or falls from cell to cell; a bend shows as a factor that rises.
+Each cell has the median time of a pre-training step, and its ratio to a floor:
+the operations of its matrix products divided by the machine's rate, which is
+measured in every round. If the cost is proportional to the work, the ratio is
+constant or falls from cell to cell; a rising ratio shows worse scaling.
 
-A cell is left out, and says so, if its floor is above --max_seconds, or its
-weights, slots and activations by arithmetic above --max_gigabytes.
+A cell is skipped, with the reason, if its floor exceeds --max_seconds, or if
+its estimated weights, slots and activations exceed --max_gigabytes.
 """
 
 import statistics
@@ -25,14 +25,17 @@ settings.define_machine_flags(FLAGS)
 flags.DEFINE_list(
     "size",
     ["tiny", "mini", "small", "medium", "base", "large"],
-    "Of BERT.",
+    "Model sizes.",
     flag_values=FLAGS,
 )
 flags.DEFINE_list(
-    "seq_length", ["64", "128", "256", "512"], "Tokens.", flag_values=FLAGS
+    "seq_length",
+    ["64", "128", "256", "512"],
+    "Tokens in a row.",
+    flag_values=FLAGS,
 )
 flags.DEFINE_list(
-    "batch_size", ["1", "4", "16", "64"], "Rows.", flag_values=FLAGS
+    "batch_size", ["1", "4", "16", "64"], "Rows in a batch.", flag_values=FLAGS
 )
 flags.DEFINE_list(
     "task", ["pretraining"], "pretraining, fine_tuning.", flag_values=FLAGS
@@ -41,23 +44,23 @@ flags.DEFINE_list(
     "precision", ["bfloat16"], "float32, bfloat16.", flag_values=FLAGS
 )
 flags.DEFINE_float(
-    "max_seconds", 5.0, "Floor of a step to go up to.", flag_values=FLAGS
+    "max_seconds", 5.0, "Maximum floor of a step.", flag_values=FLAGS
 )
 flags.DEFINE_float(
-    "max_gigabytes", 10.0, "Memory to go up to.", flag_values=FLAGS
+    "max_gigabytes", 10.0, "Maximum estimated memory.", flag_values=FLAGS
 )
 
-# Weight, two slots, gradient, in float32.
+# Weight, two slots and gradient, in float32.
 _BYTES_A_PARAMETER = 16
 _WARM_UP_STEPS = 2
 
 
 def gigabytes(setting: work.Setting, num_parameters: int) -> float:
-    """Returns about how much memory a step takes, by arithmetic.
+    """Returns an estimate of the memory of a step.
 
-    Activations by Korthikanti et al. 2022 (arXiv 2205.05198, equation 2):
-    S B H (34 + 5 A S / H) bytes a layer in 16 bits, here twice that in float32;
-    logits of the masked tokens three times over.
+    Activations are from Korthikanti et al. 2022 (arXiv 2205.05198, equation 2):
+    S B H (34 + 5 A S / H) bytes per layer in 16 bits, twice that in float32.
+    Logits of the masked tokens count three times, in float32.
     """
     config = setting.config
     hidden = config["hidden_size"]
@@ -76,13 +79,13 @@ def gigabytes(setting: work.Setting, num_parameters: int) -> float:
 def reason_to_leave_out(
     setting: work.Setting, num_parameters: int, rate: float, limits
 ) -> str:
-    """Returns why a cell is too much, or nothing.
+    """Returns why a cell is skipped, "" if it is not.
 
     Args:
       setting: of the cell.
       num_parameters: of the model.
-      rate: operations a second.
-      limits: seconds and gigabytes.
+      rate: FLOP/s of the machine.
+      limits: maximum seconds and gigabytes.
     """
     floor = work.matmul_flops(setting) / rate
     size = gigabytes(setting, num_parameters)
@@ -94,7 +97,7 @@ def reason_to_leave_out(
 
 
 def measure_product(workers) -> float:
-    """Returns operations a second of the better library, once."""
+    """Measures FLOP/s of the faster library once."""
     return max(
         products.FLOPS / statistics.median(worker.ask(3)[0])
         for name, worker in workers.items()
@@ -103,7 +106,7 @@ def measure_product(workers) -> float:
 
 
 def measure(workers, setting, num_rounds: int, seconds: float) -> dict:
-    """Returns ms, floor and their ratio of one cell."""
+    """Returns the ms, the floor and their ratio for one cell."""
     ours = workers[comparison.OURS]
     ours.ask([work.random_batch(setting)])
     ours.ask(_WARM_UP_STEPS)
@@ -126,7 +129,7 @@ def measure(workers, setting, num_rounds: int, seconds: float) -> dict:
 
 
 def measure_all(wanted: list[work.Setting]) -> list[dict]:
-    """Returns a cell for each setting; all of one size in one process."""
+    """Returns a cell for each setting of one model size, in one process."""
     workers = {
         name: turns.Worker(name, wanted[0])
         for name in (comparison.OURS, *comparison.PRODUCTS)
@@ -155,7 +158,7 @@ def measure_all(wanted: list[work.Setting]) -> list[dict]:
 
 
 def _wait(workers):
-    """Leaves out a library that is not installed."""
+    """Waits until all are ready; removes torch's product if it fails."""
     for name in list(workers):
         try:
             workers[name].wait()
@@ -166,15 +169,15 @@ def _wait(workers):
 
 
 def format_table(cells: list[dict]) -> str:
-    """Returns a Markdown table: a row a length, a column a batch size."""
+    """Returns a Markdown table: a row per length, a column per batch size."""
     batch_sizes = sorted({cell["batch_size"] for cell in cells})
-    by_place = {(c["seq_length"], c["batch_size"]): c for c in cells}
+    by_sizes = {(c["seq_length"], c["batch_size"]): c for c in cells}
     lines = [
         "| tokens | " + " | ".join(f"batch {b}" for b in batch_sizes) + " |",
         "| --- " * (1 + len(batch_sizes)) + "|",
     ]
     for length in sorted({cell["seq_length"] for cell in cells}):
-        row = [by_place[length, b] for b in batch_sizes]
+        row = [by_sizes[length, b] for b in batch_sizes]
         words = [
             f"({cell['left_out']})"
             if cell["left_out"]
@@ -186,7 +189,7 @@ def format_table(cells: list[dict]) -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Times all cells as the flags say."""
+    """Times all cells."""
     common_flags.parse(FLAGS, argv, __doc__)
     report = {"machine": comparison.machine(["ours"]), "tables": []}
     print(report["machine"])
@@ -204,7 +207,7 @@ def main(argv: list[str]) -> None:
                 )
                 cells = measure_all(wanted)
                 title = f"{task.replace('_', '-')} step, {size}, {precision}"
-                print(f"\n{title}: ms, times the arithmetic floor")
+                print(f"\n{title}: ms, ratio to the floor")
                 print(format_table(cells), flush=True)
                 report["tables"].append({"title": title, "cells": cells})
                 if FLAGS.json:

@@ -1,4 +1,4 @@
-"""Flags of a benchmark -> the settings that all implementations are given."""
+"""Flags of a benchmark -> settings for all implementations."""
 
 from absl import flags
 
@@ -14,70 +14,75 @@ DEFAULT_PEERS = (
 
 
 def define_flags(values: flags.FlagValues) -> None:
-    """Adds the flags that all comparisons have."""
+    """Defines the flags of all comparisons."""
     define_machine_flags(values)
     flags.DEFINE_list(
         "peers",
         list(DEFAULT_PEERS),
-        f"Beside ours; of {', '.join(list(peers.PEERS)[1:-2])}.",
+        f"Peers to compare ours with: {', '.join(list(peers.PEERS)[1:-2])}.",
         flag_values=values,
     )
     flags.DEFINE_integer(
         "at_once",
         2,
-        "Implementations alive at once, ours one of them: ours and one peer "
-        "at a time need the least memory.",
+        "Number of implementations in memory at the same time, including "
+        "ours; 2, ours and one peer, needs the least memory.",
         lower_bound=2,
         flag_values=values,
     )
     flags.DEFINE_list(
         "precision", ["bfloat16"], "float32, bfloat16.", flag_values=values
     )
-    flags.DEFINE_string("size", "base", "Of BERT.", flag_values=values)
+    flags.DEFINE_string("size", "base", "Model size.", flag_values=values)
 
 
 def define_shape_flags(values: flags.FlagValues) -> None:
-    """Adds the flags of a batch of equal rows."""
-    flags.DEFINE_list("seq_length", ["128"], "Tokens.", flag_values=values)
-    flags.DEFINE_list("batch_size", ["16"], "Rows.", flag_values=values)
+    """Defines the flags for batches of rows of equal length."""
+    flags.DEFINE_list(
+        "seq_length", ["128"], "Tokens in a row.", flag_values=values
+    )
+    flags.DEFINE_list(
+        "batch_size", ["16"], "Rows in a batch.", flag_values=values
+    )
 
 
 def define_machine_flags(values: flags.FlagValues) -> None:
-    """Adds the flags that say how long to measure, and where to write."""
+    """Defines the flags for the duration of measurements and the output."""
     flags.DEFINE_integer(
         "rounds", 5, "Rounds to time.", lower_bound=1, flag_values=values
     )
     flags.DEFINE_float(
         "seconds",
         1.0,
-        "About how long each works in a round; one step at least.",
+        "Approximate duration of each implementation's turn in a round; at "
+        "least one step.",
         lower_bound=0,
         flag_values=values,
     )
     flags.DEFINE_string(
-        "json", "", "File for all figures of all rounds.", flag_values=values
+        "json", "", "File for the results of all rounds.", flag_values=values
     )
 
 
 def numbers(name: str, words: list[str]) -> list[int]:
-    """Returns the whole numbers of a flag.
+    """Returns the values of a flag as positive integers.
 
     Raises:
-      ValueError: if a word is none.
+      ValueError: if a value is not one.
     """
     for word in words:
         if not word.isdigit() or not int(word):
             raise ValueError(
-                f"--{name}: {word!r} should be a whole number above 0."
+                f"--{name}: {word!r} should be a positive integer."
             )
     return [int(word) for word in words]
 
 
 def among(name: str, words: list[str], known) -> list[str]:
-    """Returns the words of a flag.
+    """Returns the values of a flag.
 
     Raises:
-      ValueError: if one is unknown.
+      ValueError: if one is not in `known`.
     """
     for word in words:
         if word not in known:
@@ -90,10 +95,10 @@ def among(name: str, words: list[str], known) -> list[str]:
 def from_flags(
     values: flags.FlagValues, tasks: list[str], is_training: bool
 ) -> list[work.Setting]:
-    """Returns what the flags ask for, each combination once.
+    """Returns a setting for each combination of the flags' values.
 
     Raises:
-      ValueError: if a flag has a word that is not known.
+      ValueError: if a value is unknown.
     """
     among("peers", values.peers, peers.PEERS)
     return combinations(
@@ -109,15 +114,15 @@ def from_flags(
 def combinations(
     size: str, tasks, seq_lengths, batch_sizes, precisions, *, is_training: bool
 ) -> list[work.Setting]:
-    """Returns a setting for each combination; of the released vocabulary.
+    """Returns a setting for each combination, with the released vocabulary.
 
     Args:
       size: a name that `BertConfig.from_name` knows.
       tasks: of `work.TASKS`.
-      seq_lengths: tokens of a row.
-      batch_sizes: rows.
+      seq_lengths: tokens in a row.
+      batch_sizes: rows in a batch.
       precisions: of `work.PRECISIONS`.
-      is_training: whether whole steps, or forward passes.
+      is_training: True for training steps, False for forward passes.
 
     Raises:
       ValueError: if a size or precision is unknown.

@@ -1,15 +1,15 @@
-r"""Windows of SQuAD and logits -> seconds to choose answers, ours and theirs.
+r"""SQuAD windows and logits -> seconds to select answers, ours and original.
 
     python -m benchmarks.squad_answers \
       --data_file=squad/train-v1.1.json --vocab_file=vocab.txt \
       --original_dir=bert
 
-Everything is bound to one core, and seconds are those of the core, which other
-processes do not lengthen. Ours are the ops of `squad_answers.choose`,
-those of a runner and of an export; the original is write_predictions of
-run_squad.py (google-research/bert), which --original_dir holds, on the same
-windows and logits, as many as --original_windows says: its time grows with
-them. Logits are random, with a peak in each window as trained ones have.
+Everything runs on one core, and seconds are CPU seconds, which other processes
+do not affect. Ours is `squad_answers.choose`, which run_squad and exports use.
+The original is write_predictions of run_squad.py (google-research/bert) in
+--original_dir, on --original_windows questions; its time is proportional to the
+number of windows. Logits are random with a peak in each window, like those of a
+trained model.
 """
 
 import contextlib
@@ -31,21 +31,21 @@ flags.DEFINE_string("data_file", None, "SQuAD JSON.", flag_values=FLAGS)
 flags.DEFINE_bool(
     "version_2_with_negative",
     False,
-    "Whether it is of version 2.0.",
+    "Whether the data is SQuAD 2.0.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
     "original_dir",
     None,
-    "Folder of run_squad.py and tokenization.py of the original, timed too if "
+    "Folder with run_squad.py and tokenization.py of the original, timed if "
     "given.",
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
-    "num_windows", 10000, "Windows to answer from.", flag_values=FLAGS
+    "num_windows", 10000, "Minimum number of windows.", flag_values=FLAGS
 )
 flags.DEFINE_integer(
-    "original_windows", 1000, "Those for the original.", flag_values=FLAGS
+    "original_windows", 1000, "Questions for the original.", flag_values=FLAGS
 )
 common_flags.require(FLAGS, "data_file", "vocab_file")
 
@@ -53,16 +53,16 @@ _LENGTH = 384
 
 
 def make_logits(num_windows: int, seed: int) -> np.ndarray:
-    """Returns [2, W, S] float32: noise, and a peak around one place each."""
+    """Returns [2, W, S] float32: noise with a peak in each window."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(size=(2, num_windows, _LENGTH))
-    places = rng.integers(20, 200, num_windows)
-    away = np.abs(np.arange(_LENGTH) - places[:, None])
-    return (logits + np.maximum(0, 8 - 0.4 * away)).astype(np.float32)
+    peaks = rng.integers(20, 200, num_windows)
+    distances = np.abs(np.arange(_LENGTH) - peaks[:, None])
+    return (logits + np.maximum(0, 8 - 0.4 * distances)).astype(np.float32)
 
 
 def time_ours(questions, tokenizer, settings) -> tuple[int, float, float]:
-    """Returns windows, and seconds to make them and to choose answers."""
+    """Returns the number of windows, seconds to make them and to answer."""
     import tensorflow as tf
 
     from bert_tf.tasks import squad_answers
@@ -77,7 +77,7 @@ def time_ours(questions, tokenizer, settings) -> tuple[int, float, float]:
         reduce_retracing=True,
     )
     make_chunks = squad_examples.chunk_maker(tokenizer, settings)
-    for timed in (False, True):  # Once to trace.
+    for timed in (False, True):  # The first time traces.
         windows, chosen = 0, 0.0
         begin = time.process_time()
         for number, chunk in enumerate(make_chunks(questions)):
@@ -100,7 +100,7 @@ def time_ours(questions, tokenizer, settings) -> tuple[int, float, float]:
 
 @contextlib.contextmanager
 def original(folder: str):
-    """Yields the original's module run_squad, its flags at their defaults."""
+    """Yields the original's module run_squad, with its default flags."""
     import tensorflow.compat.v1 as tf1
 
     values: dict = {}
@@ -139,7 +139,7 @@ def original(folder: str):
 
 
 def time_original(run_squad, path: str, do_lower_case: bool):
-    """Returns windows, and seconds to choose answers."""
+    """Returns the number of windows, and seconds to select answers."""
     run_squad.FLAGS.version_2_with_negative = FLAGS.version_2_with_negative
     tokenizer = run_squad.tokenization.FullTokenizer(
         vocab_file=FLAGS.vocab_file, do_lower_case=do_lower_case
@@ -167,7 +167,7 @@ def time_original(run_squad, path: str, do_lower_case: bool):
 
 
 def main(argv: list[str]) -> None:
-    """Times both and prints seconds for the same number of windows."""
+    """Times both and logs the seconds for the same number of windows."""
     common_flags.parse(FLAGS, argv, __doc__)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import tensorflow as tf
@@ -193,8 +193,8 @@ def main(argv: list[str]) -> None:
         squad_examples.Settings(version_2_with_negative=is_version_2),
     )
     logging.info(
-        "ours      windows %d  answers %.2f s  (and making the windows and "
-        "logits again %.2f s)",
+        "ours      windows %d  answers %.2f s  (plus making the windows and "
+        "logits, %.2f s)",
         windows,
         chosen,
         made,
@@ -205,7 +205,7 @@ def main(argv: list[str]) -> None:
                 run_squad, FLAGS.data_file, do_lower_case
             )
         logging.info(
-            "original  windows %d  answers %.2f s  that is %.1f s for %d",
+            "original  windows %d  answers %.2f s  (scaled: %.1f s for %d)",
             count,
             seconds,
             seconds / count * windows,

@@ -1,11 +1,11 @@
-r"""Scripts -> seconds and memory until --help and a wrong flag have answered.
+r"""Scripts -> seconds and memory of --help and of an unknown flag.
 
     python -m benchmarks.startup --json=startup.json
     python -m benchmarks.startup --scripts=score_squad,make_vocab --rounds=3
 
-Starts each script of run_scripts as a user would, `--rounds` times in turns,
-with --help and with a flag that it does not know. Prints the median seconds
-from start to end, their range, and the largest resident size of the process.
+Starts each script of run_scripts `--rounds` times as a user would, with --help
+and with an unknown flag. Prints the median seconds from start to exit, their
+range, and the peak resident size of the process.
 """
 
 import json
@@ -31,17 +31,17 @@ flags.DEFINE_list(
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
-    "rounds", 5, "Starts of each.", lower_bound=1, flag_values=FLAGS
+    "rounds", 5, "Starts of each script.", lower_bound=1, flag_values=FLAGS
 )
 flags.DEFINE_string(
-    "json", "", "File for all figures of all rounds.", flag_values=FLAGS
+    "json", "", "File for the results of all rounds.", flag_values=FLAGS
 )
 
-# What a script is given -> the exit status that it should have.
+# Argument of a script -> expected exit status.
 ARGUMENTS = {"--help": 0, "--no_such_flag": 1}
 
-# A small process starts the script: Linux counts the size of the process that
-# starts another as a size of the other.
+# A small process starts the script, since Linux counts the size of the parent
+# process as that of the child too.
 _LAUNCHER = """
 import json, resource, subprocess, sys, time
 begin = time.perf_counter()
@@ -55,13 +55,13 @@ print(json.dumps([seconds, peak, done.returncode, done.stdout.decode()]))
 
 
 class Start(NamedTuple):
-    """The starts of one script with one argument.
+    """Measurements of one script with one argument.
 
     Attributes:
       script: module of run_scripts.
       argument: a key of `ARGUMENTS`.
-      seconds: from start to end, in each round.
-      peak_bytes: largest resident size, in each round.
+      seconds: from start to exit, in each round.
+      peak_bytes: peak resident size, in each round.
     """
 
     script: str
@@ -85,10 +85,10 @@ def start(script: str, argument: str) -> tuple[float, int]:
     """Starts a script once.
 
     Returns:
-      Seconds until it has ended, and its largest resident size in bytes.
+      Seconds until it exits, and its peak resident size in bytes.
 
     Raises:
-      RuntimeError: if its exit status is another than `ARGUMENTS` says.
+      RuntimeError: if its exit status is not the one in `ARGUMENTS`.
     """
     command = [sys.executable, "-m", f"run_scripts.{script}", argument]
     answer = subprocess.run(
@@ -105,13 +105,13 @@ def start(script: str, argument: str) -> tuple[float, int]:
 
 
 def measure(scripts: list[str], num_rounds: int) -> list[Start]:
-    """Starts each script with each argument once in every round."""
+    """Starts each script with each argument once per round."""
     starts = {
         (script, argument): Start(script, argument, [], [])
         for script in scripts
         for argument in ARGUMENTS
     }
-    start(scripts[0], "--help")  # Its files are in the disk cache from now on.
+    start(scripts[0], "--help")  # Loads files into the page cache.
     for _ in range(num_rounds):
         for key, times in starts.items():
             seconds, peak_bytes = start(*key)
@@ -121,9 +121,9 @@ def measure(scripts: list[str], num_rounds: int) -> list[Start]:
 
 
 def format_table(starts: list[Start]) -> str:
-    """Returns a Markdown table with a line for each script."""
+    """Returns a Markdown table with a row for each script."""
     lines = [
-        "| script | --help, s (range) | MB | wrong flag, s (range) | MB |",
+        "| script | --help, s (range) | MB | unknown flag, s (range) | MB |",
         "| --- | --- | --- | --- | --- |",
     ]
     for script in dict.fromkeys(each.script for each in starts):

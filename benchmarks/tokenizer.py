@@ -1,20 +1,20 @@
-r"""Text files -> MB/s of this tokenizer and of others, in turns on one core.
+r"""Text files -> MB/s of our tokenizer and of others, on one core.
 
     python -m benchmarks.tokenizer \
       --input_file='text/*.txt' --vocab_file=vocab.txt
 
-Each peer is a process of its own, all of them bound to the same core with one
-thread. In each round every peer tokenizes the same lines, one after another; a
-ratio is taken within a round, and the median over rounds is printed.
+Each peer is a process with one thread, all bound to the same core. In each
+round the peers tokenize the same lines one after another. Ratios are computed
+within a round, and their median over rounds is printed.
 
-    ours             tfrecords/text/tokenizer.py in the graph, batches of lines
+    ours             tfrecords/text/tokenizer.py in a graph, batches of lines
     ours, offsets    the same with tokenize_with_offsets
     tokenizers       the Rust library of Hugging Face, encode_batch
-    tokenizers, fast the same, encode_batch_fast: without offsets
-    python           tests/tfrecords/reference_tokenizer.py, which stands for
-                     the original's Python: the same rules one character at a
+    tokenizers, fast the same, encode_batch_fast, which has no offsets
+    python           tests/tfrecords/reference_tokenizer.py, in place of the
+                     original's Python: the same rules, one character at a
                      time, and somewhat faster
-    original         the original's own classes, where --original_file is its
+    original         the original's classes, if --original_file gives its
                      tokenization.py (google-research/bert)
 """
 
@@ -45,13 +45,13 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "original_file",
     "",
-    "tokenization.py of google-research/bert, timed too if given.",
+    "tokenization.py of google-research/bert, timed if given.",
     flag_values=FLAGS,
 )
 flags.DEFINE_float(
     "max_megabytes",
     8.0,
-    "Text to take, batches evenly spread over the input; 0 for all of it.",
+    "Size of the text to use, in evenly spaced batches; 0 for all text.",
     lower_bound=0,
     flag_values=FLAGS,
 )
@@ -69,7 +69,7 @@ _REFERENCE = "tests/tfrecords/reference_tokenizer.py"
 
 
 class Settings(NamedTuple):
-    """What a peer's process is told."""
+    """Settings of a peer's process."""
 
     vocab_file: str
     do_lower_case: bool
@@ -78,11 +78,11 @@ class Settings(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """Functions of a batch, a list of lines.
+    """Functions of one tokenizer.
 
     Attributes:
-      tokenize: what is timed.
-      to_ids: its answer -> a list of ids for each line.
+      tokenize: list of lines -> result; this is timed.
+      to_ids: result -> a list of ids for each line.
     """
 
     tokenize: Callable
@@ -90,7 +90,7 @@ class Peer(NamedTuple):
 
 
 def make_ours(settings: Settings, with_offsets: bool = False) -> Peer:
-    """Returns our tokenizer, as a graph."""
+    """Returns our tokenizer in a graph."""
     import tensorflow as tf
 
     from tfrecords.text import tokenizer
@@ -133,7 +133,7 @@ def _read_ids(path: str) -> dict[str, int]:
 
 
 def make_python(settings: Settings) -> Peer:
-    """Returns the oracle of the tests."""
+    """Returns the reference tokenizer of the tests."""
     reference = _load(str(pathlib.Path(__file__).parents[1] / _REFERENCE))
     ids = _read_ids(settings.vocab_file)
 
@@ -152,7 +152,7 @@ def make_python(settings: Settings) -> Peer:
 
 
 def make_original(settings: Settings) -> Peer:
-    """Returns the original's classes, put together as its FullTokenizer is."""
+    """Returns the original's classes, combined as in its FullTokenizer."""
     original = _load(settings.original_file)
     ids = _read_ids(settings.vocab_file)
     basic = original.BasicTokenizer(settings.do_lower_case)
@@ -184,7 +184,7 @@ PEERS = {
 
 
 def serve(name: str, settings: Settings, batches: list, pipe) -> None:
-    """Answers "compare" with ids and "round" with seconds, until None."""
+    """Answers "compare" with ids and "round" with seconds; None ends it."""
     import tensorflow as tf
 
     os.sched_setaffinity(0, {settings.core})
@@ -218,13 +218,13 @@ def read_batches() -> list[list[str]]:
     batches = [lines[i : i + size] for i in range(0, len(lines), size)]
     if FLAGS.max_megabytes:
         step = max(1, count_megabytes(batches) / FLAGS.max_megabytes)
-        places = range(max(1, int(len(batches) / step)))
-        batches = [batches[int(i * step)] for i in places]
+        count = max(1, int(len(batches) / step))
+        batches = [batches[int(i * step)] for i in range(count)]
     return batches
 
 
 def count_megabytes(batches: list[list[str]]) -> float:
-    """Returns the size of all lines in UTF-8."""
+    """Returns the size of all lines in UTF-8, in MB."""
     return sum(len(line.encode()) for batch in batches for line in batch) / 1e6
 
 
@@ -247,7 +247,7 @@ def ask(pipe, question: str):
 
 
 def show(times: dict[str, list[tuple[float, float]]], megabytes: float) -> None:
-    """Prints medians, and the ratio of ours to each peer of each round."""
+    """Prints medians, and how many times faster ours is than each peer."""
     print("peer               MB/s   MB/CPU-s   ours is faster, median (range)")
     for name, rounds in times.items():
         wall, cpu = zip(*rounds, strict=True)
@@ -264,7 +264,7 @@ def show(times: dict[str, list[tuple[float, float]]], megabytes: float) -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Times the peers as the flags say."""
+    """Times the peers."""
     common_flags.parse(FLAGS, argv, __doc__)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     os.environ["RAYON_NUM_THREADS"] = "1"
@@ -283,10 +283,12 @@ def main(argv: list[str]) -> None:
     ids = {name: ask(pipe, "compare") for name, pipe in pipes.items()}
     for name, found in ids.items():
         same = sum(map(list.__eq__, found, ids["python"]))
-        logging.info("%s: %d of %d lines as python", name, same, len(found))
+        logging.info(
+            "%s: %d of %d lines equal those of python", name, same, len(found)
+        )
     times = {name: [] for name in names}
     for number in range(-1, FLAGS.num_rounds):
-        # The first round warms up; each begins with another peer.
+        # The first round is warm-up; each round starts with another peer.
         first = number % len(names)
         for name in names[first:] + names[:first]:
             seconds = ask(pipes[name], "round")

@@ -1,21 +1,22 @@
-r"""Sizes -> ms of a training step, ours beside other implementations.
+r"""Sizes -> ms of a training step, ours and other implementations.
 
     python -m benchmarks.train_step --precision=float32,bfloat16 \
       --task=pretraining,fine_tuning --json=train_step.json
 
-A whole step: forward and backward pass with dropout, gradients clipped at a
-global norm of 1, AdamW with decay. Pre-training is masked LM (20 of 128 tokens)
-and next sentence, fine-tuning two classes. All rows are full, masks are passed
-nevertheless. bfloat16 is that of matrix products; weights are float32.
+A step is a forward and backward pass with dropout, gradient clipping at a
+global norm of 1, and AdamW with weight decay. Pre-training is masked LM (20 of
+128 tokens) and next sentence, fine-tuning has two classes. Rows have no
+padding, but masks are passed. With bfloat16, only matrix products are bfloat16;
+weights are float32.
 
-Each implementation is a process of its own with all cores, and waits while
-another has its turn; one that does not is reported. A ratio is theirs / ours
-within a round. The share is that of the best rate of TensorFlow and torch in a
-product of two large matrices, measured in turns with the steps; the operations
+Each implementation runs in its own process with all cores and waits while
+others run; a warning reports one that does not. A ratio is theirs / ours within
+a round. The share is relative to the faster of TensorFlow and torch in a
+product of two large matrices, which is also timed in every round; operations
 are counted by arithmetic (benchmarks/work.py).
 
-Memory is the peak resident size of the process, libraries and all. The losses
-are those of the first and the last step, on one batch that comes over and over.
+Memory is the peak resident size of the process, including libraries. The losses
+are those of the first and last step, all on the same batch.
 """
 
 from absl import flags
@@ -32,20 +33,20 @@ flags.DEFINE_list(
 flags.DEFINE_bool(
     "remat",
     False,
-    "Whether ours computes activations a second time, to keep fewer.",
+    "Whether ours recomputes activations in the backward pass, to save memory.",
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
     "gradient_accumulation_steps",
     1,
-    "Parts that ours splits a batch into.",
+    "Number of micro-batches that ours splits a batch into.",
     lower_bound=1,
     flag_values=FLAGS,
 )
 
 
 def our_options() -> dict:
-    """Returns what the flags change in our step."""
+    """Returns the options of our step that the flags set."""
     options = {}
     if FLAGS.remat:
         options["remat"] = True
@@ -56,7 +57,7 @@ def our_options() -> dict:
 
 
 def main(argv: list[str]) -> None:
-    """Times the implementations as the flags say."""
+    """Times the implementations with the settings in the flags."""
     common_flags.parse(FLAGS, argv, __doc__)
     tasks = settings.among("task", FLAGS.task, work.TASKS)
     wanted = settings.from_flags(FLAGS, tasks, is_training=True)

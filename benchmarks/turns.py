@@ -1,8 +1,8 @@
-"""Implementations, each a process -> seconds of each, measured in turns.
+"""Implementations, each in its own process -> their seconds per step, by round.
 
-In every round each does its steps while the others wait; the round after
-begins with another. A ratio is taken within a round, so that a machine that
-slows down does so for both sides.
+In every round each implementation runs its steps while the others wait; the
+order rotates from round to round. Ratios are computed within a round, so that
+changes in the speed of the machine affect both sides.
 """
 
 import math
@@ -19,26 +19,26 @@ from absl import logging
 
 from benchmarks import work
 
-# TensorFlow's and torch's idle threads spin for some milliseconds, then sleep.
+# Idle threads of TensorFlow and torch spin for some milliseconds before sleep.
 _PAUSE_SECONDS = 0.05
-# Share of a core beyond which processes that should wait are complained about.
+# Fraction of a core that waiting processes may use without a warning.
 _IDLE_SHARE = 0.05
 _WARM_UP_STEPS = 2
 _MOST_STEPS = 1000
 
 
 class Worker:
-    """A process that does steps of one implementation when asked.
+    """A process that runs steps of one implementation on request.
 
-    It starts at once, and is ready after `wait`.
+    The constructor starts it; it is ready after `wait`.
 
     Args:
       name: a key of `peers.PEERS`.
-      setting: what it does.
-      options: keywords for its `make`.
+      setting: task, sizes and precision.
+      options: keyword arguments for its `make`.
 
     Attributes:
-      num_parameters: weights that it trains; known after `wait`.
+      num_parameters: trainable weights; set by `wait`.
     """
 
     def __init__(self, name: str, setting: work.Setting, options=None):
@@ -58,23 +58,23 @@ class Worker:
         self.num_parameters = None
 
     def wait(self) -> None:
-        """Returns when the model is built.
+        """Waits until the model is built.
 
         Raises:
-          RuntimeError: as by `ask`.
+          RuntimeError: as `ask`.
         """
         self.num_parameters = self._receive()
 
     def ask(self, question):
-        """Returns the answer of the process.
+        """Sends a request to the process and returns its answer.
 
         Raises:
-          RuntimeError: if it failed; with the end of what it printed.
+          RuntimeError: if it fails, with the end of its output.
         """
         try:
             self._pipe.send(question)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # What it says about that is read next.
+            pass  # `_receive` raises the error.
         return self._receive()
 
     def _receive(self):
@@ -86,14 +86,14 @@ class Worker:
             code = self._process.wait()
             self._output.seek(0)
             printed = self._output.read().decode(errors="replace")[-2000:]
-            why = (
+            cause = (
                 "killed, out of memory?" if code == -9 else f"exit code {code}"
             )
-            raise RuntimeError(f"{self.name}: {why}\n{printed}")
+            raise RuntimeError(f"{self.name}: {cause}\n{printed}")
         return answer
 
     def cpu_seconds(self) -> float:
-        """Returns what the process has used of the CPU so far."""
+        """Returns the CPU time that the process has used so far."""
         with open(f"/proc/{self._process.pid}/stat", encoding="utf-8") as file:
             fields = file.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -107,14 +107,14 @@ class Worker:
 
 
 class Times(NamedTuple):
-    """What a worker did in all its rounds.
+    """Measurements of a worker over all rounds.
 
     Attributes:
-      seconds: of a step, the mean of each round.
-      first_loss: of the first step.
-      last_loss: of the last step.
-      peak_bytes: largest resident size.
-      num_parameters: weights that it trains.
+      seconds: mean seconds of a step in each round.
+      first_loss: loss of the first step.
+      last_loss: loss of the last step.
+      peak_bytes: peak resident size.
+      num_parameters: trainable weights.
     """
 
     seconds: list[float]
@@ -125,39 +125,39 @@ class Times(NamedTuple):
 
 
 def order(names: list[str], number: int) -> list[str]:
-    """Returns the names, another one first in each round."""
+    """Returns the names in the order of a round, rotated by its number."""
     first = number % len(names)
     return names[first:] + names[:first]
 
 
 def ratios(theirs: list[float], ours: list[float]) -> list[float]:
-    """Returns theirs / ours of each round."""
+    """Returns theirs / ours for each round."""
     return [a / b for a, b in zip(theirs, ours, strict=True)]
 
 
 def spread(values: list[float]) -> tuple[float, float, float]:
-    """Returns median, least and greatest."""
+    """Returns the median, minimum and maximum."""
     return statistics.median(values), min(values), max(values)
 
 
 def steps_a_round(seconds_of_a_step: float, seconds: float) -> int:
-    """Returns how many steps take about that long, at least one."""
+    """Returns the number of steps that take about `seconds`, at least one."""
     return min(_MOST_STEPS, max(1, math.ceil(seconds / seconds_of_a_step)))
 
 
 def warm_up(
     worker: Worker, seconds: float, num_steps: int | None = None
 ) -> tuple[int, float]:
-    """Traces and compiles.
+    """Runs the first steps of a worker, which trace and compile.
 
     Args:
       worker: after `wait`.
-      seconds: about how long it works in a round.
-      num_steps: of a round, if they are given; so many warm it up too, since
-        they may be of as many shapes.
+      seconds: approximate duration of its turn in a round.
+      num_steps: steps of a round, if fixed. The warm-up then has the same
+        number, since each step may have another shape.
 
     Returns:
-      Steps of a round, and the loss of the very first one.
+      Number of steps in a round, and the loss of the first step.
     """
     _, losses = worker.ask(num_steps or _WARM_UP_STEPS)
     if num_steps:
@@ -171,12 +171,12 @@ def take(
     num_rounds: int,
     warm: dict[str, tuple[int, float]],
 ) -> dict[str, Times]:
-    """Returns what each worker did.
+    """Times all rounds and returns the measurements of each worker.
 
     Args:
-      workers: by name; all alive at once.
+      workers: by name; all are running.
       num_rounds: rounds to time.
-      warm: of each, what `warm_up` returned.
+      warm: name -> result of `warm_up`.
     """
     means = {name: [] for name in workers}
     last = {}
@@ -188,7 +188,7 @@ def take(
             last[name] = losses[-1]
             if share > _IDLE_SHARE:
                 logging.warning(
-                    "others used %.0f %% of a core in the turn of %s",
+                    "others used %.0f %% of a core during the turn of %s",
                     100 * share,
                     name,
                 )
@@ -211,7 +211,7 @@ def take(
 
 
 def _alone(workers, name, num_steps):
-    """Returns a worker's answer, and the others' share of a core meanwhile."""
+    """Returns a worker's answer, and the others' CPU use, as cores."""
     others = [worker for n, worker in workers.items() if n != name]
     used = sum(worker.cpu_seconds() for worker in others)
     begin = time.perf_counter()
@@ -222,7 +222,7 @@ def _alone(workers, name, num_steps):
 
 
 def groups(names: list[str], at_once: int) -> list[list[str]]:
-    """Returns the names in groups of `at_once`, the first of them in each."""
+    """Returns groups of `at_once` names, all starting with the first."""
     first, *others = names
     size = max(1, at_once - 1)
     return [

@@ -1,4 +1,4 @@
-"""Sizes of a step -> a batch for it, and what its matrix products come to.
+"""Setting of a benchmark -> a random batch, and FLOPs of its matrix products.
 
 Letters: B batch, S sequence, H hidden, L layers, I intermediate, V vocabulary,
 P predictions, C classes.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Of the tokens of a row, as in the paper: 20 of 128, 58 of 384.
+# As in the paper: 20 of 128 tokens, 58 of 384.
 MASKED_LM_PROB = 0.15
 NUM_CLASSES = 2
 TASKS = ("pretraining", "fine_tuning")
@@ -18,18 +18,18 @@ PRECISIONS = ("float32", "bfloat16")
 
 
 class Setting(NamedTuple):
-    """What every implementation is asked to do.
+    """The step that every implementation runs.
 
     Attributes:
       config: keys of bert_config.json.
       task: "pretraining" (both heads) or "fine_tuning" (two classes).
-      is_training: a whole step with its update, or a forward pass to logits.
-      batch_size: rows (B).
-      seq_length: tokens of a row (S).
-      precision: of matrix products; "bfloat16" trains float32 weights.
-      learning_rate: constant; 0 leaves the weights as they are. There is no
-        warm-up, and ours does not correct the bias of Adam's first updates,
-        so it is low.
+      is_training: True for a training step, False for a forward pass to logits.
+      batch_size: rows in a batch (B).
+      seq_length: tokens in a row (S).
+      precision: of matrix products; with "bfloat16", training keeps float32
+        weights.
+      learning_rate: constant; 0 for no change of weights. It is low, since
+        there is no warmup and our Adam has no bias correction.
     """
 
     config: dict
@@ -42,23 +42,23 @@ class Setting(NamedTuple):
 
     @property
     def num_predictions(self) -> int:
-        """Masked tokens of a row (P)."""
+        """Masked tokens in a row (P)."""
         return math.ceil(MASKED_LM_PROB * self.seq_length)
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of a batch."""
+        """Tokens in a batch."""
         return self.batch_size * self.seq_length
 
 
 class Step(NamedTuple):
-    """What an implementation answers: how to do one step.
+    """The step of an implementation.
 
     Attributes:
-      prepare: batch of arrays -> what `run` takes. Not timed.
-      run: does a step and waits for it; returns the loss, or one number of
+      prepare: converts a batch of arrays for `run`. Not timed.
+      run: runs a step and waits for it; returns the loss, or one number of
         the logits.
-      num_parameters: weights that are trained.
+      num_parameters: trainable weights.
     """
 
     prepare: Callable
@@ -96,10 +96,10 @@ def random_batch(setting: Setting, seed: int = 1) -> dict[str, np.ndarray]:
 
 
 def matmul_flops(setting: Setting) -> float:
-    """Returns the operations of a step's matrix products; 2 a product term.
+    """Returns the FLOPs of a step's matrix products, 2 per multiply-add.
 
-    A backward pass has two products for each of the forward pass: by the
-    weights and by the inputs. Embeddings are looked up, not multiplied.
+    The backward pass has two products for each product of the forward pass: the
+    gradients of weights and of inputs. Embedding lookups are not counted.
     """
     config = setting.config
     rows, length = setting.batch_size, setting.seq_length

@@ -1,7 +1,7 @@
-"""Questions on a pipe -> the answers of one implementation.
+"""Requests on a pipe -> answers of one implementation.
 
-A process of its own for each: its own threads, its own memory, its own Keras.
-`turns.Worker` starts it.
+`turns.Worker` starts a process for each implementation, which then has its own
+threads, memory and version of Keras.
 """
 
 import itertools
@@ -22,12 +22,12 @@ def peak_bytes() -> int:
 
 
 def answer(step: work.Step, batches, num_steps: int):
-    """Does as many steps as asked, on the batches in turn.
+    """Runs steps on successive batches.
 
     Args:
       step: of the implementation.
-      batches: endless iterator over prepared batches.
-      num_steps: how many.
+      batches: infinite iterator over prepared batches.
+      num_steps: number of steps.
 
     Returns:
       Seconds of each step, and their losses.
@@ -41,7 +41,7 @@ def answer(step: work.Step, batches, num_steps: int):
 
 
 def serve(pipe: connection.Connection) -> None:
-    """Answers until there is no question any more."""
+    """Answers requests until None."""
     name, setting, options = pipe.recv()
     step = peers.make(name, setting, options)
     batches = itertools.repeat(step.prepare(work.random_batch(setting)))
@@ -58,12 +58,12 @@ def serve(pipe: connection.Connection) -> None:
 
 
 def main() -> None:
-    """Serves on the pipe whose number is the only argument."""
+    """Serves on the pipe whose file descriptor is the only argument."""
     pipe = connection.Connection(int(sys.argv[1]))
     try:
         serve(pipe)
     except EOFError:
-        pass  # Who asked is gone.
+        pass  # The parent has exited.
     except Exception as error:
         traceback.print_exc()
         pipe.send(error.__class__(f"{error}"))

@@ -1,15 +1,15 @@
-"""Name of an implementation, a setting -> how it does one step.
+"""Name of an implementation and a setting -> its step function.
 
-Each module has `make(setting, **options) -> work.Step`, and imports what it
-needs inside: only its own process pays for it.
+Each module has `make(setting, **options) -> work.Step`, which imports the
+implementation inside, so that only its own process loads it.
 """
 
 import importlib
 
 from benchmarks import work
 
-# Name -> module, options. Which of a module is its best setting depends on CPU
-# and sizes: XLA is slower for products on a CPU, torch.compile or not is close.
+# Name -> module, options. Which options are fastest depends on CPU and sizes:
+# XLA slows down matrix products on a CPU; torch.compile matters little.
 PEERS = {
     "ours": ("ours", {}),
     "model_garden": ("model_garden", {}),
@@ -20,11 +20,11 @@ PEERS = {
     "hugging_face_eager": ("hugging_face", {"attention": "eager"}),
     "hugging_face_foreach": ("hugging_face", {"is_fused": False}),
     "hugging_face_compiled": ("hugging_face", {"is_compiled": True}),
-    # The machine itself: one large matrix product.
+    # The speed of the machine: one large matrix product.
     "product_tensorflow": ("products", {"library": "tensorflow"}),
     "product_torch": ("products", {"library": "torch"}),
 }
-# Module -> the package it is of.
+# Module -> package.
 PACKAGES = {
     "model_garden": "tf-models-official",
     "keras_hub": "keras-hub",
@@ -33,7 +33,7 @@ PACKAGES = {
 
 
 def make(name: str, setting: work.Setting, options: dict) -> work.Step:
-    """Returns how an implementation does a step; builds its model."""
+    """Builds the model of an implementation and returns its step."""
     module, known = PEERS[name]
     found = importlib.import_module(f"benchmarks.peers.{module}")
     return found.make(setting, **(known | options))

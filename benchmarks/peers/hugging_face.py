@@ -1,9 +1,9 @@
 """Setting -> a step of transformers' BERT on torch.
 
-Its pre-trainer computes logits for every token; here its masked-LM head gets
-the masked ones alone, as the others do. GELU is torch's own tanh form, a kernel
-of its own, where "gelu_new" would be written out. bfloat16 trains float32
-weights under autocast, and infers with weights in bfloat16.
+BertForPreTraining computes logits for every token; here its masked-LM head is
+applied only to masked tokens, as in the others. GELU is torch's tanh form, a
+single kernel, instead of the several operations of "gelu_new". For bfloat16,
+training uses autocast with float32 weights, inference bfloat16 weights.
 """
 
 from benchmarks import work
@@ -18,9 +18,9 @@ def make(
     """Returns the step of transformers.
 
     Args:
-      setting: what to do.
+      setting: task, sizes and precision.
       attention: "sdpa" or "eager".
-      is_fused: AdamW in one pass over memory, or "foreach".
+      is_fused: whether AdamW is torch's "fused" or its "foreach" version.
       is_compiled: whether torch.compile compiles the model.
     """
     import torch
@@ -38,7 +38,7 @@ def make(
     num_parameters = sum(weight.numel() for weight in model.parameters())
     logits = _pretraining_logits if is_pretraining else _class_logits
     if is_compiled:
-        # A number of lengths, as real rows have them, compile once each.
+        # Compiled once for each length of the batches.
         logits = torch.compile(logits, dynamic=False)
     if setting.is_training:
         run = _train_step(model.train(), logits, setting, is_fused)
@@ -100,7 +100,7 @@ def _loss(logits, batch):
 def _train_step(model, logits, setting, is_fused):
     import torch
 
-    # One vector a weight: LayerNorm and biases, which do not decay.
+    # Weights that are vectors, of LayerNorm and biases, do not decay.
     groups = [
         {
             "params": [w for w in model.parameters() if (w.dim() > 1) == big],

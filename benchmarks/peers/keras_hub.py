@@ -1,9 +1,9 @@
 """Setting -> a step of KerasHub's BERT on TensorFlow.
 
-Its pre-trainer has no next-sentence head and its masked-LM head fails under
-mixed_bfloat16 (it adds its float32 bias to bfloat16): the first is a Dense
-layer on its pooled output, the layers of the second are called here one by one.
-The step is a tf.function with a GradientTape and Keras's AdamW.
+KerasHub has no next-sentence head, so a Dense layer on the pooled output is
+used. Its masked-LM head fails under mixed_bfloat16 (it adds a float32 bias to
+bfloat16), so the layers of the head are called here one by one. The step is a
+tf.function with a GradientTape and Keras's AdamW.
 """
 
 from benchmarks import work
@@ -13,8 +13,8 @@ def make(setting: work.Setting, jit_compile: bool = False) -> work.Step:
     """Returns the step of KerasHub.
 
     Args:
-      setting: what to do.
-      jit_compile: whether XLA compiles it.
+      setting: task, sizes and precision.
+      jit_compile: whether to compile the step with XLA.
     """
     import os
 
@@ -24,7 +24,7 @@ def make(setting: work.Setting, jit_compile: bool = False) -> work.Step:
 
     keras.utils.set_random_seed(1)
     if setting.precision == "bfloat16":
-        # Weights in bfloat16 where nothing trains them.
+        # Without training the weights are bfloat16 too.
         policy = "mixed_bfloat16" if setting.is_training else "bfloat16"
         keras.config.set_dtype_policy(policy)
     is_pretraining = setting.task == "pretraining"
@@ -114,7 +114,7 @@ def _pretraining_logits(config):
         scores += tf.cast(head._bias.value, scores.dtype)
         return scores, next_sentence(outputs["pooled_output"])
 
-    # The head lists the embedding, which is tied to it, once more.
+    # Without duplicates: the head's weights include the tied embedding.
     weights = [
         *backbone.trainable_weights,
         *head.trainable_weights,

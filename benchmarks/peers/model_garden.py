@@ -1,7 +1,7 @@
 """Setting -> a step of tf-models-official's BERT, on Keras 2.
 
-Its encoder, heads and AdamWeightDecay, in a tf.function of our own with a
-GradientTape, as its trainers have it.
+Uses its encoder, heads and AdamWeightDecay in a tf.function with a
+GradientTape, like its trainers.
 """
 
 from benchmarks import work
@@ -11,15 +11,15 @@ def make(setting: work.Setting, jit_compile: bool = False) -> work.Step:
     """Returns the step of tf-models-official.
 
     Args:
-      setting: what to do.
-      jit_compile: whether XLA compiles it.
+      setting: task, sizes and precision.
+      jit_compile: whether to compile the step with XLA.
     """
     import tensorflow as tf
     import tf_keras
 
     tf_keras.utils.set_random_seed(1)
     if setting.precision == "bfloat16":
-        # Weights in bfloat16 where nothing trains them.
+        # Without training the weights are bfloat16 too.
         policy = "mixed_bfloat16" if setting.is_training else "bfloat16"
         tf_keras.mixed_precision.set_global_policy(policy)
     model = _model(setting)
@@ -105,7 +105,7 @@ def _train_step(model, logits, setting, jit_compile):
         exclude_from_weight_decay=["LayerNorm", "layer_norm", "bias"],
         gradient_clip_norm=1.0,
     )
-    # The pre-trainer has a pooler of its own; the encoder's has no gradient.
+    # BertPretrainerV2 has its own pooler; the encoder's has no gradient.
     variables = model.trainable_variables
 
     @tf.function(autograph=False, jit_compile=jit_compile)

@@ -1,4 +1,4 @@
-"""Setting -> a step of this package: the one that its training loop takes."""
+"""Setting -> a step of this package, the same as in its training loop."""
 
 from benchmarks import work
 
@@ -11,9 +11,9 @@ def make(
     """Returns our step.
 
     Args:
-      setting: what to do.
-      remat: whether activations are computed a second time, to keep fewer.
-      gradient_accumulation_steps: parts that a batch is split into.
+      setting: task, sizes and precision.
+      remat: whether to recompute activations in the backward pass.
+      gradient_accumulation_steps: micro-batches that a batch is split into.
     """
     from bert_tf import config as bert_config
     from bert_tf.training import config as training_config
@@ -50,7 +50,7 @@ def make(
 
 
 def prepare(batch):
-    """Returns the arrays as tensors."""
+    """Returns a batch of arrays as tensors."""
     import tensorflow as tf
 
     return {name: tf.constant(x) for name, x in batch.items()}
@@ -73,12 +73,12 @@ def task_of(setting: work.Setting):
 
 
 def make_train_steps(task, model, strategy, settings):
-    """Returns batch -> values of one update, as `loop.train` makes it."""
+    """Returns the compiled function of one update, as in `loop.train`."""
     import tensorflow as tf
 
     from bert_tf.training import optimizers, train_step
 
-    # So long a run that the rate stays what it is.
+    # The run is so long that the learning rate is practically constant.
     schedule = optimizers.WarmupLinearDecay(settings.learning_rate, 10**9)
     with strategy.scope():
         optimizer = optimizers.make_optimizer(

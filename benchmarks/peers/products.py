@@ -1,4 +1,4 @@
-"""Precision -> one large matrix product, which tells what the machine can."""
+"""Precision -> one large matrix product, to measure the machine's speed."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ FLOPS = 2.0 * SIZE**3
 
 
 def make(setting: work.Setting, library: str) -> work.Step:
-    """Returns the product of two square matrices by a library."""
+    """Returns the step of a library: a product of two square matrices."""
     values = np.random.default_rng(1).normal(size=(2, SIZE, SIZE))
     by_library = {"tensorflow": _tensorflow, "torch": _torch}
     product = by_library[library](values, setting.precision)
@@ -20,7 +20,7 @@ def make(setting: work.Setting, library: str) -> work.Step:
 def _tensorflow(values, precision):
     import tensorflow as tf
 
-    # Variables: a product of constants would be computed once for all.
+    # Variables, since a product of constants would be folded.
     a, b = (tf.Variable(tf.constant(x, getattr(tf, precision))) for x in values)
     graph = tf.function(lambda: tf.matmul(a, b), autograph=False)
     return lambda: float(graph()[0, 0])

@@ -1,12 +1,13 @@
-"""Logits of a peer, a batch -> the loss that BERT is trained by."""
+"""Logits of a peer and a batch -> BERT's training loss."""
 
 
 def loss(logits, batch):
-    """Returns a scalar: masked LM and next sentence, or classification.
+    """Returns the loss of pre-training or classification, a scalar.
 
     Args:
-      logits: `[B, C]` alone, or `[B, P, V]` and `[B, 2]`.
-      batch: as `work.random_batch` makes it.
+      logits: ([B, C],) for classification, ([B, P, V], [B, 2]) for masked LM
+        and next sentence.
+      batch: from `work.random_batch`.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Tables and their JSON; and one real run of ours, as small as can be."""
+"""Tables and their JSON, and a minimal run of ours."""
 
 import json
 
@@ -47,14 +47,14 @@ def found():
     ]
 
 
-def test_the_better_library_says_what_the_machine_can(found):
+def test_the_product_rate_is_that_of_the_faster_library(found):
     assert comparison.product_rate(found) == pytest.approx(2e9)
     for group in found:
         del group["product_torch"]
     assert comparison.product_rate(found) == pytest.approx(1e9)
 
 
-def test_rows_are_of_all_groups_and_ratios_of_their_own(wanted, found):
+def test_ratios_are_computed_within_a_group(wanted, found):
     rows = comparison.rows_of(wanted, ["ours", "a", "b", "absent"], found)
     assert [row.name for row in rows] == ["ours", "a", "b"]
     ours, a, b = rows
@@ -81,17 +81,17 @@ def test_a_table_has_median_and_range(wanted, found):
     [
         ("--precision=float64", "--precision: 'float64' should be one of"),
         ("--peers=gpt", "--peers: 'gpt' should be one of ours"),
-        ("--seq_length=0", "--seq_length: '0' should be a whole number above"),
+        ("--seq_length=0", "--seq_length: '0' should be a positive integer"),
         ("--size=huge", "No released BERT is named 'huge'"),
         ("--task=squad", "--task: 'squad' should be one of pretraining"),
     ],
 )
-def test_a_wrong_word_is_named(flag, message):
+def test_an_invalid_value_is_named(flag, message):
     with pytest.raises(ValueError, match=message):
         train_step.main(["train_step", flag])
 
 
-def test_each_combination_is_one_setting():
+def test_there_is_a_setting_for_each_combination():
     inference.FLAGS(
         ["inference", "--seq_length=128,384", "--precision=float32,bfloat16"]
     )
@@ -106,8 +106,8 @@ def test_each_combination_is_one_setting():
 
 # Two processes that import TensorFlow.
 @pytest.mark.slow
-def test_a_run_of_ours_alone(tmp_path, capsys, monkeypatch):
-    # One process less; torch need not be there.
+def test_ours_can_be_run_without_peers(tmp_path, capsys, monkeypatch):
+    # Saves a process and works without torch.
     monkeypatch.setattr(comparison, "PRODUCTS", ("product_tensorflow",))
     path = tmp_path / "report.json"
     words = "--size=tiny --seq_length=16 --batch_size=2 --precision=float32 "
@@ -125,7 +125,7 @@ def test_a_run_of_ours_alone(tmp_path, capsys, monkeypatch):
     assert "| ours | " in capsys.readouterr().out
 
 
-def test_a_peer_that_fails_is_left_out():
+def test_a_peer_that_fails_is_skipped():
     stopped = []
 
     class Fake:

@@ -1,4 +1,4 @@
-"""What is timed runs, and the table is right; nothing is timed here."""
+"""The timed functions run, and the table is correct; nothing is timed."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tfrecords.io import records
 
 
 @pytest.mark.parametrize("name", ["pretraining", "classification"])
-def test_records_are_made(tmp_path, name):
+def test_records_can_be_written_and_read(tmp_path, name):
     sizes = {"max_seq_length": 16, "max_predictions_per_seq": 2}
     folder = str(tmp_path)
     input_pipeline.write_records(folder, name, sizes, 2005, 3)

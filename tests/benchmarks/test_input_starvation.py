@@ -1,4 +1,4 @@
-"""The loop with records beside the same on one batch."""
+"""Steps on records compared with steps on one batch."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from benchmarks import input_starvation
 
 
-def test_either_text_or_records_are_wanted(tmp_path):
+def test_either_text_or_records_are_required(tmp_path):
     input_starvation.FLAGS(["benchmark"])
     with pytest.raises(ValueError, match="--records=FOLDER, or --input_file"):
         input_starvation.make_records(str(tmp_path))
@@ -14,18 +14,18 @@ def test_either_text_or_records_are_wanted(tmp_path):
     assert input_starvation.make_records(str(tmp_path)) == "there"
 
 
-def test_every_step_takes_a_batch():
-    taken = []
+def test_only_the_last_loss_is_waited_for():
+    calls = []
 
     class Loss:
         def numpy(self):
-            taken.append("awaited")
+            calls.append("loss")
 
     def next_batch():
-        taken.append("batch")
+        calls.append("batch")
 
     seconds = input_starvation.timed(lambda _: {"loss": Loss()}, next_batch, 3)
-    assert taken == ["batch"] * 3 + ["awaited"]
+    assert calls == ["batch"] * 3 + ["loss"]
     assert seconds > 0
 
 

@@ -1,4 +1,4 @@
-"""Ours makes its records and the table is right; nothing is timed here."""
+"""Ours makes records, and the table is correct; no time is checked."""
 
 import sys
 
@@ -22,20 +22,20 @@ def set_flags(text, tiny_vocab_file, *more):
     make_records.FLAGS(["benchmark", *flags, "--max_seq_length=32", *more])
 
 
-def test_documents_of_each_file_go_up_to_its_share(
+def test_each_file_contributes_its_share_of_documents(
     text, tmp_path, tiny_vocab_file
 ):
     set_flags(text, tiny_vocab_file, "--max_megabytes=0.0004")
     (tmp_path / "few").mkdir()
     num_bytes = make_records.write_text(str(tmp_path / "few"))
-    assert 400 < num_bytes < 480  # The last document of each is whole.
+    assert 400 < num_bytes < 480  # The last document is not truncated.
     paths = text_files.expand_inputs(f"{tmp_path}/few/*.txt")
     assert len(paths) == 2
     assert {len(d.sentences) for d in documents.read_documents(paths)} == {2}
 
 
 @pytest.mark.slow
-def test_a_round_of_ours_and_of_writing_alone(text, tmp_path, tiny_vocab_file):
+def test_a_round_of_ours_and_of_only_writing(text, tmp_path, tiny_vocab_file):
     set_flags(text, tiny_vocab_file)
     command = make_records.commands(str(text))["ours"]
     folder = tmp_path / "out"
@@ -50,7 +50,7 @@ def test_a_round_of_ours_and_of_writing_alone(text, tmp_path, tiny_vocab_file):
     assert written.get(range(len(found))) == found.get(range(len(found)))
 
 
-def test_a_command_that_fails_says_why(tmp_path):
+def test_the_output_of_a_failed_command_is_shown(tmp_path):
     with pytest.raises(RuntimeError, match="exit code 3\nno such thing"):
         make_records.run(
             "peer",
@@ -59,7 +59,7 @@ def test_a_command_that_fails_says_why(tmp_path):
         )
 
 
-def test_ratios_are_of_examples_a_second():
+def test_ratios_are_of_examples_per_second():
     rounds = [
         {
             "ours": make_records.Turn(seconds, 1000, 10**8),

@@ -1,4 +1,4 @@
-"""Where a peer is installed, it does the same work and drops values."""
+"""Installed peers run the same steps, with dropout."""
 
 import importlib.util
 
@@ -17,7 +17,7 @@ PEERS = ["model_garden", "keras_hub", "hugging_face"]
 
 @pytest.fixture
 def start():
-    """Name, setting and changes of it -> a worker."""
+    """Returns a function that starts a worker."""
     workers = []
 
     def starter(name, task, precision="float32", rate=1e-3, dropout=0.1):
@@ -38,7 +38,7 @@ def start():
         worker.stop()
 
 
-# Each in a process of its own that imports the peer: ten seconds.
+# Each starts a process that imports the peer: ten seconds.
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("task", ["pretraining", "fine_tuning"])
@@ -49,14 +49,14 @@ def test_the_loss_falls(start, name, task, precision):
     first = 11.0 if task == "pretraining" else 0.7
     assert losses[0] == pytest.approx(first, abs=0.8)
     assert losses[-1] < 0.95 * losses[0]
-    # Theirs may have a second pooler, or a bias more.
+    # Peers may have a second pooler or another bias.
     ours = {"pretraining": 4_433_468, "fine_tuning": 4_386_178}[task]
     assert ours <= worker.num_parameters <= ours + 50_000
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ours", *PEERS])
-def test_values_are_dropped(start, name):
+def test_dropout_is_active(start, name):
     _, losses = start(name, "fine_tuning", rate=0.0).ask(4)
     assert len(set(losses)) == 4
     _, losses = start(name, "fine_tuning", rate=0.0, dropout=0.0).ask(4)

@@ -1,4 +1,4 @@
-"""The sample of a task's rows and its batches; nothing is timed here."""
+"""The sample of a task's rows and its batches; nothing is timed."""
 
 import numpy as np
 import planted_tasks as tasks
@@ -7,7 +7,7 @@ import pytest
 from benchmarks import real_lengths, turns
 
 
-def test_a_sample_is_spread_over_the_rows():
+def test_a_sample_is_evenly_spaced():
     lines = ["header\n"] + [f"{i}\n" for i in range(100)]
     assert real_lengths.sample_lines(lines, 4, True) == [
         "header\n",
@@ -16,7 +16,7 @@ def test_a_sample_is_spread_over_the_rows():
     assert len(real_lengths.sample_lines(lines, 1000, False)) == 101
 
 
-def test_a_batch_is_cut_to_its_longest_row():
+def test_a_batch_is_truncated_to_its_longest_row():
     mask = np.array([[1, 1, 0, 0], [1, 1, 1, 0]])
     batch = {"input_mask": mask, "label_ids": np.array([0, 1])}
     found = real_lengths.cut(batch)
@@ -24,7 +24,7 @@ def test_a_batch_is_cut_to_its_longest_row():
     assert found["label_ids"].tolist() == [0, 1]
 
 
-def test_each_peer_gets_its_batches():
+def test_each_implementation_gets_its_kind_of_batches():
     made = {"ours": 1, "cut": 2, "padded": 3}
     names = ["ours", "hugging_face", "hugging_face_eager", "keras_hub"]
     found = [real_lengths.batches_of(name, made) for name in names]
@@ -45,7 +45,9 @@ def parse(data_dir, vocab_file):
 
 
 @pytest.mark.parametrize("is_training", [True, False])
-def test_all_get_the_same_rows(tmp_path, tiny_vocab_file, is_training):
+def test_all_implementations_get_the_same_rows(
+    tmp_path, tiny_vocab_file, is_training
+):
     texts = ["the cat", "the cat sat on the mat", "cat", "the mat sat"] * 3
     (tmp_path / "SST-2").mkdir()
     rows = "".join(f"{text}\t{i % 2}\n" for i, text in enumerate(texts))
@@ -65,22 +67,22 @@ def test_all_get_the_same_rows(tmp_path, tiny_vocab_file, is_training):
     assert rows_of(made["ours"]) == rows_of(made["cut"])
     assert len(made["padded"]) == 1
     assert made["padded"][0]["input_word_ids"].shape == (4, 32)
-    places = [sum(b["input_mask"].size for b in made[n]) for n in made]
-    assert places[0] <= places[1] < 12 * 32
+    positions = [sum(b["input_mask"].size for b in made[n]) for n in made]
+    assert positions[0] <= positions[1] < 12 * 32
 
 
-def test_absent_data_is_named(tmp_path, tiny_vocab_file):
+def test_missing_data_is_named(tmp_path, tiny_vocab_file):
     parse(tmp_path, tiny_vocab_file)
-    with pytest.raises(ValueError, match="CoLA/train.tsv is not there. Give"):
+    with pytest.raises(ValueError, match="CoLA/train.tsv is missing. Give"):
         real_lengths.make_sample("CoLA", str(tmp_path))
 
 
-def test_rows_a_second_are_those_of_real_rows():
+def test_rows_per_second_exclude_padding_rows():
     given = [{"is_real_example": np.ones(4)}, {"is_real_example": np.eye(4)[0]}]
     assert real_lengths.rows_per_second(given, [0.5, 1.0]) == [5.0, 2.5]
 
 
-def test_a_table_compares_rows_a_second():
+def test_a_table_compares_rows_per_second():
     batch = {"is_real_example": np.ones(4), "input_mask": np.ones((4, 8))}
     made = {"ours": [batch], "cut": [batch], "padded": [batch]}
     found = [

@@ -1,4 +1,4 @@
-"""A run is watched to its end and drawn; no size is judged here."""
+"""Memory of a run is measured and plotted; no size is checked."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from benchmarks import records_memory
 
 
 @pytest.mark.slow
-def test_a_repeated_text_is_made_into_records(tmp_path, tiny_vocab_file):
+def test_memory_of_repeated_text_is_measured(tmp_path, tiny_vocab_file):
     text = "".join(f"Line {i} of it.\nIt ends.\n\n" for i in range(60))
     (tmp_path / "a.txt").write_text(text)
     records_memory.FLAGS(
@@ -24,14 +24,14 @@ def test_a_repeated_text_is_made_into_records(tmp_path, tiny_vocab_file):
     assert curve.num_bytes == 3 * len(text)
     assert curve.num_examples > 100
     assert len(curve.seconds) == len(curve.worker_bytes) > 2
-    # Python alone has 10 MB; driver and workers are told apart.
+    # Python needs 10 MB; driver and workers are measured separately.
     assert min(max(curve.driver_bytes), max(curve.worker_bytes)) > 10e6
     records_memory.draw([curve, curve], str(tmp_path / "curves.png"))
     png = (tmp_path / "curves.png").read_bytes()
     assert png.startswith(b"\x89PNG") and len(png) > 10_000
 
 
-def test_grandchildren_are_found_and_what_is_gone_is_empty():
+def test_grandchildren_are_found_and_exited_processes_have_no_size():
     code = "import time; time.sleep(60)"
     outer = (
         "import subprocess, sys; "

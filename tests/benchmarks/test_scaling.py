@@ -1,4 +1,4 @@
-"""What is left out of a scaling table, and how it looks."""
+"""Scaling tables: memory estimate, skipped cells, ratios, format."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def setting(size="base", length=512, rows=16, precision="bfloat16"):
 
 
 def test_memory_is_weights_slots_and_activations():
-    # Korthikanti et al. 2022: 34 S B H and 5 A S S B bytes a layer.
+    # Korthikanti et al. 2022: 34 S B H and 5 A S S B bytes per layer.
     wanted = setting()
     layer = 34 * 512 * 16 * 768 + 5 * 12 * 512 * 512 * 16
     logits = 3 * 4 * 16 * 77 * 30522
@@ -25,7 +25,7 @@ def test_memory_is_weights_slots_and_activations():
     assert more == pytest.approx((24 * layer + logits) / 1e9)
 
 
-def test_what_is_too_much_is_left_out_with_the_reason():
+def test_cells_above_the_limits_are_skipped_with_a_reason():
     wanted = setting()
     rate = work.matmul_flops(wanted) / 8.0  # A floor of 8 seconds.
 
@@ -37,7 +37,7 @@ def test_what_is_too_much_is_left_out_with_the_reason():
     assert reason((9.0, 1.0)) == "8 GB"
 
 
-def test_a_row_is_a_length_and_a_column_a_batch():
+def test_rows_are_lengths_and_columns_are_batch_sizes():
     cells = [
         {"seq_length": s, "batch_size": b, "left_out": "", "ms": s * b}
         | {"factor": 1.25}
@@ -54,7 +54,7 @@ def test_a_row_is_a_length_and_a_column_a_batch():
 
 
 class Fake:
-    """A worker each of whose steps takes as long."""
+    """A worker whose steps all take the same time."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -67,7 +67,7 @@ class Fake:
         return [self.seconds] * question, [0.0] * question
 
 
-def test_a_cell_is_times_its_floor():
+def test_a_cell_has_the_ratio_to_its_floor():
     wanted = setting("tiny", 64, 4)
     floor = work.matmul_flops(wanted) / 1e12
     ours = Fake(3 * floor)

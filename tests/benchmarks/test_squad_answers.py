@@ -1,4 +1,4 @@
-"""benchmarks.squad_answers runs, on few windows, and prints what it timed."""
+"""benchmarks.squad_answers runs on a few windows and logs its times."""
 
 import json
 import pathlib
@@ -13,12 +13,12 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-def test_it_times_all_windows(tmp_path, tiny_vocab_file):
+def test_all_windows_are_timed(tmp_path, tiny_vocab_file):
     passage = "The captain sat on the warm stone."
     questions = [planted.question("q", "Who sat?", passage, "captain")] * 3
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(planted.article((passage, questions))))
-    # In a process of its own, as it takes one core and one thread for itself.
+    # In a separate process, since it restricts itself to one core and thread.
     command = [sys.executable, "-m", "benchmarks.squad_answers"]
     done = subprocess.run(
         [

@@ -1,4 +1,4 @@
-"""One script is started, and a table drawn; no time is judged here."""
+"""A script is started, and the table is correct; no time is checked."""
 
 import json
 
@@ -13,7 +13,7 @@ def test_all_scripts_are_found():
     assert "__init__" not in scripts
 
 
-def test_a_table_has_a_line_for_each_script():
+def test_a_table_has_a_row_for_each_script():
     starts = [
         startup.Start("a", "--help", [0.5, 0.25, 1.0], [2_000_000, 3_000_000]),
         startup.Start("a", "--no_such_flag", [2.0], [4_000_000]),
@@ -34,12 +34,12 @@ def test_one_script_is_started(tmp_path, capsys):
     for each in starts:
         assert each["script"] == "score_squad"
         assert len(each["seconds"]) == 1 and min(each["seconds"]) > 0
-        # Python alone has 10 MB.
+        # Python needs 10 MB.
         assert min(each["peak_bytes"]) > 10e6
     assert "| score_squad | " in capsys.readouterr().out
 
 
-def test_mistakes_are_named():
+def test_unknown_scripts_are_refused():
     with pytest.raises(ValueError, match="--scripts: 'run_gleu' should be one"):
         startup.main(["startup", "--scripts=run_gleu"])
     with pytest.raises(RuntimeError, match="no_such --help: exit status 1"):

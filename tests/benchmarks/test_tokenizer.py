@@ -1,4 +1,4 @@
-"""The peers agree and the table is right; nothing is timed here."""
+"""The peers give the same ids, and the table is correct; nothing is timed."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_peers_give_the_same_ids(settings):
     assert sum(map(len, found["python"])) > 10
 
 
-def test_lines_are_spread_over_the_input(tmp_path):
+def test_batches_are_evenly_spaced(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("".join(f"{i:04d} é\n\n" for i in range(1000)))
     flags = [f"--input_file={path}", "--vocab_file=v", "--batch_size=10"]
@@ -36,7 +36,7 @@ def test_lines_are_spread_over_the_input(tmp_path):
     ]
 
 
-def test_ratios_are_taken_within_rounds(capsys):
+def test_ratios_are_computed_within_rounds(capsys):
     times = {
         "ours": [(1, 1), (2, 1), (4, 1)],
         "other": [(2, 2), (8, 2), (4, 2)],

@@ -1,4 +1,4 @@
-"""Turns, rounds and ratios; workers are not real here."""
+"""Turns, rounds and ratios, with fake workers."""
 
 import statistics
 
@@ -8,7 +8,7 @@ from benchmarks import turns
 
 
 class Fake:
-    """A worker whose steps take what they are told to."""
+    """A worker whose steps take a given number of seconds."""
 
     num_parameters = 7
 
@@ -30,13 +30,13 @@ class Fake:
         return 0.0
 
 
-def test_each_round_begins_with_another():
+def test_the_order_rotates_from_round_to_round():
     names = ["a", "b", "c"]
     assert [turns.order(names, i)[0] for i in range(4)] == ["a", "b", "c", "a"]
     assert sorted(turns.order(names, 2)) == names
 
 
-def test_workers_take_turns_for_about_as_long():
+def test_each_turn_has_about_the_same_duration():
     log = []
     workers = {"a": Fake("a", log, 0.5), "b": Fake("b", log, 2.0)}
     warm = {n: turns.warm_up(w, seconds=1.5) for n, w in workers.items()}
@@ -52,7 +52,7 @@ def test_workers_take_turns_for_about_as_long():
     assert found["a"].num_parameters == 7
 
 
-def test_given_steps_are_all_done_in_each_round_and_before():
+def test_a_fixed_number_of_steps_is_run_in_warm_up_and_each_round():
     log = []
     workers = {"a": Fake("a", log, 0.5)}
     warm = {"a": turns.warm_up(workers["a"], seconds=1.5, num_steps=4)}
@@ -60,7 +60,7 @@ def test_given_steps_are_all_done_in_each_round_and_before():
     assert log == [("a", 4)] * 3
 
 
-def test_ratios_are_taken_within_rounds():
+def test_ratios_are_computed_within_rounds():
     ratios = turns.ratios([2.0, 8.0, 4.0], [1.0, 2.0, 4.0])
     assert ratios == [2.0, 4.0, 1.0]
     assert turns.spread(ratios) == (2.0, 1.0, 4.0)
@@ -68,7 +68,7 @@ def test_ratios_are_taken_within_rounds():
 
 
 @pytest.mark.parametrize("seconds, count", [(0.3, 4), (5.0, 1), (1e-9, 1000)])
-def test_a_round_has_one_step_at_least(seconds, count):
+def test_a_round_has_between_one_and_1000_steps(seconds, count):
     assert turns.steps_a_round(seconds, 1.0) == count
 
 

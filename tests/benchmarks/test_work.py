@@ -1,4 +1,4 @@
-"""The arithmetic of a step and its batch."""
+"""FLOPs of a step, and its batch."""
 
 import numpy as np
 import planted_tasks as tasks
@@ -17,23 +17,23 @@ def setting(task="pretraining", is_training=True, size="base", length=128):
 
 
 @pytest.mark.parametrize("length, count", [(128, 20), (384, 58)])
-def test_as_many_tokens_are_masked_as_in_the_paper(length, count):
+def test_the_number_of_masked_tokens_is_that_of_the_paper(length, count):
     assert setting(length=length).num_predictions == count
 
 
-def test_products_of_a_forward_pass_are_two_a_parameter_and_token():
+def test_a_forward_pass_has_two_flops_per_parameter_and_token():
     wanted = setting("fine_tuning", is_training=False)
-    # Weights of 12 layers that are multiplied: 85 million.
+    # 85 million weights in the products of 12 layers.
     layers = 12 * (4 * 768**2 + 2 * 768 * 3072)
     attention = 12 * 16 * 2 * 128 * 128 * 768
     pooler = 16 * 768 * (768 + 2)
     expected = 2 * (layers * 16 * 128 + attention + pooler)
     assert work.matmul_flops(wanted) == expected
-    # FACTS: about 360 GFLOP for 16 x 128.
+    # About 360 GFLOP for 16 x 128.
     assert 3.4e11 < expected < 3.7e11
 
 
-def test_training_takes_three_times_the_products():
+def test_training_has_three_times_the_flops_of_a_forward_pass():
     once = work.matmul_flops(setting("fine_tuning", is_training=False))
     assert work.matmul_flops(setting("fine_tuning")) == 3 * once
 
@@ -52,7 +52,7 @@ def test_pretraining_adds_the_logits_of_masked_tokens():
         ("fine_tuning", tasks.classification("any", 2).schema),
     ],
 )
-def test_a_batch_has_what_our_records_have(task, features):
+def test_a_batch_has_the_features_of_our_records(task, features):
     wanted = setting(task, length=32)
     batch = work.random_batch(wanted)
     sizes = {"max_seq_length": 32, "max_predictions_per_seq": 5}
