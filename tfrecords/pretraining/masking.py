@@ -75,10 +75,10 @@ class Mix:
 class Rules:
     """Number of tokens to mask, unit of masking, and replacements."""
 
-    max_predictions_per_seq: int  # P, the most masked tokens in a row.
+    max_predictions_per_seq: int  # P, maximum masked tokens per row.
     masked_lm_prob: float  # Share of a row's tokens; at least one token.
     unit: str = "tokens"  # One of UNITS. Spans are whole words of one segment.
-    max_ngram: int = 10  # Most words in a span.
+    max_ngram: int = 10  # Maximum number of words in a span.
     mix: Mix = Mix()  # All tokens of a span get the same kind of replacement.
 
 
@@ -281,7 +281,7 @@ def choose_spans(
       lengths: [N, S] integer, words in each span, in that order.
       is_candidate: [N, S] bool, False at special tokens and padding.
       continues: [N, S] bool, candidates that begin with ##.
-      num_to_predict: [N] integer, most tokens to choose.
+      num_to_predict: [N] integer, maximum number of tokens to choose.
 
     Returns:
       [N, S] chosen positions, ascending, S where unused; and for each of these

@@ -254,21 +254,21 @@ def test_restoring_masked_tokens_gives_the_text():
 def test_packed_rows_hold_the_same_examples(pairs):
     changes = {"short_seq_prob": 0.9, "pairs": pairs}
     statistics = {}
-    alone = make(random_documents(), **changes)
+    unpacked = make(random_documents(), **changes)
     rows = make(
         random_documents(), statistics, max_examples_per_row=4, **changes
     )
-    assert statistics["examples"] == len(alone["input_mask"])
+    assert statistics["examples"] == len(unpacked["input_mask"])
     assert statistics["rows"] == len(rows["input_mask"])
     assert statistics["rows"] < 0.9 * statistics["examples"]
     # Single segments have no labels.
     no_labels = np.zeros((statistics["examples"], 4), int)
-    labels = alone.get("next_sentence_labels", no_labels[:, 0])
+    labels = unpacked.get("next_sentence_labels", no_labels[:, 0])
     expected = []
     for row, label in enumerate(labels):
-        ids = alone["input_word_ids"][row][alone["input_mask"][row] > 0]
-        is_masked = alone["masked_lm_weights"][row] > 0
-        masked = alone["masked_lm_ids"][row][is_masked]
+        ids = unpacked["input_word_ids"][row][unpacked["input_mask"][row] > 0]
+        is_masked = unpacked["masked_lm_weights"][row] > 0
+        masked = unpacked["masked_lm_ids"][row][is_masked]
         expected.append((ids.tobytes(), masked.tobytes(), label))
     found = []
     labels = rows.get("next_sentence_labels", no_labels)

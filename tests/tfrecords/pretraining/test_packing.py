@@ -257,9 +257,9 @@ def test_single_segments_have_no_labels():
     examples, counts = in_order(random_examples(20))
     both = packing.join(examples, counts, SIZES)
     del examples["next_sentence_labels"]
-    alone = packing.join(examples, counts, SIZES)
-    schema.check(alone, schema.PACKED_MASKED_LM, SIZES)
-    for name, array in alone.items():
+    unlabelled = packing.join(examples, counts, SIZES)
+    schema.check(unlabelled, schema.PACKED_MASKED_LM, SIZES)
+    for name, array in unlabelled.items():
         np.testing.assert_array_equal(array, both[name])
 
 
