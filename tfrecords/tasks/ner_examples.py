@@ -13,7 +13,7 @@ from tfrecords.text import tokenizer as tokenizer_lib
 from tfrecords.text import word_windows
 
 _DOCUMENTS_AT_ONCE = 64
-# Most locations in a log message; the manifest lists all of them.
+# Maximum number of locations in a log message; the manifest lists all of them.
 _NAMED = 5
 
 

@@ -40,7 +40,7 @@ class _Layout(NamedTuple):
 
     query: tf.Tensor  # Tokens of the question after truncation.
     passage: tf.Tensor  # Tokens of the passage.
-    room: tf.Tensor  # Most tokens of the passage in a window.
+    room: tf.Tensor  # Maximum number of tokens of the passage in a window.
     step: tf.Tensor  # Tokens from the start of a window to the next start.
     count: tf.Tensor  # Number of windows, at least 1.
 
@@ -91,7 +91,7 @@ def make_windows(
       max_seq_length: S.
       doc_stride: tokens from the start of a window to the start of the next;
         limited to the passage tokens that fit into a window.
-      max_query_length: most tokens of a question.
+      max_query_length: maximum number of tokens of a question.
       cls_id: id of [CLS].
       sep_id: id of [SEP].
 

@@ -22,7 +22,7 @@ from tfrecords.tasks import question_windows, split_records, squad_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
 _QUESTIONS_AT_ONCE = 256
-# Most ids in a log message; the manifest lists all of them.
+# Maximum number of ids in a log message; the manifest lists all of them.
 _MOST_NAMED = 10
 # The word separators of run_squad.py; the tokenizer splits at more spaces.
 _SPACES = " \t\r\n\u202f"
@@ -34,7 +34,7 @@ class Settings:
 
     max_seq_length: int = 384  # Tokens of a window, including padding.
     doc_stride: int = 128  # Tokens from one window's start to the next.
-    max_query_length: int = 64  # Most tokens of a question.
+    max_query_length: int = 64  # Maximum number of tokens of a question.
     version_2_with_negative: bool = False  # Questions may have no answer.
 
 

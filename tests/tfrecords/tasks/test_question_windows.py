@@ -62,7 +62,7 @@ def test_windows_are_those_of_the_original(tmp_path, tokenizer, case, in_graph):
     assert len(found.question) == len(case["windows"])
     for number, expected in enumerate(case["windows"]):
         inputs = {n: v.numpy()[number] for n, v in found.inputs.items()}
-        used, behind = len(expected["ids"]), expected["type_1"]
+        used, num_b = len(expected["ids"]), expected["type_1"]
         padding = [0] * (S - used)
         assert found.question[number] == expected["question"]
         assert found.offset[number] == expected["offset"]
@@ -70,7 +70,7 @@ def test_windows_are_those_of_the_original(tmp_path, tokenizer, case, in_graph):
         assert inputs["input_mask"].tolist() == [1] * used + padding
         assert (
             inputs["input_type_ids"].tolist()
-            == [0] * (used - behind) + [1] * behind + padding
+            == [0] * (used - num_b) + [1] * num_b + padding
         )
         in_passage = np.flatnonzero(found.in_passage[number]).tolist()
         assert in_passage == list(range(expected["offset"], used - 1))
