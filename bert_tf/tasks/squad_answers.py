@@ -101,9 +101,9 @@ def choose(
       start_logits: [W, S] float, finite at tokens.
       end_logits: [W, S] float.
       passages: [N] string, the passages of the windows.
-      n_best_size: most answers to a question. It is K; or K - 1 in version 2.0,
-        where the null answer is added if it is not among them.
-      max_answer_length: most tokens of an answer.
+      n_best_size: maximum number of answers to a question. It is K; or K - 1 in
+        version 2.0, where the null answer is added if it is not among them.
+      max_answer_length: maximum number of tokens of an answer.
       version_2_with_negative: whether a question may have no answer.
     """
     passages = tf.strings.unicode_transcode(passages, "UTF-8", "UTF-8")
@@ -211,7 +211,7 @@ def find_pairs(
       start_logits: [W, S] float.
       end_logits: [W, S] float.
       n_best_size: k.
-      max_answer_length: most tokens of an answer.
+      max_answer_length: maximum number of tokens of an answer.
     """
     is_token = windows.inputs["input_mask"] > 0
     length = tf.shape(is_token)[1]

@@ -19,7 +19,7 @@ from tfrecords.io import atomic_files
 
 # First digit of a file's version -> version of the script that scores it.
 _VERSIONS = {"1": "1.1", "2": "2.0"}
-# Most ids in a message.
+# Maximum number of ids in a message.
 _MOST_NAMED = 5
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -36,16 +36,16 @@ def test_single_segments_have_only_the_masked_lm_loss(tiny_config, make_batch):
     batch = make_batch(tiny_config)
     keras.utils.set_random_seed(1)
     outputs = bert_tf.BertPretrainer(tiny_config)(batch)
-    task, alone = pretraining.PretrainingTask("none"), without_labels(batch)
+    task, single = pretraining.PretrainingTask("none"), without_labels(batch)
     for terms, whole in (
         (task.losses, pretraining.TASK.losses),
         (task.accuracies, pretraining.TASK.accuracies),
     ):
-        (name,) = found = terms(outputs, alone)
+        (name,) = found = terms(outputs, single)
         assert name.startswith("masked_lm_")
         expected = whole(outputs, batch)[name].value()
         assert found[name].value() == expected
-    assert set(task.loss_weights(alone)) == {"masked_lm_loss"}
+    assert set(task.loss_weights(single)) == {"masked_lm_loss"}
 
 
 def test_sentence_order_has_its_own_names_of_losses(tiny_config, make_batch):

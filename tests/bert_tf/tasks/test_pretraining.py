@@ -37,9 +37,9 @@ def test_the_manifest_determines_pairs_and_schema(tmp_path):
     old = made_with(tmp_path / "old")
     assert pretraining.pairs_of(old) == "next_sentence"
     assert pretraining.schema_of(old) == schema.PRETRAINING
-    alone = made_with(tmp_path / "alone", "masked_lm", pairs="none")
-    assert pretraining.pairs_of(alone) == "none"
-    assert pretraining.schema_of(alone) == schema.MASKED_LM
+    single = made_with(tmp_path / "single", "masked_lm", pairs="none")
+    assert pretraining.pairs_of(single) == "none"
+    assert pretraining.schema_of(single) == schema.MASKED_LM
     unmasked = made_with(tmp_path / "unmasked", "unmasked_segments")
     assert pretraining.schema_of(unmasked) == schema.MASKED_LM
     on_disk = pretraining.schema_of(unmasked, on_disk=True)
@@ -64,7 +64,7 @@ def test_records_of_different_pairs_raise(tmp_path):
 def test_evaluation_on_labels_of_other_pairs_raises(tmp_path, tiny_config):
     next_sentence = made_with(tmp_path / "next_sentence")
     order = made_with(tmp_path / "order", pairs="sentence_order")
-    alone = made_with(tmp_path / "alone", pairs="none")
+    single = made_with(tmp_path / "single", pairs="none")
 
     def metadata_of(records):
         return pretraining.task_of(records, tiny_config).metadata()
@@ -73,11 +73,11 @@ def test_evaluation_on_labels_of_other_pairs_raises(tmp_path, tiny_config):
     for trained in (next_sentence, order):
         metadata = metadata_of(trained)
         pretraining.check_labels(metadata, "model", trained)
-        pretraining.check_labels(metadata, "model", alone)
+        pretraining.check_labels(metadata, "model", single)
     for trained, asked in (
         (next_sentence, order),
         (order, next_sentence),
-        (alone, order),
+        (single, order),
     ):
         metadata = metadata_of(trained)
         kinds = [pretraining.pairs_of(x) for x in (trained, asked)]
@@ -90,12 +90,12 @@ def test_a_left_to_right_model_needs_unmasked_single_segments(
     tmp_path, tiny_config
 ):
     causal = dataclasses.replace(tiny_config, is_causal=True)
-    alone = made_with(tmp_path / "alone", "unmasked_segments", pairs="none")
-    task = pretraining.task_of(alone, causal)
+    single = made_with(tmp_path / "single", "unmasked_segments", pairs="none")
+    task = pretraining.task_of(single, causal)
     assert isinstance(task, pretraining.LeftToRightTask)
     assert task.schema == schema.ENCODER_INPUTS
     assert task.metadata() == {"pairs": "none"}
-    task = pretraining.task_of(alone, tiny_config)
+    task = pretraining.task_of(single, tiny_config)
     assert type(task) is pretraining.PretrainingTask
     assert task.schema == schema.MASKED_LM
     assert task.pairs == "none"
@@ -104,4 +104,4 @@ def test_a_left_to_right_model_needs_unmasked_single_segments(
         with pytest.raises(ValueError, match=f"holds {name}; a left-to-right"):
             pretraining.task_of(other, causal)
     with pytest.raises(ValueError, match="holds no manifest; a left-to-right"):
-        pretraining.task_of(records.Records(alone.paths), causal)
+        pretraining.task_of(records.Records(single.paths), causal)

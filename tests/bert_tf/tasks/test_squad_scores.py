@@ -171,12 +171,12 @@ def test_scores_with_probabilities_are_those_of_the_official_script(folder):
 
 def test_the_best_threshold_gives_the_best_score():
     answers = {"a": ["x"], "b": ["y"], "c": [], "d": []}
-    said = {"a": "x", "b": "y", "c": "z", "d": "z"}
+    predictions = {"a": "x", "b": "y", "c": "z", "d": "z"}
     probs = {"a": 0.1, "b": 0.6, "c": 0.5, "d": 0.9}
-    scores = squad_scores.score("2.0", answers, said, probs)
+    scores = squad_scores.score("2.0", answers, predictions, probs)
     assert (scores["best_f1"], scores["best_f1_thresh"]) == (75.0, 0.1)
     at_best = squad_scores.score(
-        "2.0", answers, said, probs, scores["best_f1_thresh"]
+        "2.0", answers, predictions, probs, scores["best_f1_thresh"]
     )
     assert at_best["f1"] == 75.0
 
@@ -292,18 +292,20 @@ def test_invalid_files_raise(tmp_path, content, version, message):
 
 def test_the_version_can_be_given_for_files_without_one(tmp_path):
     path = tmp_path / "data.json"
-    for said in (None, "of mine"):
-        path.write_text(json.dumps(make_data(said, ONE)))
+    for version in (None, "of mine"):
+        path.write_text(json.dumps(make_data(version, ONE)))
         assert squad_scores.read_answers(str(path), "2.0")[0] == "2.0"
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("in_file", "version"),
     [("1.0", "1.1"), ("v1.3", "1.1"), ("V2.0", "2.0"), (2.0, "2.0")],
 )
-def test_versions_are_identified_by_their_first_digit(tmp_path, said, version):
+def test_versions_are_identified_by_their_first_digit(
+    tmp_path, in_file, version
+):
     path = tmp_path / "data.json"
     # With a byte order mark, as Windows editors write it.
-    content = json.dumps(make_data(said, ONE))
+    content = json.dumps(make_data(in_file, ONE))
     path.write_text(content, encoding="utf-8-sig")
     assert squad_scores.read_answers(str(path))[0] == version
