@@ -213,19 +213,19 @@ def coverage(
     """
     wanted = shapes(config, task, len(checkpoint.labels) or 2)
     has_heads = task == checkpoint.task == "pretraining"
-    there = {
+    present = {
         name: tensor.shape
         for name, tensor in checkpoint.tensors.items()
         if has_heads or name.startswith("encoder/")
     }
     return Coverage(
-        loaded=[n for n in wanted if there.get(n) == wanted[n]],
-        missing=[n for n in wanted if n not in there],
+        loaded=[n for n in wanted if present.get(n) == wanted[n]],
+        missing=[n for n in wanted if n not in present],
         other_shapes=[
-            f"{name}: {there[name]} in the checkpoint, {wanted[name]} in the "
+            f"{name}: {present[name]} in the checkpoint, {wanted[name]} in the "
             "model"
             for name in wanted
-            if name in there and there[name] != wanted[name]
+            if name in present and present[name] != wanted[name]
         ],
         unused=[
             *(name for name in checkpoint.tensors if name not in wanted),

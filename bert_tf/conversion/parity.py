@@ -217,21 +217,21 @@ def peer_lines(
     """
     inputs = batch(written.config, written.task)
     lines, ours = [], None
-    for whose, path, module in peers:
+    for side, path, module in peers:
         try:
             theirs = module.reference_outputs(path, inputs)
-            why_not = module.PEER
+            reason = module.PEER
         except Exception as error:
             # Other libraries raise anything, e.g. torch built for another CUDA.
             theirs = None
             reason = str(error).strip().partition("\n")[0]
-            why_not = f"{type(error).__name__}: {reason}"
+            reason = f"{type(error).__name__}: {reason}"
             logging.debug("%s", module.PEER, exc_info=True)
         if theirs is None:
-            lines += [f"outputs not compared with the {whose}: {why_not}"]
+            lines += [f"outputs not compared with the {side}: {reason}"]
             continue
         ours = ours or outputs(written, inputs)
-        lines += [f"largest difference from the {whose} in {module.PEER}:"]
+        lines += [f"largest difference from the {side} in {module.PEER}:"]
         lines += [
             f"  {name:22} {value:.2e}"
             for name, value in differences(ours, theirs).items()

@@ -106,15 +106,15 @@ def find(path: str, kind: str) -> str:
 
 def _check_shards(prefix: str) -> None:
     """Raises ValueError naming the data files that are missing, if any."""
-    there = set(data_files(prefix))
-    counts = {int(_DATA.search(path)[1]) for path in there} or {1}
+    present = set(data_files(prefix))
+    counts = {int(_DATA.search(path)[1]) for path in present} or {1}
     missing = []
     for count in sorted(counts):
         wanted = [f"{prefix}.data-{i:05d}-of-{count:05d}" for i in range(count)]
         # Others may be left over from an earlier save with more shards.
-        if there.issuperset(wanted):
+        if present.issuperset(wanted):
             return
-        missing += [path for path in wanted if path not in there]
+        missing += [path for path in wanted if path not in present]
     raise ValueError(
         f"{prefix}.index exists, but data files are missing: "
         f"{', '.join(missing)}. Copy every file of the checkpoint."
@@ -163,7 +163,7 @@ def to_theirs(
     checkpoint: checkpoint_lib.Checkpoint,
     table: Sequence[renaming.Rename],
     slots: Mapping[str, str],
-    whose: str,
+    target: str,
 ) -> dict[str, np.ndarray]:
     """Returns weights and Adam's slots by their names, as float32.
 
@@ -171,14 +171,14 @@ def to_theirs(
       checkpoint: to write.
       table: a row for each weight.
       slots: suffixes as for `renaming.with_slots`.
-      whose: the target format, for messages.
+      target: the target format, for messages.
 
     Raises:
       ValueError: if the target format does not support the hidden_act.
     """
     if checkpoint.config.hidden_act == "gelu_erf":
         raise ValueError(
-            f"{checkpoint.source} has hidden_act=gelu_erf, which {whose} does "
+            f"{checkpoint.source} has hidden_act=gelu_erf, which {target} does "
             "not support: its gelu is the tanh approximation. To use that, "
             "with slightly different outputs, pass --hidden_act=gelu."
         )

@@ -1,9 +1,9 @@
-"""Ours and a peer of the same weights -> a table of the largest differences.
+"""Our model and a peer with the same weights -> table of largest differences.
 
-`make parity` installs the peers and runs these tests; where no peer is
-installed they are not even collected, where one is missing its tests skip.
-A side is a dict of what a model computes from a batch: outputs and losses by
-name, and `gradients`, those of all weights by our names.
+`make parity` installs the peers and runs these tests. Without any peer the
+tests are not collected; tests of a missing peer are skipped. A side is a dict
+of results for a batch: outputs and losses by name, and `gradients`, those of
+all weights by our names.
 
 Letters: B batch, S sequence, P predictions.
 """
@@ -21,11 +21,11 @@ def _is_installed(module):
 if not any(map(_is_installed, ("official", "keras_hub", "transformers"))):
     collect_ignore_glob = ["test_*.py"]
 
-# Layers, width, heads.
+# Layers, hidden size, attention heads.
 SIZES = {"L-2_H-32": (2, 32, 2), "L-4_H-128": (4, 128, 2)}
-# Largest absolute difference; the table has the largest value of each quantity
-# beside it. In bfloat16 the matrix products are; its step at 1 is 0.0078, and
-# the bounds are twice what was measured.
+# Largest absolute difference; the table also has the largest value of each
+# quantity. For bfloat16, only matrix products are bfloat16, whose spacing at 1
+# is 0.0078; the bounds are twice the measured differences.
 BOUNDS = {
     "float32": {"outputs": 2e-5, "losses": 2e-5, "gradients": 2e-5},
     "bfloat16": {"outputs": 0.15, "losses": 0.01, "gradients": 0.04},
@@ -50,7 +50,7 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     for item in items:
         if __file__.rpartition("/")[0] in str(item.path):
-            # Peers warn of much that is none of ours.
+            # Warnings of the peers are not errors.
             item.add_marker(pytest.mark.filterwarnings("default"))
 
 
@@ -58,7 +58,7 @@ def pytest_terminal_summary(terminalreporter, config):
     rows = config.stash[_ROWS]
     if not rows:
         return
-    terminalreporter.section("largest differences to the peers")
+    terminalreporter.section("largest differences from the peers")
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         line = "  ".join(
@@ -69,11 +69,11 @@ def pytest_terminal_summary(terminalreporter, config):
 
 @pytest.fixture
 def need():
-    """Skips where a peer is not installed."""
+    """Returns a function that skips the test if a peer is not installed."""
 
     def check(module):
         if not _is_installed(module):
-            pytest.skip(f"{module} is not installed: make parity does it all")
+            pytest.skip(f"{module} is not installed; run make parity")
 
     return check
 
@@ -105,12 +105,12 @@ def config(size):
 
 @pytest.fixture
 def batch(config):
-    """A pre-training batch: two segments, padding, unused predictions."""
+    """A pre-training batch with two segments, padding, unused predictions."""
     rng = np.random.default_rng(5)
     lengths = np.array([[24], [17], [9], [5]])
     tokens, predictions = 24, 4
-    places = np.arange(tokens)
-    mask = places < lengths
+    columns = np.arange(tokens)
+    mask = columns < lengths
     positions = np.stack(
         [rng.permutation(length)[:predictions] for length in lengths[:, 0]]
     )
@@ -118,7 +118,7 @@ def batch(config):
     found = {
         "input_word_ids": rng.integers(5, config.vocab_size, mask.shape) * mask,
         "input_mask": mask,
-        "input_type_ids": (places >= lengths // 2) * mask,
+        "input_type_ids": (columns >= lengths // 2) * mask,
         "masked_lm_positions": positions * used,  # [B, P]
         "masked_lm_ids": rng.integers(5, config.vocab_size, used.shape) * used,
         "next_sentence_labels": np.array([0, 1, 1, 0]),
@@ -136,7 +136,7 @@ def _dense(gradient):
 
 
 def pretraining_losses(logits, batch):
-    """Our losses, as tensors."""
+    """Returns our losses as tensors."""
     from bert_tf.tasks import pretraining
 
     losses = pretraining.TASK.losses(logits, batch)
@@ -145,7 +145,7 @@ def pretraining_losses(logits, batch):
 
 @pytest.fixture
 def our_side(batch, precision):
-    """Returns what our model computes with the weights of a Checkpoint."""
+    """Returns a function from a Checkpoint to our side of the comparison."""
     import tensorflow as tf
 
     from bert_tf.model import models
@@ -185,7 +185,7 @@ def our_side(batch, precision):
 
 
 class _Table:
-    """Rows of the table at the end, for one size and precision."""
+    """Adds rows to the final table, for one size and precision."""
 
     def __init__(self, rows, size, precision):
         self.rows, self.size, self.precision = rows, size, precision
@@ -206,7 +206,7 @@ class _Table:
         )
 
     def check(self, peer, ours, theirs):
-        """Adds what both sides have, and asserts the bounds."""
+        """Adds the quantities of both sides and asserts the bounds."""
         too_far = []
         assert set(theirs) <= set(ours)
         for quantity in [name for name in ours if name in theirs]:
@@ -214,11 +214,11 @@ class _Table:
             if quantity != "gradients":
                 mine, yours = {quantity: mine}, {quantity: yours}
             each = differences(mine, yours)
-            # NaN is further than anything; plain max would pass it by.
+            # NaN counts as the largest; plain max would ignore it.
             furthest = max(each, key=lambda n: (np.isnan(each[n]), each[n]))
             label = quantity
             if quantity == "gradients":
-                label = f"{len(each)} gradients, most {furthest}"
+                label = f"{len(each)} gradients, largest {furthest}"
             bound = BOUNDS[self.precision][_kind(quantity)]
             largest = max(np.max(np.abs(value)) for value in mine.values())
             self.add(peer, label, each[furthest], f"{bound:g}", largest)
@@ -250,7 +250,7 @@ def table(request, size, precision):
 
 @pytest.fixture
 def make_checkpoint():
-    """Returns a Checkpoint of random weights, for what the peers load."""
+    """Returns a maker of Checkpoints with random weights, for peers to load."""
     from bert_tf import config as bert_config
     from bert_tf.conversion import checkpoint
 

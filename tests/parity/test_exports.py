@@ -1,7 +1,7 @@
-"""transformers' heads, converted and exported -> the same answers to text.
+"""transformers' heads, converted and exported, give the same answers to text.
 
-The models are random and tiny; what is compared is what the exported graph
-makes of strings with what transformers makes of the same tokens.
+The models are random and tiny. Answers of the exported graph to strings are
+compared with those of transformers to the same tokens.
 """
 
 import shutil
@@ -21,7 +21,7 @@ BOUND = dict(atol=2e-5, rtol=2e-5)
 
 @pytest.fixture
 def exported(need, tiny_config, tiny_vocab_file, tmp_path):
-    """Name of a class of transformers, flags -> their model, our SavedModel."""
+    """Returns a function from a transformers class to model and SavedModel."""
     need("torch")
     need("transformers")
     import torch
@@ -49,7 +49,7 @@ def exported(need, tiny_config, tiny_vocab_file, tmp_path):
 
 @pytest.fixture
 def encode(tiny_vocab_file):
-    """Pairs of texts, or texts -> inputs of transformers, unpadded rows."""
+    """Returns a function from a text or pair to inputs of transformers."""
     import torch
 
     words = tokenizer_lib.BertTokenizer(tiny_vocab_file)
@@ -68,7 +68,7 @@ def encode(tiny_vocab_file):
     return tensors
 
 
-def test_a_multiple_choice_model_chooses_the_same(exported, encode):
+def test_multiple_choice_logits_are_equal(exported, encode):
     theirs, ours = exported("BertForMultipleChoice")
     answers = ours.text(CONTEXTS, ENDINGS)
     logits = np.array(
@@ -91,13 +91,13 @@ def test_a_multiple_choice_model_chooses_the_same(exported, encode):
     assert answers["choice"].numpy().tolist() == logits.argmax(1).tolist()
 
 
-def test_a_tagger_tags_the_same(exported, encode):
+def test_tags_are_equal(exported, encode):
     theirs, ours = exported(
         "BertForTokenClassification",
         id2label=dict(enumerate(TAGS)),
         label2id={tag: i for i, tag in enumerate(TAGS)},
     )
-    # Each a piece of its own, so that words are tokens.
+    # Each word is a single token.
     words = ["the", "cat", "sat", "on", "the", "stone"]
     answers = ours.text([" ".join(words)])
     found = theirs(**encode(" ".join(words))).logits.detach()[0, 1:-1]
@@ -110,7 +110,7 @@ def test_a_tagger_tags_the_same(exported, encode):
     )
 
 
-def test_a_model_of_answers_scores_spans_the_same(exported, encode):
+def test_answers_and_span_scores_are_equal(exported, encode):
     theirs, ours = exported(
         "BertForQuestionAnswering",
         "--max_seq_length=32",
@@ -120,7 +120,7 @@ def test_a_model_of_answers_scores_spans_the_same(exported, encode):
     question, context = "who sat", "the cat sat on the stone"
     answers = ours.text([question], [context])
     found = theirs(**encode(question, context))
-    words = context.split()  # Each a piece of its own, the last before [SEP].
+    words = context.split()  # Each is one token, the last before [SEP].
     start, end = (
         x.detach().numpy()[0, -1 - len(words) : -1]
         for x in (found.start_logits, found.end_logits)
@@ -139,7 +139,7 @@ def test_a_model_of_answers_scores_spans_the_same(exported, encode):
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_embeddings_are_pooled_the_same(exported, encode, pooling):
+def test_embeddings_are_equal(exported, encode, pooling):
     theirs, ours = exported(
         "BertModel",
         "--kind=sentence_embedding",

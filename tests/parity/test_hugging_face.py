@@ -1,4 +1,4 @@
-"""transformers' BertForPreTraining, with either of its GELUs."""
+"""transformers' BertForPreTraining with the erf and the tanh GELU."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ PEER = "Hugging Face"
 
 @pytest.fixture(params=["gelu", "gelu_new"])
 def peer(need, config, request):
-    """Their pre-trainer, every weight random."""
+    """BertForPreTraining with random weights."""
     need("torch")
     need("transformers")
     import torch
@@ -68,7 +68,7 @@ def their_side(model, batch, precision, folder):
         "total_loss": found.loss,
     }
     values = {n: x.detach().float().numpy() for n, x in values.items()}
-    # As weights they go the way of the weights, through the table.
+    # Saved as weights, gradients are renamed like weights.
     with torch.no_grad():
         for weight in model.parameters():
             weight.copy_(weight.grad)

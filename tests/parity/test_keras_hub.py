@@ -1,4 +1,4 @@
-"""KerasHub: its classifier has BERT's next-sentence head, its masked-LM not."""
+"""KerasHub's BertTextClassifier, as a next-sentence head, and BertMaskedLM."""
 
 import functools
 
@@ -50,7 +50,7 @@ def inputs_of(batch):
 
 
 def their_side(task, inputs, labels, loss_name, folder, **loss_settings):
-    """Outputs of a task's backbone and head, its loss, all gradients."""
+    """Returns outputs of backbone and head, the loss and all gradients."""
     import keras
     import tensorflow as tf
 
@@ -68,7 +68,7 @@ def their_side(task, inputs, labels, loss_name, folder, **loss_settings):
         {name: x for name, x in inputs.items() if name != "mask_positions"}
     )
     found |= {"logits": logits, loss_name: value}
-    # As weights they go the way of the weights, through the table.
+    # Saved as weights, gradients are renamed like weights.
     for weight, gradient in zip(task.trainable_weights, gradients, strict=True):
         weight.assign(tf.convert_to_tensor(gradient))
     by_name = as_checkpoint(task, folder).tensors
@@ -118,13 +118,13 @@ def masked_lm_loss(logits, batch):
     return {"masked_lm_loss": loss.value()}
 
 
-def as_keras_hub_has_it(model):
-    """Gives our head the GELU and the epsilon of KerasHub's."""
+def use_keras_hub_settings(model):
+    """Sets the GELU and the epsilon of our head to those of KerasHub."""
     model.masked_lm.transform.activation = layers.gelu_erf
     model.masked_lm.norm.epsilon = 1e-5
 
 
-def test_masked_lm_differs_by_gelu_and_epsilon_alone(
+def test_masked_lm_differs_only_by_gelu_and_epsilon(
     backbone, batch, tmp_path, our_side, table, precision
 ):
     import keras_hub
@@ -140,7 +140,7 @@ def test_masked_lm_differs_by_gelu_and_epsilon_alone(
     inputs = inputs_of(batch)
     inputs["mask_positions"] = batch["masked_lm_positions"]
     if precision == "bfloat16":
-        # It adds its bias, float32, to logits in bfloat16.
+        # KerasHub adds a float32 bias to bfloat16 logits, which fails.
         with pytest.raises(Exception, match="expected to be a bfloat16 tensor"):
             task(inputs)
         return
@@ -154,9 +154,9 @@ def test_masked_lm_differs_by_gelu_and_epsilon_alone(
     )
     theirs["masked_lm_logits"] = theirs.pop("logits")
 
-    # masked_lm_head.py: activation "gelu", which is by erf in Keras, and
-    # layer_norm_epsilon=1e-5. With these two, nothing else differs.
-    ours = our_side(found, losses=masked_lm_loss, change=as_keras_hub_has_it)
+    # masked_lm_head.py: activation "gelu", the erf form in Keras, and
+    # layer_norm_epsilon=1e-5. With the same two settings, results are equal.
+    ours = our_side(found, losses=masked_lm_loss, change=use_keras_hub_settings)
     table.check(f"{PEER}, its head", ours, theirs)
 
     name = "masked_lm_logits"

@@ -1,4 +1,4 @@
-"""What we write loads in keras_hub, what it saves is read."""
+"""keras_hub loads presets written here, and presets it saves are read."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def _keras_hub(need):
 
 @pytest.mark.parametrize("vocabulary", [VOCABULARY, None])
 @pytest.mark.parametrize("case", CASES)
-def test_every_head_loads_and_comes_back(
+def test_every_head_is_loaded_and_saved_by_keras_hub(
     tmp_path, make_checkpoint, case, vocabulary
 ):
     import keras_hub
@@ -65,7 +65,7 @@ def test_every_head_loads_and_comes_back(
     inputs = parity.batch(given.config, task)
     ours = parity.outputs(preset.read(folder), inputs)
     each = parity.differences(ours, preset.reference_outputs(folder, inputs))
-    # Their head has another GELU and epsilon.
+    # KerasHub's masked-LM head has another GELU and epsilon.
     by_design = {"masked_lm_logits"} & set(each)
     assert set(ours) - set(each) <= {"next_sentence_logits"}
     assert all(1e-6 < each[name] < 0.1 for name in by_design)
@@ -74,7 +74,7 @@ def test_every_head_loads_and_comes_back(
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_the_tokenizer_gives_our_ids(tmp_path, make_checkpoint, do_lower_case):
+def test_tokenizers_give_the_same_ids(tmp_path, make_checkpoint, do_lower_case):
     import keras_hub
 
     given = make_checkpoint(
@@ -91,7 +91,7 @@ def test_the_tokenizer_gives_our_ids(tmp_path, make_checkpoint, do_lower_case):
         assert list(np.asarray(theirs(text))) == list(mine)
 
 
-def test_preprocessors_load(tmp_path, make_checkpoint):
+def test_keras_hub_loads_preprocessors(tmp_path, make_checkpoint):
     import keras_hub
 
     given = make_checkpoint("pretraining", vocabulary=VOCABULARY)
@@ -103,7 +103,7 @@ def test_preprocessors_load(tmp_path, make_checkpoint):
     assert list(np.asarray(found("the cat")["token_ids"])[:4]) == [2, 5, 6, 3]
 
 
-def test_bfloat16_is_read_as_it_is(tmp_path, make_checkpoint):
+def test_bfloat16_is_kept(tmp_path, make_checkpoint):
     import keras_hub
     import ml_dtypes
 
@@ -118,7 +118,7 @@ def test_bfloat16_is_read_as_it_is(tmp_path, make_checkpoint):
     np.testing.assert_array_equal(kernel, theirs.pooled_dense.kernel.numpy())
 
 
-def test_another_model_is_named(tmp_path):
+def test_a_model_that_is_not_bert_is_named(tmp_path):
     import keras_hub
 
     theirs = keras_hub.models.RobertaBackbone(30, 2, 2, 8, 16)

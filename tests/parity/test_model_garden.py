@@ -21,7 +21,7 @@ def policy(need, precision):
 
 @pytest.fixture
 def peer(policy, config):
-    """Their pre-trainer, every weight random, its two poolers alike."""
+    """BertPretrainerV2 with random weights and two equal poolers."""
     import tf_keras
     from official.nlp.modeling import layers, models, networks
 
@@ -80,11 +80,11 @@ def their_side(peer, batch, tmp_path):
     }
     masked, sentence = (metric.result() for metric in metrics)
     values |= {"masked_lm_loss": masked, "next_sentence_loss": sentence}
-    # As weights they go the way of the weights, through the table.
+    # Saved as weights, gradients are renamed like weights.
     for weight, gradient in zip(
         peer.trainable_variables, gradients, strict=True
     ):
-        # The encoder's pooler, which nothing reads.
+        # None for the encoder's pooler, which is unused.
         weight.assign(tf.zeros_like(weight) if gradient is None else gradient)
     by_name = as_checkpoint(peer, tmp_path).tensors
     return {

@@ -1,4 +1,4 @@
-"""What we write restores in tf-models-official, what it saves is read."""
+"""tf-models-official restores checkpoints written here, and vice versa."""
 
 import shutil
 
@@ -57,7 +57,7 @@ def pretrainer_v1(encoder):
     )
 
 
-# How it is saved, and how many weights that has.
+# Form -> (function from config to saved objects, number of weights).
 FORMS = {
     "encoder, V2": (lambda c: {"encoder": encoder_v2(c)}, 39),
     "model, V2": (lambda c: {"model": encoder_v2(c)}, 39),
@@ -84,7 +84,7 @@ FORMS = {
 
 @pytest.fixture
 def written(need, make_checkpoint, tmp_path):
-    """A checkpoint with slots, and the folder that it was written to."""
+    """Returns a Checkpoint with slots, and the folder it was written to."""
     need("official")
     given = make_checkpoint("pretraining", step=7)
     with atomic_files.atomic_folder(str(tmp_path / "ours")) as folder:
@@ -93,7 +93,7 @@ def written(need, make_checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_restores_and_is_read(written, tmp_path, form):
+def test_every_form_can_be_restored_and_read(written, tmp_path, form):
     import tensorflow as tf
 
     given, folder = written
@@ -124,7 +124,7 @@ def test_every_form_restores_and_is_read(written, tmp_path, form):
     assert np.max(list(each.values())) <= TOLERANCE
 
 
-def test_their_optimizer_takes_slots_and_step(written, tmp_path):
+def test_their_optimizer_restores_slots_and_step(written, tmp_path):
     import tensorflow as tf
     from official.nlp import optimization
 
