@@ -1,1 +1,1 @@
-"""Configuration -> what a command does, without flags."""
+"""Configuration -> runs: the commands as functions, without flags."""

@@ -1,4 +1,4 @@
-"""Settings of model and fine-tuning -> frozen dataclasses, no TensorFlow."""
+"""Settings of workflows -> frozen dataclasses, without TensorFlow."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from tfrecords.text.vocab import VocabularyOptions
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelSource(VocabularyOptions):
-    """Which model to begin with, of which sizes, and how it reads text."""
+    """Config, initial weights and tokenizer of a model."""
 
     bert_config_file: str | None = option(
         None, "bert_config.json with the sizes of the model."
@@ -30,7 +30,7 @@ class ModelSource(VocabularyOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningConfig(TrainingConfig, ModelSource):
-    """What a fine-tuning runner does, whatever the task."""
+    """Fine-tuning settings of all tasks."""
 
     do_train: bool = option(False, "Whether to train.")
     do_eval: bool = option(
@@ -85,8 +85,8 @@ class FineTuningConfig(TrainingConfig, ModelSource):
     )
     doctor: bool = option(
         True,
-        "Check a sample of the records before training, and refuse those that "
-        "would spoil it; run_scripts.doctor reports details.",
+        "Check a sample of the records before training, and stop if they have "
+        "errors; run_scripts.doctor reports details.",
     )
 
     def with_defaults(self) -> "FineTuningConfig":
@@ -95,16 +95,16 @@ class FineTuningConfig(TrainingConfig, ModelSource):
 
 
 def _fill(config: FineTuningConfig, **defaults) -> FineTuningConfig:
-    """Returns the config with values for those of its options that are None."""
+    """Returns the config with defaults for options that are None."""
     missing = {n: v for n, v in defaults.items() if getattr(config, n) is None}
     return dataclasses.replace(config, **missing)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrialsConfig(FineTuningConfig):
-    """The same, done once or with several seeds and settings."""
+    """Settings of one fine-tuning run, or of several runs."""
 
-    # None, so that a grid is refused beside a value of its own for them.
+    # None by default, so that --grid can reject explicit values.
     learning_rate: float | None = option(
         None, "Peak learning rate. Default: 5e-5."
     )
@@ -134,7 +134,7 @@ class TrialsConfig(FineTuningConfig):
     )
 
     def with_defaults(self) -> "TrialsConfig":
-        """Returns the same with the rate, batch and epochs of run_glue."""
+        """Returns a copy with defaults for rate, batch size and epochs."""
         return _fill(
             self,
             learning_rate=5e-5,
@@ -145,7 +145,7 @@ class TrialsConfig(FineTuningConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NerConfig(FineTuningConfig):
-    """The same for a tagger, or for a BiLSTM on a frozen encoder's features."""
+    """Settings of a fine-tuned tagger, or a BiLSTM on a frozen encoder."""
 
     learning_rate: float | None = option(
         None, "Peak learning rate. Default: 5e-5; with --feature_layers 1e-3."
@@ -193,7 +193,7 @@ class NerConfig(FineTuningConfig):
                     )
 
     def with_defaults(self) -> "NerConfig":
-        """Returns the same with the rate, batch and epochs of its kind."""
+        """Returns a copy with defaults, which depend on --feature_layers."""
         if self.feature_layers is None:
             return _fill(
                 self,
@@ -212,7 +212,7 @@ class NerConfig(FineTuningConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingConfig(TrainingConfig, ModelSource):
-    """What to pre-train on, for how long, and what to evaluate on."""
+    """Settings of pre-training and its evaluation."""
 
     input_file: str | None = option(
         None,
@@ -265,14 +265,14 @@ class PretrainingConfig(TrainingConfig, ModelSource):
     do_eval: bool = option(True, "Whether to evaluate.")
     doctor: bool = option(
         True,
-        "Check a sample of the records before training, and refuse those that "
-        "would spoil it; run_scripts.doctor reports details.",
+        "Check a sample of the records before training, and stop if they have "
+        "errors; run_scripts.doctor reports details.",
     )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DoctorConfig(TrainingConfig, ModelSource):
-    """Records to diagnose, and the run that they are meant for."""
+    """Records to diagnose, and settings of the planned run."""
 
     records: str = option(
         REQUIRED,

@@ -1,4 +1,4 @@
-"""Scores on dev sets, step by step -> the best model, eval_results.json."""
+"""Scores on dev sets -> the best model, eval_results.json."""
 
 import math
 import os
@@ -27,23 +27,23 @@ def make_keep_best(
     metadata_of: Callable[[Scores], dict],
     vocab_file: str | None,
 ) -> Callable[[int], None]:
-    """Returns step -> None, which evaluates and keeps the best in `best/`.
+    """Returns step -> None, which evaluates and saves the best to `best/`.
 
     Args:
-      model: that is trained.
-      evaluate: () -> scores of every dev set. The first one decides: for MNLI
-        that is the matched one.
-      output_dir: of the run; gets `best/`, and `logs/` of each dev set.
-      best_metric: the score of the first dev set that picks the best.
-      metadata_of: scores -> what goes to model.json.
-      vocab_file: vocabulary to keep with the model, if any.
+      model: model that is being trained.
+      evaluate: () -> scores of all dev sets. The first dev set decides: for
+        MNLI that is the matched one.
+      output_dir: folder of the run, for `best/` and `logs/` of each dev set.
+      best_metric: metric of the first dev set that selects the best model.
+      metadata_of: scores -> content of model.json.
+      vocab_file: vocabulary to save with the model, if any.
     """
     best_dir = os.path.join(output_dir, checkpoints.BEST)
     writers: dict[str, reporting.Writer] = {}
 
     def keep_best(step: int) -> None:
         results = evaluate()
-        # Asked for only now, when the run has gone back to a whole checkpoint.
+        # Read here, after the run has been restored from a checkpoint.
         start_step = checkpoints.newest_step(output_dir)
         for split, values in results.items():
             if split not in writers:
@@ -75,7 +75,7 @@ def best_value(best_dir: str) -> float:
         checksums.check_quickly(best_dir)
         return checksums.read_state(best_dir)["value"]
     except checksums.DamagedError as error:
-        logging.warning("%s This step's model takes its place.", error)
+        logging.warning("%s It is replaced by the model of this step.", error)
         return -math.inf
 
 
@@ -88,9 +88,9 @@ def write(
     task_name: str,
     best_metric: str,
 ) -> None:
-    """Writes and logs `eval_results.json`: each dev set's loss and metrics.
+    """Writes and logs `eval_results.json`: loss and metrics of each dev set.
 
-    And, under "trivial", the majority-class baseline.
+    The majority-class baseline is written under "trivial".
     """
     content = {
         "task_name": task_name,
@@ -105,7 +105,9 @@ def write(
     _log(results, step)
     for split, values in trivial.items():
         logging.info(
-            "%s, majority baseline  %s", split, reporting.format_values(values)
+            "%s, majority-class baseline  %s",
+            split,
+            reporting.format_values(values),
         )
 
 

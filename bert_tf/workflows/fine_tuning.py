@@ -1,15 +1,16 @@
-"""A task, FineTuningConfig -> a fine-tuned model, its scores, predictions.
+"""Task, FineTuningConfig -> fine-tuned model, scores, predictions.
 
     from bert_tf.tasks.glue import Glue
     from bert_tf.workflows import configs, fine_tuning
+    from tfrecords.tasks import glue_tables
 
     task = Glue.from_data(glue_tables.GlueData(task_name="RTE", data_dir="RTE"))
     fine_tuning.fine_tune(task, configs.FineTuningConfig(
         output_dir="runs/rte", init_checkpoint="runs/tiny",
         do_train=True, do_eval=True))
 
-One call makes the records, trains, keeps the model that is best on dev in
-`best/`, evaluates and predicts; the same call again resumes.
+One call makes the records, trains, saves the model with the best dev score to
+`best/`, evaluates and predicts. The same call resumes after a stop.
 """
 
 import dataclasses
@@ -47,13 +48,14 @@ PREDICTIONS = "predictions"
 
 
 class RecordSplit:
-    """Records of a split, as training and prediction read them.
+    """Records of a split, for training and prediction.
 
     Args:
       records: the records, with a manifest.
-      task: whose features are read.
-      vocab_size: ids that are not below it stop the run.
-      bucket_lengths: static lengths of batches; empty to pad all.
+      task: the task, with the schema of the records.
+      vocab_size: vocabulary size; larger ids raise an error.
+      bucket_lengths: static lengths of batches; empty to pad all examples to
+        `max_seq_length`.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class RecordSplit:
         return len(self.records)
 
     def phase(self, config: FineTuningConfig, num_steps: int) -> loop.Phase:
-        """Returns what training reads of it."""
+        """Returns the phase that trains on this split."""
         return training_phases.make_phase(
             self.records,
             self.task.schema,
@@ -86,11 +88,11 @@ class RecordSplit:
 
     def train_lengths(self, config: FineTuningConfig) -> tuple[int, ...]:
         """Returns the static lengths of training batches."""
-        # Batches of one call are stacked, so all have the same length.
+        # Batches of a call are stacked, so they must have the same length.
         return self.bucket_lengths if config.steps_per_loop == 1 else ()
 
     def identity(self, config: FineTuningConfig) -> dict:
-        """Returns what a run that is trained on it is tied to."""
+        """Returns settings that identify a run trained on this split."""
         return {
             "sizes": self.records.manifest.sizes,
             "records": self.records.manifest.digest,
@@ -111,16 +113,16 @@ class RecordSplit:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """All that training and prediction need.
+    """Everything that training and prediction need.
 
     Attributes:
-      task: prepared, with its splits open.
-      model: of the task.
-      splits: RecordSplit or the like, by name.
-      vocab_file: to keep with the model, if any.
-      metadata: for model.json.
-      source: model folder to begin or to predict with, if any.
-      command_config: that run.flags repeats; None for the one it runs by.
+      task: the task, prepared and with open splits.
+      model: model of the task.
+      splits: name -> RecordSplit, or a class with the same methods.
+      vocab_file: vocabulary to save with the model, if any.
+      metadata: content of model.json.
+      source: model folder to initialize from or to predict with, if any.
+      command_config: config to write to run.flags; None for that of the run.
     """
 
     task: FineTuningTask
@@ -145,17 +147,16 @@ def fine_tune(
     config: FineTuningConfig,
     command: str | None = None,
 ) -> None:
-    """Does what `do_train`, `do_eval` and `do_predict` ask for.
+    """Trains, evaluates and predicts, as `do_*` of the config specify.
 
     Args:
-      task: such as `Glue`, of data files.
-      config: how to do it.
+      task: a task with data files, such as `Glue`.
+      config: settings of the run.
       command: name of the script, for run.flags; None to write none.
 
     Raises:
-      ValueError: for what is wrong with settings, files or models.
-      stopping.Stopped: if a signal stopped the training; the same call
-        resumes.
+      ValueError: if settings, files or models are invalid.
+      stopping.Stopped: if a signal stopped training; the same call resumes.
     """
     config = config.with_defaults()
     check_request(config)
@@ -176,16 +177,16 @@ def check_request(config: FineTuningConfig) -> None:
 
 
 def find_source(config: FineTuningConfig) -> str | None:
-    """Returns the model folder to begin with, if there is one.
+    """Returns the model folder to load, if any.
 
-    To train, that is `init_checkpoint`; else the model that was trained in
-    `output_dir`, or `init_checkpoint` if none was.
+    For training it is `init_checkpoint`; otherwise the model trained in
+    `output_dir`, or `init_checkpoint` if there is none.
     """
     if not config.do_train:
         try:
             return checkpoints.find(config.output_dir)
         except checksums.DamagedError:
-            raise  # Another model than the one that is there is no answer.
+            raise  # A damaged model must not be silently replaced by another.
         except ValueError:
             if not config.init_checkpoint:
                 raise
@@ -195,10 +196,10 @@ def find_source(config: FineTuningConfig) -> str | None:
 
 
 def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
-    """Makes or opens the records, and builds a model with its first weights.
+    """Makes or opens the records, and builds a newly initialized model.
 
     Returns:
-      The run; and the config with every default filled in.
+      The run, and the config with all defaults filled in.
     """
     trained, metadata = None, {}
     if source and not config.do_train:
@@ -232,7 +233,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
             "task_name": task.name,
             "do_lower_case": tokenizer.do_lower_case,
             "max_seq_length": config.max_seq_length,
-            "precision": config.precision,  # Exports answer in it, too.
+            "precision": config.precision,  # Exports compute in it, too.
         }
         | model_folders.newly_initialized_metadata(
             task.metadata()["task"], bert_config, source
@@ -244,7 +245,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
 
 
 def _check_records(records, config, bert_config, vocab_file) -> None:
-    """Refuses what would spoil the training."""
+    """Raises ValueError if a sample of the records has errors."""
     from bert_tf.workflows.doctor import checks
 
     checks.refuse_bad_records(config, [records], bert_config, vocab_file)
@@ -254,8 +255,8 @@ def find_config(config, vocab_size: int, model_dir: str | None):
     """Returns the BertConfig of encoder and head.
 
     Raises:
-      ValueError: as `model_source.find_config`; or if the model cannot read
-        examples so long.
+      ValueError: as in `model_source.find_config`, or if `max_seq_length`
+        exceeds `max_position_embeddings`.
     """
     bert_config = model_source.find_config(config, vocab_size, model_dir)
     if config.bilstm_units is not None:
@@ -269,12 +270,12 @@ def find_config(config, vocab_size: int, model_dir: str | None):
 def find_bucket_lengths(
     config: FineTuningConfig, records: Mapping[str, Records]
 ) -> tuple[int, ...]:
-    """Returns the static lengths that `bucket_lengths` means.
+    """Returns the static lengths specified by `bucket_lengths`.
 
     Raises:
-      ValueError: if it is no list of lengths that rows can be cut to.
+      ValueError: if it is not a list of lengths up to `max_seq_length`.
     """
-    words, most = config.bucket_lengths, config.max_seq_length
+    words, max_length = config.bucket_lengths, config.max_seq_length
     if words == ("none",):
         return ()
     if words != ("auto",):
@@ -282,23 +283,21 @@ def find_bucket_lengths(
             lengths = sorted({int(word) for word in words})
         except ValueError:
             lengths = []
-        if not lengths or lengths[0] < 1 or lengths[-1] > most:
+        if not lengths or lengths[0] < 1 or lengths[-1] > max_length:
             raise ValueError(
                 f"--bucket_lengths={','.join(words)} should be auto, none or "
                 "lengths such as 16,32,64, of at least 1 and at most "
-                f"--max_seq_length={most}."
+                f"--max_seq_length={max_length}."
             )
         return tuple(lengths)
     rows = records.get("train") or next(iter(records.values()))
-    return static_lengths.choose(static_lengths.read(rows, most), most)
+    return static_lengths.choose(
+        static_lengths.read(rows, max_length), max_length
+    )
 
 
 def _open_records(task, config, tokenizer) -> dict[str, Records]:
-    """Returns split to records; makes those that are missing.
-
-    Raises:
-      ValueError: if a split that is needed is not there.
-    """
+    """Returns split -> records; makes those that are missing."""
     folder = config.records_dir or os.path.join(config.output_dir, "records")
     folders = task.make_records(tokenizer, folder, config.max_seq_length)
     check_splits(task, config, list(folders))
@@ -306,7 +305,7 @@ def _open_records(task, config, tokenizer) -> dict[str, Records]:
 
 
 def check_splits(task, config, splits: list[str]) -> None:
-    """Raises ValueError if a split that is needed is not there."""
+    """Raises ValueError if a required split is missing."""
     for flag, kinds in (
         ("do_train", ("train",)),
         ("do_eval", ("dev",)),
@@ -314,19 +313,19 @@ def check_splits(task, config, splits: list[str]) -> None:
     ):
         has_split = any(split.startswith(kinds) for split in splits)
         if getattr(config, flag) and not has_split:
+            existing = f"only {', '.join(splits)}" if splits else "none"
             raise ValueError(
                 f"--{flag} needs a {' or '.join(kinds)} file of {task.name}; "
-                f"there is only {', '.join(splits) or 'another'}. Add the "
-                "file, or omit the flag."
+                f"there is {existing}. Add the file, or omit the flag."
             )
 
 
 def find_steps(config: FineTuningConfig, num_examples: int) -> Steps:
-    """Returns the steps that `num_train_epochs` and the like mean."""
+    """Returns numbers of steps, for `num_train_epochs` and other settings."""
     # run_classifier.py: main.
     steps_per_epoch = num_examples / config.train_batch_size
     to_train = max(1, int(steps_per_epoch * config.num_train_epochs))
-    # Unless given, once an epoch, in whole calls.
+    # By default a checkpoint per epoch, rounded up to complete calls.
     calls = math.ceil(steps_per_epoch / config.steps_per_loop)
     return Steps(
         to_train,
@@ -341,10 +340,11 @@ def train_and_predict(
     strategy: tf.distribute.Strategy,
     command: str | None,
 ) -> Scores:
-    """Trains, evaluates and predicts, each if the config says so.
+    """Trains, evaluates and predicts, as the config specifies.
 
     Returns:
-      Scores of each dev split by the best model; empty without `do_eval`.
+      Scores of the best model on each dev split; empty without `do_eval`, and
+      in worker processes other than the chief.
     """
     predict = _make_predict(run, config.eval_batch_size)
     source, weights_sha256 = run.source, None
@@ -366,13 +366,13 @@ def train_and_predict(
         weights_sha256 = _train(run, config, strategy, on_checkpoint, command)
         source = checkpoints.find(config.output_dir)
     if not strategies.is_chief(strategy):
-        return {}  # What is left is for one process.
+        return {}  # Only the chief evaluates and predicts.
     load_trained(run, source)
-    # These weights stay: what is evaluated need not be predicted again.
+    # The weights no longer change, so each split is predicted only once.
     predict = functools.cache(predict)
     scores = {}
     if config.do_eval:
-        # First: it may read a file that nothing else has read.
+        # First, since it may read an invalid file.
         baseline = run.task.majority_baseline()
         scores = _evaluate(run, predict)
         dev_results.write(
@@ -393,7 +393,7 @@ def train_and_predict(
 
 
 def _make_predict(run: Run, batch_size: int) -> Callable[[str], SplitOutputs]:
-    """Returns split -> named outputs for each of its examples, in order."""
+    """Returns split -> outputs by name for all examples, in order."""
     prediction_step = evaluation.make_prediction_step(run.model)
 
     def predict(split: str) -> SplitOutputs:
@@ -412,24 +412,24 @@ def _evaluate(run: Run, predict: Callable[[str], SplitOutputs]) -> Scores:
 
 
 def load_trained(run: Run, folder: str) -> None:
-    """Loads encoder and head of a model that has the task's labels.
+    """Loads encoder and head of a model of the same task and labels.
 
     Raises:
-      ValueError: if it is a model of another task, or of other labels.
+      ValueError: if the model has another task, or other labels.
     """
-    metadata, wanted = model_folders.read_metadata(folder), run.metadata
+    metadata, expected = model_folders.read_metadata(folder), run.metadata
     for name in ("task", "labels"):
-        if metadata.get(name) != wanted.get(name):
+        if metadata.get(name) != expected.get(name):
             raise ValueError(
-                f"{folder} is a model of {name} {metadata.get(name)}; "
-                f"{run.task.name} has {wanted.get(name)}. Add --do_train, or "
-                f"give the output_dir of a run of the same {name}."
+                f"{folder} is a model with {name} {metadata.get(name)}; "
+                f"{run.task.name} has {expected.get(name)}. Add --do_train, or "
+                f"give the output_dir of a run with the same {name}."
             )
     model_folders.load_weights(run.model, folder)
 
 
 def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
-    """Trains for `num_train_epochs`; returns the weights' sha256."""
+    """Trains for `num_train_epochs`; returns the sha256 of the weights."""
     split = run.splits["train"]
     steps = find_steps(config, len(split))
     settings = (

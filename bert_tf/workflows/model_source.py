@@ -1,4 +1,4 @@
-"""Where a model comes from -> its config, first weights and vocabulary."""
+"""ModelSource -> config, initial weights, vocabulary and tokenizer."""
 
 import os
 
@@ -21,13 +21,13 @@ def find_init_checkpoint(
     A checkpoint of another format is converted into `output_dir` first.
 
     Raises:
-      ValueError: if it cannot be read, or if the folder holds a run that began
-        with another one.
+      ValueError: if it cannot be read, or if `output_dir` contains a run that
+        started from another one.
     """
     if not source.init_checkpoint:
         return None
     if do_train:
-        # Before anything is written: the folder may hold another run.
+        # Before anything is written: the folder may contain another run.
         run_folder.check_setting(
             output_dir, "init_checkpoint", source.init_checkpoint
         )
@@ -46,8 +46,8 @@ def find_vocabulary(
     """Returns the path of the vocabulary in use, and whether to lower-case.
 
     Args:
-      source: its `vocab_file` and `do_lower_case` are read.
-      model_dir: a model folder whose vocabulary and case are the default.
+      source: reads `vocab_file` and `do_lower_case`.
+      model_dir: model folder whose vocabulary and case are the defaults.
 
     Raises:
       ValueError: if `source` contradicts the model.
@@ -77,7 +77,7 @@ def find_vocabulary(
             f"{path}."
         )
     logging.warning(
-        "--do_lower_case=%s is taken; %s of %s was only guessed, from the "
+        "using --do_lower_case=%s; %s of %s was only inferred from the "
         "vocabulary",
         do_lower_case,
         model_case,
@@ -89,17 +89,17 @@ def find_vocabulary(
 def find_config(
     source: ModelSource, vocab_size: int | None, model_dir: str | None
 ) -> BertConfig:
-    """Returns the BertConfig that `source` names.
+    """Returns the BertConfig of a ModelSource.
 
     Args:
-      source: its `bert_config_file` and `bert_config_name` are read.
-      vocab_size: entries of the vocabulary in use, if it is known.
-      model_dir: model folder of `init_checkpoint`, if there is one; its own
-        config is the default.
+      source: reads `bert_config_file` and `bert_config_name`.
+      vocab_size: size of the vocabulary in use, if known.
+      model_dir: model folder of `init_checkpoint`, if any; its config is the
+        default.
 
     Raises:
-      ValueError: if there is no config, or one that cannot hold the
-        vocabulary.
+      ValueError: if there is no config, or its `vocab_size` is too small for
+        the vocabulary.
     """
     if source.bert_config_file and source.bert_config_name:
         raise ValueError(
@@ -124,15 +124,15 @@ def find_config(
         hidden_act = BertConfig.from_json_file(own).hidden_act
         if hidden_act != config.hidden_act:
             logging.warning(
-                "the flags say hidden_act %s; the weights were trained with %s",
+                "using hidden_act %s; the weights were trained with %s",
                 config.hidden_act,
                 hidden_act,
             )
     if vocab_size and vocab_size > config.vocab_size:
         raise ValueError(
-            f"The vocabulary has {vocab_size} entries, the model only "
-            f"vocab_size={config.vocab_size}. Use the vocabulary that belongs "
-            "to the model, or raise vocab_size in its config."
+            f"The vocabulary has {vocab_size} tokens, the model only "
+            f"vocab_size={config.vocab_size}. Use the vocabulary of the model, "
+            "or increase vocab_size in its config."
         )
     return config
 
@@ -140,31 +140,31 @@ def find_config(
 def find_tokenizer(
     config: ModelSource, model_dir: str | None = None
 ) -> tuple[BertTokenizer, str]:
-    """Returns the tokenizer that the settings mean, and its vocabulary's path.
+    """Returns the tokenizer of a model, and the path of its vocabulary.
 
     Args:
-      config: its `vocab_file` and `do_lower_case` are read.
-      model_dir: a model folder whose vocabulary and case are the default.
+      config: reads `vocab_file` and `do_lower_case`.
+      model_dir: model folder whose vocabulary and case are the defaults.
 
     Raises:
-      ValueError: if there is no vocabulary, or if the settings contradict the
-        model's.
+      ValueError: if there is no vocabulary, or if `config` contradicts the
+        model.
     """
     vocab_file, do_lower_case = find_vocabulary(config, model_dir)
     if not vocab_file:
         raise ValueError(
-            "No vocabulary: give --vocab_file=vocab.txt, or a model folder "
-            "that holds one as --init_checkpoint."
+            "No vocabulary: give --vocab_file=vocab.txt, or an "
+            "--init_checkpoint with a vocabulary."
         )
     return BertTokenizer(vocab_file, do_lower_case), vocab_file
 
 
 def check_length(max_seq_length: int, bert_config: BertConfig) -> None:
-    """Raises ValueError if a model's position table is too short."""
+    """Raises ValueError if examples exceed `max_position_embeddings`."""
     # run_classifier.py: main.
     if max_seq_length > bert_config.max_position_embeddings:
         raise ValueError(
-            f"--max_seq_length={max_seq_length} is more than the model's "
+            f"--max_seq_length={max_seq_length} exceeds the model's "
             "max_position_embeddings="
             f"{bert_config.max_position_embeddings}. Lower it."
         )

@@ -1,10 +1,11 @@
-"""CoNLL files, a frozen encoder -> a BiLSTM tagger for each choice of layers.
+"""CoNLL files, frozen encoder -> BiLSTM taggers, one for each choice of layers.
 
-Table 7 of the paper. Hidden states of each word's first piece are computed once
-and kept in a file `<split>-<layers>-<settings>.npy`, [T, N, H] float16, with a
-.json that says what it was made of: the name has the first digits of its
-sha256, so that files of something else stay. A file serves every choice of
-layers that it has. Letters: T words, N layers, H hidden.
+Table 7 of the paper. Hidden states of the first piece of each word are computed
+once and saved to `<split>-<layers>-<settings>.npy`, [T, N, H] float16. A .json
+file in the same folder has the settings; `<settings>` in the name are the first
+digits of their sha256, so that features with other settings are not
+overwritten. A file is reused for all choices whose layers it contains.
+Letters: T words, N layers, H hidden.
 """
 
 import dataclasses
@@ -41,22 +42,22 @@ from tfrecords.tasks import ner_examples, ner_files
 from tfrecords.text import word_windows
 from tfrecords.text.tokenizer import BertTokenizer
 
-# Documents in a part, which is what a run that is killed loses.
-_DOCUMENTS_AT_ONCE = 32
-# Digits of the settings' sha256 in a file's name.
+# Documents per part; a killed run loses at most the current part.
+_DOCUMENTS_PER_PART = 32
+# Digits of the sha256 of the settings in a file's name.
 _DIGITS = 8
 
 
 class Source(NamedTuple):
-    """What features come from.
+    """Encoder, tokenizer and windows that produce the features.
 
     Attributes:
-      encoder: with its weights.
-      weights_sha256: of the file they were loaded from.
-      tokenizer: words to pieces.
-      max_seq_length: tokens in a window, [CLS] and [SEP] included.
+      encoder: encoder with its weights.
+      weights_sha256: sha256 of the file with the weights.
+      tokenizer: splits words into pieces.
+      max_seq_length: tokens per window, including [CLS] and [SEP].
       doc_stride: see `word_windows.make`.
-      batch_size: windows in a batch.
+      batch_size: windows per batch.
     """
 
     encoder: encoder_lib.BertEncoder
@@ -67,7 +68,7 @@ class Source(NamedTuple):
     batch_size: int
 
     def identity(self, path: str) -> dict:
-        """Returns what features of a column file are made of."""
+        """Returns the settings that identify the features of a column file."""
         return {
             "source_sha256": atomic_files.digest(path),
             "weights_sha256": self.weights_sha256,
@@ -80,11 +81,11 @@ class Source(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class FeatureSplit:
-    """Sentences of a split with features, as training and prediction read them.
+    """Sentences of a split with features, for training and prediction.
 
     Attributes:
-      sentences: the features of one choice of layers, and tags.
-      made_of: what a run that is trained on it is tied to.
+      sentences: features of one choice of layers, and tags.
+      made_of: settings that identify a run trained on this split.
     """
 
     sentences: word_features.Sentences
@@ -94,12 +95,12 @@ class FeatureSplit:
         return len(self.sentences)
 
     def identity(self, config) -> dict:
-        """Returns what a run that is trained on it is tied to."""
+        """Returns settings that identify a run trained on this split."""
         del config
         return self.made_of
 
     def phase(self, config, num_steps: int) -> loop.Phase:
-        """Returns what training reads of it."""
+        """Returns the phase that trains on this split."""
         return loop.Phase(
             num_steps=num_steps,
             batches=functools.partial(
@@ -111,7 +112,7 @@ class FeatureSplit:
         )
 
     def evaluation_batches(self, batch_size: int) -> tf.data.Dataset:
-        """Returns all sentences, in order."""
+        """Returns batches of all sentences, in order."""
         return self.sentences.evaluation_batches(batch_size)
 
 
@@ -123,69 +124,72 @@ def fine_tune(
     """Makes the features, then trains, evaluates and predicts for each choice.
 
     Args:
-      data: which files; train and dev are needed.
-      config: how to do it; each choice gets a folder in `output_dir`.
+      data: CoNLL files; train and dev are required.
+      config: settings; each choice has its own folder in `output_dir`.
       command: name of the script, for run.flags; None to write none.
 
     Returns:
-      Choice of layers -> its scores; entity F1 is logged beside the paper's.
+      Choice of layers -> its scores. Entity F1 is logged together with that of
+      the paper.
 
     Raises:
-      ValueError: for what is wrong with settings, files or the encoder.
+      ValueError: if settings, files or the encoder are invalid.
       stopping.Stopped: if a signal stopped it; the same call resumes.
     """
-    given, config = config, config.with_defaults()
+    command_config, config = config, config.with_defaults()
     _check(config)
     strategy = loop.open_strategy(config, config.do_train)
     with run_folder.open_run(config.output_dir, strategy):
-        return _train_choices(data, config, strategy, command, given)
+        return _train_choices(data, config, strategy, command, command_config)
 
 
-# Options of fine-tuning; each is None or False unless it was set.
-_OF_FINE_TUNING = (
+# Options for a trained encoder; each is None or False unless it was set.
+_FINE_TUNING_OPTIONS = (
     *("bert_config_file", "bert_config_name", "bilstm_units", "records_dir"),
     *("precision", "remat"),
 )
 
 
 def _check(config: NerConfig) -> None:
-    """Raises ValueError for settings that a frozen encoder cannot have."""
+    """Raises ValueError if settings are invalid for a frozen encoder."""
     if not config.init_checkpoint:
         raise ValueError(
             "--feature_layers needs an encoder: give --init_checkpoint."
         )
     if not config.feature_layers:
         raise ValueError(
-            "--feature_layers names no layers: give one or more of "
+            "--feature_layers is empty: give one or more of "
             f"{', '.join(feature_tagger.CHOICES)}, or all."
         )
-    useless = [n for n in _OF_FINE_TUNING if getattr(config, n)]
-    if config.precision == "float32":  # As it is anyhow.
-        useless.remove("precision")
+    unsupported = [n for n in _FINE_TUNING_OPTIONS if getattr(config, n)]
+    if config.precision == "float32":  # The precision used.
+        unsupported.remove("precision")
     if config.bucket_lengths != ("auto",):
-        useless.append("bucket_lengths")
-    if useless:
+        unsupported.append("bucket_lengths")
+    if unsupported:
         raise ValueError(
-            f"--{', --'.join(useless)}: for an encoder that is trained; with "
-            "--feature_layers it is frozen. Omit these flags."
+            f"--{', --'.join(unsupported)}: only for fine-tuning; with "
+            "--feature_layers the encoder is frozen. Omit these flags."
         )
     if config.steps_per_loop > 1:
         raise ValueError(
             f"--steps_per_loop={config.steps_per_loop}: with --feature_layers "
-            "batches are as long as their longest sentence, and those of one "
-            "call have to be alike. Omit the flag."
+            "batches differ in length, but batches of one loop must have the "
+            "same length. Omit the flag."
         )
     if not (config.do_train and config.do_eval):
         raise ValueError(
-            "--feature_layers trains, and keeps the best on dev: add "
+            "--feature_layers trains, and selects the best model on dev: add "
             "--do_train and --do_eval."
         )
 
 
-def _train_choices(data, config, strategy, command, given) -> dict[str, Scores]:
+def _train_choices(
+    data, config, strategy, command, command_config
+) -> dict[str, Scores]:
     files = data.find_files()
     labels = data.find_labels(files)
-    # Before the encoder reads everything.
+    # Before the slow extraction of features.
     fine_tuning.check_splits(NerFeatures, config, list(files))
     types = ner_files.types_of(labels)
     folder = strategies.chief_first(
@@ -213,7 +217,7 @@ def _train_choices(data, config, strategy, command, given) -> dict[str, Scores]:
             "feature_layers": choice,
             "lstm_units": config.lstm_units,
             "labels": list(labels),
-            "init_checkpoint": None,  # The sha256 of its weights says more.
+            "init_checkpoint": None,  # Identified by the sha256 of weights.
         }
         splits = _open_splits(corpora, cached, layers, labels, made_of)
         task.schema = word_features.BATCH
@@ -228,10 +232,10 @@ def _train_choices(data, config, strategy, command, given) -> dict[str, Scores]:
             task=task,
             model=model,
             splits=splits,
-            vocab_file=None,  # The encoder has it.
+            vocab_file=None,  # The encoder's folder has it.
             metadata=task.metadata(),
-            source=None,  # What the encoder knows is in the features.
-            command_config=given,
+            source=None,  # The tagger is newly initialized.
+            command_config=command_config,
         )
         table[choice] = fine_tuning.train_and_predict(
             run, own, strategy, command
@@ -239,7 +243,7 @@ def _train_choices(data, config, strategy, command, given) -> dict[str, Scores]:
     for choice, scores in table.items():
         for split, values in scores.items():
             logging.info(
-                "%s, %s  entity_f1 %.4f  (the paper's, of BERT-base: %.3f)",
+                "%s, %s  entity_f1 %.4f  (paper, BERT-base: %.3f)",
                 choice,
                 split,
                 values["entity_f1"],
@@ -251,10 +255,10 @@ def _train_choices(data, config, strategy, command, given) -> dict[str, Scores]:
 def find_choices(
     names: Sequence[str], num_hidden_layers: int
 ) -> dict[str, list[int]]:
-    """Returns choices of layers, and the layers of each; `all` are six.
+    """Returns the layers of each choice; `all` means all six choices.
 
     Raises:
-      ValueError: as `feature_tagger.find_layers`.
+      ValueError: as in `feature_tagger.find_layers`.
     """
     if tuple(names) == ("all",):
         names = list(feature_tagger.CHOICES)
@@ -265,7 +269,7 @@ def find_choices(
 
 
 def _open_source(data, config, folder: str) -> Source:
-    """Returns the encoder of a model folder, and how words come to it."""
+    """Returns the Source with the encoder of a model folder."""
     tokenizer, _ = model_source.find_tokenizer(config, folder)
     encoder = model_folders.build_encoder(folder)
     length = config.max_seq_length or NerFeatures.max_seq_length
@@ -286,7 +290,7 @@ def _open_source(data, config, folder: str) -> Source:
 def _open_splits(
     corpora, cached, layers, labels, made_of
 ) -> dict[str, FeatureSplit]:
-    """Returns the splits with the features of some layers."""
+    """Returns the splits with the features of given layers."""
     return {
         split: FeatureSplit(
             word_features.Sentences(
@@ -307,7 +311,7 @@ def _open_splits(
 def _make_features(
     source: Source, corpora: Mapping, choices: Mapping, config, strategy
 ) -> dict[str, tuple[str, list[int]]]:
-    """Returns split to its file of features and the layers that it has."""
+    """Returns split -> path of the feature file, and its layers."""
     needed = sorted({layer for layers in choices.values() for layer in layers})
     folder = config.features_dir or os.path.join(config.output_dir, "features")
     # Other runs may share the folder.
@@ -325,19 +329,20 @@ def find_or_make(
     layers: Sequence[int],
     folder: str,
 ) -> tuple[str, list[int]]:
-    """Returns the path of a file that has these layers, and all it has.
+    """Returns the path of a feature file with given layers, and its layers.
 
-    Where several runs share the folder, the caller locks it.
+    An existing file is used if it has the layers; otherwise one is made. If
+    several runs share the folder, the caller must lock it.
 
     Args:
-      source: of the features.
-      corpus: whose words they are of.
-      split: for the file's name.
-      layers: that are needed; 0 is the embeddings.
-      folder: where files lie.
+      source: encoder and settings of the features.
+      corpus: words to make features of.
+      split: name of the split, for the name of the file.
+      layers: required layers; 0 is the embeddings.
+      folder: folder of feature files.
 
     Raises:
-      ValueError: if the encoder has no such layer.
+      ValueError: if the encoder does not have a layer.
     """
     settings = source.identity(corpus.path)
     text = json.dumps(settings, sort_keys=True)
@@ -345,28 +350,28 @@ def find_or_make(
     pattern = os.path.join(glob.escape(folder), f"{split}-*-{digits}.npy.json")
     for settings_file in sorted(glob.glob(pattern)):
         made_with = atomic_files.read_json(settings_file)
-        path = settings_file.removesuffix(".json")  # Of the .npy.
+        path = settings_file.removesuffix(".json")  # The .npy file.
         made_layers = made_with.pop("layers", [])
         if made_with == settings and set(layers) <= set(made_layers):
             if os.path.isfile(path):
-                logging.info("%s  already made", path)
+                logging.info("%s already exists", path)
                 return path, made_layers
     layers = sorted(layers)
     name = f"{split}-{'-'.join(map(str, layers))}-{digits}.npy"
     path = os.path.join(folder, name)
     os.makedirs(folder, exist_ok=True)
     _make(source, corpus, layers, settings | {"layers": layers}, path)
-    # Last, as the mark of a whole file of these settings.
+    # Written last: it marks the .npy file as complete.
     atomic_files.write_json(f"{path}.json", settings | {"layers": layers})
     return path, layers
 
 
 def _make(source: Source, corpus, layers, settings: dict, path: str) -> None:
-    """Writes a file, in parts that a rerun finds."""
+    """Writes a feature file, in parts; a rerun makes only missing parts."""
     step = layer_outputs.make_step(source.encoder, layers)
     documents = iter(corpus.documents)
     groups = []
-    while group := list(itertools.islice(documents, _DOCUMENTS_AT_ONCE)):
+    while group := list(itertools.islice(documents, _DOCUMENTS_PER_PART)):
         groups.append(group)
     num_words = sum(len(s.columns) for s in corpus.sentences)
     width = source.encoder.config.hidden_size
@@ -377,7 +382,7 @@ def _make(source: Source, corpus, layers, settings: dict, path: str) -> None:
         part_files.concatenate(file, parts)
 
     if os.path.exists(f"{path}.json"):
-        os.remove(f"{path}.json")  # Of a file that is gone.
+        os.remove(f"{path}.json")  # Its .npy file is missing or outdated.
     part_files.write(
         path,
         settings,
@@ -389,7 +394,7 @@ def _make(source: Source, corpus, layers, settings: dict, path: str) -> None:
 
 
 def _hidden_states(source: Source, step, documents) -> bytes:
-    """Returns the bytes of all words' hidden states, [T, N, H] float16."""
+    """Returns the hidden states of all words, as bytes of [T, N, H] float16."""
     windows = word_windows.make(
         ner_examples.as_ragged(documents),
         source.tokenizer,

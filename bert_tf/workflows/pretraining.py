@@ -1,4 +1,4 @@
-"""PretrainingConfig -> a pre-trained model, and its held-out metrics."""
+"""PretrainingConfig -> pre-trained model, held-out metrics."""
 
 import dataclasses
 import os
@@ -33,10 +33,10 @@ _RESULTS = "eval_results.json"
 
 
 def pretrain(config: PretrainingConfig) -> None:
-    """Trains and evaluates; resumes a run that was stopped.
+    """Pre-trains and evaluates; resumes a stopped run.
 
     Raises:
-      ValueError: if settings, records and model do not fit each other.
+      ValueError: if settings, records or model are invalid or do not match.
       FloatingPointError: if a loss or gradient is not finite.
       stopping.Stopped: at `stop_at_step`, or after a signal.
     """
@@ -47,7 +47,7 @@ def pretrain(config: PretrainingConfig) -> None:
             "--eval_input_file=RECORDS to evaluate, or both."
         )
     strategy = loop.open_strategy(config, do_train)
-    # From the first file to the last: a second run would cut this one's logs.
+    # Locked until the end: a second run would truncate the logs of this one.
     with run_folder.open_run(config.output_dir, strategy):
         model_dir = strategies.chief_first(
             strategy,
@@ -63,14 +63,14 @@ def pretrain(config: PretrainingConfig) -> None:
 def _train_and_evaluate(
     config: PretrainingConfig, strategy, model_dir: str | None, do_train: bool
 ) -> None:
-    """Does what `config` asks for, from the weights in `model_dir` if any."""
+    """Trains and evaluates, starting from the model in `model_dir` if any."""
     vocab_file, do_lower_case = model_source.find_vocabulary(config, model_dir)
     vocab_size, sha256 = pretraining_data.find_vocabulary_of_records(
         config, vocab_file
     )
     bert_config = model_source.find_config(config, vocab_size, model_dir)
     bert_config = _with_objective(config, bert_config)
-    # Everything is opened and checked before anything is made.
+    # All records are opened and checked before the model is built.
     phases, held_out = [], None
     if do_train:
         phases = pretraining_data.open_phases(config, bert_config, sha256)
@@ -86,7 +86,7 @@ def _train_and_evaluate(
 
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
         settings = _run_settings(config, bert_config, phases)
-        # Before anything is written: the folder may hold another run.
+        # Before anything is written: the folder may contain another run.
         run_folder.check(config.output_dir, settings, is_chief=is_chief)
         if is_chief:
             run_history.write_flags(
@@ -112,7 +112,7 @@ def _train_and_evaluate(
         step = config.num_train_steps
     else:
         step = checkpoints.step_of(model_dir)
-    # A finished run may be given records, or others, to evaluate on afterwards.
+    # A finished run may be evaluated later, or on other records.
     if evaluate and not (do_train and evaluate.is_done(step)):
         evaluate(step)
 
@@ -120,10 +120,10 @@ def _train_and_evaluate(
 def _with_objective(
     config: PretrainingConfig, bert_config: BertConfig
 ) -> BertConfig:
-    """Returns the config of a model that learns `objective`.
+    """Returns the config of the model for `objective`.
 
     Raises:
-      ValueError: if the model is, or was trained, for the other one.
+      ValueError: if the model was trained with the other objective.
     """
     is_causal = bert_config.is_causal
     if config.objective:
@@ -133,8 +133,8 @@ def _with_objective(
     ):
         own = "left_to_right" if bert_config.is_causal else "masked_lm"
         raise ValueError(
-            f"--objective={config.objective}, but the model is for {own} by "
-            "its bert_config.json. Omit the flag, or take another config."
+            f"--objective={config.objective}, but the bert_config.json of the "
+            f"model is for {own}. Omit the flag, or use another config."
         )
     return dataclasses.replace(bert_config, is_causal=is_causal)
 
@@ -145,20 +145,20 @@ def _load_weights(
     do_train: bool,
     held_out: pretraining_data.PretrainingData | None,
 ) -> None:
-    """Loads a pre-trainer's weights; of another model its encoder alone.
+    """Loads the weights of a pre-trained model, or the encoder of another one.
 
     Raises:
       ValueError: if newly initialized weights, or weights trained on pairs of
-        another kind, would be evaluated, or model.json says no task.
+        another kind, would be evaluated, or model.json has no task.
     """
     metadata = model_folders.read_metadata(folder)
     task, missing = metadata["task"], metadata.get("not_in_source", ())
     if not do_train and (task != "pretraining" or missing):
         raise ValueError(
-            f"{folder} is of task {task}"
+            f"{folder} has task {task}"
             + f", without {', '.join(missing)}" * bool(missing)
-            + ": its heads for pre-training were never trained. Train them "
-            "with --do_train and --input_file."
+            + ": its pre-training heads are not trained. Train them with "
+            "--do_train and --input_file."
         )
     if not do_train:
         pretraining.check_labels(metadata, folder, held_out.records)
@@ -166,7 +166,7 @@ def _load_weights(
         model_folders.load_weights(model, folder)
     else:
         logging.info(
-            "%s is of task %s: heads are newly initialized", folder, task
+            "%s has task %s: heads are newly initialized", folder, task
         )
         model_folders.load_encoder(model, folder)
 
@@ -204,7 +204,7 @@ def _train(
     do_lower_case: bool,
     **keywords,
 ) -> None:
-    """Trains to `num_train_steps`; `keywords` are those of `loop.train`."""
+    """Trains to `num_train_steps`; `keywords` are passed to `loop.train`."""
     task = phases[0].task
     loop.train(
         task,
@@ -237,15 +237,15 @@ def _train(
 
 
 class HeldOutEvaluation:
-    """Evaluates a model after a step, logs and writes the metrics.
+    """Evaluates a model on held-out records; logs and writes the metrics.
 
     Args:
-      config: of the run.
-      model: to evaluate.
+      config: config of the run.
+      model: model to evaluate.
       data: held-out records.
 
     Call arguments:
-      step: optimizer steps that the model was trained for.
+      step: optimizer steps of the model.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class HeldOutEvaluation:
         self.data = data
         self.vocab_size = model.config.vocab_size
         self.evaluation_step = evaluation.make_evaluation_step(data.task, model)
-        # The accuracy of a model that only knows how often tokens occur.
+        # Baseline: always predicting the most frequent token.
         self.unigram_accuracy = pretraining.unigram_accuracy(
             self.batches(), self.vocab_size, data.task
         )
@@ -284,7 +284,7 @@ class HeldOutEvaluation:
             "held out, step %d  %s", step, reporting.format_values(metrics)
         )
         if not self.writer:
-            # Not before the run has gone back to a whole checkpoint.
+            # Created here, after the run was restored from a checkpoint.
             self.writer = reporting.Writer(
                 os.path.join(output_dir, "logs", "eval"),
                 checkpoints.newest_step(output_dir),
@@ -296,7 +296,7 @@ class HeldOutEvaluation:
         return metrics
 
     def is_done(self, step: int) -> bool:
-        """Returns whether the results are of this step and these records."""
+        """Returns whether there are results of this step and these records."""
         path = os.path.join(self.config.output_dir, _RESULTS)
         if not os.path.exists(path):
             return False
@@ -304,7 +304,7 @@ class HeldOutEvaluation:
         return results.items() >= self._source(step).items()
 
     def _source(self, step: int) -> dict:
-        """Returns the first entries of the file: which step and records."""
+        """Returns the entries that identify step and records of the results."""
         return {
             "step": step,
             "records": self.data.digest,

@@ -1,4 +1,4 @@
-"""Folders of pre-training records -> data of each phase, held-out data."""
+"""Pre-training records -> data of each phase, held-out data."""
 
 import os
 from typing import NamedTuple
@@ -11,12 +11,12 @@ from tfrecords.text import vocab
 
 
 class PretrainingData(NamedTuple):
-    """Records to train or to evaluate on.
+    """Records for training or evaluation.
 
     Attributes:
-      records: opened, and checked against the model.
-      sizes: number for each dimension of their examples.
-      task: that a model learns from them; its schema is that of a batch.
+      records: records, checked against the model.
+      sizes: dimension name -> size, of the examples.
+      task: task of the records; its schema is that of a batch.
       num_steps: optimizer steps on them; 0 if held out.
     """
 
@@ -27,13 +27,13 @@ class PretrainingData(NamedTuple):
 
     @property
     def digest(self) -> str | list[str]:
-        """Identifies the records; of files without a manifest, their paths."""
+        """The digest in the manifest; without a manifest, the paths."""
         manifest = self.records.manifest
         return manifest.digest if manifest else self.records.paths
 
 
 def _folders(config: PretrainingConfig) -> list[str]:
-    """Returns the paths of the phases' records, in the order of the flag."""
+    """Returns the paths of the records, in the order of --input_file."""
     paths = [path for path in config.input_file.split(",") if path]
     missing = [path for path in paths if not os.path.isdir(path)]
     if len(missing) == len(paths):
@@ -41,8 +41,8 @@ def _folders(config: PretrainingConfig) -> list[str]:
     if missing:
         raise ValueError(
             f"--input_file={config.input_file}: no folder at "
-            f"{', '.join(missing)}, unlike the rest. Give folders that "
-            "make_pretraining_records wrote, or TFRecord files alone."
+            f"{', '.join(missing)}, but at the others. Give only folders from "
+            "make_pretraining_records, or only TFRecord files."
         )
     return paths
 
@@ -50,15 +50,15 @@ def _folders(config: PretrainingConfig) -> list[str]:
 def find_vocabulary_of_records(
     config: PretrainingConfig, vocab_file: str | None
 ) -> tuple[int | None, str | None]:
-    """Returns entries and sha256 of the vocabulary that all records share.
+    """Returns size and sha256 of the vocabulary that all records share.
 
     Args:
-      config: its `input_file` or else `eval_input_file` is read.
-      vocab_file: that of the flags or of the model to begin with; with None,
-        the one that the training records were made with counts.
+      config: reads `input_file`, or `eval_input_file` without it.
+      vocab_file: vocabulary of the flags or the initial model; None for that
+        in the manifest of the (first) records.
 
     Returns:
-      None and None if the records have no manifest that knows it.
+      Size and sha256; None and None if the records have no manifest either.
     """
     if vocab_file:
         return len(vocab.read(vocab_file)), vocab.digest(vocab_file)
@@ -76,14 +76,17 @@ def open_data(
     sha256: str | None,
     num_steps: int = 0,
 ) -> PretrainingData:
-    """Opens records and checks that the model can read them.
+    """Opens records and checks that they match the model.
 
     Args:
-      config: its sizes count more than those of the manifest.
+      config: its sizes override those of the manifest.
       path: folder, or TFRecord files as comma-separated globs.
-      bert_config: of the model.
-      sha256: of the vocabulary that all records share, if it is known.
+      bert_config: config of the model.
+      sha256: sha256 of the vocabulary that all records share, if known.
       num_steps: optimizer steps on them.
+
+    Raises:
+      ValueError: if a size is unknown, or records and model do not match.
     """
     opened = records_lib.Records.open(path)
     manifest = opened.manifest
@@ -93,23 +96,23 @@ def open_data(
             sizes[name] = getattr(config, name)
         if name not in sizes:
             raise ValueError(
-                f"These records have no manifest, so --{name} is needed: the "
-                "value they were made with."
+                f"{path} has no manifest. Give the --{name} with which the "
+                "records were made."
             )
     on_disk = pretraining.schema_of(opened, on_disk=True)
     opened.check(on_disk, sizes, vocab_sha256=sha256)
     made_with = manifest.vocabulary["size"] if manifest else 0
     if made_with > bert_config.vocab_size:
         raise ValueError(
-            f"{path} was made with a vocabulary of {made_with} entries; the "
+            f"{path} was made with a vocabulary of {made_with} tokens; the "
             f"model has only vocab_size={bert_config.vocab_size}. Make the "
             "records with the vocabulary of the model."
         )
     if sizes["max_seq_length"] > bert_config.max_position_embeddings:
         raise ValueError(
             f"{path} has examples of {sizes['max_seq_length']} tokens; the "
-            "model reads at most max_position_embeddings="
-            f"{bert_config.max_position_embeddings}. Make them shorter."
+            "model accepts at most max_position_embeddings="
+            f"{bert_config.max_position_embeddings}. Make shorter examples."
         )
     task = pretraining.task_of(opened, bert_config)
     return PretrainingData(opened, sizes, task, num_steps)
@@ -118,10 +121,10 @@ def open_data(
 def open_phases(
     config: PretrainingConfig, bert_config: BertConfig, sha256: str | None
 ) -> list[PretrainingData]:
-    """Opens what `input_file` and `phases` name, in the order of training.
+    """Opens the records of all phases, in the order of training.
 
     Raises:
-      ValueError: if the settings do not fit the records or each other.
+      ValueError: if `input_file`, `phases`, records and model do not match.
     """
     total = config.num_train_steps
     parts = [
@@ -131,55 +134,57 @@ def open_phases(
     if len(parts) == 1 and not config.phases:
         return parts
     by_length = {part.sizes["max_seq_length"]: part for part in parts}
-    shares = _shares(config, sorted(by_length), len(parts))
+    fractions = _fractions(config, sorted(by_length), len(parts))
     ends, done = [0], 0.0
-    for share in shares.values():
-        done += share
+    for fraction in fractions.values():
+        done += fraction
         ends.append(round(done * total))
     ordered = []
-    for i, (length, share) in enumerate(shares.items()):
+    for i, (length, fraction) in enumerate(fractions.items()):
         num_steps = ends[i + 1] - ends[i]
         if num_steps < 1:
             raise ValueError(
-                f"--phases={length}:{share:g} of --num_train_steps={total} is "
-                "no step. Make one of the two larger."
+                f"--phases={length}:{fraction:g} of --num_train_steps={total} "
+                "is less than one step. Increase one of the two."
             )
         ordered.append(by_length[length]._replace(num_steps=num_steps))
     return ordered
 
 
-def _shares(
+def _fractions(
     config: PretrainingConfig, lengths: list[int], num_folders: int
 ) -> dict[int, float]:
-    """Returns the length of each phase's examples, and its share of steps."""
+    """Returns length of the examples -> fraction of steps, for each phase."""
     flag = f"--phases={','.join(config.phases or ())}"
     if len(lengths) < num_folders:
         raise ValueError(
-            f"--input_file has {num_folders} folders, but examples of "
-            f"{lengths} tokens only; each phase needs a length of its own."
+            f"--input_file has {num_folders} folders, but only examples of "
+            f"{lengths} tokens; the phases must differ in length."
         )
     if not config.phases:
         if len(lengths) == 2:
             return dict(zip(lengths, (0.9, 0.1), strict=True))
         raise ValueError(
-            f"--input_file has {num_folders} folders, of {lengths} tokens; "
-            "say with --phases=LENGTH:SHARE,... how long to read each."
+            f"--input_file has {num_folders} folders, of {lengths} tokens. "
+            "Give the steps on each with --phases=LENGTH:FRACTION,..."
         )
     try:
         pairs = [word.split(":") for word in config.phases]
-        shares = {int(length): float(share) for length, share in pairs}
+        fractions = {int(length): float(value) for length, value in pairs}
     except ValueError:
         raise ValueError(
-            f"{flag} should be like 128:0.9,512:0.1: lengths, and shares of "
-            "the optimizer steps."
+            f"{flag} should have the form 128:0.9,512:0.1: lengths, and "
+            "fractions of the optimizer steps."
         ) from None
-    if sorted(shares) != lengths or len(shares) != len(pairs):
+    if sorted(fractions) != lengths or len(fractions) != len(pairs):
         raise ValueError(
             f"{flag}: the records of --input_file have examples of {lengths} "
-            "tokens. Name each length once."
+            "tokens. Give each length once."
         )
-    # Of NaN neither is true.
-    is_one = abs(sum(shares.values()) - 1) <= 1e-6
-    if not (min(shares.values()) > 0 and is_one):
-        raise ValueError(f"{flag}: the shares should be above 0, and 1 in all.")
-    return shares
+    # Both comparisons are false for NaN.
+    is_one = abs(sum(fractions.values()) - 1) <= 1e-6
+    if not (min(fractions.values()) > 0 and is_one):
+        raise ValueError(
+            f"{flag}: the fractions should be above 0, with a sum of 1."
+        )
+    return fractions

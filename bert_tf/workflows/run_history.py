@@ -1,4 +1,4 @@
-"""Settings of a run -> run.flags; folder of a run -> its settings and log."""
+"""Settings of a run <-> run.flags; folder of a run -> its log, checkpoints."""
 
 import csv
 import dataclasses
@@ -17,7 +17,7 @@ from bert_tf.training import checkpoints, reporting
 from tfrecords.io import atomic_files
 
 FLAGS_FILE = "run.flags"
-# How it begins; the script's name follows.
+# Start of the first line; the name of the script follows.
 _SCRIPT_LINE = "# run_scripts."
 
 
@@ -26,8 +26,8 @@ class Source(NamedTuple):
 
     Attributes:
       script: name of the script.
-      versions: of Python and libraries, by name.
-      flags: value of each, as text, by name.
+      versions: versions of Python and libraries, by name.
+      flags: values of the flags, as text, by name.
     """
 
     script: str
@@ -36,13 +36,13 @@ class Source(NamedTuple):
 
 
 def write_flags(command: str, output_dir: str, *configs) -> None:
-    """Writes `run.flags`, which as --flagfile repeats the run.
+    """Writes `run.flags`, with which --flagfile repeats the run.
 
     Args:
       command: name of the script.
       output_dir: folder of the run.
-      *configs: dataclasses whose fields have the names of flags; a field that
-        is None is a flag that was not given.
+      *configs: dataclasses whose fields have the names of flags; fields that
+        are None are omitted.
     """
     fields = {}
     for config in configs:
@@ -63,7 +63,7 @@ def write_flags(command: str, output_dir: str, *configs) -> None:
 
 
 def flag_line(name: str, value) -> str:
-    """Returns a flag as absl reads it from a flag file."""
+    """Returns the line of a flag in a flag file of absl."""
     if isinstance(value, bool):
         return f"--{name}" if value else f"--no{name}"
     if isinstance(value, (list, tuple)):
@@ -77,7 +77,7 @@ def read_flags(run_dir: str) -> Source:
     """Returns script, versions and flags of a run.
 
     Raises:
-      ValueError: if the folder has no run.flags, or one that names no script.
+      ValueError: if there is no run.flags, or it has no valid script.
     """
     path = os.path.join(run_dir, FLAGS_FILE)
     try:
@@ -93,8 +93,8 @@ def read_flags(run_dir: str) -> Source:
     is_ours = script != first and script.isidentifier()
     if not is_ours or not importlib.util.find_spec(f"run_scripts.{script}"):
         raise ValueError(
-            f"{path}:1: {first!r} should be the script that the run was, as "
-            f"'{_SCRIPT_LINE}run_pretraining'. Write it there."
+            f"{path}:1: {first!r} should be the script of the run, such as "
+            f"'{_SCRIPT_LINE}run_pretraining'. Correct the line."
         )
     versions = (
         word.partition(" ") for word in second.removeprefix("# ").split("  ")
@@ -112,7 +112,7 @@ def read_flags(run_dir: str) -> Source:
 
 
 def warn_of_versions(versions: Mapping[str, str]) -> None:
-    """Warns of versions that a run had and that differ here."""
+    """Logs a warning for each version that differs from that of a run."""
     for name, then in versions.items():
         try:
             now = importlib.metadata.version(name)
@@ -122,8 +122,7 @@ def warn_of_versions(versions: Mapping[str, str]) -> None:
             now = sys.version.split()[0]
         if now != then:
             logging.warning(
-                "%s was %s in this run and is %s here: numbers may be rounded "
-                "in another way",
+                "%s was %s in this run and is %s here: rounding may differ",
                 name,
                 then,
                 now,
@@ -134,7 +133,7 @@ def read_log(run_dir: str) -> dict[int, dict[str, float]]:
     """Returns the logged values of each step of a run, by step.
 
     Raises:
-      ValueError: if there is no log, or a line is not of it.
+      ValueError: if there is no log, or a line is invalid.
     """
     path = os.path.join(run_dir, "logs", "train", reporting.LOG)
     log = {}
@@ -142,18 +141,21 @@ def read_log(run_dir: str) -> dict[int, dict[str, float]]:
         with open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith("\n"):
-                    break  # Being written just now, or cut by a kill.
+                    break  # Currently being written, or truncated by a kill.
                 try:
                     values = json.loads(line)
                     log[values.pop("step")] = values
                 except (ValueError, KeyError, AttributeError, TypeError):
                     raise ValueError(
                         f"{path}:{number}: {line.strip()!r} should be the "
-                        "values of a step, as JSON. Choose steps of another "
-                        "run, or remove the line."
+                        "values of a step, as JSON. Remove the line, or choose "
+                        "another run."
                     ) from None
     except FileNotFoundError:
-        raise ValueError(f"{run_dir} has no log of steps, {path}.") from None
+        raise ValueError(
+            f"{run_dir} has no log of steps: {path} is missing. Give the "
+            "--output_dir of a training run."
+        ) from None
     return log
 
 

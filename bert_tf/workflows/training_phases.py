@@ -1,4 +1,4 @@
-"""Records, their sizes and order -> a Phase, what the training loop reads."""
+"""Records, sizes, batch order -> loop.Phase for the training loop."""
 
 from bert_tf.training import loop
 from tfrecords import schema
@@ -15,14 +15,14 @@ def make_phase(
     vocab_size: int,
     **order,
 ) -> loop.Phase:
-    """Returns the phase that takes `num_steps` batches of these records.
+    """Returns the phase of `num_steps` batches of these records.
 
     Args:
-      records: what to read.
-      features: of a batch.
-      sizes: number for each dimension name.
-      num_steps: batches to take.
-      vocab_size: ids that are not below it stop the run.
+      records: records to read.
+      features: schema of a batch.
+      sizes: dimension name -> size.
+      num_steps: number of batches.
+      vocab_size: vocabulary size; larger ids raise an error.
       **order: `batch_size`, `seed` and `bucket_lengths`, see
         `batches.training_batches`.
     """
@@ -51,7 +51,7 @@ def make_phase(
 
 
 def examples_per_row(records: Records) -> float:
-    """Returns the examples of a record on average: 1 unless they share rows."""
+    """Returns the mean number of examples per row: 1 unless packed."""
     manifest = records.manifest
     if not manifest or "max_examples_per_row" not in manifest.sizes:
         return 1.0

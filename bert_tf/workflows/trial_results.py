@@ -1,4 +1,4 @@
-"""Evaluations of several runs of a task -> their spread, degenerate runs."""
+"""Evaluations of several runs -> mean, deviation, degenerate runs."""
 
 import os
 import statistics
@@ -9,30 +9,31 @@ from tfrecords.io import atomic_files
 
 EVALUATION = "eval_results.json"
 RESULTS = "trials.json"
-# What runs of a grid differ in, in order.
+# Settings in which the runs of a grid differ, in order.
 SETTINGS = ("train_batch_size", "learning_rate", "num_train_epochs")
 
 
 def is_done(folder: str) -> bool:
-    """Returns whether the run in a folder has ended, and been evaluated."""
+    """Returns whether the run in a folder has finished and been evaluated."""
     return os.path.exists(os.path.join(folder, EVALUATION))
 
 
 def failed() -> dict:
-    """Returns what `trials.json` says of a run that has no score."""
+    """Returns the entries in `trials.json` of a run without a score."""
     return {"has_failed": True}
 
 
 def read(folder: str) -> dict:
-    """Returns what `trials.json` says of a run.
+    """Returns the entries in `trials.json` of a run.
 
     Args:
-      folder: of a run that has been evaluated.
+      folder: folder of an evaluated run.
 
     Returns:
-      `score`, of `metric` on `split`, the first dev set; `trivial_score`, of
-      the best single answer to all; `is_degenerate`, whether it is no better
-      than that (Mosbach et al. 2021, section 3); `step` of the best.
+      `score`, the `metric` on `split`, the first dev set; `trivial_score`, that
+      of the majority-class baseline; `is_degenerate`, whether the run is not
+      better than the baseline (Mosbach et al. 2021, section 3); `step` of the
+      best model.
     """
     results = atomic_files.read_json(os.path.join(folder, EVALUATION))
     metric = results["best_metric"]
@@ -51,7 +52,7 @@ def read(folder: str) -> dict:
 
 
 def describe(result: dict) -> str:
-    """Returns a run's score in words."""
+    """Returns a run's score as text."""
     if result["has_failed"]:
         return "failed"
     text = f"{result['split']} {result['metric']} {result['score']:.4f}"
@@ -62,11 +63,11 @@ def summarize(results: list[dict]) -> list[dict]:
     """Returns mean, deviation and best of each setting, best mean first.
 
     Args:
-      results: of runs, as in `trials.json`; failed ones are left out.
+      results: results of runs, as in `trials.json`; failed ones are omitted.
 
     Returns:
       For each setting its values, `num_runs`, `mean`, `standard_deviation` of
-      the sample, which is None of a single run, and `best`.
+      the sample (None for a single run) and `best`.
     """
     settings: dict[tuple, list[float]] = {}
     for result in results:
@@ -89,7 +90,7 @@ def summarize(results: list[dict]) -> list[dict]:
 
 
 def report(results: list[dict]) -> None:
-    """Logs the spread of each setting, and warns of degenerate runs."""
+    """Logs a summary of each setting, and a warning for degenerate runs."""
     for setting in summarize(results):
         words = [
             f"{name} {'-' if value is None else f'{value:.4g}'}"
@@ -99,9 +100,9 @@ def report(results: list[dict]) -> None:
     degenerate = [r for r in results if r.get("is_degenerate")]
     if degenerate:
         logging.warning(
-            "%d of %d runs are degenerate, no better than one answer to all "
-            "(%s %.4f): %s. Raise --num_restarts or --num_train_epochs, or "
-            "lower --learning_rate.",
+            "%d of %d runs are degenerate, not better than the majority-class "
+            "baseline (%s %.4f): %s. Raise --num_restarts or "
+            "--num_train_epochs, or lower --learning_rate.",
             len(degenerate),
             len(results),
             degenerate[0]["metric"],

@@ -1,7 +1,7 @@
-"""A task, TrialsConfig -> one run, or restarts and a grid of runs.
+"""Task, TrialsConfig -> one run, or restarts and a grid of runs.
 
-Each run is a process of its own with a folder of its own in `trials/`, so that
-nothing that happens to one is lost with another, and the same command resumes.
+Each of several runs has its own process and its own folder in `trials/`, so
+that a failure does not affect other runs, and the same command resumes.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from bert_tf.workflows import fine_tuning, run_history, trial_results
 from bert_tf.workflows.configs import TrialsConfig
 from tfrecords.io import atomic_files
 
-# Devlin et al. 2018, appendix A.3, and for the rate of 4e-5 section 4.1.
+# Devlin et al. 2018, appendix A.3; the learning rate 4e-5 is in section 4.1.
 GRIDS: dict[str, dict[str, tuple]] = {
     "none": {},
     "paper": {
@@ -30,8 +30,8 @@ GRIDS: dict[str, dict[str, tuple]] = {
     },
 }
 FOLDER = "trials"
-# Options that trials of one folder may differ in, or that change no score.
-_FREE = (
+# Options in which runs of one folder may differ, or that do not affect scores.
+_NOT_COMPARED = (
     *("num_restarts", "output_dir", "records_dir"),
     *("do_train", "do_eval", "do_predict"),
     *("eval_batch_size", "log_every_steps", "doctor"),
@@ -42,9 +42,9 @@ class Trial(NamedTuple):
     """One run of several.
 
     Attributes:
-      name: of its folder.
+      name: name of its folder.
       setting: values of the options of the grid.
-      seed: of shuffling, first weights of the head, and dropout.
+      seed: seed of data order, initial weights of the head, and dropout.
     """
 
     name: str
@@ -53,16 +53,16 @@ class Trial(NamedTuple):
 
 
 def fine_tune(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
-    """Fine-tunes once, or as often as `num_restarts` and `grid` ask for.
+    """Fine-tunes once, or several times as `num_restarts` and `grid` specify.
 
     Args:
-      task: what to fine-tune for.
-      config: how to do it.
-      command: name of the script that does this, without arguments other than
-        the options of task and config.
+      task: task to fine-tune on.
+      config: settings of the runs.
+      command: name of the script that runs this, whose only flags are the
+        options of task and config.
 
     Raises:
-      ValueError: as `fine_tuning.fine_tune` and `run`.
+      ValueError: as in `fine_tuning.fine_tune` and `run`.
       stopping.Stopped: if a run was stopped; the same call resumes.
     """
     if config.num_restarts > 1 or config.grid != "none":
@@ -73,18 +73,18 @@ def fine_tune(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
 
 
 def check_single(config: TrialsConfig) -> None:
-    """Raises ValueError if a single run is to train in a folder of several."""
+    """Raises ValueError if a single run would train in a folder of several."""
     path = os.path.join(config.output_dir, trial_results.RESULTS)
     if config.do_train and os.path.exists(path):
         raise ValueError(
-            f"{config.output_dir} holds several runs. Choose another "
-            "--output_dir for a single one, or give their --num_restarts and "
+            f"{config.output_dir} contains several runs. Choose another "
+            "--output_dir for a single run, or give their --num_restarts and "
             "--grid."
         )
 
 
 def plan(config: TrialsConfig) -> list[Trial]:
-    """Returns the runs that are wanted; restarts of a setting in turn."""
+    """Returns all runs, grouped by setting."""
     grid = GRIDS[config.grid]
     trials = []
     for point in itertools.product(*grid.values()):
@@ -97,21 +97,21 @@ def plan(config: TrialsConfig) -> list[Trial]:
 
 
 def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
-    """Does every run, as far as it is not done, and what the best is for.
+    """Does all unfinished runs, then evaluates the best model and predicts.
 
-    Writes `trials.json`: each run's score on dev; mean, standard deviation and
-    best of each setting; which runs are degenerate, that is no better than the
-    majority baseline (Mosbach et al. 2021, section 3).
-    Checkpoints of finished runs are removed, their `best/` stays. The best of
-    all becomes `best/` of --output_dir, and is evaluated and predicts there.
+    Writes `trials.json`: the dev score of each run; mean, standard deviation
+    and best of each setting; and which runs are degenerate, not better than the
+    majority-class baseline (Mosbach et al. 2021, section 3). Checkpoints of
+    finished runs are removed, except `best/`. The best of all is copied to
+    `best/` in `output_dir`, where it is evaluated and predicts.
 
     Args:
-      task: what to fine-tune for.
-      config: with the settings that all runs share.
-      command: name of the script that does a run.
+      task: task to fine-tune on.
+      config: settings that all runs share.
+      command: name of the script of a run.
 
     Raises:
-      ValueError: for what is wrong with flags or files, or if no run ends.
+      ValueError: if flags or files are invalid, or all runs fail.
       stopping.Stopped: if a run was stopped; the same command resumes.
     """
     _check(config)
@@ -120,7 +120,7 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
         _check_flags(task, config)
         trials, results = plan(config), []
         for number, trial in enumerate(trials, 1):
-            # A mistake in the test files shall show before hours of training.
+            # So that errors in test files are found before hours of training.
             do_predict = config.do_predict and number == 1
             results.append(_result(task, config, command, trial, do_predict))
             logging.info(
@@ -131,56 +131,56 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
                 trial_results.describe(results[-1]),
             )
             _write(task, config, results)
-        ended = [result for result in results if not result["has_failed"]]
-        if not ended:
+        finished = [result for result in results if not result["has_failed"]]
+        if not finished:
             raise ValueError(
-                f"All of {len(results)} runs diverged; see their messages "
-                "above. Lower --learning_rate."
+                f"All {len(results)} runs diverged; see their messages above. "
+                "Lower --learning_rate."
             )
         trial_results.report(results)
-        best = max(ended, key=lambda result: result["score"])
+        best = max(finished, key=lambda result: result["score"])
         source = os.path.join(folder, best["name"], checkpoints.BEST)
         logging.info("best  %s  %s", best["name"], trial_results.describe(best))
         target = os.path.join(config.output_dir, checkpoints.BEST)
-        with atomic_files.atomic_folder(target) as aside:
-            shutil.copytree(source, aside, dirs_exist_ok=True)
+        with atomic_files.atomic_folder(target) as folder:
+            shutil.copytree(source, folder, dirs_exist_ok=True)
         changes = {"do_train": False, "output_dir": config.output_dir}
-        _require_end(_start(task, config, command, changes), config.output_dir)
+        _check_status(_start(task, config, command, changes), config.output_dir)
 
 
 def _check(config) -> None:
     if not (config.do_train and config.do_eval):
         raise ValueError(
-            "--num_restarts and --grid train, and pick the best on dev: add "
-            "--do_train and --do_eval."
+            "--num_restarts and --grid train, and select the best model on "
+            "dev: add --do_train and --do_eval."
         )
     if config.distribution_strategy == "multi_worker":
         raise ValueError(
-            "--num_restarts and --grid start their runs on one machine; omit "
+            "--num_restarts and --grid start all runs on one machine; omit "
             "--distribution_strategy=multi_worker."
         )
     if config.stop_at_step:
         raise ValueError(
             f"--stop_at_step={config.stop_at_step} is for a single run. Stop "
-            "several by a SIGTERM; the same command resumes."
+            "several runs with SIGTERM; the same command resumes."
         )
     given = [
         name for name in GRIDS[config.grid] if getattr(config, name) is not None
     ]
     if given:
         raise ValueError(
-            f"--grid={config.grid} tries values of its own for "
-            f"--{', --'.join(given)}. Omit them, or the grid."
+            f"--grid={config.grid} has its own values for "
+            f"--{', --'.join(given)}. Omit these flags, or --grid."
         )
     if os.path.exists(os.path.join(config.output_dir, run_folder.FILE)):
         raise ValueError(
-            f"{config.output_dir} holds a single run. Choose another "
-            "--output_dir for several."
+            f"{config.output_dir} contains a single run. Choose another "
+            "--output_dir for several runs."
         )
 
 
 def _given(task, config) -> dict[str, str]:
-    """Returns the options that are not their defaults, as flags, by name."""
+    """Returns name -> flag, for all options that are not the default."""
     return {
         field.name: run_history.flag_line(field.name, value)
         for options in (task.data, config)
@@ -191,27 +191,28 @@ def _given(task, config) -> dict[str, str]:
 
 
 def _shared(task, config) -> dict[str, str]:
-    """Returns what all runs in a folder have in common."""
-    free = {*_FREE, *GRIDS[config.grid]}
+    """Returns name -> flag, for options that all runs of a folder share."""
+    not_compared = {*_NOT_COMPARED, *GRIDS[config.grid]}
     given = _given(task, config)
-    return {name: word for name, word in given.items() if name not in free}
+    return {name: given[name] for name in given if name not in not_compared}
 
 
 def _check_flags(task, config) -> None:
-    """Raises ValueError if the folder holds runs with other options."""
+    """Raises ValueError if the folder contains runs with other options."""
     path = os.path.join(config.output_dir, trial_results.RESULTS)
     if not os.path.exists(path):
         return
-    there, now = atomic_files.read_json(path)["flags"], _shared(task, config)
+    written = atomic_files.read_json(path)["flags"]
+    given = _shared(task, config)
     differences = [
-        f"{there.get(name, f'no --{name}')} there, "
-        f"{now.get(name, f'no --{name}')} now"
-        for name in sorted(there | now)
-        if there.get(name) != now.get(name)
+        f"was {written.get(name, f'no --{name}')}, "
+        f"is now {given.get(name, f'no --{name}')}"
+        for name in sorted(written | given)
+        if written.get(name) != given.get(name)
     ]
     if differences:
         raise ValueError(
-            f"{config.output_dir} holds runs with other flags:\n  "
+            f"{config.output_dir} contains runs with other flags:\n  "
             + "\n  ".join(differences)
             + "\nChoose another --output_dir, or give the same flags."
         )
@@ -232,26 +233,27 @@ def _start(task, config, command: str, changes: dict) -> int:
     try:
         return process.wait()
     finally:
-        # Whoever stops this process means its run, too, which ends its step.
+        # Stopping this process also stops its run, after the current step.
         if process.poll() is None:
             process.terminate()
             process.wait()
 
 
-def _require_end(status: int, folder: str) -> None:
+def _check_status(status: int, folder: str) -> None:
+    """Raises an error for a run that was stopped or failed."""
     if status == stopping.EXIT_CODE:
         raise stopping.Stopped(
             f"in {folder}; the same command resumes from here"
         )
     if status:
         raise ValueError(
-            f"The run in {folder} ended with status {status}; its message "
-            "stands above. The same command resumes."
+            f"The run in {folder} ended with status {status}; see its message "
+            "above. The same command resumes."
         )
 
 
 def _result(task, config, command, trial: Trial, do_predict: bool) -> dict:
-    """Returns what trials.json says of a run, which is done if need be."""
+    """Returns the entries in trials.json of a run; runs it if necessary."""
     folder = os.path.join(config.output_dir, FOLDER, trial.name)
     result = {"name": trial.name, "seed": trial.seed, **trial.setting}
     if not trial_results.is_done(folder):
@@ -259,10 +261,10 @@ def _result(task, config, command, trial: Trial, do_predict: bool) -> dict:
         changes["do_predict"] = do_predict
         status = _start(task, config, command, changes)
         if status == stopping.DIVERGED_EXIT_CODE:
-            logging.warning("%s diverged; it is left out", folder)
+            logging.warning("%s diverged; it is ignored", folder)
             return result | trial_results.failed()
-        _require_end(status, folder)
-    for name in ("checkpoints", "init_checkpoint"):  # `best/` is what counts.
+        _check_status(status, folder)
+    for name in ("checkpoints", "init_checkpoint"):  # Only `best/` is needed.
         path = os.path.join(folder, name)
         if os.path.exists(path):
             atomic_files.remove_folder(path)

@@ -230,7 +230,7 @@ def test_pre_training_starts_from_the_encoder_of_a_fine_tuned_model(
     for name, tensor in given.tensors.items():
         if name.startswith("encoder/"):
             np.testing.assert_array_equal(found.tensors[name], tensor, name)
-    with pytest.raises(ValueError, match="is of task classification: its head"):
+    with pytest.raises(ValueError, match="has task classification: its pre-tr"):
         pretrain(records, source, tmp_path / "alone", "--nodo_train")
 
 

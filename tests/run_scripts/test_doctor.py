@@ -85,15 +85,15 @@ def test_a_valid_run_passes_with_an_estimate(tmp_path, examine):
     assert status == 0
     text = "\n".join(lines)
     assert "error" not in text.replace("0 errors, 0 warnings", "")
-    assert "800 records, shards: 2; 800 examples looked at" in lines
+    assert "800 records, shards: 2; 800 examples checked" in lines
     assert lines[-1] == "0 errors, 0 warnings"
     one, two, three = (n for n in lines if n.startswith("estimate: "))
     assert "million weights; memory 0." in one
     assert re.search(r"; (free )?memory of .* [0-9.]+ GB$", one), one
-    assert "a step of 32 rows of 32 tokens in float32" in two
-    assert "by 0.10 TFLOP/s" in two and "25 steps an epoch" in two
+    assert "per step of 32 rows of 32 tokens in float32" in two
+    assert "at 0.10 TFLOP/s" in two and "25 steps per epoch" in two
     assert "--num_train_steps=1000 is 40.00 epochs" in three
-    assert "not checked, as no --init_checkpoint is given: weights" in lines
+    assert "not checked without --init_checkpoint: weights" in lines
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def test_valid_packed_rows_pass(tmp_path, examine):
     )
     status, lines = examine(*flags_of(*found))
     assert status == 0, lines
-    assert "100 records, shards: 2; 200 examples looked at" in lines
+    assert "100 records, shards: 2; 200 examples checked" in lines
 
 
 def test_checks_without_input_are_skipped_and_listed(tmp_path, examine):
     records_flag, *_ = plant(tmp_path)
     status, lines = examine(records_flag)
     assert status == 0
-    assert sum(line.startswith("not checked, as no --") for line in lines) == 3
+    assert sum(line.startswith("not checked without --") for line in lines) == 3
 
 
 def test_a_named_size_uses_the_vocabulary_size_of_the_records(
@@ -296,7 +296,7 @@ def test_a_matching_checkpoint(tmp_path, examine, save):
 def test_a_checkpoint_with_other_shapes(tmp_path, examine, save):
     flag = save(model(hidden_size=32))
     text = the_error(examine(*plant(tmp_path), flag), "checkpoint")
-    assert "of other shapes: encoder/embeddings/word_embeddings" in text
+    assert "different shapes: encoder/embeddings/word_embeddings" in text
 
 
 def test_a_checkpoint_with_another_vocabulary(tmp_path, examine, save):
@@ -356,10 +356,10 @@ def test_large_sets_are_sampled_unless_all_is_given(
     monkeypatch.setattr(diagnose, "_DIGEST_BYTES", 1)
     words = plant(tmp_path)
     _, lines = examine(*words)
-    assert "800 records, shards: 2; 128 examples looked at" in lines
+    assert "800 records, shards: 2; 128 examples checked" in lines
     assert any("sha256 of 1 of 2 shards" in line for line in lines)
     _, lines = examine(*words, "--all")
-    assert "800 records, shards: 2; 800 examples looked at" in lines
+    assert "800 records, shards: 2; 800 examples checked" in lines
     assert not any("sha256" in line for line in lines)
 
 

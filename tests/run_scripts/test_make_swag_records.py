@@ -114,7 +114,7 @@ def test_the_doctor_checks_choices(
     )
     text = capsys.readouterr().out
     assert status == 0, text
-    assert "5 records, shards: 1; 15 examples looked at" in text
+    assert "5 records, shards: 1; 15 examples checked" in text
     # 32 records a step, each with three rows.
     assert "a step of 96 rows of " in text
     assert "labels: the classes of" not in text

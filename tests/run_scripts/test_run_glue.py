@@ -406,7 +406,7 @@ def test_flags_that_contradict_the_model_are_refused(
     )
     mistake("was trained with True", *again, "--nodo_lower_case")
     mistake(
-        re.escape("is a model of labels ['0', '1']; RTE has"),
+        re.escape("is a model with labels ['0', '1']; RTE has"),
         "--task_name=RTE",
         f"--data_dir={write_rte(tmp_path / 'RTE')}",
         f"--output_dir={tmp_path / 'rte'}",

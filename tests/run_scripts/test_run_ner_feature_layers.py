@@ -176,9 +176,9 @@ def test_only_one_run_at_a_time_uses_a_features_folder(base_flags, tmp_path):
         ("--bilstm_units=7", "--bilstm_units: for an encoder that is trained"),
         ("--records_dir=x", "--records_dir: for an encoder that is trained"),
         ("--bucket_lengths=9", "--bucket_lengths: for an encoder that is"),
-        ("--feature_layers=", "names no layers: give one or more of embedd"),
+        ("--feature_layers=", "is empty: give one or more of embedd"),
         ("--steps_per_loop=2", "batches are as long as"),
-        ("--nodo_train", "trains, and keeps the best on dev: add"),
+        ("--nodo_train", "trains, and selects the best model"),
         ("--init_checkpoint=", "needs an encoder: give --init_checkpoint"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -17,21 +18,10 @@ SIZES = ["--max_seq_length=32", "--max_predictions_per_seq=5"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, tiny_vocab_file, tiny_config):
+def folder(tmp_path_factory, pretraining_records, tiny_config):
     """Folder of records, a copy with the original's names, and a config."""
     folder = tmp_path_factory.mktemp("pretraining")
-    make_pretraining_records.main(
-        [
-            "make_pretraining_records",
-            f"--input_file={TEXT}",
-            f"--vocab_file={tiny_vocab_file}",
-            f"--output_dir={folder}",
-            "--held_out_prob=0.2",
-            "--dupe_factor=3",
-            "--num_processes=1",
-            *SIZES,
-        ]
-    )
+    shutil.copytree(pretraining_records, folder, dirs_exist_ok=True)
     ours = records.Records.open(str(folder / "train"))
     with tf.io.TFRecordWriter(str(folder / "legacy.tfrecord")) as writer:
         for serialized in ours.get(np.arange(len(ours))):
@@ -275,7 +265,7 @@ def test_a_vocabulary_larger_than_the_model_is_refused(
     folder, tiny_config, tiny_vocab_file, tmp_path
 ):
     config = write_config(tmp_path, tiny_config, vocab_size=100)
-    message = "The vocabulary has 203 entries, the model only vocab_size=100"
+    message = "The vocabulary has 203 tokens, the model only vocab_size=100"
     for more in ([], [f"--vocab_file={tiny_vocab_file}"]):
         with pytest.raises(ValueError, match=message):
             run(folder, tmp_path / "run", config, *more)
@@ -288,7 +278,7 @@ def test_examples_longer_than_the_position_table_are_refused(
     folder, tiny_config, tmp_path
 ):
     config = write_config(tmp_path, tiny_config, max_position_embeddings=16)
-    with pytest.raises(ValueError, match="32 tokens; the model reads at most"):
+    with pytest.raises(ValueError, match="32 tokens; the model accepts at mos"):
         run(folder, tmp_path / "run", config)
 
 

@@ -129,7 +129,7 @@ def test_a_model_of_another_task_is_refused(swag_run, tmp_path, base_flags):
     _, output = swag_run
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\nThe sea\t1\nsea\t0\n")
     with pytest.raises(
-        ValueError, match="is a model of task multiple_choice; SST-2 has"
+        ValueError, match="is a model with task multiple_choice; SST-2 has"
     ):
         run_glue.main(
             [

@@ -1,1 +1,1 @@
-"""A run before it begins -> diagnostics, and estimates of memory and time."""
+"""A planned run -> diagnostics, estimates of memory and time."""

@@ -1,6 +1,6 @@
-"""Pre-run checks -> diagnostics: severity, problem, fix.
+"""Records, vocabulary, model -> diagnostics: severity, problem, fix.
 
-`doctor` asks for all of them, a training for `refuse_bad_records`.
+`run_scripts.doctor` runs all checks; training runs `refuse_bad_records`.
 """
 
 import os
@@ -29,11 +29,11 @@ from tfrecords.inspection.diagnostics import (
 from tfrecords.io import records as records_lib
 from tfrecords.text import vocab as vocab_lib
 
-# Examples that are read before a training, and by `doctor`: 0.2 and 1 s.
+# Examples read before training, and by `doctor`; takes 0.2 and 1 s.
 QUICK_EXAMPLES = 1024
 EXAMPLES = 8192
 _GB = 1e9
-# Tasks of schemas that have other names.
+# Schema -> task, where the names differ.
 _TASKS = dict.fromkeys(schema_lib.PRETRAINING_SCHEMAS, "pretraining") | {
     "encoder_inputs": "classification",
     "choice_inputs": "multiple_choice",
@@ -41,7 +41,7 @@ _TASKS = dict.fromkeys(schema_lib.PRETRAINING_SCHEMAS, "pretraining") | {
 
 
 def task_of(schema_name: str) -> str:
-    """Returns the task of models that train on a schema's records."""
+    """Returns the task of models trained on records of a schema."""
     return _TASKS.get(schema_name, schema_name)
 
 
@@ -54,13 +54,13 @@ def check_examples(
     """Checks a sample of records.
 
     Args:
-      records: to read.
-      bert_config: of the model; None if it is not known.
-      vocab_file: None if it is not known.
-      num_examples: to read; None for all.
+      records: records to read.
+      bert_config: config of the model; None if unknown.
+      vocab_file: path of the vocabulary; None if unknown.
+      num_examples: number of examples to read; None for all.
 
     Returns:
-      What is wrong with them, and the statistics of the sample.
+      Diagnostics, and the statistics of the sample (None if unreadable).
     """
     name, diagnostics = attempt("records", samples.schema_name, records)
     if name is None:
@@ -68,16 +68,17 @@ def check_examples(
     sizes = samples.sizes_of(records, name)
     entries = None
     if vocab_file:
-        names, diagnostics = attempt("vocabulary", vocab_lib.read, vocab_file)
-        entries = sample_statistics.Entries.of(names) if names else None
+        tokens, diagnostics = attempt("vocabulary", vocab_lib.read, vocab_file)
+        entries = sample_statistics.Entries.of(tokens) if tokens else None
     limits = [bert_config.vocab_size] if bert_config else []
     limits += [len(entries.names)] if entries else []
     manifest = records.manifest
     made_with = manifest.vocabulary if manifest else {}
     if "size" in made_with:
         limits.append(made_with["size"])
-    # Another vocabulary says nothing of the ids; `check_sizes` reports it.
-    is_theirs = entries and made_with.get("sha256") in (
+    # Ids can only be checked with their own vocabulary; `check_sizes` reports
+    # other ones.
+    is_same_vocabulary = entries and made_with.get("sha256") in (
         None,
         vocab_lib.digest(vocab_file),
     )
@@ -85,7 +86,7 @@ def check_examples(
         records,
         name,
         sizes,
-        entries if is_theirs else None,
+        entries if is_same_vocabulary else None,
         min(limits, default=None),
         num_examples,
     )
@@ -95,20 +96,20 @@ def check_examples(
     diagnostics += record_checks.check_sample(
         statistics,
         manifest.flags if manifest else {},
-        entries if is_theirs else None,
+        entries if is_same_vocabulary else None,
         first=records.first,
         is_pretraining=task_of(name) == "pretraining",
     )
     if bert_config and statistics.highest_type >= bert_config.type_vocab_size:
         text = (
-            f"input_type_ids go up to {statistics.highest_type}; the model has "
-            f"type_vocab_size={bert_config.type_vocab_size}. Use the "
-            "bert_config.json that the records were made for."
+            f"the largest of input_type_ids is {statistics.highest_type}; the "
+            f"model has type_vocab_size={bert_config.type_vocab_size}. Use the "
+            "bert_config.json for which the records were made."
         )
         diagnostics.append(Diagnostic(ERROR, "ids", text))
     if entries:
         diagnostics += record_checks.check_case(
-            statistics if is_theirs else None,
+            statistics if is_same_vocabulary else None,
             entries,
             made_with=made_with.get("do_lower_case"),
             is_uncased=vocabularies.infer_lower_case(
@@ -124,13 +125,13 @@ def check_sizes(
     vocab_file: str | None,
     flags: dict[str, int],
 ) -> list[Diagnostic]:
-    """Checks that records, vocabulary, flags and model have the same sizes.
+    """Checks that records, vocabulary, flags and model have matching sizes.
 
     Args:
       records: the records.
-      bert_config: of the model; None if it is not known.
-      vocab_file: None if it is not known.
-      flags: sizes of the run, by dimension; those of the records by default.
+      bert_config: config of the model; None if unknown.
+      vocab_file: path of the vocabulary; None if unknown.
+      flags: dimension -> size, for sizes given as flags of the run.
     """
     name, _ = attempt("records", samples.schema_name, records)
     if name is None:
@@ -149,10 +150,10 @@ def check_sizes(
     length = sizes["max_seq_length"]
     if bert_config and length > bert_config.max_position_embeddings:
         text = (
-            f"the examples have {length} tokens, and the model's position "
-            "table max_position_embeddings="
+            f"the examples have {length} tokens, but the model has "
+            "max_position_embeddings="
             f"{bert_config.max_position_embeddings}. Make shorter examples, or "
-            "take another bert_config.json."
+            "use another bert_config.json."
         )
         diagnostics.append(Diagnostic(ERROR, "lengths", text))
     if vocab_file:
@@ -165,7 +166,7 @@ def check_sizes(
     size = vocabulary.get("size", 0)
     if bert_config and size > bert_config.vocab_size:
         text = (
-            f"the records were made with {size} entries; the model has "
+            f"the records were made with {size} tokens; the model has "
             f"vocab_size={bert_config.vocab_size}. Use the bert_config.json "
             "that belongs to the vocabulary."
         )
@@ -174,14 +175,14 @@ def check_sizes(
 
 
 def check_memory(step: estimates.Step) -> list[Diagnostic]:
-    """Returns a warning if a step takes more memory than there is."""
+    """Returns a warning if a step needs more memory than is available."""
     needed = sum(estimates.memory(step).values())
     name, free = estimates.available_bytes()
     if not free or needed <= free:
         return []
     text = (
-        f"the training takes about {needed / _GB:.1f} GB by arithmetic, and "
-        f"the {name} is {free / _GB:.1f} GB. Raise "
+        f"training needs an estimated {needed / _GB:.1f} GB, but the {name} is "
+        f"{free / _GB:.1f} GB. Raise "
         "--gradient_accumulation_steps, add --remat, or lower "
         "--train_batch_size."
     )
@@ -194,19 +195,19 @@ def refuse_bad_records(
     bert_config: BertConfig,
     vocab_file: str | None,
 ) -> None:
-    """Checks a sample of the records before a training begins.
+    """Checks a sample of the records before training.
 
-    Skipped where the run resumes, or with `config.doctor` false. Warnings are
+    Skipped if the run resumes, or `config.doctor` is false. Warnings are
     logged.
 
     Args:
-      config: of the training, with the field `doctor`.
-      all_records: to train on.
-      bert_config: of the model.
-      vocab_file: None if it is not known.
+      config: config of the run, with the field `doctor`.
+      all_records: records of all phases.
+      bert_config: config of the model.
+      vocab_file: path of the vocabulary; None if unknown.
 
     Raises:
-      ValueError: if some would spoil the training; a line for each problem.
+      ValueError: if there are errors, with a line for each.
     """
     if not config.doctor or checkpoints.newest_step(config.output_dir):
         return
@@ -215,22 +216,22 @@ def refuse_bad_records(
         diagnostics, statistics = check_examples(
             records, bert_config, vocab_file, QUICK_EXAMPLES
         )
-        # How many replicas share a batch is not known here.
+        # The number of replicas that share a batch is not known here.
         if statistics and config.distribution_strategy == "one_device":
             diagnostics += check_memory(step_of(config, bert_config, records))
         folder = os.path.dirname(records.paths[0])
-        spoiling = errors(diagnostics)
-        lines += [f"{folder}: {d.check}: {d.text}" for d in spoiling]
+        fatal = errors(diagnostics)
+        lines += [f"{folder}: {d.check}: {d.text}" for d in fatal]
         for diagnostic in diagnostics:
-            if diagnostic not in spoiling:
+            if diagnostic not in fatal:
                 logging.warning(
                     "%s: %s: %s", folder, diagnostic.check, diagnostic.text
                 )
     if lines:
         raise ValueError(
-            "\n".join(lines) + "\nThese records would spoil the training, so "
-            "it does not begin. run_scripts.doctor says more; --nodoctor "
-            "begins it."
+            "\n".join(lines) + "\nTraining is not started because of these "
+            "errors. run_scripts.doctor reports details; --nodoctor skips "
+            "this check."
         )
 
 
@@ -239,7 +240,7 @@ def step_of(
     bert_config: BertConfig,
     records: records_lib.Records,
 ) -> estimates.Step:
-    """Returns the batch and model of one optimizer step on these records."""
+    """Returns batch and model of an optimizer step on these records."""
     name = samples.schema_name(records)
     sizes = samples.sizes_of(records, name)
     task, length = task_of(name), sizes["max_seq_length"]
@@ -247,11 +248,11 @@ def step_of(
         "max_predictions_per_row", sizes.get("max_predictions_per_seq", 0)
     )
     if bert_config.is_causal and task == "pretraining":
-        predictions = length - 1  # Every token but the first.
+        predictions = length - 1  # All tokens except the first.
     return estimates.Step(
         config=bert_config,
         task=task,
-        # Each choice is a row of its own to the encoder.
+        # For the encoder each choice is a separate row.
         batch_size=config.train_batch_size * sizes.get("num_choices", 1),
         max_seq_length=length,
         max_predictions_per_seq=predictions,

@@ -1,4 +1,4 @@
-"""DoctorConfig -> diagnostics of a run before it begins, memory and time."""
+"""DoctorConfig -> diagnostics of a planned run, memory and time estimates."""
 
 import dataclasses
 import hashlib
@@ -23,16 +23,16 @@ from tfrecords.inspection.diagnostics import (
 from tfrecords.io import records as records_lib
 from tfrecords.text import vocab
 
-# Of shards, to compare with the manifest: a second's reading.
+# Bytes of shards to compare with the manifest; takes about a second.
 _DIGEST_BYTES = 256 << 20
-# README.md, Results: positions computed for each token with static lengths.
-_CUT = 1.2
+# Computed positions per token with bucket lengths, see docs/results.md.
+_POSITIONS_PER_TOKEN = 1.2
 _GB = 1e9
-_NAMED = 3  # Weights that a message names.
+_MAX_NAMES = 3  # Weights named in a message.
 
 
 def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
-    """Returns all diagnostics, and lines on what was read and estimated."""
+    """Returns all diagnostics, and lines with sample sizes and estimates."""
     records, diagnostics = shard_checks.open_intact(config.records)
     checkpoint = None
     if config.init_checkpoint:
@@ -56,24 +56,24 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
         if getattr(config, name) is not None
     }
     diagnostics += checks.check_sizes(records, bert_config, vocab_file, flags)
-    most_bytes = None if config.all else _DIGEST_BYTES
-    diagnostics += shard_checks.check_digests(records, most_bytes)
+    max_bytes = None if config.all else _DIGEST_BYTES
+    diagnostics += shard_checks.check_digests(records, max_bytes)
     num_examples = None if config.all else checks.EXAMPLES
-    of_examples, statistics = checks.check_examples(
+    sample_diagnostics, statistics = checks.check_examples(
         records, bert_config, vocab_file, num_examples
     )
-    diagnostics += of_examples
+    diagnostics += sample_diagnostics
     if statistics:
         lines.insert(
             0,
             f"{len(records):,} records, shards: {len(records.paths)}; "
-            f"{statistics.num_examples:,} examples looked at",
+            f"{statistics.num_examples:,} examples checked",
         )
         if bert_config:
             step = checks.step_of(config, bert_config, records)
             diagnostics += checks.check_memory(step)
             mean_tokens = statistics.num_tokens / statistics.num_examples
-            # Each choice of a record is a row.
+            # Each choice of an example is a separate row.
             num_rows = len(records) * step.batch_size / config.train_batch_size
             lines += _estimate(
                 step, num_rows, mean_tokens, config.num_train_steps
@@ -88,7 +88,7 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
 
 
 def _sidecar_vocabulary(config: DoctorConfig) -> str | None:
-    """Returns the vocabulary beside `init_checkpoint`, if there is one."""
+    """Returns the vocabulary in the folder of `init_checkpoint`, if any."""
     path = config.init_checkpoint
     if not path:
         return None
@@ -106,13 +106,13 @@ def _find_config(
     records: records_lib.Records | None,
     vocab_file: str | None,
 ) -> BertConfig | None:
-    """Returns the model's sizes, of the flags or else of the checkpoint.
+    """Returns the config of the model, from flags or the checkpoint.
 
     Raises:
-      ValueError: if a file is no config, or no size has such a name.
+      ValueError: if the file is not a config, or the name is unknown.
     """
     size = None
-    if config.bert_config_name:  # Its vocabulary is that of the run.
+    if config.bert_config_name:  # Its vocabulary size is that of the run.
         made_with = records and records.manifest and records.manifest.vocabulary
         size = (made_with or {}).get("size")
         if not size and vocab_file:
@@ -127,17 +127,16 @@ def _not_checked(
     bert_config: BertConfig | None,
     vocab_file: str | None,
 ) -> list[str]:
-    """Returns a line for each part that cannot be checked."""
+    """Returns a line for each check that has to be skipped."""
     lines = []
     if not vocab_file:
-        lines.append("not checked, as no --vocab_file is given: [UNK], case")
+        lines.append("not checked without --vocab_file: [UNK], case")
     if not bert_config:
         lines.append(
-            "not checked, as no --bert_config_file is given: the model's "
-            "sizes, memory, time"
+            "not checked without --bert_config_file: model sizes, memory, time"
         )
     if not config.init_checkpoint:
-        lines.append("not checked, as no --init_checkpoint is given: weights")
+        lines.append("not checked without --init_checkpoint: weights")
     return lines
 
 
@@ -147,19 +146,21 @@ def _estimate(
     mean_tokens: float,
     num_train_steps: int | None,
 ) -> list[str]:
-    """Returns lines on memory and time, by arithmetic and a moment's timing.
+    """Returns lines with estimates of memory and time.
 
     Args:
-      step: its batch and model.
-      num_rows: in an epoch.
-      mean_tokens: of an example; fine-tuning cuts rows to about as many.
-      num_train_steps: of the run, if they are known.
+      step: batch and model of a step.
+      num_rows: rows per epoch.
+      mean_tokens: mean tokens per example; with bucket lengths, fine-tuning
+        computes only few more positions.
+      num_train_steps: steps of the run, if known.
     """
     parts = estimates.memory(step)
     name, free = estimates.available_bytes()
     words = ", ".join(f"{n} {x / _GB:.1f}" for n, x in parts.items())
     if step.task != "pretraining":
-        length = math.ceil(min(step.max_seq_length, _CUT * mean_tokens))
+        length = _POSITIONS_PER_TOKEN * mean_tokens
+        length = math.ceil(min(step.max_seq_length, length))
         step = dataclasses.replace(step, max_seq_length=length)
     rate = estimates.measure_rate(step.precision)
     seconds = estimates.step_seconds(step, rate)
@@ -169,10 +170,10 @@ def _estimate(
         f"memory {sum(parts.values()) / _GB:.1f} GB ({words})"
         + f"; {name} {free / _GB:.1f} GB"
         * bool(free),
-        f"estimate: {_time(seconds)} a step of {step.batch_size} rows of "
-        f"{step.max_seq_length} tokens in {step.precision}, by "
-        f"{rate / 1e12:.2f} TFLOP/s in a matrix product here; "
-        f"{steps:,.0f} steps an epoch, {_time(steps * seconds)}",
+        f"estimate: {_time(seconds)} per step of {step.batch_size} rows of "
+        f"{step.max_seq_length} tokens in {step.precision}, at "
+        f"{rate / 1e12:.2f} TFLOP/s measured for matrix products; "
+        f"{steps:,.0f} steps per epoch, {_time(steps * seconds)}",
     ]
     if num_train_steps:
         lines.append(
@@ -196,48 +197,49 @@ def check_checkpoint(
     task: str,
     vocabulary: dict,
 ) -> list[Diagnostic]:
-    """Checks which weights a model would get, and whether texts are alike.
+    """Checks which weights would be loaded, and vocabulary and case.
 
     Args:
-      checkpoint: to begin with.
-      bert_config: of the model.
-      task: that it is trained for.
+      checkpoint: checkpoint to initialize from.
+      bert_config: config of the model.
+      task: task of the model.
       vocabulary: `sha256` and `do_lower_case` of the records; may be empty.
     """
     weights = checkpoint_lib.coverage(checkpoint, bert_config, task)
     loaded = len(weights.loaded)
     total = loaded + len(weights.missing) + len(weights.other_shapes)
-    text = f"{loaded} of the model's {total} weights are in it"
+    text = f"has {loaded} of the model's {total} weights"
     severity, fix = NOTE, "."
     if weights.missing:
-        text += f"; missing, so newly initialized: {_some(weights.missing)}"
+        text += f"; newly initialized: {_some(weights.missing)}"
     if weights.unused:
         text += f"; not used: {_some(weights.unused)}"
     if weights.other_shapes:
-        text += f"; of other shapes: {_some(weights.other_shapes)}"
+        text += f"; with different shapes: {_some(weights.other_shapes)}"
         severity = ERROR
         fix = ". Use the bert_config.json that belongs to the checkpoint."
     elif not loaded:
-        severity, fix = ERROR, ". Give a checkpoint of BERT."
+        severity, fix = ERROR, ". Give a BERT checkpoint."
     elif any(name.startswith("encoder/") for name in weights.missing):
-        severity, fix = WARNING, ". Is it the checkpoint that you mean?"
+        severity, fix = WARNING, ". Check that it is the intended checkpoint."
     diagnostics = [Diagnostic(severity, "checkpoint", text + fix)]
     sha256 = vocabulary.get("sha256")
     if checkpoint.vocabulary is not None and sha256:
         if hashlib.sha256(checkpoint.vocabulary).hexdigest() != sha256:
             text = (
-                "it was trained with another vocabulary than the records "
-                f"were made with (sha256 of these: {sha256[:12]}...). Make "
-                "the records again with the vocab.txt of the checkpoint."
+                "was trained with another vocabulary than that of the records "
+                f"(sha256 of the latter: {sha256[:12]}...). Make the records "
+                "again with the vocab.txt of the checkpoint."
             )
             diagnostics.append(Diagnostic(ERROR, "checkpoint", text))
     made_with = vocabulary.get("do_lower_case")
     if None not in (made_with, checkpoint.do_lower_case):
         if made_with != checkpoint.do_lower_case:
             text = (
-                f"it was trained with do_lower_case={checkpoint.do_lower_case}"
-                f", the records were made with {made_with}. Make them again "
-                f"with --do_lower_case={str(checkpoint.do_lower_case).lower()}."
+                "the checkpoint was trained with do_lower_case="
+                f"{checkpoint.do_lower_case}, the records were made with "
+                f"{made_with}. Make the records again with "
+                f"--do_lower_case={str(checkpoint.do_lower_case).lower()}."
             )
             severity = WARNING if checkpoint.is_case_inferred else ERROR
             diagnostics.append(Diagnostic(severity, "case", text))
@@ -245,5 +247,6 @@ def check_checkpoint(
 
 
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMES
+    text = ", ".join(names[:_MAX_NAMES])
+    return text + (f" and {more} more" if more > 0 else "")

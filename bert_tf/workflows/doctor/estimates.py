@@ -1,6 +1,6 @@
-"""Config and sizes of a step -> its memory and time on the machine at hand.
+"""Model and batch sizes of a step -> estimates of memory and time.
 
-Estimates by arithmetic, which tell before a run that it cannot fit or will take
+The estimates are good enough to see that a run does not fit or would take
 months, but not which of two similar settings is faster.
 
 Letters: B batch, S sequence, H hidden, L layers, A heads, I intermediate, V
@@ -19,23 +19,24 @@ import tensorflow as tf
 from bert_tf.config import BertConfig
 from bert_tf.conversion import checkpoint
 
-# What a run takes besides: Python, TensorFlow, Keras, the graph of the step.
-# With it the sum is within 15 % of the peaks of README.md and of six steps of
+# Memory of Python, TensorFlow, Keras and the graph of the step. With it the sum
+# is within 15 % of the peaks measured in docs/results.md, and in six steps of
 # tiny and small, 1.18 and 2.34 GB.
 _RUNTIME_BYTES = 0.8e9
 # Weight, gradient and AdamW's two moments, in float32.
-_BYTES_A_WEIGHT = 16
-# What a step takes besides its products, fitted to `benchmarks.scaling`: 63
-# cells from tiny to large, of 64 to 32,768 tokens in bfloat16 on 2 cores, which
-# this meets within -31 and +19 %; BERT-base of README.md's Results within 11 %.
-# Seconds a layer, on a CPU; and of the products' time a part, and another one
-# that is the larger the narrower the model is.
+_BYTES_PER_WEIGHT = 16
+# Time of a step in addition to its matrix products, fitted to
+# `benchmarks.scaling`: 63 settings from tiny to large, with 64 to 32,768 tokens
+# in bfloat16 on 2 cores. The estimates are within -31 % and +19 % of these, and
+# within 11 % of BERT-base in docs/results.md. It is a number of seconds per
+# layer, on a CPU, plus (_OTHER_PART + _OTHER_WIDTH / H) times the time of the
+# products.
 _LAYER_SECONDS = 0.0163
 _OTHER_PART, _OTHER_WIDTH = 0.22, 175.0
-# In float32 products take twice as long, and the rest as long as before.
+# In float32 matrix products take twice as long; the rest takes the same time.
 _PRODUCT_TIME = {"float32": 2.0, "bfloat16": 1.0, "float16": 1.0}
 _PRODUCT_SIZE = 2048
-_REMAT_PRODUCTS = 4 / 3  # The forward pass twice.
+_REMAT_PRODUCTS = 4 / 3  # Two forward passes.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,13 +46,13 @@ class Step:
     Attributes:
       config: sizes of the model.
       task: a key of `models.TASK_MODELS`.
-      batch_size: examples of the step (B).
-      max_seq_length: tokens of an example (S).
-      max_predictions_per_seq: masked slots of an example (P).
+      batch_size: examples per step (B).
+      max_seq_length: tokens per example (S).
+      max_predictions_per_seq: predicted tokens per example (P).
       precision: float32, bfloat16 or float16.
-      accumulation_steps: micro-batches, one after the other.
+      accumulation_steps: number of micro-batches, run one after the other.
       remat: whether activations inside a layer are recomputed.
-      num_labels: classes.
+      num_labels: number of classes.
     """
 
     config: BertConfig
@@ -72,12 +73,12 @@ def num_weights(step: Step) -> int:
 
 
 def memory(step: Step) -> dict[str, float]:
-    """Returns the bytes that a training takes at its peak, by kind.
+    """Returns the peak memory of training in bytes, by kind.
 
-    Activations as Korthikanti et al. 2022 (arXiv 2205.05198, equation 2): S B H
-    (34 + 5 A S / H) bytes a layer in 16 bits, here twice that in float32. With
-    remat each layer keeps its input, and one layer at a time the rest and the
-    gradients of that.
+    Activations as in Korthikanti et al. 2022 (arXiv 2205.05198, equation 2):
+    S B H (34 + 5 A S / H) bytes per layer in 16 bits, twice that in float32.
+    With remat each layer keeps its input, and only one layer at a time its
+    other activations and their gradients.
     """
     config, weights = step.config, num_weights(step)
     rows = math.ceil(step.batch_size / step.accumulation_steps)
@@ -99,7 +100,7 @@ def memory(step: Step) -> dict[str, float]:
     gradients = 4 * weights if step.accumulation_steps > 1 else 0
     copies = 2 * weights if step.precision != "float32" else 0
     return {
-        "weights, gradients and two moments": _BYTES_A_WEIGHT * weights
+        "weights, gradients and two moments": _BYTES_PER_WEIGHT * weights
         + gradients
         + copies,
         "activations": layers + logits,
@@ -108,16 +109,16 @@ def memory(step: Step) -> dict[str, float]:
 
 
 def products(step: Step) -> float:
-    """Returns the operations of a step's matrix products, two a term.
+    """Returns the FLOPs of a step's matrix products: 2 per multiply-add.
 
-    A backward pass has two products for each of the forward pass. Embeddings
-    are looked up, not multiplied.
+    The backward pass has two products for each of the forward pass. Embedding
+    lookups are not matrix products.
     """
     config = step.config
     hidden, inner = config.hidden_size, config.intermediate_size
     tokens = step.batch_size * step.max_seq_length
-    # Query, key, value, output; the two of the feed-forward layer; scores and
-    # their product with the values.
+    # Query, key, value, output; the two feed-forward layers; scores, and their
+    # product with the values.
     layer = 4 * hidden**2 + 2 * hidden * inner
     layer += 2 * step.max_seq_length * hidden
     terms = config.num_hidden_layers * tokens * layer
@@ -129,26 +130,31 @@ def products(step: Step) -> float:
 
 
 def measure_rate(precision: str, seconds: float = 0.5) -> float:
-    """Returns the operations a second of a large matrix product here.
+    """Returns the measured FLOP/s of a large matrix product.
 
     Args:
-      precision: of the product.
-      seconds: to spend, about, after a first product.
+      precision: dtype of the product.
+      seconds: approximate duration of the measurement, after a first product.
     """
     shape = (_PRODUCT_SIZE, _PRODUCT_SIZE)
-    one = tf.cast(tf.random.stateless_normal(shape, (1, 2)), precision)
+    matrix = tf.cast(tf.random.stateless_normal(shape, (1, 2)), precision)
     product = tf.function(lambda x: tf.reduce_sum(tf.matmul(x, x)))
-    float(product(one))  # Traced, and the device awake.
+    float(product(matrix))  # Traces, and warms up the device.
     best, begin = math.inf, time.perf_counter()
     while best == math.inf or time.perf_counter() - begin < seconds:
         start = time.perf_counter()
-        float(product(one))  # Waits for it.
+        float(product(matrix))  # Waits for the result.
         best = min(best, time.perf_counter() - start)
     return 2.0 * _PRODUCT_SIZE**3 / best
 
 
 def step_seconds(step: Step, rate: float) -> float:
-    """Returns about how long a step takes where products run at `rate`."""
+    """Returns the estimated seconds of a step.
+
+    Args:
+      step: batch and model of the step.
+      rate: FLOP/s of matrix products, from `measure_rate`.
+    """
     other = _OTHER_PART + _OTHER_WIDTH / step.config.hidden_size
     part = 1.0 + other / _PRODUCT_TIME[step.precision]
     seconds = products(step) / rate * part
@@ -158,18 +164,18 @@ def step_seconds(step: Step, rate: float) -> float:
 
 
 def available_bytes() -> tuple[str, int]:
-    """Returns a name for the memory that a training has, and its bytes.
+    """Returns a description of the available memory, and its size in bytes.
 
-    Of a GPU all that it has, as nvidia-smi says, since TensorFlow takes it all
-    at once; else what the host has free, within the limit of its control
-    group. Linux only; elsewhere the number is 0, for not known.
+    With a GPU it is the GPU's total memory according to nvidia-smi, since
+    TensorFlow allocates all of it; otherwise the host's free memory, within the
+    limit of its cgroup. On other systems than Linux the size is 0 (unknown).
     """
     if tf.config.list_physical_devices("GPU") and shutil.which("nvidia-smi"):
         command = ["nvidia-smi", "--query-gpu=memory.total"]
         command += ["--format=csv,noheader,nounits", "--id=0"]
-        answer = subprocess.run(command, capture_output=True, text=True)
-        if answer.returncode == 0:
-            return "memory of the GPU", int(answer.stdout.split()[0]) << 20
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode == 0:
+            return "memory of the GPU", int(result.stdout.split()[0]) << 20
     return "free memory of this host", _host_bytes()
 
 
@@ -182,8 +188,8 @@ def _host_bytes() -> int:
     group = "/sys/fs/cgroup/memory."
     if os.path.exists(f"{group}max") and os.path.exists(f"{group}current"):
         with open(f"{group}max", encoding="ascii") as file:
-            most = file.read().strip()
+            limit = file.read().strip()
         with open(f"{group}current", encoding="ascii") as file:
-            if most != "max":
-                free.append(int(most) - int(file.read()))
+            if limit != "max":
+                free.append(int(limit) - int(file.read()))
     return min(free, default=0)

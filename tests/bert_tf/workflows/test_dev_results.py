@@ -1,4 +1,4 @@
-"""Scores step by step -> the model that is kept, and what is written."""
+"""Scores on dev sets -> the best model, logs."""
 
 import json
 import math
@@ -24,7 +24,7 @@ def test_the_first_of_the_best_steps_is_kept(tmp_path, monkeypatch):
         },
         str(tmp_path),
         best_metric="accuracy",
-        metadata_of=lambda found: {"seen": found["dev_matched"]["accuracy"]},
+        metadata_of=lambda scores: {"score": scores["dev_matched"]["accuracy"]},
         vocab_file=None,
     )
     for step in scores:
@@ -33,14 +33,14 @@ def test_the_first_of_the_best_steps_is_kept(tmp_path, monkeypatch):
     assert (state["step"], state["metric"]) == (2, "accuracy")
     assert state["value"] == 0.75
     assert json.loads((tmp_path / "best/model.json").read_text()) == {
-        "seen": 0.75
+        "score": 0.75
     }
     lines = (tmp_path / "logs/dev_mismatched/steps.jsonl").read_text()
     values = [json.loads(line)["accuracy"] for line in lines.splitlines()]
     assert values == [0.25, 0.5, 0.75, 1.0]
 
 
-def test_a_best_model_that_is_damaged_gives_its_place_away(tmp_path, caplog):
+def test_a_damaged_best_model_is_replaced(tmp_path, caplog):
     best = tmp_path / "best"
     assert dev_results.best_value(str(best)) == -math.inf
     best.mkdir()
@@ -53,5 +53,5 @@ def test_a_best_model_that_is_damaged_gives_its_place_away(tmp_path, caplog):
         assert dev_results.best_value(str(best)) == -math.inf
     assert caplog.messages == [
         f"{best} is damaged: model.safetensors has 6 bytes instead of 7. "
-        "This step's model takes its place."
+        "It is replaced by the model of this step."
     ]

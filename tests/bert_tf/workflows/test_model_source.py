@@ -1,4 +1,4 @@
-"""Where a model comes from -> its config, first weights and vocabulary."""
+"""ModelSource -> config, initial weights and vocabulary."""
 
 import dataclasses
 import json
@@ -17,9 +17,9 @@ from tfrecords.io import atomic_files
 
 
 def write_google(folder, sizes, vocabulary=b"[PAD]\n[UNK]\nthe\nof\n"):
-    """A TF1 checkpoint of a pre-trainer, its weights all different."""
+    """Writes a TF1 checkpoint of a BertPretrainer with different weights."""
     model = models.BertPretrainer(sizes)
-    given = checkpoint.Checkpoint(
+    written = checkpoint.Checkpoint(
         source="test",
         config=sizes,
         task="pretraining",
@@ -31,9 +31,9 @@ def write_google(folder, sizes, vocabulary=b"[PAD]\n[UNK]\nthe\nof\n"):
         },
         vocabulary=vocabulary,
     )
-    with atomic_files.atomic_folder(str(folder)) as aside:
-        google.write(given, aside)
-    return given
+    with atomic_files.atomic_folder(str(folder)) as temporary:
+        google.write(written, temporary)
+    return written
 
 
 def test_a_config_comes_from_a_file_a_name_or_the_model(tiny_config, tmp_path):
@@ -41,16 +41,16 @@ def test_a_config_comes_from_a_file_a_name_or_the_model(tiny_config, tmp_path):
     tiny_config.to_json_file(path)
     source = ModelSource(bert_config_file=str(path))
     assert model_source.find_config(source, 100, None) == tiny_config
-    found = model_source.find_config(ModelSource(), None, str(tmp_path))
-    assert found == tiny_config
+    result = model_source.find_config(ModelSource(), None, str(tmp_path))
+    assert result == tiny_config
     source = ModelSource(bert_config_name="tiny")
-    found = model_source.find_config(source, 77, str(tmp_path))
-    assert found == config.BertConfig.from_name("tiny", vocab_size=77)
-    found = model_source.find_config(source, None, None)
-    assert found.vocab_size == config.UNCASED_VOCAB_SIZE
+    result = model_source.find_config(source, 77, str(tmp_path))
+    assert result == config.BertConfig.from_name("tiny", vocab_size=77)
+    result = model_source.find_config(source, None, None)
+    assert result.vocab_size == config.UNCASED_VOCAB_SIZE
 
 
-def test_a_config_file_that_says_another_activation_is_warned_of(
+def test_a_config_file_with_another_activation_logs_a_warning(
     tiny_config, tmp_path, caplog
 ):
     path = tmp_path / "other.json"
@@ -68,15 +68,15 @@ def test_a_config_file_that_says_another_activation_is_warned_of(
 def test_a_checkpoint_of_another_format_is_converted_once(
     tiny_config, tmp_path
 ):
-    given = write_google(tmp_path / "google", tiny_config)
+    written = write_google(tmp_path / "google", tiny_config)
     source = ModelSource(init_checkpoint=str(tmp_path / "google"))
     output_dir = str(tmp_path / "run")
     folder = model_source.find_init_checkpoint(source, output_dir, True)
     assert folder == str(tmp_path / "run" / "init_checkpoint")
-    found = checkpoint.read(folder)
-    assert found.config == tiny_config
-    for name, tensor in given.tensors.items():
-        np.testing.assert_array_equal(found.tensors[name], tensor)
+    converted = checkpoint.read(folder)
+    assert converted.config == tiny_config
+    for name, tensor in written.tensors.items():
+        np.testing.assert_array_equal(converted.tensors[name], tensor)
     vocab_file, do_lower_case = model_source.find_vocabulary(source, folder)
     assert vocab_file == f"{folder}/vocab.txt" and do_lower_case is True
     weights = tmp_path / "run" / "init_checkpoint" / "model.safetensors"
@@ -85,7 +85,7 @@ def test_a_checkpoint_of_another_format_is_converted_once(
     assert weights.stat().st_mtime_ns == before
 
 
-def test_a_run_that_has_begun_keeps_the_model_it_began_with(
+def test_a_run_with_checkpoints_keeps_its_initial_model(
     tiny_config, tmp_path, caplog
 ):
     source, run = tmp_path / "google", tmp_path / "run"
@@ -106,33 +106,33 @@ def test_a_run_that_has_begun_keeps_the_model_it_began_with(
     assert b"other" in checkpoint.read(folder).vocabulary
 
 
-def test_without_the_flag_there_is_no_model_to_begin_with():
+def test_without_init_checkpoint_there_is_no_initial_model():
     assert model_source.find_init_checkpoint(ModelSource(), "run", True) is None
     assert model_source.find_vocabulary(ModelSource(), None) == (None, True)
 
 
-# Mistakes.
+# Errors.
 
 
-def test_no_config_is_refused():
+def test_a_missing_config_is_rejected():
     with pytest.raises(ValueError, match="No model sizes: give --bert_config"):
         model_source.find_config(ModelSource(), None, None)
 
 
-def test_two_configs_are_refused():
+def test_two_configs_are_rejected():
     source = ModelSource(bert_config_file="a.json", bert_config_name="tiny")
     with pytest.raises(ValueError, match="=a.json and .*=tiny: give only one"):
         model_source.find_config(source, None, None)
 
 
-def test_a_vocabulary_larger_than_the_model_is_refused(tiny_config, tmp_path):
+def test_a_vocabulary_larger_than_the_model_is_rejected(tiny_config, tmp_path):
     tiny_config.to_json_file(tmp_path / "bert_config.json")
-    message = "has 300 entries, the model only vocab_size=203. Use the vocab"
+    message = "has 300 tokens, the model only vocab_size=203. Use the vocab"
     with pytest.raises(ValueError, match=message):
         model_source.find_config(ModelSource(), 300, str(tmp_path))
 
 
-def test_the_folder_of_another_run_is_left_as_it_was(tiny_config, tmp_path):
+def test_the_folder_of_another_run_is_not_changed(tiny_config, tmp_path):
     write_google(tmp_path / "google", tiny_config)
     output = tmp_path / "run"
     (output / "checkpoints" / "step-00000001").mkdir(parents=True)
@@ -141,38 +141,38 @@ def test_the_folder_of_another_run_is_left_as_it_was(tiny_config, tmp_path):
     source = ModelSource(init_checkpoint=str(tmp_path / "google"))
     output_dir = str(output)
     with pytest.raises(
-        ValueError, match="another run:\n  init_checkpoint: 'ot"
+        ValueError, match="settings:\n  init_checkpoint: was 'ot"
     ):
         model_source.find_init_checkpoint(source, output_dir, True)
     assert sorted(output.rglob("*")) == before
 
 
-def test_a_flag_wins_over_a_guess_of_the_case(tiny_config, tmp_path, caplog):
+def test_a_flag_overrides_an_inferred_case(tiny_config, tmp_path, caplog):
     thai = "[PAD]\n[UNK]\nน้ำ\n".encode()
     write_google(tmp_path / "google", tiny_config, thai)
     source = ModelSource(init_checkpoint=str(tmp_path / "google"))
     output_dir = str(tmp_path / "run")
     folder = model_source.find_init_checkpoint(source, output_dir, True)
     assert model_source.find_vocabulary(source, folder)[1] is False
-    assert "is taken" not in caplog.text
+    assert "using --do_lower_case" not in caplog.text
     source = dataclasses.replace(source, do_lower_case=True)
     with caplog.at_level(python_logging.WARNING, logger="absl"):
         assert model_source.find_vocabulary(source, folder)[1] is True
-    assert "--do_lower_case=True is taken; False of " in caplog.text
+    assert "using --do_lower_case=True; False of " in caplog.text
 
 
-def test_the_wrong_case_is_refused(tiny_config, tmp_path):
+def test_a_case_that_contradicts_the_model_is_rejected(tiny_config, tmp_path):
     capitals = b"[PAD]\n[UNK]\nThe\nOf\n"
     write_google(tmp_path / "google", tiny_config, capitals)
     source = ModelSource(init_checkpoint=str(tmp_path / "google"))
     output_dir = str(tmp_path / "run")
     folder = model_source.find_init_checkpoint(source, output_dir, True)
     assert model_source.find_vocabulary(source, folder)[1] is False
-    # As of a source that says so.
+    # As if the source had specified the case.
     path = tmp_path / "run" / "init_checkpoint" / "model.json"
-    description = json.loads(path.read_text())
-    assert description.pop("do_lower_case_inferred") is True
-    path.write_text(json.dumps(description))
+    metadata = json.loads(path.read_text())
+    assert metadata.pop("do_lower_case_inferred") is True
+    path.write_text(json.dumps(metadata))
     source = dataclasses.replace(source, do_lower_case=True)
     with pytest.raises(ValueError, match="was trained with False. Omit the"):
         model_source.find_vocabulary(source, folder)

@@ -1,4 +1,4 @@
-"""Facts of features in files: those of the encoder, found again, made anew."""
+"""Feature files (their values and reuse), and a BiLSTM trained on features."""
 
 import json
 import pathlib
@@ -36,17 +36,17 @@ def corpus(tmp_path):
     return ner_files.read(planted.write(tmp_path / "f", planted.sentences(8)))
 
 
-def test_a_word_has_the_states_of_its_first_piece_in_its_document(
+def test_features_of_a_word_are_the_hidden_states_of_its_first_piece(
     source, corpus, tmp_path
 ):
     path, layers = ner_features.find_or_make(
         source, corpus, "dev", [2, 0], str(tmp_path / "features")
     )
     assert layers == [0, 2]
-    found = np.load(path)
-    assert found.dtype == np.float16
+    features = np.load(path)
+    assert features.dtype == np.float16
     words = [w for d in corpus.documents for w in d.words]
-    assert found.shape == (len(words), 2, 16)
+    assert features.shape == (len(words), 2, 16)
     expected = []
     for document in corpus.documents:
         ids, firsts = [source.tokenizer.cls_id], []
@@ -60,12 +60,12 @@ def test_a_word_has_the_states_of_its_first_piece_in_its_document(
             "input_type_ids": np.zeros_like(ids),
         }
         hidden = source.encoder(inputs).sequence_output[0].numpy()
-        expected += [hidden[place] for place in firsts]
-    np.testing.assert_allclose(found[:, 1], expected, atol=3e-3)
+        expected += [hidden[position] for position in firsts]
+    np.testing.assert_allclose(features[:, 1], expected, atol=3e-3)
 
 
-def test_a_file_serves_all_that_it_has(source, corpus, tmp_path):
-    folder = str(tmp_path / "features [of mine]")  # No pattern of names.
+def test_a_file_is_reused_for_its_layers_and_settings(source, corpus, tmp_path):
+    folder = str(tmp_path / "features [of mine]")  # Not a glob pattern.
 
     def find(layers, **changes):
         return ner_features.find_or_make(
@@ -76,15 +76,15 @@ def test_a_file_serves_all_that_it_has(source, corpus, tmp_path):
     assert find([2]) == (path, [1, 2])
     other, layers = find([0])
     assert layers == [0] and other != path
-    # Features of another encoder, or of other windows, lie beside them.
+    # Features of another encoder, or of other windows, have another name.
     before = np.load(path)
     others = {"weights_sha256": "others", "max_seq_length": 16, "doc_stride": 5}
-    beside, _ = find([1, 2], **others)
-    assert beside != path
-    assert (np.load(beside) != before).any()
+    other, _ = find([1, 2], **others)
+    assert other != path
+    assert (np.load(other) != before).any()
     assert find([1, 2]) == (path, [1, 2])
-    assert find([2], **others) == (beside, [1, 2])
-    # What a name cannot tell apart, the settings do.
+    assert find([2], **others) == (other, [1, 2])
+    # If names are equal, the settings in the .json file are compared.
     settings_file = pathlib.Path(f"{path}.json")
     settings = json.loads(settings_file.read_text())
     settings_file.write_text(json.dumps(settings | {"doc_stride": 1}))
@@ -96,7 +96,7 @@ LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 
 
 def prepare(folder, tiny_config, lstm_units=4, **made_of):
-    """A run whose tags each have a feature of their own: all can be right."""
+    """Returns a run whose features are one-hot vectors of the tags."""
     data = ner_files.NerData(
         train_file=planted.write(folder / "train", planted.sentences(12, 0)),
         dev_file=planted.write(folder / "dev", planted.sentences(12, 1)),
@@ -130,7 +130,9 @@ def prepare(folder, tiny_config, lstm_units=4, **made_of):
     )
 
 
-def test_it_leaves_the_best_model_and_its_answers(tmp_path, tiny_config):
+def test_training_writes_best_model_results_and_predictions(
+    tmp_path, tiny_config
+):
     strategy = strategies.make_strategy("one_device")
     output = tmp_path / "last"
     config = NerConfig(
@@ -152,16 +154,16 @@ def test_it_leaves_the_best_model_and_its_answers(tmp_path, tiny_config):
     assert written["dev"] == results["dev"]
     text = (output / "predictions" / "dev.txt").read_text()
     blocks = [b.splitlines() for b in text.split("\n\n") if b]
-    gold, found = (
+    gold, predicted = (
         [[line.split()[column] for line in block] for block in blocks]
         for column in (-2, -1)
     )
-    scores = ner_scores.score(gold, found)
+    scores = ner_scores.score(gold, predicted)
     assert scores["entity_f1"] == results["dev"]["entity_f1"]
     best = json.loads((output / "best" / "model.json").read_text())
     assert best["labels"] == LABELS
 
-    # Each difference to the run of the folder has a line, and nothing else.
+    # There is one line for each setting that differs.
     other = prepare(tmp_path / "data", tiny_config, 5, weights_sha256="others")
     with pytest.raises(ValueError) as error:
         fine_tuning.train_and_predict(other, config, strategy, "run_ner")

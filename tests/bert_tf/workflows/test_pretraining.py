@@ -1,4 +1,4 @@
-"""pretraining.py: a run without flags; the rest by test_run_pretraining.py."""
+"""Errors of pretraining.py; the rest is tested by test_run_pretraining.py."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from bert_tf.workflows import pretraining
 from bert_tf.workflows.configs import PretrainingConfig
 
 
-def test_a_config_that_asks_for_nothing_is_refused(tmp_path):
+def test_a_config_with_nothing_to_do_is_rejected(tmp_path):
     output_dir = tmp_path / "run"
     for fields in (
         {},
@@ -19,7 +19,7 @@ def test_a_config_that_asks_for_nothing_is_refused(tmp_path):
     assert not output_dir.exists()
 
 
-def test_batches_that_replicas_cannot_share_are_refused_at_once(tmp_path):
+def test_an_uneven_batch_size_is_rejected_before_records_are_read(tmp_path):
     config = PretrainingConfig(
         output_dir=str(tmp_path / "run"),
         input_file="missing",

@@ -1,4 +1,4 @@
-"""pretraining_data.py: phases in order, and users' mistakes."""
+"""pretraining_data.py: phases, and errors in settings and records."""
 
 import types
 
@@ -74,26 +74,28 @@ def test_one_folder_is_one_phase(folders):
     assert open_phases(folders, [16], "16:1") == expected
 
 
-def test_of_two_folders_the_shorter_takes_nine_tenths(folders):
+def test_with_two_folders_the_shorter_gets_nine_tenths_of_steps(folders):
     for lengths in ([8, 32], [32, 8]):
-        found = open_phases(folders, lengths)
-        assert [phase[:2] for phase in found] == [(8, 9), (32, 1)]
-        for length, _, path in found:
+        phases = open_phases(folders, lengths)
+        assert [phase[:2] for phase in phases] == [(8, 9), (32, 1)]
+        for length, _, path in phases:
             assert path.startswith(folders[length] + "/")
 
 
-def test_the_flag_says_the_order_and_the_shares(folders):
-    found = open_phases(folders, [8, 16, 32], "32:0.2,8:0.5,16:0.3")
-    assert [phase[:2] for phase in found] == [(32, 2), (8, 5), (16, 3)]
+def test_the_flag_sets_order_and_fractions(folders):
+    phases = open_phases(folders, [8, 16, 32], "32:0.2,8:0.5,16:0.3")
+    assert [phase[:2] for phase in phases] == [(32, 2), (8, 5), (16, 3)]
 
 
 @pytest.mark.parametrize(
     "total, steps", [(10, [3, 4, 3]), (11, [4, 3, 4]), (1000, [333, 334, 333])]
 )
-def test_shares_are_rounded_to_steps_that_sum_up(folders, total, steps):
+def test_fractions_are_rounded_to_steps_with_the_right_sum(
+    folders, total, steps
+):
     flag = f"8:{1 / 3},16:{1 / 3},32:{1 / 3}"
-    found = open_phases(folders, [8, 16, 32], flag, num_train_steps=total)
-    assert [phase[1] for phase in found] == steps
+    phases = open_phases(folders, [8, 16, 32], flag, num_train_steps=total)
+    assert [phase[1] for phase in phases] == steps
     assert sum(steps) == total
 
 
@@ -110,8 +112,9 @@ def test_files_and_globs_are_one_phase(folders, tmp_path):
     "flag",
     ["8", "8:a", "a:1", "8:0.5:0.5,16:0.5", "8:0.9,,16:0.1"],
 )
-def test_what_is_no_length_and_share_is_shown_how_to_write(folders, flag):
-    with pytest.raises(ValueError, match="should be like 128:0.9,512:0.1") as e:
+def test_an_invalid_list_of_phases_raises_with_an_example(folders, flag):
+    message = "should have the form 128:0.9,512:0.1"
+    with pytest.raises(ValueError, match=message) as e:
         open_phases(folders, [8, 16], flag)
     assert f"--phases={flag} " in str(e.value)
 
@@ -128,52 +131,52 @@ def test_what_is_no_length_and_share_is_shown_how_to_write(folders, flag):
         "8:inf,16:0.1",
     ],
 )
-def test_shares_are_above_0_and_1_in_all(folders, flag):
-    with pytest.raises(ValueError, match="above 0, and 1 in all"):
+def test_fractions_are_above_0_and_have_sum_1(folders, flag):
+    with pytest.raises(ValueError, match="above 0, with a sum of 1"):
         open_phases(folders, [8, 16], flag)
 
 
 @pytest.mark.parametrize("flag", ["8:1", "8:0.5,32:0.5", "8:0.5,8:0.5,16:0.5"])
-def test_each_length_of_the_records_is_named_once(folders, flag):
-    with pytest.raises(ValueError, match=r"of \[8, 16\] tokens. Name each"):
+def test_each_length_of_the_records_is_given_once(folders, flag):
+    with pytest.raises(ValueError, match=r"of \[8, 16\] tokens. Give each"):
         open_phases(folders, [8, 16], flag)
 
 
 def test_three_folders_need_the_flag(folders):
-    with pytest.raises(ValueError, match="3 folders.*say with --phases="):
+    with pytest.raises(ValueError, match="3 folders.*Give .* with --phases="):
         open_phases(folders, [8, 16, 32])
 
 
-def test_two_folders_of_one_length_are_refused(folders, tmp_path):
+def test_two_folders_of_one_length_are_rejected(folders, tmp_path):
     again = write_records(tmp_path / "again", 8)
-    with pytest.raises(ValueError, match=r"2 folders, but examples of \[8\]"):
+    message = r"2 folders, but only examples of \[8\]"
+    with pytest.raises(ValueError, match=message):
         open_phases(folders, [8, again])
 
 
-def test_a_phase_without_a_step_is_named(folders):
-    with pytest.raises(
-        ValueError, match="^--phases=16:0.1 of --num_train_steps=3 is no step"
-    ):
+def test_a_phase_of_less_than_one_step_is_rejected(folders):
+    message = "^--phases=16:0.1 of --num_train_steps=3 is less than one step"
+    with pytest.raises(ValueError, match=message):
         open_phases(folders, [8, 16], num_train_steps=3)
 
 
-def test_what_is_no_folder_among_folders_is_named(folders, tmp_path):
+def test_a_missing_folder_among_folders_is_rejected(folders, tmp_path):
     typo = str(tmp_path / "of_61")
     for lengths in ([8, typo], [typo, 8]):
-        with pytest.raises(ValueError, match="no folder at [^ ]*of_61, unlike"):
+        with pytest.raises(ValueError, match="no folder at [^ ]*of_61, but at"):
             open_phases(folders, lengths)
     config = config_of(f"{folders[8]},{typo}")
-    with pytest.raises(ValueError, match="no folder at [^ ]*of_61, unlike"):
+    with pytest.raises(ValueError, match="no folder at [^ ]*of_61, but at"):
         pretraining_data.find_vocabulary_of_records(config, None)
-    # Alone it is named by who opens it.
+    # A single missing path has its own message.
     with pytest.raises(ValueError, match="No records at '.*of_61'"):
         open_phases(folders, [typo])
 
 
-def test_each_phase_must_fit_the_model_and_its_vocabulary(folders, tmp_path):
+def test_each_phase_must_match_the_model_and_its_vocabulary(folders, tmp_path):
     other = write_records(tmp_path / "other", 12, sha256="bb")
     with pytest.raises(ValueError, match="other.*a vocabulary of sha256"):
         open_phases(folders, [8, other])
     long = write_records(tmp_path / "long", 128)
-    with pytest.raises(ValueError, match="of 128 tokens; the model reads at"):
+    with pytest.raises(ValueError, match="of 128 tokens; the model accepts"):
         open_phases(folders, [8, long])

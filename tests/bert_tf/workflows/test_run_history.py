@@ -34,7 +34,7 @@ def test_the_flag_file_of_a_run_repeats_it(tmp_path):
     text = path.read_text()
     assert text.startswith("# run_scripts.run_x\n# python 3.")
     assert "tensorflow 2." in text
-    # An option of None is open: the case is the model's.
+    # Options that are None are omitted.
     assert "do_lower_case" not in text
     values = flags.FlagValues()
     common_flags.define(values, Config)
@@ -55,10 +55,10 @@ def test_flags_versions_and_script_of_a_run(tmp_path):
         "--nodo_eval",
         "--vocab_file=",
     )
-    found = run_history.read_flags(str(tmp_path))
-    assert found.script == "run_pretraining"
-    assert found.versions == {"python": "3.0.1", "tensorflow": "1.15.0"}
-    assert found.flags == {
+    read = run_history.read_flags(str(tmp_path))
+    assert read.script == "run_pretraining"
+    assert read.versions == {"python": "3.0.1", "tensorflow": "1.15.0"}
+    assert read.flags == {
         "input_file": "a=b,c",
         "nodo_eval": "",
         "vocab_file": "",
@@ -68,13 +68,13 @@ def test_flags_versions_and_script_of_a_run(tmp_path):
 @pytest.mark.parametrize(
     "line", ["", "--seed=1", "# run_scripts.nothing", "# run_scripts.os; ls"]
 )
-def test_flags_of_no_script_are_refused(tmp_path, line):
+def test_flags_without_a_valid_script_are_rejected(tmp_path, line):
     write_flags(tmp_path, line)
     with pytest.raises(ValueError, match="run.flags:1: .* should be the scr"):
         run_history.read_flags(str(tmp_path))
 
 
-def test_other_versions_are_named(caplog):
+def test_other_versions_are_logged_as_warnings(caplog):
     with caplog.at_level("WARNING", logger="absl"):
         run_history.warn_of_versions(
             {
@@ -95,7 +95,7 @@ def version(name):
     return importlib.metadata.version(name)
 
 
-def test_a_log_gives_its_values_by_step(tmp_path):
+def test_read_log_returns_values_by_step(tmp_path):
     with pytest.raises(ValueError, match="has no log of steps"):
         run_history.read_log(str(tmp_path))
     (tmp_path / "logs" / "train").mkdir(parents=True)
@@ -111,7 +111,7 @@ def test_a_log_gives_its_values_by_step(tmp_path):
         run_history.read_log(str(tmp_path))
 
 
-def test_only_checkpoints_that_are_whole_count(tmp_path):
+def test_kept_steps_omit_damaged_and_unfinished_checkpoints(tmp_path):
     assert run_history.kept_steps(str(tmp_path)) == []
     for name in ("step-00000010", "step-00000009", "damaged-step-00000011"):
         (tmp_path / "checkpoints" / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Facts of the spread over runs: mean, deviation, degenerate ones."""
+"""Results of several runs: mean, deviation, degenerate runs."""
 
 import json
 import statistics
@@ -41,14 +41,14 @@ def test_the_first_dev_set_decides(tmp_path):
     ("score", "trivial", "is_degenerate"),
     [(0.5, 0.5, True), (0.4, 0.5, True), (0.51, 0.5, False), (0.0, 0.0, True)],
 )
-def test_no_better_than_one_answer_is_degenerate(
+def test_a_run_not_better_than_the_baseline_is_degenerate(
     tmp_path, score, trivial, is_degenerate
 ):
     result = trial_results.read(write(tmp_path / "a", score, trivial))
     assert result["is_degenerate"] is is_degenerate
 
 
-def test_without_a_trivial_score_no_run_is_degenerate(tmp_path):
+def test_without_a_baseline_no_run_is_degenerate(tmp_path):
     result = trial_results.read(write(tmp_path / "a", 0.0, trivial={}))
     assert result["trivial_score"] is None
     assert not result["is_degenerate"]
@@ -66,7 +66,7 @@ def make_result(score, **setting):
     } | setting
 
 
-def test_mean_and_deviation_are_those_of_each_setting():
+def test_mean_and_deviation_are_computed_for_each_setting():
     results = [
         make_result(score, learning_rate=rate, seed=seed)
         for rate, scores in ((1e-5, (0.5, 0.6, 0.7)), (2e-5, (0.9,)))
@@ -91,7 +91,7 @@ def test_mean_and_deviation_are_those_of_each_setting():
     ]
 
 
-def test_degenerate_runs_are_warned_of(caplog):
+def test_degenerate_runs_are_logged_as_a_warning(caplog):
     with caplog.at_level("INFO", logger="absl"):
         trial_results.report([make_result(0.5), make_result(0.75)])
     first, second = caplog.records
@@ -100,15 +100,15 @@ def test_degenerate_runs_are_warned_of(caplog):
     )
     assert second.levelname == "WARNING"
     assert second.getMessage().startswith(
-        "1 of 2 runs are degenerate, no better than one answer to all "
-        "(accuracy 0.5000): run 0.5. Raise --num_restarts"
+        "1 of 2 runs are degenerate, not better than the majority-class "
+        "baseline (accuracy 0.5000): run 0.5. Raise --num_restarts"
     )
     caplog.clear()
     trial_results.report([make_result(0.75)])
     assert "degenerate" not in caplog.text
 
 
-def test_results_in_words():
+def test_describe_has_score_and_state():
     assert trial_results.describe(make_result(0.75)) == "dev accuracy 0.7500"
     assert trial_results.describe(make_result(0.25)) == (
         "dev accuracy 0.2500, degenerate"

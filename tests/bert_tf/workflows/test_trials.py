@@ -1,4 +1,4 @@
-"""Several runs of run_glue: each in its folder, the best of them on top."""
+"""Several runs of run_glue, each in its folder; the best is copied."""
 
 import json
 import os
@@ -17,7 +17,7 @@ SEA = ["The sea", "A ship", "The captain", "The crew", "A white sail"]
 
 @pytest.fixture
 def flags(tmp_path, tiny_config, tiny_vocab_file):
-    """Flags of a run on a little CoLA."""
+    """Flags of a run on a small CoLA data set."""
     tiny_config.to_json_file(tmp_path / "bert_config.json")
     folder = tmp_path / "CoLA"
     folder.mkdir()
@@ -42,7 +42,7 @@ def flags(tmp_path, tiny_config, tiny_vocab_file):
 
 @pytest.fixture
 def started(monkeypatch):
-    """Runs a script's commands in this process; gives a list of them."""
+    """Runs commands of scripts in this process, and records them."""
     commands = []
 
     class Process:
@@ -73,10 +73,10 @@ def read_json(path):
 
 def test_the_grid_of_the_paper_has_24_settings():
     config = TrialsConfig(output_dir="x", grid="paper", num_restarts=2)
-    found = trials.plan(config)
-    assert len(found) == 48
-    assert len({trial.name for trial in found}) == 48
-    first, second = found[:2]
+    planned = trials.plan(config)
+    assert len(planned) == 48
+    assert len({trial.name for trial in planned}) == 48
+    first, second = planned[:2]
     assert first.setting == second.setting
     assert second.seed == first.seed + 1
     assert first.name == (
@@ -90,13 +90,13 @@ def test_restarts_differ_in_seed_and_the_best_is_kept(flags, tmp_path, started):
     flags = [*flags, "--do_predict", "--num_restarts=2", "--seed=5"]
     run(*flags)
     output = tmp_path / "run"
-    found = read_json(output / "trials.json")
-    assert [r["name"] for r in found["trials"]] == ["seed_5", "seed_6"]
-    scores = [result["score"] for result in found["trials"]]
-    (setting,) = found["settings"]
+    written = read_json(output / "trials.json")
+    assert [r["name"] for r in written["trials"]] == ["seed_5", "seed_6"]
+    scores = [result["score"] for result in written["trials"]]
+    (setting,) = written["settings"]
     assert setting["num_runs"] == 2
     assert setting["mean"] == pytest.approx(sum(scores) / 2)
-    best = found["trials"][scores.index(max(scores))]
+    best = written["trials"][scores.index(max(scores))]
     assert read_json(output / "best/state.json") == read_json(
         output / "trials" / best["name"] / "best/state.json"
     )
@@ -115,14 +115,14 @@ def test_restarts_differ_in_seed_and_the_best_is_kept(flags, tmp_path, started):
     assert weights[0] != weights[1]
     assert not (output / "trials/seed_5/checkpoints").exists()
 
-    # The same command does no run again; one restart more is one run more.
+    # The same command repeats no run; one more restart adds one run.
     started.clear()
     run(*flags)
     assert len(started) == 1
     run(*flags, "--num_restarts=3")
     assert len(started) == 3
     assert len(read_json(output / "trials.json")["trials"]) == 3
-    with pytest.raises(ValueError, match="other flags:\n  --learning_rate="):
+    with pytest.raises(ValueError, match="flags:\n  was --learning_rate="):
         run(*flags, "--learning_rate=1e-4")
 
 
@@ -141,69 +141,73 @@ def write_result(folder, score):
 
 @pytest.fixture
 def outcomes(monkeypatch, tmp_path):
-    """Seed -> score, or exit status of a failure; no run is made."""
-    found = {}
+    """Dict to fill: seed -> score, or exit status of a failed run.
+
+    Nothing is run.
+    """
+    planned = {}
 
     def start(task, config, command, changes):
         folder = tmp_path / "run/trials" / f"seed_{changes.get('seed')}"
         if "seed" not in changes:
             return 0
         os.makedirs(folder)
-        outcome = found[changes["seed"]]
+        outcome = planned[changes["seed"]]
         if isinstance(outcome, int):
             return outcome
         write_result(folder, outcome)
         return 0
 
     monkeypatch.setattr(trials, "_start", start)
-    return found
+    return planned
 
 
-def test_a_run_that_diverges_takes_no_other_with_it(
+def test_a_run_that_diverges_does_not_stop_the_others(
     flags, outcomes, tmp_path, caplog
 ):
     outcomes |= {1: 0.2, 2: DIVERGED, 3: 0.3}
     run(*flags, "--seed=1", "--num_restarts=3")
-    found = read_json(tmp_path / "run/trials.json")["trials"]
-    assert [result["has_failed"] for result in found] == [False, True, False]
+    results = read_json(tmp_path / "run/trials.json")["trials"]
+    assert [result["has_failed"] for result in results] == [False, True, False]
     assert (tmp_path / "run/best/model.safetensors").read_text() == "0.3"
-    assert "seed_2 diverged; it is left out" in caplog.text
+    assert "seed_2 diverged; it is ignored" in caplog.text
 
 
-@pytest.mark.parametrize("status", [1, -9])  # A mistake; out of memory.
-def test_a_run_that_dies_stops_all_of_them(flags, outcomes, status, tmp_path):
+@pytest.mark.parametrize("status", [1, -9])  # An error; out of memory.
+def test_a_run_that_fails_stops_all_runs(flags, outcomes, status, tmp_path):
     outcomes |= {1: 0.5, 2: status, 3: 0.6}
-    message = f"seed_2 ended with status {status}; its message"
+    message = f"seed_2 ended with status {status}; see its message"
     with pytest.raises(ValueError, match=message):
         run(*flags, "--seed=1", "--num_restarts=3")
     assert len(read_json(tmp_path / "run/trials.json")["trials"]) == 1
 
 
-def test_a_stopped_run_stops_all_of_them(flags, outcomes):
+def test_a_stopped_run_stops_all_runs(flags, outcomes):
     outcomes |= {1: 0.5, 2: stopping.EXIT_CODE}
     with pytest.raises(stopping.Stopped, match="seed_2; the same command"):
         run(*flags, "--seed=1", "--num_restarts=2")
 
 
-def test_when_none_ends_there_is_no_best(flags, outcomes, tmp_path):
+def test_if_all_runs_diverge_there_is_no_best_model(flags, outcomes, tmp_path):
     outcomes |= {1: DIVERGED, 2: DIVERGED}
-    with pytest.raises(ValueError, match="All of 2 runs diverged"):
+    with pytest.raises(ValueError, match="All 2 runs diverged"):
         run(*flags, "--seed=1", "--num_restarts=2")
     assert not (tmp_path / "run/best").exists()
 
 
-def test_other_plans_leave_the_folder_alone(flags, outcomes, tmp_path):
+def test_a_folder_of_runs_with_other_flags_is_rejected(flags, outcomes):
     outcomes |= {1: 0.2, 2: 0.3}
     run(*flags, "--seed=1", "--num_restarts=2")
     by_grid = tuple(f"--{name}=" for name in trials.GRIDS["paper"])
     others = [flag for flag in flags if not flag.startswith(by_grid)]
-    with pytest.raises(ValueError, match="no --grid there, --grid=paper now"):
+    message = "was no --grid, is now --grid=paper"
+    with pytest.raises(ValueError, match=message):
         run(*others, "--seed=1", "--grid=paper")
-    with pytest.raises(ValueError, match="holds several runs. Choose another"):
+    with pytest.raises(ValueError, match="contains several runs. Choose"):
         run(*flags)
 
 
-def test_mistakes_of_flags(flags, tmp_path):
+def test_invalid_flags_are_rejected(flags, tmp_path):
     with pytest.raises(ValueError, match="--stop_at_step=3 is for a single"):
         run(*flags, "--stop_at_step=3", "--num_restarts=2")
     with pytest.raises(ValueError, match="add --do_train and --do_eval"):
@@ -212,40 +216,40 @@ def test_mistakes_of_flags(flags, tmp_path):
         run(*flags, "--grid=paper", "--distribution_strategy=multi_worker")
     with pytest.raises(
         ValueError,
-        match="--grid=paper tries values of its own for --train_batch_size, "
+        match="--grid=paper has its own values for --train_batch_size, "
         "--learning_rate, --num_train_epochs",
     ):
         run(*flags, "--grid=paper")
-    # Also one that is the default.
+    # Also an explicit value that equals the default.
     by_grid = tuple(f"--{name}=" for name in trials.GRIDS["paper"])
     others = [flag for flag in flags if not flag.startswith(by_grid)]
-    with pytest.raises(ValueError, match="of its own for --learning_rate. Om"):
+    with pytest.raises(ValueError, match="own values for --learning_rate. Om"):
         run(*others, "--grid=paper", "--learning_rate=5e-5")
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.json").write_text("{}")
-    with pytest.raises(ValueError, match="holds a single run. Choose another"):
+    with pytest.raises(ValueError, match="contains a single run. Choose"):
         run(*flags, "--num_restarts=2")
 
 
-def test_who_stops_all_of_them_stops_the_run_under_way(flags, monkeypatch):
-    done = []
+def test_stopping_all_runs_stops_the_current_one(flags, monkeypatch):
+    calls = []
 
     class Process:
         def __init__(self, command):
             pass
 
         def wait(self):
-            if "terminate" not in done:
-                raise stopping.Stopped("by a SIGTERM")
-            done.append("wait")
+            if "terminate" not in calls:
+                raise stopping.Stopped("by SIGTERM")
+            calls.append("wait")
 
         def poll(self):
             return None
 
         def terminate(self):
-            done.append("terminate")
+            calls.append("terminate")
 
     monkeypatch.setattr(trials.subprocess, "Popen", Process)
-    with pytest.raises(stopping.Stopped, match="by a SIGTERM"):
+    with pytest.raises(stopping.Stopped, match="by SIGTERM"):
         run(*flags, "--num_restarts=2")
-    assert done == ["terminate", "wait"]
+    assert calls == ["terminate", "wait"]

@@ -27,7 +27,7 @@ SIZES = config.BertConfig(
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    """Records without a fault, and their vocabulary."""
+    """Valid records, and their vocabulary."""
     folder, vocab_file = planted.write(
         tmp_path_factory.mktemp("sound") / "train", planted.make_batch(200)
     )
@@ -40,77 +40,81 @@ def training_of(output_dir="unused", **fields):
     )
 
 
-def sizes_of(found, sizes=SIZES, vocab_file=None, **wanted):
+def check_sizes(opened, sizes=SIZES, vocab_file=None, **flags):
+    """Returns check and text of each diagnostic."""
     return [
-        (fault.check, fault.text)
-        for fault in checks.check_sizes(found, sizes, vocab_file, wanted)
+        (diagnostic.check, diagnostic.text)
+        for diagnostic in checks.check_sizes(opened, sizes, vocab_file, flags)
     ]
 
 
-def test_sizes_that_fit(sound):
-    found, vocab_file = sound
-    assert sizes_of(found, SIZES, vocab_file, max_seq_length=32) == []
-    assert sizes_of(found, None, None) == []
+def test_matching_sizes_have_no_diagnostics(sound):
+    opened, vocab_file = sound
+    assert check_sizes(opened, SIZES, vocab_file, max_seq_length=32) == []
+    assert check_sizes(opened, None, None) == []
 
 
-def test_lengths_of_flags_records_and_position_table(sound):
-    found, vocab_file = sound
-    ((name, text),) = sizes_of(found, max_seq_length=64)
+def test_lengths_that_differ_from_flags_or_exceed_the_model(sound):
+    opened, vocab_file = sound
+    ((name, text),) = check_sizes(opened, max_seq_length=64)
     assert name == "lengths"
     assert text.startswith("--max_seq_length=64, but the records were made")
-    ((_, text),) = sizes_of(found, max_predictions_per_seq=20)
+    ((_, text),) = check_sizes(opened, max_predictions_per_seq=20)
     assert text.startswith("--max_predictions_per_seq=20")
     short = dataclasses.replace(SIZES, max_position_embeddings=16)
-    ((name, text),) = sizes_of(found, short)
+    ((name, text),) = check_sizes(opened, short)
     assert name == "lengths"
     assert "32 tokens" in text and "max_position_embeddings=16" in text
 
 
-def test_records_that_are_not_what_their_manifest_says(tmp_path):
+def test_records_that_contradict_their_manifest(tmp_path):
     planted.write(tmp_path / "train", planted.make_batch(20))
     manifest = records.Manifest.read(str(tmp_path / "train"))
     dataclasses.replace(
         manifest, sizes=planted.SIZES | {"max_seq_length": 48}
     ).write(str(tmp_path / "train"))
-    found = records.Records.open(str(tmp_path / "train"))
-    ((name, text),) = sizes_of(found)
+    opened = records.Records.open(str(tmp_path / "train"))
+    ((name, text),) = check_sizes(opened)
     assert name == "lengths"
     assert "has 32 values" in text and "max_seq_length=48" in text
-    faults, tally = checks.check_examples(found, SIZES, None, None)
-    assert tally is None
-    assert "not have the sizes" in faults[0].text
+    diagnostics, statistics = checks.check_examples(opened, SIZES, None, None)
+    assert statistics is None
+    assert "not have the sizes" in diagnostics[0].text
 
 
 def test_another_vocabulary(sound, tmp_path):
-    found, _ = sound
+    opened, _ = sound
     other = str(tmp_path / "vocab.txt")
     vocab.write([*planted.UNCASED[:-1], "other"], other)
-    ((name, text),) = sizes_of(found, SIZES, other)
+    ((name, text),) = check_sizes(opened, SIZES, other)
     assert name == "vocabulary" and "of sha256" in text
-    ((name, text),) = sizes_of(found, SIZES, str(tmp_path / "none"))
+    ((name, text),) = check_sizes(opened, SIZES, str(tmp_path / "none"))
     assert name == "vocabulary" and "none" in text
     small = dataclasses.replace(SIZES, vocab_size=100)
-    ((name, text),) = sizes_of(found, small)
-    assert "made with 155 entries; the model has vocab_size=100" in text
+    ((name, text),) = check_sizes(opened, small)
+    assert "made with 155 tokens; the model has vocab_size=100" in text
 
 
-def test_segments_that_the_model_has_no_type_for(sound):
-    found, _ = sound
+def test_segment_types_that_the_model_does_not_have(sound):
+    opened, _ = sound
     one = dataclasses.replace(SIZES, type_vocab_size=1)
-    faults, _ = checks.check_examples(found, one, None, None)
-    (fault,) = faults
-    assert "input_type_ids go up to 1; the model has type_voc" in fault.text
+    diagnostics, _ = checks.check_examples(opened, one, None, None)
+    (diagnostic,) = diagnostics
+    message = "largest of input_type_ids is 1; the model has type_voc"
+    assert message in diagnostic.text
 
 
-def test_a_vocabulary_that_cannot_be_read_is_a_finding(sound, tmp_path):
+def test_an_invalid_vocabulary_is_a_diagnostic(sound, tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("[PAD]\n")
-    faults, tally = checks.check_examples(sound[0], SIZES, str(path), None)
-    assert [fault.check for fault in faults] == ["vocabulary"]
-    assert tally.num_examples == 200
+    diagnostics, statistics = checks.check_examples(
+        sound[0], SIZES, str(path), None
+    )
+    assert [diagnostic.check for diagnostic in diagnostics] == ["vocabulary"]
+    assert statistics.num_examples == 200
 
 
-def test_memory_that_is_not_there(sound, monkeypatch):
+def test_too_little_memory_is_a_warning(sound, monkeypatch):
     step = checks.step_of(training_of(), SIZES, sound[0])
     assert (step.batch_size, step.max_predictions_per_seq) == (8, 5)
     free = {"bytes": 0}
@@ -119,16 +123,16 @@ def test_memory_that_is_not_there(sound, monkeypatch):
         "available_bytes",
         lambda: ("free memory of this host", free["bytes"]),
     )
-    assert checks.check_memory(step) == []  # Not known.
+    assert checks.check_memory(step) == []  # Unknown.
     free["bytes"] = 10**8
-    (fault,) = checks.check_memory(step)
-    assert fault.severity == "warning"
-    assert "memory of this host is 0.1 GB. Raise --gradient" in fault.text
+    (diagnostic,) = checks.check_memory(step)
+    assert diagnostic.severity == "warning"
+    assert "memory of this host is 0.1 GB. Raise --gradient" in diagnostic.text
     free["bytes"] = 10**10
     assert checks.check_memory(step) == []
 
 
-def test_packed_rows_have_slots_of_rows(tmp_path):
+def test_packed_rows_have_max_predictions_per_row(tmp_path):
     sizes = {
         "max_seq_length": 64,
         "max_predictions_per_seq": 5,
@@ -142,8 +146,8 @@ def test_packed_rows_have_slots_of_rows(tmp_path):
         sizes=sizes,
         schema_name="packed_pretraining",
     )
-    found = records.Records.open(folder)
-    step = checks.step_of(training_of(), SIZES, found)
+    opened = records.Records.open(folder)
+    step = checks.step_of(training_of(), SIZES, opened)
     assert (step.task, step.max_predictions_per_seq) == ("pretraining", 10)
 
 
@@ -157,9 +161,7 @@ def refuse(folder_and_vocabulary, output_dir, **fields):
     )
 
 
-def test_a_runner_refuses_with_all_faults_and_their_fixes(
-    tmp_path, monkeypatch
-):
+def test_bad_records_are_rejected_with_all_errors(tmp_path, monkeypatch):
     batch = planted.make_batch(unk_share=0.05, random_next_share=0.0)
     bad = planted.write(tmp_path / "train", batch)
     with pytest.raises(ValueError) as caught:
@@ -167,38 +169,38 @@ def test_a_runner_refuses_with_all_faults_and_their_fixes(
     lines = str(caught.value).splitlines()
     assert [line.split(": ")[1] for line in lines[:2]] == ["[UNK]", "pairs"]
     assert lines[0].startswith(str(tmp_path / "train"))
-    assert lines[-1].endswith("--nodoctor begins it.")
+    assert lines[-1].endswith("--nodoctor skips this check.")
     refuse(bad, tmp_path, doctor=False)
-    # A run that has begun resumes.
+    # A run that resumes is not checked.
     monkeypatch.setattr(checkpoints, "newest_step", lambda folder: 7)
     refuse(bad, tmp_path)
 
 
-def test_a_runner_begins_with_warnings(tmp_path, caplog):
+def test_warnings_are_logged_and_do_not_prevent_training(tmp_path, caplog):
     batch = planted.make_batch(random_next_share=0.82)
     with caplog.at_level("WARNING", logger="absl"):
         refuse(planted.write(tmp_path / "train", batch), tmp_path)
     assert "random next sentences" in caplog.text
 
 
-def test_a_runner_reads_a_sample(sound, tmp_path, monkeypatch):
+def test_only_a_sample_is_read_before_training(sound, tmp_path, monkeypatch):
     monkeypatch.setattr(checks, "QUICK_EXAMPLES", 64)
-    seen = []
+    counts = []
     check = checks.check_examples
 
     def spy(*arguments):
-        faults, tally = check(*arguments)
-        seen.append(tally.num_examples)
-        return faults, tally
+        diagnostics, statistics = check(*arguments)
+        counts.append(statistics.num_examples)
+        return diagnostics, statistics
 
     monkeypatch.setattr(checks, "check_examples", spy)
     checks.refuse_bad_records(
         training_of(tmp_path), [sound[0]], SIZES, sound[1]
     )
-    assert seen == [64]
+    assert counts == [64]
 
 
-def test_run_pretraining_refuses_bad_records_before_it_begins(tmp_path):
+def test_run_pretraining_rejects_bad_records_before_it_starts(tmp_path):
     folder, vocab_file = planted.write(
         tmp_path / "train", planted.make_batch(unk_share=0.05)
     )
@@ -216,7 +218,7 @@ def test_run_pretraining_refuses_bad_records_before_it_begins(tmp_path):
     assert not (tmp_path / "run" / "run.json").exists()
 
 
-def test_run_glue_refuses_rows_that_the_vocabulary_does_not_know(
+def test_run_glue_rejects_records_with_many_unknown_tokens(
     tmp_path, tiny_vocab_file, tiny_config
 ):
     rows = "".join(f"{n % 2}\t\u8239 \u6d77 the sea\n" for n in range(40))

@@ -1,4 +1,4 @@
-"""diagnose.py: weights, vocabulary and case that do not fit."""
+"""diagnose.py: mismatches of weights, vocabulary and case."""
 
 import dataclasses
 import hashlib
@@ -25,21 +25,21 @@ def given(tiny_config):
 
 def check(given, config=None, task="pretraining", **vocabulary):
     return [
-        (fault.severity, fault.check, fault.text)
-        for fault in diagnose.check_checkpoint(
+        (diagnostic.severity, diagnostic.check, diagnostic.text)
+        for diagnostic in diagnose.check_checkpoint(
             given, config or given.config, task, vocabulary
         )
     ]
 
 
-def test_a_checkpoint_that_fits_is_a_note(given):
+def test_a_matching_checkpoint_is_a_note(given):
     ((severity, name, text),) = check(given)
     assert (severity, name) == ("note", "checkpoint")
     total = len(given.shapes())
-    assert text == f"{total} of the model's {total} weights are in it."
+    assert text == f"has {total} of the model's {total} weights."
 
 
-def test_heads_that_are_missing_are_a_note(given):
+def test_missing_heads_are_a_note(given):
     ((severity, _, text),) = check(given, task="classification")
     assert severity == "note"
     assert "newly initialized: classification/dense/kernel, class" in text
@@ -47,30 +47,30 @@ def test_heads_that_are_missing_are_a_note(given):
     assert text.endswith("and 4 more.")
 
 
-def test_parts_of_the_encoder_that_are_missing_are_a_warning(given):
+def test_missing_encoder_weights_are_a_warning(given):
     del given.tensors["encoder/layer_1/intermediate/kernel"]
     ((severity, _, text),) = check(given)
     assert severity == "warning"
     assert (
-        "newly initialized: encoder/layer_1/intermediate/kernel. Is it" in text
+        "newly initialized: encoder/layer_1/intermediate/kernel. Check" in text
     )
 
 
-def test_nothing_that_matches_is_an_error(given):
+def test_a_checkpoint_without_matching_weights_is_an_error(given):
     given.tensors.clear()
     ((severity, _, text),) = check(given)
     assert severity == "error"
-    assert text.startswith("0 of the model's")
-    assert text.endswith("Give a checkpoint of BERT.")
+    assert text.startswith("has 0 of the model's")
+    assert text.endswith("Give a BERT checkpoint.")
 
 
-def test_other_shapes_are_an_error(given):
+def test_different_shapes_are_an_error(given):
     other = dataclasses.replace(
         given.config, hidden_size=32, intermediate_size=64
     )
     ((severity, _, text),) = check(given, other)
     assert severity == "error"
-    assert "of other shapes: encoder/embeddings/word_embeddings: (" in text
+    assert "different shapes: encoder/embeddings/word_embeddings: (" in text
     assert text.endswith(
         "Use the bert_config.json that belongs to the checkpoint."
     )
@@ -81,13 +81,13 @@ def test_another_vocabulary_is_an_error(given):
     assert len(check(given, sha256=sha256)) == 1
     _, (severity, name, text) = check(given, sha256="ab" * 32)
     assert (severity, name) == ("error", "checkpoint")
-    assert "another vocabulary than the records" in text
+    assert "another vocabulary than that of the records" in text
 
 
-def test_another_case_is_an_error_unless_it_was_guessed(given):
+def test_another_case_is_an_error_unless_it_was_inferred(given):
     assert len(check(given, do_lower_case=True)) == 1
     _, (severity, name, text) = check(given, do_lower_case=False)
     assert (severity, name) == ("error", "case")
     assert text.endswith("with --do_lower_case=true.")
-    guessed = dataclasses.replace(given, is_case_inferred=True)
-    assert check(guessed, do_lower_case=False)[1][0] == "warning"
+    inferred = dataclasses.replace(given, is_case_inferred=True)
+    assert check(inferred, do_lower_case=False)[1][0] == "warning"

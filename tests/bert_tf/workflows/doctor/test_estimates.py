@@ -1,4 +1,4 @@
-"""estimates.py: weights, memory, products and time of a step, by arithmetic."""
+"""estimates.py: weights, memory, FLOPs and time of a step."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ def step_of(size="base", task="pretraining", **changes):
     )
 
 
-def test_weights_are_those_of_the_paper():
+def test_numbers_of_weights_are_those_of_the_paper():
     # Devlin et al. 2019, section 3: 110 and 340 million.
     assert estimates.num_weights(step_of()) == 110_106_428
     assert round(estimates.num_weights(step_of("large")) / 1e6) == 336
@@ -30,7 +30,7 @@ def test_weights_are_those_of_the_paper():
 
 @pytest.mark.parametrize("size,length", [("base", 128), ("tiny", 512)])
 @pytest.mark.parametrize("task", ["pretraining", "classification"])
-def test_products_are_those_of_the_benchmarks(size, length, task):
+def test_flops_are_those_of_the_benchmarks(size, length, task):
     setting = work.Setting(
         config=config.BertConfig.from_name(size).to_dict(),
         task="fine_tuning" if task == "classification" else task,
@@ -57,7 +57,7 @@ def total(step):
         # docs/results.md: peak memory of steps of BERT-base on a CPU.
         ("base", {"precision": "bfloat16"}, 3.9),
         ("base", {}, 4.4),
-        # Of six steps by run_pretraining.
+        # Six steps of run_pretraining.
         ("small", {"batch_size": 32}, 2.34),
         ("tiny", {"batch_size": 32}, 1.18),
         (
@@ -72,12 +72,12 @@ def total(step):
         ),
     ],
 )
-def test_memory_is_near_what_was_measured(size, changes, measured):
+def test_memory_is_near_the_measured_peak(size, changes, measured):
     step = step_of(size, **changes)
     assert total(step) == pytest.approx(measured, rel=0.15)
 
 
-def test_what_saves_memory_lowers_the_estimate():
+def test_settings_that_save_memory_lower_the_estimate():
     plain = step_of(batch_size=256)
     activations = "activations"
     base = estimates.memory(plain)[activations]
@@ -87,8 +87,8 @@ def test_what_saves_memory_lowers_the_estimate():
         ({"remat": True}, 0.4),
         ({"batch_size": 128}, 0.5),
     ):
-        less = estimates.memory(dataclasses.replace(plain, **change))
-        assert less[activations] <= factor * base * 1.01, change
+        changed = estimates.memory(dataclasses.replace(plain, **change))
+        assert changed[activations] <= factor * base * 1.01, change
     assert list(estimates.memory(plain)) == [
         "weights, gradients and two moments",
         activations,
@@ -96,39 +96,39 @@ def test_what_saves_memory_lowers_the_estimate():
     ]
 
 
-def test_remat_computes_a_third_more():
+def test_remat_needs_a_third_more_flops():
     plain = step_of("large")
-    again = estimates.products(dataclasses.replace(plain, remat=True))
-    assert 1.25 < again / estimates.products(plain) < 1.34
+    remat = estimates.products(dataclasses.replace(plain, remat=True))
+    assert 1.25 < remat / estimates.products(plain) < 1.34
 
 
-def test_a_rate_is_measured():
+def test_the_measured_rate_is_plausible():
     assert 1e8 < estimates.measure_rate("float32", seconds=0.0) < 1e16
 
 
 @pytest.mark.parametrize(
     "size,changes,rate,measured",
     [
-        # docs/results.md: 73 and 86 % of the products' rate.
+        # docs/results.md: 73 and 86 % of the rate of matrix products.
         ("base", {"precision": "bfloat16"}, 0.40e12, 3.86),
         ("base", {}, 0.21e12, 6.10),
     ],
 )
-def test_seconds_are_near_what_was_measured(size, changes, rate, measured):
+def test_step_seconds_are_near_the_measured_ones(size, changes, rate, measured):
     seconds = estimates.step_seconds(step_of(size, **changes), rate)
     assert seconds == pytest.approx(measured, rel=0.15)
 
 
-def test_narrow_models_reach_less_of_the_rate():
-    shares = []
+def test_narrow_models_use_a_smaller_fraction_of_the_rate():
+    fractions = []
     for size in ("tiny", "mini", "small", "base"):
         step = step_of(size, batch_size=64)
-        floor = estimates.products(step) / 1e12
-        shares.append(floor / estimates.step_seconds(step, 1e12))
-    assert shares == sorted(shares)
+        minimum = estimates.products(step) / 1e12
+        fractions.append(minimum / estimates.step_seconds(step, 1e12))
+    assert fractions == sorted(fractions)
 
 
-def test_free_memory_of_this_machine():
-    where, free = estimates.available_bytes()
-    assert where.endswith(("of this host", "of the GPU"))
+def test_available_bytes_are_plausible():
+    name, free = estimates.available_bytes()
+    assert name.endswith(("of this host", "of the GPU"))
     assert free == 0 or 1e7 < free < 1e14
