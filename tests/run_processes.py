@@ -1,7 +1,7 @@
-"""Flags of a run -> training processes, to be watched, killed and compared.
+"""Flags of a run -> training processes to watch, kill and compare.
 
-A process is `fresh`, started as a user would, or `forked` from one that has
-imported TensorFlow already: quicker, for tests.
+A process is fresh, started as users do, or forked from one that has already
+imported TensorFlow, which is faster in tests.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ SCRIPT = "run_scripts.run_pretraining"
 
 
 def record_arguments(folder: pathlib.Path, dupe_factor: int) -> list[str]:
-    """Flags of make_pretraining_records: train and held_out in a folder."""
+    """Returns flags of make_pretraining_records, for train and held_out."""
     return [
         f"--input_file={DATA / 'sentences.txt'}",
         f"--vocab_file={VOCAB_FILE}",
@@ -39,7 +39,7 @@ def record_arguments(folder: pathlib.Path, dupe_factor: int) -> list[str]:
 def write_config(
     folder: pathlib.Path, hidden_size: int = 16, num_hidden_layers: int = 1
 ) -> None:
-    """Writes bert_config.json, with a dropout of 0.1."""
+    """Writes bert_config.json, with the default dropout of 0.1."""
     sizes = {
         "vocab_size": len(VOCAB_FILE.read_text("utf-8").splitlines()),
         "hidden_size": hidden_size,
@@ -52,7 +52,7 @@ def write_config(
 
 
 def make_data(folder: pathlib.Path, dupe_factor: int, hidden_size: int) -> None:
-    """Makes records and a config, in a process of their own."""
+    """Makes records, in a separate process, and a config."""
     folder.mkdir(parents=True, exist_ok=True)
     write_config(folder, hidden_size, num_hidden_layers=2)
     subprocess.run(
@@ -69,7 +69,7 @@ def make_data(folder: pathlib.Path, dupe_factor: int, hidden_size: int) -> None:
 def training_arguments(
     data: pathlib.Path, output_dir: pathlib.Path, **values
 ) -> list[str]:
-    """Flags of run_pretraining on such a folder; a line in the log a step."""
+    """Returns flags of run_pretraining, on data from `make_data`."""
     settings = {
         "input_file": data / "train",
         "eval_input_file": data / "held_out",
@@ -86,7 +86,7 @@ def training_arguments(
 
 
 class _Fresh:
-    """A process that begins with `python -m`."""
+    """A process started with `python -m`."""
 
     def __init__(self, arguments, log, environment):
         with open(log, "ab") as file:
@@ -100,7 +100,7 @@ class _Fresh:
             )
 
     def code(self) -> int | None:
-        """Exit code; None while it runs."""
+        """Returns the exit code; None while it runs."""
         return self.process.poll()
 
     def send(self, number: int) -> None:
@@ -110,7 +110,7 @@ class _Fresh:
 
 
 def _train(arguments: Sequence[str], log: str, environment) -> None:
-    """What a forked process does."""
+    """Trains in a forked process."""
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
@@ -122,7 +122,7 @@ def _train(arguments: Sequence[str], log: str, environment) -> None:
 
 
 class _Forked:
-    """A process of a server that has TensorFlow imported, but not used."""
+    """A process forked from a server that has imported TensorFlow."""
 
     def __init__(self, arguments, log, environment):
         context = multiprocessing.get_context("forkserver")
@@ -135,24 +135,24 @@ class _Forked:
         self.process.start()
 
     def code(self) -> int | None:
-        """Exit code; None while it runs."""
+        """Returns the exit code; None while it runs."""
         return self.process.exitcode
 
     def send(self, number: int) -> None:
-        """Sends it a signal."""
+        """Sends a signal to the process."""
         if self.code() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
 
 
 class Training:
-    """One process that trains.
+    """A training process.
 
     Args:
-      arguments: of run_pretraining.
-      log: file to which what it prints is added.
-      environment: variables for it.
-      is_forked: whether it need not import TensorFlow any more.
+      arguments: flags of run_pretraining.
+      log: file to which its output is appended.
+      environment: environment variables to set.
+      is_forked: whether to fork it from a process that has TensorFlow.
     """
 
     def __init__(self, arguments, log, environment=None, is_forked=False):
@@ -163,44 +163,44 @@ class Training:
         self.code, self.send = self.process.code, self.process.send
 
     def printed(self) -> str:
-        """Returns what it has printed so far."""
+        """Returns its output so far."""
         return self.log.read_bytes()[self.begin :].decode(errors="replace")
 
     def wait(self, seconds: float = 3600.0) -> int:
         """Returns the exit code.
 
         Raises:
-          TimeoutError: if it goes on longer than that.
+          TimeoutError: if it is still running after `seconds`.
         """
         if not self.wait_until(lambda: False, seconds):
-            raise TimeoutError(f"still there after {seconds} s")
+            raise TimeoutError(f"still running after {seconds} s")
         return self.code()
 
     def wait_until(
-        self, is_so: Callable[[], bool], seconds: float = 3600.0
+        self, condition: Callable[[], bool], seconds: float = 3600.0
     ) -> bool:
-        """Waits for something to be so, or the process to end; False if not."""
+        """Waits for a condition or the end of the process; False on timeout."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if is_so() or self.code() is not None:
+            if condition() or self.code() is not None:
                 return True
             time.sleep(0.002)
         return False
 
     def kill(self) -> None:
-        """Kills it at once, if it is there, and waits until it is gone."""
+        """Kills the process, if it is running, and waits for its end."""
         self.send(signal.SIGKILL)
         self.wait()
 
 
 def end_with_us() -> None:
-    """Makes a SIGTERM end this program by an exception: no process is left."""
+    """Makes SIGTERM raise SystemExit here, so that all processes are killed."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 @contextlib.contextmanager
 def training(*arguments, **keywords) -> Iterator[Training]:
-    """Yields a `Training`; nothing of it is left afterwards."""
+    """Yields a `Training`, which is killed afterwards."""
     started = Training(*arguments, **keywords)
     try:
         yield started
@@ -212,9 +212,9 @@ def training(*arguments, **keywords) -> Iterator[Training]:
 def workers(
     arguments: Sequence[str], logs: Sequence, **keywords
 ) -> Iterator[list[Training]]:
-    """Yields the worker processes of one training, one for each log.
+    """Yields the worker processes of a run, one for each log.
 
-    One log is a training without workers.
+    With one log it is a run without workers.
     """
     with contextlib.ExitStack() as stack:
 
@@ -226,12 +226,12 @@ def workers(
         if len(logs) == 1:
             yield [start(logs[0])]
             return
-        found = [socket.socket() for _ in logs]
-        for one in found:  # All open at once, so that the ports differ.
-            one.bind(("127.0.0.1", 0))
-        names = [f"127.0.0.1:{one.getsockname()[1]}" for one in found]
-        for one in found:
-            one.close()
+        sockets = [socket.socket() for _ in logs]
+        for each in sockets:  # All open at the same time: the ports differ.
+            each.bind(("127.0.0.1", 0))
+        names = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+        for each in sockets:
+            each.close()
         started = []
         for index, log in enumerate(logs):
             task = {"type": "worker", "index": index}
@@ -242,11 +242,11 @@ def workers(
         yield started
 
 
-# What a run leaves.
+# Files of a run.
 
 
 def log_lines(output_dir: pathlib.Path) -> list[dict]:
-    """Returns the whole lines of the log of all steps."""
+    """Returns the complete lines of steps.jsonl."""
     path = output_dir / "logs" / "train" / "steps.jsonl"
     if not path.exists():
         return []
@@ -256,14 +256,14 @@ def log_lines(output_dir: pathlib.Path) -> list[dict]:
 
 def last_step(output_dir: pathlib.Path) -> int:
     """Returns the last step in the log; 0 if there is none."""
-    found = log_lines(output_dir)
-    return found[-1]["step"] if found else 0
+    lines = log_lines(output_dir)
+    return lines[-1]["step"] if lines else 0
 
 
 def saved_steps(output_dir: pathlib.Path) -> list[int]:
     """Returns the steps of all checkpoints, oldest first."""
-    found = (output_dir / "checkpoints").glob("step-*")
-    return sorted(int(path.name.removeprefix("step-")) for path in found)
+    paths = (output_dir / "checkpoints").glob("step-*")
+    return sorted(int(path.name.removeprefix("step-")) for path in paths)
 
 
 def unfinished(output_dir: pathlib.Path) -> set[str]:
@@ -272,9 +272,10 @@ def unfinished(output_dir: pathlib.Path) -> set[str]:
 
 
 def results(output_dir: pathlib.Path) -> dict[str, bytes]:
-    """Returns all files in which a run shows what it has come to.
+    """Returns name -> content of the files with the results of a run.
 
-    All but TensorBoard's, run.flags and run.lock, which hold times and names.
+    These are all except TensorBoard's, run.flags and run.lock, which contain
+    times and names.
     """
     names = ["eval_results.json", "run.json", "logs/*/steps.jsonl"]
     names += ["checkpoints/*/*", "checkpoints/.*"]

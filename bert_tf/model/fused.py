@@ -46,8 +46,8 @@ def one_loop(function):
     def call(x, *args):
         devices = [d.device_type for d in tf.config.list_logical_devices()]
         pays = (x.shape.num_elements() or 0) >= _WORTH_COMPILING
-        alone = devices == ["CPU"]
-        return (compiled if pays and alone else function)(x, *args)
+        is_single_cpu = devices == ["CPU"]
+        return (compiled if pays and is_single_cpu else function)(x, *args)
 
     return call
 

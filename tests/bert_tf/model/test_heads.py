@@ -21,7 +21,7 @@ def pretrainer(tiny_config):
     return model
 
 
-def oracle(model, batch):
+def reference_outputs(model, batch):
     weights = {
         name: weight.numpy().astype(np.float64)
         for name, weight in model_folders.weight_names(model).items()
@@ -37,7 +37,7 @@ def test_pretraining_logits_match_the_reference(
     pretrainer, tiny_config, make_batch
 ):
     batch = make_batch(tiny_config)
-    weights, sequence_output, pooled = oracle(pretrainer, batch)
+    weights, sequence_output, pooled = reference_outputs(pretrainer, batch)
     outputs = pretrainer(batch)
     np.testing.assert_allclose(
         outputs["masked_lm_logits"],
@@ -64,14 +64,14 @@ def test_the_masked_lm_head_shares_the_word_embeddings(pretrainer, tiny_config):
 def test_classifier_and_regressor_match_the_reference(tiny_config, make_batch):
     batch = make_batch(tiny_config)
     classifier = bert_tf.BertClassifier(tiny_config, num_classes=3)
-    weights, _, pooled = oracle(classifier, batch)
+    weights, _, pooled = reference_outputs(classifier, batch)
     np.testing.assert_allclose(
         classifier(batch)["logits"],
         pooled @ weights["classification/dense/kernel"],
         atol=1e-5,
     )
     regressor = bert_tf.BertRegressor(tiny_config)
-    weights, _, pooled = oracle(regressor, batch)
+    weights, _, pooled = reference_outputs(regressor, batch)
     predictions = regressor(batch)["predictions"]
     assert predictions.shape == (4,)
     np.testing.assert_allclose(
@@ -106,7 +106,7 @@ def randomised(model):
 def test_span_logits_are_projections_of_each_token(tiny_config, make_batch):
     model = randomised(bert_tf.BertSpanPredictor(tiny_config))
     batch = make_batch(tiny_config)
-    weights, sequence_output, _ = oracle(model, batch)
+    weights, sequence_output, _ = reference_outputs(model, batch)
     logits = (
         sequence_output @ weights["spans/dense/kernel"]
         + weights["spans/dense/bias"]
@@ -121,7 +121,7 @@ def test_span_logits_are_projections_of_each_token(tiny_config, make_batch):
 def test_tag_logits_are_projections_of_each_token(tiny_config, make_batch):
     model = randomised(bert_tf.BertTagger(tiny_config, 5))
     batch = make_batch(tiny_config)
-    weights, sequence_output, _ = oracle(model, batch)
+    weights, sequence_output, _ = reference_outputs(model, batch)
     np.testing.assert_allclose(
         model(batch)["logits"],
         sequence_output @ weights["tagging/dense/kernel"]
@@ -140,7 +140,9 @@ def choices(tiny_config, make_batch):
 
 def test_each_choice_has_a_score(tiny_config, make_batch, choices):
     model = randomised(bert_tf.BertMultipleChoice(tiny_config))
-    weights, _, pooled = oracle(model, make_batch(tiny_config, rows=6))
+    weights, _, pooled = reference_outputs(
+        model, make_batch(tiny_config, rows=6)
+    )
     scores = (
         pooled @ weights["multiple_choice/dense/kernel"]
         + weights["multiple_choice/dense/bias"]
@@ -181,7 +183,7 @@ def test_a_bilstm_between_encoder_and_head_matches_the_reference(
         config, **({} if task == "spans" else {"num_classes": 3}), dtype=dtype
     )
     batch = make_batch(config)
-    weights, hidden, _ = oracle(model, batch)
+    weights, hidden, _ = reference_outputs(model, batch)
     kernel, bias = (
         weights[f"{task}/dense/{part}"] for part in ("kernel", "bias")
     )
