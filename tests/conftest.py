@@ -3,9 +3,11 @@
 import functools
 import os
 import pathlib
+import shutil
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import filelock
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ DATA = pathlib.Path(__file__).parent / "data"
 
 @pytest.fixture
 def shared_data() -> pathlib.Path:
-    """Folder of real data beside the checkout; the test skips without it."""
+    """Folder of real data next to the checkout; skips the test without it."""
     folder = pathlib.Path(__file__).parents[2] / "shared" / "data"
     if not folder.is_dir():
         pytest.skip(f"no real data at ../shared/data beside {DATA.parents[1]}")
@@ -23,13 +25,13 @@ def shared_data() -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def tiny_vocab_file() -> str:
-    """A vocabulary that knows the words of tests/data."""
+    """Path of a vocabulary with the words of tests/data."""
     return str(DATA / "vocab.txt")
 
 
 @pytest.fixture(scope="session")
 def tiny_config():
-    """A BERT of two layers, quick on any machine."""
+    """Config of a small BERT with two layers."""
     from bert_tf import config
 
     return config.BertConfig(
@@ -73,7 +75,7 @@ def make_batch():
 
 
 def batches_of(examples, batch_size):
-    """Returns what `loop.Phase.batches` is, over a few examples in turn."""
+    """Returns a `loop.Phase.batches` function that repeats a few examples."""
     import tensorflow as tf
 
     def make(start_batch, replicas=1, first_replica=0, local_replicas=1):
@@ -96,31 +98,83 @@ def make_batches():
 
 @pytest.fixture(scope="session")
 def tiny_model_flags(tmp_path_factory, tiny_config, tiny_vocab_file):
-    """Flags of every runner that begins from scratch, with `tiny_config`."""
+    """Flags of a run from scratch with `tiny_config`, for every script."""
     path = tmp_path_factory.mktemp("config") / "bert_config.json"
     tiny_config.to_json_file(path)
     return [f"--vocab_file={tiny_vocab_file}", f"--bert_config_file={path}"]
 
 
 @pytest.fixture(scope="session")
-def c_program(tmp_path_factory):
-    """The C program of c_loader, compiled once."""
-    import c_loader
+def made_once(tmp_path_factory):
+    """(name, make) -> a folder that `make(folder)` fills once a session.
 
-    return c_loader.compile_program(tmp_path_factory.mktemp("c"))
+    All workers of pytest-xdist share it: a test that changes it copies it.
+    """
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent  # Holds one base folder per worker.
+    root = root / "shared"
+    root.mkdir(exist_ok=True)
+
+    def made(name, make):
+        folder, done = root / name, root / f"{name}.done"
+        with filelock.FileLock(root / f"{name}.lock"):
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return made
 
 
 @pytest.fixture(scope="session")
-def exported(tmp_path_factory):
-    """Kind of export, further flags -> Export."""
-    root = tmp_path_factory.mktemp("exports")
+def pretraining_records(made_once):
+    """Folder of `train` and `held_out`, made of data/sentences.txt."""
+
+    def make(folder):
+        import run_processes
+
+        from run_scripts import make_pretraining_records
+
+        words = run_processes.record_arguments(folder, dupe_factor=3)
+        make_pretraining_records.main(["make_pretraining_records", *words])
+
+    return made_once("pretraining_records", make)
+
+
+@pytest.fixture
+def eagerly():
+    """Functions run eagerly: a few steps take less time than their graph.
+
+    For tests of files, messages and restarts.
+    """
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture(scope="session")
+def c_program(made_once):
+    """Path of the C program of c_loader, compiled once."""
+    import c_loader
+
+    return made_once("c", c_loader.compile_program) / c_loader.PROGRAM
+
+
+@pytest.fixture(scope="session")
+def exported(made_once):
+    """Kind of export, more flags -> Export."""
     tasks = {
         "fill_mask": "pretraining",
         "encoder": "regression",
         "sentence_embedding": "pretraining",
         "question_answering": "spans",
     }
-    # Nothing of these is said in model.json.
+    # Settings that are not in model.json.
     settings = {
         "fill_mask": ("--top_k=3",),
         "question_answering": ("--max_query_length=12",),
@@ -131,8 +185,6 @@ def exported(tmp_path_factory):
         import exports
         import tensorflow as tf
 
-        from run_scripts import export_savedmodel
-
         task = tasks.get(kind, kind)
         two_layers = kind in ("encoder", "sentence_embedding")
         model = exports.make_model(task, num_hidden_layers=1 + two_layers)
@@ -140,19 +192,24 @@ def exported(tmp_path_factory):
         rng = np.random.default_rng(2)
         for weight in model.trainable_variables:
             weight.assign_add(rng.normal(0.0, 0.1, weight.shape))
-        name = "".join([kind, *words])
-        exports.save_model(model, task, root / f"model_{name}")
-        export_savedmodel.main(
-            [
-                "export_savedmodel",
-                f"--model_dir={root / f'model_{name}'}",
-                f"--export_dir={root / name}",
-                f"--kind={kind if two_layers else 'auto'}",
-                *settings.get(kind, ()),
-                *words,
-            ]
-        )
-        path = str(root / name)
+
+        def make(folder):
+            from run_scripts import export_savedmodel
+
+            exports.save_model(model, task, folder / "model")
+            export_savedmodel.main(
+                [
+                    "export_savedmodel",
+                    f"--model_dir={folder / 'model'}",
+                    f"--export_dir={folder / 'export'}",
+                    f"--kind={kind if two_layers else 'auto'}",
+                    *settings.get(kind, ()),
+                    *words,
+                ]
+            )
+
+        folder = made_once("".join(["export_", kind, *words]), make)
+        path = str(folder / "export")
         return exports.Export(model, path, tf.saved_model.load(path))
 
     return export

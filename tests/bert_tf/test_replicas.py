@@ -3,22 +3,20 @@
 `python -m tools.replica_report` compares more configurations in a table.
 """
 
+import shutil
+
 import pytest
 import run_processes
-
-from run_scripts import make_pretraining_records
 
 NUM_TRAIN_STEPS = 12
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def train(tmp_path_factory):
+def train(tmp_path_factory, pretraining_records):
     """Returns a function that trains and returns the lines of steps.jsonl."""
     folder = tmp_path_factory.mktemp("replicas")
-    make_pretraining_records.main(
-        ["make", *run_processes.record_arguments(folder, dupe_factor=5)]
-    )
+    shutil.copytree(pretraining_records, folder, dirs_exist_ok=True)
     run_processes.write_config(folder)
 
     def train(name, num_workers=1, **values):

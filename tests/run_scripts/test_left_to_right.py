@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -23,27 +24,25 @@ TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, tiny_vocab_file, tiny_config):
+def folder(tmp_path_factory, pretraining_records, tiny_vocab_file, tiny_config):
     """Folder of records without pairs or masks, others, configs, a table."""
     folder = tmp_path_factory.mktemp("left_to_right")
-    for name, words in {
-        "records": ["--pairs=none", "--masking_time=dynamic"],
-        "pairs": [],
-    }.items():
-        make_pretraining_records.main(
-            [
-                "make_pretraining_records",
-                f"--input_file={TEXT}",
-                f"--vocab_file={tiny_vocab_file}",
-                f"--output_dir={folder}/{name}",
-                "--held_out_prob=0.2",
-                "--dupe_factor=1",
-                "--num_processes=1",
-                "--max_seq_length=32",
-                "--max_predictions_per_seq=5",
-                *words,
-            ]
-        )
+    shutil.copytree(pretraining_records, folder / "pairs")
+    make_pretraining_records.main(
+        [
+            "make_pretraining_records",
+            f"--input_file={TEXT}",
+            f"--vocab_file={tiny_vocab_file}",
+            f"--output_dir={folder}/records",
+            "--held_out_prob=0.2",
+            "--dupe_factor=1",
+            "--num_processes=1",
+            "--max_seq_length=32",
+            "--max_predictions_per_seq=5",
+            "--pairs=none",
+            "--masking_time=dynamic",
+        ]
+    )
     one_layer = dataclasses.replace(tiny_config, num_hidden_layers=1)
     one_layer.to_json_file(folder / "bert_config.json")
     causal = dataclasses.replace(one_layer, is_causal=True)

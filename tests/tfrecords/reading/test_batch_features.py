@@ -34,7 +34,7 @@ def test_a_failing_process_exits(tmp_path, samples):
         [sys.executable, "-c", FAILS, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,  # Only a process that hangs takes as long.
     )
     assert ended.returncode == 1
     assert "FloatingPointError: the loss is nan" in ended.stderr
@@ -47,15 +47,17 @@ def quiet(monkeypatch):
 
 def test_the_exit_waits_for_reads_in_progress(quiet):
     reads, ended = batch_features._Reads(), []
+    is_reading = threading.Event()
 
     def read():
         with reads:
+            is_reading.set()
             time.sleep(0.1)
             ended.append(True)
 
     reader = threading.Thread(target=read)
-    with reads:
-        reader.start()
+    reader.start()
+    is_reading.wait()
     reads.wait()
     assert ended == [True]
     reader.join()
