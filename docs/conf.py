@@ -14,7 +14,7 @@ import generated_pages  # noqa: E402  After sys.path.
 
 project = "bert_tf"
 author = "the bert_tf authors"
-html_title = "bert_tf: BERT in TensorFlow and Keras 3"
+html_title = "bert_tf"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
@@ -34,7 +34,11 @@ napoleon_use_ivar = True  # Attributes are fields that autodoc lists, too.
 napoleon_custom_sections = [("Call arguments", "params_style")]
 
 html_theme = "sphinx_book_theme"
-html_theme_options = {"show_navbar_depth": 1, "show_toc_level": 2}
+html_theme_options = {
+    "show_navbar_depth": 1,
+    "show_toc_level": 2,
+    "navbar_persistent": [],  # The sidebar has the search field.
+}
 html_copy_source = False
 html_show_sphinx = False
 

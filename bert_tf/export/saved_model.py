@@ -58,7 +58,7 @@ def _new_export(path: str, overwrite: bool) -> Iterator[str]:
     if os.path.exists(path) and not is_empty and not (overwrite and is_export):
         hint = "it contains something other than a SavedModel; move it away"
         if is_export:
-            hint = "pass overwrite to replace it"
+            hint = "add --overwrite to replace it"
         raise ValueError(
             f"{path} exists already; give a new folder, or {hint}."
         )

@@ -222,7 +222,7 @@ def test_metadata_is_written_to_assets_extra(text_path):
 
 def test_an_export_is_not_replaced_by_default(text_path):
     before = os.stat(os.path.join(text_path, "saved_model.pb"))
-    with pytest.raises(ValueError, match="exists already.*pass overwrite"):
+    with pytest.raises(ValueError, match="exists already.*--overwrite"):
         export_doubles(text_path)
     after = os.stat(os.path.join(text_path, "saved_model.pb"))
     assert before == after
