@@ -1,5 +1,5 @@
-# make quickstart | make test | make lint | make parity | make benchmark
-# make kill-test
+# make quickstart | make test | make test-all | make lint | make parity
+# make benchmark | make kill-test
 # Each target sets up what it needs from a fresh clone: .venv, or .venv-parity
 # for parity and benchmark, which need other implementations of BERT.
 
@@ -9,13 +9,19 @@ BIN := $(VENV)/bin
 PARITY_VENV := .venv-parity
 OUTPUT_DIR ?= runs/quickstart
 
-.PHONY: quickstart test docs lint format parity benchmark kill-test clean
+.PHONY: quickstart test test-all docs lint format parity benchmark kill-test clean
 
 quickstart: $(VENV)/.installed
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
 
+PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
+# Without tests that take more than 5 seconds: at most 6 minutes on two cores.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
+
+# All tests, in one run that imports and makes everything once: 15 minutes.
+test-all: $(VENV)/.installed
+	$(PYTEST) $(ARGS)
 
 # The site: warnings are errors, and so are links to pages that do not exist.
 docs: $(VENV)/.docs
