@@ -23,6 +23,8 @@ SPOILING_SURPLUS = 0.05
 # Average number of copies of an example in other shards.
 MOST_COPIES = 0.1
 SPOILING_COPIES = 1.0
+# create_pretraining_data.py: FLAGS.dupe_factor. Its records do not state it.
+_ORIGINAL_DUPE_FACTOR = 10
 _LEAST_SPREAD = 10  # Fewer texts are too few for an estimate.
 _SIGMAS = 4.0
 # About one English token in ten begins with a capital; if none of this many
@@ -158,10 +160,13 @@ def check_duplicates(
     to D times, all in one shard. Only more than that is reported: copies of an
     example beyond D, and examples in several shards. The latter are visible
     even in a small sample: with r copies of each of N examples, r n^2 / 2 N
-    examples of a sample of n have a copy in it. The arguments are those of
-    `check_sample`.
+    examples of a sample of n have a copy in it. If D is unknown, the original's
+    default is assumed, and copies are only a warning. The arguments are those
+    of `check_sample`.
     """
-    factor = int(flags.get("dupe_factor", 1)) if is_pretraining else 1
+    is_known = "dupe_factor" in flags
+    factor = int(flags.get("dupe_factor", _ORIGINAL_DUPE_FACTOR))
+    factor = factor if is_pretraining else 1
     num_examples = sample.num_examples
     texts, copies = np.unique(
         sample.digests, return_inverse=True, return_counts=True
@@ -186,6 +191,7 @@ def check_duplicates(
     )
     if is_pretraining:
         text += f", and dupe_factor={factor} explains at most {factor}"
+        text += "" if is_known else " (assumed, as the records do not state it)"
     if more:
         text += (
             f". {spread} of them are in several shards: an estimated "
@@ -195,8 +201,8 @@ def check_duplicates(
         ". The model memorizes these. Drop duplicate documents and lines from "
         "the text, and make the records again."
     )
-    severity = ERROR if is_pretraining and is_spoilt else WARNING
-    return [Diagnostic(severity, "duplicates", text)]
+    is_error = is_pretraining and is_known and is_spoilt
+    return [Diagnostic(ERROR if is_error else WARNING, "duplicates", text)]
 
 
 def _num_spread(

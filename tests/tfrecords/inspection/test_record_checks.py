@@ -142,6 +142,19 @@ def test_copies_beyond_the_dupe_factor_are_an_error(tmp_path):
     assert "Drop duplicate documents" in text
 
 
+def test_copies_without_a_known_dupe_factor_are_at_most_a_warning(tmp_path):
+    # Records of create_pretraining_data.py, which have no manifest.
+    flags = {n: x for n, x in planted.FLAGS.items() if n != "dupe_factor"}
+    for copies, severities in ((10, []), (20, ["warning"])):
+        sample, _ = look(tmp_path, planted.make_batch(copies=copies))
+        for known in (flags, {}):
+            faults = record_checks.check_duplicates(
+                sample, known, np.array([0, sample.num_examples]), True
+            )
+            assert [fault.severity for fault in faults] == severities
+    assert "dupe_factor=10 explains at most 10 (assumed" in faults[0].text
+
+
 @pytest.mark.parametrize(
     "num_copies,severity", [(30, "warning"), (90, "error")]
 )
