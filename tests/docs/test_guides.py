@@ -22,11 +22,13 @@ from tfrecords.tasks import glue_tables
 
 ROOT = markdown_code.ROOT
 DATA = ROOT / "tests" / "data"
-PAGES = sorted(
-    path
-    for path in [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]
-    if "_build" not in path.parts
-)
+# Pages in docs/reference/api and scripts are generated.
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").glob("*/*.md")),
+]
 PASSAGE = "The cat sat by the door . The ship came near the shore ."
 
 
@@ -185,3 +187,28 @@ def test_code_outside_of_guides_is_exempt_with_a_reason(page):
         return
     for block in markdown_code.blocks(page):
         assert block.exempt, f"{page.name}:{block.line} is not run"
+
+
+def test_every_section_of_results_names_how_to_repeat_it():
+    text = (ROOT / "docs" / "results.md").read_text("utf-8")
+    how = re.compile(r"`\w+\.flags`|`(python -m )?(benchmarks|tools)\.|`make ")
+    for section in text.split("\n## ")[1:]:
+        assert how.search(section), section.splitlines()[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_recipes_and_modules_that_a_page_names_exist(page):
+    text = page.read_text("utf-8")
+    for name in re.findall(r"`(\w+\.flags)`", text):
+        if name != "run.flags":
+            assert (ROOT / "run_scripts" / "recipes" / name).exists(), name
+    names = r"\b((?:benchmarks|tools|run_scripts)(?:\.[a-z]\w*)+)"
+    for name in re.findall(names, text):
+        path = ROOT / name.replace(".", "/")
+        assert path.is_dir() or path.with_suffix(".py").exists(), name
+
+
+def test_every_recipe_is_in_the_results():
+    text = (ROOT / "docs" / "results.md").read_text("utf-8")
+    for path in (ROOT / "run_scripts" / "recipes").glob("*.flags"):
+        assert f"`{path.name}`" in text, path.name
