@@ -280,4 +280,6 @@ def main(folder="runs/minimal", text_file=None):
 
 
 if __name__ == "__main__":
+    if "--help" in sys.argv:
+        sys.exit(__doc__)
     main(*sys.argv[1:])
