@@ -265,12 +265,16 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     if extra or checkpoint.slots or checkpoint.step:
         step = {"step": checkpoint.step} if checkpoint.step else {}
         sidecar.write(folder, _WEIGHTS, extra | checkpoint.slots, step)
+        others = list(extra)
+        if checkpoint.slots:
+            others.append(f"{len(checkpoint.slots)} optimizer slots")
+        if checkpoint.step:
+            others.append(f"step {checkpoint.step}")
         logging.warning(
-            "%s cannot hold %s, step %d; they are written to %s, which "
-            "transformers does not read",
+            "%s cannot hold %s; written to %s, which transformers does not "
+            "read",
             name,
-            ", ".join([*extra, f"{len(checkpoint.slots)} optimizer slots"]),
-            checkpoint.step,
+            ", ".join(others),
             " and ".join(sidecar.WRITES),
         )
     config_json.write(

@@ -363,9 +363,8 @@ def test_the_rest_goes_to_the_sidecar_with_a_warning(
     folder = write(given, tmp_path / "model")
     assert (
         "BertModel cannot hold next_sentence/dense/kernel, "
-        "next_sentence/dense/bias, 78 optimizer slots, step 7; they are "
-        "written to bert_tf.safetensors and bert_tf.json, which transformers "
-        "does not read"
+        "next_sentence/dense/bias, 78 optimizer slots, step 7; written to "
+        "bert_tf.safetensors and bert_tf.json, which transformers does not read"
     ) in caplog.text
     assert "add_pooling_layer=False" in caplog.text
     assert "no tokenizer is written" in caplog.text
@@ -379,6 +378,25 @@ def test_the_rest_goes_to_the_sidecar_with_a_warning(
     assert_same_tensors(found.tensors, given.tensors)
     assert_same_tensors(found.slots, slots)
     assert found.step == 7
+
+
+@pytest.mark.parametrize(
+    ("lacking", "step", "named"),
+    [
+        ((), 3, "step 3"),
+        (
+            ("encoder/pooler", "masked_lm"),
+            0,
+            "next_sentence/dense/kernel, next_sentence/dense/bias",
+        ),
+    ],
+)
+def test_the_warning_names_only_what_goes_to_the_sidecar(
+    tmp_path, make_checkpoint, caplog, lacking, step, named
+):
+    given = make_checkpoint("pretraining", lacking, step=step)
+    write(given, tmp_path / "model")
+    assert f" cannot hold {named}; written to " in caplog.text
 
 
 def test_an_unknown_case_is_warned_about(tmp_path, make_checkpoint, caplog):
