@@ -1,5 +1,5 @@
-# make quickstart | make test | make test-all | make lint | make parity
-# make benchmark | make kill-test
+# make quickstart | make test | make test-all | make docs | make lint
+# make parity | make benchmark | make kill-test
 # Each target sets up what it needs from a fresh clone: .venv, or .venv-parity
 # for parity and benchmark, which need other implementations of BERT.
 
