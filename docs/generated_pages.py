@@ -125,9 +125,13 @@ def mark_literal_blocks(app, what, name, obj, options, lines) -> None:
     """
     marked = []
     for i, line in enumerate(lines):
-        is_first = line.startswith("  ") and i and not lines[i - 1].strip()
         before = next((x for x in reversed(lines[:i]) if x.strip()), "")
-        if is_first and not before.startswith((" ", ":", "..")):
-            marked += ["::", ""]
+        depth = len(before) - len(before.lstrip())
+        is_first = line.strip() and i and not lines[i - 1].strip()
+        deeper = len(line) - len(line.lstrip()) - depth
+        # Within a list, two columns more are a list in the list.
+        if is_first and deeper >= (4 if depth else 2):
+            if not before.lstrip().startswith((":", "..")):
+                marked += [" " * depth + "::", ""]
         marked.append(line)
     lines[:] = marked
