@@ -285,7 +285,7 @@ def test_a_matching_checkpoint(tmp_path, examine, save):
     flag = save(model(), vocabulary)
     status, lines = examine(*words, flag)
     assert status == 0
-    text = f"note: checkpoint: {number} of the model's {number} weights are"
+    text = f"note: checkpoint: has {number} of the model's {number} weights"
     assert any(line.startswith(text) for line in lines)
     # The config and vocabulary of the checkpoint are the defaults.
     status, lines = examine(words[0], flag)

@@ -203,7 +203,7 @@ def test_records_with_masks_or_pairs_are_refused(folder, tmp_path):
 def test_an_objective_that_contradicts_the_model_is_refused(
     folder, trained, tmp_path
 ):
-    with pytest.raises(ValueError, match="masked_lm, but the model is for lef"):
+    with pytest.raises(ValueError, match="masked_lm, but the .* is for left_t"):
         run(
             folder,
             tmp_path,
@@ -211,7 +211,7 @@ def test_an_objective_that_contradicts_the_model_is_refused(
             f"--bert_config_file={folder}/causal.json",
         )
     run(folder, tmp_path / "masked", "--objective=masked_lm")
-    with pytest.raises(ValueError, match="left_to_right, but the model is for"):
+    with pytest.raises(ValueError, match="left_to_right, but the .* is for mas"):
         run(
             folder,
             tmp_path / "other",

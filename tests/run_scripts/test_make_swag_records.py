@@ -116,7 +116,7 @@ def test_the_doctor_checks_choices(
     assert status == 0, text
     assert "5 records, shards: 1; 15 examples checked" in text
     # 32 records a step, each with three rows.
-    assert "a step of 96 rows of " in text
+    assert "per step of 96 rows of " in text
     assert "labels: the classes of" not in text
 
 

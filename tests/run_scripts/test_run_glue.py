@@ -153,6 +153,7 @@ def test_dev_scores_do_not_depend_on_bucket_lengths(cola_run, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_starts_from_the_encoder_of_another_run(cola_run, tmp_path):
     (task_name, data_dir, *_), first = cola_run
     output = tmp_path / "second"
@@ -181,6 +182,7 @@ def test_a_run_starts_from_the_encoder_of_another_run(cola_run, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_with_other_labels_provides_its_best_encoder(cola_run, tmp_path):
     _, first = cola_run
     rows = [["0", "The sea", "The ship", "2.5"]] * 8
@@ -371,7 +373,7 @@ def test_bad_flags_are_refused(tmp_path, base_flags):
         "--do_eval",
     )
     mistake(
-        "max_seq_length=65 is more than .*max_position_embeddings=64",
+        "max_seq_length=65 exceeds .*max_position_embeddings=64",
         *data,
         *base_flags,
         "--do_train",

@@ -112,6 +112,7 @@ def test_one_choice_end_to_end(base_flags, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_all_six_choices_share_one_file(base_flags, tmp_path):
     run(
         *base_flags,
@@ -127,6 +128,7 @@ def test_all_six_choices_share_one_file(base_flags, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_stopped_feature_extraction_resumes(base_flags, tmp_path, monkeypatch):
     monkeypatch.setattr(ner_features, "_DOCUMENTS_AT_ONCE", 4)
     made, make = [], ner_features.layer_outputs.run_in_order
@@ -171,13 +173,13 @@ def test_only_one_run_at_a_time_uses_a_features_folder(base_flags, tmp_path):
 @pytest.mark.parametrize(
     "flag, message",
     [
-        ("--precision=bfloat16", "--precision: for an encoder that is trained"),
-        ("--remat", "--remat: for an encoder that is trained"),
-        ("--bilstm_units=7", "--bilstm_units: for an encoder that is trained"),
-        ("--records_dir=x", "--records_dir: for an encoder that is trained"),
-        ("--bucket_lengths=9", "--bucket_lengths: for an encoder that is"),
+        ("--precision=bfloat16", "--precision: only for fine-tuning"),
+        ("--remat", "--remat: only for fine-tuning"),
+        ("--bilstm_units=7", "--bilstm_units: only for fine-tuning"),
+        ("--records_dir=x", "--records_dir: only for fine-tuning"),
+        ("--bucket_lengths=9", "--bucket_lengths: only for fine-tuning"),
         ("--feature_layers=", "is empty: give one or more of embedd"),
-        ("--steps_per_loop=2", "batches are as long as"),
+        ("--steps_per_loop=2", "batches differ in length"),
         ("--nodo_train", "trains, and selects the best model"),
         ("--init_checkpoint=", "needs an encoder: give --init_checkpoint"),
     ],
@@ -223,5 +225,5 @@ def test_bad_flags_and_files_are_refused(
         "--entity_types=SEA",
         f"--dev_file={path}",
     )
-    mistake("--max_seq_length=65 is more than", "--max_seq_length=65")
+    mistake("--max_seq_length=65 exceeds", "--max_seq_length=65")
     assert not (tmp_path / "run" / "features").exists()
