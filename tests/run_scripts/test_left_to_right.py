@@ -211,7 +211,7 @@ def test_an_objective_that_contradicts_the_model_is_refused(
             f"--bert_config_file={folder}/causal.json",
         )
     run(folder, tmp_path / "masked", "--objective=masked_lm")
-    with pytest.raises(ValueError, match="left_to_right, but the .* is for mas"):
+    with pytest.raises(ValueError, match="left_to_right, but .* is for masked"):
         run(
             folder,
             tmp_path / "other",
