@@ -23,6 +23,7 @@ nitpicky = False  # Docstrings name types in words, such as "[B, S] int32".
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3  # Links such as records.md#manifest.
 
+highlight_language = "none"  # Blocks without a language: columns, output.
 default_role = "code"  # Docstrings write `code` in single backticks.
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"

@@ -121,8 +121,11 @@ def mark_literal_blocks(app, what, name, obj, options, lines) -> None:
     """Makes an indented block of a docstring a literal block, in place.
 
     Docstrings show columns of data and commands by indenting them, as Markdown
-    does; reStructuredText would fill such lines like a paragraph.
+    does; reStructuredText would fill such lines like a paragraph. Python's own
+    docstrings of the fields of named tuples are removed.
     """
+    if lines and lines[0].startswith("Alias for field number"):
+        lines.clear()
     marked = []
     for i, line in enumerate(lines):
         before = next((x for x in reversed(lines[:i]) if x.strip()), "")
