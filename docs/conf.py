@@ -48,5 +48,5 @@ def setup(app):
     """Writes the generated pages, and lets docstrings show aligned columns."""
     generated_pages.write(FOLDER / "reference")
     app.connect(
-        "autodoc-process-docstring", generated_pages.mark_literal_blocks
+        "autodoc-process-docstring", generated_pages.adapt_docstring
     )

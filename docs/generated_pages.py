@@ -117,8 +117,8 @@ def _directive(name: str, argument: str, *options: str) -> str:
     return "\n".join([*lines, *(f"   {option}" for option in options), "```"])
 
 
-def mark_literal_blocks(app, what, name, obj, options, lines) -> None:
-    """Makes an indented block of a docstring a literal block, in place.
+def adapt_docstring(app, what, name, obj, options, lines) -> None:
+    """Makes indented blocks of a docstring literal blocks, in place.
 
     Docstrings show columns of data and commands by indenting them, as Markdown
     does; reStructuredText would fill such lines like a paragraph. Python's own
