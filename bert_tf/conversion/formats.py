@@ -39,8 +39,8 @@ EXPECTED = {
     "output_dir of a run",
     "google": "bert_model.ckpt.index, bert_model.ckpt.data-00000-of-00001 "
     "(or those of another prefix), bert_config.json and vocab.txt",
-    "hugging_face": "config.json, model.safetensors or pytorch_model.bin, and "
-    "vocab.txt or tokenizer.json",
+    "hugging_face": "config.json, model.safetensors, pytorch_model.bin or "
+    "tf_model.h5, and vocab.txt or tokenizer.json",
     "model_garden": "a TensorFlow 2 checkpoint, ckpt-1.index and "
     "ckpt-1.data-00000-of-00001",
     "keras_hub": "config.json, model.weights.h5 and the tokenizer's assets",

@@ -1,26 +1,38 @@
 """Weight files of a Hugging Face folder <-> tensors by their names.
 
 Like transformers, it reads the first that exists of `model.safetensors`,
-`pytorch_model.bin` and shards of either. A .bin is a pickle, which is opened
-only with torch's restricted reader, so none of its code is run.
+`pytorch_model.bin` and shards of either, then `tf_model.h5`. A .bin is a
+pickle, which is opened only with torch's restricted reader, so none of its code
+is run. Tensors of the TF classes of transformers 4, in either format, get the
+names and shapes of the PyTorch classes.
 """
 
 import os
 import re
 
+import h5py
 import ml_dtypes  # Registers bfloat16 with NumPy, needed by safetensors.
 import numpy as np
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf.conversion.hugging_face import pickles
+from bert_tf.conversion.keras_hub import weight_files as h5_files
 from bert_tf.training import model_folders
 from tfrecords.io import atomic_files
 
 SAFETENSORS = "model.safetensors"
 TORCH = "pytorch_model.bin"
+TF = "tf_model.h5"
 _SHARD = re.compile(r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)")
 # Weights of other frameworks, which cannot be read.
-_NOT_READ = ("tf_model.h5", "flax_model.msgpack", "model.onnx", "model.gguf")
+_NOT_READ = ("flax_model.msgpack", "model.onnx", "model.gguf")
+# Last parts of names in the TF classes -> in the PyTorch classes.
+_TF_WEIGHTS = {
+    "kernel": "weight",
+    "embeddings": "weight",
+    "gamma": "weight",
+    "beta": "bias",
+}
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -32,6 +44,8 @@ def _find(folder: str) -> str:
             if os.path.isfile(path):
                 return path
     names = sorted(os.listdir(folder))
+    if TF in names:
+        return os.path.join(folder, TF)
     for name in names:
         if shard := _SHARD.fullmatch(name):
             index = SAFETENSORS if shard[2] == "safetensors" else TORCH
@@ -89,6 +103,8 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
             )
     if path.endswith(".bin"):
         return pickles.read(path)
+    if path.endswith(".h5"):
+        return _read_h5(path)
     try:
         return model_folders.read_tensors(path)
     except (AttributeError, KeyError, TypeError) as error:
@@ -97,6 +113,41 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
             f"{path} has tensors of a dtype that NumPy lacks ({error}), as "
             "quantised models have. Save the model in float32."
         ) from error
+
+
+def _read_h5(path: str) -> dict[str, np.ndarray]:
+    try:
+        with h5py.File(path, "r") as content:
+            # Paths are <layer>/<model>/<name of the weight>.
+            return {
+                name.split("/", 2)[-1]: dataset[()]
+                for name, dataset in h5_files.datasets(content)
+            }
+    # Exceptions that h5py raises for damaged files.
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged ({str(error).splitlines()[0]}). Copy or "
+            "download it again."
+        ) from error
+
+
+def _of_pytorch(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns tensors of a TF class by their names in the PyTorch class.
+
+    `bert/encoder/layer_._0/output/dense/kernel:0` [I, H] is
+    `bert.encoder.layer.0.output.dense.weight` [H, I].
+    modeling_tf_pytorch_utils.py: convert_tf_weight_name_to_pt_weight_name.
+    """
+    renamed = {}
+    for name, tensor in tensors.items():
+        if name.endswith(":0"):
+            *parts, last = name.removesuffix(":0").split("/")
+            name = ".".join([*parts, _TF_WEIGHTS.get(last, last)])
+            # Heads are called mlm___cls and nsp___cls.
+            name = re.sub("^(mlm|nsp)___", "", name).replace("_._", ".")
+            tensor = tensor.T if last == "kernel" else tensor
+        renamed[name] = tensor
+    return renamed
 
 
 def read(folder: str) -> dict[str, np.ndarray]:
@@ -108,7 +159,7 @@ def read(folder: str) -> dict[str, np.ndarray]:
     """
     path = _find(folder)
     if not path.endswith(".index.json"):
-        return _read_file(path)
+        return _of_pytorch(_read_file(path))
     tensors: dict[str, np.ndarray] = {}
     for shard, names in _shards(path).items():
         of_shard = _read_file(shard)
@@ -119,7 +170,7 @@ def read(folder: str) -> dict[str, np.ndarray]:
                 f"for it: {', '.join(lost)}. Copy both files again."
             )
         tensors |= of_shard
-    return tensors
+    return _of_pytorch(tensors)
 
 
 def as_float32(

@@ -20,7 +20,7 @@ SHARDED = "model.weights.json"
 _LAYERS = ("layers", "_layer_checkpoint_dependencies")
 
 
-def _datasets(group: h5py.Group, name: str = "") -> Iterator[tuple]:
+def datasets(group: h5py.Group, name: str = "") -> Iterator[tuple]:
     """Yields the path and dataset of every weight.
 
     Raises:
@@ -32,7 +32,7 @@ def _datasets(group: h5py.Group, name: str = "") -> Iterator[tuple]:
             raise ValueError(f"{path} is a link")
         part = group[key]
         if isinstance(part, h5py.Group):
-            yield from _datasets(part, path)
+            yield from datasets(part, path)
         elif part.is_virtual or part.external:
             raise ValueError(f"{path} has its data in another file")
         else:
@@ -85,7 +85,7 @@ def read(folder: str, file: str, names: set[str]) -> dict[str, np.ndarray]:
     tensors = {}
     try:
         with h5py.File(path, "r") as content:
-            for name, dataset in _datasets(content):
+            for name, dataset in datasets(content):
                 name = f"{file}/{name}"
                 name = spellings.get(_spelling(name), name)
                 tensors[name] = _array(dataset)

@@ -74,6 +74,22 @@ def change_tensors(folder, change):
     safetensors_numpy.save_file(tensors, path, {"format": "pt"})
 
 
+def as_tf_class(tensors):
+    """Returns tensors as the TF classes of transformers 4 save them."""
+    saved = {}
+    for name, tensor in tensors.items():
+        *parts, last = name.split(".")
+        if "LayerNorm" in parts:
+            last = {"weight": "gamma", "bias": "beta"}[last]
+        elif last == "weight" and "embeddings" not in parts:
+            last, tensor = "kernel", np.ascontiguousarray(tensor.T)
+        name = "/".join([*parts, last]).replace("/layer/", "/layer_._")
+        if parts[0] == "cls":
+            name = ("mlm___" if "predictions" in parts else "nsp___") + name
+        saved[f"{name}:0"] = tensor
+    return saved
+
+
 def change_config(folder, **values):
     path = os.path.join(folder, "config.json")
     with open(path) as file:
@@ -397,6 +413,19 @@ def test_the_warning_names_only_what_goes_to_the_sidecar(
     given = make_checkpoint("pretraining", lacking, step=step)
     write(given, tmp_path / "model")
     assert f" cannot hold {named}; written to " in caplog.text
+
+
+@pytest.mark.parametrize("task", models.TASK_MODELS)
+def test_the_file_of_a_tf_class_is_read(tmp_path, make_checkpoint, task):
+    # Their classes for these two have no pooler.
+    lacking = ("encoder/pooler",) if task in ("spans", "tagging") else ()
+    given = make_checkpoint(task, lacking)
+    folder = write(given, tmp_path / "model")
+    change_tensors(folder, as_tf_class)
+    assert formats.detect(folder) == "hugging_face"
+    found = pretrained.read(folder)
+    assert_same_tensors(found.tensors, given.tensors)
+    assert not found.unused
 
 
 def test_an_unknown_case_is_warned_about(tmp_path, make_checkpoint, caplog):

@@ -1,5 +1,6 @@
 import json
 
+import h5py
 import ml_dtypes
 import numpy as np
 import pytest
@@ -118,8 +119,62 @@ def test_weights_of_other_frameworks_are_named(tmp_path):
     assert not formats.is_hugging_face(str(tmp_path))
     with pytest.raises(ValueError, match="it contains no files. Copy the"):
         weight_files.read(str(tmp_path))
+    (tmp_path / "model.onnx").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"model\.onnx cannot be read: save"):
+        weight_files.read(str(tmp_path))
+
+
+# As saved by the TF classes of transformers 4.48 -> in the PyTorch classes.
+TF_NAMES = {
+    "embeddings/LayerNorm/beta:0": "embeddings.LayerNorm.bias",
+    "bert/embeddings/LayerNorm/gamma:0": "bert.embeddings.LayerNorm.weight",
+    "bert/embeddings/token_type_embeddings/embeddings:0": (
+        "bert.embeddings.token_type_embeddings.weight"
+    ),
+    "bert/embeddings/word_embeddings/weight:0": (
+        "bert.embeddings.word_embeddings.weight"
+    ),
+    "bert/encoder/layer_._11/attention/self/query/kernel:0": (
+        "bert.encoder.layer.11.attention.self.query.weight"
+    ),
+    "mlm___cls/predictions/bias:0": "cls.predictions.bias",
+    "nsp___cls/seq_relationship/kernel:0": "cls.seq_relationship.weight",
+    "classifier/bias:0": "classifier.bias",
+}
+
+
+@pytest.mark.parametrize("file", ["tf_model.h5", "model.safetensors", "shards"])
+def test_weights_of_a_tf_class_get_the_names_of_the_pytorch_class(
+    tmp_path, file
+):
+    tensors = {
+        name: np.arange(i, i + 6, dtype=np.float32).reshape(2, 3)
+        for i, name in enumerate(TF_NAMES)
+    }
+    if file == "tf_model.h5":
+        with h5py.File(tmp_path / file, "w") as content:
+            content.create_group("top_level_model_weights")
+            for name, tensor in tensors.items():
+                content[f"{name.split('/')[0]}/tf_bert_model/{name}"] = tensor
+    else:
+        shard = "model-00001-of-00001.safetensors"
+        path = tmp_path / (shard if file == "shards" else file)
+        safetensors_numpy.save_file(tensors, path, {"format": "tf"})
+        if file == "shards":
+            (tmp_path / "model.safetensors.index.json").write_text(
+                json.dumps({"weight_map": dict.fromkeys(tensors, shard)})
+            )
+    found = weight_files.read(str(tmp_path))
+    assert set(found) == set(TF_NAMES.values())
+    for name, tensor in tensors.items():
+        if "kernel" in name:
+            tensor = tensor.T
+        np.testing.assert_array_equal(found[TF_NAMES[name]], tensor)
+
+
+def test_a_damaged_tf_model_is_named(tmp_path):
     (tmp_path / "tf_model.h5").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"tf_model\.h5 cannot be read: save"):
+    with pytest.raises(ValueError, match=r"tf_model\.h5 is damaged \("):
         weight_files.read(str(tmp_path))
 
 
