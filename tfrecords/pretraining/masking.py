@@ -145,9 +145,18 @@ def mask(
       seeds: [N] uint64, seed of all random numbers of a row.
       vocabulary: defines special tokens and ## pieces.
       rules: how many tokens to mask, and how.
+
+    Raises:
+      ValueError: if `max_predictions_per_seq` exceeds S.
     """
     num_rows, num_positions = input_word_ids.shape
     num_slots = rules.max_predictions_per_seq
+    if num_slots > num_positions:
+        raise ValueError(
+            f"max_predictions_per_seq={num_slots} exceeds the row length, "
+            f"{num_positions}: a row cannot have that many masked tokens. "
+            "Lower it."
+        )
     # create_pretraining_data.py: num_to_predict. rint, like Python's round,
     # rounds halves to even.
     num_to_predict = np.rint(num_tokens * rules.masked_lm_prob)

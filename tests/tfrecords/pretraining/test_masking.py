@@ -70,6 +70,14 @@ def test_masks_are_those_of_the_first_version(unit, digest):
     assert found.hexdigest() == digest
 
 
+@pytest.mark.parametrize("unit", masking.UNITS)
+def test_more_predictions_than_positions_are_refused(unit):
+    ids, num_tokens = make_rows(2)
+    assert mask(ids, num_tokens, unit=unit, max_predictions_per_seq=S)
+    with pytest.raises(ValueError, match="seq=65 exceeds the row length, 64"):
+        mask(ids, num_tokens, unit=unit, max_predictions_per_seq=S + 1)
+
+
 def test_the_number_of_predictions_is_that_of_the_original(masked):
     _, num_tokens, result, unit = masked
     expected = [min(P, max(1, int(round(n * 0.15)))) for n in num_tokens]
