@@ -46,6 +46,11 @@ def pretrain(config: PretrainingConfig) -> None:
             "Nothing to do: give --input_file=RECORDS to train, "
             "--eval_input_file=RECORDS to evaluate, or both."
         )
+    if config.do_eval and not config.eval_input_file:
+        logging.warning(
+            "no --eval_input_file: nothing is evaluated; --nodo_eval turns "
+            "this warning off"
+        )
     strategy = loop.open_strategy(config, do_train)
     # Locked until the end: a second run would truncate the logs of this one.
     with run_folder.open_run(config.output_dir, strategy):

@@ -19,6 +19,26 @@ def test_a_config_with_nothing_to_do_is_rejected(tmp_path):
     assert not output_dir.exists()
 
 
+@pytest.mark.parametrize(
+    ("fields", "is_warned"),
+    [
+        ({}, True),
+        ({"do_eval": False}, False),
+        ({"eval_input_file": "x"}, False),
+    ],
+)
+def test_training_without_an_evaluation_is_warned_about(
+    tmp_path, caplog, fields, is_warned
+):
+    config = PretrainingConfig(
+        output_dir=str(tmp_path / "run"), input_file="missing", **fields
+    )
+    with pytest.raises(ValueError):
+        pretraining.pretrain(config)
+    line = "no --eval_input_file: nothing is evaluated"
+    assert (line in caplog.text) == is_warned
+
+
 def test_an_uneven_batch_size_is_rejected_before_records_are_read(tmp_path):
     config = PretrainingConfig(
         output_dir=str(tmp_path / "run"),
