@@ -21,14 +21,14 @@ class Row(NamedTuple):
 
     Attributes:
       name: a key of `peers.PEERS`.
-      seconds: of a step, in each round.
+      seconds: seconds per step, in each round.
       ratios: its seconds / our seconds, in each round.
       tokens_per_second: from the median seconds.
       share: fraction of the machine's matrix product rate, from the median.
       peak_bytes: peak resident size of its process.
       num_parameters: trainable weights.
-      first_loss: before the first update.
-      last_loss: after the last update, on the same batch.
+      first_loss: loss before the first update.
+      last_loss: loss after the last update, on the same batch.
     """
 
     name: str

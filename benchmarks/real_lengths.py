@@ -64,7 +64,7 @@ flags.DEFINE_integer(
 )
 common_flags.require(FLAGS, "data_dir", "vocab_file")
 FLAGS.set_default("rounds", 3)
-# Without the compiled one: torch.compile is limited to eight lengths.
+# No hugging_face_compiled, since torch.compile is limited to eight lengths.
 FLAGS.set_default("peers", "model_garden,keras_hub,hugging_face")
 
 

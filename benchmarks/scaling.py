@@ -82,8 +82,8 @@ def reason_to_leave_out(
     """Returns why a cell is skipped, "" if it is not.
 
     Args:
-      setting: of the cell.
-      num_parameters: of the model.
+      setting: setting of the cell.
+      num_parameters: number of parameters of the model.
       rate: FLOP/s of the machine.
       limits: maximum seconds and gigabytes.
     """

@@ -118,10 +118,10 @@ def combinations(
 
     Args:
       size: a name that `BertConfig.from_name` knows.
-      tasks: of `work.TASKS`.
+      tasks: tasks of `work.TASKS`.
       seq_lengths: tokens in a row.
       batch_sizes: rows in a batch.
-      precisions: of `work.PRECISIONS`.
+      precisions: precisions of `work.PRECISIONS`.
       is_training: True for training steps, False for forward passes.
 
     Raises:

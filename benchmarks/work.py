@@ -26,8 +26,8 @@ class Setting(NamedTuple):
       is_training: True for a training step, False for a forward pass to logits.
       batch_size: rows in a batch (B).
       seq_length: tokens in a row (S).
-      precision: of matrix products; with "bfloat16", training keeps float32
-        weights.
+      precision: precision of matrix products; with "bfloat16", training keeps
+        float32 weights.
       learning_rate: constant; 0 for no change of weights. It is low, since
         there is no warmup and our Adam has no bias correction.
     """

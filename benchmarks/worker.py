@@ -25,7 +25,7 @@ def answer(step: work.Step, batches, num_steps: int):
     """Runs steps on successive batches.
 
     Args:
-      step: of the implementation.
+      step: step of the implementation.
       batches: infinite iterator over prepared batches.
       num_steps: number of steps.
 

@@ -18,8 +18,9 @@ The output is read back and compared bit for bit with the source; on any
 difference it is deleted. Adam's slots and the step are converted too if both
 formats have them.
 
-`gelu` is not the same function in all formats. By default the output computes
-the same numbers as the source; --hidden_act selects another activation.
+`gelu` is not the same function in all formats. By default the converted model
+computes the same outputs as the source; --hidden_act selects another
+activation.
 """
 
 import dataclasses
@@ -38,9 +39,7 @@ class ConvertConfig(Options):
     to: str = option(
         REQUIRED, "Format to write.", choices=tuple(formats.CONVERTERS)
     )
-    output_dir: str = option(
-        REQUIRED, "Folder to write; it appears when complete."
-    )
+    output_dir: str = option(REQUIRED, "Folder to write, atomically.")
     hidden_act: str | None = option(
         None,
         "Activation to write instead of the source's own: "
@@ -53,13 +52,13 @@ class ConvertConfig(Options):
     )
     compare: bool = option(
         True,
-        "Also compare outputs with those of the source's and the target's own "
-        "implementations, if these are installed.",
+        "Also compare the model's outputs with those of the libraries that "
+        "define the two formats, if these are installed.",
     )
 
 
 FLAGS = common_flags.flags_of(ConvertConfig)
-flags.DEFINE_string(  # A Python keyword, so it cannot be a field's name.
+flags.DEFINE_string(  # `from` is a Python keyword, not a valid field name.
     "from",
     None,
     "Checkpoint to convert: a folder, or the prefix of a TensorFlow "

@@ -5,10 +5,10 @@ r"""Records, config, vocabulary, checkpoint -> diagnostics before a run.
       --init_checkpoint=uncased_L-12_H-768_A-12 --num_train_steps=100000
 
 Prints every problem with its fix, and an estimate of memory and time on this
-machine. Exit status: 0 without errors, 1 with errors. Only --records is
-required; what is not given is not checked. Without --vocab_file or a config,
-those of --init_checkpoint are used. Large sets are sampled; --all reads them
-completely.
+machine. Exit status: 1 if there are errors, else 0. Only --records is
+required; checks of inputs that are not given are skipped. Without --vocab_file
+or a config, those of --init_checkpoint are used. Large sets are sampled; --all
+reads them completely.
 """
 
 from bert_tf.workflows.configs import DoctorConfig

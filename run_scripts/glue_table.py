@@ -97,7 +97,7 @@ def _count_examples(run_dir: str) -> str:
 
 
 def _spread(run_dir: str, split: str) -> str:
-    """Returns the mean and deviation of restarts on a split; "" without any.
+    """Returns the mean and deviation of restarts on a split; "" if none.
 
     For a grid: those of the setting with the best mean.
     """

@@ -4,7 +4,7 @@ r"""Records, a vocabulary -> examples as text, histograms.
       --vocab_file=vocab.txt --num_records=3 --png=records.png
 
 Prints the pieces of a word joined (their ## kept), segments A and B on separate
-lines, masked tokens as {original -> shown}, and labels by name; in colour on a
+lines, masked tokens as {original -> shown}, and labels by name; in color on a
 terminal, unless NO_COLOR is set. --png plots histograms of lengths, masked
 tokens and [UNK] over a sample.
 """

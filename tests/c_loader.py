@@ -68,7 +68,7 @@ def run(program, path, inputs, signature="serving_default"):
 
     Args:
       program: from `compile_program`.
-      path: of the SavedModel.
+      path: path of the SavedModel.
       inputs: name -> strings or int32, lists or lists of lists; inputs with a
         default may be omitted.
       signature: name of the signature.

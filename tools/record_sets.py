@@ -74,8 +74,8 @@ def count_sides(
     """Returns the counts of each set of each side.
 
     Raises:
-      ValueError: if sets differ in their sizes or have another vocabulary, or
-        a record is damaged or is not a pre-training example.
+      ValueError: if sets differ in their sizes or vocabularies, or a record is
+        damaged or is not a pre-training example.
     """
     vocabulary = masking.Vocabulary.of(vocab_lib.read(vocab_file))
     sha256 = vocab_lib.digest(vocab_file)

@@ -81,7 +81,7 @@ def count(
     kinds = np.where(
         is_kept, KEPT, np.where(shown == vocabulary.mask_id, MASK, RANDOM)
     )
-    # Without the [CLS] before A and the [SEP] before B.
+    # Does not count the [CLS] before A and the [SEP] before B.
     rank = positions - 1 - (positions > a_tokens[rows] + 1)
     is_masked = np.zeros(mask.shape, bool)
     is_masked[rows, positions] = True

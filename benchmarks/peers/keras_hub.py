@@ -114,7 +114,7 @@ def _pretraining_logits(config):
         scores += tf.cast(head._bias.value, scores.dtype)
         return scores, next_sentence(outputs["pooled_output"])
 
-    # Without duplicates: the head's weights include the tied embedding.
+    # Duplicates are removed: the head's weights include the tied embedding.
     weights = [
         *backbone.trainable_weights,
         *head.trainable_weights,

@@ -188,7 +188,7 @@ class Coverage(NamedTuple):
     Attributes:
       loaded: weights in the checkpoint with the same shape.
       missing: weights not in the checkpoint, which are newly initialized.
-      other_shapes: weights of another shape, as "name: its shape, expected".
+      other_shapes: weights of a different shape: "name: its shape, expected".
       unused: weights of the checkpoint that the model does not have.
     """
 
@@ -207,9 +207,9 @@ def coverage(
     both the checkpoint and the model are for pre-training.
 
     Args:
-      checkpoint: to load from.
-      config: of the model.
-      task: of the model.
+      checkpoint: checkpoint to load from.
+      config: config of the model.
+      task: task of the model.
     """
     wanted = shapes(config, task, len(checkpoint.labels) or 2)
     has_heads = task == checkpoint.task == "pretraining"

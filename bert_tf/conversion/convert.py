@@ -83,7 +83,7 @@ def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
         return
     if not overwrite:
         raise ValueError(
-            f"{output_dir} exists already. Choose a new folder, or pass "
+            f"{output_dir} already exists. Choose a new folder, or pass "
             "--overwrite to replace it."
         )
     # Only files that a conversion writes are replaced.
@@ -134,7 +134,7 @@ def convert(
       hidden_act: as for `read`.
       overwrite: whether to replace an existing model.
       compare: whether to also compute outputs and compare them with those of
-        the source's and the target's own implementations, if installed.
+        the libraries that define the two formats, if installed.
 
     Returns:
       The lines of the report.

@@ -170,7 +170,7 @@ def to_ours(
 
     Args:
       table: a row for each of `our_shapes`, and optionally for their slots.
-      tensors: by their names.
+      tensors: their name -> tensor.
       our_shapes: shapes of all weights of the task's model.
       source: format and path, for messages.
       optional: prefixes of our names: parts that may be missing as a whole.
@@ -180,7 +180,7 @@ def to_ours(
       Weights by our names, slots by our names, and the names of unused tensors.
 
     Raises:
-      ValueError: if tensors are missing or have another shape. The message
+      ValueError: if tensors are missing or have a different shape. The message
         lists them all, and the unused ones.
     """
     table = list(table)

@@ -168,7 +168,7 @@ def to_theirs(
     """Returns weights and Adam's slots by their names, as float32.
 
     Args:
-      checkpoint: to write.
+      checkpoint: checkpoint to write.
       table: a row for each weight.
       slots: suffixes as for `renaming.with_slots`.
       target: the target format, for messages.

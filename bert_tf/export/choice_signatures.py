@@ -56,9 +56,9 @@ def choose(outputs, batch) -> text_signatures.Answers:
     """Returns the best ending of each context, and the scores of all endings.
 
     Returns:
-      `choice` [N] int32, from 0, or -1 without endings; `ending` [N] string,
-      its text; `probabilities` and `logits` [N, C] float32, for missing endings
-      0 and the lowest float.
+      `choice` [N] int32, from 0, or -1 if there are no endings; `ending` [N]
+      string, its text; `probabilities` and `logits` [N, C] float32, for missing
+      endings 0 and the lowest float.
     """
     endings, indices = batch["endings"], batch["indices"]
     logits = tf.tensor_scatter_nd_update(

@@ -85,7 +85,7 @@ def embed(
     """Returns `embedding` [N, K H] float32, with layers in the given order.
 
     Args:
-      outputs: of the encoder.
+      outputs: outputs of the encoder.
       batch: only `input_mask` is used.
       pooling: "cls", the vector at [CLS]; "mean", the mean over all tokens
         except padding, including [CLS] and [SEP], as in sentence-transformers.

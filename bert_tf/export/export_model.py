@@ -1,4 +1,4 @@
-"""ExportConfig -> SavedModel of a trained model with strings as inputs."""
+"""ExportConfig -> SavedModel of a trained model, with string inputs."""
 
 import dataclasses
 import functools
@@ -36,7 +36,7 @@ def export(config: kinds.ExportConfig) -> None:
     """Writes the SavedModel of a run, model folder or converted checkpoint.
 
     Raises:
-      ValueError: if a setting does not suit the model, or there is no model.
+      ValueError: if a setting does not apply to the model, or no model exists.
       OSError: if the SavedModel cannot be written.
     """
     from bert_tf.conversion import formats
@@ -83,16 +83,16 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
         overwrite=config.overwrite,
     )
     logging.info(
-        "%s of %s written to %s, in %s",
-        kind,
+        "exported %s as %s to %s  precision %s",
         config.model_dir,
+        kind,
         config.export_dir,
         precision,
     )
 
 
 def _find_precision(config, folder: str, metadata: Mapping) -> str:
-    """Returns the precision in the settings, by default that of training."""
+    """Returns the configured precision; by default, that of training."""
     precision = config.precision or metadata.get("precision", "float32")
     if precision not in loop.POLICIES:
         raise ValueError(
@@ -114,8 +114,8 @@ def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
         raise ValueError(f"{path} has task {task!r}; expected one of {tasks}.")
     if task in _NEED_LABELS and not labels:
         raise ValueError(
-            f'{path} has no labels; add "labels", a list of their names in the '
-            "order of the classes."
+            f'{path} has no labels; add "labels", a list of the class names in '
+            "the order of their ids."
         )
     model = models.for_task(
         task, config, len(labels), dtype=loop.POLICIES[precision]
@@ -141,20 +141,20 @@ def _load_tokenizer(
     )
     if tokenizer.vocab_size > vocab_size:
         raise ValueError(
-            f"{vocab_file} has {tokenizer.vocab_size} entries, the model "
-            f"vocab_size={vocab_size}. Use the model's own vocabulary."
+            f"{vocab_file} has {tokenizer.vocab_size} entries, but the model "
+            f"has vocab_size={vocab_size}. Use the model's own vocabulary."
         )
     return tokenizer
 
 
 def _find_length(config, metadata: Mapping, model_config: BertConfig) -> int:
-    """Returns the sequence length in the settings, by default of training."""
-    most = model_config.max_position_embeddings
-    length = config.max_seq_length or metadata.get("max_seq_length", most)
-    if length > most:
+    """Returns the configured sequence length; by default, that of training."""
+    limit = model_config.max_position_embeddings
+    length = config.max_seq_length or metadata.get("max_seq_length", limit)
+    if length > limit:
         raise ValueError(
             f"--max_seq_length={length} exceeds the model's "
-            f"max_position_embeddings={most}."
+            f"max_position_embeddings={limit}."
         )
     return length
 
@@ -201,19 +201,19 @@ def _make_signatures(
     if kind == "multiple_choice":
         make_signature = choice_signatures.of_choices
         pack = choice_signatures.pack_choices
-    # Functions that are traced once, although several signatures call them.
+    # tf.functions, which are traced only once for all signatures.
     preprocess = tf.function(
         functools.partial(pack, tokenizer, max_seq_length), autograph=False
     )
     postprocess = _make_postprocess(
         config, kind, model.config, tokenizer, metadata, has_pooler
     )
-    reader = model.encoder if kind in _OF_ENCODER else model
+    network = model.encoder if kind in _OF_ENCODER else model
 
     @functools.partial(tf.function, autograph=False)
     def answer(*texts):
         batch = preprocess(*texts)
-        return dict(postprocess(reader(batch, training=False), batch))
+        return dict(postprocess(network(batch, training=False), batch))
 
     signatures = {saved_model.TEXT: make_signature(answer)}
     if kind == "classification":
@@ -233,7 +233,7 @@ def _make_signatures(
 def _make_postprocess(
     config, kind, model_config, tokenizer, metadata, has_pooler
 ) -> Callable[..., text_signatures.Answers]:
-    """Returns (outputs of the model, batch) -> answers."""
+    """Returns a function (model outputs, batch) -> answers."""
     if kind == "classification":
         return functools.partial(
             text_signatures.classify, labels=metadata["labels"]

@@ -135,14 +135,14 @@ def find_kind(
     new_weights: Sequence[str],
     model_config: BertConfig,
 ) -> str:
-    """Returns the kind of export: `config.kind`, or for auto the task's.
+    """Returns the kind of export: `config.kind`, or the default for "auto".
 
     Args:
       config: settings of the export.
-      task: of the model, a key of `KINDS`.
+      task: task of the model, a key of `KINDS`.
       new_weights: from `model_folders.find_newly_initialized`.
-      model_config: of the model. A left-to-right model cannot fill masks, and
-        its [CLS] attends only to itself.
+      model_config: config of the model. A left-to-right model cannot fill
+        masks, and its [CLS] attends only to itself.
 
     Raises:
       ValueError: if the model has no such head, or only a newly initialized
@@ -166,7 +166,8 @@ def find_kind(
             f"{' or '.join(kinds)}."
         )
     if config.kind not in ("auto", *kinds):
-        without = f" without {', '.join(new_weights)}" if new_weights else ""
+        untrained = ", ".join(new_weights)
+        without = f" without trained {untrained}" if new_weights else ""
         raise ValueError(
             f"--kind={config.kind} does not fit a model with task {task!r}"
             f"{without}; it can be exported as {' or '.join(kinds)}."

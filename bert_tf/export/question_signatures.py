@@ -62,15 +62,16 @@ def find_settings(max_seq_length: int, *sources: Mapping) -> Settings:
 def make_answer(
     model, tokenizer, settings: Settings
 ) -> text_signatures.Function:
-    """Returns a signature of `question` [N] and `context` [N] string.
+    """Returns a signature with inputs `question` and `context`, [N] string.
 
-    Windows are the same as in `make_squad_records`, and answers as in the files
-    of `run_squad`. If a question or its passage has no tokens, `answer` is "".
+    Windows are those of `make_squad_records`, and answers those that
+    `run_squad` writes. If a question or its passage has no tokens, `answer` is
+    "".
 
     Args:
       model: batch -> `start_logits`, `end_logits`, each [W, S].
       tokenizer: a BertTokenizer.
-      settings: how to answer.
+      settings: settings of windows and answers.
 
     Returns:
       A function that returns `answer` [N] string; its `start` and `end` [N]
@@ -90,7 +91,7 @@ def make_answer(
         tf.debugging.assert_equal(
             tf.size(context),
             tf.size(question),
-            "context should have one string for each of question.",
+            "question and context must have the same number of strings.",
         )
         tokens, passages = question_windows.tokenize(
             tokenizer, question, context

@@ -1,4 +1,4 @@
-"""Model and preprocessing -> SavedModel with strings or token ids as inputs.
+"""Model and preprocessing -> SavedModel with string or token-id inputs.
 
 The SavedModel contains no Keras objects. With a Keras model attached to the
 exported object, `tf.saved_model.load` works, but the C++ loader of TensorFlow
@@ -23,7 +23,7 @@ SAVED_MODEL = "saved_model.pb"
 EXTRA = "assets.extra"
 METADATA = "model.json"
 
-# Names of signatures; serving_default is the same as one of the other two.
+# Names of signatures; serving_default is an alias of one of the other two.
 DEFAULT = "serving_default"
 TEXT = "text"
 ENCODER = "encoder"
@@ -39,7 +39,7 @@ _METHODS = {
 
 def _root(*models: keras.Model, **parts) -> tf.train.Checkpoint:
     """Returns an object to export with the variables but no Keras objects."""
-    # By identity, since one model may be part of another.
+    # Keyed by identity, so that a model that is part of another counts once.
     variables = {id(v): v for model in models for v in model.variables}
     root = tf.train.Checkpoint(**parts)
     root.variables = [v.value for v in variables.values()]
@@ -56,12 +56,10 @@ def _new_export(path: str, overwrite: bool) -> Iterator[str]:
     is_empty = os.path.isdir(path) and not os.listdir(path)
     is_export = os.path.isfile(os.path.join(path, SAVED_MODEL))
     if os.path.exists(path) and not is_empty and not (overwrite and is_export):
-        hint = "it contains something other than a SavedModel; move it away"
+        fault, fix = "exists and is not a SavedModel", "move it away"
         if is_export:
-            hint = "add --overwrite to replace it"
-        raise ValueError(
-            f"{path} exists already; give a new folder, or {hint}."
-        )
+            fault, fix = "already exists", "add --overwrite to replace it"
+        raise ValueError(f"{path} {fault}; give a new folder, or {fix}.")
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with atomic_files.atomic_folder(path) as folder:
         try:
@@ -83,13 +81,13 @@ def _name_methods(folder: str, signatures: Iterable[str]) -> None:
     for name in names:
         updater.replace_method_name(name, _METHODS[name])
     updater.save()
-    # It belongs to the previous file; a missing one is better than a wrong one.
+    # The fingerprint no longer fits; a missing one is better than a wrong one.
     os.remove(os.path.join(folder, "fingerprint.pb"))
 
 
 def _save(root, folder: str, signatures: Mapping, metadata: Mapping) -> None:
     verbosity = logging.get_verbosity()
-    # Suppresses TensorFlow's timings of callbacks.
+    # Suppresses TensorFlow's log lines about the duration of callbacks.
     logging.set_verbosity(logging.WARNING)
     try:
         tf.saved_model.save(root, folder, signatures=dict(signatures))
@@ -114,10 +112,11 @@ def export_text(
 ) -> None:
     """Writes a SavedModel with string inputs, including the tokenizer.
 
-    After loading, `loaded(inputs, training=False)` is the encoder, from dict to
-    dict; its signature has `encoder_outputs` as `encoder_outputs_0` and so on.
-    `trainable_variables` allow fine-tuning. Each other signature is also an
-    attribute, such as `loaded.text(...)`, whose inputs may have defaults.
+    After loading, `loaded(inputs, training=False)` calls the encoder, which
+    maps a dict to a dict; the signature `encoder` returns `encoder_outputs` as
+    `encoder_outputs_0` and so on. `trainable_variables` allows fine-tuning.
+    Each other signature is also an attribute, such as `loaded.text(...)`, whose
+    inputs may have defaults.
 
     Args:
       models: the models whose variables the signatures use.
@@ -126,8 +125,8 @@ def export_text(
         tensors with the batch as first dimension. `classify` and `regress` get
         the method names of TensorFlow Serving's Classify and Regress APIs,
         others that of Predict.
-      parts: attribute -> other object to save: lookup tables of the signatures,
-        further functions.
+      parts: attribute -> other object to save, such as lookup tables of the
+        signatures or further functions.
       encoder: if given, adds the signature `encoder` of
         `encoder_signatures.make_functions`.
       has_pooler: whether the pooler is trained.

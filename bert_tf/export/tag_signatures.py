@@ -30,7 +30,7 @@ def make_tag(
     Args:
       model: batch -> `logits` [M, S, C].
       tokenizer: a BertTokenizer.
-      labels: C tags in the order of the classes.
+      labels: C tags in the order of their ids.
       max_seq_length: S.
       doc_stride: as for `word_windows.make`.
     """

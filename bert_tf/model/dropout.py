@@ -3,7 +3,7 @@
 Keras's Dropout is not used: it draws the same mask on every replica, and its
 seed state is not saved in checkpoints. Here every bit of a mask has a fixed
 position in one Philox stream, computed from seed, step, layer and example. So
-a run that is resumed, or uses another number of replicas, drops the same
+a run that is resumed, or uses a different number of replicas, drops the same
 values.
 """
 

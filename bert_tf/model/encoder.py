@@ -21,13 +21,13 @@ class EncoderOutputs(NamedTuple):
 
 
 def last_positions(inputs) -> tf.Tensor:
-    """Returns the position of each example's last token; 0 for no example.
+    """Returns the position of each example's last token.
 
     Args:
       inputs: inputs of the encoder, packed or not.
 
     Returns:
-      [B, 1] int32; [B, E] for packed rows.
+      [B, 1] int32; [B, E] for packed rows, 0 for unused slots.
     """
     is_token = inputs["input_mask"][:, None]  # [B, 1, S]
     if "cls_positions" in inputs:
@@ -39,7 +39,7 @@ def last_positions(inputs) -> tf.Tensor:
 
 
 class ConfiguredModel(keras.Model):
-    """Keras model with a BertConfig, which `.keras` files save and restore.
+    """Keras model with a BertConfig, which is saved in `.keras` files.
 
     Constructors build all weights; no call is needed to create them.
 
@@ -116,7 +116,7 @@ class BertEncoder(ConfiguredModel):
         """Saves memory in training: recomputes activations for the gradient.
 
         Only the input of each layer is kept. It takes effect only if `call`
-        gets a `dropout_key`: the dropout masks must be the same both times.
+        gets a `dropout_key`: the recomputation needs the same dropout masks.
         """
         self.remat = True
 
@@ -156,10 +156,10 @@ class BertEncoder(ConfiguredModel):
         return EncoderOutputs(hidden, pooled, tuple(encoder_outputs))
 
     def pooled_token(self, hidden, inputs):  # [B, H], packed [B, E, H]
-        """Returns the hidden state that represents the example: [CLS].
+        """Returns the hidden state that represents the example: that of [CLS].
 
-        With causal attention [CLS] attends to no other token, so the last
-        token is used, as in GPT (Radford et al. 2018, section 3.2).
+        With causal attention, [CLS] attends to no other token, so that of the
+        last token is used, as in GPT (Radford et al. 2018, section 3.2).
         """
         is_packed = "cls_positions" in inputs
         if self.config.is_causal:

@@ -6,12 +6,13 @@ training, has a custom gradient that keeps few tensors and passes over them
 once. Tests compare these gradients with TensorFlow's own.
 
 Custom gradients are used only in training: they leave a node in exported
-graphs that other runtimes reject, and compiling each shape does not pay for a
-few predictions.
+graphs that other runtimes reject, and for a few predictions compiling each
+shape costs more than it saves.
 
-Letters: B batch, S sequence, H hidden, A heads, D = H / A, N rows, I and O
-columns. Results have the dtype of the arguments; bfloat16 is computed in
-float32.
+Letters: B batch, S sequence, H hidden, A heads, D = H / A, N rows, I input and
+O output columns. Unless stated otherwise, results have the dtype of the
+arguments; bfloat16 is computed in float32, except in `dense` and in matrix
+products.
 """
 
 import functools
@@ -28,17 +29,18 @@ _WORTH_COMPILING = 2**18
 
 
 def one_loop(function):
-    """Returns `function`, compiled by XLA where that works and pays.
+    """Returns `function`, compiled by XLA if that is possible and faster.
 
     TensorFlow runs each operation as one pass over memory. XLA fuses many into
-    one loop that uses all instructions of the processor; but its matrix
+    one loop, compiled for all instructions of the processor. But its matrix
     products are slow on CPUs, so only operations between them are compiled.
     Nothing is compiled if the process has several devices: compiled functions
     fail on a second CPU, and with a GPU or TPU it is better to compile the
     complete training step.
 
     Args:
-      function: function of a large tensor and other tensors or floats.
+      function: function of a tensor, whose size decides whether compiling is
+        worthwhile, and of other tensors or floats.
     """
     compiled = tf.function(function, autograph=False, jit_compile=True)
 
@@ -58,7 +60,7 @@ def upcast(x: tf.Tensor) -> tf.Tensor:
 
 
 def _differentiable(function, training):
-    """Returns a function of y alone, with its gradient if `training`.
+    """Returns a function that returns only y, for `training` with a gradient.
 
     Args:
       function: x, ... -> (y, gradient function), as for tf.custom_gradient.
@@ -87,11 +89,12 @@ def _dense(x, kernel, bias):
 
 
 def gelu_tanh(x: tf.Tensor, training=False) -> tf.Tensor:
-    """GELU, tanh approximation, with which the released models were trained.
+    """Returns GELU in the tanh approximation, as in the released models.
 
-    modeling.py: gelu. Keras's "gelu" is the erf form. In training it computes
-    in float32, keeps only `x` and recomputes tanh for the gradient. Otherwise
-    it computes in the dtype of `x`, since casts would cost two more passes.
+    modeling.py: gelu. Keras's "gelu" is the erf form. In training it
+    is computed in float32; only `x` is kept, and the gradient recomputes tanh.
+    Otherwise it is computed in the dtype of `x`, since casts would cost two
+    more passes.
     """
     return _trained_gelu(x) if training else _gelu(x)
 
@@ -134,7 +137,7 @@ def _normalized(total, epsilon):
 def layer_norm(x, gamma, beta, epsilon) -> tf.Tensor:
     """Returns LayerNorm(x), [..., H], with scale `gamma` and offset `beta`.
 
-    Ba et al. 2016. Needs half the passes over memory of Keras's layer.
+    Ba et al. 2016. It makes half as many passes over memory as Keras's layer.
     """
     return tf.cast(_normalized(x, epsilon)[0] * gamma + beta, x.dtype)
 
@@ -176,7 +179,8 @@ def add_norm(
 ):
     """Returns LayerNorm(hidden + dropout(change)), [B, S, H].
 
-    For the gradient it keeps the sum and the dropout mask, one byte per value.
+    For the gradient it keeps the sum, and the dropout mask as one byte per
+    value.
 
     Args:
       change: [B, S, H] float, output of a sublayer.
@@ -202,18 +206,18 @@ def add_norm(
 
 
 def split_heads(qkv: tf.Tensor) -> list[tf.Tensor]:
-    """Returns query, key and value, [B, A, S, D], of [B, S, 3, A, D]."""
+    """Returns query, key and value: [B, S, 3, A, D] -> 3 times [B, A, S, D]."""
     return tf.unstack(tf.transpose(qkv, [2, 0, 3, 1, 4]))
 
 
 def attention_weights(query, key, input_mask) -> tf.Tensor:
-    """Returns softmax(query key^T / sqrt(D)): [B, A, S, S] float32.
+    """Returns softmax(query key^T / sqrt(D) + mask): [B, A, S, S] float32.
 
     Vaswani et al. 2017, equation 1. `input_mask` is 1 for tokens to attend to:
-    [B, S], or [B, S, S] with a mask for each attending token. oneDNN fuses
+    [B, S], or [B, S, S] with one mask for each query position. oneDNN fuses
     product, scale and mask if they are written in this order.
     """
-    # Cast before the product: near 17, bfloat16 has a resolution of 0.125.
+    # Cast before the product: a bfloat16 score near 17 is a multiple of 0.125.
     scores = tf.matmul(upcast(query), upcast(key), transpose_b=True)
     scores *= 1.0 / math.sqrt(query.shape[-1])
     mask = tf.cast(input_mask, scores.dtype)
@@ -223,7 +227,7 @@ def attention_weights(query, key, input_mask) -> tf.Tensor:
 
 @one_loop
 def _drop_weights(weights, keep, rate, dtype):
-    """Returns dropout(weights), and weights with dropped ones negated."""
+    """Returns dropout(weights), and the weights, negated where dropped."""
     if keep is not None:
         weights = tf.where(keep, weights, -weights)
     signed = tf.cast(weights, dtype)

@@ -1,6 +1,7 @@
 """Encoder outputs -> logits: one layer per head.
 
-Letters: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
+Letters: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes,
+E examples per packed row.
 """
 
 import keras
@@ -25,7 +26,7 @@ class MaskedLMHead(keras.layers.Layer):
     Call arguments:
       sequence_output: [B, S, H] float.
       masked_lm_positions: [B, P] int32, indices into S; None for every
-        position, and then P is S.
+        position (then P is S).
       word_embeddings: [V, H] float.
 
     Returns:
@@ -65,7 +66,7 @@ class MaskedLMHead(keras.layers.Layer):
             masked = tf.gather(masked, masked_lm_positions, batch_dims=1)
         shape = tf.shape(masked)[:2]
         masked = self.norm(self.transform(masked))  # [B, P, H]
-        # As one matrix: the gradient of einsum takes twice as long as matmul's.
+        # One matrix, since einsum's gradient takes twice as long as matmul's.
         rows = tf.reshape(masked, [-1, self.config.hidden_size])  # [B P, H]
         logits = tf.matmul(
             tf.cast(rows, self.compute_dtype),

@@ -89,7 +89,7 @@ def extract_features(config: FeatureConfig) -> None:
     """Writes the hidden states; a rerun resumes a run that was stopped.
 
     Raises:
-      ValueError: if a setting does not suit the model, or there are no texts.
+      ValueError: if a setting does not apply to the model, or no text is given.
       OSError: if a file cannot be read or written.
     """
     from bert_tf.conversion import formats
@@ -212,7 +212,7 @@ def _part_settings(
     from bert_tf.training import model_folders
 
     weights = os.path.join(folder, model_folders.WEIGHTS)
-    # With another activation the same weights give other values.
+    # With a different activation, the same weights give different values.
     model_config = os.path.join(folder, model_folders.CONFIG)
     return {
         "input": atomic_files.digest(config.input_file),

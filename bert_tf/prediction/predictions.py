@@ -1,4 +1,4 @@
-"""Rows of texts and a SavedModel -> its answers as JSON lines."""
+"""Text rows and a SavedModel -> the model's answers as JSON lines."""
 
 import contextlib
 import dataclasses
@@ -17,9 +17,10 @@ from bert_tf.prediction import text_rows
 from tfrecords.io import atomic_files
 from tfrecords.options import REQUIRED, option
 
-# Prefixes of outputs with numbers for each token; `default` is a duplicate.
+# Prefixes of outputs with values per token, and of `default`, a copy of
+# `pooled_output`.
 _NOT_WRITTEN = ("sequence_output", "encoder_outputs", "input_mask", "default")
-# JSON key of a word, and of one of the n best answers -> model output.
+# JSON key -> model output, for a word and for one of the n-best answers.
 _WORD = {
     "word": "words",
     "tag": "tags",
@@ -46,8 +47,8 @@ class PredictConfig(text_rows.InputConfig):
     )
     signature: str = option(
         "text",
-        "Signature to call: text; or words, which a tagging model has for text "
-        "that is already split into words.",
+        "Signature to call: text; or words, for a tagging model and text that "
+        "is already split into words.",
         # Inputs of other signatures are token ids or serialized examples.
         choices=("text", "words"),
     )
@@ -55,12 +56,12 @@ class PredictConfig(text_rows.InputConfig):
         "-", "JSON lines file to write, atomically; - is stdout."
     )
     batch_size: int = option(
-        64, "Maximum number of texts in one call of the model.", at_least=1
+        64, "Maximum number of rows in one call of the model.", at_least=1
     )
     outputs: tuple[str, ...] | None = option(
         None,
         "Outputs to write, comma-separated. Default: all except those with "
-        "numbers for each token, such as sequence_output.",
+        "values per token, such as sequence_output.",
     )
 
 
@@ -68,7 +69,8 @@ def predict(config: PredictConfig) -> int:
     """Writes a line of JSON for each row of the input; returns their number.
 
     Raises:
-      ValueError: if there is no such model, or a row or setting is invalid.
+      ValueError: if there is no SavedModel with the signature, or a row or
+        setting is invalid.
       OSError: if a file cannot be read or written.
     """
     loaded = load(config.export_dir, config.signature)
@@ -84,7 +86,7 @@ def predict(config: PredictConfig) -> int:
             total=lines.size,
             unit="B",
             unit_scale=True,
-            # Answers on the terminal would break the bar.
+            # Answers on the terminal would garble the progress bar.
             disable=True if file.isatty() else None,
         ) as bar,
     ):
@@ -123,8 +125,8 @@ def load(export_dir: str, signature: str):
     loaded = tf.saved_model.load(export_dir)
     if signature not in loaded.signatures:
         raise ValueError(
-            f"{export_dir} has signatures {', '.join(loaded.signatures)}; "
-            f"{signature!r} is needed. Create it with export_savedmodel."
+            f"{export_dir} has signatures {', '.join(loaded.signatures)}, but "
+            f"not {signature!r}. Export the model with export_savedmodel."
         )
     return loaded
 
@@ -133,7 +135,7 @@ def find_inputs(config: PredictConfig, signature) -> dict[str, int]:
     """Returns the rank of each input: 1 for a text, 2 for a list of texts.
 
     Raises:
-      ValueError: if columns are given for texts that the model does not have.
+      ValueError: if columns are given for inputs that the model does not have.
     """
     if config.text_b_column and not config.text_a_column:
         raise ValueError(
@@ -186,12 +188,12 @@ def _open_output(path: str) -> Iterator[IO[str]]:
 
 @contextlib.contextmanager
 def _quiet_when_closed() -> Iterator[None]:
-    """Exits silently if stdout is closed, as by `| head`."""
+    """Ends the body silently if stdout is closed, e.g. by `| head`."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Otherwise Python's own flush at exit fails too.
+        # Otherwise Python's flush at exit would fail, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -223,7 +225,7 @@ def answer_rows(
     replace keys of the same name.
 
     Args:
-      signature: of a SavedModel.
+      signature: signature of a SavedModel.
       rows: one batch.
       ranks: from `find_inputs`.
       outputs: names of the outputs to write.
@@ -311,12 +313,13 @@ def _records(answers: Mapping[str, np.ndarray], names: Mapping) -> list[dict]:
 def without_padding(
     answers: Mapping[str, np.ndarray], num_texts: int | None
 ) -> dict[str, np.ndarray]:
-    """Returns answers to one row without the padding of its batch.
+    """Returns the answers for one row without the padding of its batch.
 
     Args:
       answers: all outputs of the signature, each [1, ...]. The number of words,
         masks, answers or tokens in the row is derived from them.
-      num_texts: length of the row's longest list of texts, None without lists.
+      num_texts: length of the row's longest list of texts; None if it has no
+        lists.
     """
     padded = ("",)  # Prefixes of the names of padded outputs.
     if "num_answers" in answers:
@@ -342,7 +345,7 @@ def without_padding(
 def _to_json(
     row: text_rows.Row, answers: Mapping[str, np.ndarray], outputs: set[str]
 ) -> dict:
-    """Returns the answers to one row, with lists of dicts for known kinds."""
+    """Returns the answers for one row; for known kinds of model, as dicts."""
     if {"tokens", "probabilities"} <= outputs:
         return fill_masks(
             row.fields["text"],

@@ -67,8 +67,8 @@ class Lines:
     """Lines of text in an open file or pipe.
 
     Args:
-      file: to read, in binary.
-      name: of the file, for messages.
+      file: file to read, opened in binary mode.
+      name: name of the file, for messages.
 
     Attributes:
       name: as given.
@@ -181,7 +181,7 @@ def find_format(
     """Returns "text", "tsv" or "jsonl": the format given, or the inferred one.
 
     Raises:
-      ValueError: if the format does not suit the columns or the model's inputs.
+      ValueError: if the format does not match the columns or model inputs.
     """
     needed = [name for name in ranks if name not in OPTIONAL]
     input_format = config.input_format
@@ -214,7 +214,7 @@ def make_parser(
     Args:
       config: format and columns.
       source: name of the file, for messages.
-      ranks: of the inputs of the model.
+      ranks: ranks of the inputs of the model.
 
     Raises:
       ValueError: as `find_columns` and `find_format`.
@@ -241,7 +241,7 @@ class ColumnParser:
       source: name of the file, for messages.
       columns: inputs and their columns, all by index from 0, or all by name in
         the header; several columns for one input make a list.
-      ranks: of the inputs of the model.
+      ranks: ranks of the inputs of the model.
 
     Raises:
       ValueError: if a column is missing in a line; names file and line.
@@ -301,8 +301,8 @@ def parse_object(
 
     Args:
       source: name of the file, for messages.
-      ranks: of the inputs of the model.
-      number: of the line, from 1.
+      ranks: ranks of the inputs of the model.
+      number: line number, from 1.
       line: its text.
 
     Raises:

@@ -29,7 +29,7 @@ class Glue(FineTuningTask):
 
     Args:
       table: the entry of the task in `glue_tables`.
-      data: files and options; None for a task that makes no records.
+      data: files and options; None if `make_records` is not used.
 
     Raises:
       ValueError: by `build_model`, if there are fewer than two classes.
@@ -48,7 +48,7 @@ class Glue(FineTuningTask):
         self.schema = (
             schema.REGRESSION if self.is_regression else schema.CLASSIFICATION
         )
-        self.labels: dict[str, np.ndarray] = {}  # [N], by dev split.
+        self.labels: dict[str, np.ndarray] = {}  # Dev split -> [N].
         self.test_splits = ()
 
     @classmethod
@@ -89,7 +89,7 @@ class Glue(FineTuningTask):
         return {"squared_error_loss": loss}
 
     def accuracies(self, outputs, batch):
-        """Returns the share of rows with the right class; {} for scores."""
+        """Returns the fraction of correct classes; {} for regression."""
         if self.is_regression:
             return {}
         (accuracy,) = super().accuracies(outputs, batch).values()
@@ -137,7 +137,7 @@ class Glue(FineTuningTask):
         return outputs["logits"].argmax(axis=-1)
 
     def majority_baseline(self):
-        """Returns each metric of its best constant prediction, by dev split.
+        """Returns each metric for its best constant prediction, by dev split.
 
         For regression, the constant is the mean score.
         """
@@ -181,7 +181,7 @@ class Glue(FineTuningTask):
         logging.info("%s  rows %d", path, len(cells))
 
     def metadata(self):
-        """Returns the kind of task, labels and, if known, the score range."""
+        """Returns task, labels and, if known, score range, for model.json."""
         metadata = {
             "task": "regression" if self.is_regression else "classification",
             "labels": list(self.table.labels),

@@ -46,7 +46,7 @@ def cross_entropy(
       logits: [..., C] float.
       labels: [...] int32.
       weights: [...] float32; rows of weight 0 are ignored.
-      epsilon: of the `WeightedMean`.
+      epsilon: epsilon of the `WeightedMean`.
     """
     each = tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=labels, logits=tf.cast(logits, tf.float32)

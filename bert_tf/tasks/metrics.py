@@ -12,7 +12,7 @@ import sklearn.metrics
 
 
 def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Returns the share of right predictions, in [0, 1]."""
+    """Returns the fraction of correct predictions, in [0, 1]."""
     return float(sklearn.metrics.accuracy_score(labels, predictions))
 
 
@@ -71,22 +71,22 @@ def compute(
       labels: [N] of the same kind.
 
     Raises:
-      ValueError: if shapes differ, if N is below 2, for which correlations are
-        undefined, or if a name is unknown.
+      ValueError: if shapes differ, if a name is unknown, or if N is below 2,
+        for which correlations are undefined.
     """
     predictions, labels = np.asarray(predictions), np.asarray(labels)
     if predictions.shape != labels.shape or predictions.ndim != 1:
         raise ValueError(
-            f"Predictions of shape {predictions.shape} for labels of shape "
-            f"{labels.shape}; each example needs one of both."
+            f"Predictions have shape {predictions.shape} and labels "
+            f"{labels.shape}; both should be [N], one value per example."
         )
     if len(labels) < 2:
         raise ValueError(
-            f"{len(labels)} labelled example; a score needs 2 or more."
+            f"Metrics need at least 2 labelled examples, not {len(labels)}."
         )
     unknown = sorted(set(names) - set(METRICS))
     if unknown:
         raise ValueError(
-            f"Unknown metrics {unknown}; the metrics are {list(METRICS)}."
+            f"Unknown metrics {unknown}; choose from {list(METRICS)}."
         )
     return {name: METRICS[name](predictions, labels) for name in names}

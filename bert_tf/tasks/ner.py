@@ -27,7 +27,7 @@ class Ner(FineTuningTask):
     """Tagging of words, at their first pieces.
 
     Args:
-      data: files and options; None for a task that makes no records.
+      data: files and options; None if `make_records` is not used.
       labels: tags in the order of their ids, at least 2; None to read them from
         the training file or the model.
 
@@ -47,9 +47,9 @@ class Ner(FineTuningTask):
     ):
         self.data = data
         self.labels = labels
-        self.files: dict[str, str] = {}  # By split; all existing files.
+        self.files: dict[str, str] = {}  # Split -> path; all existing files.
         self.splits: list[str] = []  # Splits that need records.
-        # By split: weights, 1 at first pieces, and tag ids, both [M, S].
+        # Split -> weights, 1 at first pieces, and tag ids, both [M, S].
         self.tags: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.read = functools.cache(self._read)
 
@@ -70,7 +70,7 @@ class Ner(FineTuningTask):
         return {"tagging": Target("logits", batch["tag_ids"], weights)}
 
     def accuracies(self, outputs, batch):
-        """Returns the share of words with the right tag."""
+        """Returns the fraction of words with the correct tag."""
         (accuracy,) = super().accuracies(outputs, batch).values()
         return {"accuracy": accuracy}
 
@@ -177,7 +177,7 @@ class Ner(FineTuningTask):
             )
 
     def metadata(self):
-        """Returns the kind of task, tags and the stride of windows."""
+        """Returns task, tags and window stride, for model.json."""
         return {
             "task": "tagging",
             "labels": self.labels,
@@ -222,7 +222,7 @@ class NerFeatures(Ner):
                 self.tags[split] = mask, tag_ids
 
     def metadata(self):
-        """Returns the kind of task, tags, layers and LSTM units."""
+        """Returns task, tags, layers and LSTM units, for model.json."""
         return {
             "task": "feature_tagging",
             "labels": self.labels,
@@ -288,7 +288,7 @@ def write_columns(
     Args:
       corpus: words, and gold tags if it has any.
       predicted: tags of each sentence.
-      path: of the file, which is written atomically.
+      path: path of the file, which is written atomically.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     width = len(corpus.sentences[0].columns[0])

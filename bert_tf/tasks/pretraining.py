@@ -113,7 +113,7 @@ def perplexity(means: Mapping[str, float]) -> float:
     """Returns exp(loss of a token), "LM (ppl)" in the paper's table 6.
 
     Args:
-      means: of an evaluation, with `masked_lm_loss` or `next_token_loss`.
+      means: means of an evaluation, with `masked_lm_loss` or `next_token_loss`.
     """
     names = ("masked_lm_loss", "next_token_loss")
     (loss,) = (means[name] for name in names if name in means)

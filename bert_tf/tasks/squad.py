@@ -43,8 +43,8 @@ class Squad(FineTuningTask):
     """Prediction of the span of a passage that answers a question.
 
     Args:
-      data: files, and settings of windows and answers; None for a task that
-        makes no records.
+      data: files, and settings of windows and answers; None if `make_records`
+        is not used.
     """
 
     name = "SQuAD"
@@ -55,8 +55,8 @@ class Squad(FineTuningTask):
 
     def __init__(self, data: squad_files.SquadOptions | None = None):
         self.data = data
-        self.files: dict[str, str] = {}  # By split.
-        self.annotated: squad_scores.Answers = {}  # Of dev.
+        self.files: dict[str, str] = {}  # Split -> path.
+        self.annotated: squad_scores.Answers = {}  # Answers in the dev file.
         self.tuned_threshold: float | None = None
         self.model_threshold = 0.0
         self._answer: dict[str, Answerer] = {}  # By split.
@@ -96,7 +96,7 @@ class Squad(FineTuningTask):
             if getattr(self.data, name) is None
         }
         self.data = dataclasses.replace(self.data, **changes)
-        # After that, as the model's metadata may set the version.
+        # Only now, since the model's metadata may set the version.
         self.files = self.data.find_files()
         if model_dir:
             self.files.pop("train", None)
@@ -159,7 +159,7 @@ class Squad(FineTuningTask):
         write(self._answer[split](predict(split)), threshold, output_dir)
 
     def metadata(self):
-        """Returns the kind of task, and settings of windows and answers."""
+        """Returns task and settings of windows and answers, for model.json."""
         metadata = {"task": "spans"} | {
             name: getattr(self.data, name) for name in _DEFAULTS
         }

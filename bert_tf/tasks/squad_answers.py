@@ -114,7 +114,7 @@ def choose(
     null = None
     if version_2_with_negative:
         null = find_null(windows, start_logits, end_logits, num_questions)
-    # Of twice as many pairs as needed, nearly always enough texts differ.
+    # Among twice as many pairs as needed, enough texts nearly always differ.
     most = min(2 * n_best_size, n_best_size**2)
     candidates = find_answers(windows.question, pairs, null, passages, most)
     num_pairs = tf.math.unsorted_segment_sum(
@@ -181,7 +181,7 @@ def _answers(
     )
     null_odds = tf.zeros([num_questions], tf.float64)
     if null is not None:
-        # In the original's order, for the same rounding.
+        # Summed in the original's order, for the same rounding.
         start, end = (
             tf.cast(tf.gather(logits, best, batch_dims=1), tf.float64)
             for logits in (spans.start_logit, spans.end_logit)
@@ -333,7 +333,7 @@ def sum_logits(spans: Span) -> tf.Tensor:
 
 
 def _sum(start_logits: tf.Tensor, end_logits: tf.Tensor) -> tf.Tensor:
-    # In float64, like Python floats in the original: fewer sums are equal.
+    # Float64, like Python floats in the original: fewer sums are equal.
     return tf.cast(start_logits, tf.float64) + tf.cast(end_logits, tf.float64)
 
 

@@ -41,9 +41,9 @@ def read_answers(
       The version, and the texts of the answers by question id, in order.
 
     Raises:
-      ValueError: with the file and, if it is about one, the question: if it is
-        not a SQuAD file, is of an unknown or another version, an id occurs
-        twice, or a question of 1.1 has no answer.
+      ValueError: if it is not a SQuAD file, its version is unknown or not
+        `version`, an id occurs twice, or a question of 1.1 has no answer. The
+        message names the file and, if known, the question.
     """
     content = atomic_files.read_json(path)
     if not isinstance(content, dict) or not isinstance(

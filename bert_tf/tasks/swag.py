@@ -1,8 +1,8 @@
 """SWAG's files -> Swag: records, model, scores, prediction file.
 
 Devlin et al. 2018, section 4.4: the only new weights are a vector whose dot
-product with [CLS] is the score of an ending; the scores of all endings of an
-example share a softmax. So losses, scores and baseline are those of
+product with the output at [CLS] is the score of an ending; a softmax normalizes
+the scores of an example's endings. So losses, scores and baseline are those of
 classification with the endings as classes, and a model accepts any number of
 endings.
 
@@ -29,7 +29,7 @@ class Swag(Glue):
     FineTuningConfig.
 
     Args:
-      data: files and options; None for a task that makes no records.
+      data: files and options; None if `make_records` is not used.
     """
 
     inputs = schema.CHOICE_INPUTS
@@ -66,5 +66,5 @@ class Swag(Glue):
         logging.info("%s  rows %d", path, len(predicted))
 
     def metadata(self):
-        """Returns the kind of task."""
+        """Returns the task, for model.json."""
         return {"task": "multiple_choice"}

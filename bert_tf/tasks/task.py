@@ -23,7 +23,7 @@ Batch = Mapping[str, tf.Tensor]
 Outputs = Mapping[str, tf.Tensor]
 # Named outputs of a model for all N examples of a split, in order.
 SplitOutputs = Mapping[str, np.ndarray]
-Scores = dict[str, dict[str, float]]  # By dev split.
+Scores = dict[str, dict[str, float]]  # Dev split -> metrics.
 
 
 class Target(NamedTuple):
@@ -121,7 +121,7 @@ class FineTuningTask(Task):
           model_metadata: content of its model.json; empty to train.
 
         Raises:
-          ValueError: if files are missing, or the model is of another task.
+          ValueError: if files are missing, or the model has a different task.
         """
 
     def make_records(

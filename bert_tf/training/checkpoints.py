@@ -1,8 +1,8 @@
 """Training state <-> disk: the checkpoints of a run.
 
 A checkpoint is a model folder (see model_folders.py) that also contains
-`optimizer.safetensors` and `state.json`. The latter has the sha256 of every
-file and of its own other entries (see checksums.py).
+`optimizer.safetensors` and `state.json`. `state.json` contains the sha256 of
+every other file and of its own entries (see checksums.py).
 """
 
 import os
@@ -30,7 +30,10 @@ def name(step: int) -> str:
 
 
 def steps(folder: str, before: str = "") -> list[int]:
-    """Returns the steps of the checkpoints in a folder, oldest first."""
+    """Returns the steps of the checkpoints in a folder, oldest first.
+
+    `before` is a prefix of the folder names, such as "damaged-".
+    """
     if not os.path.isdir(folder):
         return []
     pattern = re.compile(rf"{before}{_PREFIX}([0-9]{{8,}})")
@@ -42,8 +45,9 @@ def newest_step(output_dir: str) -> int:
     """Returns the step of a run's newest checkpoint; 0 if it has none.
 
     Damaged checkpoints count: the run has started, and must not be restarted
-    over files that may still be recovered. `restore_latest` renames damaged
-    ones if it finds an older intact one; afterwards this is the restored step.
+    over files that may still be recovered. If `restore_latest` finds an older
+    intact one, it renames the damaged ones; this then returns the restored
+    step.
     """
     return max(steps(os.path.join(output_dir, "checkpoints")), default=0)
 
@@ -61,7 +65,7 @@ def find(path: str) -> str:
 
     Raises:
       DamagedError: a ValueError, if `path` itself, the best model or all
-        checkpoints are damaged. The user has to choose another one.
+        checkpoints are damaged.
       ValueError: if there is no model.
     """
     if os.path.isfile(os.path.join(path, model_folders.WEIGHTS)):
@@ -74,7 +78,7 @@ def find(path: str) -> str:
             return best
     except checksums.DamagedError as error:
         raise checksums.DamagedError(
-            f"{error} To use another, give the path of a folder in {inside}/."
+            f"{error} To use another model, give a folder in {inside}/."
         ) from error
     faults = []
     for step in reversed(steps(inside)):
@@ -121,7 +125,7 @@ class RunCheckpoints:
       metadata: see `model_folders.save_model`.
       vocab_file: see `model_folders.save_model`.
       extra: name -> scalar variable of the training state, such as a loss
-        scale. If it is missing in a checkpoint, it keeps its value.
+        scale. A variable that is missing in a checkpoint keeps its value.
       is_chief: whether this process may change the folder; others only read.
 
     Attributes:
@@ -165,15 +169,15 @@ class RunCheckpoints:
             last = f"The last checkpoint is {self.path(self.last_step)}"
         return (
             f"{last}. Start a run in another --output_dir with a lower "
-            "--learning_rate, and with the checkpoint as --init_checkpoint if "
-            "you like; or inspect these records."
+            "--learning_rate, optionally with a checkpoint as "
+            "--init_checkpoint; or inspect these records."
         )
 
     def _slots(self) -> dict:
-        """Returns the slots by name, without the name of the model in it.
+        """Returns the slots by name, without the model's name.
 
-        Keras numbers the models of a process, so the name would differ after
-        another training in the same process.
+        Keras numbers the models of a process, so the model's name would be
+        different if the process had trained another model before.
         """
         own = f"/{self.model.name}/"
         slots = self.optimizer.slots()
@@ -187,8 +191,8 @@ class RunCheckpoints:
 
         Args:
           step: optimizer updates applied.
-          is_regular: step -> bool. Checkpoints of other steps, which stopped
-            runs have saved, are removed first.
+          is_regular: step -> whether a run that is not stopped would save a
+            checkpoint at it. Checkpoints of other steps are removed first.
 
         Raises:
           OSError: with the path of the checkpoint, e.g. if the disk is full.
@@ -237,12 +241,13 @@ class RunCheckpoints:
     def restore_latest(self) -> int:
         """Loads the newest intact checkpoint; returns its step, 0 for none.
 
-        Damaged ones are logged as warnings. If an older one is intact, the
-        chief renames them to e.g. `damaged-step-00001000`, so that the newest
-        step is that of this run. A later `save` removes them.
+        For each damaged one a warning is logged. If an older one is intact, the
+        chief renames the damaged ones to e.g. `damaged-step-00001000`, so that
+        `newest_step` returns the restored step. A later `save` removes them.
 
         Raises:
-          ValueError: if its model has another size, or all are damaged.
+          ValueError: if the checkpoint's model has a different size, or all
+            checkpoints are damaged.
         """
         damaged, faults = [], []
         for step in reversed(steps(self.folder)):
@@ -259,7 +264,7 @@ class RunCheckpoints:
             self.last_step = step
             return step
         faults += [
-            f"{self._damaged_path(step)} was found damaged earlier."
+            f"{self._damaged_path(step)} was already found to be damaged."
             for step in reversed(steps(self.folder, _DAMAGED))
         ]
         if faults:
@@ -275,7 +280,7 @@ class RunCheckpoints:
 
         Raises:
           DamagedError: if the checkpoint is damaged.
-          ValueError: if its model has another size.
+          ValueError: if the checkpoint's model has a different size.
         """
         folder = self.path(step)
         state = checksums.read_state(folder)

@@ -16,7 +16,8 @@ STATE = "state.json"
 _FILES = "files"
 # Key of the sha256 of state.json's other entries.
 _OWN = "state_sha256"
-# Metadata is smaller; the weights of a base model are 440 MB.
+# Largest file whose sha256 `check_quickly` computes. Metadata is smaller; the
+# weights of a base model are 440 MB.
 _QUICK_BYTES = 1 << 24
 
 
@@ -38,7 +39,8 @@ def write_checksums(folder: str, state: Mapping) -> None:
     """Writes `state.json`: a state, and the checksums of a folder's files.
 
     Args:
-      folder: a folder from `atomic_files.atomic_folder`, otherwise complete.
+      folder: a folder from `atomic_files.atomic_folder`, complete except for
+        `state.json`.
       state: a dict that JSON can represent.
     """
     files = {}
@@ -48,7 +50,7 @@ def write_checksums(folder: str, state: Mapping) -> None:
             continue
         files[name] = {
             "bytes": os.path.getsize(path),
-            # Read from the page cache while the kernel writes to the disk.
+            # Reads the page cache, while the kernel writes the file to disk.
             "sha256": atomic_files.digest(path),
         }
     values = dict(state) | {_FILES: files}
@@ -76,7 +78,7 @@ def read_state(folder: str) -> dict:
 
 
 def check(folder: str, names: Collection[str] | None = None) -> None:
-    """Checks files against their sha256; reads every byte.
+    """Checks the size and sha256 of files, reading every byte.
 
     Args:
       folder: a folder, with or without checksums.
@@ -104,7 +106,7 @@ def check_quickly(folder: str) -> None:
 
 
 def _sums(folder: str) -> dict[str, dict]:
-    """Returns name -> bytes and sha256; {} without a state.json."""
+    """Returns name -> bytes and sha256; {} if there is no state.json."""
     if not os.path.exists(os.path.join(folder, STATE)):
         return {}
     return read_state(folder)[_FILES]
@@ -121,13 +123,14 @@ def _check(
 
 @contextlib.contextmanager
 def _faults_named(folder: str, name: str) -> Iterator[None]:
-    """Translates OSErrors that mean damage to DamagedError."""
+    """Translates OSErrors that indicate damage into DamagedErrors."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
         raise damaged(folder, f"{name} is missing") from None
     except OSError as error:
-        # A disk failure. Temporary errors, e.g. too many open files, are not.
+        # A disk failure is damage; temporary errors, e.g. too many open files,
+        # are not.
         if error.errno not in (errno.EIO, errno.EISDIR):
             raise
         fault = f"{name} cannot be read ({error.strerror})"
@@ -135,7 +138,7 @@ def _faults_named(folder: str, name: str) -> Iterator[None]:
 
 
 def _fault(path: str, expected: Mapping, *, is_quick: bool) -> str | None:
-    """Returns the fault of a file; None for none."""
+    """Returns the fault of a file; None if it is intact."""
     size = os.path.getsize(path)
     if size != expected["bytes"]:
         return f"has {size} bytes instead of {expected['bytes']}"

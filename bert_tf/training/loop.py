@@ -29,15 +29,15 @@ from tfrecords.io import atomic_files
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Phase:
-    """Steps of a run that read the same records.
+    """Consecutive steps of a run that read the same records.
 
-    `workflows.training_phases.make_phase` makes one from records.
+    `workflows.training_phases.make_phase` returns one for given records.
 
     Attributes:
       num_steps: number of optimizer steps.
       batches: (start batch, replicas=, first_replica=, local_replicas=) ->
         dataset; see `tfrecords.reading.batches.training_batches`.
-      describe: number of a batch -> description of its records.
+      describe: batch number -> description of the records in the batch.
       examples_per_row: mean number of examples per row; above 1 for packed
         rows.
     """
@@ -103,11 +103,11 @@ def train(
       metadata: for `model.json`, see `model_folders.save_model`.
       vocab_file: vocabulary to save with each checkpoint, if any.
       num_warmup_steps: updates until the peak of the learning rate.
-      save_checkpoints_steps: updates between checkpoints; None for that of
-        `config`.
+      save_checkpoints_steps: updates between regular checkpoints; None for
+        the value in `config`. The last step also has a regular checkpoint.
       on_checkpoint: called with the step after each regular checkpoint, to
         evaluate and keep the best model. If the run stops at that checkpoint,
-        the resumed run calls it.
+        the resumed run calls it instead.
 
     Returns:
       The sha256 of the final weights.
@@ -148,7 +148,7 @@ def train(
             where=functools.partial(_describe, phases, saved),
         )
         if is_chief and start_step and is_regular(start_step):
-            # A run that stopped there may have skipped the evaluation.
+            # A run that stopped at this step may have skipped the evaluation.
             _evaluate_once(on_checkpoint, start_step, config.output_dir)
         wants_to_stop = stopped_before = [0.0]  # See `_all_stop`.
 
@@ -176,7 +176,7 @@ def train(
 
     if end_step < num_train_steps:
         message = f"after step {end_step}, because of --stop_at_step"
-        raise stopping.Stopped(f"{message}; without it the command resumes", 0)
+        raise stopping.Stopped(f"{message}; omit the flag to resume", 0)
     weights_sha256 = model_folders.digest(model)
     logging.info("step %d  weights sha256 %s", num_train_steps, weights_sha256)
     return weights_sha256
@@ -205,7 +205,7 @@ def _resume(
     update = train_step.TrainStep(
         task, model, optimizer, config, strategy, loss_scale
     )
-    # The chief first, which renames damaged checkpoints.
+    # The chief restores first, because it renames damaged checkpoints.
     return update, saved, strategies.chief_first(strategy, saved.restore_latest)
 
 
@@ -216,7 +216,7 @@ def read_batches(
     end_step: int,
     steps_per_loop: int,
 ) -> Iterator[tuple[Phase, int, int, Mapping]]:
-    """Yields phase, last step, number of steps and batches of each call.
+    """Yields (phase, last step, steps, batches) of each TrainStep call.
 
     Args:
       strategy: strategy whose replicas share each batch.
@@ -241,10 +241,10 @@ def read_batches(
 def calls(
     start_step: int, end_step: int, phases: Sequence[Phase], steps_per_loop: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yields (phase index, updates before, steps) of each call of the graph.
+    """Yields (phase index, updates before, steps) of each TrainStep call.
 
-    Calls end at multiples of `steps_per_loop`, so that they are the same
-    wherever a run resumes, and at the ends of phases.
+    Calls end at multiples of `steps_per_loop`, so that they do not depend on
+    the step at which a run resumes, and at the end of each phase.
     """
     step, phase, phase_end = start_step, -1, 0
     while step < end_step:
@@ -258,7 +258,7 @@ def calls(
 
 
 def _sizes(strategy, phase: Phase, batch: Mapping) -> tuple[float, int]:
-    """Returns numbers of examples and tokens of a call, over all replicas."""
+    """Returns the examples and tokens of a TrainStep call, on all replicas."""
     local = strategy.experimental_local_results
     rows = math.prod(local(batch["is_real_example"])[0].shape)
     tokens = math.prod(local(batch["input_mask"])[0].shape)
@@ -281,7 +281,7 @@ def _all_stop(strategy, request: stopping.Request, stopped_before) -> bool:
 
 
 def _evaluate_once(on_checkpoint, step: int, output_dir: str) -> None:
-    """Evaluates a step, unless an earlier start has already done so."""
+    """Calls `on_checkpoint`, unless an earlier process of the run did so."""
     if not on_checkpoint:
         return
     path = os.path.join(output_dir, "logs", "evaluated.json")
@@ -324,7 +324,7 @@ def open_strategy(
             config.train_batch_size,
             config.gradient_accumulation_steps,
         )
-        # If None, a value that is compatible.
+        # If None, the workflow chooses a compatible value later.
         save_steps = config.save_checkpoints_steps or config.steps_per_loop
         check_calls(strategy, config, save_steps)
     return strategy
@@ -354,7 +354,7 @@ def check_calls(
     config: TrainingConfig,
     save_checkpoints_steps: int,
 ) -> None:
-    """Raises ValueError if settings of calls of the graph are incompatible."""
+    """Raises ValueError if steps_per_loop or jit_compile cannot be used."""
     if save_checkpoints_steps % config.steps_per_loop:
         raise ValueError(
             f"save_checkpoints_steps={save_checkpoints_steps} is not a "
@@ -366,14 +366,15 @@ def check_calls(
     if config.jit_compile and replicas > 1 and on_cpus:
         raise ValueError(
             f"jit_compile with {replicas} replicas on a CPU: XLA compiles for "
-            "one CPU device only. Omit one of the two."
+            "one CPU device only. Omit --jit_compile, or use one replica."
         )
 
 
 def _check_start(strategy, start_step: int, end_step: int, flags: list) -> None:
     """Raises ValueError if the run cannot resume, or workers differ.
 
-    Otherwise each worker would train from its own step, without any error.
+    Without this check, workers that restored different steps or were given
+    different flags would train on without an error.
     """
     text = json.dumps(
         [start_step, end_step, flags], sort_keys=True, default=str
@@ -381,9 +382,9 @@ def _check_start(strategy, start_step: int, end_step: int, flags: list) -> None:
     sums = strategies.all_gather(strategy, zlib.crc32(text.encode()) >> 1)
     if len(set(sums)) > 1:
         raise ValueError(
-            f"The workers start differently; this one starts after step "
-            f"{start_step} of its --output_dir, with {flags}. Give all workers "
-            "the same flags and one shared --output_dir."
+            "The workers have different flags or checkpoints; this one starts "
+            f"after step {start_step} of its --output_dir, with {flags}. Give "
+            "all workers the same flags and one shared --output_dir."
         )
     if start_step > end_step:
         raise ValueError(

@@ -333,7 +333,7 @@ def newly_initialized_metadata(
     Args:
       task: task of the model, a key of `models.TASK_MODELS`.
       config: config of the model.
-      source: model folder that it is initialized from; None for none.
+      source: model folder that it is initialized from, if any.
 
     Raises:
       ValueError: as in `read_metadata`.

@@ -1,4 +1,4 @@
-"""Gradients -> updated weights: the original's AdamW, LAMB, the schedule."""
+"""Gradients -> updated weights: the original's AdamW and schedule, LAMB."""
 
 import math
 import re
@@ -40,8 +40,8 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
       Scalar float32 learning rate.
 
     Raises:
-      ValueError: if `num_warmup_steps` exceeds `num_train_steps`, or either
-        or the rate is out of range.
+      ValueError: if `num_warmup_steps` exceeds `num_train_steps`, or an
+        argument is out of range.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def decays(variable: keras.Variable) -> bool:
-    """Returns whether weight decay applies: not for LayerNorm and biases."""
+    """Returns whether weight decay applies: False for LayerNorm and biases."""
     return variable.path.split("/")[-1] not in _UNDECAYED
 
 
 def layerwise_factors(paths: Sequence[str], decay: float) -> list[float]:
-    """Returns a factor of the learning rate for each weight.
+    """Returns a multiplier of the learning rate for each weight.
 
     It is 1 for heads and pooler, decay^(L - i) for layer i of L, and
     decay^(L + 1) for embeddings (Howard and Ruder 2018, section 3.2; ELECTRA
@@ -108,8 +108,8 @@ def layerwise_factors(paths: Sequence[str], decay: float) -> list[float]:
     """
     if not 0.0 < decay <= 1.0:
         raise ValueError(
-            f"layerwise_lr_decay={decay} should be above 0 and at most 1, "
-            "which is the same rate for all layers."
+            f"layerwise_lr_decay={decay} should be above 0 and at most 1; 1 "
+            "means the same rate for all layers."
         )
     layers = [re.search(r"/layer_(\d+)/", path) for path in paths]
     num_layers = 1 + max((int(m[1]) for m in layers if m), default=-1)
@@ -124,11 +124,11 @@ def layerwise_factors(paths: Sequence[str], decay: float) -> list[float]:
 
 
 def _kernel_scale(beta_2: float) -> float:
-    """Returns a factor of gradients that makes TensorFlow's kernel exact.
+    """Returns a factor for gradients that makes TensorFlow's kernel exact.
 
     The kernel computes 1 - beta_2 in float32, 0.00099998713 for 0.999, so its
     second moments would be slightly too small. The factor corrects this. It
-    also scales the first moments (by 6e-6), so the rate is divided by it.
+    also scales the first moments (by 1 + 6e-6), so the rate is divided by it.
     """
     rounded = 1.0 - float(np.float32(beta_2))
     return math.sqrt((1.0 - beta_2) / rounded)
@@ -207,7 +207,7 @@ class AdamW(tf.Module):
     def apply(
         self, gradients: Sequence[tf.Tensor], scale: tf.Tensor | None = None
     ) -> None:
-        """Updates every variable once, in the graph of one replica.
+        """Updates every variable once; called in replica context.
 
         Args:
           gradients: dense, in the order of `variables`, already summed over
@@ -225,15 +225,15 @@ class AdamW(tf.Module):
         self.step.assign_add(1)
 
     def skip(self) -> None:
-        """Counts a step without an update, so that the next batch follows."""
+        """Counts a step without an update; training uses the next batch."""
         self.step.assign_add(1)
 
     def _kernel(self) -> Callable[..., None]:
         """Returns a function of (variable, m, v, rate, gradient).
 
         It updates the moments and subtracts rate * m / (sqrt(v) + epsilon),
-        with bias correction if configured, from the variable: in one pass over
-        memory, where separate TensorFlow operations need a dozen.
+        with bias correction if configured, from the variable. This takes one
+        pass over memory; separate TensorFlow operations take a dozen.
         """
         factor, root = 1.0, 1.0
         if self.correct_bias:

@@ -70,7 +70,7 @@ class Writer:
             self.last_step = _truncate(self.lines_path, start_step)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Writes the values of one step to both."""
+        """Writes the values of one step to steps.jsonl and TensorBoard."""
         self.note([{"step": step} | dict(values)])
         self.draw(step, values)
 
@@ -95,8 +95,9 @@ class Writer:
         """Appends lines to steps.jsonl and syncs it to disk.
 
         Args:
-          lines: lines with increasing steps. Existing lines from the first of
-            these steps on are replaced, so that each step has one line.
+          lines: lines with increasing steps. Existing lines of the first of
+            these steps and of later ones are replaced, so that each step has
+            one line.
 
         Raises:
           OSError: with the path of the log, e.g. if the disk is full; then
@@ -123,8 +124,9 @@ def _is_overflow(line: Mapping[str, float]) -> bool:
 class Report:
     """Logs every step, and prints a progress line every `log_every_steps`.
 
-    Values stay on the device until a line is due. The line and TensorBoard
-    show means since the last line, but the current learning rate.
+    Values stay on the device until the next progress line. The line and
+    TensorBoard show the means over the steps since the previous line; of the
+    learning rate, the current value.
 
     Args:
       writer: writer of the values; None in processes that write nothing.
@@ -158,7 +160,7 @@ class Report:
         examples: float,
         tokens: int,
     ) -> None:
-        """Adds the values of one call, of one or more updates.
+        """Adds the values of one TrainStep call, which makes 1 or more updates.
 
         Args:
           step: number of the last update.
@@ -182,8 +184,9 @@ class Report:
         """Writes all added values to steps.jsonl; call before a checkpoint.
 
         Raises:
-          FloatingPointError: if a value is not finite, with step, batch and
-            last checkpoint; except float16 overflows, see LossScale.
+          FloatingPointError: if a value is not finite, except in a float16
+            overflow, see LossScale. The message has the step, its batch and
+            the last checkpoint.
         """
         lines = []
         for last, values in self.unread:

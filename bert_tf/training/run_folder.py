@@ -210,7 +210,7 @@ def check_setting(output_dir: str, name: str, value) -> None:
     """Checks one setting of a run that resumes, before all are known.
 
     Raises:
-      ValueError: if the folder contains a run with another value.
+      ValueError: if the folder contains a run with a different value.
     """
     from bert_tf.training import checkpoints
 

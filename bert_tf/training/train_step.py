@@ -55,7 +55,7 @@ class LossScale(tf.Module):
         }
 
     def update(self, is_finite: tf.Tensor) -> None:
-        """Updates the scale after a step, in the graph of one replica.
+        """Updates the scale after a step; called in replica context.
 
         Args:
           is_finite: scalar bool, whether the gradients of the global batch are
@@ -173,7 +173,7 @@ class TrainStep:
         self._names: list[str] = []
 
     def __call__(self, batches: Batch, num_steps: int, stop: bool):
-        """Runs one call of the graph; see the class."""
+        """Runs `num_steps` updates; see the class."""
         local = self.strategy.experimental_local_results(batches["input_mask"])
         # One graph for each shape and number of steps; the last call may have
         # fewer steps.

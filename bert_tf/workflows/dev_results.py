@@ -15,7 +15,7 @@ from bert_tf.training import (
 )
 from tfrecords.io import atomic_files
 
-Scores = dict[str, dict[str, float]]  # By dev split.
+Scores = dict[str, dict[str, float]]  # Dev split -> metrics.
 
 
 def make_keep_best(

@@ -415,7 +415,7 @@ def load_trained(run: Run, folder: str) -> None:
     """Loads encoder and head of a model of the same task and labels.
 
     Raises:
-      ValueError: if the model has another task, or other labels.
+      ValueError: if the model has a different task or different labels.
     """
     metadata, expected = model_folders.read_metadata(folder), run.metadata
     for name in ("task", "labels"):

@@ -27,7 +27,7 @@ def find_init_checkpoint(
     if not source.init_checkpoint:
         return None
     if do_train:
-        # Before anything is written: the folder may contain another run.
+        # Check before writing anything: the folder may contain another run.
         run_folder.check_setting(
             output_dir, "init_checkpoint", source.init_checkpoint
         )

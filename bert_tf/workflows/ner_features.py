@@ -189,7 +189,7 @@ def _train_choices(
 ) -> dict[str, Scores]:
     files = data.find_files()
     labels = data.find_labels(files)
-    # Before the slow extraction of features.
+    # Checked before features are extracted, which is slow.
     fine_tuning.check_splits(NerFeatures, config, list(files))
     types = ner_files.types_of(labels)
     folder = strategies.chief_first(

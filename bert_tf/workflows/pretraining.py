@@ -91,7 +91,7 @@ def _train_and_evaluate(
 
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
         settings = _run_settings(config, bert_config, phases)
-        # Before anything is written: the folder may contain another run.
+        # Check before writing anything: the folder may contain another run.
         run_folder.check(config.output_dir, settings, is_chief=is_chief)
         if is_chief:
             run_history.write_flags(

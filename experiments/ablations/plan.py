@@ -116,7 +116,7 @@ class Row:
     Attributes:
       table: a key of `TABLES`.
       label: name in the report.
-      model: the pre-trained model; None without pre-training.
+      model: the pre-trained model; None for no pre-training.
       paper: column -> the paper's number.
       share: fraction of the pre-training steps, in (0, 1].
       has_bilstm: whether there is a BiLSTM between encoder and head.

@@ -1,7 +1,7 @@
 """Flags of any script -> parsed values and user-facing errors.
 
-Each script has its own `flags.FlagValues`, so that several can be imported in
-one process, each with its own defaults.
+Each script has its own `flags.FlagValues`, so that one process can import
+several scripts with different defaults.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from tfrecords import options
 
 
 def require(values: flags.FlagValues, *names: str) -> None:
-    """Makes flags required; the error names the missing flag."""
+    """Makes flags required; the error for a missing flag names it."""
     for name in names:
         flags.mark_flag_as_required(name, flag_values=values)
 
@@ -34,7 +34,7 @@ def flags_of(*classes: type, **defaults: Any) -> flags.FlagValues:
 
 
 def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
-    """Adds a flag for each option of a dataclass that does not have one yet.
+    """Adds a flag for each option of a dataclass that has none yet.
 
     Args:
       flag_values: the script's flags.
@@ -49,7 +49,7 @@ def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
 
 
 def _define(flag_values, cls, field, kind: type, default) -> None:
-    """Adds the flag of one option, under the name of the class that has it."""
+    """Adds the flag of one option; `--help` lists it under its class's name."""
     owner = next(c for c in cls.__mro__ if field.name in c.__annotations__)
     keywords = {
         "name": field.name,
@@ -140,10 +140,10 @@ def _is_wanted(record: python_logging.LogRecord) -> bool:
 
 
 def _message(error: Exception) -> str:
-    """Returns the message of an error; of one in a dataset, our own part."""
+    """Returns an error's message, without TensorFlow's text around ours."""
     if not isinstance(error, _tensorflow_errors()):
         return str(error)
-    # TensorFlow wraps it: "{{node ...}} ValueError: <ours>\n\nTraceback".
+    # An error in a dataset: "{{node ...}} ValueError: <ours>\n\nTraceback".
     return error.message.rpartition("ValueError: ")[2].partition("\n")[0]
 
 
@@ -154,19 +154,19 @@ def _tensorflow_errors() -> tuple[type, ...]:
 
 
 def command(main) -> Callable[[], None]:
-    """Returns the console command of a script's `main(argv)`."""
+    """Returns the console entry point for a script's `main(argv)`."""
     return functools.partial(run, main)
 
 
 def run(main) -> None:
-    """Runs a script's `main(argv)`; prints a user's mistake in one line.
+    """Runs a script's `main(argv)`; prints a user error as one line.
 
     `--traceback` anywhere in the command shows where the error was raised.
     """
     logging.set_verbosity(logging.INFO)
     handler = python_logging.StreamHandler()  # To stderr.
     handler.setFormatter(_LogLine())
-    # On the root logger, to which absl and all libraries propagate.
+    # Configures the root logger, to which absl and all libraries propagate.
     python_logging.basicConfig(handlers=[handler])
     python_logging.getLogger("tensorflow").addFilter(_is_wanted)
     argv = [word for word in sys.argv if word != "--traceback"]
@@ -176,13 +176,13 @@ def run(main) -> None:
         print(f"stopped {stopped}", file=sys.stderr)
         raise SystemExit(stopped.exit_code) from None
     except Exception as error:
-        mistakes = (ValueError, flags.Error, OSError, FloatingPointError)
-        if not isinstance(error, (*mistakes, *_tensorflow_errors())):
+        user_errors = (ValueError, flags.Error, OSError, FloatingPointError)
+        if not isinstance(error, (*user_errors, *_tensorflow_errors())):
             raise
         if len(argv) < len(sys.argv):
             traceback.print_exc()
         print(f"error: {_message(error)}", file=sys.stderr)
-        print("(--traceback shows where, --help explains)", file=sys.stderr)
+        print("(--traceback: stack trace, --help: flags)", file=sys.stderr)
         diverged = isinstance(error, FloatingPointError)
         raise SystemExit(
             stopping.DIVERGED_EXIT_CODE if diverged else 1

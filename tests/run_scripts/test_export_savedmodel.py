@@ -336,7 +336,7 @@ def test_a_missing_vocabulary_is_refused(model_dir, tmp_path):
 def test_a_vocabulary_of_the_wrong_size_is_refused(model_dir, tmp_path):
     with open(model_dir / "vocab.txt", "a") as file:
         file.write("another\n")
-    with pytest.raises(ValueError, match="entries, the model vocab_size="):
+    with pytest.raises(ValueError, match="but the model has vocab_size="):
         export(model_dir, tmp_path / "export")
 
 

@@ -274,7 +274,7 @@ def test_a_folder_without_an_export_is_refused(tmp_path):
     with pytest.raises(ValueError, match="contains no SavedModel"):
         predict.main(["predict", f"--export_dir={tmp_path}"])
     tf.saved_model.save(tf.train.Checkpoint(), str(tmp_path / "other"))
-    with pytest.raises(ValueError, match="'text' is needed"):
+    with pytest.raises(ValueError, match="but not 'text'"):
         predict.main(["predict", f"--export_dir={tmp_path / 'other'}"])
 
 

@@ -69,7 +69,7 @@ class Cluster(progress.Engine):
                 result = remote_jobs.checked(_result(future))
                 yield futures[future], result
         finally:
-            # Also after an error: starts no more jobs and stops running ones.
+            # Even after an error, starts no more jobs and stops running ones.
             pool.shutdown(wait=False, cancel_futures=True)
             if not all(future.done() for future in futures):
                 with contextlib.suppress(Exception):  # Spark may be gone.

@@ -68,11 +68,11 @@ class SampleStatistics(NamedTuple):
     wrong_ids: list[str]  # The first of these, each as "record: id".
     highest_type: int  # Of `input_type_ids`.
     misplaced_masks: int  # Examples with a masked position without a token.
-    labels: np.ndarray  # [classes] examples by `label_ids`; [0] without.
-    pair_labels: np.ndarray  # [2] by `next_sentence_labels`; [0] without.
+    labels: np.ndarray  # [classes] examples by `label_ids`; [0] if none.
+    pair_labels: np.ndarray  # [2] by `next_sentence_labels`; [0] if none.
     numbers: np.ndarray  # [N] int64, index of each example's record.
     digests: np.ndarray  # [N] uint64, of the tokens before masking.
-    counts: MaskCounts | None  # None without masks.
+    counts: MaskCounts | None  # None for records without masks.
 
 
 def count(
@@ -148,7 +148,7 @@ def _count(records, batch, indices, entries, vocab_size) -> SampleStatistics:
 
 
 def _by_label(batch, name, num_classes=0):
-    """Returns [classes] the number of examples by label; [0] without labels."""
+    """Returns [classes] the number of examples by label; [0] if none."""
     if name not in batch:
         return np.zeros(0, np.int64)
     return np.bincount(batch[name].clip(0), minlength=num_classes)

@@ -24,8 +24,8 @@ def open_intact(
 
     Returns:
       The records of the intact shards, or None if there are none; and a
-      diagnostic for each shard that is missing, truncated or of another size
-      than in the manifest.
+      diagnostic for each shard that is missing, truncated or not of the size in
+      the manifest.
     """
     manifest = None
     if os.path.isdir(path):

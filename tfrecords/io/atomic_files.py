@@ -136,11 +136,11 @@ def _sibling(path: str, ending: str) -> str:
 
 
 def _make_folders(path: str) -> None:
-    """Makes a folder and its missing parents, and syncs each."""
+    """Creates a folder and its missing parents, and syncs each."""
     above = os.path.dirname(path)
     if not os.path.isdir(above):
         _make_folders(above)
-    # Another process may have made it in the meantime.
+    # Another process may have created it in the meantime.
     os.makedirs(path, exist_ok=True)
     _sync(above)
 

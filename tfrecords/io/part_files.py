@@ -90,7 +90,7 @@ def begin_array(
 
 
 def _open_folder(parts_dir: str, settings: dict) -> None:
-    """Makes the folder of the parts; keeps one that has the same settings."""
+    """Creates the folder of the parts, or keeps one of the same settings."""
     path = os.path.join(parts_dir, _SETTINGS)
     if os.path.isfile(path) and atomic_files.read_json(path) == settings:
         atomic_files.remove_leftovers(parts_dir)

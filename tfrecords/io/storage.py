@@ -153,7 +153,7 @@ def names_in(folder: str) -> list[str]:
 
 
 def make_folder(path: str) -> None:
-    """Makes a folder and its missing parents."""
+    """Creates a folder and its missing parents."""
     if is_local(path):
         os.makedirs(path, exist_ok=True)
     else:

@@ -151,7 +151,7 @@ def _split(job: tuple[str, str, int]) -> None:
                 f"{token_file}.keys", _KEY_DTYPE, begin, end
             )
             entries["index"] = np.arange(begin, end)
-            # Without the lowest bit, which only marks first sentences.
+            # The lowest bit is dropped: it only marks first sentences.
             bucket = (entries["key"] >> np.uint64(1)) % np.uint64(num_buckets)
             file.write(entries[np.argsort(bucket, kind="stable")].tobytes())
             counts = np.bincount(bucket.astype(np.int64), minlength=num_buckets)

@@ -126,7 +126,7 @@ def make(
 
     Args:
       corpus: text, one sentence per line, and vocabulary.
-      settings: of the examples.
+      settings: settings of the examples.
       output: folder in which `train` is created, and the number of shards, by
         default one; the original has one per name in its --output_file.
 

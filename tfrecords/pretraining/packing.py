@@ -169,7 +169,7 @@ def pack(
     Args:
       blocks: examples in the order of `Rows.order`.
       counts: [R] examples in each row, as in `Rows`.
-      sizes: of the dimensions of the packed schema.
+      sizes: sizes of the dimensions of the packed schema.
 
     Yields:
       The rows completed by each block.
@@ -211,7 +211,7 @@ def join(
       examples: features of `schema.PRETRAINING`, each [n, ...]; labels and
         masks may be missing.
       counts: [r] examples in each row; their sum is n.
-      sizes: of the dimensions of the packed schema.
+      sizes: sizes of the dimensions of the packed schema.
 
     Returns:
       The features of `schema.PACKED_PRETRAINING`, each [r, ...], without those

@@ -81,8 +81,8 @@ def make(
 
     Args:
       corpus: text and vocabulary.
-      settings: of the examples. Held-out documents are used once, regardless of
-        `dupe_factor`.
+      settings: settings of the examples. Held-out documents are used once,
+        regardless of `dupe_factor`.
       output: folder and number of shards.
       engine: runs the jobs; None for this process. The records do not depend
         on it. All its machines need access to `output_dir` and the input files.
@@ -301,7 +301,7 @@ def assign_partitions(
 
     Args:
       table: all documents, from `token_files.locate`.
-      random_seed: of the split.
+      random_seed: seed of the split.
       num_shards: number of partitions of `train`; None to choose it by the size
         of the corpus.
       held_out_prob: share of documents in `held_out`; at least one, unless 0.

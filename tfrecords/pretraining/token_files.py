@@ -91,11 +91,12 @@ def write(
     then documents without sentences.
 
     Args:
-      path: of the token file, to which suffixes are added.
+      path: path of the token file, to which suffixes are added.
       documents: the sentences of each document.
       tokenize: sentences -> ids and lengths.
       vocab_size: all ids are below it.
-      fingerprints: of each document, to write as well; None to write none.
+      fingerprints: fingerprint of each document, to write as well; None to
+        write none.
     """
     suffixes = ["tokens", "sentences"]
     both = ((document, None) for document in documents)

@@ -8,7 +8,7 @@ global, not limited to a window.
 
 With static lengths (buckets), the examples of a window of batches are sorted by
 length before they are split into batches, and each batch is cut to the smallest
-length that holds it. A window contains the same examples as without buckets.
+static length that fits. A window contains the same examples as without buckets.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Batch(NamedTuple):
 
     positions: tf.Tensor  # [B] int64, in the endless stream.
     indices: tf.Tensor  # [B] int64, the record at each position.
-    length: tf.Tensor  # [] int64, the static length that holds all of them.
+    length: tf.Tensor  # [] int64, the smallest static length that fits.
 
 
 class TrainingOrder:
@@ -35,12 +35,12 @@ class TrainingOrder:
 
     Args:
       num_records: N.
-      batch_size: B, of the global batch.
+      batch_size: B, size of the global batch.
       seed: seed of the order.
       max_seq_length: length of a batch without `bucket_lengths`.
       lengths: [N] int, tokens of each record; required for `bucket_lengths`.
-      bucket_lengths: static lengths to cut batches to; batches that none of
-        them holds have length `max_seq_length`.
+      bucket_lengths: static lengths to cut batches to; a batch that is longer
+        than all of them has length `max_seq_length`.
       num_batches: number of batches in the complete run. The last window ends
         there, so that a run sees the same examples with buckets and without.
         Later batches belong to additional windows. None if the run has no end.
@@ -182,7 +182,7 @@ def static_lengths(
 
 
 def round_up(lengths: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Returns, for each length, the smallest of `allowed` that holds it.
+    """Returns, for each length, the smallest of `allowed` that fits it.
 
     `allowed` is ascending.
     """

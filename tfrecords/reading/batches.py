@@ -55,7 +55,7 @@ def training_batches(
       vocab_size: if given, ids that are not below it raise an error.
       bucket_lengths: static lengths. If given, the examples of each
         `batch_order.WINDOW_BATCHES` batches are sorted by length, and each
-        batch is cut to the smallest length that holds it, or to
+        batch is cut to the smallest of them that fits, or to
         max_seq_length. `static_lengths.choose` finds good ones.
       num_batches: number of batches in the complete run. If given, a run sees
         the same examples with buckets as without; the dataset is endless.
@@ -133,7 +133,7 @@ def evaluation_batches(
 
     The last batch is filled with rows of zeros, whose `is_real_example` is 0.
     With `bucket_lengths` the longest records come first, each batch is cut to
-    the smallest length that holds it, and an additional feature,
+    the smallest static length that fits, and an additional feature,
     `example_index` [B] int32, is the index of the record, by which
     `evaluation.predict` sorts the outputs. The dynamic masks of a record are
     the same each time. Arguments, result and errors are otherwise those of

@@ -130,17 +130,18 @@ def choose(
       multiple: each length is a multiple of it, or `max_seq_length`.
 
     Returns:
-      The lengths, ascending; the last holds the longest record.
+      The lengths, ascending; the longest record fits into the last one.
     """
     allowed = np.arange(multiple, max_seq_length + multiple, multiple)
     allowed[-1] = max_seq_length
     allowed = allowed[: np.searchsorted(allowed, lengths.max()) + 1]
-    # Number of records that each length holds; a record uses the shortest one.
-    held = np.searchsorted(np.sort(lengths), allowed, side="right")
-    # cost[j]: tokens, with padding, of the records that allowed[j] holds, if it
-    # and up to k shorter lengths are chosen; before[k][j] is the next shorter.
-    cost, before = held * allowed, []
-    between = (held - held[:, None]) * allowed  # [shorter, longer]
+    # Number of records that fit into each length; each uses the shortest.
+    fitting = np.searchsorted(np.sort(lengths), allowed, side="right")
+    # cost[j]: tokens, with padding, of the records that fit into allowed[j], if
+    # this and up to k shorter lengths are chosen; before[k][j] is the next
+    # shorter length.
+    cost, before = fitting * allowed, []
+    between = (fitting - fitting[:, None]) * allowed  # [shorter, longer]
     is_shorter = np.tri(len(allowed), k=-1, dtype=bool).T
     for _ in range(count - 1):
         costs = np.where(is_shorter, cost[:, None] + between, cost.max() + 1)

@@ -24,7 +24,7 @@ class GlueTask:
     score_range: tuple[float, float] | None = None  # None if unknown.
     metrics: tuple[str, ...] = ("accuracy",)  # Of bert_tf/tasks/metrics.py.
     best_metric: str = "accuracy"  # Selects the best checkpoint.
-    # By test split, the name of its predictions on the GLUE site.
+    # Test split -> name of its predictions on the GLUE site.
     predictions: dict[str, str] = dataclasses.field(default_factory=dict)
     # Columns of labelled files without a header line.
     header: tuple[str, ...] | None = None
@@ -166,7 +166,7 @@ def own_task(
     """Returns a task on a user's own TSV or CSV files with header lines.
 
     Args:
-      name: of the task, for folders and logs.
+      name: name of the task, for folders and logs.
       files: paths by split: train, dev, test or some of them; `*.csv` have
         commas and quotes, all others tabs and no quotes.
       text_columns: headers of one or two text columns.

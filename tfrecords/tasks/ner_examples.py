@@ -31,7 +31,7 @@ def make_records(
 
     A document is cut into windows (see `word_windows`), and each of its words
     has its tag in exactly one of them: in the order of records and positions,
-    words are in the order of the file. Without tags in the file, tag ids are 0.
+    words are in the order of the file. If the file has no tags, tag ids are 0.
 
     Args:
       files: path by split: train, dev or test.

@@ -162,7 +162,7 @@ def types_of(labels: Iterable[str]) -> list[str]:
 
 
 def tag_ids(sentences: Iterable[Sentence], labels: Sequence[str]) -> list[int]:
-    """Returns the index in `labels` of each word's tag; 0 without tags."""
+    """Returns the index in `labels` of each word's tag; 0 if it has none."""
     ids = {label: i for i, label in enumerate(labels)}
     return [
         ids[tag]

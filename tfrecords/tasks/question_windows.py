@@ -58,7 +58,7 @@ def tokenize(
       passages: [N] string; equal ones are tokenized once.
     """
     different, index = tf.unique(passages)
-    # In one call: tracing the tokenizer twice takes another second.
+    # One call for both: tracing the tokenizer twice takes a second more.
     count = tf.size(questions)
     pieces = word_pieces.Pieces(
         *tokenizer.tokenize_with_offsets(tf.concat([questions, different], 0))
@@ -198,7 +198,7 @@ def _best_windows(layout: _Layout, passages: tf.RaggedTensor) -> tf.Tensor:
     best = tf.where(around(above) > around(below), above, below)
     last = count - 1
     left = position - last * step
-    # In float64 and in the order of run_squad.py: a bonus may outweigh tokens.
+    # Float64 and the order of run_squad.py: a bonus may outweigh tokens.
     score = _score(around(best), room)
     last_score = _score(
         tf.minimum(left, length - 1 - position), length - last * step

@@ -65,7 +65,7 @@ def make_records(
       files: path by split; only train gets labels.
       output_dir: parent of a folder for each split, such as `train`.
       tokenizer: maps text to ids.
-      settings: of windows.
+      settings: settings of windows.
 
     Returns:
       The folder of each split.

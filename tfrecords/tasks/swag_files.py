@@ -87,7 +87,7 @@ def read_rows(
                     "an ending or a comma too few or too many, or a stray "
                     "quote joined or split rows. Correct this line."
                 )
-            # Of columns with the same name, the first is read.
+            # If several columns have the same name, the first is read.
             stripped = [cell.strip() for cell in cells]
             named = dict(zip(header[::-1], stripped[::-1], strict=True))
             row = _parse(named, endings, is_labelled, where)

@@ -82,7 +82,7 @@ class TextOptions(Options):
 class Document(NamedTuple):
     """Consecutive sentences of one text."""
 
-    sentences: list[str]  # At least one, stripped of space at both ends.
+    sentences: list[str]  # At least one, stripped of whitespace at both ends.
     source: str  # "file:line" where the document begins.
     # Number of sentences in each line, or paragraph if lines are wrapped.
     line_lengths: list[int] | None = None

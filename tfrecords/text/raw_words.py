@@ -1,8 +1,8 @@
 """Raw strings -> words for a tagger, and their offsets.
 
 Datasets of tagged words are already split into words; served text is not. Words
-end at space. Punctuation around a word is split off, and punctuation inside a
-word is kept, as in CoNLL-2003 ("all-rounder", "U.N", "1996-08-22"):
+end at whitespace. Punctuation around a word is split off, and punctuation
+inside a word is kept, as in CoNLL-2003 ("all-rounder", "U.N", "1996-08-22"):
 
   string  ("  J o b s "  ,     a   t     U . N .  )
   words    "  Jobs    "  ,     at        U.N   .

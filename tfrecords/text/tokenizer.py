@@ -1,4 +1,4 @@
-"""Strings -> ragged token ids, as by the original tokenizer.
+"""Strings -> ragged token ids, equal to those of the original tokenizer.
 
 google-research/bert tokenization.py: FullTokenizer, as TensorFlow ops for
 tf.data and SavedModels. See words.py for the word rules and the few known

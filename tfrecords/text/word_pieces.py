@@ -1,4 +1,4 @@
-"""Cleaned strings -> ids of WordPiece entries, and their offsets.
+"""Cleaned strings -> WordPiece ids and the offsets of the pieces.
 
 google-research/bert tokenization.py: WordpieceTokenizer. N strings.
 """
@@ -29,7 +29,8 @@ def join(outer: tf.RaggedTensor, pieces: Pieces, starts: tf.Tensor) -> Pieces:
     """Returns the pieces of strings, given the pieces of their segments.
 
     Args:
-      outer: [N, (segments)], the segments of each string; any values.
+      outer: [N, (segments)], the segments of each string; only its row lengths
+        are used.
       pieces: [segments, (pieces)], with offsets in their segments.
       starts: [segments] int32, offset of each segment in its string.
     """
@@ -43,7 +44,7 @@ def join(outer: tf.RaggedTensor, pieces: Pieces, starts: tf.Tensor) -> Pieces:
 
 
 def partition(is_second: tf.Tensor) -> list[tf.Tensor]:
-    """Returns the rows where `is_second` [N] is false, and the other rows."""
+    """Returns row indices where `is_second` [N] is false, and the others."""
     rows = tf.range(tf.size(is_second))
     return tf.dynamic_partition(rows, tf.cast(is_second, tf.int32), 2)
 
@@ -74,7 +75,7 @@ class WordPieces(tf.Module):
         super().__init__()
         # The ops run on the CPU and need their tables there.
         with tf.device("CPU"):
-            # Also splits at spaces and punctuation.
+            # This one also splits at spaces and punctuation.
             self._plain = _fast_wordpiece(
                 entries, max_bytes_per_word=vocab.MAX_CHARS_PER_WORD
             )
@@ -87,19 +88,19 @@ class WordPieces(tf.Module):
 
     def __call__(self, cleaned: tf.Tensor) -> Pieces:
         """Returns the pieces; see the class."""
-        # Without accents, more strings are plain than before cleaning.
+        # Tested after cleaning: without accents, more strings are plain.
         rows = partition(words.is_plain(cleaned))
         other, plain = (tf.gather(cleaned, row) for row in rows)
         return merge(rows, [self._split(other), self.split_plain(plain)])
 
     def split_plain(self, cleaned: tf.Tensor) -> Pieces:
-        """Returns the same, faster; `words.is_plain` must hold for all."""
+        """Returns the pieces, faster, if all strings are `words.is_plain`."""
         return _to_pieces(self._plain.tokenize_with_offsets(cleaned))
 
     def _split(self, cleaned: tf.Tensor) -> Pieces:
         of_string, offsets = words.split(cleaned)  # [N, (words)]
         word = of_string.flat_values
-        # The op's limit counts bytes, the original's characters.
+        # The op's limit is in bytes, that of the original in characters.
         lengths = tf.strings.length(word, "UTF8_CHAR")
         is_long = lengths > vocab.MAX_CHARS_PER_WORD
         pieces = _to_pieces(

@@ -3,13 +3,13 @@
 google-research/bert tokenization.py, as TensorFlow ops for tf.data and
 SavedModels. N strings.
 
-Every code point assigned in Unicode 14 is treated as by the original on Python
-3.11, which has the tables of Unicode 14: in a word, alone and at an end. A test
-tries each. Known differences:
+Every code point assigned in Unicode 14 is treated as in the original on Python
+3.11, which has the tables of Unicode 14. A test checks each one inside a word,
+alone and at the end of a string. Known differences:
 
-- 85 code points that are unassigned in Unicode 14, so the original treats them
-  as letters. TensorFlow's tables are newer and treat them as follows; the last
-  two only in uncased text:
+- 85 code points are unassigned in Unicode 14, so the original treats them as
+  letters. TensorFlow's newer tables treat them as follows; accents and
+  decomposed characters differ only in uncased text:
 
       punctuation: 11B00-11B09 11F43-11F4F
       format characters: 13439-1343F
@@ -18,12 +18,12 @@ tries each. Known differences:
       decomposed: 105C9 105E4 11383 11385 1138E 11391 113C5 113C7-113C8
         16121-16128 16D68-16D6A
 
-- Uncased, a capital sigma next to one of 301 marks and letters that Unicode 14
-  added or changed, as in U+03A3 U+0898 U+03B1: whether it is at the end of its
-  word is decided by ICU with Unicode 13. (Among the 301 are U+1734, Vithkuqi,
-  and the marks U+0898-089F, U+08C9-08D2, U+1AC1-1ACE, U+1CF00-1CF46.)
-- Python 3.10 has Unicode 13, in which U+1734 is an accent and the capitals of
-  `_NEW_CAPITALS` have no lower case.
+- In uncased text, ICU decides whether a capital sigma is at the end of a word
+  by the tables of Unicode 13. This matters next to 301 marks and letters that
+  Unicode 14 added or changed, as in U+03A3 U+0898 U+03B1. (Among them are
+  U+1734, Vithkuqi, U+0898-089F, U+08C9-08D2, U+1AC1-1ACE and U+1CF00-1CF46.)
+- The original on Python 3.10 uses Unicode 13, in which U+1734 is an accent and
+  the capitals of `_NEW_CAPITALS` have no lower case.
 """
 
 import re
@@ -32,11 +32,11 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-# Strings in which cleaning only lower-cases ASCII letters, and in which words
-# of several characters are ASCII: 90% in English, and most in Chinese.
+# Matches strings in which cleaning only lower-cases ASCII letters, and words of
+# several characters are ASCII: 90% of English strings and most Chinese ones.
 # FastWordpieceTokenizer alone splits them as the original does, in half the
-# time. Besides ASCII, they contain spaces and characters that are words by
-# themselves and have neither case nor decomposition.
+# time. Besides ASCII, they contain spaces and characters that are one word each
+# and have neither case nor decomposition.
 _PLAIN = (
     r"[\t\n\r -~\x{A0}\x{A1}\x{A7}\x{AB}\x{B7}\x{BB}\x{BF}"
     r"\x{2002}-\x{200A}\x{2010}-\x{2027}\x{2030}-\x{2043}"
@@ -48,7 +48,8 @@ _PLAIN = (
 # tokenization.py: _is_control (\t, \n and \r are space), and U+FFFD.
 _DROPPED = r"[\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\p{Cf}\x{FFFD}]+"
 _ACCENTS = r"\p{Mn}+"
-# All of Z, as str.split() also splits at line and paragraph separators.
+# All separators (Z), as str.split() also splits at those of lines and
+# paragraphs.
 _SPACE = r"[\t\n\r\p{Z}]+"
 # tokenization.py: _is_punctuation counts all ASCII symbols, such as $ and ^.
 _PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
@@ -59,8 +60,8 @@ _CHINESE = (
     r"\x{2F800}-\x{2FA1F}"
 )
 _ALONE = f"[{_PUNCTUATION}{_CHINESE}]"
-# Capitals added in Unicode 14: first, last, distance to their lower case. The
-# ICU that lower-cases has Unicode 13.
+# Capitals added in Unicode 14: first, last, offset of their lower case. ICU,
+# which lower-cases the rest, has the tables of Unicode 13.
 _NEW_CAPITALS = (
     (0x2C2F, 0x2C2F, 0x30),
     (0xA7C0, 0xA7C0, 1),
@@ -118,7 +119,7 @@ def clean(strings: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
 
 
 def split(cleaned: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Splits at space, and around each punctuation and Chinese character.
+    """Splits at whitespace, and around each punctuation and Chinese character.
 
     Args:
       cleaned: [N] string, from `clean`.
@@ -166,7 +167,7 @@ def split_around(strings: tf.Tensor, tokens: Sequence[str]) -> tf.RaggedTensor:
     # RE2 uses the first alternative that matches.
     longest_first = sorted(tokens, key=len, reverse=True)
     pattern = "|".join(map(re.escape, longest_first))
-    # Valid UTF-8 has no such byte. (tf.text's regex_split stops at U+0000.)
+    # Valid UTF-8 has no byte 0xFF. (tf.text's regex_split stops at U+0000.)
     strings = tf.strings.regex_replace(strings, f"({pattern})", b"\xff\\1\xff")
     return tf.strings.split(strings, b"\xff")
 
@@ -174,9 +175,9 @@ def split_around(strings: tf.Tensor, tokens: Sequence[str]) -> tf.RaggedTensor:
 def kinds(
     characters: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns if characters are space, punctuation, Chinese: [N] bool each.
+    """Returns whether characters are whitespace, punctuation, Chinese.
 
-    The rules are those of `split`.
+    Three tensors [N] bool. The rules are those of `split`.
     """
     return tuple(
         tf.strings.regex_full_match(characters, pattern)

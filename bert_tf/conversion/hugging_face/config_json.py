@@ -232,8 +232,9 @@ def parse(values: dict, names: Collection[str], path: str) -> Metadata:
 
     Args:
       values: from `read_values`.
-      names: of the folder's tensors, to infer the task if `values` lack it.
-      path: of the file, for messages.
+      names: names of the folder's tensors, to infer the task if it is not in
+        `values`.
+      path: path of the file, for messages.
 
     Raises:
       ValueError: if a setting is not supported; names path and key.

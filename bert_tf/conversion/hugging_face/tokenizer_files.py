@@ -167,8 +167,8 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
         )
     if 0 < count < config.vocab_size:
         notes.append(
-            f"the vocabulary has {count} entries, the model "
-            f"{config.vocab_size}: the last ids have no token"
+            f"the vocabulary has {count} entries, but config.json has "
+            f"vocab_size={config.vocab_size}: the last ids have no token"
         )
     return Metadata(vocabulary, do_lower_case, tuple(notes))
 

@@ -200,10 +200,10 @@ def write(
     """Writes config.json, and the files of the head and the tokenizer if any.
 
     Args:
-      folder: to write to.
+      folder: folder to write to.
       config: sizes; KerasHub has a single dropout rate.
       task: None for a backbone without a head.
-      num_classes: of a classifier.
+      num_classes: number of classes of a classifier.
       do_lower_case: None for no tokenizer.
     """
     ours = config.to_dict()

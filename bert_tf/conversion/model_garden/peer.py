@@ -61,8 +61,8 @@ def outputs(
     """Returns the outputs of the Model Garden's encoder and existing heads.
 
     Args:
-      prefix: of the checkpoint.
-      config: of the encoder.
+      prefix: prefix of the checkpoint.
+      config: config of the encoder.
       batch: from `parity.batch`.
     """
     objects = tf2_files.read(prefix)

@@ -28,9 +28,9 @@ class Objects(NamedTuple):
     Attributes:
       children: for each object: attribute -> number of the child.
       keys: number of a variable -> key of its tensor.
-      slots: of all optimizers: (number of the weight, slot name such as "m",
-        number of the slot variable).
-      tensors: by key.
+      slots: slots of all optimizers: (number of the weight, slot name such as
+        "m", number of the slot variable).
+      tensors: key -> tensor.
     """
 
     children: list[dict[str, int]]

@@ -145,7 +145,7 @@ def test_a_full_disk_leaves_the_old_files(tmp_path, given, monkeypatch):
 def test_existing_folders_are_not_replaced_by_mistake(tmp_path, given):
     folder = write(given, tmp_path / "ours")
     target = write(given, tmp_path / "google", "google")
-    with pytest.raises(ValueError, match="exists already. Choose a new fold"):
+    with pytest.raises(ValueError, match="already exists. Choose a new fold"):
         convert.convert(folder, "google", target)
     other = tmp_path / "documents"
     other.mkdir()

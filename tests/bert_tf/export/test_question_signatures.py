@@ -171,7 +171,7 @@ def test_answers_do_not_depend_on_other_rows(exported):
 def test_questions_without_a_passage_are_refused(exported):
     loaded = exported("question_answering", *SETTINGS).loaded
     with pytest.raises(
-        tf.errors.InvalidArgumentError, match="one string for each of question"
+        tf.errors.InvalidArgumentError, match="the same number of strings"
     ):
         loaded.text(QUESTIONS, PASSAGES[:1])
 

@@ -222,7 +222,7 @@ def test_metadata_is_written_to_assets_extra(text_path):
 
 def test_an_export_is_not_replaced_by_default(text_path):
     before = os.stat(os.path.join(text_path, "saved_model.pb"))
-    with pytest.raises(ValueError, match="exists already.*--overwrite"):
+    with pytest.raises(ValueError, match="already exists.*--overwrite"):
         export_doubles(text_path)
     after = os.stat(os.path.join(text_path, "saved_model.pb"))
     assert before == after
@@ -240,7 +240,7 @@ def test_an_export_is_replaced_with_overwrite(tmp_path):
 
 def test_other_folders_are_never_replaced(tmp_path):
     (tmp_path / "thesis.txt").write_text("ten years of work")
-    with pytest.raises(ValueError, match="something other than a SavedModel"):
+    with pytest.raises(ValueError, match="exists and is not a SavedModel"):
         export_doubles(str(tmp_path), overwrite=True)
     assert os.listdir(tmp_path) == ["thesis.txt"]
 

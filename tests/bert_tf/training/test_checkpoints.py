@@ -315,7 +315,7 @@ def test_if_all_checkpoints_are_damaged_no_new_run_starts(tmp_path, two):
     # Only a renamed one is left.
     shutil.rmtree(saved.path(10))
     os.rename(saved.path(20), saved._damaged_path(20))
-    with pytest.raises(ValueError, match="damaged-step-00000020 was found"):
+    with pytest.raises(ValueError, match="damaged-step-00000020 was already"):
         saved.restore_latest()
     shutil.rmtree(saved._damaged_path(20))
     assert saved.restore_latest() == 0
@@ -464,7 +464,7 @@ def test_a_damaged_model_given_by_path_is_not_replaced_by_another(
         checkpoints.find(str(tmp_path / "run"))
     assert str(raised.value) == (
         f"{tmp_path}/run/best is damaged: model.safetensors is missing. To "
-        f"use another, give the path of a folder in {saved.folder}/."
+        f"use another model, give a folder in {saved.folder}/."
     )
 
 

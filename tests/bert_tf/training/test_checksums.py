@@ -18,7 +18,7 @@ def folder(tmp_path):
 
 
 def faults(folder):
-    """Returns the errors of the full and the quick check, None for none."""
+    """Returns the errors of the full and the quick check; None for success."""
     messages = []
     for check in (checksums.check, checksums.check_quickly):
         try:

@@ -180,5 +180,5 @@ def test_a_script_prints_nothing_but_its_own_lines():
     assert done.stdout == ""
     assert done.stderr.splitlines() == [
         "error: Unknown command line flag 'zzz'",
-        "(--traceback shows where, --help explains)",
+        "(--traceback: stack trace, --help: flags)",
     ]

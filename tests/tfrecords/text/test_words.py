@@ -27,9 +27,9 @@ def assigned_characters():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_every_assigned_character_is_split_as_by_the_original(do_lower_case):
+def test_every_assigned_character_is_split_as_in_the_original(do_lower_case):
     characters = list(assigned_characters())
-    # Within a word, alone and at an end.
+    # Inside a word, alone and at the end.
     texts = [f"a{c}b {c} B{c}" for c in characters]
     wrong = [
         f"U+{ord(character):04X}"

@@ -108,7 +108,8 @@ def test_a_last_line_without_a_newline_is_an_entry(tmp_path):
 def test_fewer_entries_than_the_model_has_are_noted(tmp_path):
     found = put(tmp_path, CONTENT[: -len("##s\n")])
     assert found.notes == (
-        "the vocabulary has 6 entries, the model 7: the last ids have no token",
+        "the vocabulary has 6 entries, but config.json has vocab_size=7: the "
+        "last ids have no token",
     )
 
 
