@@ -26,6 +26,11 @@ PEER = "tf-models-official (pip install tf-models-official)"
 WRITES = tf_files.WRITES
 
 _BOOKKEEPING = re.compile("(save_counter|global_step)/")
+# Heads of BertClassifier, BertTokenClassifier and BertSpanLabeler.
+_FINE_TUNED_HEAD = re.compile(
+    r".*layer_with_weights-\d+/((dense|out_proj|layer_with_weights-\d+)/)?"
+    r"(kernel|bias)/\.ATTRIBUTES/"
+)
 # legacy/bert/configs.py: BertConfig.to_dict also writes these keys.
 _IGNORED_KEYS = ("embedding_size", "backward_compatible")
 
@@ -187,6 +192,14 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         checkpoint_lib.shapes(config, "pretraining"),
         source=source,
     )
+    poolers = {objects.keys[number] for number in others}
+    head = [x for x in unused if x not in poolers and _FINE_TUNED_HEAD.match(x)]
+    if head:
+        notes += [
+            f"{len(head)} unused tensors, such as {head[-1]}, look like the "
+            "head of a classifier or span labeler, which is not read: only "
+            "the encoder is, with the task pretraining"
+        ]
     text = vocabularies.read_inferred(folder)
     return checkpoint_lib.Checkpoint(
         source=source,

@@ -206,6 +206,7 @@ def test_the_pooler_of_the_next_sentence_head_is_read(tmp_path, pretrainer):
         "model/encoder_network/_pooler_layer/kernel/.ATTRIBUTES/VARIABLE_VALUE",
     )
     assert "pooler is that of the next-sentence head" in found.notes[1]
+    assert not any("classifier" in note for note in found.notes)
 
 
 def test_unused_tensors_are_listed(tmp_path, pretrainer):
@@ -218,6 +219,38 @@ def test_unused_tensors_are_listed(tmp_path, pretrainer):
         "head/kernel/.ATTRIBUTES/VARIABLE_VALUE",
         "step/.ATTRIBUTES/VARIABLE_VALUE",
     )
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("out_proj",),  # BertClassifier
+        ("dense", "out_proj"),  # with use_encoder_pooler=False
+        ("layer_with_weights-0",),  # BertSpanLabeler
+        (),  # BertTokenClassifier
+    ],
+)
+def test_the_head_of_a_fine_tuned_model_is_noted(tmp_path, pretrainer, parts):
+    def dense():
+        return tf2_files.node(
+            kernel=tf.Variable([1.0]), bias=tf.Variable([0.0])
+        )
+
+    head = tf2_files.node(**{x: dense() for x in parts}) if parts else dense()
+    model = tf2_files.node(
+        **{
+            "layer_with_weights-0": their_objects(pretrainer).encoder,
+            "layer_with_weights-1": head,
+        }
+    )
+    found = tf2_checkpoint.read(save(tmp_path, model=model))
+    count = 2 * max(len(parts), 1)
+    assert len(found.unused) == count
+    (note,) = [x for x in found.notes if "unused" in x]
+    assert note.startswith(
+        f"{count} unused tensors, such as {found.unused[-1]}"
+    )
+    assert "look like the head of a classifier or span labeler" in note
 
 
 def test_every_mismatch_is_listed(tmp_path, pretrainer):
