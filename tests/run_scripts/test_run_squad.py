@@ -174,6 +174,7 @@ def test_an_export_equals_the_predicted_files(squad_run, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_a_file_to_predict_needs_no_answers(tmp_path, base_flags):
     write(tmp_path, "v2.0")
     asked = tmp_path / "asked.json"
@@ -190,6 +191,7 @@ def test_a_file_to_predict_needs_no_answers(tmp_path, base_flags):
         "--version_2_with_negative",
         "--null_score_diff_threshold=-1e9",
         *base_flags,
+        "--num_train_epochs=1",
     )
     # A threshold that is not tuned is kept as given.
     answers = read_json(output / "predictions/predictions.json")

@@ -147,6 +147,7 @@ def test_zeros_of_opposite_sign_differ_by_zero():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_a_fine_tuning_is_repeated(trained, tmp_path, capsys, in_process):
     """Its records are neither made again nor changed."""
     rows = [f"ship {'sea ' * (n % 5)},{n % 2}" for n in range(40)]

@@ -110,6 +110,7 @@ def test_a_run_killed_at_any_step_ends_with_the_same_weights(
         assert values == [{n: line[n] for n in values[0]} for line in complete]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_starting_a_finished_run_again_does_not_change_weights(
     tmp_path, tiny_config, batches
 ):
@@ -159,6 +160,7 @@ def test_the_last_log_line_has_step_and_digest(
     assert tokens == pytest.approx(12 * examples, rel=2e-3)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_folder_of_another_run_is_rejected(tmp_path, tiny_config, batches):
     run(tiny_config, batches, tmp_path)
     before = (tmp_path / "run.json").read_text()
@@ -227,6 +229,7 @@ def test_steps_per_loop_does_not_change_losses(tmp_path, tiny_config, batches):
     )
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_phases_share_one_schedule_and_can_resume_at_any_step(
     tmp_path, tiny_config, make_batch, make_batches
 ):
@@ -253,6 +256,7 @@ def test_phases_share_one_schedule_and_can_resume_at_any_step(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.usefixtures("eagerly")
 def test_a_signal_stops_after_the_step_with_a_checkpoint(
     tmp_path, tiny_config, batches, number
 ):
@@ -293,6 +297,7 @@ def test_a_signal_stops_after_the_step_with_a_checkpoint(
     assert loss_curve(folder) == loss_curve(tmp_path / "complete")
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_works_outside_the_main_thread(tmp_path, tiny_config, batches):
     digests = []
     thread = threading.Thread(

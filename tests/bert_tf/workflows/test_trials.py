@@ -1,5 +1,6 @@
 """Several runs of run_glue, each in its folder; the best is copied."""
 
+import dataclasses
 import json
 import os
 import sys
@@ -18,7 +19,8 @@ SEA = ["The sea", "A ship", "The captain", "The crew", "A white sail"]
 @pytest.fixture
 def flags(tmp_path, tiny_config, tiny_vocab_file):
     """Flags of a run on a small CoLA data set."""
-    tiny_config.to_json_file(tmp_path / "bert_config.json")
+    one_layer = dataclasses.replace(tiny_config, num_hidden_layers=1)
+    one_layer.to_json_file(tmp_path / "bert_config.json")
     folder = tmp_path / "CoLA"
     folder.mkdir()
     rows = [f"a\t{n % 2}\t\t{SEA[n % 5]} {n}\n" for n in range(20)]
@@ -86,6 +88,7 @@ def test_the_grid_of_the_paper_has_24_settings():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_restarts_differ_in_seed_and_the_best_is_kept(flags, tmp_path, started):
     flags = [*flags, "--do_predict", "--num_restarts=2", "--seed=5"]
     run(*flags)
