@@ -110,7 +110,7 @@ def check(name: str, path: str) -> str:
     """Returns the text of a file of predictions that the site will accept.
 
     Raises:
-      ValueError: with file and line, if the site would reject it.
+      ValueError: naming file and line, if the site would reject it.
     """
     with open(path, encoding="utf-8") as file:
         text = file.read()

@@ -59,7 +59,7 @@ def read_by_question(flag: str, path: str) -> dict:
     """Returns the JSON object in the file that a flag names.
 
     Raises:
-      ValueError: with flag and file, if it holds something else.
+      ValueError: naming flag and file, if it holds something else.
     """
     content = atomic_files.read_json(path)
     if not isinstance(content, dict):

@@ -29,13 +29,13 @@ def of_texts(function: Callable[[tf.Tensor], Answers]) -> Function:
 
 
 def _default_text_b(text_b: tf.Tensor, text_a: tf.Tensor) -> tf.Tensor:
-    """Returns `text_b`, or if it has no elements "" for each of `text_a`."""
+    """Returns `text_b`; if it is empty, "" for each string of `text_a`."""
     is_missing = tf.cast(tf.equal(tf.size(text_b), 0), tf.int32)
     text_b = tf.concat([text_b, tf.fill([is_missing * tf.size(text_a)], "")], 0)
     tf.debugging.assert_equal(
         tf.size(text_b),
         tf.size(text_a),
-        "text_b should have one string for each of text_a, or none.",
+        "text_b must have as many strings as text_a, or none.",
     )
     return tf.ensure_shape(text_b, text_a.shape)
 

@@ -32,7 +32,7 @@ class Glue(FineTuningTask):
       data: files and options; None if `make_records` is not used.
 
     Raises:
-      ValueError: by `build_model`, if there are fewer than two classes.
+      ValueError: in `build_model`, if there are fewer than two classes.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Glue(FineTuningTask):
         """Returns the task that the options select.
 
         Raises:
-          ValueError: by `GlueData.find_task`.
+          ValueError: as in `GlueData.find_task`.
         """
         return cls(data.find_task(), data)
 

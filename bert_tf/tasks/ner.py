@@ -32,7 +32,7 @@ class Ner(FineTuningTask):
         the training file or the model.
 
     Raises:
-      ValueError: by `build_model`, if there are fewer than 2 labels.
+      ValueError: in `build_model`, if there are fewer than 2 labels.
     """
 
     name = "NER"

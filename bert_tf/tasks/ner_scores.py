@@ -75,7 +75,7 @@ def score(
       except O.
 
     Raises:
-      ValueError: by `count`.
+      ValueError: as in `count`.
     """
     wanted, found, right = count(gold, predicted)
     tags = [

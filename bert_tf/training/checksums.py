@@ -86,7 +86,7 @@ def check(folder: str, names: Collection[str] | None = None) -> None:
         checksum are skipped.
 
     Raises:
-      DamagedError: with folder, file and fault.
+      DamagedError: if a file is damaged, naming folder, file and fault.
     """
     for name, expected in _sums(folder).items():
         if names is None or name in names:
@@ -99,7 +99,7 @@ def check_quickly(folder: str) -> None:
     Changed bytes in weights are not detected here, but when they are read.
 
     Raises:
-      DamagedError: with folder, file and fault.
+      DamagedError: if a file is damaged, naming folder, file and fault.
     """
     for name, expected in _sums(folder).items():
         _check(folder, name, expected, is_quick=True)

@@ -74,7 +74,7 @@ def test_the_second_text_may_be_omitted(exported, words):
 def test_a_different_number_of_second_texts_is_refused(exported):
     loaded = exported("classification").loaded
     with pytest.raises(
-        tf.errors.InvalidArgumentError, match="one string for each of text_a"
+        tf.errors.InvalidArgumentError, match="as many strings as text_a"
     ):
         loaded.text(TEXTS, ["one"])
 

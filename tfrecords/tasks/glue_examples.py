@@ -116,7 +116,7 @@ def make_records(
       The folder of each split.
 
     Raises:
-      ValueError: by `glue_rows.read_rows` and `split_records.make`.
+      ValueError: as in `glue_rows.read_rows` and `split_records.make`.
     """
     encode = make_encoder(tokenizer, len(task.text_columns), max_seq_length)
     splits = find_splits(task, data_dir, dev_share=dev_share, seed=seed)

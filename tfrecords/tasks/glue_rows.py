@@ -42,9 +42,9 @@ def read_rows(
       statistics: counts are added to it; None to count nothing.
 
     Raises:
-      ValueError: with file and line, if the file is empty, a column is missing,
-        a row has too few or too many columns or an unclosed quote, or a label
-        is not one of the task's.
+      ValueError: naming file and line, if the file is empty, a column is
+        missing, a row has too few or too many columns or an unclosed quote, or
+        a label is not one of the task's.
     """
     statistics = statistics or ReadStatistics()
     with open(path, "rb") as file:
@@ -111,7 +111,7 @@ def csv_cells(
     """Yields the rows of a CSV that are not empty, with their first lines.
 
     Raises:
-      ValueError: with file and line, if quotes do not match.
+      ValueError: naming file and line, if quotes do not match.
     """
     reader = csv.reader(lines, strict=True)
     while True:

@@ -46,7 +46,7 @@ def make_records(
       The folder of each split.
 
     Raises:
-      ValueError: by `read` and `split_records.make`.
+      ValueError: as in `read` and `split_records.make`.
     """
     doc_stride = doc_stride or word_windows.default_stride(max_seq_length)
     word_windows.check_stride(max_seq_length, doc_stride)

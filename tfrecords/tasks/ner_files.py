@@ -185,7 +185,7 @@ def read(
       entity_types: allowed types, such as those of a model; None for any.
 
     Raises:
-      ValueError: with file and line, if there are no words, a line lacks a
+      ValueError: naming file and line, if there are no words, a line lacks a
         column, a tag is malformed or of an unknown type, or the tags follow
         none of the three schemes.
     """

@@ -68,8 +68,8 @@ def make(
       The folder of each split.
 
     Raises:
-      ValueError: by `Split.count`, or if `output_dir` holds records made with
-        other settings or files.
+      ValueError: as in `Split.count`, or if `output_dir` holds records made
+        with other settings or files.
     """
     folders = {s.name: os.path.join(output_dir, s.name) for s in splits}
     to_make = [

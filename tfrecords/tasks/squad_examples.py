@@ -71,8 +71,9 @@ def make_records(
       The folder of each split.
 
     Raises:
-      ValueError: by `squad_files.read_questions` and `split_records.make`; or
-        if a question leaves no room for its passage, or either has no tokens.
+      ValueError: as in `squad_files.read_questions` and `split_records.make`;
+        or if a question leaves no room for its passage, or either has no
+        tokens.
     """
     make_chunks = chunk_maker(tokenizer, settings)
     return split_records.make(

@@ -131,8 +131,8 @@ def read_questions(
         missing, and `answer_start` is not checked: scores compare texts.
 
     Raises:
-      ValueError: with file, article, question and value, if the file is of the
-        other version, or members are missing or contradict each other.
+      ValueError: naming file, article, question and value, if the file is of
+        the other version, or members are missing or contradict each other.
     """
     content = _load(path)
     _check_version(content, path, version_2_with_negative)

@@ -45,7 +45,7 @@ def make_records(
       The folder of each split.
 
     Raises:
-      ValueError: by `swag_files.read_rows` and `split_records.make`.
+      ValueError: as in `swag_files.read_rows` and `split_records.make`.
     """
     encode = glue_examples.make_encoder(tokenizer, 2, max_seq_length)
     return split_records.make(

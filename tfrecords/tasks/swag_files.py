@@ -69,8 +69,8 @@ def read_rows(
       statistics: counts are added to it; None to count nothing.
 
     Raises:
-      ValueError: with file and line, if the file is empty or lacks a column, a
-        row has fewer or more cells or endings than the header, a quote is not
+      ValueError: naming file and line, if the file is empty or lacks a column,
+        a row has fewer or more cells or endings than the header, a quote is not
         closed, or a label is not the number of an ending.
     """
     statistics = statistics or glue_rows.ReadStatistics()
@@ -101,7 +101,7 @@ def count_endings(path: str) -> int:
     """Returns the number of endings per row of a file, from its header.
 
     Raises:
-      ValueError: with the file, if it has no such header.
+      ValueError: naming the file, if it has no such header.
     """
     with open(path, "rb") as file:
         lines = glue_rows.decoded(file, glue_rows.ReadStatistics())
