@@ -18,6 +18,22 @@ from absl import flags, logging
 from bert_tf.training import stopping
 from tfrecords import options
 
+# Flags of google-research/bert that scripts here lack -> ours; "": none.
+_COUNTERPARTS = {
+    "iterations_per_loop": "steps_per_loop",
+    "predict_batch_size": "eval_batch_size",
+    "output_file": "output_dir",
+    "use_tpu": "distribution_strategy=tpu",
+    "tpu_name": "tpu",
+    "tpu_zone": "",
+    "gcp_project": "",
+    "master": "",
+    "num_tpu_cores": "",
+    "verbose_logging": "",
+    "use_one_hot_embeddings": "",
+    "bert_config_file": "",
+}
+
 
 def require(values: flags.FlagValues, *names: str) -> None:
     """Makes flags required; the error for a missing flag names it."""
@@ -113,12 +129,33 @@ def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
     values.unparse_flags()
     for name in values:
         values[name].unparse()
-    words = values(argv)
+    try:
+        words = values(argv)
+    except flags.UnrecognizedFlagError as error:
+        raise flags.Error(_explain(error, values)) from None
     if len(words) > 1:
         raise flags.Error(
             f"Unexpected argument {words[1]!r}; every setting is a flag, "
             "such as --output_dir=DIR. See --help."
         )
+
+
+def _explain(
+    error: flags.UnrecognizedFlagError, values: flags.FlagValues
+) -> str:
+    """Returns the message for an unknown flag, with our flag for an old one."""
+    name = error.flagname
+    if name not in _COUNTERPARTS:
+        name = name.removeprefix("no")  # --nouse_tpu
+    if name not in _COUNTERPARTS:
+        return str(error)
+    ours = _COUNTERPARTS[name]
+    has_ours = ours.partition("=")[0] in values
+    return (
+        f"Unknown command line flag {error.flagname!r}: --{name} of "
+        "google-research/bert "
+        + (f"is --{ours} here." if has_ours else "is not needed here. Omit it.")
+    )
 
 
 class _LogLine(python_logging.Formatter):

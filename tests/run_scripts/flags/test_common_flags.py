@@ -83,6 +83,25 @@ def test_a_bad_argument_is_named(values, word, message):
         parse(values, word)
 
 
+@pytest.mark.parametrize(
+    "word, message",
+    [
+        ("--iterations_per_loop=9", "is --steps_per_loop here."),
+        ("--use_tpu=true", "is --distribution_strategy=tpu here."),
+        ("--nouse_tpu", "is --distribution_strategy=tpu here."),
+        ("--master=local", "is not needed here. Omit it."),
+        # A flag that this script lacks is not recommended.
+        ("--predict_batch_size=8", "is not needed here. Omit it."),
+    ],
+)
+def test_the_counterpart_of_an_original_flag_is_named(values, word, message):
+    for name in ("steps_per_loop", "distribution_strategy"):
+        flags.DEFINE_string(name, None, "", flag_values=values)
+    with pytest.raises(flags.Error) as raised:
+        parse(values, word)
+    assert str(raised.value).endswith(f"of google-research/bert {message}")
+
+
 def test_a_required_flag_is_named(values):
     common_flags.require(values, "vocab_file")
     with pytest.raises(flags.Error, match="vocab_file must have a value"):
