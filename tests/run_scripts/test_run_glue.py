@@ -223,7 +223,6 @@ def answers_to_pairs(output, rows, folder):
     return served.answers(output, pairs, folder)
 
 
-@pytest.mark.usefixtures("eagerly")
 def test_sts_b_end_to_end_without_a_dev_file(
     tmp_path, base_flags, large_weights
 ):
@@ -266,7 +265,6 @@ def test_sts_b_end_to_end_without_a_dev_file(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("eagerly")
 def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(
     tmp_path, base_flags, large_weights
 ):

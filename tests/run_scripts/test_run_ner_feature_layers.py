@@ -130,7 +130,7 @@ def test_all_six_choices_share_one_file(base_flags, tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_stopped_feature_extraction_resumes(base_flags, tmp_path, monkeypatch):
-    monkeypatch.setattr(ner_features, "_DOCUMENTS_AT_ONCE", 4)
+    monkeypatch.setattr(ner_features, "_DOCUMENTS_PER_PART", 4)
     made, make = [], ner_features.layer_outputs.run_in_order
 
     def stop_at_second(*arguments):
