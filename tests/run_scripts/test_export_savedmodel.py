@@ -429,7 +429,7 @@ def test_an_untrained_head_is_not_served(model_dir, tmp_path):
     heads = {"not_in_source": [f"{metadata['task']}/dense/kernel"]}
     atomic_files.write_json(path, metadata | heads)
     with pytest.raises(
-        ValueError, match=f"without {metadata['task']}/dense.* as encoder"
+        ValueError, match=f"trained {metadata['task']}/dense.* as encoder"
     ):
         export(model_dir, tmp_path / "out", f"--kind={metadata['task']}")
     assert not (tmp_path / "out").exists()
