@@ -81,6 +81,7 @@ def lines(folder):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_killed_at_any_step_ends_with_the_same_weights(
     tmp_path, tiny_config, batches, monkeypatch
 ):
