@@ -1,4 +1,4 @@
-r"""Sizes -> ms of a forward pass, ours and other implementations.
+r"""Sizes -> ms of a forward pass of our and of other implementations.
 
     python -m benchmarks.inference --precision=float32,bfloat16 \
       --json=inference.json

@@ -3,11 +3,11 @@ r"""Pre-training records -> step time when reading them, and on one batch.
     python -m benchmarks.input_starvation --input_file='text/*.txt' \
       --vocab_file=vocab.txt --size=tiny,base
 
-One process alternates between steps on batches that are read, shuffled and
-parsed from records as in training, and the same steps on one of these batches,
-repeated. If steps never wait for input, the ratio is 1. The smallest model is
-the first to wait. Records are those of --records, or are made from --input_file
-in a temporary folder.
+One process alternates between training steps on batches that it reads, shuffles
+and parses as in training, and as many steps on a single batch in memory. The
+ratio of the two times is 1 if steps never wait for input. Small models wait
+first, as their steps are short. Records are those of --records, or are made
+from --input_file in a temporary folder.
 """
 
 import os
@@ -43,7 +43,10 @@ flags.DEFINE_string(
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
-    "records", "", "Folder of records, instead of text.", flag_values=FLAGS
+    "records",
+    "",
+    "Folder of records to use instead of --input_file.",
+    flag_values=FLAGS,
 )
 flags.DEFINE_list("size", ["tiny", "base"], "Model sizes.", flag_values=FLAGS)
 flags.DEFINE_integer(
@@ -90,7 +93,7 @@ def make_records(folder: str) -> str:
 
 
 def timed(step, next_batch, num_steps: int) -> float:
-    """Returns the mean seconds of a step, waiting for the last loss."""
+    """Returns the mean seconds of a step, until the last loss is computed."""
     begin = time.perf_counter()
     for _ in range(num_steps):
         loss = step(next_batch())["loss"]

@@ -1,18 +1,18 @@
-r"""Text files -> examples/s of making pre-training records, ours and others.
+r"""Text files -> examples/s of our and of other pre-training record makers.
 
     python -m benchmarks.make_records --input_file='text/*.txt' \
       --vocab_file=vocab.txt --original_file=create_pretraining_data.py \
       --json=make_records.json
 
 Each implementation is run as a command that turns the same text, with one
-sentence per line, into TFRecords on the same disk. Process start-up counts.
+sentence per line, into TFRecords on the same disk. Times include its start-up.
 
     ours           run_scripts/make_pretraining_records.py, all cores
     original       google-research/bert's script, if given by --original_file,
                    with TensorFlow 2's compat.v1; one process
     model_garden   the script of tf-models-official; one process
     write          only writes our records again, with TensorFlow; one process,
-                   whose start-up does not count
+                   timed without its start-up
 """
 
 import importlib.util
@@ -51,13 +51,17 @@ flags.DEFINE_string(
 flags.DEFINE_float(
     "max_megabytes",
     8.0,
-    "Size of the text to use, documents from the start of each file; 0 for all "
-    "text. Peers keep all tokens and examples in memory.",
+    "Size of the text to use, from the start of each file; 0 for all text. The "
+    "other implementations keep all tokens and examples in memory.",
     lower_bound=0,
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
-    "dupe_factor", 5, "As in the scripts.", lower_bound=1, flag_values=FLAGS
+    "dupe_factor",
+    5,
+    "Times to repeat the text, with different masks.",
+    lower_bound=1,
+    flag_values=FLAGS,
 )
 flags.DEFINE_integer(
     "max_seq_length", 128, "Tokens in an example.", 5, flag_values=FLAGS
@@ -169,7 +173,7 @@ def run(name: str, command: list[str], folder: str) -> Turn:
             stderr=subprocess.STDOUT,
             env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
         )
-        # Includes the usage of child processes that it waited for.
+        # Includes the usage of processes that the child waited for.
         _, status, usage = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - begin
         child.returncode = os.waitstatus_to_exitcode(status)
@@ -201,7 +205,7 @@ def write_alone(folder: str, num_examples: int) -> Turn:
 
 
 def one_round(found: dict[str, list[str]], number: int) -> dict[str, Turn]:
-    """Returns the measurements of one round, which rotates the order."""
+    """Returns the measurements of one round; the order rotates by round."""
     taken = {}
     for name in turns.order(list(found), number):
         with tempfile.TemporaryDirectory() as folder:
@@ -214,10 +218,10 @@ def one_round(found: dict[str, list[str]], number: int) -> dict[str, Turn]:
 
 
 def format_table(rounds: list[dict[str, Turn]]) -> str:
-    """Returns a Markdown table: medians, and ratios ours / peer by round."""
+    """Returns a Markdown table of medians, and of our speed-up per round."""
     lines = [
-        "| | examples | seconds | examples/s | ours is faster, median (range) "
-        "| peak MB of a process |",
+        "| | examples | seconds | examples/s "
+        "| speed-up of ours, median (range) | peak MB of a process |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
 

@@ -1,15 +1,15 @@
-r"""GLUE rows -> rows/s with their real lengths, ours and other implementations.
+r"""GLUE rows, not padded -> rows/s of our and of other implementations.
 
     python -m benchmarks.real_lengths --data_dir=glue --vocab_file=vocab.txt \
       --task_name=SST-2,CoLA,MRPC --json=real_lengths.json
 
-`--data_dir` has a folder for each task. An evenly spaced sample of its training
+`--data_dir` has one subfolder per task. An evenly spaced sample of its training
 rows is converted to records. All implementations get the same rows, in batches
 of --batch_size:
 
-    ours             tfrecords.reading.batches with the few static lengths of
-                     static_lengths.choose; rows are sorted by length, within a
-                     window for training and globally for inference
+    ours             tfrecords.reading.batches pads to one of a few lengths
+                     chosen by static_lengths.choose; rows are sorted by length,
+                     in training within a window only
     hugging_face     each batch is padded to its longest row
     others           all batches are padded to --max_seq_length; as they take
                      the same time, only --padded_batches of them are run
@@ -41,7 +41,7 @@ flags.DEFINE_integer(
 )
 settings.define_flags(FLAGS)
 flags.DEFINE_string(
-    "data_dir", None, "Folder with a folder for each task.", flag_values=FLAGS
+    "data_dir", None, "Folder with one subfolder per task.", flag_values=FLAGS
 )
 flags.DEFINE_list(
     "task_name", ["SST-2", "CoLA", "MRPC"], "GLUE tasks.", flag_values=FLAGS
@@ -156,7 +156,7 @@ def rows_per_second(given: list, seconds: list[float]) -> list[float]:
 def format_table(rows: list[dict]) -> str:
     """Returns a Markdown table."""
     lines = [
-        "| | rows/s | ours is faster, median (range) | positions per row "
+        "| | rows/s | speed-up of ours, median (range) | positions per row "
         "| peak MB |",
         "| --- | --- | --- | --- | --- |",
     ]

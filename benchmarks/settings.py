@@ -19,19 +19,22 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_list(
         "peers",
         list(DEFAULT_PEERS),
-        f"Peers to compare ours with: {', '.join(list(peers.PEERS)[1:-2])}.",
+        f"Implementations to compare with ours: {', '.join(list(peers.PEERS)[1:-2])}.",
         flag_values=values,
     )
     flags.DEFINE_integer(
         "at_once",
         2,
         "Number of implementations in memory at the same time, including "
-        "ours; 2, ours and one peer, needs the least memory.",
+        "ours. The minimum, 2, needs the least memory.",
         lower_bound=2,
         flag_values=values,
     )
     flags.DEFINE_list(
-        "precision", ["bfloat16"], "float32, bfloat16.", flag_values=values
+        "precision",
+        ["bfloat16"],
+        "Precisions to time: float32, bfloat16.",
+        flag_values=values,
     )
     flags.DEFINE_string("size", "base", "Model size.", flag_values=values)
 
@@ -54,8 +57,8 @@ def define_machine_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_float(
         "seconds",
         1.0,
-        "Approximate duration of each implementation's turn in a round; at "
-        "least one step.",
+        "Approximate time that an implementation runs for in a round; at least "
+        "one step.",
         lower_bound=0,
         flag_values=values,
     )
@@ -68,7 +71,7 @@ def numbers(name: str, words: list[str]) -> list[int]:
     """Returns the values of a flag as positive integers.
 
     Raises:
-      ValueError: if a value is not one.
+      ValueError: if a value is not a positive integer.
     """
     for word in words:
         if not word.isdigit() or not int(word):
@@ -79,10 +82,10 @@ def numbers(name: str, words: list[str]) -> list[int]:
 
 
 def among(name: str, words: list[str], known) -> list[str]:
-    """Returns the values of a flag.
+    """Returns the values of a flag unchanged, if all of them are known.
 
     Raises:
-      ValueError: if one is not in `known`.
+      ValueError: if a value is not in `known`.
     """
     for word in words:
         if word not in known:
@@ -114,7 +117,7 @@ def from_flags(
 def combinations(
     size: str, tasks, seq_lengths, batch_sizes, precisions, *, is_training: bool
 ) -> list[work.Setting]:
-    """Returns a setting for each combination, with the released vocabulary.
+    """Returns a setting for each combination, with BERT's vocabulary size.
 
     Args:
       size: a name that `BertConfig.from_name` knows.

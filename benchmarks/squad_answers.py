@@ -1,4 +1,4 @@
-r"""SQuAD windows and logits -> seconds to select answers, ours and original.
+r"""SQuAD windows, logits -> seconds to choose answers, here and in BERT's code.
 
     python -m benchmarks.squad_answers \
       --data_file=squad/train-v1.1.json --vocab_file=vocab.txt \
@@ -7,9 +7,9 @@ r"""SQuAD windows and logits -> seconds to select answers, ours and original.
 Everything runs on one core, and seconds are CPU seconds, which other processes
 do not affect. Ours is `squad_answers.choose`, which run_squad and exports use.
 The original is write_predictions of run_squad.py (google-research/bert) in
---original_dir, on --original_windows questions; its time is proportional to the
-number of windows. Logits are random with a peak in each window, like those of a
-trained model.
+--original_dir, on --original_windows questions; its time is also printed for as
+many windows as ours. Logits are random with a peak in each window, like those
+of a trained model.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ def make_logits(num_windows: int, seed: int) -> np.ndarray:
 
 
 def time_ours(questions, tokenizer, settings) -> tuple[int, float, float]:
-    """Returns the number of windows, seconds to make them and to answer."""
+    """Returns the windows, the seconds to make them and to choose answers."""
     import tensorflow as tf
 
     from bert_tf.tasks import squad_answers
@@ -77,7 +77,7 @@ def time_ours(questions, tokenizer, settings) -> tuple[int, float, float]:
         reduce_retracing=True,
     )
     make_chunks = squad_examples.chunk_maker(tokenizer, settings)
-    for timed in (False, True):  # The first time traces.
+    for timed in (False, True):  # The first pass traces.
         windows, chosen = 0, 0.0
         begin = time.process_time()
         for number, chunk in enumerate(make_chunks(questions)):

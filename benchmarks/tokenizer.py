@@ -11,9 +11,9 @@ within a round, and their median over rounds is printed.
     ours, offsets    the same with tokenize_with_offsets
     tokenizers       the Rust library of Hugging Face, encode_batch
     tokenizers, fast the same, encode_batch_fast, which has no offsets
-    python           tests/tfrecords/reference_tokenizer.py, in place of the
-                     original's Python: the same rules, one character at a
-                     time, and somewhat faster
+    python           tests/tfrecords/reference_tokenizer.py, which has the same
+                     rules as the original's Python code, also for one character
+                     at a time, and is somewhat faster
     original         the original's classes, if --original_file gives its
                      tokenization.py (google-research/bert)
 """
@@ -184,7 +184,7 @@ PEERS = {
 
 
 def serve(name: str, settings: Settings, batches: list, pipe) -> None:
-    """Answers "compare" with ids and "round" with seconds; None ends it."""
+    """Answers "compare" with ids and "round" with seconds until None comes."""
     import tensorflow as tf
 
     os.sched_setaffinity(0, {settings.core})
@@ -248,7 +248,7 @@ def ask(pipe, question: str):
 
 def show(times: dict[str, list[tuple[float, float]]], megabytes: float) -> None:
     """Prints medians, and how many times faster ours is than each peer."""
-    print("peer               MB/s   MB/CPU-s   ours is faster, median (range)")
+    print("peer               MB/s   MB/CPU-s   speed-up of ours (range)")
     for name, rounds in times.items():
         wall, cpu = zip(*rounds, strict=True)
         ratios = [
@@ -284,7 +284,7 @@ def main(argv: list[str]) -> None:
     for name, found in ids.items():
         same = sum(map(list.__eq__, found, ids["python"]))
         logging.info(
-            "%s: %d of %d lines equal those of python", name, same, len(found)
+            "%s: %d of %d lines have the ids of python", name, same, len(found)
         )
     times = {name: [] for name in names}
     for number in range(-1, FLAGS.num_rounds):

@@ -1,4 +1,4 @@
-r"""Sizes -> ms of a training step, ours and other implementations.
+r"""Sizes -> ms of a training step of our and of other implementations.
 
     python -m benchmarks.train_step --precision=float32,bfloat16 \
       --task=pretraining,fine_tuning --json=train_step.json

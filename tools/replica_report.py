@@ -4,8 +4,9 @@ r"""Training on 1 to 4 replicas and 2 workers -> differences of the losses.
 
 Trains BERT-tiny (2 layers, hidden size 128) for some steps on real text, with
 dropout. Each step has the same batch of 16 examples, split over the replicas,
-in one or two micro-batches. Prints the largest relative difference from the run
-on one replica, and exits with 1 if that of the loss exceeds 1e-5.
+in one or two micro-batches. Prints the largest relative difference of values
+from those on one replica, and exits with status 1 if the loss differs by more
+than 1e-5.
 """
 
 import argparse
@@ -15,7 +16,8 @@ import tempfile
 from tests import run_processes
 
 GOAL = 1e-5
-# Worker processes, devices per worker; TensorFlow gives a worker one CPU.
+# Case -> worker processes, devices per worker. If there are several workers,
+# TensorFlow uses only one CPU device of each.
 CASES = {
     "1 device": (1, 1),
     "mirrored, 2 devices": (1, 2),

@@ -2,7 +2,7 @@
 
 KerasHub has no next-sentence head, so a Dense layer on the pooled output is
 used. Its masked-LM head fails under mixed_bfloat16 (it adds a float32 bias to
-bfloat16), so the layers of the head are called here one by one. The step is a
+bfloat16), so `make` calls the layers of the head one by one. The step is a
 tf.function with a GradientTape and Keras's AdamW.
 """
 
@@ -24,7 +24,7 @@ def make(setting: work.Setting, jit_compile: bool = False) -> work.Step:
 
     keras.utils.set_random_seed(1)
     if setting.precision == "bfloat16":
-        # Without training the weights are bfloat16 too.
+        # For inference, the weights are bfloat16 too.
         policy = "mixed_bfloat16" if setting.is_training else "bfloat16"
         keras.config.set_dtype_policy(policy)
     is_pretraining = setting.task == "pretraining"

@@ -19,7 +19,7 @@ def make(setting: work.Setting, jit_compile: bool = False) -> work.Step:
 
     tf_keras.utils.set_random_seed(1)
     if setting.precision == "bfloat16":
-        # Without training the weights are bfloat16 too.
+        # For inference, the weights are bfloat16 too.
         policy = "mixed_bfloat16" if setting.is_training else "bfloat16"
         tf_keras.mixed_precision.set_global_policy(policy)
     model = _model(setting)

@@ -1,8 +1,8 @@
 """Model folder <-> Checkpoint, the common form of all formats.
 
-Weights missing in a source are missing in its Checkpoint too: a bare encoder is
-a pre-training model without heads, Hugging Face's BertForMaskedLM is one
-without the pooler and the next-sentence head.
+Weights missing in a source are missing in its Checkpoint too. A bare encoder is
+read as a pre-training model without heads; Hugging Face's BertForMaskedLM, as
+one without the pooler and the next-sentence head.
 """
 
 import dataclasses
@@ -183,7 +183,7 @@ def read(path: str) -> Checkpoint:
 
 
 class Coverage(NamedTuple):
-    """Names of a model's weights, by whether a checkpoint provides them.
+    """Names of weights, grouped by whether a checkpoint provides them.
 
     Attributes:
       loaded: weights in the checkpoint with the same shape.
@@ -201,7 +201,7 @@ class Coverage(NamedTuple):
 def coverage(
     checkpoint: Checkpoint, config: bert_config.BertConfig, task: str
 ) -> Coverage:
-    """Returns which weights of a model a checkpoint provides.
+    """Returns which of a model's weights are in a checkpoint.
 
     Follows the rule of the training scripts: only the encoder is loaded, unless
     both the checkpoint and the model are for pre-training.
@@ -250,7 +250,7 @@ def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
 
 
 def write(checkpoint: Checkpoint, folder: str) -> None:
-    """Writes a model folder to `folder`, from `atomic_files.atomic_folder`."""
+    """Writes a model folder to `folder`, which `atomic_folder` made."""
     model = build_model(checkpoint)
     missing = checkpoint.missing()
     if missing:

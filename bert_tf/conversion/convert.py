@@ -97,7 +97,7 @@ def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
         raise ValueError(
             f"{output_dir} contains {', '.join(unexpected_files[:3])}{more}, "
             f"which a conversion to {name} never writes, so it is not "
-            "replaced. Choose another folder, or remove that one yourself."
+            "replaced. Choose another folder, or remove this one yourself."
         )
 
 
@@ -141,7 +141,7 @@ def convert(
 
     Raises:
       ValueError: if the source cannot be read, the target format cannot hold
-        it, or anything was lost; then nothing is written.
+        it, or the written files differ from it. `output_dir` is then unchanged.
     """
     _check_free(path, output_dir, overwrite)
     given = read(path, hidden_act)

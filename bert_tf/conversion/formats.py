@@ -3,7 +3,7 @@
 Each format has a converter, a module that is imported on first use and defines:
 
     read(path)                returns a Checkpoint; ValueErrors name the path
-    write(checkpoint, folder) writes to a folder of `atomic_files.atomic_folder`
+    write(checkpoint, folder) writes to `folder`, made by `atomic_folder`
     WRITES                    patterns of the paths that `write` creates
 
 All converters but our own also define:
@@ -92,7 +92,7 @@ def is_hugging_face(path: str) -> bool:
 
 
 def _read_config(folder: str) -> object:
-    """Returns the content of config.json, None if missing or damaged."""
+    """Returns the content of config.json, or None if missing or damaged."""
     path = os.path.join(folder, "config.json")
     try:
         return atomic_files.read_json(path) if os.path.isfile(path) else None

@@ -1,8 +1,8 @@
 """TensorFlow checkpoint files <-> their prefix, for TF1 and TF2.
 
-A folder has `<prefix>.index`, data files such as
-`<prefix>.data-00000-of-00001`, `checkpoint`, which points to the latest
-checkpoint, bert_config.json and vocab.txt.
+A folder has bert_config.json, vocab.txt, `<prefix>.index`, data files such as
+`<prefix>.data-00000-of-00001`, and a file `checkpoint`, which points to the
+latest checkpoint.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ def _kind(index: str) -> str | None:
         content = file.read()
     if GRAPH_KEY.encode() in content:
         return "TF2"
-    # A damaged index has data files; other files may end in .index too.
+    # With data files, it is a damaged index; without, another kind of file.
     is_tf1 = content.endswith(_TABLE_MAGIC) or data_files(
         index.removesuffix(".index")
     )
@@ -74,8 +74,8 @@ def data_files(prefix: str) -> list[str]:
 def find(path: str, kind: str) -> str:
     """Returns the prefix of the checkpoint at `path`.
 
-    Of several checkpoints in a folder it is the one that the `checkpoint` file
-    points to. Arguments are those of `prefixes`.
+    If a folder has several, it is the one that the `checkpoint` file points to.
+    Arguments are those of `prefixes`.
 
     Raises:
       ValueError: if there is none, or it is ambiguous.
@@ -111,7 +111,7 @@ def _check_shards(prefix: str) -> None:
     missing = []
     for count in sorted(counts):
         wanted = [f"{prefix}.data-{i:05d}-of-{count:05d}" for i in range(count)]
-        # Others may be left over from an earlier save with more shards.
+        # Other data files may be left over from a save with more shards.
         if present.issuperset(wanted):
             return
         missing += [path for path in wanted if path not in present]
@@ -165,7 +165,7 @@ def to_theirs(
     slots: Mapping[str, str],
     target: str,
 ) -> dict[str, np.ndarray]:
-    """Returns weights and Adam's slots by their names, as float32.
+    """Returns weights and Adam's slots as float32, by the target's names.
 
     Args:
       checkpoint: checkpoint to write.

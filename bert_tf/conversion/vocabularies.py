@@ -19,7 +19,7 @@ def _with_end(content: bytes) -> bytes:
 
 
 def read(path: str) -> bytes | None:
-    """Returns the content of vocab.txt, None if the file is missing."""
+    """Returns the content of vocab.txt, or None if the file is missing."""
     if not os.path.isfile(path):
         return None
     with open(path, "rb") as file:

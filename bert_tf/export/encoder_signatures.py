@@ -16,16 +16,16 @@ def encoder_interface(
 ) -> dict[str, tf.Tensor | list[tf.Tensor]]:
     """Returns encoder outputs with the names of TF Hub's interface.
 
-    "Common SavedModel APIs for text tasks", transformer text encoders.
+    Source: "Common SavedModel APIs for text tasks", transformer text encoders.
 
     Args:
       outputs: `EncoderOutputs`.
       has_pooler: whether the pooler is trained.
 
     Returns:
-      `sequence_output` [B, S, H], `encoder_outputs`, L tensors [B, S, H], and
-      if the pooler is trained `pooled_output` [B, H], also as `default`. All
-      are float32.
+      `sequence_output` [B, S, H]; `encoder_outputs`, L tensors [B, S, H]; if
+      the pooler is trained, `pooled_output` [B, H] and the same as `default`.
+      All are float32.
     """
     named = tf.nest.map_structure(
         lambda x: tf.cast(x, tf.float32), outputs._asdict()

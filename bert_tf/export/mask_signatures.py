@@ -1,4 +1,4 @@
-"""Texts with [MASK] -> batches; logits -> the most likely tokens for each.
+"""Texts with [MASK] -> batches; logits -> the likeliest tokens per [MASK].
 
 Letters: N texts, S max_seq_length, s length of the longest row in a batch, P
 maximum masks per text, k candidates.

@@ -244,7 +244,7 @@ class ColumnParser:
       ranks: ranks of the inputs of the model.
 
     Raises:
-      ValueError: if a column is missing in a line; names file and line.
+      ValueError: if a column is missing in a line; the message names the line.
     """
 
     def __init__(
@@ -308,7 +308,7 @@ def parse_object(
     Raises:
       ValueError: if the line is not a JSON object, an input not in `OPTIONAL`
         is missing, an input has the wrong type, or a text has an unpaired
-        surrogate; names file and line.
+        surrogate. The message names file and line.
     """
     if not line.strip():
         return None

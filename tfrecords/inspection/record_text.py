@@ -19,9 +19,9 @@ from tfrecords.io import records as records_lib
 from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text import vocab
 
-# Kinds of tokens: text, special tokens such as [CLS], and [UNK]; ...
+# Kinds of tokens that are not masked; special tokens are [CLS], [SEP] etc.
 TEXT, SPECIAL, UNKNOWN = "text", "special", "unknown"
-# ... masked, and shown as [MASK], as a random token, or unchanged.
+# Kinds of masked tokens: shown as [MASK], as a random token, or unchanged.
 MASKED = MASK, RANDOM, KEPT = "mask", "random", "kept"
 _SEGMENTS = "ABCDEFGHIJ"
 # Keyed by `pairs` of the manifest's flags.
@@ -174,7 +174,8 @@ def describe_tags(
     """Returns the number of tagged words, and the words whose tag is not O.
 
     A word is shown as its first piece and the ## pieces that follow it. The
-    example is of `schema.TAGGING`, each [S], and `tokens` are its `pieces`.
+    example has the features of `schema.TAGGING`, each [S]; `tokens` are its
+    `pieces`.
     """
     labels = flags.get("labels") or ()
     tagged = np.flatnonzero(example["tag_weights"]).tolist()
@@ -195,8 +196,8 @@ def show(options: ShowOptions) -> None:
     """Prints examples, in color on a terminal, and draws `options.png`, if set.
 
     Raises:
-      ValueError: if records or vocabulary cannot be read, or there are fewer
-        records than `first`.
+      ValueError: if records or vocabulary cannot be read, or `first` is not
+        less than the number of records.
     """
     records = records_lib.Records.open(options.records)
     entries = vocab.read(options.vocab_file) if options.vocab_file else None
@@ -290,7 +291,7 @@ def _draw(records, entries, options) -> None:
     unk_id = entries.index(_UNKNOWN_TOKEN) if entries else None
     num_examples = len(batch["input_mask"])
     title = (
-        f"{options.records}: {num_examples:,} examples of {len(records):,} "
+        f"{options.records}: {num_examples:,} examples from {len(records):,} "
         "records"
     )
     histograms.draw(batch, unk_id, title, options.png)

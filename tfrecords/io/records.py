@@ -246,7 +246,7 @@ class Records:
 
         Raises:
           ValueError: if the records are empty, or differ from the model in
-            features, lengths or vocabulary; names the difference.
+            features, lengths or vocabulary. The message names the difference.
         """
         where = os.path.dirname(self.paths[0])
         if not len(self):

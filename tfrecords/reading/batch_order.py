@@ -170,7 +170,7 @@ def static_lengths(
     """Returns [K] the allowed lengths of batches, ascending.
 
     Raises:
-      ValueError: if one is not in [1, max_seq_length].
+      ValueError: if a length is not in [1, max_seq_length].
     """
     wrong = [n for n in bucket_lengths if not 1 <= n <= max_seq_length]
     if wrong:

@@ -237,7 +237,7 @@ def parse(values: dict, names: Collection[str], path: str) -> Metadata:
       path: path of the file, for messages.
 
     Raises:
-      ValueError: if a setting is not supported; names path and key.
+      ValueError: if a setting is not supported. The message names path and key.
     """
     _refuse(values, path)
     architecture = _architecture(values, names, path)

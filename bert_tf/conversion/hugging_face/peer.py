@@ -32,7 +32,7 @@ def _load(folder: str, architecture: str, has_pooler: bool):
     """Returns a model with all weights loaded from the folder.
 
     Raises:
-      ValueError: if weights are missing in the folder; names them.
+      ValueError: if weights, which the message names, are not in the folder.
     """
     import transformers
 

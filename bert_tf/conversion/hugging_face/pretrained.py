@@ -56,7 +56,7 @@ _SUFFIXES = {
     "gamma": ".weight",
     "beta": ".bias",
 }
-# Their tied weights -> our name of the weight that they share.
+# Tied weight of transformers -> our name of the weight it is tied to.
 _TIED = {
     "cls.predictions.decoder.weight": "encoder/embeddings/word_embeddings",
     "cls.predictions.decoder.bias": "masked_lm/bias",
@@ -69,7 +69,7 @@ _WEIGHTS = (weight_files.SAFETENSORS,)
 
 
 def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
-    """Returns the rename table of a task, with the current names."""
+    """Returns the rename table of a task, named as by transformers today."""
     layers = [
         f"bert.encoder.layer.{i}." for i in range(config.num_hidden_layers)
     ]
@@ -89,10 +89,10 @@ def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
 
 
 def _as_named(row: renaming.Rename, names: Collection[str]) -> renaming.Rename:
-    """Returns a row with the name that its tensor has in a folder.
+    """Returns a row of the table with the tensor's name in this folder.
 
-    Older folders call a LayerNorm's weights gamma and beta. Without a head
-    (BertModel), names have no prefix `bert.`.
+    In older folders, the weights of a LayerNorm are gamma and beta. A model
+    without a head (BertModel) has names without the prefix `bert.`.
     """
     known = [row.theirs]
     part = row.ours.rpartition("/")[2]
@@ -117,10 +117,10 @@ def _check_ties(
         tied = renamed[ours]
         if given.tobytes() != tied.tobytes() or given.shape != tied.shape:
             raise ValueError(
-                f"{path}: {theirs} {given.shape} is not the same, bit for bit, "
-                f"as {ours} {tied.shape}. In BERT these weights are tied "
+                f"{path}: {theirs} {given.shape} differs from {ours} "
+                f"{tied.shape}. In BERT these weights are tied "
                 "(run_pretraining.py), so this head cannot be read. If you "
-                "need only the encoder, save the BertModel."
+                "need only the encoder, save its BertModel."
             )
 
 
@@ -201,7 +201,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     )
 
 
-def _whole_parts(checkpoint: checkpoint_lib.Checkpoint) -> list[str]:
+def _complete_parts(checkpoint: checkpoint_lib.Checkpoint) -> list[str]:
     """Returns the parts that have all of their tensors."""
     missing = checkpoint.missing()
     return [
@@ -211,10 +211,13 @@ def _whole_parts(checkpoint: checkpoint_lib.Checkpoint) -> list[str]:
     ]
 
 
-def _check_whole(
+def _check_complete(
     checkpoint: checkpoint_lib.Checkpoint, name: str, parts: tuple[str, ...]
 ) -> None:
-    """Raises ValueError if weights of a class are missing, except a pooler."""
+    """Raises ValueError if weights of the class are missing.
+
+    For a BertModel without a pooler, logs a warning instead.
+    """
     missing = [
         weight
         for weight in checkpoint.missing()
@@ -236,19 +239,19 @@ def _check_whole(
 
 
 def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
-    """Writes a transformers model to a folder of `atomic_files.atomic_folder`.
+    """Writes a transformers model to `folder`, which `atomic_folder` made.
 
-    The class is the one that holds the most of the weights. The rest, such as
-    the pooler of a tagging model and Adam's slots, goes to the sidecar.
+    The class is the one that holds the most weights. The other weights, such as
+    the pooler of a tagging model, and Adam's slots go to the sidecar.
 
     Raises:
       ValueError: if weights of the encoder or the task's head are missing.
     """
     name = config_json.architecture_for(
-        checkpoint.task, _whole_parts(checkpoint)
+        checkpoint.task, _complete_parts(checkpoint)
     )
     _, parts = config_json.ARCHITECTURES[name]
-    _check_whole(checkpoint, name, parts)
+    _check_complete(checkpoint, name, parts)
     extra = {
         weight: tensor
         for weight, tensor in checkpoint.tensors.items()
@@ -309,13 +312,13 @@ def _write_text(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 def reference_outputs(
     path: str, batch: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray] | None:
-    """Returns the outputs of transformers, None if it is not installed."""
+    """Returns the outputs of transformers, or None if it is not installed."""
     from bert_tf.conversion.hugging_face import peer
 
     checkpoint, folder = read(path), path
     if sentence_transformers.is_there(path):
         folder, _ = sentence_transformers.find(path)
-    parts = _whole_parts(checkpoint)
+    parts = _complete_parts(checkpoint)
     architecture = config_json.architecture_for(checkpoint.task, parts)
     has_pooler = renaming.POOLER in parts
     return peer.outputs(

@@ -71,7 +71,7 @@ def _vocabulary(folder: str, tokenizer: dict) -> bytes | None:
     for i in range(max(len(lines), len(entries))):
         if lines[i : i + 1] != entries[i : i + 1]:
             raise ValueError(
-                f"{path}:{i + 1} and {TOKENIZER} in the same folder give id "
+                f"{path}:{i + 1} and {TOKENIZER} in the same folder assign id "
                 f"{i} to {lines[i : i + 1]} and {entries[i : i + 1]}. Remove "
                 "the file that does not belong to the weights."
             )
@@ -79,16 +79,16 @@ def _vocabulary(folder: str, tokenizer: dict) -> bytes | None:
 
 
 def _normalizer(tokenizer: dict) -> tuple[dict, list[str]]:
-    """Returns the settings of a BertNormalizer; a note if it is another one."""
+    """Returns the settings of a BertNormalizer; of any other, {} and a note."""
     normalizer = tokenizer.get("normalizer") or {}
     kind = normalizer.get("type")
     if not tokenizer or kind == "BertNormalizer":
         return normalizer, []
-    return {}, [f"{TOKENIZER} normalizes by {kind}, not as BERT does"]
+    return {}, [f"{TOKENIZER} normalizes with {kind}, unlike BERT"]
 
 
 def _case(settings: dict, normalizer: dict) -> tuple[bool | None, list[str]]:
-    """Returns the value of do_lower_case that transformers would use."""
+    """Returns transformers' value of do_lower_case; notes if files disagree."""
     given = [settings.get("do_lower_case"), normalizer.get("lowercase")]
     if settings.get("tokenizer_class") in _GENERIC_CLASSES:
         given.reverse()

@@ -1,10 +1,10 @@
 """Weight files of a Hugging Face folder <-> tensors by their names.
 
-Like transformers, it reads the first that exists of `model.safetensors`,
-`pytorch_model.bin` and shards of either, then `tf_model.h5`. A .bin is a
-pickle, which is opened only with torch's restricted reader, so none of its code
-is run. Tensors of the TF classes of transformers 4, in either format, get the
-names and shapes of the PyTorch classes.
+Like transformers, `read` uses the first of these that exists:
+`model.safetensors`, its shards, `pytorch_model.bin`, its shards, `tf_model.h5`.
+A .bin is a pickle; it is opened only with torch's restricted reader, so none of
+its code is run. Tensors of the TF classes of transformers 4, in .h5 or
+.safetensors, get the names and shapes of the PyTorch classes.
 """
 
 import os
@@ -26,7 +26,7 @@ TF = "tf_model.h5"
 _SHARD = re.compile(r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)")
 # Weights of other frameworks, which cannot be read.
 _NOT_READ = ("flax_model.msgpack", "model.onnx", "model.gguf")
-# Last parts of names in the TF classes -> in the PyTorch classes.
+# Last part of a weight's name in TF classes -> in PyTorch classes.
 _TF_WEIGHTS = {
     "kernel": "weight",
     "embeddings": "weight",
@@ -55,7 +55,7 @@ def _find(folder: str) -> str:
             )
     others = [name for name in _NOT_READ if name in names]
     raise ValueError(
-        f"{folder} has no {SAFETENSORS} and no {TORCH}, nor shards of one; "
+        f"{folder} has neither {SAFETENSORS} nor {TORCH}, nor their shards; "
         + (
             f"{', '.join(others)} cannot be read: {pickles.AS_SAFETENSORS}."
             if others
@@ -110,8 +110,8 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
     except (AttributeError, KeyError, TypeError) as error:
         # Which of the three is raised depends on the dtype.
         raise ValueError(
-            f"{path} has tensors of a dtype that NumPy lacks ({error}), as "
-            "quantised models have. Save the model in float32."
+            f"{path} has tensors of a dtype that NumPy lacks ({error}), as in "
+            "quantised models. Save the model in float32."
         ) from error
 
 
@@ -132,10 +132,10 @@ def _read_h5(path: str) -> dict[str, np.ndarray]:
 
 
 def _of_pytorch(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns tensors of a TF class by their names in the PyTorch class.
+    """Returns tensors with the names and shapes of the PyTorch class.
 
-    `bert/encoder/layer_._0/output/dense/kernel:0` [I, H] is
-    `bert.encoder.layer.0.output.dense.weight` [H, I].
+    If they are of a TF class, `bert/encoder/layer_._0/output/dense/kernel:0`
+    [I, H] becomes `bert.encoder.layer.0.output.dense.weight` [H, I].
     modeling_tf_pytorch_utils.py: convert_tf_weight_name_to_pt_weight_name.
     """
     renamed = {}
@@ -143,7 +143,7 @@ def _of_pytorch(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if name.endswith(":0"):
             *parts, last = name.removesuffix(":0").split("/")
             name = ".".join([*parts, _TF_WEIGHTS.get(last, last)])
-            # Heads are called mlm___cls and nsp___cls.
+            # TF classes name their heads mlm___cls and nsp___cls.
             name = re.sub("^(mlm|nsp)___", "", name).replace("_._", ".")
             tensor = tensor.T if last == "kernel" else tensor
         renamed[name] = tensor
@@ -155,7 +155,7 @@ def read(folder: str) -> dict[str, np.ndarray]:
 
     Raises:
       ValueError: if weights or shards are missing or damaged, or a pickle
-        contains anything but tensors; names the file.
+        contains anything but tensors. The message names the file.
     """
     path = _find(folder)
     if not path.endswith(".index.json"):
@@ -176,7 +176,7 @@ def read(folder: str) -> dict[str, np.ndarray]:
 def as_float32(
     tensors: dict[str, np.ndarray],
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Returns all float tensors as float32, and a note for each dtype changed.
+    """Returns all float tensors as float32, and a note per converted dtype.
 
     Values of float16 and bfloat16 are kept exactly. Integers stay unchanged.
     """

@@ -226,7 +226,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 
 
 def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
-    """Returns the outputs of keras_hub, None if it is not installed.
+    """Returns the outputs of keras_hub, or None if it is not installed.
 
     They are those of the backbone, and of the head if it is a supported one.
     """

@@ -48,7 +48,7 @@ class Metadata(NamedTuple):
 
 
 def _read(folder: str, file: str) -> dict | None:
-    """Returns the serialized object in a file, None if it is missing."""
+    """Returns the serialized object in a file, or None if missing."""
     path = os.path.join(folder, file)
     if not os.path.isfile(path):
         return None

@@ -16,7 +16,7 @@ TASK = "task.weights.h5"
 WRITES = (MODEL, TASK)
 SHARDED = "model.weights.json"
 
-# Group of all layers, now and in Keras 2.13.
+# Names of the group of all layers, now and in Keras 2.13.
 _LAYERS = ("layers", "_layer_checkpoint_dependencies")
 
 
@@ -75,7 +75,7 @@ def path_of(folder: str, file: str) -> str:
 def read(folder: str, file: str, names: set[str]) -> dict[str, np.ndarray]:
     """Returns the tensors of a weight file, MODEL or TASK, by `<file>/<path>`.
 
-    Paths that match one of `names`, for any Keras version, are spelled like it.
+    A path in another Keras version's spelling is returned as it is in `names`.
 
     Raises:
       ValueError: if the file is missing or damaged.
@@ -99,7 +99,7 @@ def read(folder: str, file: str, names: set[str]) -> dict[str, np.ndarray]:
 
 
 def write(tensors: Mapping[str, np.ndarray], folder: str) -> None:
-    """Writes the weight files of a preset; `tensors` are as from `read`.
+    """Writes the weight files of a preset; `tensors` has the keys of `read`.
 
     Raises:
       OSError: if the disk is full.

@@ -34,7 +34,7 @@ def build_encoder(config: bert_config.BertConfig) -> networks.BertEncoder:
 
 
 def _restore(prefix: str, parts: dict[tuple[str, ...], object]) -> None:
-    """Restores objects, by the attribute paths that they have in a checkpoint.
+    """Restores objects, keyed by their attribute paths in a checkpoint.
 
     Raises:
       ValueError: if a weight of an object is missing in the checkpoint.
@@ -45,7 +45,7 @@ def _restore(prefix: str, parts: dict[tuple[str, ...], object]) -> None:
         status.assert_existing_objects_matched().expect_partial()
     except AssertionError as error:
         raise ValueError(
-            f"tf-models-official does not restore {prefix}: {error}"
+            f"tf-models-official cannot restore {prefix}: {error}"
         ) from error
 
 

@@ -236,7 +236,7 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
 
 
 def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
-    """Returns the outputs of tf-models-official, None if not installed."""
+    """Returns the outputs of tf-models-official, or None if not installed."""
     if importlib.util.find_spec("official") is None:
         return None
     from bert_tf.conversion.model_garden import peer

@@ -51,7 +51,7 @@ class Objects(NamedTuple):
                     queue.append(child)
 
     def follow(self, number: int | None, *names: str) -> int | None:
-        """Returns the object at the end of a path, None if there is none."""
+        """Returns the object at the end of a path, or None."""
         for name in names:
             if number is None:
                 return None
@@ -59,7 +59,7 @@ class Objects(NamedTuple):
         return number
 
     def tensor(self, number: int | None) -> np.ndarray | None:
-        """Returns the tensor of an object, None if it is not a variable."""
+        """Returns the tensor of an object, or None if not a variable."""
         return self.tensors.get(self.keys.get(number))
 
 

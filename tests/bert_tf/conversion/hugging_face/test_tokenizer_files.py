@@ -165,9 +165,7 @@ def test_unsupported_settings_of_tokenizer_json_are_noted(tmp_path):
     )
     assert len(found.notes) == 2
     found = put(tmp_path, tokenizer=tokenizer() | {"normalizer": None})
-    assert found.notes == (
-        "tokenizer.json normalizes by None, not as BERT does",
-    )
+    assert found.notes == ("tokenizer.json normalizes with None, unlike BERT",)
 
 
 def test_added_tokens_are_noted(tmp_path):
