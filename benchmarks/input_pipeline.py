@@ -36,7 +36,11 @@ flags.DEFINE_integer(
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
-    "num_shards", 8, "Number of their shards.", lower_bound=1, flag_values=FLAGS
+    "num_shards",
+    8,
+    "Number of shards of the small records.",
+    lower_bound=1,
+    flag_values=FLAGS,
 )
 flags.DEFINE_list(
     "examples",

@@ -19,7 +19,8 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_list(
         "peers",
         list(DEFAULT_PEERS),
-        f"Implementations to compare with ours: {', '.join(list(peers.PEERS)[1:-2])}.",
+        "Implementations to compare with ours: "
+        f"{', '.join(list(peers.PEERS)[1:-2])}.",
         flag_values=values,
     )
     flags.DEFINE_integer(

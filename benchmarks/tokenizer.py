@@ -184,7 +184,7 @@ PEERS = {
 
 
 def serve(name: str, settings: Settings, batches: list, pipe) -> None:
-    """Answers "compare" with ids and "round" with seconds until None comes."""
+    """Answers "compare" with ids, "round" with seconds; ends at None."""
     import tensorflow as tf
 
     os.sched_setaffinity(0, {settings.core})

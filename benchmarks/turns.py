@@ -61,7 +61,7 @@ class Worker:
         """Waits until the model is built.
 
         Raises:
-          RuntimeError: as `ask`.
+          RuntimeError: as in `ask`.
         """
         self.num_parameters = self._receive()
 

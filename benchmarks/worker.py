@@ -41,7 +41,7 @@ def answer(step: work.Step, batches, num_steps: int):
 
 
 def serve(pipe: connection.Connection) -> None:
-    """Answers requests until None."""
+    """Answers requests until it receives None."""
     name, setting, options = pipe.recv()
     step = peers.make(name, setting, options)
     batches = itertools.repeat(step.prepare(work.random_batch(setting)))

@@ -284,7 +284,7 @@ def serialize(
     """Returns one checked example as a serialized tf.train.Example.
 
     Raises:
-      ValueError: as `check` does.
+      ValueError: as in `check`.
     """
     import tensorflow as tf
 

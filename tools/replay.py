@@ -2,8 +2,8 @@ r"""Folder of a run -> its steps repeated, and the first difference.
 
     python -m tools.replay --run_dir=runs/tiny --num_steps=100
 
-Resumes from a checkpoint of the run with the flags in its run.flags, in a
-hidden folder next to it. Compares each step's values with the run's log, and
+Resumes the run from one of its checkpoints, with the flags in run.flags, in a
+hidden folder next to its own. Compares each step's values with the log, and
 the weights if the run kept a checkpoint of the last step. Nothing in the run's
 own folder changes. Exit status: 0 if bit-equal, 2 if not, 1 for an error.
 
@@ -39,7 +39,7 @@ flags.DEFINE_integer(
     "from_step",
     None,
     "Step of the checkpoint to resume from; 0 for the start of the run. "
-    "Default: the oldest one kept that logged steps follow, otherwise 0.",
+    "Default: the oldest one whose next step is in the log, otherwise 0.",
     lower_bound=0,
     flag_values=FLAGS,
 )
@@ -115,8 +115,8 @@ def script_flags(
 ) -> list[str]:
     """Returns the flags for the run's script to repeat the steps."""
     begin, end = steps
-    # Complete calls of steps_per_loop steps, as in the run; a checkpoint at
-    # the end only.
+    # Stops after a complete call of steps_per_loop steps, as in the run, and
+    # saves a checkpoint only there.
     together = int(source.flags.get("steps_per_loop", 1))
     stop = math.ceil(end / together) * together
     changes = [
@@ -129,7 +129,7 @@ def script_flags(
     for name in ("do_eval", "do_predict"):
         if name in source.flags or f"no{name}" in source.flags:
             changes.append(f"--no{name}")
-    # do_lower_case of the model, which the flags may lack.
+    # The model's do_lower_case, which the flags may not include.
     for step in run_history.kept_steps(replay.run_dir)[-1:]:
         path = os.path.join(
             run_history.checkpoint(replay.run_dir, step), "model.json"
@@ -168,7 +168,7 @@ def fresh_folder(run_dir: str, begin: int) -> Iterator[str]:
             settings = atomic_files.read_json(path)
             path = os.path.join(folder, run_folder.FILE)
             atomic_files.write_json(path, settings)
-        # Records of a fine-tuning, which would make missing ones.
+        # Without its records, a fine-tuning run would make them again.
         records = os.path.join(run_dir, "records")
         if os.path.isdir(records):
             _link_files(records, os.path.join(folder, "records"))
@@ -199,7 +199,7 @@ def compare_steps(
 
     Args:
       then: values by step, logged by the run.
-      now: values by step, repeated.
+      now: values by step, logged by the replay.
       steps: step to start after, and last step.
 
     Raises:
@@ -228,7 +228,7 @@ def compare_steps(
 
 
 def compare_weights(run_dir: str, folder: str) -> tuple[str, bool]:
-    """Returns a note on the weights after the last step, and if they are equal.
+    """Returns a note on the weights after the last step, and whether equal.
 
     The note is empty if the run kept no checkpoint of that step.
     """
@@ -245,7 +245,8 @@ def compare_weights(run_dir: str, folder: str) -> tuple[str, bool]:
         return f"{text} now", False
     slots = [s.get("files", {}).get(checkpoints.OPTIMIZER) for s in (then, now)]
     if all(slots) and slots[0] != slots[1]:
-        return f"{checkpoints.OPTIMIZER} of step {step}, weights equal", False
+        text = f"{checkpoints.OPTIMIZER} of step {step}; its weights are equal"
+        return text, False
     return f"; equal weights after step {step}, sha256 {sums[0]}", True
 
 

@@ -10,9 +10,9 @@ All converters but our own also define:
 
     table(config, task)       the rename table
     PEER                      name of the reference implementation
-    reference_outputs(path, batch)  its outputs for a `parity.batch`, some or
-                              all of those of `parity.outputs`, with the same
-                              names; None if it is not installed
+    reference_outputs(path, batch)  outputs of the PEER for a `parity.batch`,
+                              some or all of those of `parity.outputs`, with the
+                              same names; None if the PEER is not installed
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from absl import logging
 from tfrecords.io import atomic_files
 
 OURS = "bert_tf"
-# Format name, as given on the command line -> converter; expected files.
+# Format name, as on the command line -> converter module, expected files.
 CONVERTERS = {
     OURS: "bert_tf.conversion.checkpoint",
     "google": "bert_tf.conversion.google",
@@ -103,7 +103,7 @@ def _read_config(folder: str) -> object:
 def is_keras_hub(path: str) -> bool:
     """Returns whether a folder is a KerasHub preset, BERT or not."""
     config = _read_config(path)
-    # Names a Keras class; absent in Hugging Face's config.json.
+    # The name of a Keras class; Hugging Face's config.json has none.
     return isinstance(config, dict) and "registered_name" in config
 
 
@@ -127,8 +127,8 @@ def detect(path: str) -> str:
         return "keras_hub"
     if not os.path.exists(path):
         raise ValueError(
-            f"{path} does not exist. Give the folder of a model; model names "
-            "are not looked up on any site."
+            f"{path} does not exist. Give the folder of a model; models are "
+            "not downloaded by name."
         )
     raise ValueError(
         f"{path} contains no model; expected one of\n"
@@ -145,8 +145,9 @@ def converter(name: str) -> types.ModuleType:
 def source_digest(path: str) -> str | None:
     """Returns a sha256 of the names, sizes and mtimes of a checkpoint's files.
 
-    None if the checkpoint no longer exists. For the prefix of a TensorFlow
-    checkpoint all files of its folder count, to include config and vocabulary.
+    None if the checkpoint no longer exists. If `path` is the prefix of a
+    TensorFlow checkpoint, all files of its folder are included, since config
+    and vocabulary are among them.
     """
     is_folder = os.path.isdir(path)
     top = path if is_folder else os.path.dirname(os.path.abspath(path))
@@ -200,14 +201,14 @@ def as_model_folder(path: str, folder: str, *, again: bool = True) -> str:
     Args:
       path: a bert_tf run or model folder, for which the model folder itself is
         returned, or a checkpoint of another format.
-      folder: where to keep the converted model. If an earlier call converted
-        the same path, whose files are since unchanged or deleted, the folder
-        is reused.
+      folder: where to keep the converted model. The folder is reused if an
+        earlier call converted the same path, and its files have not changed
+        or were deleted since.
       again: whether to convert again if the files have changed. False for a
         run that has started, whose vocabulary and config are in `folder`.
 
     Raises:
-      ValueError: as `convert.convert`.
+      ValueError: as in `convert.convert`.
     """
     from bert_tf.training import checkpoints
 

@@ -83,7 +83,7 @@ def pack(
 ) -> dict[str, tf.Tensor]:
     """Packs tokens, [N, (t)] int32, into `schema.ENCODER_INPUTS`, [N, s] int32.
 
-    As `segments.pack` in training, but only as long as the longest row.
+    Like `segments.pack` in training, but only as long as the longest row.
     """
     return without_padding(
         segments.pack(

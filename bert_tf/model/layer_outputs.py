@@ -23,7 +23,7 @@ def parse(words: Sequence[str], num_hidden_layers: int) -> list[int]:
       num_hidden_layers: L.
 
     Raises:
-      ValueError: if a value is not the index of a layer, or there is none.
+      ValueError: if a value is not the index of a layer, or `words` is empty.
     """
     numbers = [str(i) for i in range(-num_hidden_layers, num_hidden_layers)]
     for word in words:
@@ -40,7 +40,7 @@ def parse(words: Sequence[str], num_hidden_layers: int) -> list[int]:
 def make_step(
     encoder: encoder_lib.BertEncoder, layers: Sequence[int]
 ) -> Callable[[Mapping[str, tf.Tensor]], tf.Tensor]:
-    """Returns a tf.function of a batch that returns [B, S, N, H] float32.
+    """Returns a tf.function: batch -> hidden states [B, S, N, H] float32.
 
     Args:
       encoder: encoder with weights loaded; it runs without dropout.
@@ -87,7 +87,7 @@ def run_in_order(
     Args:
       step: from `make_step`.
       inputs: `schema.ENCODER_INPUTS`, [rows, S].
-      batch_size: rows per batch; the last batch is filled up.
+      batch_size: rows per batch; the last one is filled with repeated rows.
       lengths: static lengths, ascending; the last is S. Each is traced once.
     """
     used = inputs["input_mask"].sum(axis=1)

@@ -76,7 +76,7 @@ class BertPretrainer(encoder.ConfiguredModel):
 class _FineTunedModel(encoder.ConfiguredModel):
     """Base class of BERT with one head, which the subclasses add.
 
-    If the config has `bilstm_units`, there is a BiLSTM between the two.
+    If the config has `bilstm_units`, a BiLSTM precedes the head.
 
     Args:
       config: BertConfig.
@@ -236,7 +236,7 @@ class BertMultipleChoice(_FineTunedModel):
 
     def call(self, batch, training=None, dropout_key=None):
         names = ("input_word_ids", "input_mask", "input_type_ids")
-        # Tensors if not static, as in an export.
+        # These are tensors if they are not static, as in an export.
         choices, length = keras.ops.shape(batch[names[0]])[1:]
         rows = {
             name: tf.reshape(batch[name], [-1, length]) for name in names

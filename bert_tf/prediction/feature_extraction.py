@@ -2,7 +2,7 @@
 
 Letters: T tokens of all texts, N layers, H hidden, R texts, S max_seq_length.
 
-  json      as the original: a line per text, each token with its layers' values
+  json      as in the original: a line per text, with the values of each token
   npz       `values` [T, N, H] float32, `token_ids` [T] int32, `row_splits`
             [R + 1] int64: tokens of text r are row_splits[r] to
             row_splits[r + 1]; and `layers` [N]
@@ -158,7 +158,7 @@ def _read_lines(path: str) -> list[str]:
 def _make_reader(
     config: FeatureConfig, encoder, tokenizer, layers: Sequence[int]
 ) -> Callable[[Sequence[str], int], list[Text]]:
-    """Returns a function from lines and the first one's index to features."""
+    """Returns a function: lines, index of the first line -> features."""
     import tensorflow as tf
 
     from bert_tf.model import layer_outputs
@@ -249,7 +249,7 @@ def to_json(
 def to_npz(
     texts: Sequence[Text], layers: Sequence[int], vocab: Sequence[str]
 ) -> bytes:
-    """Returns an .npz of some texts, one of the parts for `join_npz`."""
+    """Returns an .npz of some texts, a part that `join_npz` joins."""
     file = io.BytesIO()
     np.savez(
         file,

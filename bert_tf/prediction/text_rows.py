@@ -217,7 +217,7 @@ def make_parser(
       ranks: ranks of the inputs of the model.
 
     Raises:
-      ValueError: as `find_columns` and `find_format`.
+      ValueError: as in `find_columns` and `find_format`.
     """
     columns = find_columns(config, ranks)
     input_format = find_format(config, ranks, bool(columns))

@@ -135,9 +135,9 @@ def score(
       version: "1.1" or "2.0".
       answers: answers to all questions, from `read_answers`.
       predictions: text of the answer by question id; "" for no answer.
-      na_probs: number by question id, which is higher the more likely there is
-        no answer; 2.0 only. If it is equal for two questions, the best
-        thresholds depend on the order of this mapping, as in the original.
+      na_probs: question id -> number, higher if it is more likely that there is
+        no answer; 2.0 only. If two numbers are equal, the best thresholds
+        depend on the order of this mapping, as in the original.
       na_prob_thresh: questions above it are predicted to have no answer.
 
     Returns:
@@ -225,19 +225,20 @@ def _check_na_probs(answers, na_probs) -> None:
 
 
 def _raw_scores(answers, predictions, version):
-    """Returns exact match and F1 by question id, maxima over its answers."""
+    """Returns exact match and F1 by question id, each for the best answer."""
     exact, f1_scores = {}, {}
     for name, texts in answers.items():
         if name not in predictions:
             continue
         expected = [normalize(text) for text in texts]
         if version == "2.0":
-            # An answer of only articles is dropped.
+            # Drops answers that normalization makes empty, such as "the".
             expected = [text for text in expected if text] or [""]
         predicted = normalize(predictions[name])
         exact[name] = float(predicted in expected)
         if version == "2.0" and not (predicted and expected[0]):
-            # No answer: F1 is exact match. All of `expected` are empty or none.
+            # If either has no answer, F1 is exact match. `expected` is [""] or
+            # has no empty text.
             f1_scores[name] = exact[name]
         else:
             f1_scores[name] = max(
@@ -279,9 +280,9 @@ def _scores_of_2(answers, predictions, na_probs, thresh) -> dict[str, float]:
 def _best(answers, predictions, scores, na_probs) -> tuple[float, float]:
     """Returns the best score of all thresholds, and its threshold.
 
-    It starts with no question answered and adds one question per step. One with
-    an answer adds its score; one without subtracts 1 unless its prediction is
-    empty.
+    At first all questions are predicted to have no answer; each step accepts
+    the prediction for one more. This adds its score if the question has an
+    answer; otherwise it subtracts 1, unless the prediction is empty.
     """
     names = sorted(
         (name for name in na_probs if name in scores), key=na_probs.__getitem__

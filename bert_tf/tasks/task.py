@@ -33,7 +33,7 @@ class Target(NamedTuple):
       logits: name of the model's output, [..., C].
       labels: [...] int32.
       weights: [...] float32, 0 for positions or rows to ignore.
-      epsilon: added to the weight of the global batch.
+      epsilon: added to the sum of `weights` over the global batch.
     """
 
     logits: str
@@ -63,7 +63,7 @@ class Task:
         raise NotImplementedError
 
     def targets(self, batch: Batch) -> dict[str, Target]:
-        """Returns the prediction targets of a batch, by name in logs."""
+        """Returns a batch's prediction targets, keyed by the names in logs."""
         raise NotImplementedError
 
     def losses(self, outputs: Outputs, batch: Batch) -> dict[str, WeightedMean]:
@@ -95,16 +95,16 @@ class Task:
 class FineTuningTask(Task):
     """A task with data files, scores and predictions.
 
-    Splits are named train, dev... and test.... A workflow calls, in this
+    Names of splits start with train, dev or test. A workflow calls, in this
     order: `prepare`, `make_records`, `open_splits`, then `score`,
     `majority_baseline` and `write_predictions`, any number of times.
 
     Attributes:
       data: a dataclass of the task's options: its files and settings.
       max_seq_length: default number of tokens in an example.
-      best_metric: score of the first dev split that selects the best model.
+      best_metric: score that selects the best model, on the first dev split.
       inputs: features that are the model's inputs.
-      prediction_splits: kinds of splits; prediction needs one of them.
+      prediction_splits: prediction needs a split that starts with one of these.
     """
 
     data: object
@@ -170,6 +170,6 @@ class FineTuningTask(Task):
         raise NotImplementedError
 
     def tuned_metadata(self, scores: Scores) -> dict:
-        """Returns entries tuned on dev, such as a threshold."""
+        """Returns entries for model.json tuned on dev, such as a threshold."""
         del scores
         return {}

@@ -11,7 +11,7 @@ from bert_tf.tasks import task as task_lib
 
 
 def make_evaluation_step(task: task_lib.Task, model: keras.Model):
-    """Returns a tf.function of a batch that returns losses and accuracies.
+    """Returns a tf.function: batch -> losses and accuracies.
 
     To avoid retracing, make it once for each model.
     """
@@ -60,7 +60,7 @@ def evaluate(
 
 
 def make_prediction_step(model: keras.Model):
-    """Returns a tf.function of a batch that returns outputs by name.
+    """Returns a tf.function: batch -> outputs by name.
 
     To avoid retracing, make it once for each model.
     """

@@ -48,7 +48,7 @@ _TYPES = {
 
 
 def weight_names(model: keras.Model) -> dict[str, keras.Variable]:
-    """Returns the weights by path, without the name of the model in front."""
+    """Returns path -> weight; paths omit the leading name of the model."""
     own = f"{model.name}/"
     return {weight.path.removeprefix(own): weight for weight in model.weights}
 
@@ -315,7 +315,7 @@ def find_newly_initialized(
 
 
 def has_pooler(missing: tuple[str, ...]) -> bool:
-    """Returns whether the pooler is trained, by `find_newly_initialized`."""
+    """Returns whether the pooler is trained; see `find_newly_initialized`."""
     return not any(name.startswith(POOLER) for name in missing)
 
 
@@ -328,7 +328,7 @@ def reads_pooler(task: str, config: BertConfig) -> bool:
 def newly_initialized_metadata(
     task: str, config: BertConfig, source: str | None
 ) -> dict[str, list[str]]:
-    """Returns entries of a fine-tuned model's model.json on untrained weights.
+    """Returns the entries of model.json that list untrained weights.
 
     Args:
       task: task of the model, a key of `models.TASK_MODELS`.

@@ -1,4 +1,4 @@
-"""Folder of a run -> locked run: lock, signals, run.json."""
+"""Folder of a run -> its lock, its settings in run.json, and clean stops."""
 
 import contextlib
 import errno
@@ -62,9 +62,10 @@ def lock(output_dir: str, is_chief: bool = True) -> Iterator[None]:
     several workers only the chief acquires the lock.
 
     On NFS (Linux since 2.6.12) and on Lustre with the `flock` mount option the
-    lock is valid across machines; on Lustre with `localflock` within one. If a
-    file system has no locks, as mounted object stores, a warning is logged and
-    the run continues: the user has to ensure that there is one run per folder.
+    lock is valid across machines; on Lustre with `localflock` only within one.
+    If a file system has no locks, like some mounted object stores, a warning is
+    logged and the run continues: the user has to ensure that there is one run
+    per folder.
 
     The thread that holds the lock can acquire it again.
 
@@ -74,7 +75,8 @@ def lock(output_dir: str, is_chief: bool = True) -> Iterator[None]:
         nothing.
 
     Raises:
-      ValueError: if another process holds the lock, with its id and host.
+      ValueError: if another process holds the lock. The message has its id and
+        host.
     """
     if not is_chief:
         yield
@@ -137,7 +139,7 @@ def _holder(path: str) -> str:
     words = []
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         words = file.read(1000).decode(errors="replace").split()
-    # Briefly empty, after the lock is acquired and before it is written.
+    # The file is briefly empty, between acquiring the lock and writing to it.
     if len(words) != 2:
         return "which has just started"
     return f"process {words[0]} on host {words[1]}"

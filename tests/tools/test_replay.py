@@ -123,7 +123,7 @@ def test_other_weights_or_slots_are_named(copied):
     words, is_equal = replay.compare_weights(str(copied), str(again))
     assert (
         not is_equal
-        and words == "optimizer.safetensors of step 7, weights equal"
+        and words == "optimizer.safetensors of step 7; its weights are equal"
     )
     change_state(again, lambda s: s.update(weights_sha256="other"))
     words, is_equal = replay.compare_weights(str(copied), str(again))

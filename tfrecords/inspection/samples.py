@@ -60,7 +60,7 @@ def sizes_of(records: records_lib.Records, name: str) -> dict[str, int]:
     """Returns the sizes of a schema, from the manifest or the first record.
 
     Raises:
-      ValueError: as `features_of`.
+      ValueError: as in `features_of`.
     """
     if records.manifest:
         return dict(records.manifest.sizes)

@@ -77,7 +77,7 @@ def atomic_folder(path: str) -> Iterator[str]:
         symbolic link, its target is replaced.
 
     Raises:
-      OSError: as `atomic_file`.
+      OSError: as in `atomic_file`.
     """
     target = os.path.realpath(path)
     aside = _sibling(target, "tmp")
@@ -99,7 +99,7 @@ def append(path: str, text: str) -> None:
     """Appends text to a UTF-8 file and syncs it.
 
     Raises:
-      OSError: as `atomic_file`; the file is then unchanged.
+      OSError: as in `atomic_file`; the file is then unchanged.
     """
     size = os.path.getsize(path) if os.path.exists(path) else 0
     with naming(path):

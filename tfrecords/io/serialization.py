@@ -93,7 +93,7 @@ def serialize_rows(
       sizes: size of each named dimension.
 
     Raises:
-      ValueError: as `schema.check`, and for a negative integer.
+      ValueError: as in `schema.check`, and for a negative integer.
     """
     schema_lib.check(examples, schema, sizes)
     parts = []

@@ -3,7 +3,7 @@
 Krell et al. 2021, "Efficient Sequence Packing without Cross-contamination":
 packing depends only on the number of examples of each length, and there are few
 lengths. So all rows with the same lengths are processed at once. No library
-packs by histogram.
+packs by the number of examples of each length.
 
 Short examples take the place of padding. Each keeps its own positions, [CLS]
 and label, and attends only to itself (`layers.packed_attention_mask` in
@@ -57,8 +57,8 @@ def assign(
 
     This needs at most 11 / 9 of the optimal number of rows, plus one (Dosa
     2007), unless E limits the rows. The same lengths give the same rows. Rows
-    are in the order of their longest examples, so that rows of shuffled
-    examples are shuffled.
+    are ordered by the indices of their longest examples, so that shuffled
+    examples give shuffled rows.
 
     Args:
       lengths: [N] integer, tokens of each example; from 1 to S.
@@ -145,14 +145,14 @@ def max_predictions_per_row(
     """Returns P, enough masked slots for any row of examples.
 
     An example of n tokens has at most max(1, round(n * masked_lm_prob)) masked
-    tokens. That exceeds n * masked_lm_prob by up to 1/2 from rounding, or by
-    the excess of the shortest example, which has one. So a row has at most
-    S * masked_lm_prob plus E times the larger excess: 80 slots for S = 512 and
-    E = 6, where E * max_predictions_per_seq would be 480, nearly all of them
-    empty but computed.
+    tokens. That exceeds n * masked_lm_prob by up to 1/2 from rounding, or by up
+    to 1 - 3 * masked_lm_prob, as even an example of 3 tokens has one. So a row
+    has at most S * masked_lm_prob plus E times the larger excess: 80 slots for
+    S = 512 and E = 6. With E * max_predictions_per_seq, it would have 480,
+    nearly all of them empty but computed.
     """
     more = max(0.5, 1.0 - _FEWEST_TOKENS * masked_lm_prob)
-    # 1e-6, as rounding errors must not push an integer below itself.
+    # 1e-6, so that int() of an integer with a rounding error is that integer.
     most = max_seq_length * masked_lm_prob + max_examples_per_row * more + 1e-6
     return min(
         int(most),
@@ -278,10 +278,10 @@ def _fill(is_used, values, dtype=np.int32):
 
 
 def separate(rows: Features) -> tuple[Features, np.ndarray]:
-    """Returns each packed example in its own row, and its packed row, [N].
+    """Returns each packed example in its own row, and its packed row's index.
 
-    This is the inverse of `join`. Packed rows are given by their indices,
-    ascending. Rows of other schemas are returned unchanged.
+    This is the inverse of `join`. The indices, [N], are ascending. Rows of
+    other schemas are returned unchanged.
     """
     if "example_numbers" not in rows:
         return rows, np.arange(len(rows["input_mask"]))

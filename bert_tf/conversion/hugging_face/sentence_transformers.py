@@ -1,7 +1,7 @@
 """sentence-transformers folder -> folder of its BERT, notes on other modules.
 
 `modules.json` lists the modules: a Transformer, a Pooling and possibly more.
-Each has its own subfolder, or for the Transformer the folder itself.
+Each has its own subfolder; the Transformer may be in the folder itself.
 """
 
 import os
@@ -68,7 +68,8 @@ def find(path: str) -> tuple[str, list[str]]:
     if kinds[:1] != ["Transformer"]:
         raise ValueError(
             f"{os.path.join(path, MODULES)} lists {', '.join(kinds)}; the "
-            "first should be a Transformer (the BERT). It cannot be read."
+            "first should be a Transformer (the BERT). Give the folder of a "
+            "model that starts with one."
         )
     steps = [
         f"pooling {_pooling(folder)}" if kind == "Pooling" else kind

@@ -2,7 +2,7 @@
 
 A preset is a folder with config.json, model.weights.h5 and the tokenizer's
 tokenizer.json and assets. If the model has a head, it also has task.json and
-task.weights.h5. Presets of KerasNLP, its former name, are the same.
+task.weights.h5. Presets of KerasNLP, KerasHub's former name, are alike.
 
 Data that a preset cannot hold (the next-sentence head, Adam's slots, the step,
 class names) is written to the sidecar.
@@ -28,8 +28,8 @@ _OPTIONAL = (renaming.MASKED_LM, renaming.NEXT_SENTENCE)
 
 # keras_hub 0.32: models/bert/bert_backbone.py, bert_masked_lm.py and
 # bert_text_classifier.py, layers/modeling/transformer_encoder.py and
-# masked_lm_head.py, saved by Keras 3.15. A layer's path is its class name, with
-# a number from the second layer of a class on.
+# masked_lm_head.py, saved by Keras 3.15. A layer's path is its class name, to
+# which the second and later layers of a class append a number.
 _BACKBONE = f"{weight_files.MODEL}/layers"
 _HEAD = f"{weight_files.TASK}/layers"
 _EMBEDDINGS = {
@@ -68,8 +68,8 @@ _INPUTS = {
 def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     """Returns the rename table of a task, with a row for each weight.
 
-    Their names are the file and the path in it; in the sidecar, file and our
-    name.
+    KerasHub's names are a file and the path in it; for the sidecar, a file and
+    our name.
 
     Raises:
       ValueError: if KerasHub has no such head.

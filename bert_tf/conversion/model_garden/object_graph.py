@@ -52,7 +52,7 @@ def _word_embeddings(objects: tf2_files.Objects, number: int) -> int | None:
 
 
 def _name_layers(objects: tf2_files.Objects, encoder: int) -> None:
-    """Adds the attributes that a functional encoder lacks to its children."""
+    """Adds missing attributes to the children of a functional encoder."""
     children, layers = objects.children[encoder], _numbered(objects, encoder)
     if not layers:
         return
@@ -88,8 +88,9 @@ def find_encoder(objects: tf2_files.Objects, source: str) -> int:
         )
     if not encoders:
         raise ValueError(
-            f"{source} contains no BERT encoder of the Model Garden, an object "
-            "with _embedding_layer and _transformer_layers. Its tensors are:\n"
+            f"{source} contains no BERT encoder of the Model Garden; expected "
+            "an object with _embedding_layer and _transformer_layers. Its "
+            "tensors are:\n"
             + "\n".join(f"  + {name}" for name in objects.tensors)
         )
     ((encoder, _),) = encoders.values()
@@ -165,7 +166,7 @@ def config_of(
             raise ValueError(
                 f"{source} has no bert_config.json in its folder, and its "
                 f"sizes cannot be inferred: there is no {'/'.join(names)}. "
-                "Copy the bert_config.json of the model there."
+                "Copy the model's bert_config.json to that folder."
             )
         return tensor.shape
 

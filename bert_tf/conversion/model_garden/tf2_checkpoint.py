@@ -1,6 +1,6 @@
 """TF2 checkpoints of the TensorFlow Model Garden <-> Checkpoint.
 
-Supported are BertEncoder and BertEncoderV2 (formerly TransformerEncoder) of
+Reads BertEncoder and BertEncoderV2 (formerly TransformerEncoder) of
 tf-models-official, alone or in BertPretrainer and BertPretrainerV2, saved by
 `tf.train.Checkpoint` under any name. `bert_config.json` and `vocab.txt` are in
 the same folder; without the former, sizes are inferred from the weights.
@@ -62,7 +62,7 @@ _HEADS = {
 def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     """Returns the rename table, with a row for each weight.
 
-    Their names are attribute paths that start at the encoder or a head.
+    Names in the checkpoint are attribute paths from the encoder or a head.
 
     Raises:
       ValueError: if the task is not pre-training.
@@ -105,7 +105,7 @@ def _numbers(
     heads: dict[str, dict[str, int]],
     rows: list[renaming.Rename],
 ) -> dict[str, int]:
-    """Returns the object number of each of their names that exists."""
+    """Returns rename table's name -> object number, for existing objects."""
     starts = {"encoder": objects.children[encoder]} | heads
     numbers = {}
     for row in rows:
@@ -197,8 +197,8 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     if head:
         notes += [
             f"{len(head)} unused tensors, such as {head[-1]}, look like the "
-            "head of a classifier or span labeler, which is not read: only "
-            "the encoder is, with the task pretraining"
+            "head of a classifier or span labeler, which is not read; only "
+            "the encoder is read, with the task pretraining"
         ]
     text = vocabularies.read_inferred(folder)
     return checkpoint_lib.Checkpoint(
