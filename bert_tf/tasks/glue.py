@@ -146,6 +146,14 @@ class Glue(FineTuningTask):
             guesses = (
                 [labels.mean()] if self.is_regression else np.unique(labels)
             )
+            if not self.is_regression and len(guesses) == 1:
+                logging.warning(
+                    "%s: all %d labels are %r, so no score on it can tell a "
+                    "good model from a bad one. Use a larger dev set.",
+                    split,
+                    len(labels),
+                    self.table.labels[int(guesses[0])],
+                )
             scores = [
                 metrics.compute(names, np.full_like(labels, guess), labels)
                 for guess in guesses

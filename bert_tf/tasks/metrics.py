@@ -26,7 +26,12 @@ def f1(predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def matthews_correlation(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Returns Matthews' correlation in [-1, 1]; 0 for constant predictions."""
+    """Returns Matthews' correlation in [-1, 1].
+
+    It is 0 if all predictions, or all labels, are the same.
+    """
+    if min(len(np.unique(predictions)), len(np.unique(labels))) == 1:
+        return 0.0  # scikit-learn warns if both are constant.
     return float(sklearn.metrics.matthews_corrcoef(labels, predictions))
 
 

@@ -125,6 +125,16 @@ def test_the_baseline_is_the_best_label_for_each_metric(open_splits):
     }
 
 
+def test_a_dev_set_with_one_label_is_warned_of(open_splits, caplog):
+    labels = np.ones(3, np.int32)
+    sets = open_splits("classification", train=1 - labels, dev=labels)
+    task = tasks.classification("CoLA", 2, ["matthews_correlation"])
+    task.open_splits(sets)
+    baseline = {"dev": {"matthews_correlation": 0.0}}
+    assert task.majority_baseline() == baseline
+    assert "dev: all 3 labels are '1', so no score" in caplog.text
+
+
 def test_the_baseline_of_a_regression_predicts_the_mean_score(open_splits):
     scores = np.array([0.0, 2.5, 5.0], np.float32)
     sets = open_splits("regression", train=scores, dev_a=scores, dev_b=scores)

@@ -73,6 +73,12 @@ def test_constant_predictions_have_correlation_0(name):
     assert metrics.METRICS[name](guesses, labels) == 0.0
 
 
+def test_matthews_correlation_of_constant_labels_is_0():
+    ones = np.ones(3, int)
+    assert metrics.matthews_correlation(ones, ones) == 0.0
+    assert metrics.matthews_correlation(np.array([0, 1, 1]), ones) == 0.0
+
+
 def test_compute_returns_scores_by_name():
     scores = metrics.compute(["accuracy", "f1"], GUESSES, LABELS)
     assert scores == {"accuracy": 0.75, "f1": 0.75}
