@@ -151,7 +151,7 @@ def warm_up(
     """Runs the first steps of a worker, which trace and compile.
 
     Args:
-      worker: after `wait`.
+      worker: a worker whose `wait` has returned.
       seconds: approximate duration of its turn in a round.
       num_steps: steps of a round, if fixed. The warm-up then has the same
         number, since each step may have another shape.

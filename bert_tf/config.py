@@ -126,8 +126,8 @@ class BertConfig:
             )
         if type(self.bilstm_units) is not int or self.bilstm_units < 0:
             raise ValueError(
-                f"bilstm_units={self.bilstm_units!r} should be an integer, "
-                "0 for no LSTM or above."
+                f"bilstm_units={self.bilstm_units!r} should be an integer of "
+                "at least 0; 0 is for no LSTM."
             )
 
     @classmethod
@@ -207,7 +207,7 @@ class BertConfig:
         )
 
     def keys_of_ours(self) -> dict[str, int | bool]:
-        """Returns those keys that only bert_tf knows and that are set."""
+        """Returns the keys that only bert_tf knows, if they are set."""
         values = {name: getattr(self, name) for name in _KEYS_OF_OURS}
         return {name: value for name, value in values.items() if value}
 

@@ -52,8 +52,8 @@ def count(
 ) -> Counts:
     """Returns the counts of some examples.
 
-    The relative position of a masked token is drawn uniformly from the interval
-    of its token in [0, 1), for the second of four tokens [0.25, 0.5). So
+    The relative position of a masked token is drawn uniformly from its token's
+    part of [0, 1): from [0.25, 0.5) for the second of four tokens. So
     relative positions of uniform masks are uniform for examples of any length.
     The ## pieces of a word are left out: with whole-word masking they are
     masked together with the first piece, not independently.
@@ -106,6 +106,6 @@ def count(
 
 
 def _histogram(values: np.ndarray, num_bins: int) -> np.ndarray:
-    """Returns the count of each integer; values out of range at the ends."""
+    """Returns the count per integer; clips values to [0, num_bins)."""
     whole = np.floor(values).astype(np.int64).clip(0, num_bins - 1)
     return np.bincount(whole, minlength=num_bins)

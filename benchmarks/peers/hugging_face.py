@@ -1,7 +1,7 @@
 """Setting -> a step of transformers' BERT on torch.
 
 BertForPreTraining computes logits for every token; here its masked-LM head is
-applied only to masked tokens, as in the others. GELU is torch's tanh form, a
+applied only to masked tokens, as in other peers. GELU is torch's tanh form, a
 single kernel, instead of the several operations of "gelu_new". For bfloat16,
 training uses autocast with float32 weights, inference bfloat16 weights.
 """

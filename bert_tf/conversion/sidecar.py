@@ -70,7 +70,7 @@ def write(
 
 
 def read(folder: str, weight_files: Sequence[str]) -> Sidecar:
-    """Reads the sidecar, ignored if the weight files changed since `write`."""
+    """Reads the sidecar; ignores it if weight files changed since `write`."""
     path = os.path.join(folder, SETTINGS)
     if not os.path.isfile(path):
         return Sidecar({}, {}, {}, [])

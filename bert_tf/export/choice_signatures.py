@@ -67,7 +67,7 @@ def choose(outputs, batch) -> text_signatures.Answers:
         outputs["logits"][:, 0],
     )
     is_ending = endings != ""
-    # An extra column, as there may be none.
+    # An extra column, as there may be no endings.
     best = tf.argmax(
         tf.pad(logits, [[0, 0], [0, 1]], constant_values=tf.float32.min),
         axis=1,

@@ -262,7 +262,7 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable):
 
 @contextlib.contextmanager
 def clear_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Translates TensorFlow's errors for a lost worker.
+    """Turns TensorFlow's errors for a lost worker into Stopped.
 
     Raises:
       stopping.Stopped: if an operation fails because a worker is lost.

@@ -40,8 +40,8 @@ def _folders(config: PretrainingConfig) -> list[str]:
         return [config.input_file]
     if missing:
         raise ValueError(
-            f"--input_file={config.input_file}: no folder at "
-            f"{', '.join(missing)}, but at the others. Give only folders from "
+            f"--input_file={config.input_file}: some paths are folders, but "
+            f"not {', '.join(missing)}. Give only folders from "
             "make_pretraining_records, or only TFRecord files."
         )
     return paths

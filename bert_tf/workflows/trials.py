@@ -73,7 +73,7 @@ def fine_tune(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
 
 
 def check_single(config: TrialsConfig) -> None:
-    """Raises ValueError if a single run would train in a folder of several."""
+    """Raises ValueError if the folder of a single run contains several runs."""
     path = os.path.join(config.output_dir, trial_results.RESULTS)
     if config.do_train and os.path.exists(path):
         raise ValueError(

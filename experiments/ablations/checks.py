@@ -2,7 +2,7 @@
 
 A claim comes from Devlin et al. 2018, section 5 and appendix C.2, applied to
 one column; its answer is computed. Controls, and claims applied to a column
-that the paper's table does not have, count as claims of ours.
+that the paper's table does not have, are counted as our own claims.
 """
 
 import functools

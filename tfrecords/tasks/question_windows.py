@@ -26,12 +26,12 @@ class Windows(NamedTuple):
 
     inputs: dict[str, tf.Tensor]  # `schema.ENCODER_INPUTS`, each [W, S].
     question: tf.Tensor  # [W] index of the window's question.
-    first: tf.Tensor  # [W] index in the passage of its first token shown.
+    first: tf.Tensor  # [W] index in the passage of the first token used.
     offset: tf.Tensor  # [W] position of that token in the window.
     starts: tf.Tensor  # [W, S] offset of a token's first character, or 0.
     ends: tf.Tensor  # [W, S] end of the token in the passage, exclusive.
-    in_passage: tf.Tensor  # [W, S] bool, whether the passage has the token.
-    # [W, S] bool: also whether this window has the most context of the token.
+    in_passage: tf.Tensor  # [W, S] bool, whether it is a token of the passage.
+    # [W, S] bool, in_passage and this window has the token's maximum context.
     has_max_context: tf.Tensor
 
 
@@ -198,7 +198,7 @@ def _best_windows(layout: _Layout, passages: tf.RaggedTensor) -> tf.Tensor:
     best = tf.where(around(above) > around(below), above, below)
     last = count - 1
     left = position - last * step
-    # Float64 and the order of run_squad.py: a bonus may outweigh tokens.
+    # Float64, as in run_squad.py: the bonus for length may decide.
     score = _score(around(best), room)
     last_score = _score(
         tf.minimum(left, length - 1 - position), length - last * step

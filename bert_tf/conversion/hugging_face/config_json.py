@@ -98,8 +98,8 @@ def read_values(folder: str) -> dict:
     path = os.path.join(folder, CONFIG)
     if not os.path.isfile(path):
         raise ValueError(
-            f"{path} is missing; a Hugging Face folder has the model's sizes "
-            "there. Copy it from the source of the weights."
+            f"{path} is missing; it has the sizes of a Hugging Face model. "
+            "Copy it from the source of the weights."
         )
     values = read_object(folder, CONFIG)
     kind = values.get("model_type")
@@ -122,13 +122,13 @@ def _refuse(values: dict, path: str) -> None:
         if value is not None and value != ours:
             raise ValueError(
                 f"{path}: {key}={value!r}; bert_tf supports only {ours!r}, so "
-                "the outputs would differ. It cannot be read."
+                "the outputs would differ. This model cannot be read."
             )
     act = values.get("hidden_act", "gelu")
     if act not in ACTIVATIONS:
         raise ValueError(
             f"{path}: hidden_act={act!r} is not one of "
-            f"{', '.join(ACTIVATIONS)}. It cannot be read."
+            f"{', '.join(ACTIVATIONS)}. This model cannot be read."
         )
 
 
@@ -206,7 +206,7 @@ def _task_of(
     if len(labels) == 1 and task == "tagging":
         raise ValueError(
             f"{path}: one class, {labels[0]!r}; a tagging model needs at least "
-            "2. It cannot be read."
+            "2. This model cannot be read."
         )
     if len(labels) == 1:
         note = f"one logit, with problem_type {problem!r}: read as a regression"
@@ -217,7 +217,7 @@ def _task_of(
     if problem == "regression":
         raise ValueError(
             f"{path}: problem_type='regression' with {len(labels)} labels; our "
-            "regression has one score. It cannot be read."
+            "regression has one score. This model cannot be read."
         )
     note = (
         f"problem_type is {problem!r}: apply the sigmoid to each logit, since "
@@ -261,7 +261,7 @@ def parse(values: dict, names: Collection[str], path: str) -> Metadata:
 
 
 def architecture_for(task: str, parts: Collection[str]) -> str:
-    """Returns the task's class that needs the most of the `parts` present."""
+    """Returns the task's class that uses the most of `parts`."""
     task = "classification" if task == "regression" else task
     of_task = {n: set(w) for n, (t, w) in ARCHITECTURES.items() if t == task}
     for name, wanted in of_task.items():

@@ -163,10 +163,10 @@ def test_a_phase_of_less_than_one_step_is_rejected(folders):
 def test_a_missing_folder_among_folders_is_rejected(folders, tmp_path):
     typo = str(tmp_path / "of_61")
     for lengths in ([8, typo], [typo, 8]):
-        with pytest.raises(ValueError, match="no folder at [^ ]*of_61, but at"):
+        with pytest.raises(ValueError, match="are folders, but not [^ ]*of_61"):
             open_phases(folders, lengths)
     config = config_of(f"{folders[8]},{typo}")
-    with pytest.raises(ValueError, match="no folder at [^ ]*of_61, but at"):
+    with pytest.raises(ValueError, match="are folders, but not [^ ]*of_61"):
         pretraining_data.find_vocabulary_of_records(config, None)
     # A single missing path has its own message.
     with pytest.raises(ValueError, match="No records at '.*of_61'"):
