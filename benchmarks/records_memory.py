@@ -39,7 +39,11 @@ flags.DEFINE_integer(
     "num_processes", 2, "Number of workers.", lower_bound=2, flag_values=FLAGS
 )
 flags.DEFINE_integer(
-    "dupe_factor", 5, "As in the script.", lower_bound=1, flag_values=FLAGS
+    "dupe_factor",
+    5,
+    "Times to repeat the text, with different masks.",
+    lower_bound=1,
+    flag_values=FLAGS,
 )
 flags.DEFINE_string("png", "", "File for the curves.", flag_values=FLAGS)
 flags.DEFINE_string("json", "", "File for all results.", flag_values=FLAGS)

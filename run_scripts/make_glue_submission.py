@@ -88,7 +88,7 @@ def find_predictions(run_dirs: list[str]) -> dict[str, str]:
         if not files:
             raise ValueError(
                 f"{run_dir} has no predictions/*.tsv. Give the --output_dir of "
-                "a run_glue that had --do_predict."
+                "run_glue with --do_predict."
             )
         for file in files:
             name, path = file.removesuffix(".tsv"), os.path.join(folder, file)

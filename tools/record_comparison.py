@@ -17,10 +17,11 @@ different seed. Two kinds of measures need different tests:
               the shares of about ten bins are tested; the p-value of the
               measure is the smallest one times their number (Bonferroni).
 
-One set per side is not enough for t tests: with one value they assume a normal
-distribution. With one set on each side, examples are assumed independent; then
-the verdict "same" still holds, but a difference is "unclear". All p-values are
-adjusted for multiple testing (Holm 1979).
+One set per side is not enough for t tests; if only one side has several, their
+result depends on the assumption of a normal distribution. With one set on each
+side, examples are assumed independent; then the verdict "same" still holds, but
+a difference is "unclear". All p-values are adjusted for multiple testing (Holm
+1979).
 """
 
 from collections.abc import Callable, Sequence
@@ -141,7 +142,7 @@ def _histogram(name) -> Callable[[Sequence[Counts]], _Shares]:
 def _binned(table):
     """Returns [sets, bins] counts, in bins of about equal total counts."""
     total = table.sum(axis=0)
-    # Cumulative share at the middle of each value: a frequent value is alone.
+    # Cumulative share at each value's middle; frequent values get own bins.
     middle = (np.cumsum(total) - total / 2) / max(1, total.sum())
     bins = np.floor(middle * _BINS).clip(max=_BINS - 1)
     begins = np.flatnonzero(np.diff(bins, prepend=-1))

@@ -26,7 +26,7 @@ def open_sets(patterns: str) -> list[records.Records]:
         are one set.
 
     Raises:
-      ValueError: if there are no records, or as `Records.open` raises it.
+      ValueError: if there are no records, or as in `Records.open`.
     """
     sets = []
     for pattern in filter(None, map(str.strip, patterns.split(","))):
@@ -54,8 +54,8 @@ def find_sizes(record_set: records.Records) -> dict[str, int]:
             raise ValueError(
                 f"{where!r} has examples of schema "
                 f"{record_set.manifest.schema_name!r}; only pre-training "
-                "records of sentence pairs can be compared, not packed, and "
-                "masked when they were written."
+                "records of sentence pairs can be compared that were masked "
+                "when they were written, and are not packed."
             )
         return record_set.manifest.sizes
     example = tf.train.Example.FromString(record_set.get([0])[0])

@@ -1,4 +1,4 @@
-"""Rows of a plan, tasks, settings -> commands, each once, with its time."""
+"""Rows of a plan, tasks, settings -> distinct commands, estimated times."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ _FORWARD = 1 / 3
 _RECORDS_SECONDS = 60.0
 _EVAL_BATCH_SIZE = 64  # Default of run_pretraining.
 _PREDICTIONS = 0.15  # Devlin et al. 2018, section 3.1.
-_DECIMALS = 4  # Of epochs.
+_DECIMALS = 4  # For numbers of epochs.
 
 
 class Job(NamedTuple):
@@ -208,7 +208,7 @@ def _fine_tuning(
             "feature_layers": feature_layers(model),
             "features_dir": features,
             "lstm_units": model.hidden_size,
-            "precision": "float32",  # The only one supported.
+            "precision": "float32",  # No other is supported.
             "do_train": True,
             "do_eval": True,
         }

@@ -124,7 +124,7 @@ class Settings(Options):
     max_train_examples: int = option(
         0,
         "Maximum number of examples in a fine-tuning, counted over all "
-        "epochs, whose number is reduced; 0 for no limit.",
+        "epochs; if exceeded, epochs are reduced. 0 for no limit.",
         at_least=0,
     )
     num_restarts: int = option(

@@ -65,7 +65,7 @@ def engine(
         its folder.
 
     Raises:
-      ValueError: if flags contradict each other, or as the engine raises it.
+      ValueError: if flags contradict each other, or the engine rejects them.
     """
     runner = flag_values.runner
     shared_dir = os.path.join(output.output_dir, "work")
