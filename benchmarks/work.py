@@ -1,6 +1,6 @@
 """Setting of a benchmark -> a random batch, and FLOPs of its matrix products.
 
-Letters: B batch, S sequence, H hidden, L layers, I intermediate, V vocabulary,
+Shapes: B batch, S sequence, H hidden, L layers, I intermediate, V vocabulary,
 P predictions, C classes.
 """
 

@@ -1,6 +1,6 @@
 """Checkpoints before and after a conversion -> report of their differences.
 
-Letters: B batch, S sequence, H hidden, P predictions, L layers.
+Shapes: B batch, S sequence, H hidden, P predictions, L layers.
 """
 
 import collections

@@ -119,7 +119,7 @@ def split_heads(
 ) -> list[Rename]:
     """Returns rows for Keras's MultiHeadAttention, where heads are an axis.
 
-    Letters: H hidden, A heads, D = H / A.
+    Shapes: H hidden, A heads, D = H / A.
     """
     width, heads = config.hidden_size, config.num_attention_heads
     size = width // heads

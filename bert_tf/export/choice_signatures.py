@@ -1,6 +1,6 @@
 """Contexts and their endings -> batches; logits -> the best ending of each.
 
-Letters: N contexts, C maximum endings per context, M endings in total, S
+Shapes: N contexts, C maximum endings per context, M endings in total, S
 max_seq_length, s length of the longest row in a batch.
 """
 

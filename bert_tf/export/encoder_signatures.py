@@ -1,6 +1,6 @@
 """Encoder outputs -> hidden states, or one embedding for each text.
 
-Letters: N texts, B batch, S max_seq_length, s length of the longest row, H
+Shapes: N texts, B batch, S max_seq_length, s length of the longest row, H
 hidden, L layers, K selected layers.
 """
 

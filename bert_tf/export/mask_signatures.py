@@ -1,6 +1,6 @@
 """Texts with [MASK] -> batches; logits -> the likeliest tokens per [MASK].
 
-Letters: N texts, S max_seq_length, s length of the longest row in a batch, P
+Shapes: N texts, S max_seq_length, s length of the longest row in a batch, P
 maximum masks per text, k candidates.
 """
 

@@ -1,6 +1,6 @@
 """Questions and passages -> windows; logits -> answers as character spans.
 
-Letters: N questions, W windows of all questions, S max_seq_length, K answers
+Shapes: N questions, W windows of all questions, S max_seq_length, K answers
 per question.
 """
 

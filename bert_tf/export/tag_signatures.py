@@ -1,6 +1,6 @@
 """Texts or words -> windows of words; logits -> the tag of each word.
 
-Letters: N texts, W maximum words per text, T words in total, C tags, M windows,
+Shapes: N texts, W maximum words per text, T words in total, C tags, M windows,
 S max_seq_length.
 """
 

@@ -1,6 +1,6 @@
 """Texts or text pairs -> batches; model outputs -> answers.
 
-Letters: N texts, S max_seq_length, s length of the longest row in a batch, C
+Shapes: N texts, S max_seq_length, s length of the longest row in a batch, C
 classes. Everything runs in the graph and is saved with the model.
 """
 

@@ -1,6 +1,6 @@
 """Token ids -> hidden states: the normalized sum of three embeddings.
 
-Letters: B batch, S sequence, H hidden, V vocabulary, T segment types.
+Shapes: B batch, S sequence, H hidden, V vocabulary, T segment types.
 """
 
 import keras

@@ -1,7 +1,7 @@
 """Hidden states of words -> logits of tags: BERT as a feature extractor.
 
 Devlin et al. 2018, section 5.3 and table 7: the encoder is frozen; a two-layer
-BiLSTM and a classification layer are trained on its hidden states. Letters:
+BiLSTM and a classification layer are trained on its hidden states. Shapes:
 B batch, W words, N chosen layers, H hidden, U units of each LSTM direction,
 C classes.
 """

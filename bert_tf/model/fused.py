@@ -9,7 +9,7 @@ Custom gradients are used only in training: they leave a node in exported
 graphs that other runtimes reject, and for a few predictions compiling each
 shape costs more than it saves.
 
-Letters: B batch, S sequence, H hidden, A heads, D = H / A, N rows, I input and
+Shapes: B batch, S sequence, H hidden, A heads, D = H / A, N rows, I input and
 O output columns. Unless stated otherwise, results have the dtype of the
 arguments; bfloat16 is computed in float32, except in `dense` and in matrix
 products.

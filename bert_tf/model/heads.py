@@ -1,6 +1,6 @@
 """Encoder outputs -> logits: one layer per head.
 
-Letters: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes,
+Shapes: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes,
 E examples per packed row.
 """
 

@@ -1,6 +1,6 @@
 """Encoder inputs -> hidden states of chosen layers.
 
-Letters: B batch, S sequence, H hidden, L layers, N chosen layers. Layer 0 is
+Shapes: B batch, S sequence, H hidden, L layers, N chosen layers. Layer 0 is
 the embeddings; layer L is the last one, `sequence_output`.
 """
 

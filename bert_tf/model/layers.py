@@ -1,6 +1,6 @@
 """Hidden states -> hidden states: the layers of the encoder.
 
-Letters: B batch, S sequence, H hidden, A heads, D = H / A, I intermediate,
+Shapes: B batch, S sequence, H hidden, A heads, D = H / A, I intermediate,
 U units of each LSTM direction.
 
 Layers that only contain layers also define `build`: without it Keras traces

@@ -1,6 +1,6 @@
 """Batch -> dict of logits: the encoder with heads, one model per task.
 
-Letters: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
+Shapes: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
 """
 
 import keras

@@ -1,6 +1,6 @@
 """Lines of text and an encoder -> file with the hidden states of their tokens.
 
-Letters: T tokens of all texts, N layers, H hidden, R texts, S max_seq_length.
+Shapes: T tokens of all texts, N layers, H hidden, R texts, S max_seq_length.
 
   json      as in the original: a line per text, with the values of each token
   npz       `values` [T, N, H] float32, `token_ids` [T] int32, `row_splits`

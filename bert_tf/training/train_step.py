@@ -1,6 +1,6 @@
 """Global batch -> updated weights: a training step on all replicas.
 
-Letters: B rows, n steps of one call, k micro-batches of one step, M means (one
+Shapes: B rows, n steps of one call, k micro-batches of one step, M means (one
 for each loss and accuracy), N values to log.
 """
 

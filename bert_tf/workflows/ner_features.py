@@ -5,7 +5,7 @@ once and saved to `<split>-<layers>-<settings>.npy`, [T, N, H] float16. A .json
 file in the same folder has the settings; `<settings>` in the name are the first
 digits of their sha256, so that features with other settings are not
 overwritten. A file is reused for all choices whose layers it contains.
-Letters: T words, N layers, H hidden.
+Shapes: T words, N layers, H hidden.
 """
 
 import dataclasses

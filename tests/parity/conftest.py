@@ -5,7 +5,7 @@ tests are not collected; tests of a missing peer are skipped. A side is a dict
 of results for a batch: outputs and losses by name, and `gradients`, those of
 all weights by our names.
 
-Letters: B batch, S sequence, P predictions.
+Shapes: B batch, S sequence, P predictions.
 """
 
 import importlib.util

@@ -1,6 +1,6 @@
 """Hidden states of words from a file -> batches of sentences.
 
-Letters: T words of all sentences, N layers, H hidden, B batch, W static length
+Shapes: T words of all sentences, N layers, H hidden, B batch, W static length
 of a batch, in words.
 """
 

@@ -1,6 +1,6 @@
 """Tokens of one or two segments -> encoder inputs of one static length.
 
-Letters: N rows, S max_seq_length, t tokens, which vary by row.
+Shapes: N rows, S max_seq_length, t tokens, which vary by row.
 
 Records and serving both use `pack`, so they cannot differ.
 """

@@ -1,6 +1,6 @@
 """Hugging Face folder and a batch -> outputs of transformers.
 
-Letters: B batch, N choices, S sequence, H hidden, P predictions, V vocabulary.
+Shapes: B batch, N choices, S sequence, H hidden, P predictions, V vocabulary.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 The estimates are good enough to see that a run does not fit or would take
 months, but not which of two similar settings is faster.
 
-Letters: B batch, S sequence, H hidden, L layers, A heads, I intermediate, V
+Shapes: B batch, S sequence, H hidden, L layers, A heads, I intermediate, V
 vocabulary, P predictions.
 """
 
