@@ -212,6 +212,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.slow
 def test_a_process_without_this_package_gives_the_same_outputs(
     exported, tmp_path
 ):
@@ -362,12 +363,10 @@ def test_exported_weights_equal_those_of_the_model(exported):
         np.testing.assert_array_equal(ours, theirs.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flag", "precision"),
-    [
-        ("--overwrite", "bfloat16"),
-        pytest.param("--precision=float32", "float32", marks=pytest.mark.slow),
-    ],
+    [("--overwrite", "bfloat16"), ("--precision=float32", "float32")],
 )
 def test_the_default_precision_is_that_of_the_run(tmp_path, flag, precision):
     logits = {}

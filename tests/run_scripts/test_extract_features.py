@@ -95,6 +95,7 @@ def extract(model, texts, output, *flags):
     )
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_all_formats_hold_the_same_numbers(model, texts, tmp_path):
     files = {
         name: tmp_path / f"features.{name}"
@@ -131,6 +132,7 @@ def test_all_formats_hold_the_same_numbers(model, texts, tmp_path):
         assert (flat.reshape(values.shape) == values).all()
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_stopped_run_resumes(model, texts, tmp_path, monkeypatch):
     output, parts = tmp_path / "f.npz", []
     uninterrupted = tmp_path / "uninterrupted.npz"
@@ -158,6 +160,7 @@ def test_a_stopped_run_resumes(model, texts, tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_parts_of_another_config_are_not_reused(
     model, texts, tmp_path, monkeypatch
 ):

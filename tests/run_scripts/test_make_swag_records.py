@@ -16,19 +16,20 @@ from tfrecords.tasks import swag_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
 
-@pytest.fixture
-def folder(tmp_path, tiny_vocab_file):
-    planted.write(tmp_path / "train.csv", planted.rows(5, 3), planted.header(3))
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, tiny_vocab_file):
+    root = tmp_path_factory.mktemp("swag")
+    planted.write(root / "train.csv", planted.rows(5, 3), planted.header(3))
     make_swag_records.main(
         [
             "make_swag_records",
-            f"--data_dir={tmp_path}",
+            f"--data_dir={root}",
             f"--vocab_file={tiny_vocab_file}",
-            f"--output_dir={tmp_path / 'records'}",
+            f"--output_dir={root / 'records'}",
             "--max_seq_length=32",
         ]
     )
-    return tmp_path / "records/train"
+    return root / "records/train"
 
 
 def test_the_manifest_has_the_number_of_choices(folder):
@@ -38,7 +39,7 @@ def test_the_manifest_has_the_number_of_choices(folder):
     assert manifest["flags"]["task_name"] == "SWAG"
 
 
-def test_each_choice_is_shown(folder, tiny_vocab_file, capsys):
+def test_each_choice_is_shown(folder, tiny_vocab_file, tmp_path, capsys):
     show_records.main(
         [
             "show_records",
@@ -46,7 +47,7 @@ def test_each_choice_is_shown(folder, tiny_vocab_file, capsys):
             f"--vocab_file={tiny_vocab_file}",
             "--first=1",
             "--num_records=1",
-            f"--png={folder / 'page.png'}",
+            f"--png={tmp_path / 'page.png'}",
         ]
     )
     lines = capsys.readouterr().out.splitlines()
@@ -61,7 +62,7 @@ def test_each_choice_is_shown(folder, tiny_vocab_file, capsys):
         lines[5] == '  A [CLS] he s##a##i##d , " drink##s warm soup . " [SEP]'
     )
     assert lines[9] == "  B the crew read##s the letter . [SEP]"
-    assert (folder / "page.png").stat().st_size > 1000
+    assert (tmp_path / "page.png").stat().st_size > 1000
 
 
 def test_an_export_packs_endings_as_the_records_do(folder, tiny_vocab_file):

@@ -223,6 +223,7 @@ def answers_to_pairs(output, rows, folder):
     return served.answers(output, pairs, folder)
 
 
+@pytest.mark.slow
 def test_sts_b_end_to_end_without_a_dev_file(
     tmp_path, base_flags, large_weights
 ):

@@ -136,6 +136,7 @@ def functional(encoder, tokens=12):
 
 
 @pytest.mark.filterwarnings("ignore:.*triggered tf.function retracing")
+@pytest.mark.slow
 def test_works_in_a_functional_model_and_fit(
     tiny_config, make_batch, tmp_path, capsys
 ):

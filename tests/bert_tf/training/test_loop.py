@@ -220,6 +220,7 @@ def loss_curve(folder):
     return [line["loss"] for line in lines(folder)]
 
 
+@pytest.mark.slow
 def test_steps_per_loop_does_not_change_losses(tmp_path, tiny_config, batches):
     run(tiny_config, batches, tmp_path / "one")
     # Calls of 3, 3 and 2 steps.
@@ -397,6 +398,7 @@ def events(monkeypatch):
     return events
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_regular_checkpoints_are_evaluated_once_after_log_and_save(
     tmp_path, tiny_config, batches, events
 ):
@@ -417,6 +419,7 @@ def test_regular_checkpoints_are_evaluated_once_after_log_and_save(
     assert not events  # Not evaluated again.
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_stopped_step_is_evaluated_by_the_next_start(
     tmp_path, tiny_config, batches, events
 ):

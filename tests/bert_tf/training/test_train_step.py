@@ -161,6 +161,7 @@ def test_float16_and_bfloat16_gradients_match_float32(tiny_config, make_batch):
     np.testing.assert_allclose(norms[2], norms[0], rtol=3e-2)
 
 
+@pytest.mark.slow
 def test_xla_does_not_change_updates(tiny_config, make_batch):
     batch = make_batch(tiny_config, rows=8)
     stacked = {n: tf.stack([v, v]) for n, v in batch.items()}

@@ -101,6 +101,7 @@ def to_rows(pieces):
     return list(zip(*(ragged.to_list() for ragged in pieces), strict=True))
 
 
+@pytest.mark.slow
 def test_graph_dataset_and_other_batches_give_the_same(tiny_vocab_file):
     ours = tokenizer.BertTokenizer(
         tiny_vocab_file, kept_tokens=vocab.SPECIAL_TOKENS
@@ -129,6 +130,7 @@ print([ragged.to_list() for ragged in pieces])
 """
 
 
+@pytest.mark.slow
 def test_saved_model_needs_only_tensorflow_and_text(tiny_vocab_file, tmp_path):
     ours = tokenizer.BertTokenizer(
         tiny_vocab_file, kept_tokens=vocab.SPECIAL_TOKENS
