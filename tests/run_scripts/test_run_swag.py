@@ -21,6 +21,8 @@ def base_flags(tiny_model_flags):
         "--eval_batch_size=4",
         "--learning_rate=1e-3",
         "--num_train_epochs=2",
+        # Each length is traced; auto would be six.
+        "--bucket_lengths=24,32",
     ]
 
 
