@@ -1,6 +1,5 @@
 """Markdown -> its shell and Python blocks, run in order at a tiny size."""
 
-import contextlib
 import importlib
 import io
 import pathlib
@@ -10,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from typing import NamedTuple
+from unittest import mock
 
 import tensorflow as tf
 
@@ -134,22 +134,12 @@ def _run_command(command: str) -> None:
             # A few steps take less time than their graph.
             tf.config.run_functions_eagerly(name.startswith("run_"))
             try:
-                with _replaced(sys, "stdin", stdin):
+                with mock.patch.object(sys, "stdin", stdin):
                     importlib.import_module(module).main(argv)
             except stopping.Stopped as stopped:
                 assert stopped.exit_code == 0, stopped  # --stop_at_step
             finally:
                 tf.config.run_functions_eagerly(False)
-
-
-@contextlib.contextmanager
-def _replaced(owner, name, value):
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
 
 
 def _bash(code: str) -> bytes:

@@ -1,34 +1,19 @@
 """Pages made from flags and modules."""
 
-import importlib.util
-import pathlib
-
 import pytest
 
+from docs import generated_pages
 from run_scripts import run_glue
 
-DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
-
-@pytest.fixture(scope="module")
-def pages():
-    """The module docs/generated_pages.py, which is in no package."""
-    spec = importlib.util.spec_from_file_location(
-        "generated_pages", DOCS / "generated_pages.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_every_flag_is_on_the_page_of_its_script(pages):
-    page = pages.script_page("run_glue")
+def test_every_flag_is_on_the_page_of_its_script():
+    page = generated_pages.script_page("run_glue")
     for name in run_glue.FLAGS:
         assert f"\n`--{name}" in page, name
 
 
-def test_flags_have_default_choices_bounds_and_need(pages):
-    page = pages.script_page("run_pretraining")
+def test_flags_have_default_choices_bounds_and_need():
+    page = generated_pages.script_page("run_pretraining")
     assert "`--do_train=true`\n" in page
     assert "`--train_batch_size=32`\n: " in page
     assert " At least 1." in page
@@ -38,25 +23,25 @@ def test_flags_have_default_choices_bounds_and_need(pages):
     assert "Required." not in entries["stop_at_step`"]
 
 
-def test_flags_in_text_are_code(pages):
+def test_flags_in_text_are_code():
     text = "See --seed=1 or `--seed`, and <a|b>.\n    python x --seed=2"
-    assert pages._markdown(text) == (
+    assert generated_pages._markdown(text) == (
         "See `--seed=1` or `--seed`, and &lt;a|b>.\n    python x --seed=2"
     )
 
 
-def test_pages_of_removed_scripts_are_removed(pages, tmp_path):
+def test_pages_of_removed_scripts_are_removed(tmp_path):
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "old.md").write_text("# old")
-    pages.write(tmp_path)
+    generated_pages.write(tmp_path)
     names = {path.stem for path in (tmp_path / "scripts").iterdir()}
-    assert names == set(pages.scripts())
+    assert names == set(generated_pages.scripts())
     assert "quickstart" in names and "old" not in names
     assert (tmp_path / "api" / "tfrecords.text.md").exists()
 
 
-def test_a_page_of_a_package_has_its_modules_but_no_peers(pages):
-    page = pages.api_page("bert_tf.conversion.hugging_face")
+def test_a_page_of_a_package_has_its_modules_but_no_peers():
+    page = generated_pages.api_page("bert_tf.conversion.hugging_face")
     assert ".. automodule:: bert_tf.conversion.hugging_face.config_json" in page
     assert ".peer" not in page
 
@@ -70,7 +55,7 @@ def test_a_page_of_a_package_has_its_modules_but_no_peers(pages):
         (["Alias for field number 0"], []),
     ],
 )
-def test_indented_blocks_of_docstrings_are_literal(pages, lines, expected):
-    pages.adapt_docstring(None, None, None, None, None, lines)
+def test_indented_blocks_of_docstrings_are_literal(lines, expected):
+    generated_pages.adapt_docstring(None, None, None, None, None, lines)
     start = 0 if expected[:1] == ["Text."] else len(lines) - len(expected)
     assert lines[start : start + len(expected)] == expected

@@ -10,7 +10,6 @@ its code is run. Tensors of the TF classes of transformers 4, in .h5 or
 import os
 import re
 
-import h5py
 import ml_dtypes  # Registers bfloat16 with NumPy, needed by safetensors.
 import numpy as np
 from safetensors import numpy as safetensors_numpy
@@ -104,7 +103,11 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
     if path.endswith(".bin"):
         return pickles.read(path)
     if path.endswith(".h5"):
-        return _read_h5(path)
+        # Paths are <layer>/<model>/<name of the weight>.
+        return {
+            name.split("/", 2)[-1]: tensor
+            for name, tensor in h5_files.read_h5(path).items()
+        }
     try:
         return model_folders.read_tensors(path)
     except (AttributeError, KeyError, TypeError) as error:
@@ -112,22 +115,6 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
         raise ValueError(
             f"{path} has tensors of a dtype that NumPy lacks ({error}), as in "
             "quantised models. Save the model in float32."
-        ) from error
-
-
-def _read_h5(path: str) -> dict[str, np.ndarray]:
-    try:
-        with h5py.File(path, "r") as content:
-            # Paths are <layer>/<model>/<name of the weight>.
-            return {
-                name.split("/", 2)[-1]: dataset[()]
-                for name, dataset in h5_files.datasets(content)
-            }
-    # Exceptions that h5py raises for damaged files.
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
-        raise ValueError(
-            f"{path} is damaged ({str(error).splitlines()[0]}). Copy or "
-            "download it again."
         ) from error
 
 

@@ -20,7 +20,7 @@ SHARDED = "model.weights.json"
 _LAYERS = ("layers", "_layer_checkpoint_dependencies")
 
 
-def datasets(group: h5py.Group, name: str = "") -> Iterator[tuple]:
+def _datasets(group: h5py.Group, name: str = "") -> Iterator[tuple]:
     """Yields the path and dataset of every weight.
 
     Raises:
@@ -32,7 +32,7 @@ def datasets(group: h5py.Group, name: str = "") -> Iterator[tuple]:
             raise ValueError(f"{path} is a link")
         part = group[key]
         if isinstance(part, h5py.Group):
-            yield from datasets(part, path)
+            yield from _datasets(part, path)
         elif part.is_virtual or part.external:
             raise ValueError(f"{path} has its data in another file")
         else:
@@ -72,6 +72,23 @@ def path_of(folder: str, file: str) -> str:
     return path
 
 
+def read_h5(path: str) -> dict[str, np.ndarray]:
+    """Returns the tensors of an HDF5 file by their paths in it.
+
+    Raises:
+      ValueError: if the file is damaged, or has data in another file.
+    """
+    try:
+        with h5py.File(path, "r") as content:
+            return {name: _array(data) for name, data in _datasets(content)}
+    # Exceptions that h5py raises for damaged files.
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged ({str(error).splitlines()[0]}). Copy or "
+            "download it again."
+        ) from error
+
+
 def read(folder: str, file: str, names: set[str]) -> dict[str, np.ndarray]:
     """Returns the tensors of a weight file, MODEL or TASK, by `<file>/<path>`.
 
@@ -83,18 +100,9 @@ def read(folder: str, file: str, names: set[str]) -> dict[str, np.ndarray]:
     path = path_of(folder, file)
     spellings = {_spelling(name): name for name in names}
     tensors = {}
-    try:
-        with h5py.File(path, "r") as content:
-            for name, dataset in datasets(content):
-                name = f"{file}/{name}"
-                name = spellings.get(_spelling(name), name)
-                tensors[name] = _array(dataset)
-    # Exceptions that h5py raises for damaged files.
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
-        raise ValueError(
-            f"{path} is damaged ({str(error).splitlines()[0]}). Copy or "
-            "download it again."
-        ) from error
+    for name, tensor in read_h5(path).items():
+        name = f"{file}/{name}"
+        tensors[spellings.get(_spelling(name), name)] = tensor
     return tensors
 
 
