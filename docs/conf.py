@@ -47,6 +47,4 @@ html_show_sphinx = False
 def setup(app):
     """Writes the generated pages, and lets docstrings show aligned columns."""
     generated_pages.write(FOLDER / "reference")
-    app.connect(
-        "autodoc-process-docstring", generated_pages.adapt_docstring
-    )
+    app.connect("autodoc-process-docstring", generated_pages.adapt_docstring)
