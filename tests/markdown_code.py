@@ -25,7 +25,7 @@ _TINY_FINE_TUNING = f"{_TINY_TRAINING} --num_train_epochs=1"
 # Flags appended to a command, which replace its own: sizes, and nothing else.
 SIZES = {
     "make_vocab": "--vocab_size=300",
-    "make_pretraining_records": "--dupe_factor=2",
+    "make_pretraining_records": "--dupe_factor=2 --num_processes=1",
     "run_pretraining": f"{_TINY_TRAINING} --num_train_steps=10 "
     "--num_warmup_steps=1 --max_eval_steps=1",
     "run_glue": f"{_TINY_FINE_TUNING} --max_seq_length=32",
@@ -37,7 +37,9 @@ SIZES = {
 # The same where a flag is there only sometimes.
 SMALLER = {
     r"--bert_config_name=\w+": "--bert_config_name=tiny",
-    r"--num_restarts=\d+": "--num_restarts=2",
+    # Each is a process; tests/bert_tf/workflows/test_trials.py has several.
+    r"--num_restarts=\d+": "--num_restarts=1",
+    r"--feature_layers=\S+": r"\g<0> --lstm_units=8",
 }
 
 _BLOCK = re.compile(

@@ -79,6 +79,7 @@ def test_a_different_number_of_second_texts_is_refused(exported):
         loaded.text(TEXTS, ["one"])
 
 
+@pytest.mark.slow
 def test_regression_equals_the_keras_model(exported, words):
     model, _, loaded = exported("regression")
     answers = loaded.text(TEXTS, PAIRS)
@@ -135,6 +136,7 @@ def test_the_regress_api_of_tensorflow_serving(exported, c_program):
     )
 
 
+@pytest.mark.slow
 def test_the_text_encoder_interface_of_tf_hub(exported, words):
     model, _, loaded = exported("encoder")
     batch = batch_of(words, TEXTS, PAIRS)

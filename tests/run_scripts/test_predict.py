@@ -120,6 +120,7 @@ def lines(*values):
     return "\n".join(map(json.dumps, values)).encode()
 
 
+@pytest.mark.slow
 def test_endings_are_chosen(exported, answers_to):
     rows = [
         {"id": "x", "context": "The cat sat.", "endings": ["a ship", "old"]},
@@ -141,6 +142,7 @@ def test_endings_are_chosen(exported, answers_to):
     assert second["ending"] == rows[1]["endings"][second["choice"]]
 
 
+@pytest.mark.slow
 def test_words_have_tags_and_offsets(exported, answers_to):
     first, second = answers_to("tagging", b"The old (cat)\n\n")
     expected = exported("tagging").loaded.text(["The old (cat)"])

@@ -58,6 +58,7 @@ def swag_run(tmp_path_factory, base_flags):
     return flags, output
 
 
+@pytest.mark.slow
 def test_swag_end_to_end(swag_run):
     flags, output = swag_run
     results = read_json(output / "eval_results.json")

@@ -112,6 +112,7 @@ def test_positions_are_in_characters_of_the_passage(exported):
                 assert (text, start, end) == (b"", -1, -1)
 
 
+@pytest.mark.slow
 def test_no_answer_is_returned_if_its_score_is_higher(exported, words):
     model, _, loaded = exported("question_answering", *SETTINGS, *V2)
     answers = loaded.text(QUESTIONS, PASSAGES)

@@ -93,6 +93,7 @@ def test_an_empty_batch_has_no_tags(exported):
     assert loaded.words(tf.zeros([0, 3], tf.string))["tags"].shape == (0, 3)
 
 
+@pytest.mark.slow
 def test_the_c_loader_gives_the_same_tags(exported, c_program):
     _, path, loaded = exported("tagging")
     c_loader.check(c_program, path, {"text": TEXTS}, loaded.text(TEXTS))

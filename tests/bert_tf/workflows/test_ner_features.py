@@ -130,6 +130,7 @@ def prepare(folder, tiny_config, lstm_units=4, **made_of):
     )
 
 
+@pytest.mark.slow
 def test_training_writes_best_model_results_and_predictions(
     tmp_path, tiny_config
 ):

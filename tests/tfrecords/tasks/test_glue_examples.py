@@ -12,6 +12,9 @@ from tfrecords.reading import batches
 from tfrecords.tasks import glue_examples, glue_tables
 from tfrecords.text import tokenizer as tokenizer_lib
 
+# To trace the tokenizer takes longer than a few rows.
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 SIZES = {"max_seq_length": 16}
 TRAIN = [
     ("The old captain looked at the sea.", "1"),

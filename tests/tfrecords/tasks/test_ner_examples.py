@@ -11,6 +11,9 @@ from tfrecords.io import records
 from tfrecords.tasks import ner_examples, ner_files
 from tfrecords.text.tokenizer import BertTokenizer
 
+# To trace the tokenizer takes longer than a few rows.
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 TEXT = """-DOCSTART- -X- O
 
 The DT O

@@ -13,6 +13,9 @@ from tfrecords.io import records
 from tfrecords.tasks import squad_examples
 from tfrecords.text import tokenizer as tokenizer_lib
 
+# To trace the tokenizer takes longer than a few rows.
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 CASES = planted.golden()["cases"]
 PASSAGE = "The painter lived in ZÜRICH. " + "She painted pictures. " * 8
 

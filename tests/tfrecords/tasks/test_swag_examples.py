@@ -14,6 +14,9 @@ from tfrecords.tasks import swag_examples
 from tfrecords.tasks.swag_files import SwagData
 from tfrecords.text import tokenizer as tokenizer_lib
 
+# To trace the tokenizer takes longer than a few rows.
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 
 @pytest.fixture
 def tokenizer(tiny_vocab_file):

@@ -61,6 +61,7 @@ def windows_of(lengths, most, stride):
     return windows, ends, contexts
 
 
+@pytest.mark.slow
 @settings(
     max_examples=12, deadline=None, phases=(Phase.explicit, Phase.generate)
 )
