@@ -1,5 +1,9 @@
 """Encoder outputs -> logits: one layer per head.
 
+The last product of a head is float32 under every dtype policy: logits rounded
+to the 8 significant bits of bfloat16 would often be equal. The one exception is
+MaskedLMHead in training, see there.
+
 Shapes: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes,
 E examples per packed row.
 """
@@ -18,6 +22,8 @@ class MaskedLMHead(keras.layers.Layer):
 
     run_pretraining.py: get_masked_lm_output. The output weights are the word
     embeddings, passed to the call so that the weight tying is visible there.
+    In training the product with them follows the dtype policy, since a loss
+    needs no distinct logits, and V makes it the largest product of a model.
 
     Args:
       config: reads `hidden_size` (H), `vocab_size` (V), `hidden_act` and
@@ -28,6 +34,7 @@ class MaskedLMHead(keras.layers.Layer):
       masked_lm_positions: [B, P] int32, indices into S; None for every
         position (then P is S).
       word_embeddings: [V, H] float.
+      training: whether the logits are only for a loss.
 
     Returns:
       [B, P, V] float32.
@@ -60,7 +67,13 @@ class MaskedLMHead(keras.layers.Layer):
             autocast=False,
         )
 
-    def call(self, sequence_output, masked_lm_positions, word_embeddings):
+    def call(
+        self,
+        sequence_output,
+        masked_lm_positions,
+        word_embeddings,
+        training=None,
+    ):
         masked = sequence_output
         if masked_lm_positions is not None:
             masked = tf.gather(masked, masked_lm_positions, batch_dims=1)
@@ -68,9 +81,10 @@ class MaskedLMHead(keras.layers.Layer):
         masked = self.norm(self.transform(masked))  # [B, P, H]
         # One matrix, since einsum's gradient takes twice as long as matmul's.
         rows = tf.reshape(masked, [-1, self.config.hidden_size])  # [B P, H]
+        dtype = self.compute_dtype if training else tf.float32
         logits = tf.matmul(
-            tf.cast(rows, self.compute_dtype),
-            tf.cast(word_embeddings, self.compute_dtype),
+            tf.cast(rows, dtype),
+            tf.cast(word_embeddings, dtype),
             transpose_b=True,
         )
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), self.bias.value)
@@ -86,15 +100,13 @@ class _TwoScores(keras.layers.Layer):
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
-        self.dense = layers.dense(
-            2, config, name="dense", dtype=self.dtype_policy
-        )
+        self.dense = layers.dense(2, config, name="dense", dtype="float32")
 
     def build(self, hidden_shape):
         self.dense.build(hidden_shape)
 
     def call(self, hidden):
-        return tf.cast(self.dense(hidden), tf.float32)
+        return self.dense(hidden)
 
 
 class NextSentenceHead(_TwoScores):
@@ -133,12 +145,11 @@ class ClassificationHead(keras.layers.Layer):
 
     def __init__(self, config, num_classes: int, **kwargs):
         super().__init__(**kwargs)
-        policy = self.dtype_policy
         self.dropout = dropout.Dropout(
-            config.hidden_dropout_prob, DROPOUT_ID, dtype=policy
+            config.hidden_dropout_prob, DROPOUT_ID, dtype=self.dtype_policy
         )
         self.dense = layers.dense(
-            num_classes, config, name="dense", dtype=policy
+            num_classes, config, name="dense", dtype="float32"
         )
 
     def build(self, pooled_output_shape):
@@ -148,7 +159,7 @@ class ClassificationHead(keras.layers.Layer):
         pooled_output = self.dropout(
             pooled_output, training=training, dropout_key=dropout_key
         )
-        return tf.cast(self.dense(pooled_output), tf.float32)
+        return self.dense(pooled_output)
 
 
 class TaggingHead(ClassificationHead):

@@ -64,10 +64,14 @@ class BertPretrainer(encoder.ConfiguredModel):
         table = self.encoder.embeddings.word_embeddings.value
         if self.config.is_causal:
             hidden = outputs.sequence_output[:, :-1]
-            return {"next_token_logits": self.masked_lm(hidden, None, table)}
+            logits = self.masked_lm(hidden, None, table, training=training)
+            return {"next_token_logits": logits}
         return {
             "masked_lm_logits": self.masked_lm(
-                outputs.sequence_output, batch["masked_lm_positions"], table
+                outputs.sequence_output,
+                batch["masked_lm_positions"],
+                table,
+                training=training,
             ),
             "next_sentence_logits": self.next_sentence(outputs.pooled_output),
         }

@@ -41,18 +41,27 @@ def find_init_checkpoint(
 
 
 def find_vocabulary(
-    source: ModelSource, model_dir: str | None
+    source: ModelSource,
+    model_dir: str | None,
+    records_case: bool | None = None,
 ) -> tuple[str | None, bool]:
     """Returns the path of the vocabulary in use, and whether to lower-case.
 
     Args:
       source: reads `vocab_file` and `do_lower_case`.
       model_dir: model folder whose vocabulary and case are the defaults.
+      records_case: `do_lower_case` of existing records, if known; goes before
+        that of the model.
 
     Raises:
-      ValueError: if `source` contradicts the model.
+      ValueError: if `source`, records and model contradict each other.
     """
     vocab_file, do_lower_case = source.vocab_file, source.do_lower_case
+    name = "--do_lower_case"
+    if None not in (records_case, do_lower_case):
+        check_case(do_lower_case, records_case)
+    if do_lower_case is None:
+        name, do_lower_case = "the records' do_lower_case", records_case
     if not model_dir:
         return vocab_file, do_lower_case is not False
     own = os.path.join(model_dir, model_folders.VOCABULARY)
@@ -71,19 +80,32 @@ def find_vocabulary(
         return vocab_file or own, do_lower_case
     # tokenization.py: validate_case_matches_checkpoint.
     if not metadata.get(vocabularies.INFERRED_CASE):
+        fix = (
+            "Make the records again with that"
+            if source.do_lower_case is None
+            else "Omit the flag to use the model's"
+        )
         raise ValueError(
-            f"--do_lower_case={do_lower_case}, but {model_dir} was trained "
-            f"with {model_case}. Omit the flag to use the model's, or correct "
-            f"{path}."
+            f"{name}={do_lower_case}, but {model_dir} was trained with "
+            f"{model_case}. {fix}, or correct {path}."
         )
     logging.warning(
-        "using --do_lower_case=%s; %s of %s was only inferred from the "
-        "vocabulary",
+        "using %s=%s; %s of %s was only inferred from the vocabulary",
+        name,
         do_lower_case,
         model_case,
         model_dir,
     )
     return vocab_file or own, do_lower_case
+
+
+def check_case(do_lower_case: bool, records_case: bool) -> None:
+    """Raises ValueError if the flag is not the setting of the records."""
+    if do_lower_case != records_case:
+        raise ValueError(
+            f"--do_lower_case={do_lower_case}, but the records were made with "
+            f"{records_case}. Omit the flag, or make the records again."
+        )
 
 
 def find_config(

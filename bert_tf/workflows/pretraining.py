@@ -28,6 +28,7 @@ from bert_tf.workflows import (
 from bert_tf.workflows.configs import PretrainingConfig
 from tfrecords.io import atomic_files
 from tfrecords.reading import batches
+from tfrecords.text import vocab
 
 _RESULTS = "eval_results.json"
 
@@ -69,10 +70,14 @@ def _train_and_evaluate(
     config: PretrainingConfig, strategy, model_dir: str | None, do_train: bool
 ) -> None:
     """Trains and evaluates, starting from the model in `model_dir` if any."""
-    vocab_file, do_lower_case = model_source.find_vocabulary(config, model_dir)
-    vocab_size, sha256 = pretraining_data.find_vocabulary_of_records(
-        config, vocab_file
+    made_with = pretraining_data.find_vocabulary_of_records(config)
+    vocab_file, do_lower_case = model_source.find_vocabulary(
+        config, model_dir, made_with.do_lower_case
     )
+    vocab_size, sha256 = made_with.size, made_with.sha256
+    if vocab_file:
+        vocab_size = len(vocab.read(vocab_file))
+        sha256 = vocab.digest(vocab_file)
     bert_config = model_source.find_config(config, vocab_size, model_dir)
     bert_config = _with_objective(config, bert_config)
     # All records are opened and checked before the model is built.
@@ -91,6 +96,8 @@ def _train_and_evaluate(
 
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
         settings = _run_settings(config, bert_config, phases)
+        if made_with.do_lower_case is None:  # Otherwise the digest covers it.
+            settings["do_lower_case"] = do_lower_case
         # Check before writing anything: the folder may contain another run.
         run_folder.check(config.output_dir, settings, is_chief=is_chief)
         if is_chief:

@@ -7,7 +7,6 @@ from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
 from bert_tf.workflows.configs import PretrainingConfig
 from tfrecords.io import records as records_lib
-from tfrecords.text import vocab
 
 
 class PretrainingData(NamedTuple):
@@ -47,26 +46,42 @@ def _folders(config: PretrainingConfig) -> list[str]:
     return paths
 
 
-def find_vocabulary_of_records(
-    config: PretrainingConfig, vocab_file: str | None
-) -> tuple[int | None, str | None]:
-    """Returns size and sha256 of the vocabulary that all records share.
+class RecordsVocabulary(NamedTuple):
+    """Vocabulary of records, from their manifests; None where unknown."""
+
+    size: int | None = None
+    sha256: str | None = None
+    do_lower_case: bool | None = None
+
+
+def find_vocabulary_of_records(config: PretrainingConfig) -> RecordsVocabulary:
+    """Returns the vocabulary of the first records, and the case of all.
 
     Args:
-      config: reads `input_file`, or `eval_input_file` without it.
-      vocab_file: vocabulary of the flags or the initial model; None for that
-        in the manifest of the (first) records.
+      config: reads `input_file` and `eval_input_file`.
 
-    Returns:
-      Size and sha256; None and None if the records have no manifest either.
+    Raises:
+      ValueError: if some records are lower-cased and others are not.
     """
-    if vocab_file:
-        return len(vocab.read(vocab_file)), vocab.digest(vocab_file)
-    paths = _folders(config) if config.input_file else [config.eval_input_file]
-    manifest = records_lib.Records.open(paths[0]).manifest
-    if not manifest:
-        return None, None
-    return manifest.vocabulary["size"], manifest.vocabulary["sha256"]
+    paths = _folders(config) if config.input_file else []
+    if config.eval_input_file:
+        paths.append(config.eval_input_file)
+    found = {}
+    for path in paths:
+        manifest = records_lib.Records.open(path).manifest
+        if manifest:
+            made_with = manifest.vocabulary
+            found[path] = RecordsVocabulary(
+                *(made_with.get(name) for name in RecordsVocabulary._fields)
+            )
+    cases = {path: made.do_lower_case for path, made in found.items()}
+    if {True, False} <= set(cases.values()):
+        listed = "; ".join(f"{path}: {case}" for path, case in cases.items())
+        raise ValueError(
+            f"Records differ in do_lower_case ({listed}). Make all of them "
+            "with the same."
+        )
+    return found.get(paths[0], RecordsVocabulary())
 
 
 def open_data(

@@ -187,6 +187,12 @@ def test_the_vocabulary_of_another_model(tmp_path, examine):
     assert not any("[UNK]: " in line for line in lines)
 
 
+def test_a_flag_that_is_not_the_case_of_the_records(tmp_path, examine):
+    answer = examine(*plant(tmp_path), "--do_lower_case=false")
+    text = the_error(answer, "case")
+    assert "--do_lower_case=False, but the records were made with True" in text
+
+
 def test_lower_cased_text_with_a_cased_vocabulary(tmp_path, examine):
     found = planted.write(
         tmp_path / "train", planted.make_batch(), planted.CASED

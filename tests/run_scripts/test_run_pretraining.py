@@ -97,6 +97,42 @@ def test_the_same_command_again_changes_nothing(
 
 
 @pytest.mark.usefixtures("eagerly")
+def test_a_model_has_the_case_of_its_records(folder, tiny_vocab_file, tmp_path):
+    cased = tmp_path / "cased"
+    shutil.copytree(folder / "train", cased / "train")
+    shutil.copytree(folder / "held_out", cased / "held_out")
+    for path in cased.glob("*/manifest.json"):
+        manifest = json.loads(path.read_text())
+        assert manifest["vocabulary"]["do_lower_case"] is True
+        manifest["vocabulary"]["do_lower_case"] = False
+        path.write_text(json.dumps(manifest))
+    shutil.copy(folder / "bert_config.json", cased)
+    words = f"--vocab_file={tiny_vocab_file}", "--nodoctor"
+    with pytest.raises(ValueError, match="records were made with False"):
+        run(cased, tmp_path / "run", *words, "--do_lower_case")
+    assert not (tmp_path / "run").exists()
+    run(cased, tmp_path / "run", *words, "--stop_at_step=6")
+    newest = checkpoints.find(str(tmp_path / "run"))
+    description = json.loads(pathlib.Path(newest, "model.json").read_text())
+    assert description["do_lower_case"] is False
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_the_case_of_a_run_without_manifest_cannot_change(
+    folder, tiny_vocab_file, tmp_path
+):
+    words = [
+        f"--input_file={folder}/legacy.tfrecord",
+        *SIZES,
+        f"--vocab_file={tiny_vocab_file}",
+    ]
+    run(folder, tmp_path, *words, "--eval_input_file=", "--num_train_steps=3")
+    message = "do_lower_case: was True, is now False"
+    with pytest.raises(ValueError, match=message):
+        run(folder, tmp_path, *words, "--eval_input_file=", "--nodo_lower_case")
+
+
+@pytest.mark.usefixtures("eagerly")
 def test_single_segments_are_trained_on_without_next_sentence_labels(
     folder, tiny_vocab_file, tmp_path
 ):

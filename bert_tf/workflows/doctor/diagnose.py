@@ -56,6 +56,13 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
         if getattr(config, name) is not None
     }
     diagnostics += checks.check_sizes(records, bert_config, vocab_file, flags)
+    vocabulary = records.manifest.vocabulary if records.manifest else {}
+    made_with = vocabulary.get("do_lower_case")
+    if None not in (config.do_lower_case, made_with):
+        _, contradicted = attempt(
+            "case", model_source.check_case, config.do_lower_case, made_with
+        )
+        diagnostics += contradicted
     max_bytes = None if config.all else _DIGEST_BYTES
     diagnostics += shard_checks.check_digests(records, max_bytes)
     num_examples = None if config.all else checks.EXAMPLES
@@ -79,7 +86,6 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
                 step, num_rows, mean_tokens, config.num_train_steps
             )
     if checkpoint and bert_config:
-        vocabulary = records.manifest.vocabulary if records.manifest else {}
         task = checks.task_of(samples.schema_name(records))
         diagnostics += check_checkpoint(
             checkpoint, bert_config, task, vocabulary

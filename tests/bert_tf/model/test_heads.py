@@ -81,14 +81,25 @@ def test_classifier_and_regressor_match_the_reference(tiny_config, make_batch):
     )
 
 
-def test_logits_are_float32_under_bfloat16(tiny_config, make_batch):
-    batch = make_batch(tiny_config)
-    for model in (
-        bert_tf.BertPretrainer(tiny_config, dtype="mixed_bfloat16"),
-        bert_tf.BertClassifier(tiny_config, 2, dtype="mixed_bfloat16"),
-    ):
-        for logits in model(batch).values():
-            assert logits.dtype == tf.float32
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("task", models.TASK_MODELS)
+def test_logits_are_not_rounded_to_the_compute_dtype(
+    tiny_config, make_batch, task, policy
+):
+    has_classes = task in ("classification", "tagging")
+    model = models.for_task(task, tiny_config, 3 * has_classes, dtype=policy)
+    batch = make_batch(tiny_config, rows=32)
+    if task == "multiple_choice":
+        batch = {
+            name: np.stack([values, values[::-1]], 1)
+            for name, values in batch.items()
+        }
+    compute_dtype = policy.removeprefix("mixed_")
+    for name, logits in model(batch, training=False).items():
+        assert logits.dtype == tf.float32, name
+        logits = logits.numpy().ravel()
+        rounded = tf.cast(tf.cast(logits, compute_dtype), tf.float32)
+        assert np.mean(rounded == logits) < 0.1, name
 
 
 def test_a_classifier_of_one_class_is_rejected(tiny_config):

@@ -176,3 +176,19 @@ def test_a_case_that_contradicts_the_model_is_rejected(tiny_config, tmp_path):
     source = dataclasses.replace(source, do_lower_case=True)
     with pytest.raises(ValueError, match="was trained with False. Omit the"):
         model_source.find_vocabulary(source, folder)
+
+
+def test_the_case_of_records_is_the_default_and_is_not_overridden():
+    source = ModelSource()
+    assert model_source.find_vocabulary(source, None, False) == (None, False)
+    source = ModelSource(do_lower_case=True)
+    assert model_source.find_vocabulary(source, None, None) == (None, True)
+    with pytest.raises(ValueError, match="records were made with False. Omit"):
+        model_source.find_vocabulary(source, None, False)
+
+
+def test_records_of_another_case_than_the_model_are_rejected(tmp_path):
+    (tmp_path / "model.json").write_text('{"do_lower_case": true}')
+    message = "the records' do_lower_case=False, but .* trained with True. Make"
+    with pytest.raises(ValueError, match=message):
+        model_source.find_vocabulary(ModelSource(), str(tmp_path), False)

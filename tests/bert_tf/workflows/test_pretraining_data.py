@@ -16,7 +16,7 @@ CONFIG = types.SimpleNamespace(
 SHA256 = "aa"
 
 
-def write_records(folder, length, sha256=SHA256):
+def write_records(folder, length, sha256=SHA256, do_lower_case=True):
     """Writes a folder with one example of `length` tokens."""
     folder.mkdir()
     sizes = {"max_seq_length": length, "max_predictions_per_seq": 2}
@@ -31,7 +31,11 @@ def write_records(folder, length, sha256=SHA256):
         schema_name="pretraining",
         sizes=sizes,
         flags={},
-        vocabulary={"size": 100, "sha256": sha256, "do_lower_case": True},
+        vocabulary={
+            "size": 100,
+            "sha256": sha256,
+            "do_lower_case": do_lower_case,
+        },
         statistics={},
         shards=[shard],
     ).write(str(folder))
@@ -167,7 +171,7 @@ def test_a_missing_folder_among_folders_is_rejected(folders, tmp_path):
             open_phases(folders, lengths)
     config = config_of(f"{folders[8]},{typo}")
     with pytest.raises(ValueError, match="are folders, but not [^ ]*of_61"):
-        pretraining_data.find_vocabulary_of_records(config, None)
+        pretraining_data.find_vocabulary_of_records(config)
     # A single missing path has its own message.
     with pytest.raises(ValueError, match="No records at '.*of_61'"):
         open_phases(folders, [typo])
@@ -180,3 +184,14 @@ def test_each_phase_must_match_the_model_and_its_vocabulary(folders, tmp_path):
     long = write_records(tmp_path / "long", 128)
     with pytest.raises(ValueError, match="of 128 tokens; the model accepts"):
         open_phases(folders, [8, long])
+
+
+def test_records_of_both_cases_are_rejected(folders, tmp_path):
+    cased = write_records(tmp_path / "cased", 8, do_lower_case=False)
+    config = config_of(cased)
+    made_with = pretraining_data.find_vocabulary_of_records(config)
+    assert made_with == (100, SHA256, False)
+    config = config_of(cased, eval_input_file=folders[8])
+    message = "differ in do_lower_case .*cased: False; .*of_8: True"
+    with pytest.raises(ValueError, match=message):
+        pretraining_data.find_vocabulary_of_records(config)

@@ -1,0 +1,45 @@
+"""A folder with all inputs of `commands.COMMANDS`, copied for each case."""
+
+import os
+import pathlib
+import shutil
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def inputs(made_once, tiny_config, tiny_vocab_file, pretraining_records):
+    """The folder, shared by all tests; they change copies only."""
+
+    def make(folder):
+        import exports
+        import planted_data
+
+        from run_scripts import export_savedmodel
+
+        planted_data.write_all(folder, tiny_config)
+        shutil.copytree(pretraining_records, folder / "records")
+        shutil.copy(tiny_vocab_file, folder / "vocab.txt")
+        tiny_config.to_json_file(folder / "bert_config.json")
+        model = exports.make_model("classification")
+        exports.save_model(model, "classification", folder / "model")
+        export_savedmodel.main(
+            [
+                "export_savedmodel",
+                f"--model_dir={folder / 'model'}",
+                f"--export_dir={folder / 'export'}",
+            ]
+        )
+
+    return made_once("hostile_inputs", make)
+
+
+@pytest.fixture
+def folder(inputs, tmp_path, monkeypatch) -> pathlib.Path:
+    """A copy of the inputs, which is the working directory."""
+    path = tmp_path / "work"
+    # Names of records are absolute in some messages; contents are small.
+    shutil.copytree(inputs, path)
+    monkeypatch.chdir(path)
+    assert not os.path.exists("out")
+    return path

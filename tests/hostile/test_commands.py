@@ -1,0 +1,21 @@
+"""Wrong input of every script: one line, status 1, and no file is changed."""
+
+import pytest
+from hostile import commands, settings
+
+CASES = [*settings.CASES]
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_wrong_input_gets_one_line(case, folder, monkeypatch, capfd, caplog):
+    commands.write(case.files, folder)
+    before = commands.digests(folder, case.left)
+    assert commands.run(case, monkeypatch) == case.code
+    output = capfd.readouterr().err
+    printed = output + caplog.text
+    assert "Traceback" not in printed
+    errors = [line for line in output.splitlines() if line[:7] == "error: "]
+    assert len(errors) == bool(case.code), printed
+    assert case.message in (errors[0] if errors else printed)
+    assert commands.digests(folder, case.left) == before
