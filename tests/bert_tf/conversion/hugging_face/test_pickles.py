@@ -1,6 +1,18 @@
+import cProfile
+import importlib
+import io
+import logging
 import os
+import pathlib
 import pickle
+import runpy
+import shutil
+import sqlite3
+import subprocess
 import sys
+import time
+import timeit
+import zipfile
 
 import ml_dtypes
 import numpy as np
@@ -19,14 +31,91 @@ def path(tmp_path):
     return str(tmp_path / "pytorch_model.bin")
 
 
-class Command:
-    """Runs a command when it is unpickled."""
+class Call:
+    """Calls a function when it is unpickled."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, function, *args):
+        self.call = function, args
 
     def __reduce__(self):
-        return os.mkdir, (self.path,)
+        return self.call
+
+
+def touch(path):
+    return f"open({str(path)!r}, 'w').close()"
+
+
+# Each makes the file or folder "ran" in a folder with the module `hidden`.
+GADGETS = {
+    "os.mkdir": lambda folder: (os.mkdir, f"{folder}/ran"),
+    "os.makedirs": lambda folder: (os.makedirs, f"{folder}/ran/more"),
+    "os.system": lambda folder: (os.system, f"touch {folder}/ran"),
+    "os.popen": lambda folder: (os.popen, f"touch {folder}/ran"),
+    "os.open": lambda folder: (os.open, f"{folder}/ran", os.O_CREAT),
+    "os.symlink": lambda folder: (os.symlink, "x", f"{folder}/ran"),
+    "os.mkfifo": lambda folder: (os.mkfifo, f"{folder}/ran"),
+    "os.rename": lambda folder: (
+        os.rename,
+        f"{folder}/hidden.py",
+        f"{folder}/ran",
+    ),
+    "os.spawnlp": lambda folder: (
+        os.spawnlp,
+        os.P_WAIT,
+        "touch",
+        "touch",
+        f"{folder}/ran",
+    ),
+    "subprocess.call": lambda folder: (
+        subprocess.call,
+        ["touch", f"{folder}/ran"],
+    ),
+    "subprocess.getoutput": lambda folder: (
+        subprocess.getoutput,
+        f"touch {folder}/ran",
+    ),
+    "builtins.exec": lambda folder: (exec, touch(folder / "ran")),
+    "builtins.eval": lambda folder: (eval, touch(folder / "ran")),
+    "builtins.open": lambda folder: (open, f"{folder}/ran", "w"),
+    "builtins.map": lambda folder: (
+        list,
+        Call(map, exec, [touch(folder / "ran")]),
+    ),
+    "io.FileIO": lambda folder: (io.FileIO, f"{folder}/ran", "w"),
+    "pathlib.Path.touch": lambda folder: (
+        pathlib.Path.touch,
+        folder / "ran",
+    ),
+    "shutil.copy": lambda folder: (
+        shutil.copy,
+        f"{folder}/hidden.py",
+        f"{folder}/ran",
+    ),
+    "runpy.run_path": lambda folder: (runpy.run_path, f"{folder}/hidden.py"),
+    "timeit.timeit": lambda folder: (
+        timeit.timeit,
+        touch(folder / "ran"),
+        "pass",
+        timeit.default_timer,
+        1,
+    ),
+    "cProfile.run": lambda folder: (
+        cProfile.run,
+        touch(folder / "ran"),
+        f"{folder}/profile",
+    ),
+    "importlib.import_module": lambda folder: (
+        importlib.import_module,
+        "hidden",
+    ),
+    "sqlite3.connect": lambda folder: (sqlite3.connect, f"{folder}/ran"),
+    "zipfile.ZipFile": lambda folder: (zipfile.ZipFile, f"{folder}/ran", "w"),
+    "logging.FileHandler": lambda folder: (
+        logging.FileHandler,
+        f"{folder}/ran",
+    ),
+    "numpy.savetxt": lambda folder: (np.savetxt, f"{folder}/ran", [1]),
+}
 
 
 @pytest.mark.parametrize("is_old", [False, True])
@@ -50,20 +139,39 @@ def test_tensors_keep_their_dtypes(torch, path, is_old):
         np.testing.assert_array_equal(found[name].astype(float), expected)
 
 
+@pytest.fixture
+def gadget_folder(tmp_path, monkeypatch):
+    (tmp_path / "hidden.py").write_text(touch(tmp_path / "ran"))
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    sys.modules.pop("hidden", None)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("is_old", [False, True])
-def test_a_command_is_refused_and_not_run(torch, tmp_path, path, is_old):
-    ran = tmp_path / "ran"
-    content = {"weight": torch.ones(2), "more": Command(str(ran))}
+@pytest.mark.parametrize("name", GADGETS)
+def test_code_in_a_pickle_is_refused_and_not_run(
+    torch, gadget_folder, path, name, is_old
+):
+    ran = gadget_folder / "ran"
+    content = {
+        "weight": torch.ones(2),
+        "more": Call(*GADGETS[name](ran.parent)),
+    }
     torch.save(content, path, _use_new_zipfile_serialization=not is_old)
     with pytest.raises(ValueError, match="no code in it was run") as raised:
         pickles.read(path)
     assert path in str(raised.value)
-    assert "posix.mkdir" in str(raised.value)
     assert "weights_only" not in str(raised.value)
-    assert not ran.exists()
+    assert not os.path.lexists(ran)
     # Without the restriction it is run.
     torch.load(path, weights_only=False)
-    assert ran.exists()
+    for _ in range(100):  # os.popen does not wait.
+        if os.path.lexists(ran):
+            break
+        time.sleep(0.05)
+    assert os.path.lexists(ran)
 
 
 def test_anything_but_tensors_is_refused(torch, path):
