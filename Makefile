@@ -1,15 +1,18 @@
 # make quickstart | make test | make test-all | make docs | make lint
-# make parity | make benchmark | make kill-test
-# Each target sets up what it needs from a fresh clone: .venv, or .venv-parity
-# for parity and benchmark, which need other implementations of BERT.
+# make test-engines | make parity | make benchmark | make kill-test
+# Each target sets up what it needs from a fresh clone: .venv; .venv-engines with
+# Spark, Beam and Parquet; or .venv-parity for parity and benchmark, which need
+# other implementations of BERT.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PARITY_VENV := .venv-parity
+ENGINES_VENV := .venv-engines
 OUTPUT_DIR ?= runs/quickstart
 
-.PHONY: quickstart test test-all docs lint format parity benchmark kill-test clean
+.PHONY: quickstart test test-all test-engines docs lint format parity benchmark \
+  kill-test clean
 
 quickstart: $(VENV)/.installed
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
@@ -22,6 +25,16 @@ test: $(VENV)/.installed
 # All tests, in one run that imports and makes everything once: 15 minutes.
 test-all: $(VENV)/.installed
 	$(PYTEST) $(ARGS)
+
+# The tests that need Apache Spark, Apache Beam or Parquet. Spark needs Java,
+# which is installed on Debian if the user is root.
+test-engines: $(ENGINES_VENV)/.installed
+	@command -v java >/dev/null || [ "$$(id -u)" != 0 ] || \
+	  ! command -v apt-get >/dev/null || { apt-get update -qq && \
+	  apt-get install -y -qq openjdk-17-jre-headless; }
+	$(ENGINES_VENV)/bin/python -m pytest tests/tfrecords/engines \
+	  tests/tfrecords/text/test_dumps.py tests/tfrecords/text/test_text_files.py \
+	  $(ARGS)
 
 # The site: warnings are errors, and so are links to pages that do not exist.
 docs: $(VENV)/.docs
@@ -65,12 +78,13 @@ $(VENV)/.docs: $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.installed: EXTRAS := test
+$(ENGINES_VENV)/.installed: EXTRAS := test,spark,beam,parquet
 $(PARITY_VENV)/.installed: EXTRAS := test,parity
 # Its pinned packages need Python 3.11.
 $(PARITY_VENV)/.installed: OLDEST := 11
 
 # On Debian, ensurepip is in a separate package, python3-venv.
-$(VENV)/.installed $(PARITY_VENV)/.installed: setup.py
+$(VENV)/.installed $(ENGINES_VENV)/.installed $(PARITY_VENV)/.installed: setup.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, $(or $(OLDEST),10)) <= v < (3, 13) else f"Python {v[0]}.{v[1]} is not supported; use 3.$(or $(OLDEST),10) to 3.12: make PYTHON=python3.11")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "This Python cannot make virtual environments: installing python3-venv"; \
@@ -82,4 +96,4 @@ $(VENV)/.installed $(PARITY_VENV)/.installed: setup.py
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PARITY_VENV) build *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(ENGINES_VENV) $(PARITY_VENV) build *.egg-info .pytest_cache .ruff_cache
