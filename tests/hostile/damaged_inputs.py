@@ -1,0 +1,90 @@
+"""Each input of each script missing, empty, cut or random bytes -> cases."""
+
+from hostile.commands import Case
+
+# Script -> its inputs, in the folder of `conftest.inputs`.
+INPUTS = {
+    "make_vocab": ["text/one.txt"],
+    "make_pretraining_records": ["text/one.txt", "vocab.txt"],
+    "make_glue_records": ["glue/CoLA/train.tsv", "vocab.txt"],
+    "make_squad_records": ["squad/train-v1.1.json", "vocab.txt"],
+    "make_swag_records": ["swag/train.csv", "vocab.txt"],
+    "make_ner_records": ["conll2003/eng.train", "vocab.txt"],
+    "show_records": ["records/train/manifest.json", "vocab.txt"],
+    "run_pretraining": [
+        "records/train/manifest.json",
+        "vocab.txt",
+        "bert_config.json",
+    ],
+    "run_glue": ["glue/CoLA/train.tsv", "vocab.txt", "bert_config.json"],
+    "run_squad": ["squad/train-v1.1.json", "vocab.txt", "bert_config.json"],
+    "run_swag": ["swag/train.csv", "vocab.txt", "bert_config.json"],
+    "run_ner": ["conll2003/eng.train", "vocab.txt", "bert_config.json"],
+    "extract_features": ["text/one.txt", "model/model.safetensors"],
+    "export_savedmodel": [
+        "model/model.json",
+        "model/bert_config.json",
+        "model/vocab.txt",
+        "model/model.safetensors",
+    ],
+    "convert_checkpoint": [
+        "model/model.json",
+        "model/bert_config.json",
+        "model/model.safetensors",
+    ],
+    "predict": ["text/one.txt", "export/saved_model.pb"],
+}
+# Not an error: a task may have only a dev set, and text may be empty.
+_VALID = {
+    ("missing", "make_glue_records", "glue/CoLA/train.tsv"),
+    ("missing", "make_squad_records", "squad/train-v1.1.json"),
+    ("missing", "make_swag_records", "swag/train.csv"),
+    ("empty", "predict", "text/one.txt"),
+    ("empty", "extract_features", "text/one.txt"),
+    ("random", "predict", "text/one.txt"),
+    ("random", "extract_features", "text/one.txt"),
+}
+_NO_TRAINING_FILE = "needs a train file of "
+_NO_TYPES = "The entity types are unknown: give a training file"
+_MESSAGES = {
+    ("empty", "make_vocab", "text/one.txt"): "check --input_file",
+    ("random", "make_vocab", "text/one.txt"): "There is no word to learn",
+    ("empty", "make_pretraining_records", "text/one.txt"): "check --input_file",
+    ("random", "make_pretraining_records", "text/one.txt"): "--input_file",
+    ("missing", "run_glue", "glue/CoLA/train.tsv"): _NO_TRAINING_FILE,
+    ("missing", "run_squad", "squad/train-v1.1.json"): _NO_TRAINING_FILE,
+    ("missing", "run_swag", "swag/train.csv"): _NO_TRAINING_FILE,
+    ("missing", "run_ner", "conll2003/eng.train"): _NO_TYPES,
+    ("missing", "make_ner_records", "conll2003/eng.train"): _NO_TYPES,
+}
+_DAMAGES = {
+    "missing": None,
+    "empty": b"",
+    "random": bytes(range(128, 256)) * 8,
+}
+
+
+def _message(*damage: str) -> str:
+    """Returns what the message contains: the folder, or a single file."""
+    folder, _, name = damage[-1].rpartition("/")
+    return _MESSAGES.get(damage, folder or name)
+
+
+CASES = [
+    Case(script, "", _message(damage, script, path), {path: content})
+    for script, paths in INPUTS.items()
+    for path in paths
+    for damage, content in _DAMAGES.items()
+    if (damage, script, path) not in _VALID
+]
+CASES += [
+    Case(
+        script,
+        "",
+        _message("cut", script, path),
+        {path: lambda content: content[: len(content) // 2]},
+    )
+    for script, paths in INPUTS.items()
+    for path in paths
+    if path.endswith((".json", ".safetensors", ".pb"))
+]
