@@ -55,7 +55,7 @@ class Case(NamedTuple):
       message: part of the line that is printed.
       files: path -> content, written first; a function instead changes the
         content of an existing file, and None deletes it.
-      left: globs of the files that the command may make or change.
+      left: names of files and folders that the command may make or change.
       code: exit status; 0 for a warning.
     """
 
@@ -90,7 +90,7 @@ def digests(folder: pathlib.Path, left: tuple[str, ...]) -> dict[str, str]:
             path.read_bytes() if path.is_file() else b"folder"
         ).hexdigest()
         for path in folder.rglob("*")
-        if not any(path.relative_to(folder).match(glob) for glob in left)
+        if path.relative_to(folder).parts[0] not in left
     }
 
 
