@@ -17,7 +17,10 @@ OUTPUT_DIR ?= runs/quickstart
 quickstart: $(VENV)/.installed
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
 
-PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
+# In the order of the files: by default xdist starts files with few tests last,
+# and the longest tests are among them.
+PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile \
+  --no-loadscope-reorder
 # Without tests that take more than 5 seconds: at most 6 minutes on two cores.
 test: $(VENV)/.installed
 	$(PYTEST) -m "not slow" $(ARGS)

@@ -1,9 +1,9 @@
 """TF1 checkpoints of google-research/bert <-> Checkpoint.
 
 `bert_config.json` and `vocab.txt` are in the same folder. For a fine-tuned
-checkpoint they have to be copied there from the pre-trained model. The prefix
-of a released checkpoint is `bert_model.ckpt`, of a fine-tuned one for example
-`model.ckpt-1000`.
+checkpoint they have to be copied there from the pre-trained model. A released
+checkpoint has the prefix `bert_model.ckpt`; a fine-tuned one has a prefix such
+as `model.ckpt-1000`.
 """
 
 import os
@@ -54,7 +54,7 @@ _MASKED_LM = {
 
 
 def _output(ours: str, theirs: str) -> list[renaming.Rename]:
-    """Returns the rows of an output layer, whose weights are [C, H] there."""
+    """Returns the rows of an output layer; TF1 stores its kernel as [C, H]."""
     suffixes = {"kernel": "output_weights", "bias": "output_bias"}
     layers = {f"{ours}/dense": theirs}
     return renaming.rows(layers, suffixes, is_transposed=True)
@@ -63,11 +63,12 @@ def _output(ours: str, theirs: str) -> list[renaming.Rename]:
 def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     """Returns the rename table of a task, with a row for each weight.
 
-    Names in run_pretraining.py: get_masked_lm_output, get_next_sentence_output;
-    run_classifier.py and run_squad.py: create_model.
+    The heads get their names in get_masked_lm_output and
+    get_next_sentence_output of run_pretraining.py, and in create_model of
+    run_classifier.py and run_squad.py.
 
     Raises:
-      ValueError: if the original has no such head.
+      ValueError: if google-research/bert has no such head.
     """
     layers = [
         f"bert/encoder/layer_{i}/" for i in range(config.num_hidden_layers)
@@ -92,7 +93,8 @@ def read_tensors(prefix: str) -> dict[str, np.ndarray]:
     """Returns every tensor of a checkpoint.
 
     Raises:
-      ValueError: if files are missing or damaged, or the model is not BERT.
+      ValueError: if files are missing or damaged, or the model is ELECTRA or
+        ALBERT.
     """
     with tf_files.reading(prefix) as reader:
         names = sorted(reader.get_variable_to_shape_map())

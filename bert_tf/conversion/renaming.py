@@ -1,7 +1,7 @@
 """Tensors of another format <-> tensors by our names, with a rename table.
 
-Here and in the converters "ours" are the names and shapes of bert_tf, "theirs"
-those of the other format.
+Here and in the converters, "our" names and shapes are those of bert_tf, and
+"their" names and shapes are those of the other format.
 """
 
 import re
@@ -15,7 +15,7 @@ from bert_tf import config as bert_config
 Shape = tuple[int, ...]
 _DENSE, _NORM = ("kernel", "bias"), ("gamma", "beta")
 KERAS_SUFFIXES = {part: f"/{part}" for part in _DENSE + _NORM}
-# Prefixes of our names: parts that may be missing in a source as a whole.
+# Prefixes of our names, one per part. A source may lack all weights of a part.
 PARTS = ("encoder/pooler/", "masked_lm/", "next_sentence/")
 POOLER, MASKED_LM, NEXT_SENTENCE = PARTS
 
@@ -26,9 +26,10 @@ class Rename(NamedTuple):
     Attributes:
       ours: our name, as in `model_folders.weight_names`.
       theirs: name in the other format.
-      is_transposed: whether theirs is [columns, rows], as in PyTorch.
-      shape: their shape, if it splits or joins axes of ours, such as
-        [H, A, D] for [H, H]; None if it follows from ours.
+      is_transposed: whether their tensor is the transpose of ours, as in
+        PyTorch.
+      shape: their shape, if it splits or joins axes of ours, as in
+        `split_heads`; None if it is ours, transposed if `is_transposed`.
     """
 
     ours: str
@@ -95,7 +96,7 @@ def encoder_rows(
         their weight.
       layers: prefix of their names, for each encoder layer.
       parts: sublayers of a layer: our name -> their name after the prefix.
-      pooler: their name of the pooler.
+      pooler: their name for the pooler.
       suffixes: as for `rows`.
       is_transposed: as for `rows`.
     """
@@ -139,7 +140,7 @@ def _unexpected(tensors: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def _difference(lines: list[str], source: str, advice: str) -> ValueError:
-    start = f"{len(lines)} tensors do not fit ({source})."
+    start = f"{len(lines)} tensors do not match ({source})."
     return ValueError("\n".join([start, *lines, advice]))
 
 
@@ -148,7 +149,8 @@ def with_slots(
 ) -> list[Rename]:
     """Returns a table extended by rows for each weight's slots.
 
-    `suffixes` are appended to their weight's name, by slot: "m" and "v".
+    `suffixes` maps a slot, "m" or "v", to the suffix that the other format
+    appends to a weight's name.
     """
     table = list(table)
     return table + [
@@ -208,8 +210,8 @@ def to_ours(
         raise _difference(
             lines,
             source,
-            "Use the config that belongs to these weights; a BERT with other "
-            "layers cannot be read.",
+            "Use the config that belongs to these weights; a model whose "
+            "layers differ from BERT's cannot be read.",
         )
     weights = {name: renamed[name] for name in our_shapes if name in renamed}
     slots = {name: x for name, x in renamed.items() if name not in weights}
@@ -219,11 +221,11 @@ def to_ours(
 def missing_parts(
     table: Iterable[Rename], names: Collection[str], parts: Iterable[str]
 ) -> list[str]:
-    """Returns our names of all weights of the parts missing as a whole.
+    """Returns our names of the weights of each part that has no tensor.
 
     Args:
       table: rename table.
-      names: their names of the tensors present.
+      names: names, in the other format, of the tensors that exist.
       parts: prefixes of our names.
     """
     table, missing = list(table), []
@@ -237,7 +239,7 @@ def missing_parts(
 def refuse_more(
     more: Mapping[str, np.ndarray], *, source: str, config: str
 ) -> None:
-    """Raises ValueError if an encoder has weights that are not in the table.
+    """Raises ValueError if there are tensors in `more`.
 
     Args:
       more: tensors of the encoder that are in no row of the table, by name.
@@ -246,11 +248,12 @@ def refuse_more(
     """
     if more:
         raise ValueError(
-            f"{len(more)} tensors of the encoder do not belong to a BERT of "
-            f"these sizes, so its outputs would differ ({source}).\n"
+            f"{len(more)} tensors of the encoder are not in a BERT with the "
+            "configured sizes; without them, outputs would differ "
+            f"({source}).\n"
             + "\n".join(_unexpected(more))
-            + f"\nUse the {config} that belongs to these weights; if this is "
-            "the one, their encoder is not BERT's."
+            + f"\nCheck that {config} belongs to these weights. If it does, "
+            "the encoder is not BERT's and cannot be read."
         )
 
 
@@ -260,7 +263,7 @@ def to_theirs(
     """Renames tensors to their names; rows without a tensor are skipped.
 
     Raises:
-      ValueError: that lists the tensors missing in the table.
+      ValueError: if tensors are not in the table; the message lists them.
     """
     rows = {row.ours: row for row in table}
     lines = [
@@ -270,7 +273,9 @@ def to_theirs(
     ]
     if lines:
         raise _difference(
-            lines, source, "The target format has no such head; leave it out."
+            lines,
+            source,
+            "The target format cannot hold these tensors; choose another one.",
         )
     return {
         rows[name].theirs: rows[name].to_theirs(tensor)

@@ -1,8 +1,9 @@
 """Tensors and settings that another format cannot hold <-> sidecar files.
 
-`bert_tf.safetensors` holds tensors by our names, and Adam's moments with the
-prefix `m/` or `v/`. `bert_tf.json` holds the settings, and the sha256 of each
-weight file that the sidecar belongs to. Other programs ignore both files.
+`bert_tf.safetensors` holds tensors under bert_tf's names of weights, and Adam's
+moments under these names with the prefix `m/` or `v/`. `bert_tf.json` holds the
+settings, and the sha256 of each weight file that the sidecar belongs to. Other
+programs ignore both files.
 """
 
 import os
@@ -21,7 +22,7 @@ _DIGESTS = "weights_sha256"
 
 
 class Sidecar(NamedTuple):
-    """Content of the sidecar files; empty if they are missing or ignored.
+    """Content of the sidecar files; empty if missing, only notes if ignored.
 
     Attributes:
       tensors: weights by our names.
@@ -54,8 +55,8 @@ def write(
     """Writes the sidecar, unless there are neither tensors nor settings.
 
     Args:
-      folder: must contain the other format's weight files already.
-      weight_files: names of these files; some may be missing.
+      folder: already contains the other format's weight files.
+      weight_files: names that these files can have.
       tensors: weights and moments, by our names.
       settings: JSON values.
     """
@@ -78,7 +79,7 @@ def read(folder: str, weight_files: Sequence[str]) -> Sidecar:
     digests = settings.get(_DIGESTS) if isinstance(settings, dict) else None
     if digests != _digests(folder, weight_files):
         note = (
-            f"{SETTINGS} is ignored: it belongs to other weights than those in "
+            f"{SETTINGS} is ignored: its checksums do not match "
             f"{' and '.join(weight_files)}"
         )
         return Sidecar({}, {}, {}, [note])

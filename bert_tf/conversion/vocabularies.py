@@ -1,7 +1,7 @@
-"""Vocabulary file <-> bytes of a Checkpoint, and the inferred do_lower_case.
+"""Vocabulary file <-> `Checkpoint.vocabulary`; inference of do_lower_case.
 
 The bytes are kept unchanged, except that a final newline is added if missing,
-since our tokenizer requires it.
+since `vocab.read` would warn of a truncated file.
 """
 
 import os
@@ -10,7 +10,8 @@ import unicodedata
 
 from tfrecords.io import atomic_files
 
-# In model.json: do_lower_case was inferred, so a flag may override it.
+# Key in model.json and bert_tf.json: whether do_lower_case was inferred, so
+# that a flag may override it.
 INFERRED_CASE = "do_lower_case_inferred"
 
 
@@ -49,14 +50,16 @@ def _uncased(word: str) -> str:
 def infer_lower_case(vocabulary: bytes | None) -> bool | None:
     """Infers from a vocabulary whether text is lower-cased before tokenization.
 
-    A TensorFlow checkpoint does not specify it, and tokenization.py infers it
-    from the folder's name (validate_case_matches_checkpoint). The vocabulary is
-    more reliable: lower-cased text, whose accents are stripped too, never
-    matches an entry with a capital or a combining mark. If at least 1 % of the
-    entries are of this kind, text is not lower-cased. Thai and Hindi have no
-    capitals but combining marks, and NFD decomposes Hangul. The uncased Chinese
-    vocabulary has two such entries, <S> and <T>. For scripts with neither, such
-    as Hebrew, the result is True. For None it is None.
+    A TensorFlow checkpoint does not specify it; tokenization.py only compares a
+    flag with the folder's name (validate_case_matches_checkpoint). The
+    vocabulary is more reliable: lower-cased text, whose accents are stripped
+    too, never matches an entry with a capital or a combining mark. If at least
+    1 % of the entries are of this kind, text is not lower-cased. Entries in
+    brackets, such as [CLS] and the <S> and <T> of the uncased Chinese
+    vocabulary, are not counted. Thai and Hindi have combining marks, although
+    no capitals, and NFD decomposes Hangul, so these scripts are recognized too.
+    For scripts with neither, such as Hebrew, the result is True. If
+    `vocabulary` is None, the result is None.
     """
     if vocabulary is None:
         return None
@@ -83,6 +86,6 @@ def case_note(do_lower_case: bool | None) -> str:
         return "no vocab.txt, so do_lower_case is unknown"
     return (
         f"do_lower_case={do_lower_case} is inferred: the vocabulary has "
-        + ("no" if do_lower_case else "entries with")
-        + " capitals or accents. A script's --do_lower_case overrides it"
+        + ("almost no entries" if do_lower_case else "entries")
+        + " with capitals or accents. A script's --do_lower_case overrides it"
     )

@@ -24,8 +24,8 @@ def encoder_interface(
 
     Returns:
       `sequence_output` [B, S, H]; `encoder_outputs`, L tensors [B, S, H]; if
-      the pooler is trained, `pooled_output` [B, H] and the same as `default`.
-      All are float32.
+      the pooler is trained, `pooled_output` [B, H], and `default`, which equals
+      it. All are float32.
     """
     named = tf.nest.map_structure(
         lambda x: tf.cast(x, tf.float32), outputs._asdict()

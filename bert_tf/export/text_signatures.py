@@ -41,8 +41,12 @@ def _default_text_b(text_b: tf.Tensor, text_a: tf.Tensor) -> tf.Tensor:
 
 
 def of_pairs(function: Callable[..., Answers]) -> Function:
-    """Returns a signature of `text_a` [N] and `text_b`, [N] or [0] string."""
-    # A default that is a tensor is part of the graph, so clients get it too.
+    """Returns a signature with the inputs `text_a` and `text_b`.
+
+    Both are [N] string; `text_b` may also be [0].
+    """
+    # A default that is a tensor is saved with the signature, so that clients
+    # may omit text_b.
     nothing = tf.constant([], tf.string)
 
     @tf.function(input_signature=[STRINGS, STRINGS], autograph=False)
@@ -99,7 +103,7 @@ def pack(
 def pack_pairs(
     tokenizer, max_seq_length: int, text_a: tf.Tensor, text_b=None
 ) -> dict[str, tf.Tensor]:
-    """Returns a batch of texts or pairs, packed as in `make_glue_records`.
+    """Returns a batch of texts or pairs, as in GLUE records but padded to s.
 
       text_a          the cat                        a
       text_b          sat                            ""
@@ -197,7 +201,7 @@ def classes_of(answers: Answers, labels: Sequence[str]) -> Answers:
 def score(
     outputs, batch, *, score_range: Sequence[float] | None = None
 ) -> Answers:
-    """Returns `score` [N] float32, clipped to the range of the task."""
+    """Returns `score` [N] float32, clipped to `score_range` if given."""
     scores = outputs["predictions"]
     if score_range is not None:
         scores = tf.clip_by_value(scores, *score_range)

@@ -56,7 +56,7 @@ def find_layers(choice: str, num_hidden_layers: int) -> list[int]:
     if choice != "embeddings" and layers[0] < 1:
         raise ValueError(
             f"feature_layers={choice!r} needs more layers than the "
-            f"{num_hidden_layers} of this encoder. Omit it, or use a "
+            f"{num_hidden_layers} of this encoder. Use another choice, or a "
             "larger model."
         )
     return layers

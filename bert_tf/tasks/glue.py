@@ -1,8 +1,9 @@
-"""GLUE files -> Glue: records, model, losses, scores, prediction files.
+"""GLUE files -> task Glue: records, model, losses, scores, prediction files.
 
-Texts and pairs of texts with a class or a score (Devlin et al. 2018, section
-4.1 and appendix B.1). The tasks, with columns, labels and metrics, are defined
-in tfrecords/tasks/glue_tables.py, or by flags for a user's own files.
+An example is a text or a pair of texts, and its label a class or a score
+(Devlin et al. 2018, section 4.1 and appendix B.1). The tasks, with columns,
+labels and metrics, are defined in tfrecords/tasks/glue_tables.py, or by flags
+for a user's own files.
 
 N examples.
 """
@@ -20,7 +21,7 @@ from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_examples, glue_tables
 
-# Not --seed: runs with several seeds must be evaluated on the same rows.
+# Not --seed: runs with different seeds must be evaluated on the same rows.
 _DEV_SEED = 12345
 
 
@@ -148,8 +149,8 @@ class Glue(FineTuningTask):
             )
             if not self.is_regression and len(guesses) == 1:
                 logging.warning(
-                    "%s: all %d labels are %r, so no score on it can tell a "
-                    "good model from a bad one. Use a larger dev set.",
+                    "%s: all %d labels are %r, so scores do not show whether a "
+                    "model distinguishes the classes. Use a larger dev set.",
                     split,
                     len(labels),
                     self.table.labels[int(guesses[0])],

@@ -1,4 +1,4 @@
-"""Predictions and labels -> metrics, named as in GLUE.
+"""Predictions and labels -> the metrics of GLUE, by name.
 
 N examples.
 """
@@ -36,17 +36,17 @@ def matthews_correlation(predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def pearson(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Returns Pearson's correlation in [-1, 1]; 0 for constant predictions."""
+    """Returns Pearson's correlation in [-1, 1]; 0 if either is constant."""
     return _correlation(scipy.stats.pearsonr, predictions, labels)
 
 
 def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Returns Spearman's rank correlation; 0 for constant predictions."""
+    """Returns Spearman's rank correlation; 0 if either is constant."""
     return _correlation(scipy.stats.spearmanr, predictions, labels)
 
 
 def _correlation(function, predictions, labels) -> float:
-    """Returns the correlation; 0 instead of NaN for constant predictions."""
+    """Returns the correlation; 0 instead of NaN if either is constant."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.stats.ConstantInputWarning)
         warnings.simplefilter("ignore", scipy.stats.NearConstantInputWarning)

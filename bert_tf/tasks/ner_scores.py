@@ -1,10 +1,10 @@
 """Gold and predicted tags of sentences -> entity F1 as in conlleval, token F1.
 
 Entities are defined as in conlleval (Erik Tjong Kim Sang, version of
-2004-01-26; tags B- and I-), also if tags violate their scheme: an entity begins
-at B-, and at an I- that does not continue an entity of its type; it is correct
-if its type, begin and end are. seqeval gives the same numbers, but has no wheel
-and no release since 2020.
+2004-01-26; tags B- and I-), even if tags violate IOB2. An entity begins at B-,
+and at an I- that does not continue an entity of the same type. A predicted
+entity is correct if its type, begin and end are. seqeval gives the same
+numbers, but has no wheel and no release since 2020.
 """
 
 import collections
@@ -18,7 +18,7 @@ _OUTSIDE = "O"
 
 
 def find_entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
-    """Returns (first word, end, type) of each entity of a sentence.
+    """Returns (first word, exclusive end, type) of a sentence's entities.
 
     Args:
       tags: O, B-type or I-type; in IOB1, IOB2 or neither.
@@ -50,8 +50,8 @@ def count(
     if list(map(len, gold)) != list(map(len, predicted)):
         raise ValueError(
             f"{sum(map(len, predicted))} predicted tags in {len(predicted)} "
-            f"sentences, for {sum(map(len, gold))} words in {len(gold)}; each "
-            "word needs one."
+            f"sentences, and {sum(map(len, gold))} gold tags in {len(gold)}. "
+            "Each sentence needs as many predicted as gold tags."
         )
     counts = np.zeros(3, int)
     for pair in zip(gold, predicted, strict=True):
@@ -102,7 +102,7 @@ def tag_by_majority(
 ) -> list[list[str]]:
     """Returns the most frequent tag of each word, O for unknown words.
 
-    This is the baseline of a tagger that uses no context.
+    This baseline is a tagger that uses no context.
 
     Args:
       words: words of the training file.

@@ -28,9 +28,9 @@ class PretrainingTask(Task):
 
     Args:
       pairs: the --pairs of the records: "next_sentence", "sentence_order" of
-        Lan et al. 2020, or "none". The model is the same: its next-sentence
-        head also predicts the order of two segments. Without pairs, this head
-        and the pooler are not trained.
+        Lan et al. 2020, or "none". The model does not depend on it: its
+        next-sentence head also predicts the order of two segments. Without
+        pairs, this head and the pooler are not trained.
       schema: the features of a batch; default: those of unpacked records.
     """
 
@@ -51,7 +51,7 @@ class PretrainingTask(Task):
         return models.BertPretrainer(config, dtype=dtype)
 
     def targets(self, batch: Batch) -> dict[str, Target]:
-        """Returns the targets of a batch by name in logs, masked LM first."""
+        """Returns the targets of a batch by name, masked LM first."""
         targets = {
             "masked_lm": Target(
                 "masked_lm_logits",
@@ -64,7 +64,7 @@ class PretrainingTask(Task):
             targets[self.pairs] = Target(
                 "next_sentence_logits",
                 batch["next_sentence_labels"],
-                # [B, E] for packed rows; also 0 in rows that pad a batch.
+                # Packed rows have [B, E], which is 0 in rows that pad a batch.
                 batch.get("next_sentence_weights", batch["is_real_example"]),
             )
         return targets
@@ -75,7 +75,7 @@ class PretrainingTask(Task):
 
 
 class LeftToRightTask(PretrainingTask):
-    """Next-token prediction, "LTR" of section 5.1, without sentence pairs."""
+    """Next-token prediction, without pairs ("LTR", Devlin et al. 2018, 5.1)."""
 
     def __init__(
         self, pairs: str = "none", schema=schema_lib.UNMASKED_SEGMENTS
@@ -110,7 +110,9 @@ def next_tokens(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def perplexity(means: Mapping[str, float]) -> float:
-    """Returns exp(loss of a token), "LM (ppl)" in the paper's table 6.
+    """Returns exp(mean loss per token); infinity if the loss is 700 or more.
+
+    It is "LM (ppl)" in table 6 of Devlin et al. 2018.
 
     Args:
       means: means of an evaluation, with `masked_lm_loss` or `next_token_loss`.
@@ -171,10 +173,10 @@ def task_of(
     if not config.is_causal:
         return PretrainingTask(pairs, schema_of(records))
     manifest = records.manifest
-    name = manifest.schema_name if manifest else "no manifest"
+    name = manifest.schema_name if manifest else "unknown (no manifest)"
     if name not in _LEFT_TO_RIGHT:
         raise ValueError(
-            f"{os.path.dirname(records.paths[0])} holds {name}; a "
+            f"The schema of {os.path.dirname(records.paths[0])} is {name}; a "
             "left-to-right model needs unmasked single segments. Make the "
             "records with --pairs=none --masking_time=dynamic."
         )
@@ -205,7 +207,7 @@ def check_pairs(all_records: Sequence[records_lib.Records]) -> None:
 def check_labels(
     metadata: Mapping, folder: str, held_out: records_lib.Records
 ) -> None:
-    """Raises ValueError if records have labels of pairs unknown to a model.
+    """Raises ValueError if a model cannot be evaluated on records' --pairs.
 
     Args:
       metadata: content of the model's model.json.
@@ -216,7 +218,7 @@ def check_labels(
     evaluated = pairs_of(held_out)
     if evaluated not in ("none", trained):
         raise ValueError(
-            f"{folder} was trained on records of --pairs={trained}, and "
+            f"The model in {folder} was trained with --pairs={trained}, and "
             f"{os.path.dirname(held_out.paths[0])} has the labels of --pairs="
             f"{evaluated}. Evaluate on records of --pairs={trained} or "
             "--pairs=none."

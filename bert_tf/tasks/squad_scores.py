@@ -35,7 +35,7 @@ def read_answers(
 
     Args:
       path: JSON in SQuAD's layout.
-      version: "1.1" or "2.0"; None if the file has a version.
+      version: "1.1" or "2.0"; None to use the version in the file.
 
     Returns:
       The version, and the texts of the answers by question id, in order.
@@ -90,13 +90,13 @@ def _find_version(path: str, stated: object, wanted: str | None) -> str:
     known = _VERSIONS.get(str(stated).strip().lower().removeprefix("v")[:1])
     if known is None and not wanted:
         raise ValueError(
-            f"{path} is of SQuAD version {stated!r}; it should be "
+            f"{path}: the SQuAD version is {stated!r}; it should be "
             f"{' or '.join(_VERSIONS.values())}. Use the official file, or "
             "give the version."
         )
     if known and wanted and known != wanted:
         raise ValueError(
-            f"{path} is of SQuAD version {stated!r}, but {wanted} is "
+            f"{path}: the SQuAD version is {stated!r}, but {wanted} is "
             "requested. Give another file, or the other version."
         )
     return known or wanted
@@ -129,16 +129,17 @@ def score(
     na_probs: Mapping[str, float] | None = None,
     na_prob_thresh: float = 1.0,
 ) -> dict[str, float]:
-    """Returns the scores of a file of predictions, in percent.
+    """Returns the scores of predictions; F1 and exact match are in percent.
 
     Args:
       version: "1.1" or "2.0".
       answers: answers to all questions, from `read_answers`.
       predictions: text of the answer by question id; "" for no answer.
       na_probs: question id -> number, higher if it is more likely that there is
-        no answer; 2.0 only. If two numbers are equal, the best thresholds
-        depend on the order of this mapping, as in the original.
-      na_prob_thresh: questions above it are predicted to have no answer.
+        no answer; 2.0 only. If numbers are equal, the best scores and
+        thresholds depend on the order of this mapping, as in the original.
+      na_prob_thresh: questions whose number in `na_probs` exceeds it are
+        predicted to have no answer.
 
     Returns:
       For 1.1, `exact_match` and `f1`. For 2.0, `exact`, `f1` and `total`; the
@@ -147,9 +148,9 @@ def score(
       `best_f1_thresh`.
 
     Raises:
-      ValueError: if `predictions` are for other questions, are not strings, or
-        in 2.0 are missing for some questions; or if `na_probs` are given for
-        1.1, are not numbers, or are missing for some questions.
+      ValueError: if all predictions are for other questions, some are not
+        strings, or in 2.0 some are missing; or if `na_probs` are given for 1.1,
+        are not numbers, or are missing for some questions.
     """
     _check_predictions(version, answers, predictions)
     if version == "1.1":
@@ -182,8 +183,7 @@ def _check_predictions(version, answers, predictions) -> None:
         raise ValueError(
             f"None of the {len(predictions)} predictions is for one of the "
             f"{len(answers)} questions: {_named(others) or 'there are none'}. "
-            "Give the predictions for this file, or the file of their "
-            "questions."
+            "Give predictions and a question file that belong together."
         )
     for name in answers:
         if not isinstance(predictions.get(name, ""), str):
@@ -237,8 +237,8 @@ def _raw_scores(answers, predictions, version):
         predicted = normalize(predictions[name])
         exact[name] = float(predicted in expected)
         if version == "2.0" and not (predicted and expected[0]):
-            # If either has no answer, F1 is exact match. `expected` is [""] or
-            # has no empty text.
+            # If prediction or annotation is "no answer", F1 equals exact match.
+            # `expected` is [""] or has no empty text.
             f1_scores[name] = exact[name]
         else:
             f1_scores[name] = max(

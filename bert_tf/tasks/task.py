@@ -3,8 +3,6 @@
 A `Task` defines the features of its records, its model and its losses. A
 `FineTuningTask` also makes its records from files, and scores and writes
 predictions.
-
-N examples of a split.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,8 +28,9 @@ class Target(NamedTuple):
     """A prediction target of a batch.
 
     Attributes:
-      logits: name of the model's output, [..., C].
-      labels: [...] int32.
+      logits: name of the model's output: logits [..., C] of C classes, or
+        predicted scores [...].
+      labels: [...] int32 class ids, or float32 scores.
       weights: [...] float32, 0 for positions or rows to ignore.
       epsilon: added to the sum of `weights` over the global batch.
     """
@@ -56,14 +55,14 @@ class Task:
     def build_model(
         self, config: BertConfig, dtype: str | None = None
     ) -> keras.Model:
-        """Returns a new model, which maps a batch to named float32 logits.
+        """Returns a new model, which maps a batch to named float32 outputs.
 
         Its BertEncoder is `model.encoder`.
         """
         raise NotImplementedError
 
     def targets(self, batch: Batch) -> dict[str, Target]:
-        """Returns a batch's prediction targets, keyed by the names in logs."""
+        """Returns a batch's prediction targets by name."""
         raise NotImplementedError
 
     def losses(self, outputs: Outputs, batch: Batch) -> dict[str, WeightedMean]:
@@ -74,7 +73,7 @@ class Task:
         }
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns the weight of each loss, without running the model."""
+        """Returns `WeightedMean.weight` of each loss, from the batch alone."""
         return {
             f"{name}_loss": tf.reduce_sum(target.weights)
             for name, target in self.targets(batch).items()
@@ -95,16 +94,18 @@ class Task:
 class FineTuningTask(Task):
     """A task with data files, scores and predictions.
 
-    Names of splits start with train, dev or test. A workflow calls, in this
-    order: `prepare`, `make_records`, `open_splits`, then `score`,
-    `majority_baseline` and `write_predictions`, any number of times.
+    Names of splits start with train, dev or test. A workflow calls `prepare`,
+    `make_records` and `open_splits`, in this order; then `score`, any number of
+    times, and `majority_baseline`; and last `write_predictions`, which may use
+    results of `score`.
 
     Attributes:
       data: a dataclass of the task's options: its files and settings.
       max_seq_length: default number of tokens in an example.
       best_metric: score that selects the best model, on the first dev split.
       inputs: features that are the model's inputs.
-      prediction_splits: prediction needs a split that starts with one of these.
+      prediction_splits: prefixes of split names; prediction needs a split with
+        one of them.
     """
 
     data: object
@@ -121,7 +122,8 @@ class FineTuningTask(Task):
           model_metadata: content of its model.json; empty to train.
 
         Raises:
-          ValueError: if files are missing, or the model has a different task.
+          ValueError: in some tasks, if files are missing or the model has a
+            different task.
         """
 
     def make_records(
@@ -137,14 +139,14 @@ class FineTuningTask(Task):
         raise NotImplementedError
 
     def open_splits(self, splits: Mapping[str, Records]) -> None:
-        """Reads the labels of the dev splits, to find errors early."""
+        """Reads the labels that `score` needs; the default reads nothing."""
 
     def score(self, split: str, outputs: SplitOutputs) -> dict[str, float]:
         """Returns the named scores of a dev split."""
         raise NotImplementedError
 
     def majority_baseline(self) -> Scores:
-        """Returns scores of a majority-class baseline, by dev split.
+        """Returns the scores of a trivial baseline, by dev split.
 
         Empty if the task has none.
         """
@@ -153,7 +155,7 @@ class FineTuningTask(Task):
     def write_predictions(
         self, predict: Callable[[str], SplitOutputs], output_dir: str
     ) -> None:
-        """Writes the prediction files of all splits to predict.
+        """Writes the prediction files of the splits that the task predicts.
 
         Args:
           predict: returns the outputs for a split.
@@ -162,10 +164,10 @@ class FineTuningTask(Task):
         raise NotImplementedError
 
     def metadata(self) -> dict:
-        """Returns the entries of a model's model.json.
+        """Returns the task's own entries of model.json.
 
-        "task", a key of `models.TASK_MODELS`; "labels", if it has labels; and
-        settings that an export needs.
+        They are "task", a key of `models.TASK_MODELS`; "labels", if the task
+        has them; and settings that a later export or prediction needs.
         """
         raise NotImplementedError
 

@@ -44,10 +44,10 @@ def steps(folder: str, before: str = "") -> list[int]:
 def newest_step(output_dir: str) -> int:
     """Returns the step of a run's newest checkpoint; 0 if it has none.
 
-    Damaged checkpoints count: the run has started, and must not be restarted
-    over files that may still be recovered. If `restore_latest` finds an older
-    intact one, it renames the damaged ones; this then returns the restored
-    step.
+    Damaged checkpoints are included: the run has started, and a new start must
+    not overwrite files that may still be recovered. `restore_latest` renames
+    damaged checkpoints if it finds an older intact one; after that,
+    `newest_step` returns the restored step.
     """
     return max(steps(os.path.join(output_dir, "checkpoints")), default=0)
 
@@ -55,13 +55,14 @@ def newest_step(output_dir: str) -> int:
 def find(path: str) -> str:
     """Returns the model folder at a path.
 
-    Missing or truncated files and changed metadata are detected here. Changed
-    bytes in weights are detected when the weights are read (`read_tensors`),
-    so that gigabytes are not read twice.
+    If the folder has a state.json, missing or truncated files and changes in
+    files up to 16 MB are detected here. Changes in larger files are detected
+    when they are read (`read_tensors`), so that they are not read twice.
 
     Args:
-      path: a model folder; or a run folder, for its best model if it has one,
-        else its newest checkpoint without detected damage.
+      path: a model folder, or a run folder. For a run folder the result is its
+        best model if it has one, otherwise its newest checkpoint in which no
+        damage is detected.
 
     Raises:
       DamagedError: a ValueError, if `path` itself, the best model or all
@@ -93,13 +94,14 @@ def find(path: str) -> str:
         faults.append(f"{path} has no other checkpoint.")
         raise checksums.DamagedError("\n".join(faults))
     raise ValueError(
-        f"{path} contains no model: expected {model_folders.WEIGHTS} in it, or "
-        f"in its checkpoints/{_PREFIX}*. Give the output_dir of a run."
+        f"{path} contains no model: expected {model_folders.WEIGHTS} in it, in "
+        f"its {BEST}/ or in its checkpoints/{_PREFIX}*. Give the output_dir of "
+        "a run."
     )
 
 
 def _has_model(folder: str) -> bool:
-    """Returns whether there is a model; raises DamagedError if incomplete."""
+    """Returns whether a folder has a model; raises DamagedError if damaged."""
     checksums.check_quickly(folder)
     has_weights = os.path.isfile(os.path.join(folder, model_folders.WEIGHTS))
     if not has_weights and os.path.isfile(os.path.join(folder, STATE)):
@@ -118,7 +120,7 @@ class RunCheckpoints:
     """Saves, restores and removes the checkpoints of a run.
 
     Args:
-      folder: folder of the checkpoints, each named as `step-00001000`.
+      folder: folder of the checkpoints, with names such as `step-00001000`.
       model: model to train.
       optimizer: optimizer with `slots()` and `step`.
       keep: number of newest checkpoints to keep.
@@ -154,7 +156,7 @@ class RunCheckpoints:
         self.is_chief = is_chief
         self.last_step = 0
         if is_chief:
-            # Temporary folders of a killed run, each as large as a model.
+            # A killed run may leave temporary folders as large as checkpoints.
             atomic_files.remove_leftovers(folder, _PREFIX)
             atomic_files.remove_leftovers(os.path.dirname(folder), BEST)
 
@@ -170,7 +172,7 @@ class RunCheckpoints:
         return (
             f"{last}. Start a run in another --output_dir with a lower "
             "--learning_rate, optionally with a checkpoint as "
-            "--init_checkpoint; or inspect these records."
+            "--init_checkpoint; or inspect the records of this step."
         )
 
     def _slots(self) -> dict:
@@ -191,8 +193,9 @@ class RunCheckpoints:
 
         Args:
           step: optimizer updates applied.
-          is_regular: step -> whether a run that is not stopped would save a
-            checkpoint at it. Checkpoints of other steps are removed first.
+          is_regular: step -> whether an uninterrupted run would save a
+            checkpoint at this step. Checkpoints of other steps are removed
+            first.
 
         Raises:
           OSError: with the path of the checkpoint, e.g. if the disk is full.
@@ -227,8 +230,8 @@ class RunCheckpoints:
     def _remove_old(self, step: int, is_regular) -> None:
         """Removes checkpoints that the one just written makes obsolete.
 
-        Those of later steps, if any, do not belong to this run's history: they
-        are neither counted nor removed. Damaged ones up to `step` are removed.
+        Checkpoints of later steps are neither counted nor removed. Folders
+        renamed as damaged are removed if their step is at most `step`.
         """
         older = [old for old in steps(self.folder) if old < step]
         older.sort(key=is_regular)
@@ -241,9 +244,10 @@ class RunCheckpoints:
     def restore_latest(self) -> int:
         """Loads the newest intact checkpoint; returns its step, 0 for none.
 
-        For each damaged one a warning is logged. If an older one is intact, the
-        chief renames the damaged ones to e.g. `damaged-step-00001000`, so that
-        `newest_step` returns the restored step. A later `save` removes them.
+        A warning is logged for each damaged checkpoint. If an older one is
+        intact, the chief renames the damaged ones to e.g.
+        `damaged-step-00001000`, so that `newest_step` returns the restored
+        step. A `save` at their step or a later one removes them.
 
         Raises:
           ValueError: if the checkpoint's model has a different size, or all
@@ -291,7 +295,7 @@ class RunCheckpoints:
         # Large files, weights and slots, are checked when they are read.
         checksums.check_quickly(folder)
         weights = os.path.join(folder, model_folders.WEIGHTS)
-        # All weights, even those listed as not_in_source in model.json.
+        # Unlike load_weights, this also loads weights listed as not_in_source.
         model_folders.assign(
             model_folders.weight_names(self.model),
             model_folders.read_tensors(weights),

@@ -193,10 +193,10 @@ def test_fine_tuning_keeps_is_causal_and_adds_a_bilstm(
 
 def test_records_with_masks_or_pairs_are_refused(folder, tmp_path):
     with pytest.raises(
-        ValueError, match="pairs/train holds pretraining.*--pairs=none --mask"
+        ValueError, match="pairs/train is pretraining.*--pairs=none --mask"
     ):
         run(folder, tmp_path, f"--input_file={folder}/pairs/train")
-    with pytest.raises(ValueError, match="held_out holds pretraining; a left"):
+    with pytest.raises(ValueError, match="held_out is pretraining; a left"):
         run(folder, tmp_path, f"--eval_input_file={folder}/pairs/held_out")
 
 

@@ -169,9 +169,7 @@ def test_single_segments_are_trained_on_without_next_sentence_labels(
     with pytest.raises(ValueError, match="The records were made differently"):
         run(folder, tmp_path / "other", *more[::2])
     words = [f"--init_checkpoint={tmp_path}/run", "--nodo_train"]
-    with pytest.raises(
-        ValueError, match="was trained on records of --pairs=no"
-    ):
+    with pytest.raises(ValueError, match="was trained with --pairs=no"):
         run(folder, tmp_path / "evaluated", *words)
 
 

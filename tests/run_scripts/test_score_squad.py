@@ -73,7 +73,7 @@ def test_bad_input_is_refused_and_nothing_is_written(score, tmp_path):
     path = tmp_path / "scores.json"
     with pytest.raises(ValueError, match="--predictions_file=.* holds a list"):
         score(["q"], f"--output_file={path}")
-    with pytest.raises(ValueError, match="is of SQuAD version 'v2.0', but 1.1"):
+    with pytest.raises(ValueError, match="SQuAD version is 'v2.0', but 1.1"):
         score({"q": ""}, "--squad_version=1.1", f"--output_file={path}")
     with pytest.raises(ValueError, match="thresh=0.5 needs --na_prob_file"):
         score({"q": ""}, "--na_prob_thresh=0.5", f"--output_file={path}")

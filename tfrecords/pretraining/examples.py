@@ -83,7 +83,7 @@ def pack(
     # [N] positions of the first and of the last [SEP].
     a_end = 1 + pairs.a_end - pairs.a_begin
     last = a_end if is_single else a_end + 1 + pairs.b_end - pairs.b_begin
-    is_b = positions > a_end[:, None]  # Padding too, until it is cleared below.
+    is_b = positions > a_end[:, None]  # Also True at padding; cleared below.
     source = positions + np.where(
         is_b,
         (pairs.b_begin - a_end - 1)[:, None],
@@ -110,8 +110,9 @@ def make_examples(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Returns the examples of a partition in blocks, packed if so configured.
 
-    A block has the features of the settings' schema, each [N, ...]. The order
-    of examples depends on the shard number. Counts are added to `statistics`.
+    A block has the features of the settings' schema, each [N, ...], or
+    [rows, ...] if packed. The order of examples depends on the shard number.
+    Counts are added to `statistics` while blocks are read; "rows" is set.
     """
     pairs = make_pairs(documents, settings, shard)
     if settings.is_packed:
@@ -164,7 +165,7 @@ def merge(
     statistics: dict[str, int],
     kind: str = "next_sentence",
 ) -> dict[str, np.ndarray]:
-    """Returns all features of examples, each [N, ...], and counts them.
+    """Returns all features of examples, each [N, ...].
 
     `features` are those of `pack`; `masked` holds the same rows after masking,
     or is None. Counts are added to `statistics`. `kind` is one of
@@ -203,15 +204,15 @@ def _count(statistics, pairs, num_tokens, masked, vocabulary, kind):
 
 
 def shares(statistics: dict[str, int]) -> dict[str, float]:
-    """Returns shares and means of the counts of `make_examples`.
+    """Returns shares and the mean length, from the counts of `make_examples`.
 
     Raises:
       ValueError: if there are no examples.
     """
     if not statistics.get("examples"):
         raise ValueError(
-            "The documents gave no examples. Pairs need documents of two "
-            "tokens or more: check --input_file, or add documents."
+            "The documents gave no examples. With --pairs=sentence_order, a "
+            "document needs two tokens: check --input_file, or add documents."
         )
     examples = statistics["examples"]
     all_shares = {

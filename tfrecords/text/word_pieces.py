@@ -1,6 +1,8 @@
 """Cleaned strings -> WordPiece ids and the offsets of the pieces.
 
-google-research/bert tokenization.py: WordpieceTokenizer. N strings.
+The algorithm is WordpieceTokenizer's in google-research/bert, tokenization.py.
+
+Shapes: N strings.
 """
 
 from collections.abc import Callable, Sequence
@@ -88,13 +90,13 @@ class WordPieces(tf.Module):
 
     def __call__(self, cleaned: tf.Tensor) -> Pieces:
         """Returns the pieces; see the class."""
-        # Tested after cleaning: without accents, more strings are plain.
+        # Tests the cleaned strings: without accents, more strings are plain.
         rows = partition(words.is_plain(cleaned))
         other, plain = (tf.gather(cleaned, row) for row in rows)
         return merge(rows, [self._split(other), self.split_plain(plain)])
 
     def split_plain(self, cleaned: tf.Tensor) -> Pieces:
-        """Returns the pieces, faster, if all strings are `words.is_plain`."""
+        """Returns the pieces, faster; every string must be `words.is_plain`."""
         return _to_pieces(self._plain.tokenize_with_offsets(cleaned))
 
     def _split(self, cleaned: tf.Tensor) -> Pieces:

@@ -1,7 +1,7 @@
 """Hugging Face folders of a BERT <-> Checkpoint.
 
-All classes of transformers' modeling_bert.py are read and written, with and
-without heads. The BERT in a sentence-transformers folder can be read too.
+The classes in `config_json.ARCHITECTURES` are read; all but BertLMHeadModel are
+written. The BERT in a sentence-transformers folder can be read too.
 """
 
 import os
@@ -69,7 +69,7 @@ _WEIGHTS = (weight_files.SAFETENSORS,)
 
 
 def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
-    """Returns the rename table of a task, named as by transformers today."""
+    """Returns the rename table of a task, with transformers' current names."""
     layers = [
         f"bert.encoder.layer.{i}." for i in range(config.num_hidden_layers)
     ]
@@ -89,7 +89,7 @@ def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
 
 
 def _as_named(row: renaming.Rename, names: Collection[str]) -> renaming.Rename:
-    """Returns a row of the table with the tensor's name in this folder.
+    """Returns a row of the table with the tensor's name as found in `names`.
 
     In older folders, the weights of a LayerNorm are gamma and beta. A model
     without a head (BertModel) has names without the prefix `bert.`.
@@ -202,7 +202,10 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
 
 
 def _complete_parts(checkpoint: checkpoint_lib.Checkpoint) -> list[str]:
-    """Returns the parts that have all of their tensors."""
+    """Returns the parts of which the checkpoint lacks no weight.
+
+    A part that the task's model does not have counts as complete.
+    """
     missing = checkpoint.missing()
     return [
         part
@@ -239,10 +242,10 @@ def _check_complete(
 
 
 def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
-    """Writes a transformers model to `folder`, which `atomic_folder` made.
+    """Writes a transformers model to a folder from `atomic_folder`.
 
     The class is the one that holds the most weights. The other weights, such as
-    the pooler of a tagging model, and Adam's slots go to the sidecar.
+    the pooler of a tagging model, Adam's slots and the step go to the sidecar.
 
     Raises:
       ValueError: if weights of the encoder or the task's head are missing.
@@ -274,8 +277,8 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         if checkpoint.step:
             others.append(f"step {checkpoint.step}")
         logging.warning(
-            "%s cannot hold %s; written to %s, which transformers does not "
-            "read",
+            "%s cannot hold %s; this is written to %s, which transformers does "
+            "not read",
             name,
             ", ".join(others),
             " and ".join(sidecar.WRITES),

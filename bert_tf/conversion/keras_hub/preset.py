@@ -2,7 +2,7 @@
 
 A preset is a folder with config.json, model.weights.h5 and the tokenizer's
 tokenizer.json and assets. If the model has a head, it also has task.json and
-task.weights.h5. Presets of KerasNLP, KerasHub's former name, are alike.
+task.weights.h5. KerasNLP, as KerasHub was called before, has the same layout.
 
 Data that a preset cannot hold (the next-sentence head, Adam's slots, the step,
 class names) is written to the sidecar.
@@ -28,8 +28,8 @@ _OPTIONAL = (renaming.MASKED_LM, renaming.NEXT_SENTENCE)
 
 # keras_hub 0.32: models/bert/bert_backbone.py, bert_masked_lm.py and
 # bert_text_classifier.py, layers/modeling/transformer_encoder.py and
-# masked_lm_head.py, saved by Keras 3.15. A layer's path is its class name, to
-# which the second and later layers of a class append a number.
+# masked_lm_head.py, saved by Keras 3.15. A layer's path is its class name in
+# snake case, with a number for the second and later layers of a class.
 _BACKBONE = f"{weight_files.MODEL}/layers"
 _HEAD = f"{weight_files.TASK}/layers"
 _EMBEDDINGS = {
@@ -68,8 +68,8 @@ _INPUTS = {
 def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     """Returns the rename table of a task, with a row for each weight.
 
-    KerasHub's names are a file and the path in it; for the sidecar, a file and
-    our name.
+    Their names are `<file>/<path in it>`; for tensors in the sidecar,
+    `<file>/<our name>`.
 
     Raises:
       ValueError: if KerasHub has no such head.
@@ -93,7 +93,7 @@ def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
             {f"{task}/dense": f"{_HEAD}/dense"}, _SUFFIXES
         )
     raise ValueError(
-        f"KerasHub has no head of BERT for {task}; it has BertMaskedLM and "
+        f"KerasHub's BERT has no head for {task}; it has BertMaskedLM and "
         "BertTextClassifier. Choose another format."
     )
 
@@ -175,7 +175,8 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         raise ValueError(
             f"{checkpoint.source} has hidden_act={config.hidden_act}; "
             "KerasHub's BertBackbone supports only the tanh approximation of "
-            "GELU. To use that, with other outputs, pass --hidden_act=gelu."
+            "GELU. To convert anyway, with outputs that differ, pass "
+            "--hidden_act=gelu."
         )
     rows = table(config, checkpoint.task)
     shapes = checkpoint.shapes()

@@ -24,7 +24,8 @@ def _datasets(group: h5py.Group, name: str = "") -> Iterator[tuple]:
     """Yields the path and dataset of every weight.
 
     Raises:
-      ValueError: if data is in another file, which must not be opened.
+      ValueError: if there is a soft or external link, or data in another file.
+        Other files are never read.
     """
     for key in group:
         path = f"{name}/{key}" if name else key
@@ -76,7 +77,7 @@ def read_h5(path: str) -> dict[str, np.ndarray]:
     """Returns the tensors of an HDF5 file by their paths in it.
 
     Raises:
-      ValueError: if the file is damaged, or has data in another file.
+      ValueError: if the file is damaged, or has links or data in another file.
     """
     try:
         with h5py.File(path, "r") as content:
@@ -84,15 +85,16 @@ def read_h5(path: str) -> dict[str, np.ndarray]:
     # Exceptions that h5py raises for damaged files.
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         raise ValueError(
-            f"{path} is damaged ({str(error).splitlines()[0]}). Copy or "
-            "download it again."
+            f"{path} cannot be read ({str(error).splitlines()[0]}). Copy or "
+            "download it again, as one complete file."
         ) from error
 
 
 def read(folder: str, file: str, names: set[str]) -> dict[str, np.ndarray]:
     """Returns the tensors of a weight file, MODEL or TASK, by `<file>/<path>`.
 
-    A path in another Keras version's spelling is returned as it is in `names`.
+    A path that another Keras version spells differently is returned in the
+    spelling of `names`.
 
     Raises:
       ValueError: if the file is missing or damaged.
@@ -107,7 +109,9 @@ def read(folder: str, file: str, names: set[str]) -> dict[str, np.ndarray]:
 
 
 def write(tensors: Mapping[str, np.ndarray], folder: str) -> None:
-    """Writes the weight files of a preset; `tensors` has the keys of `read`.
+    """Writes the weight files of a preset.
+
+    `tensors` is keyed as in `read`; keys of other files are skipped.
 
     Raises:
       OSError: if the disk is full.

@@ -1,4 +1,4 @@
-"""TF2 checkpoint of the Model Garden and a batch -> outputs of its own models.
+"""TF2 checkpoint of the Model Garden, batch -> outputs of the Garden's models.
 
 Requires tf-models-official and tf_keras, so it is imported only when needed.
 """
@@ -58,7 +58,7 @@ def _dense(units: int, width: int, activation=None) -> tf_keras.layers.Dense:
 def outputs(
     prefix: str, config: bert_config.BertConfig, batch: dict
 ) -> dict[str, np.ndarray]:
-    """Returns the outputs of the Model Garden's encoder and existing heads.
+    """Returns the outputs of the encoder and of the heads in the checkpoint.
 
     Args:
       prefix: prefix of the checkpoint.

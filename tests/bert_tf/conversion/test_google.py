@@ -381,7 +381,7 @@ def test_every_mismatch_with_the_config_is_listed(written, tiny_config):
     with pytest.raises(ValueError) as raised:
         google.read(written)
     for line in (
-        "5 tensors do not fit",
+        "5 tensors do not match",
         "word_embeddings (203, 16), expected (99, 16) from the config",
         "cls/predictions/output_bias (203,), expected (99,) from the config",
         "token_type_embeddings (2, 16), expected (3, 16) from the config",
@@ -396,9 +396,9 @@ def test_layers_beyond_the_config_are_refused(written, tiny_config):
     atomic_files.write_json(f"{written}/bert_config.json", sizes)
     refused(
         written,
-        r"16 tensors of the encoder do not belong to a BERT of these sizes, so "
-        r"its .*\n  \+ unexpected:   bert/encoder/layer_1/[^$]*"
-        r"Use the .*/bert_config.json that belongs to these weights",
+        r"16 tensors of the encoder are not in a BERT with the configured "
+        r"sizes; .*\n  \+ unexpected:   bert/encoder/layer_1/[^$]*"
+        r"Check that .*/bert_config.json belongs to these weights",
     )
 
 
@@ -412,7 +412,7 @@ def test_a_checkpoint_without_matching_names_is_refused(written):
 
 def test_an_incomplete_head_is_refused(written):
     change(written, remove=["cls/predictions/output_bias"])
-    refused(written, r"1 tensors do not fit[^$]*cls/predictions/output_bias")
+    refused(written, r"1 tensors do not match[^$]*cls/predictions/output_bias")
 
 
 def test_a_slot_of_another_shape_is_refused(written):

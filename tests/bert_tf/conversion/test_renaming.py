@@ -63,7 +63,7 @@ def test_every_mismatch_is_listed():
     with pytest.raises(ValueError) as raised:
         renaming.to_ours(TABLE, theirs, SHAPES, source="google x.ckpt")
     message = str(raised.value)
-    assert "3 tensors do not fit (google x.ckpt)" in message
+    assert "3 tensors do not match (google x.ckpt)" in message
     assert "missing:      b.out (2, 3, 6), for b/output" in message
     assert "other shape:  a.weight (4, 2), expected (3, 2)" in message
     assert "unexpected:   other (2, 3, 6)" in message
@@ -93,11 +93,11 @@ def test_extra_encoder_weights_are_refused():
             {"c.scale": np.zeros((2, 3))}, source="test", config="config.json"
         )
     assert str(raised.value) == (
-        "1 tensors of the encoder do not belong to a BERT of these sizes, so "
-        "its outputs would differ (test).\n"
+        "1 tensors of the encoder are not in a BERT with the configured sizes; "
+        "without them, outputs would differ (test).\n"
         "  + unexpected:   c.scale (2, 3)\n"
-        "Use the config.json that belongs to these weights; if this is the "
-        "one, their encoder is not BERT's."
+        "Check that config.json belongs to these weights. If it does, the "
+        "encoder is not BERT's and cannot be read."
     )
 
 

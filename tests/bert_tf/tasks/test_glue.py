@@ -132,7 +132,7 @@ def test_a_dev_set_with_one_label_is_warned_of(open_splits, caplog):
     task.open_splits(sets)
     baseline = {"dev": {"matthews_correlation": 0.0}}
     assert task.majority_baseline() == baseline
-    assert "dev: all 3 labels are '1', so no score" in caplog.text
+    assert "dev: all 3 labels are '1', so scores" in caplog.text
 
 
 def test_the_baseline_of_a_regression_predicts_the_mean_score(open_splits):

@@ -94,7 +94,7 @@ def test_an_entity_ends_with_its_sentence():
 
 def test_different_numbers_of_tags_raise():
     with pytest.raises(
-        ValueError, match="2 predicted tags in 1 .* for 3 words"
+        ValueError, match="2 predicted tags in 1 .* 3 gold tags in 2"
     ):
         ner_scores.score([["O", "O"], ["O"]], [["O", "O"]])
 

@@ -101,7 +101,7 @@ def test_a_left_to_right_model_needs_unmasked_single_segments(
     assert task.pairs == "none"
     for name in ("masked_lm", "unmasked_pairs"):
         other = made_with(tmp_path / name, name, pairs="none")
-        with pytest.raises(ValueError, match=f"holds {name}; a left-to-right"):
+        with pytest.raises(ValueError, match=f"is {name}; a left-to-right"):
             pretraining.task_of(other, causal)
-    with pytest.raises(ValueError, match="holds no manifest; a left-to-right"):
+    with pytest.raises(ValueError, match="is unknown .no manifest.; a left"):
         pretraining.task_of(records.Records(single.paths), causal)

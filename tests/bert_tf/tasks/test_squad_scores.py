@@ -242,7 +242,7 @@ def test_each_question_of_version_2_needs_a_prediction():
 @pytest.mark.parametrize(
     ("version", "predictions", "na_probs", "message"),
     [
-        ("1.1", {"x": "y"}, None, "None of the 1 predictions .*'x'.*for this"),
+        ("1.1", {"x": "y"}, None, "None of the 1 predictions .*'x'.*belong"),
         ("2.0", {}, None, "None of the 0 predictions .* there are none"),
         ("2.0", {"q": None}, None, "prediction for question 'q' is None; it"),
         ("1.1", {"q": "y"}, {"q": 0.5}, "are for SQuAD 2.0"),
@@ -266,9 +266,9 @@ ONE = {"q": (["y"], "", 0.0)}
     [
         ([], None, "not in SQuAD's layout: no list under"),
         ({"version": "1.1"}, None, "not in SQuAD's layout: no list under"),
-        (make_data("v3.0", ONE), None, "version 'v3.0'; it should be 1.1 or"),
-        (make_data(None, ONE), None, "of SQuAD version None; it should be"),
-        (make_data("v2.0", ONE), "1.1", "version 'v2.0', but 1.1 is requested"),
+        (make_data("v3.0", ONE), None, "version is 'v3.0'; it should be 1.1"),
+        (make_data(None, ONE), None, "SQuAD version is None; it should be"),
+        (make_data("v2.0", ONE), "1.1", "version is 'v2.0', but 1.1 is req"),
         (make_data("1.1", NO_ANSWER), None, "question 'n1' has no answer, and"),
         ({"version": "1.1", "data": []}, None, "has no questions"),
         (

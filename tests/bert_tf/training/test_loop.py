@@ -190,7 +190,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(
         "at step 3, batch 2 of the records. The last checkpoint is "
         f"{tmp_path}/checkpoints/step-00000002. Start a run in another "
         "--output_dir with a lower --learning_rate, optionally with a "
-        "checkpoint as --init_checkpoint; or inspect these records."
+        "checkpoint as --init_checkpoint; or inspect the records of this step."
     )
     # Weights after the NaN are not saved.
     assert os.listdir(tmp_path / "checkpoints") == ["step-00000002"]

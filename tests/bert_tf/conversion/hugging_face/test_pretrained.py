@@ -185,8 +185,7 @@ def test_the_sidecar_of_other_weights_is_ignored(tmp_path, make_checkpoint):
         "encoder/pooler/bias",
     }
     assert found.notes[-1] == (
-        "bert_tf.json is ignored: it belongs to other weights than those in "
-        "model.safetensors"
+        "bert_tf.json is ignored: its checksums do not match model.safetensors"
     )
     assert (found.slots, found.step) == ({}, 0)
 
@@ -270,7 +269,7 @@ def test_missing_parts_of_the_class_are_refused(folder):
     )
     message = refusal(folder)
     assert (
-        "5 tensors do not fit" in message
+        "5 tensors do not match" in message
         and "missing:      cls.predictions.bias (203,)" in message
     )
 
@@ -298,7 +297,7 @@ def test_missing_and_unexpected_names_are_all_listed(folder):
 def test_shapes_that_do_not_match_the_config_are_listed(folder):
     change_config(folder, vocab_size=204, intermediate_size=64)
     message = refusal(folder)
-    assert "8 tensors do not fit" in message
+    assert "8 tensors do not match" in message
     assert (
         "other shape:  bert.embeddings.word_embeddings.weight (203, 16), "
         "expected (204, 16) from the config"
@@ -308,7 +307,7 @@ def test_shapes_that_do_not_match_the_config_are_listed(folder):
 def test_layers_beyond_the_config_are_refused(folder):
     change_config(folder, num_hidden_layers=1)
     message = refusal(folder)
-    assert "16 tensors of the encoder do not belong to a BERT" in message
+    assert "16 tensors of the encoder are not in a BERT" in message
     assert "bert.encoder.layer.1.attention.self.key.weight (16, 16)" in message
 
 
@@ -379,8 +378,9 @@ def test_the_rest_goes_to_the_sidecar_with_a_warning(
     folder = write(given, tmp_path / "model")
     assert (
         "BertModel cannot hold next_sentence/dense/kernel, "
-        "next_sentence/dense/bias, 78 optimizer slots, step 7; written to "
-        "bert_tf.safetensors and bert_tf.json, which transformers does not read"
+        "next_sentence/dense/bias, 78 optimizer slots, step 7; this is written "
+        "to bert_tf.safetensors and bert_tf.json, which transformers does not "
+        "read"
     ) in caplog.text
     assert "add_pooling_layer=False" in caplog.text
     assert "no tokenizer is written" in caplog.text
@@ -412,7 +412,7 @@ def test_the_warning_names_only_what_goes_to_the_sidecar(
 ):
     given = make_checkpoint("pretraining", lacking, step=step)
     write(given, tmp_path / "model")
-    assert f" cannot hold {named}; written to " in caplog.text
+    assert f" cannot hold {named}; this is written to " in caplog.text
 
 
 @pytest.mark.parametrize("task", models.TASK_MODELS)

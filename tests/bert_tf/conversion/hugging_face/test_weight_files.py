@@ -174,7 +174,7 @@ def test_weights_of_a_tf_class_get_the_names_of_the_pytorch_class(
 
 def test_a_damaged_tf_model_is_named(tmp_path):
     (tmp_path / "tf_model.h5").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"tf_model\.h5 is damaged \("):
+    with pytest.raises(ValueError, match=r"tf_model\.h5 cannot be read \("):
         weight_files.read(str(tmp_path))
 
 

@@ -122,8 +122,8 @@ def test_slots_and_next_sentence_are_in_the_sidecar(tmp_path, make_checkpoint):
     assert not found.slots and not found.step
     assert [n for n in found.missing() if n.startswith("next_sentence")]
     assert found.notes[-1] == (
-        "bert_tf.json is ignored: it belongs to other weights than those in "
-        "model.weights.h5 and task.weights.h5"
+        "bert_tf.json is ignored: its checksums do not match model.weights.h5 "
+        "and task.weights.h5"
     )
 
 
@@ -138,7 +138,7 @@ def test_a_head_trained_later_does_not_keep_the_old_labels(
         file["layers/dense/vars/1"][0] += 1
     found = preset.read(folder)
     assert (found.labels, found.step) == (("0", "1", "2"), 0)
-    assert "belongs to other weights" in found.notes[-1]
+    assert "checksums do not match" in found.notes[-1]
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", '{"weights_sha256": "ab"}'])
@@ -146,7 +146,7 @@ def test_a_foreign_bert_tf_json_is_ignored(masked_lm, content):
     folder, _ = masked_lm
     with open(os.path.join(folder, "bert_tf.json"), "w") as file:
         file.write(content)
-    assert "belongs to other weights" in preset.read(folder).notes[-1]
+    assert "checksums do not match" in preset.read(folder).notes[-1]
 
 
 def test_an_inferred_case_is_not_a_loss(masked_lm):
@@ -250,7 +250,7 @@ def test_layers_beyond_the_config_are_refused(masked_lm):
     with pytest.raises(ValueError) as raised:
         preset.read(folder)
     message = str(raised.value)
-    assert "16 tensors of the encoder do not belong" in message
+    assert "16 tensors of the encoder are not in a BERT" in message
     assert "transformer_encoder_1/_feedforward_layer_norm/vars/0" in message
 
 
@@ -271,7 +271,7 @@ def test_missing_and_damaged_files_are_named(masked_lm):
         content = file.read()
     with open(path, "wb") as file:
         file.write(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="model.weights.h5 is damaged"):
+    with pytest.raises(ValueError, match="model.weights.h5 cannot be read"):
         preset.read(folder)
     os.remove(path)
     with pytest.raises(ValueError, match="model.weights.h5 is missing"):
@@ -304,7 +304,7 @@ def test_data_in_another_file_is_not_read(masked_lm, tmp_path):
 
 @pytest.mark.parametrize("task", ["spans", "tagging", "multiple_choice"])
 def test_unsupported_heads_are_refused(tmp_path, make_checkpoint, task):
-    with pytest.raises(ValueError, match=f"no head of BERT for {task}"):
+    with pytest.raises(ValueError, match=f"BERT has no head for {task}"):
         preset.write(make_checkpoint(task), str(tmp_path))
 
 

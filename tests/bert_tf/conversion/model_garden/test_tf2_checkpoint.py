@@ -279,7 +279,7 @@ def test_layers_beyond_the_config_are_refused(tmp_path, pretrainer):
     with pytest.raises(ValueError) as raised:
         tf2_checkpoint.read(folder)
     message = str(raised.value)
-    assert "16 tensors of the encoder do not belong" in message
+    assert "16 tensors of the encoder are not in a BERT" in message
     assert "_transformer_layers/1/_output_dense/bias" in message
     assert "_transformer_layers/0" not in message
 
