@@ -91,6 +91,7 @@ def predict(config: PredictConfig) -> int:
         ) as bar,
     ):
         parse = text_rows.make_parser(config, lines.name, ranks)
+        lines.is_table = isinstance(parse, text_rows.ColumnParser)
         count = 0
         for rows in text_rows.make_batches(lines, parse, config.batch_size):
             for answer in answer_rows(signature, rows, ranks, outputs):

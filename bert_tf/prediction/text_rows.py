@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfrecords.options import Options, option
+from tfrecords.text import text_files
 
 # Inputs that may be missing in a row.
 OPTIONAL = ("text_b",)
@@ -72,6 +73,7 @@ class Lines:
 
     Attributes:
       name: as given.
+      is_table: whether a carriage return in the first line is an error.
       size: total bytes, None for a pipe.
       num_read: bytes read so far.
       num_replaced: number of U+FFFD that replaced invalid UTF-8.
@@ -79,6 +81,7 @@ class Lines:
 
     def __init__(self, file: io.BufferedReader, name: str):
         self.name = name
+        self.is_table = False
         status = os.fstat(file.fileno())
         self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
         self.num_read = 0
@@ -108,6 +111,7 @@ class Lines:
     ) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(lines, first):
             self.num_read += len(line)
+            text_files.check_line(line, number, self.name, self.is_table)
             line = line.removesuffix(b"\n").removesuffix(b"\r")
             text = line.decode("utf-8", errors="replace")
             if "\ufffd" in text:
@@ -286,8 +290,14 @@ class ColumnParser:
             if column not in names:
                 raise ValueError(
                     f"{where} has no column {column!r}; the header has "
-                    f"{', '.join(names)}. Give one of these, or, for a file "
+                    f"{text_files.shortened(', '.join(names), 300)}. Give one "
+                    "of these, or, for a file "
                     "without a header, indices from 0."
+                )
+            if names.count(column) > 1:
+                raise ValueError(
+                    f"{where} has {names.count(column)} columns with the name "
+                    f"{column!r}. Rename all but the one to read."
                 )
         return [names.index(column) for column in self.columns]
 
@@ -322,7 +332,8 @@ def parse_object(
             f"{where} is not valid text: {error}. Remove the unpaired "
             "surrogate."
         ) from None
-    except ValueError as error:
+    # The second is of brackets nested deeper than Python's stack.
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{where} is not JSON: {error}. Expected an object such as "
             f"{_example(ranks)}."

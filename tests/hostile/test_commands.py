@@ -1,9 +1,9 @@
 """Wrong input of every script: one line, status 1, and no file is changed."""
 
 import pytest
-from hostile import commands, damaged_inputs, settings
+from hostile import commands, damaged_inputs, settings, texts
 
-CASES = [*damaged_inputs.CASES, *settings.CASES]
+CASES = [*damaged_inputs.CASES, *settings.CASES, *texts.CASES]
 
 
 @pytest.mark.usefixtures("eagerly")

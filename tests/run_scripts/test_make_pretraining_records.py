@@ -278,6 +278,6 @@ def test_an_input_error_in_a_worker_is_printed_in_one_line(argv, tmp_path):
     process = _start(argv)
     _, errors = process.communicate(timeout=600)
     assert process.returncode == 1
-    assert "error: " in errors and "is UTF-16" in errors
+    assert "error: " in errors and "the file is UTF-16" in errors
     assert "Traceback" not in errors
     assert _group_is_gone(process.pid)

@@ -70,7 +70,7 @@ def test_bad_input_is_named_and_nothing_is_written(make, tmp_path):
         (["--input_file=none*.txt"], "'none.*' matches no file"),
         ([f"--input_file={tmp_path}/empty.txt"], "no sentence in any of the 1"),
         (["--vocab_size=104"], "vocab_size=104 is too small"),
-        (["--language=English"], "language='English'"),
+        (["--language=English"], "--language=English is not a known code"),
     ):
         with pytest.raises(ValueError, match=message):
             make(*more)

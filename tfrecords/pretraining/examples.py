@@ -26,6 +26,9 @@ _CUTS = {
     "sentence_order": (sentence_pairs.sentence_order_pairs, 3),
     "none": (sentence_pairs.full_sentences, 2),
 }
+# Parts of a long sentence that fill a pair. As with the sentences of a book,
+# truncation then removes a few percent.
+_PARTS = 8
 # Statistics of examples with label 1: names of the count and of the share.
 _LABEL_COUNTS = {
     "next_sentence": ("random_next_examples", "random_next_share"),
@@ -114,7 +117,17 @@ def make_examples(
     [rows, ...] if packed. The order of examples depends on the shard number.
     Counts are added to `statistics` while blocks are read; "rows" is set.
     """
+    if settings.pairs != "none":  # Single segments continue a long sentence.
+        longest = settings.max_seq_length - _CUTS[settings.pairs][1]
+        documents, counts = token_files.cut_long_sentences(
+            documents,
+            longest,
+            max(1, longest // _PARTS),
+            vocabulary.is_continuation,
+        )
+        statistics |= counts
     pairs = make_pairs(documents, settings, shard)
+    statistics |= count_lost(documents.tokens, pairs, vocabulary)
     if settings.is_packed:
         a_lengths = pairs.a_end - pairs.a_begin
         b_lengths = pairs.b_end - pairs.b_begin
@@ -129,6 +142,22 @@ def make_examples(
     if settings.is_packed:
         blocks = packing.pack(blocks, rows.counts, settings.sizes)
     return blocks
+
+
+def count_lost(
+    tokens: np.ndarray,
+    pairs: sentence_pairs.Pairs,
+    vocabulary: masking.Vocabulary,
+) -> dict[str, int]:
+    """Returns the numbers of tokens in no pair, and of [UNK]."""
+    begins = np.concatenate([pairs.a_begin, pairs.b_begin])
+    ends = np.concatenate([pairs.a_end, pairs.b_end])
+    changes = np.bincount(begins, minlength=len(tokens) + 1)
+    changes -= np.bincount(ends, minlength=len(tokens) + 1)
+    return {
+        "unused_tokens": int((np.cumsum(changes[:-1]) == 0).sum()),
+        "unknown_tokens": int((tokens == vocabulary.unk_id).sum()),
+    }
 
 
 def _make_blocks(documents, all_pairs, vocabulary, settings, statistics):

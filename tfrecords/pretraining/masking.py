@@ -90,6 +90,7 @@ class Vocabulary(NamedTuple):
     sep_id: int
     mask_id: int
     is_continuation: np.ndarray  # [size] bool: the entry begins with ##.
+    unk_id: int = -1
 
     @classmethod
     def of(cls, entries: list[str]) -> "Vocabulary":
@@ -101,6 +102,7 @@ class Vocabulary(NamedTuple):
             sep_id=ids["[SEP]"],
             mask_id=ids["[MASK]"],
             is_continuation=np.array([e.startswith("##") for e in entries]),
+            unk_id=ids["[UNK]"],
         )
 
 

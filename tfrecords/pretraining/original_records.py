@@ -159,6 +159,9 @@ def make(
     )
     # Statistics of all shards are summed: only the first counts the corpus.
     statistics = documents.counts()
+    statistics |= examples_lib.count_lost(
+        documents.tokens, examples.pairs, vocabulary
+    )
     step = _BLOCK_EXAMPLES * num_shards
     for shard in range(num_shards):
         path = os.path.join(folder, records.shard_name(name, shard, num_shards))

@@ -12,6 +12,7 @@ tokens of one partition in memory; the driver holds 48 bytes per document.
   <output_dir>/work/            token files; removed at the end
 """
 
+import collections
 import dataclasses
 import os
 import pathlib
@@ -37,6 +38,8 @@ TRAIN, HELD_OUT = "train", "held_out"
 # come from many documents.
 _PARTITION_TOKENS = 1_000_000
 _PARTITION_DOCUMENTS = 8
+_MAX_UNUSED = 0.01  # Share of tokens in no example, without a warning.
+_MAX_UNKNOWN = 0.05  # The same for [UNK].
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,7 +112,8 @@ def make(
 
 
 def _log(folder, manifest):
-    statistics = manifest.statistics
+    # Manifests of earlier versions lack some of the counts.
+    statistics = collections.Counter(manifest.statistics)
     logging.info(
         "%s  shards %d  examples %d  documents %d  tokens %d  "
         "invalid_characters %d  digest %s",
@@ -128,6 +132,50 @@ def _log(folder, manifest):
         100 * statistics["padding_share"],
         100 * statistics["unpacked_padding_share"],
     )
+    _log_lost(folder, statistics, manifest.flags)
+
+
+def _log_lost(folder, statistics, flags):
+    """Logs how much of the text is not in the examples; warns of much."""
+    unused, unknown = (
+        statistics[name] / statistics["tokens"]
+        for name in ("unused_tokens", "unknown_tokens")
+    )
+    logging.info(
+        "%s  cut_sentences %d  cut_tokens %d  in no example %.1f %%  [UNK] "
+        "%.1f %%",
+        folder,
+        statistics["cut_sentences"],
+        statistics["cut_tokens"],
+        100 * unused,
+        100 * unknown,
+    )
+    if unused > _MAX_UNUSED:
+        fix = (
+            "Pairs are truncated to --max_seq_length: a larger --dupe_factor "
+            "gives each token more chances, and --pairs=none uses all."
+        )
+        if flags.get("compat"):
+            fix = (
+                "The original truncates sentences that are longer than an "
+                "example; without --compat they are cut into parts."
+            )
+        logging.warning(
+            "%s  %.1f %% of the tokens are in no example. %s",
+            folder,
+            100 * unused,
+            fix,
+        )
+    if unknown > _MAX_UNKNOWN:
+        logging.warning(
+            "%s  %.1f %% of the tokens are [UNK]: words with characters that "
+            "the vocabulary lacks, or of more than %d characters, as in text "
+            "without spaces. Use a vocabulary of this language, or split the "
+            "text into words.",
+            folder,
+            100 * unknown,
+            vocab_lib.MAX_CHARS_PER_WORD,
+        )
 
 
 def _make(corpus, settings, output, engine):

@@ -53,6 +53,59 @@ class Documents(NamedTuple):
         }
 
 
+def cut_long_sentences(
+    documents: Documents,
+    max_tokens: int,
+    part_tokens: int,
+    is_continuation: np.ndarray,
+) -> tuple[Documents, dict[str, int]]:
+    """Cuts each sentence that is longer than an example into parts.
+
+    An example shows at most `max_tokens` of a sentence, and the rest of it in
+    no other example, as in create_pretraining_data.py. So a text without full
+    stops would be lost.
+
+      tokens            the cap ##tain looked at the sea
+      part_tokens 3     the cap ##tain|looked at the|sea
+      part_tokens 2     the|cap ##tain|looked at|the sea
+
+    Args:
+      documents: documents of a partition.
+      max_tokens: tokens of the longest sentence that is not cut.
+      part_tokens: maximum tokens of a part. Parts end where a word ends; a
+        word that is longer than a part is cut too.
+      is_continuation: [vocabulary size] bool, entries that begin with ##.
+
+    Returns:
+      The documents, and the numbers of sentences cut and of their tokens.
+    """
+    bounds = documents.sentence_bounds
+    lengths = np.diff(bounds)
+    added, after = [], []  # Ends of parts, and the bounds they come after.
+    long = np.flatnonzero(lengths > max_tokens)
+    for sentence in long.tolist():
+        begin, end = bounds[sentence : sentence + 2].tolist()
+        continues = is_continuation[documents.tokens[begin:end]]
+        words = begin + np.flatnonzero(~continues)
+        while end - begin > part_tokens:
+            last = np.searchsorted(words, begin + part_tokens, "right") - 1
+            is_word = last >= 0 and words[last] > begin
+            begin = int(words[last]) if is_word else begin + part_tokens
+            added.append(begin)
+            after.append(sentence + 1)
+    counts = {
+        "cut_sentences": len(long),
+        "cut_tokens": int(lengths[long].sum()),
+    }
+    if not added:
+        return documents, counts
+    earlier = np.searchsorted(after, documents.document_bounds, "right")
+    return documents._replace(
+        sentence_bounds=np.insert(bounds, after, added),
+        document_bounds=documents.document_bounds + earlier,
+    ), counts
+
+
 class Fingerprint(NamedTuple):
     """Digests of a document's text."""
 

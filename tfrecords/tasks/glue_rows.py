@@ -6,6 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tfrecords.tasks import glue_tables
+from tfrecords.text import text_files
+
+# The csv module's limit, 131072, is less than a long passage.
+_MAX_FIELD = 1 << 24
 
 
 class Row(NamedTuple):
@@ -48,7 +52,7 @@ def read_rows(
     """
     statistics = statistics or ReadStatistics()
     with open(path, "rb") as file:
-        lines = decoded(file, statistics)
+        lines = decoded(file, path, statistics)
         cells = csv_cells if path.lower().endswith(".csv") else _tsv_cells
         table = cells(lines, path)
         header = task.header if is_labelled else None
@@ -71,7 +75,7 @@ def read_rows(
                     continue
                 raise ValueError(
                     f"{path}:{line}: {len(row)} columns where the header has "
-                    f"{len(header)}: {', '.join(header)}. There is a separator "
+                    f"{len(header)}: {quoted(header)}. There is a separator "
                     "too few or too many, or a stray quote or line break "
                     "joined or split rows. Correct this line."
                 )
@@ -86,11 +90,16 @@ def read_rows(
 
 
 def decoded(
-    lines: Iterable[bytes], statistics: ReadStatistics
+    lines: Iterable[bytes], path: str, statistics: ReadStatistics
 ) -> Iterator[str]:
-    """Yields lines decoded as UTF-8; counts lines with invalid bytes."""
-    for number, line in enumerate(lines):
-        if not number:
+    """Yields lines decoded as UTF-8; counts lines with invalid bytes.
+
+    Raises:
+      ValueError: as `text_files.check_line`, for a table.
+    """
+    for number, line in enumerate(lines, 1):
+        text_files.check_line(line, number, path, is_table=True)
+        if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")  # MRPC has this mark.
         try:
             yield line.decode("utf-8")
@@ -111,18 +120,27 @@ def csv_cells(
     """Yields the rows of a CSV that are not empty, with their first lines.
 
     Raises:
-      ValueError: naming file and line, if quotes do not match.
+      ValueError: naming file and line, if quotes do not match, or a field is
+        longer than 16 million characters.
     """
+    csv.field_size_limit(_MAX_FIELD)
     reader = csv.reader(lines, strict=True)
     while True:
         first_line = reader.line_num + 1
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise ValueError(
-                f"{path}:{first_line}: {error}. Is a quote not closed, or not "
-                'doubled inside a quoted text? Write it as "".'
-            ) from error
+            fix = (
+                "Is a quote not closed, or not doubled inside a quoted text? "
+                'Write it as "".'
+            )
+            if "field limit" in str(error):
+                fix = "Shorten it; or is a quote not closed?"
+            elif "new-line" in str(error):
+                fix = "Remove the carriage return, or put quotes around it."
+            # Without the csv module's advice to programmers.
+            reason = str(error).partition(" - ")[0]
+            raise ValueError(f"{path}:{first_line}: {reason}. {fix}") from error
         if row is None:
             return
         if row:
@@ -132,15 +150,37 @@ def csv_cells(
 def check_columns(
     wanted: Iterable[str], header: Sequence[str], path: str, fix: str
 ) -> None:
-    """Raises ValueError, whose message ends with `fix`, for missing columns."""
+    """Raises ValueError for columns that are missing or there twice.
+
+    If columns are missing, its message ends with `fix`.
+    """
+    wanted = list(wanted)
     if not header:
         raise ValueError(f"{path} is empty; copy or create it again.")
     missing = [name for name in wanted if name not in header]
     if missing:
         raise ValueError(
             f"{path}:1: no column {', '.join(map(repr, missing))}; there are "
-            f"{', '.join(map(repr, header))}. {fix}"
+            f"{quoted(header)}. {fix}"
         )
+    check_unique(wanted, header, f"{path}:1")
+
+
+def check_unique(
+    wanted: Iterable[str], header: Sequence[str], where: str
+) -> None:
+    """Raises ValueError if a wanted column is there more than once."""
+    for name in wanted:
+        if header.count(name) > 1:
+            raise ValueError(
+                f"{where}: {header.count(name)} columns have the name "
+                f"{name!r}. Rename all but the one to read."
+            )
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Returns the names of columns for a message, shortened."""
+    return text_files.shortened(", ".join(map(repr, names)), 300)
 
 
 def _parse_label(
@@ -149,7 +189,8 @@ def _parse_label(
     if not task.is_regression:
         if label not in task.labels:
             raise ValueError(
-                f"{where}: label {label!r} is not one of {task.name}'s: "
+                f"{where}: label {text_files.shortened(repr(label))} is not "
+                f"one of {task.name}'s: "
                 f"{', '.join(task.labels)}. Correct the line or the labels."
             )
         return task.labels.index(label)
@@ -160,7 +201,8 @@ def _parse_label(
         score = float("nan")
     if not low <= score <= high:
         raise ValueError(
-            f"{where}: label {label!r} is not a score of {task.name}, a number "
-            f"from {low:g} to {high:g}. Correct the line."
+            f"{where}: label {text_files.shortened(repr(label))} is not a "
+            f"score of {task.name}, a number from {low:g} to {high:g}. Correct "
+            "the line."
         )
     return score

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tfrecords.options import Options, option
 from tfrecords.tasks import data_files
+from tfrecords.text import text_files
 
 # Names of types in messages.
 _KINDS = {str: "a string", list: "a list", int: "an integer"}
@@ -146,15 +147,26 @@ def read_questions(
 
 
 def _load(path: str) -> dict:
+    with open(path, "rb") as file:
+        data = file.read()
+    text_files.check_encoding(data, f"{path}:1")
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            content = json.load(file)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        content = json.loads(data.decode("utf-8-sig"))
+    # The second is of brackets nested deeper than Python's stack.
+    except (ValueError, RecursionError) as error:
+        where, reason = path, str(error)
+        if isinstance(error, UnicodeDecodeError):
+            where += f":{1 + data[: error.start].count(10)}"
+            reason = f"byte {data[error.start]:#04x} is not UTF-8"
         raise ValueError(
-            f"{path} is not JSON ({error}). Give a file in the layout of "
+            f"{where} is not JSON ({reason}). Give a file in the layout of "
             "SQuAD, such as train-v1.1.json; is the copy incomplete?"
         ) from error
     return content if isinstance(content, dict) else {"data": None}
+
+
+def _shown(value: Any) -> str:
+    return text_files.shortened(repr(value))
 
 
 def _check_version(content: dict, path: str, is_version_2: bool) -> None:
@@ -162,13 +174,14 @@ def _check_version(content: dict, path: str, is_version_2: bool) -> None:
     number = str(version or "").strip().lower().removeprefix("v")
     if is_version_2 and number.startswith("1"):
         raise ValueError(
-            f"{path} has version {version!r}; with "
+            f"{path} has version {_shown(version)}; with "
             "--version_2_with_negative it should be v2.0. Omit the flag, or "
             "give a file of SQuAD 2.0."
         )
     if not is_version_2 and number.startswith("2"):
         raise ValueError(
-            f"{path} has version {version!r}, in which questions may have no "
+            f"{path} has version {_shown(version)}, in which questions may "
+            "have no "
             "answer. Add --version_2_with_negative, or give a file of SQuAD "
             "1.1."
         )
@@ -179,7 +192,7 @@ def _get(entry: Any, name: str, kind: type, source: str) -> Any:
     value = entry.get(name) if isinstance(entry, dict) else None
     # In Python, a bool is an int.
     if not isinstance(value, kind) or isinstance(value, bool):
-        shown = "is missing" if value is None else f"is {value!r}"
+        shown = "is missing" if value is None else f"is {_shown(value)}"
         raise ValueError(
             f"{source}: {name!r} {shown}; it should be {_KINDS[kind]}, as in "
             "the files of SQuAD."
@@ -200,15 +213,15 @@ def _entries(content: dict, path: str) -> Iterator[tuple[str, dict, str]]:
     for number, article in enumerate(_get(content, "data", list, path), 1):
         where = f"{path}: article {number}"
         if isinstance(article, dict) and article.get("title"):
-            where += f" ({article['title']!r})"
+            where += f" ({_shown(article['title'])})"
         paragraphs = _get(article, "paragraphs", list, where)
         for index, paragraph in enumerate(paragraphs, 1):
             source = f"{where}, paragraph {index}"
             passage = _get(paragraph, "context", str, source)
             if not passage.strip():
                 raise ValueError(
-                    f"{source}: the passage {passage!r} is empty. Give its "
-                    "text, or remove the paragraph."
+                    f"{source}: the passage {_shown(passage)} is empty. Give "
+                    "its text, or remove the paragraph."
                 )
             for entry in _get(paragraph, "qas", list, source):
                 yield passage, entry, source
@@ -222,12 +235,12 @@ def _question(
     is_training: bool,
 ) -> Question:
     name = _get(entry, "id", str, f"{source}, a question")
-    source = f"{source}, question {name!r}"
+    source = f"{source}, question {_shown(name)}"
     text = _get(entry, "question", str, source)
     if not text.strip():
         raise ValueError(
-            f"{source}: the question {text!r} is empty. Give its text, or "
-            "remove the question."
+            f"{source}: the question {_shown(text)} is empty. Give its text, "
+            "or remove the question."
         )
     given = entry.get("answers")
     if is_training or given is not None:
@@ -252,14 +265,15 @@ def _answer(entry: dict, source: str) -> Answer:
 def _is_impossible(entry, answers, source) -> bool:
     if not isinstance(entry.get("is_impossible"), bool):
         raise ValueError(
-            f"{source}: 'is_impossible' is {entry.get('is_impossible')!r}; in "
+            f"{source}: 'is_impossible' is "
+            f"{_shown(entry.get('is_impossible'))}; in "
             "version 2.0 it is true or false in each question. Add it, or omit "
             "--version_2_with_negative for a file of version 1.1."
         )
     if entry["is_impossible"] and answers:
         raise ValueError(
             f"{source}: is_impossible is true, but there is the answer "
-            f"{answers[0].text!r}. Correct one of the two."
+            f"{_shown(answers[0].text)}. Correct one of the two."
         )
     return entry["is_impossible"]
 
@@ -274,19 +288,21 @@ def _check_answer(answers, passage, source) -> None:
     (answer,) = answers
     if not answer.text.strip():
         raise ValueError(
-            f"{source}: the answer {answer.text!r} is empty. Give its text, "
-            "or remove the question."
+            f"{source}: the answer {_shown(answer.text)} is empty. Give its "
+            "text, or remove the question."
         )
     if answer.start is None:
         raise ValueError(
-            f"{source}: the answer {answer.text!r} has no 'answer_start'; "
+            f"{source}: the answer {_shown(answer.text)} has no "
+            "'answer_start'; "
             "training needs it. Add it, in characters counted from 0."
         )
     start, end = answer.start, answer.start + len(answer.text)
     found = passage[start:end] if start >= 0 else ""
     if found != answer.text:
         raise ValueError(
-            f"{source}: at answer_start {start} the passage has {found!r}, "
-            f"not the answer {answer.text!r}. Correct answer_start; it counts "
-            "characters, not bytes, from 0."
+            f"{source}: at answer_start {start} the passage has "
+            f"{_shown(found)}, "
+            f"not the answer {_shown(answer.text)}. Correct answer_start; it "
+            "counts characters, not bytes, from 0."
         )

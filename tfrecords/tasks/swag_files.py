@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tfrecords.options import Options, option
 from tfrecords.tasks import data_files, glue_rows
+from tfrecords.text import text_files
 
 # Zellers et al. 2018; other columns are ignored.
 CONTEXT, BEGINNING, LABEL = "sent1", "sent2", "label"
@@ -75,7 +76,9 @@ def read_rows(
     """
     statistics = statistics or glue_rows.ReadStatistics()
     with open(path, "rb") as file:
-        table = glue_rows.csv_cells(glue_rows.decoded(file, statistics), path)
+        table = glue_rows.csv_cells(
+            glue_rows.decoded(file, path, statistics), path
+        )
         _, header = next(table, (0, []))
         endings = _endings(header, is_labelled, path)
         for line, cells in table:
@@ -83,13 +86,12 @@ def read_rows(
             if len(cells) != len(header):
                 raise ValueError(
                     f"{where}: {len(cells)} columns where the header has "
-                    f"{len(header)}: {', '.join(map(repr, header))}. There is "
+                    f"{len(header)}: {glue_rows.quoted(header)}. There is "
                     "an ending or a comma too few or too many, or a stray "
                     "quote joined or split rows. Correct this line."
                 )
-            # If several columns have the same name, the first is read.
             stripped = [cell.strip() for cell in cells]
-            named = dict(zip(header[::-1], stripped[::-1], strict=True))
+            named = dict(zip(header, stripped, strict=True))
             row = _parse(named, endings, is_labelled, where)
             statistics.rows += 1
             yield row
@@ -104,7 +106,7 @@ def count_endings(path: str) -> int:
       ValueError: naming the file, if it has no such header.
     """
     with open(path, "rb") as file:
-        lines = glue_rows.decoded(file, glue_rows.ReadStatistics())
+        lines = glue_rows.decoded(file, path, glue_rows.ReadStatistics())
         _, header = next(glue_rows.csv_cells(lines, path), (0, []))
     return len(_endings(header, False, path))
 
@@ -140,7 +142,8 @@ def _parse(
         word = cells[LABEL]
         if not word.isdecimal() or int(word) >= len(endings):
             raise ValueError(
-                f"{where}: label {word!r} should be the number of an ending, 0 "
+                f"{where}: label {text_files.shortened(repr(word))} should be "
+                "the number of an ending, 0 "
                 f"to {len(endings) - 1}. Correct the line."
             )
         label = int(word)

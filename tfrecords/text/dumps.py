@@ -22,6 +22,8 @@ def is_json(line: str) -> bool:
         return line.startswith("{") and isinstance(json.loads(line), dict)
     except json.JSONDecodeError:
         return False
+    except (ValueError, RecursionError):  # Too long a number, or too deep.
+        return True
 
 
 def is_parquet(path: str) -> bool:
@@ -57,15 +59,19 @@ def read_json_lines(
         where = f"{path}:{number}"
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
+            reason = str(error)
+            if isinstance(error, json.JSONDecodeError):
+                reason = f"{error.msg}, column {error.colno}"
             raise ValueError(
-                f"{where}: {line.strip()[:40]!r} is not JSON ({error.msg}, "
-                f"column {error.colno}). Each line should be an object such as "
+                f"{where}: {line.strip()[:40]!r} is not JSON ({reason}). Each "
+                "line should be an object such as "
                 '{"text": "..."}; correct the file, or set --input_format.'
             ) from None
         if not isinstance(row, dict) or text_field not in row:
             content = (
-                f"an object with the fields {sorted(row)}"
+                "an object with the fields "
+                + text_files.shortened(str(sorted(row)), 300)
                 if isinstance(row, dict)
                 else f"{line.strip()[:40]!r}, not an object"
             )
@@ -128,6 +134,13 @@ def _is_text(value, where, text_field, statistics) -> bool:
             f"{type(value).__name__}; expected a string. Set --text_field to "
             "the field or column with the text."
         )
+    try:
+        value.encode()  # JSON may escape a surrogate without its pair.
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{where}: {text_field!r} is not valid text ({error.reason}, at "
+            f"character {error.start}). Remove the unpaired surrogate."
+        ) from None
     return True
 
 
@@ -140,7 +153,8 @@ def _reading(path):
         raise ValueError(f"No input file at {path}; check the path.") from None
     except Exception as error:
         # pyarrow's errors are ValueErrors and OSErrors; it is not imported.
-        if not type(error).__module__.startswith("pyarrow"):
+        is_known = isinstance(error, UnicodeDecodeError)
+        if not is_known and not type(error).__module__.startswith("pyarrow"):
             raise
         raise ValueError(
             f"{path} is damaged or not a Parquet file ({error}); copy it "

@@ -1,5 +1,6 @@
 """Names and globs -> text files -> lines, with counts."""
 
+import codecs
 import dataclasses
 import gzip
 import io
@@ -20,6 +21,9 @@ _NOT_TEXT = {
     b"\x28\xb5\x2f\xfd": "compressed by zstd; its name should end in .zst",
     b"PAR1": "Parquet; set --input_format=parquet, or auto",
 }
+
+
+_HEAD = 4096  # Bytes of a line that are examined.
 
 
 @dataclasses.dataclass
@@ -94,6 +98,63 @@ def expand_inputs(patterns: str | list[str]) -> list[str]:
     return sorted(files)
 
 
+def shortened(text: str, most: int = 100) -> str:
+    """Returns what a message quotes of a text: about `most` characters."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def check_encoding(data: bytes, where: str) -> None:
+    """Raises ValueError if a file, or a line of it, begins as no UTF-8 does.
+
+    Args:
+      data: the bytes; only the first ones are examined.
+      where: "file:line", for the message.
+    """
+    head = data[:_HEAD]
+    for begin, advice in _NOT_TEXT.items():
+        if head.startswith(begin):
+            raise ValueError(f"{where}: the file is {advice}.")
+    if b"\0" in head and (8 * head.count(0) > len(head) or not _is_utf8(head)):
+        raise ValueError(
+            f"{where}: zero bytes, as in UTF-16 or in a binary file. Give "
+            "text in UTF-8; iconv converts it."
+        )
+
+
+def check_line(
+    line: bytes, number: int, path: str, is_table: bool = False
+) -> None:
+    """Raises ValueError for the first lines of a file that is not UTF-8 text.
+
+    Args:
+      line: a line of the file. UTF-16 without a mark is seen in one of the
+        first two; others are not examined.
+      number: number of the line, from 1.
+      path: path of the file, for the message.
+      is_table: whether a carriage return within the first line is an error;
+        otherwise only in a file without any other line end.
+    """
+    if number > 2:
+        return
+    check_encoding(line, f"{path}:{number}")
+    has_end = line.endswith(b"\n") and not is_table
+    if number == 1 and not has_end and b"\r" in line.rstrip(b"\r\n"):
+        raise ValueError(
+            f"{path}:1: the lines end with a carriage return alone, as on old "
+            "Macs, so that they are read as one. Convert them, for example "
+            "with: tr '\\r' '\\n'"
+        )
+
+
+def _is_utf8(head: bytes) -> bool:
+    """Returns whether bytes, perhaps cut within a character, are UTF-8."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def read_lines(path: str, statistics: ReadStatistics) -> Iterator[str]:
     """Yields decoded lines; invalid UTF-8 is replaced, counted and logged.
 
@@ -107,10 +168,8 @@ def read_lines(path: str, statistics: ReadStatistics) -> Iterator[str]:
     """
     invalid = 0
     for number, data in enumerate(_read_bytes(path), 1):
+        check_line(data, number, path)
         if number == 1:
-            for begin, advice in _NOT_TEXT.items():
-                if data.startswith(begin):
-                    raise ValueError(f"{path} is {advice}.")
             data = data.removeprefix(b"\xef\xbb\xbf")  # Byte order mark.
         try:
             yield data.decode("utf-8")

@@ -3,15 +3,19 @@
 import dataclasses
 import os
 import pathlib
+import re
 from collections.abc import Iterable
 
 from absl import logging
 
 from tfrecords.io import atomic_files
 from tfrecords.options import Options, option
+from tfrecords.text import text_files
 
 # Entries that models and the tokenizer look up by name.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_UNUSED = re.compile(r"\[unused\d+\]")
+_BOM = b"\xef\xbb\xbf"  # Byte order mark of UTF-8.
 # tokenization.py: WordpieceTokenizer.max_input_chars_per_word; longer words are
 # always [UNK].
 MAX_CHARS_PER_WORD = 200
@@ -51,9 +55,12 @@ def write(entries: list[str], path: str) -> None:
 def read(path: str) -> list[str]:
     """Returns the entries of vocab.txt, one per line, in order of their ids.
 
+    A byte order mark, and spaces around an entry, are removed with a warning.
+
     Raises:
       ValueError: if the file is missing, empty or not UTF-8, or has an empty
-        line, a duplicate entry or not all special tokens.
+        line, a duplicate entry, one with a zero byte, not all special tokens or
+        no other entry.
     """
     if not os.path.isfile(path):
         raise ValueError(
@@ -63,8 +70,16 @@ def read(path: str) -> list[str]:
     data = pathlib.Path(path).read_bytes()
     if not data:
         raise ValueError(f"{path} is empty; copy or make the vocabulary again.")
+    first = data.partition(b"\n")[0]
+    text_files.check_line(first, 1, path, is_table=True)
+    if data.startswith(_BOM):
+        logging.warning(
+            "%s:1: the file begins with a byte order mark, which is ignored "
+            "here but not by other software. Remove it.",
+            path,
+        )
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ValueError(
@@ -81,11 +96,34 @@ def read(path: str) -> list[str]:
             "truncated, copy it again.",
             path,
             len(lines),
-            lines[-1],
+            text_files.shortened(lines[-1]),
         )
     entries = [line.removesuffix("\r") for line in lines]
-    _check(entries, path)
-    return entries
+    stripped = [entry.strip(" \t") for entry in entries]
+    with_spaces = [n for n, e in enumerate(entries) if e != stripped[n]]
+    if with_spaces:
+        # tokenization.py: load_vocab removes them, too.
+        logging.warning(
+            "%s:%d: spaces around %r and around %d other entries are removed. "
+            "Other software keeps them, and then never finds the entry in a "
+            "text: remove them from the file.",
+            path,
+            with_spaces[0] + 1,
+            text_files.shortened(entries[with_spaces[0]]),
+            len(with_spaces) - 1,
+        )
+    _check(stripped, path)
+    pad_id = stripped.index("[PAD]")
+    if pad_id:
+        logging.warning(
+            "%s:%d: [PAD] has the id %d. Rows are padded with id 0, %r, as by "
+            "the original; no model here reads padding.",
+            path,
+            pad_id + 1,
+            pad_id,
+            text_files.shortened(stripped[0]),
+        )
+    return stripped
 
 
 def digest(path: str) -> str:
@@ -104,9 +142,15 @@ def _check(entries: list[str], path: str) -> None:
             )
         if entry in line_of:
             raise ValueError(
-                f"{path}:{line}: entry {entry!r} is also on line "
-                f"{line_of[entry]}; entries must be unique. Copy or make the "
-                "vocabulary again."
+                f"{path}:{line}: entry {text_files.shortened(repr(entry))} is "
+                f"also on line {line_of[entry]}; entries must be unique. Copy "
+                "or make the vocabulary again."
+            )
+        if "\0" in entry:
+            raise ValueError(
+                f"{path}:{line}: entry {text_files.shortened(repr(entry))} has "
+                "a zero byte, which no text has after cleaning. Copy or make "
+                "the vocabulary again."
             )
         line_of[entry] = line
     missing = [token for token in SPECIAL_TOKENS if token not in line_of]
@@ -115,4 +159,9 @@ def _check(entries: list[str], path: str) -> None:
             f"{path} has {len(entries)} entries but no {', '.join(missing)}; "
             "BERT needs all of them. Is it a vocabulary of another model? "
             "Make one with run_scripts.make_vocab."
+        )
+    if all(e in SPECIAL_TOKENS or _UNUSED.fullmatch(e) for e in entries):
+        raise ValueError(
+            f"{path} has {len(entries)} special tokens and no other entry, so "
+            "every word would be [UNK]. Copy or make the vocabulary again."
         )

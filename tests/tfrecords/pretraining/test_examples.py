@@ -141,6 +141,8 @@ def test_single_segments_hold_all_text_and_have_no_label():
     is_last = num_tokens < 32 - 14
     assert is_last.sum() <= len(whole)
     assert statistics == {
+        "unused_tokens": 0,
+        "unknown_tokens": 0,
         "examples": len(texts),
         "truncated_examples": 0,
         "truncated_tokens": 0,

@@ -1,5 +1,6 @@
 """records.py: partitions of documents, and runs that are resumed."""
 
+import dataclasses
 import os
 import pathlib
 
@@ -108,6 +109,81 @@ def test_records_do_not_depend_on_processes(text, tmp_path):
         for found in (one, more)
     )
     assert one == more
+
+
+# Long texts without a full stop, or with those of no language.
+UNPUNCTUATED = {
+    "transcript": ("en", " ".join(WORDS * 60)),
+    # Spaces are between phrases only.
+    "thai": ("th", "ภาษาไทยเขียนติดกัน ไม่มีเครื่องหมายจบประโยค " * 60),
+    "chinese": ("zh", "春眠不觉晓处处闻啼鸟夜来风雨声花落知多少" * 30),
+    "japanese": ("ja", "吾輩は猫である名前はまだ無いどこで生れたかとんと" * 30),
+}
+
+
+@pytest.fixture(scope="module")
+def character_vocab_file(tmp_path_factory):
+    """Path of a vocabulary of all characters of `UNPUNCTUATED`."""
+    lines = "".join(line for _, line in UNPUNCTUATED.values())
+    characters = sorted(set(lines) - {" "})
+    entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters]
+    entries += [f"##{character}" for character in characters]
+    path = tmp_path_factory.mktemp("characters") / "vocab.txt"
+    path.write_text("\n".join([*entries, ""]), "utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("pairs", ["next_sentence", "sentence_order"])
+@pytest.mark.parametrize("name", UNPUNCTUATED)
+def test_text_without_full_stops_is_used(
+    name, pairs, tmp_path, character_vocab_file, caplog
+):
+    language, line = UNPUNCTUATED[name]
+    for file in "ab":
+        (tmp_path / f"{file}.txt").write_text(line, "utf-8")
+    text = corpus.Corpus(
+        input_file=f"{tmp_path}/[ab].txt",
+        vocab_file=character_vocab_file,
+        do_lower_case=False,
+        language=language,
+    )
+    settings = dataclasses.replace(SETTINGS, pairs=pairs, dupe_factor=5)
+    with caplog.at_level("INFO"):
+        manifests = pretraining_records.make(
+            text,
+            settings,
+            pretraining_records.Output(output_dir=str(tmp_path / "out")),
+        )
+    found = manifests["train"].statistics
+    assert found["cut_sentences"] == 2
+    assert found["cut_tokens"] == found["tokens"] > 1000
+    assert found["unused_tokens"] <= 0.01 * found["tokens"]
+    assert found["unknown_tokens"] == 0
+    assert found["example_tokens"] > 3 * found["tokens"]
+    assert "in no example 0." in caplog.text
+    assert "in no example." not in caplog.text
+
+
+def test_lost_text_is_counted_and_warned_of(text, tmp_path, caplog):
+    line = " ".join(WORDS * 60) + "ก" * 250  # One word of more than 200.
+    (tmp_path / "long.txt").write_text(f"{line}\n{line}\n\n{'海' * 90}\n")
+    text = dataclasses.replace(
+        text, input_file=f"{tmp_path}/long.txt", input_format="sentences"
+    )
+    for compat in (None, "original"):
+        caplog.clear()
+        output = pretraining_records.Output(
+            output_dir=str(tmp_path / str(compat)), compat=compat
+        )
+        manifest = pretraining_records.make(text, SETTINGS, output)["train"]
+        found = manifest.statistics
+        assert "% of the tokens are [UNK]: words with" in caplog.text
+        assert found["unknown_tokens"] == 92
+        is_lost = found["unused_tokens"] > 0.9 * found["tokens"]
+        assert is_lost == (compat is not None)
+        is_cut = found.get("cut_sentences", 0) == 3
+        assert is_cut == (compat is None)
+    assert "% of the tokens are in no example. The original" in caplog.text
 
 
 def test_remote_storage_holds_the_same_records(text, tmp_path, monkeypatch):

@@ -2,8 +2,10 @@
 
 import os
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies
 
 from tfrecords.pretraining import token_files
 
@@ -101,3 +103,67 @@ def test_a_failed_write_leaves_no_files(tmp_path):
     with pytest.raises(RuntimeError):
         token_files.write(str(tmp_path / "a"), documents(), tokenize, 9)
     assert os.listdir(tmp_path) == []
+
+
+def _cut(documents, **sizes):
+    """Cuts sentences of ids; those from 100 continue a word."""
+    flat = [token for sentences in documents for s in sentences for token in s]
+    lengths = [len(s) for sentences in documents for s in sentences]
+    counts = [len(sentences) for sentences in documents]
+    found, statistics = token_files.cut_long_sentences(
+        token_files.Documents(
+            tokens=np.array(flat, np.uint16),
+            sentence_bounds=np.cumsum([0, *lengths]),
+            document_bounds=np.cumsum([0, *counts]),
+            numbers=np.arange(len(documents)),
+        ),
+        is_continuation=np.arange(200) >= 100,
+        **sizes,
+    )
+    return _as_lists(found), statistics
+
+
+def test_only_sentences_longer_than_an_example_are_cut():
+    documents = [[[1, 2], [3, 4, 5, 6, 7]], [[1, 2, 3, 4]], [[8] * 9, [9]]]
+    found, statistics = _cut(documents, max_tokens=4, part_tokens=2)
+    assert found == [
+        [[1, 2], [3, 4], [5, 6], [7]],
+        [[1, 2, 3, 4]],
+        [[8, 8], [8, 8], [8, 8], [8, 8], [8], [9]],
+    ]
+    assert statistics == {"cut_sentences": 2, "cut_tokens": 14}
+    assert _cut(documents, max_tokens=9, part_tokens=2) == (
+        documents,
+        {"cut_sentences": 0, "cut_tokens": 0},
+    )
+
+
+def test_parts_of_a_long_sentence_end_where_words_end():
+    # Words of 1, 2, 3 and 7 pieces: the last one is longer than a part.
+    words = [1, 2, 102, 3, 103, 104, 4, 105, 106, 107, 108, 109, 110]
+    found, _ = _cut([[words]], max_tokens=4, part_tokens=4)
+    assert found == [
+        [[1, 2, 102], [3, 103, 104], [4, 105, 106, 107], [108, 109, 110]]
+    ]
+
+
+@hypothesis.given(
+    strategies.lists(
+        strategies.lists(
+            strategies.lists(strategies.integers(0, 199), min_size=1),
+            min_size=1,
+        ),
+        min_size=1,
+    ),
+    strategies.integers(1, 9),
+    strategies.integers(1, 9),
+)
+def test_cutting_keeps_all_tokens_and_documents(documents, longest, part):
+    part = min(part, longest)
+    found, _ = _cut(documents, max_tokens=longest, part_tokens=part)
+    assert max(len(s) for d in found for s in d) <= longest
+    for before, after in zip(documents, found, strict=True):
+        assert sum(after, []) == sum(before, [])
+        # Bounds of sentences are kept.
+        for sentence in before:
+            assert len(sentence) > longest or sentence in after

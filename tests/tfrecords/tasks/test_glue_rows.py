@@ -131,7 +131,7 @@ def test_missing_and_extra_columns_raise_with_the_line(tmp_path, row):
     path = write(tmp_path, f"sentence\tlabel\na\t1\n{row}\nb\t0\n")
     message = (
         f"{re.escape(path)}:3: [13] columns where the header has 2: "
-        "sentence, label.*stray quote"
+        "'sentence', 'label'.*stray quote"
     )
     with pytest.raises(ValueError, match=message):
         read("SST-2", path)

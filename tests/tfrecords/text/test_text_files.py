@@ -57,10 +57,19 @@ def test_a_pattern_that_matches_nothing_is_named(make, tmp_path):
 @pytest.mark.parametrize(
     ("begin", "message"),
     [
-        (b"\xff\xfeT\0", "a.txt is UTF-16; convert it to UTF-8"),
-        (b"\x1f\x8b\x08", "a.txt is compressed by gzip; its name should end"),
-        (b"\x28\xb5\x2f\xfd", "a.txt is compressed by zstd; its name should"),
-        (b"PAR1\x15", "a.txt is Parquet; set --input_format=parquet"),
+        (b"\xff\xfeT\0", "a.txt:1: the file is UTF-16; convert it to UTF-8"),
+        (
+            b"\x1f\x8b\x08",
+            "a.txt:1: the file is compressed by gzip; its name should end",
+        ),
+        (
+            b"\x28\xb5\x2f\xfd",
+            "a.txt:1: the file is compressed by zstd; its name should",
+        ),
+        (
+            b"PAR1\x15",
+            "a.txt:1: the file is Parquet; set --input_format=parquet",
+        ),
     ],
 )
 def test_files_that_are_not_text_are_named(make, begin, message):

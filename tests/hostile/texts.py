@@ -1,0 +1,300 @@
+"""Texts, tables, JSON and vocabularies that are not what they seem -> cases."""
+
+import re
+
+from hostile.commands import Case
+
+_DEEP = b"[" * 10_000
+_SPECIAL = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+# What make_pretraining_records leaves of a run that can be resumed.
+_RUN = ("out", "out/*", "out/*/*")
+
+
+def _utf_16(content: bytes) -> bytes:
+    """The same text in UTF-16, with a byte order mark."""
+    return content.decode().encode("utf-16")
+
+
+def _utf_16_without_mark(content: bytes) -> bytes:
+    return content.decode().encode("utf-16-be")
+
+
+def _old_mac(content: bytes) -> bytes:
+    return content.replace(b"\n", b"\r")
+
+
+def _deep(content: bytes) -> bytes:
+    """JSON with lists in lists, 10,000 deep."""
+    return content.replace(b"{", b'{"x": ' + _DEEP, 1)
+
+
+def _twice(name: bytes):
+    """A table whose first column and one more have the same name."""
+    return lambda content: re.sub(rb"^[^,\t]*", name, content, count=1)
+
+
+def _with_line(line: bytes):
+    return lambda content: content + line + b"\n"
+
+
+_OLD_MAC = "1: the lines end with a carriage return alone"
+_UTF_16 = "1: the file is UTF-16; convert it to UTF-8"
+_ZEROS = "1: zero bytes, as in UTF-16 or in a binary file"
+_ENCODINGS = [
+    (_utf_16, _UTF_16),
+    (_utf_16_without_mark, _ZEROS),
+    (_old_mac, _OLD_MAC),
+]
+# Script, flags, the file that it reads.
+_READERS = [
+    ("make_vocab", "", "text/one.txt"),
+    ("make_pretraining_records", "", "text/one.txt"),
+    ("make_pretraining_records", "--compat=original", "text/one.txt"),
+    ("extract_features", "--layers=-1", "text/one.txt"),
+    ("make_glue_records", "", "glue/CoLA/train.tsv"),
+    ("make_glue_records", "--task_name=SST-2 --data_dir=glue/SST-2", None),
+    ("make_swag_records", "", "swag/train.csv"),
+    ("make_ner_records", "", "conll2003/eng.train"),
+]
+_OWN = (
+    "--task_name=own --train_file=own.csv --text_column=text --label_column=y "
+    "--labels=0,1"
+)
+_SCORES = "--data_file=squad/dev-v1.1.json --predictions_file=predictions.json"
+
+CASES = [
+    *(
+        Case(
+            script,
+            flags,
+            f"{path or 'glue/SST-2/train.tsv'}:{message}",
+            {path or "glue/SST-2/train.tsv": change},
+            _RUN,
+        )
+        for script, flags, path in _READERS
+        for change, message in _ENCODINGS
+    ),
+    *(
+        Case(
+            "make_squad_records",
+            "",
+            f"squad/train-v1.1.json:{message}",
+            {"squad/train-v1.1.json": change},
+        )
+        for change, message in _ENCODINGS[:2]
+    ),
+    *(
+        Case(
+            "score_squad",
+            _SCORES,
+            "predictions.json is not JSON",
+            {"predictions.json": change(b'{"a": "the cat", "b": "ship"}')},
+        )
+        for change, _ in _ENCODINGS[:2]
+    ),
+    # Few, as each loads a SavedModel.
+    Case(
+        "predict",
+        "",
+        f"text/one.txt:{_UTF_16}",
+        {"text/one.txt": _utf_16},
+    ),
+    Case(
+        "predict",
+        "--input_file=glue/CoLA/train.tsv --text_a_column=3",
+        f"glue/CoLA/train.tsv:{_OLD_MAC}",
+        {"glue/CoLA/train.tsv": _old_mac},
+    ),
+    # Columns that are there twice.
+    Case(
+        "make_glue_records",
+        "--task_name=SST-2 --data_dir=glue/SST-2",
+        "train.tsv:1: 2 columns have the name 'label'. Rename all but",
+        {"glue/SST-2/train.tsv": _twice(b"label")},
+    ),
+    Case(
+        "make_glue_records",
+        _OWN,
+        "own.csv:1: 2 columns have the name 'text'. Rename all but",
+        {"own.csv": b"text,y,text\none,0,two\n"},
+    ),
+    Case(
+        "make_swag_records",
+        "",
+        "train.csv:1: 2 columns have the name 'ending1'. Rename all but",
+        {"swag/train.csv": _twice(b"ending1")},
+    ),
+    Case(
+        "predict",
+        "--input_file=a.tsv --text_a_column=text",
+        "a.tsv:1 has 2 columns with the name 'text'. Rename all but",
+        {"a.tsv": b"text\ttext\none\ttwo\n"},
+    ),
+    # JSON.
+    Case(
+        "predict",
+        "--input_file=a.jsonl",
+        "a.jsonl:2 is not JSON: maximum recursion depth exceeded",
+        {"a.jsonl": b'{"text_a": "a"}\n{"text_a": ' + _DEEP + b"}\n"},
+    ),
+    Case(
+        "make_pretraining_records",
+        "--input_file=a.jsonl",
+        "[[[[[' is not JSON (maximum recursion depth exceeded",
+        {"a.jsonl": b'{"text": ' + _DEEP + b"}\n"},
+        _RUN,
+    ),
+    Case(
+        "make_vocab",
+        "--input_file=a.jsonl",
+        "a.jsonl:2: 'text' is not valid text (surrogates not allowed, at",
+        {"a.jsonl": b'{"text": "a"}\n{"text": "b\\ud800"}\n'},
+    ),
+    Case(
+        "make_pretraining_records",
+        "--input_file=a.jsonl",
+        "an object with the fields ['field00', ",
+        {
+            "a.jsonl": b"{%s}\n"
+            % b",".join(b'"field%02d": 1' % n for n in range(99))
+        },
+        _RUN,
+    ),
+    Case(
+        "make_squad_records",
+        "",
+        "squad/train-v1.1.json is not JSON (maximum recursion depth exceeded",
+        {"squad/train-v1.1.json": _deep},
+    ),
+    Case(
+        "make_squad_records",
+        "",
+        "squad/train-v1.1.json:1 is not JSON (byte 0xff is not UTF-8)",
+        {
+            "squad/train-v1.1.json": lambda content: content.replace(
+                b"cat", b"\xff"
+            )
+        },
+    ),
+    # Messages that quote.
+    Case(
+        "make_glue_records",
+        _OWN,
+        f"own.csv:2: label '{'x' * 99}... is not one of own's: 0, 1.",
+        {"own.csv": b"text,y\none,%s\n" % (b"x" * 5000)},
+    ),
+    Case(
+        "make_glue_records",
+        _OWN,
+        "own.csv:2: field larger than field limit (16777216). Shorten it",
+        {"own.csv": b"text,y\n%s,0\n" % (b"x" * (1 << 24) + b"y")},
+    ),
+    Case(
+        "make_glue_records",
+        _OWN,
+        "own.csv:2: new-line character seen in unquoted field. Remove the",
+        {"own.csv": b"text,y\none\rtwo,0\n"},
+    ),
+    Case(
+        "make_glue_records",
+        _OWN,
+        "own.csv:3: unexpected end of data. Is a quote not closed",
+        {"own.csv": b'text,y\none,0\n"two,0\n'},
+    ),
+    Case(
+        "make_ner_records",
+        "",
+        f": tag '{'x' * 99}... is neither O nor B-",
+        {"conll2003/eng.train": _with_line(b"word " * 3 + b"x" * 5000)},
+    ),
+    Case(
+        "make_ner_records",
+        "",
+        f"columns, '{'word ' * 19}word..., where conll2003",
+        {"conll2003/eng.train": _with_line(b"word " * 5000)},
+    ),
+    # Vocabularies.
+    *(
+        Case(
+            "make_glue_records",
+            "",
+            f"vocab.txt:{message}",
+            {"vocab.txt": change},
+        )
+        for change, message in _ENCODINGS
+    ),
+    *(
+        Case(script, "--vocab_file=vocab.txt", message, {"vocab.txt": change})
+        for script in (
+            "make_glue_records",
+            "make_pretraining_records",
+            "make_squad_records",
+        )
+        for change, message in (
+            (_with_line(b"a\0b"), r"204: entry 'a\x00b' has a zero byte"),
+            (lambda _: _SPECIAL, "has 5 special tokens and no other entry"),
+            (
+                lambda _: _SPECIAL + b"[unused0]\n",
+                "has 6 special tokens and no other entry",
+            ),
+        )
+    ),
+    *(
+        Case(
+            "make_glue_records",
+            "",
+            message,
+            {"vocab.txt": change},
+            _RUN,
+            code=0,
+        )
+        for change, message in (
+            (
+                lambda content: b"\xef\xbb\xbf" + content,
+                "vocab.txt:1: the file begins with a byte order mark",
+            ),
+            (
+                lambda content: content.replace(b"\n", b" \t\n"),
+                "vocab.txt:1: spaces around '[PAD] \\t' and around 202 other",
+            ),
+            (
+                lambda content: content.replace(b"[PAD]\n", b"") + b"[PAD]\n",
+                "vocab.txt:203: [PAD] has the id 202. Rows are padded with",
+            ),
+        )
+    ),
+    # Languages, and text that is not in the examples.
+    *(
+        Case(
+            script,
+            f"--language={language}",
+            f"--language={language} is not a known code; give one of aa, ab, ",
+        )
+        for script in ("make_pretraining_records", "make_vocab")
+        for language in ("english", "zz", "xx-en")
+    ),
+    Case(
+        "make_pretraining_records",
+        "--compat=original",
+        "% of the tokens are in no example. The original truncates",
+        {"text/one.txt": lambda content: content.replace(b"\n", b" ") * 20},
+        _RUN,
+        code=0,
+    ),
+    Case(
+        "make_pretraining_records",
+        "--input_format=sentences",
+        "  cut_sentences 1  cut_tokens ",
+        {"text/one.txt": lambda content: content.replace(b"\n", b" ")},
+        _RUN,
+        code=0,
+    ),
+    Case(
+        "make_pretraining_records",
+        "",
+        "100.0 % of the tokens are [UNK]: words with characters that",
+        {"text/one.txt": "ภาษาไทย".encode() * 300},
+        _RUN,
+        code=0,
+    ),
+]
