@@ -175,11 +175,11 @@ def _was_converted(path: str, folder: str, *, again: bool) -> bool:
     from bert_tf.conversion import checkpoint
     from bert_tf.training import model_folders
 
-    metadata_path = os.path.join(folder, model_folders.METADATA)
-    if not os.path.isfile(metadata_path):
+    if not os.path.isfile(os.path.join(folder, model_folders.METADATA)):
         return False
-    metadata = atomic_files.read_json(metadata_path)
-    if metadata.get("source", "").partition(" ")[2] != os.path.abspath(path):
+    metadata = model_folders.read_metadata(folder)
+    source = metadata.get("source") or ""
+    if source.partition(" ")[2] != os.path.abspath(path):
         return False
     digest = source_digest(path)
     has_changed = digest not in (None, metadata.get(checkpoint.SOURCE_FILES))

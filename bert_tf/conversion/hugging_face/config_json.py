@@ -83,10 +83,7 @@ def read_object(folder: str, name: str) -> dict:
     path = os.path.join(folder, name)
     if not os.path.isfile(path):
         return {}
-    values = atomic_files.read_json(path)
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} should contain one JSON object.")
-    return values
+    return atomic_files.read_json(path)
 
 
 def read_values(folder: str) -> dict:

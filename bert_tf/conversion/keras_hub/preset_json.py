@@ -53,8 +53,7 @@ def _read(folder: str, file: str) -> dict | None:
     if not os.path.isfile(path):
         return None
     values = atomic_files.read_json(path)
-    config = values.get("config") if isinstance(values, dict) else None
-    if not isinstance(config, dict):
+    if not isinstance(values.get("config"), dict):
         raise ValueError(
             f"{path} should contain a Keras object with class_name and config."
         )
