@@ -31,9 +31,9 @@ def read(
     # Computed first, as the files may change while they are read.
     digest = formats.source_digest(path)
     checkpoint = formats.converter(name).read(path)
-    if not allow_nan_weights:
-        tensors = checkpoint.tensors | checkpoint.slots
-        model_folders.check_finite(tensors, path)
+    model_folders.check_finite(
+        checkpoint.tensors | checkpoint.slots, path, allow_nan=allow_nan_weights
+    )
     own = checkpoint.config.hidden_act
     if hidden_act in (None, own):
         logging.info(

@@ -269,12 +269,15 @@ def check_entries(values: Mapping, path: str) -> None:
                 )
 
 
-def check_finite(tensors: Mapping[str, np.ndarray], source: str) -> None:
+def check_finite(
+    tensors: Mapping[str, np.ndarray], source: str, *, allow_nan: bool = False
+) -> None:
     """Raises ValueError naming the weights that have NaN or infinite values.
 
     Args:
       tensors: weights, and Adam's moments if any, by name.
       source: path of the checkpoint.
+      allow_nan: whether to check only that weights are floats.
     """
     wrong = {}
     for name, tensor in tensors.items():
@@ -285,7 +288,7 @@ def check_finite(tensors: Mapping[str, np.ndarray], source: str) -> None:
                 "Save the model in float32."
             )
         num_wrong = tensor.size - np.count_nonzero(np.isfinite(tensor))
-        if num_wrong:
+        if num_wrong and not allow_nan:
             wrong[name] = f"{name} ({num_wrong:,} of {tensor.size:,} values)"
     if wrong:
         more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""

@@ -38,9 +38,9 @@ COMMANDS = {
     "run_swag": f"--data_dir=swag {_FINE_TUNE} --output_dir=out --do_train",
     "run_ner": f"--data_dir=conll2003 {_FINE_TUNE} --output_dir=out --do_train",
     "extract_features": "--input_file=text/one.txt --output_file=out "
-    "--init_checkpoint=model --max_seq_length=16",
+    "--init_checkpoint=model --max_seq_length=16 --layers=-1",
     "export_savedmodel": "--model_dir=model --export_dir=out",
-    "convert_checkpoint": "--input_path=model --output_dir=out --to=google",
+    "convert_checkpoint": "--from=model --output_dir=out --to=google",
     "predict": "--export_dir=export --input_file=text/one.txt "
     "--output_file=out",
 }
