@@ -156,7 +156,7 @@ def read(path: str) -> Checkpoint:
             f"{metadata['task']!r}; expected one of "
             f"{', '.join(models.TASK_MODELS)}. Correct it."
         )
-    not_in_source = set(metadata.get("not_in_source") or ())
+    not_in_source = set(metadata.get("not_in_source", ()))
     tensors = model_folders.read_tensors(path)
     slots_path = os.path.join(folder, checkpoints.OPTIMIZER)
     has_slots = os.path.isfile(slots_path)

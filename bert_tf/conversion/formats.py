@@ -130,6 +130,9 @@ def detect(path: str) -> str:
             f"{path} does not exist. Give the folder of a model; models are "
             "not downloaded by name."
         )
+    config = os.path.join(path, "config.json")
+    if os.path.isfile(config):
+        atomic_files.read_json(config)  # Raises if it is not JSON.
     raise ValueError(
         f"{path} contains no model; expected one of\n"
         + "\n".join(f"  {name}: {EXPECTED[name]}" for name in EXPECTED)
@@ -178,8 +181,7 @@ def _was_converted(path: str, folder: str, *, again: bool) -> bool:
     if not os.path.isfile(os.path.join(folder, model_folders.METADATA)):
         return False
     metadata = model_folders.read_metadata(folder)
-    source = metadata.get("source") or ""
-    if source.partition(" ")[2] != os.path.abspath(path):
+    if metadata.get("source", "").partition(" ")[2] != os.path.abspath(path):
         return False
     digest = source_digest(path)
     has_changed = digest not in (None, metadata.get(checkpoint.SOURCE_FILES))

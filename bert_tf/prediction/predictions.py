@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -127,6 +128,7 @@ def load(export_dir: str, signature: str):
     # TensorFlow's errors for missing, cut and changed files are of many types.
     except Exception as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
+        reason = re.sub(r"\{\{.*?\}\} ", "", reason)  # Names of operations.
         raise ValueError(
             f"--export_dir={export_dir} is damaged: TensorFlow cannot load it "
             f"({reason}). Copy all its files again, or export the model again."

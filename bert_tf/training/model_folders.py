@@ -228,11 +228,11 @@ def save_model(
 
 
 def _read_entries(folder: str) -> dict:
-    """Returns the content of model.json, {} if it is missing."""
+    """Returns the content of model.json without null; {} if it is missing."""
     path = os.path.join(folder, METADATA)
     values = atomic_files.read_json(path) if os.path.isfile(path) else {}
     check_entries(values, path)
-    return values
+    return {name: x for name, x in values.items() if x is not None}
 
 
 def read_metadata(folder: str) -> dict:
@@ -370,7 +370,7 @@ def load_weights(model: keras.Model, folder: str) -> None:
 
 def _not_in_source(folder: str) -> set[str]:
     """Returns the weights that were missing when the folder was converted."""
-    return set(_read_entries(folder).get("not_in_source") or ())
+    return set(_read_entries(folder).get("not_in_source", ()))
 
 
 def load_encoder(model: keras.Model, folder: str) -> None:
@@ -429,8 +429,8 @@ def find_newly_initialized(
       metadata: content of model.json.
       config: config of the model.
     """
-    missing = metadata.get("not_in_source") or ()
-    missing = (*missing, *(metadata.get(_NEWLY_INITIALIZED) or ()))
+    missing = metadata.get("not_in_source", ())
+    missing = (*missing, *metadata.get(_NEWLY_INITIALIZED, ()))
     has_pairs = metadata.get("pairs") != "none" and not config.is_causal
     if metadata["task"] == "pretraining" and not has_pairs:
         # Only next-sentence or sentence-order prediction trains the pooler.

@@ -164,7 +164,7 @@ def _load_weights(
         another kind, would be evaluated, or model.json has no task.
     """
     metadata = model_folders.read_metadata(folder)
-    task, missing = metadata["task"], metadata.get("not_in_source") or ()
+    task, missing = metadata["task"], metadata.get("not_in_source", ())
     if not do_train and (task != "pretraining" or missing):
         raise ValueError(
             f"{folder} has task {task}"

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import reprlib
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -291,8 +292,8 @@ def read_json(path: str, expected: type = dict):
     if not isinstance(content, expected):
         wanted = {dict: "one JSON object, {...}", list: "a JSON list, [...]"}
         raise ValueError(
-            f"{path} should hold {wanted[expected]}; it holds a "
-            f"{type(content).__name__}. Copy or make it again."
+            f"{path} should hold {wanted[expected]}; it holds "
+            f"{reprlib.repr(content)}. Copy or make it again."
         )
     return content
 
@@ -305,6 +306,10 @@ def parse_json(content: bytes, source: str):
     """
     try:
         return json.loads(content.decode("utf-8-sig"))
-    # The second is of brackets nested deeper than Python's stack.
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"{source} is not JSON: {error}.") from error
+    except RecursionError:
+        raise ValueError(
+            f"{source} has JSON with brackets nested deeper than Python reads; "
+            "none of its values should be. Copy or make it again."
+        ) from None
