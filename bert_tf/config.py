@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import reprlib
 from collections.abc import Collection
 
 from tfrecords.io import atomic_files
@@ -46,6 +47,30 @@ _IGNORED_KEYS = frozenset(
 # Keys that only bert_tf knows. They are written only when set: other BERT code
 # would ignore them and treat the weights as those of an ordinary BERT.
 _KEYS_OF_OURS = ("is_causal", "bilstm_units")
+_SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+# Far beyond any BERT: a config with more has an error.
+_MAX_LAYERS = 10_000
+_MAX_WEIGHTS = 10**12
+
+
+def _check(
+    config, name: str, kind: type, least: int, expected: str, below=2**31
+) -> None:
+    """Raises ValueError unless a field is a number in [least, below)."""
+    value = getattr(config, name)
+    kinds = int if kind is int else (int, float)
+    # True and False are integers in Python; NaN is not in any range.
+    is_number = isinstance(value, kinds) and not isinstance(value, bool)
+    if not is_number or not least <= value < below:
+        raise ValueError(f"{name}={reprlib.repr(value)} should be {expected}.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,20 +116,8 @@ class BertConfig:
     bilstm_units: int = 0
 
     def __post_init__(self):
-        for name in (
-            "vocab_size",
-            "hidden_size",
-            "num_hidden_layers",
-            "num_attention_heads",
-            "intermediate_size",
-            "max_position_embeddings",
-            "type_vocab_size",
-        ):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ValueError(
-                    f"{name}={value!r} should be an integer above 0."
-                )
+        for name in _SIZES:
+            _check(self, name, int, 1, "an integer above 0 and below 2^31")
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size={self.hidden_size} is not a multiple of "
@@ -112,22 +125,54 @@ class BertConfig:
                 "have the same size."
             )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            value = getattr(self, name)
-            if not 0.0 <= value < 1.0:
-                raise ValueError(f"{name}={value!r} should be in [0, 1).")
+            _check(self, name, float, 0, "a number in [0, 1)", below=1)
+        _check(
+            self,
+            "initializer_range",
+            float,
+            0,
+            "a number of at least 0; it is a standard deviation, such as 0.02",
+        )
         if self.hidden_act not in ("gelu", "gelu_erf", "relu", "tanh"):
             raise ValueError(
-                f"hidden_act={self.hidden_act!r} should be gelu, gelu_erf, "
-                "relu or tanh."
+                f"hidden_act={reprlib.repr(self.hidden_act)} should be gelu, "
+                "gelu_erf, relu or tanh."
             )
         if type(self.is_causal) is not bool:
             raise ValueError(
-                f"is_causal={self.is_causal!r} should be true or false."
+                f"is_causal={reprlib.repr(self.is_causal)} should be true or "
+                "false."
             )
-        if type(self.bilstm_units) is not int or self.bilstm_units < 0:
+        _check(
+            self,
+            "bilstm_units",
+            int,
+            0,
+            "an integer of at least 0; 0 is for no LSTM",
+        )
+        self._check_num_weights()
+
+    def _check_num_weights(self) -> None:
+        """Raises ValueError if the model is larger than any machine's memory.
+
+        Arithmetic only: a wrong size is found before anything is allocated.
+        """
+        width, units = self.hidden_size, self.bilstm_units
+        layer = 4 * width * width + 2 * width * self.intermediate_size
+        rows = self.vocab_size + self.max_position_embeddings
+        num_weights = (
+            (rows + self.type_vocab_size) * width
+            + self.num_hidden_layers * layer
+            + 8 * units * (width + units)
+        )
+        if num_weights > _MAX_WEIGHTS or self.num_hidden_layers > _MAX_LAYERS:
+            sizes = {n: getattr(self, n) for n in (*_SIZES, "bilstm_units")}
             raise ValueError(
-                f"bilstm_units={self.bilstm_units!r} should be an integer of "
-                "at least 0; 0 is for no LSTM."
+                f"A BERT of {self.num_hidden_layers} layers with "
+                f"{num_weights:.1e} weights; at most {_MAX_LAYERS:,} layers "
+                f"and {_MAX_WEIGHTS:.0e} weights are supported. Correct "
+                + ", ".join(f"{name}={sizes[name]}" for name in sizes)
+                + "."
             )
 
     @classmethod
@@ -162,8 +207,6 @@ class BertConfig:
             values out of range; the message names the file.
         """
         values = atomic_files.read_json(os.fspath(path))
-        if not isinstance(values, dict):
-            raise ValueError(f"{path} should hold one JSON object.")
         try:
             return cls.from_dict(
                 {n: x for n, x in values.items() if n not in ignored}

@@ -55,6 +55,10 @@ class ConvertConfig(Options):
         "Also compare the model's outputs with those of the libraries that "
         "define the two formats, if these are installed.",
     )
+    allow_nan_weights: bool = option(
+        False,
+        "Convert weights that are NaN or infinite too, to inspect them.",
+    )
 
 
 FLAGS = common_flags.flags_of(ConvertConfig)

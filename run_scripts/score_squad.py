@@ -61,7 +61,7 @@ def read_by_question(flag: str, path: str) -> dict:
     Raises:
       ValueError: naming flag and file, if it holds something else.
     """
-    content = atomic_files.read_json(path)
+    content = atomic_files.read_json(path, object)
     if not isinstance(content, dict):
         raise ValueError(
             f"--{flag}={path} holds a {type(content).__name__}; it should be "

@@ -9,24 +9,31 @@ from absl import logging
 
 from bert_tf.conversion import checkpoint as ours
 from bert_tf.conversion import formats, parity
+from bert_tf.training import model_folders
 from tfrecords.io import atomic_files
 
 
-def read(path: str, hidden_act: str | None = None) -> ours.Checkpoint:
+def read(
+    path: str, hidden_act: str | None = None, *, allow_nan_weights: bool = False
+) -> ours.Checkpoint:
     """Reads a checkpoint of any format.
 
     Args:
       path: folder, or the prefix of a TensorFlow checkpoint.
       hidden_act: activation to use instead of the source's.
+      allow_nan_weights: whether weights may be NaN or infinite.
 
     Raises:
-      ValueError: if its format is unknown, or its weights do not match its
-        config.
+      ValueError: if its format is unknown, its weights do not match its
+        config, or some are NaN or infinite.
     """
     name = formats.detect(path)
     # Computed first, as the files may change while they are read.
     digest = formats.source_digest(path)
     checkpoint = formats.converter(name).read(path)
+    model_folders.check_finite(
+        checkpoint.tensors | checkpoint.slots, path, allow_nan=allow_nan_weights
+    )
     own = checkpoint.config.hidden_act
     if hidden_act in (None, own):
         logging.info(
@@ -122,6 +129,7 @@ def convert(
     *,
     overwrite: bool = False,
     compare: bool = True,
+    allow_nan_weights: bool = False,
 ) -> list[str]:
     """Writes a checkpoint in another format, atomically.
 
@@ -135,6 +143,7 @@ def convert(
       overwrite: whether to replace an existing model.
       compare: whether to also compute outputs and compare them with those of
         the libraries that define the two formats, if installed.
+      allow_nan_weights: as for `read`.
 
     Returns:
       The lines of the report.
@@ -144,7 +153,7 @@ def convert(
         it, or the written files differ from it. `output_dir` is then unchanged.
     """
     _check_free(path, output_dir, overwrite)
-    given = read(path, hidden_act)
+    given = read(path, hidden_act, allow_nan_weights=allow_nan_weights)
     _check_supported(given, to)
     target = formats.converter(to)
     with atomic_files.atomic_folder(os.path.normpath(output_dir)) as folder:

@@ -130,6 +130,9 @@ def detect(path: str) -> str:
             f"{path} does not exist. Give the folder of a model; models are "
             "not downloaded by name."
         )
+    config = os.path.join(path, "config.json")
+    if os.path.isfile(config):
+        atomic_files.read_json(config)  # Raises if it is not JSON.
     raise ValueError(
         f"{path} contains no model; expected one of\n"
         + "\n".join(f"  {name}: {EXPECTED[name]}" for name in EXPECTED)
@@ -175,10 +178,9 @@ def _was_converted(path: str, folder: str, *, again: bool) -> bool:
     from bert_tf.conversion import checkpoint
     from bert_tf.training import model_folders
 
-    metadata_path = os.path.join(folder, model_folders.METADATA)
-    if not os.path.isfile(metadata_path):
+    if not os.path.isfile(os.path.join(folder, model_folders.METADATA)):
         return False
-    metadata = atomic_files.read_json(metadata_path)
+    metadata = model_folders.read_metadata(folder)
     if metadata.get("source", "").partition(" ")[2] != os.path.abspath(path):
         return False
     digest = source_digest(path)

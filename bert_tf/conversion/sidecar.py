@@ -75,7 +75,7 @@ def read(folder: str, weight_files: Sequence[str]) -> Sidecar:
     path = os.path.join(folder, SETTINGS)
     if not os.path.isfile(path):
         return Sidecar({}, {}, {}, [])
-    settings = atomic_files.read_json(path)
+    settings = atomic_files.read_json(path, object)
     digests = settings.get(_DIGESTS) if isinstance(settings, dict) else None
     if digests != _digests(folder, weight_files):
         note = (
@@ -83,6 +83,7 @@ def read(folder: str, weight_files: Sequence[str]) -> Sidecar:
             f"{' and '.join(weight_files)}"
         )
         return Sidecar({}, {}, {}, [note])
+    model_folders.check_entries(settings, path)
     path = os.path.join(folder, TENSORS)
     tensors = model_folders.read_tensors(path) if os.path.isfile(path) else {}
     slots = {n: x for n, x in tensors.items() if n.startswith(("m/", "v/"))}

@@ -8,6 +8,7 @@ latest checkpoint.
 import contextlib
 import errno
 import glob
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,7 +91,7 @@ def find(path: str, kind: str) -> str:
         return choices[0]
     state = os.path.join(path, _STATE)
     if os.path.isfile(state):
-        with open(state, encoding="utf-8") as file:
+        with open(state, encoding="utf-8", errors="replace") as file:
             newest = re.search(r'^model_checkpoint_path: "(.*)"', file.read())
         # Often an absolute path on the machine that trained the model.
         if newest:
@@ -121,6 +122,23 @@ def _check_shards(prefix: str) -> None:
     )
 
 
+def _check_claims(reader, prefix: str) -> None:
+    """Raises ValueError if an index claims more bytes than its data files have.
+
+    TensorFlow would allocate a tensor before it reads it.
+    """
+    types = reader.get_variable_to_dtype_map()
+    stored = sum(map(os.path.getsize, data_files(prefix)))
+    for name, shape in reader.get_variable_to_shape_map().items():
+        num_bytes = math.prod(shape) * max(types[name].size or 1, 1)
+        if num_bytes > stored:
+            raise ValueError(
+                f"{prefix}.index claims {num_bytes:,} bytes for {name} "
+                f"{tuple(shape)}, but the data files have {stored:,}. Copy or "
+                "download the checkpoint again."
+            )
+
+
 @contextlib.contextmanager
 def reading(prefix: str) -> Iterator:
     """Yields the reader of a checkpoint from `tf.train.load_checkpoint`.
@@ -130,7 +148,9 @@ def reading(prefix: str) -> Iterator:
     """
     _check_shards(prefix)
     try:
-        yield tf.train.load_checkpoint(prefix)
+        reader = tf.train.load_checkpoint(prefix)
+        _check_claims(reader, prefix)
+        yield reader
     # A truncated file raises IndexError.
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
         raise ValueError(

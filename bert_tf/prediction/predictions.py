@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -112,7 +113,7 @@ def load(export_dir: str, signature: str):
     """Returns a SavedModel with a signature that has string inputs.
 
     Raises:
-      ValueError: if there is none.
+      ValueError: if there is none, or it is damaged.
     """
     import tensorflow as tf
 
@@ -123,7 +124,16 @@ def load(export_dir: str, signature: str):
             f"--export_dir={export_dir} contains no SavedModel. Create one "
             "with export_savedmodel."
         )
-    loaded = tf.saved_model.load(export_dir)
+    try:
+        loaded = tf.saved_model.load(export_dir)
+    # TensorFlow's errors for missing, cut and changed files are of many types.
+    except Exception as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        reason = re.sub(r"\{\{.*?\}\} ", "", reason)  # Names of operations.
+        raise ValueError(
+            f"--export_dir={export_dir} is damaged: TensorFlow cannot load it "
+            f"({reason}). Copy all its files again, or export the model again."
+        ) from error
     if signature not in loaded.signatures:
         raise ValueError(
             f"{export_dir} has signatures {', '.join(loaded.signatures)}, but "

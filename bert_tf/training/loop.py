@@ -285,7 +285,10 @@ def _evaluate_once(on_checkpoint, step: int, output_dir: str) -> None:
     if not on_checkpoint:
         return
     path = os.path.join(output_dir, "logs", "evaluated.json")
-    if os.path.exists(path) and atomic_files.read_json(path)["step"] == step:
+    if (
+        os.path.exists(path)
+        and atomic_files.read_json(path).get("step") == step
+    ):
         return
     on_checkpoint(step)
     atomic_files.write_json(path, {"step": step})

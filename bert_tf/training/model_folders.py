@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import os
+import reprlib
 import shutil
 import struct
 from collections.abc import Collection, Mapping
@@ -28,6 +29,62 @@ VOCABULARY = "vocab.txt"
 
 POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
 _NEWLY_INITIALIZED = "untrained"  # The key in model.json.
+
+# What an entry of model.json has to be -> how to check it, and the entries.
+_ENTRIES = {
+    "a string": (
+        lambda x: isinstance(x, str),
+        ("task", "pairs", "precision", "source", "source_files", "task_name"),
+    ),
+    "true or false": (
+        lambda x: isinstance(x, bool),
+        (
+            "do_lower_case",
+            "do_lower_case_inferred",
+            "version_2_with_negative",
+            # In the tokenizer files of other formats.
+            "lowercase",
+            "strip_accents",
+            "tokenize_chinese_chars",
+            "handle_chinese_chars",
+        ),
+    ),
+    "an integer above 0": (
+        lambda x: type(x) is int and 0 < x < 2**31,
+        (
+            "max_seq_length",
+            "doc_stride",
+            "max_query_length",
+            "n_best_size",
+            "max_answer_length",
+            "lstm_units",
+        ),
+    ),
+    "an integer of at least 0": (
+        lambda x: type(x) is int and 0 <= x < 2**63,
+        ("step",),
+    ),
+    "an integer from 1 to 1,000,000": (
+        lambda x: type(x) is int and 1 <= x <= 10**6,
+        ("num_classes", "num_labels"),
+    ),
+    "a number": (lambda x: _is_number(x), ("null_score_diff_threshold",)),
+    "a list of two numbers": (
+        lambda x: (
+            isinstance(x, list) and len(x) == 2 and all(map(_is_number, x))
+        ),
+        ("score_range",),
+    ),
+    "a list of strings": (
+        lambda x: isinstance(x, list) and all(isinstance(y, str) for y in x),
+        ("labels", "not_in_source", "untrained"),
+    ),
+}
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
 
 # Names of dtypes in .safetensors files, and their sizes in bytes.
 _TYPES = {
@@ -131,9 +188,20 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
     checksums.check(folder, [name])
     try:
         return safetensors_numpy.load_file(path)
-    except (safetensors.SafetensorError, FileNotFoundError) as error:
+    # The last is of shapes that NumPy does not support.
+    except (
+        safetensors.SafetensorError,
+        FileNotFoundError,
+        ValueError,
+    ) as error:
         raise checksums.DamagedError(
             f"{path} is missing or damaged ({error}). Use another checkpoint."
+        ) from error
+    # Which of the three is raised depends on the dtype.
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} has tensors of a dtype that NumPy lacks ({error}), as in "
+            "quantised models. Save the model in float32."
         ) from error
 
 
@@ -159,21 +227,78 @@ def save_model(
     write_tensors(weight_names(model), os.path.join(folder, WEIGHTS))
 
 
+def _read_entries(folder: str) -> dict:
+    """Returns the content of model.json without null; {} if it is missing."""
+    path = os.path.join(folder, METADATA)
+    values = atomic_files.read_json(path) if os.path.isfile(path) else {}
+    check_entries(values, path)
+    return {name: x for name, x in values.items() if x is not None}
+
+
 def read_metadata(folder: str) -> dict:
     """Returns the content of model.json, which has at least a task.
 
     Raises:
       ValueError: if the file is missing or has no task.
     """
-    path = os.path.join(folder, METADATA)
-    values = atomic_files.read_json(path) if os.path.isfile(path) else None
-    if not isinstance(values, dict) or not isinstance(values.get("task"), str):
+    values = _read_entries(folder)
+    if not values.get("task"):
+        path = os.path.join(folder, METADATA)
         raise ValueError(
             f"{path} has no task: the file is missing, or lacks a line such as "
             '"task": "classification". Copy it from the original model folder, '
             "or add the task that the model was trained for."
         )
     return values
+
+
+def check_entries(values: Mapping, path: str) -> None:
+    """Checks the types of known entries of a JSON file; null is none.
+
+    Raises:
+      ValueError: naming `path` and the entry, for example for
+        `"do_lower_case": "false"`, which Python takes for true.
+    """
+    for expected, (is_right, names) in _ENTRIES.items():
+        for name in names:
+            value = values.get(name)
+            if value is not None and not is_right(value):
+                raise ValueError(
+                    f"{path}: {name} is {reprlib.repr(json.dumps(value))[1:-1]}"
+                    f"; it should be {expected}. Correct it."
+                )
+
+
+def check_finite(
+    tensors: Mapping[str, np.ndarray], source: str, *, allow_nan: bool = False
+) -> None:
+    """Raises ValueError naming the weights that have NaN or infinite values.
+
+    Args:
+      tensors: weights, and Adam's moments if any, by name.
+      source: path of the checkpoint.
+      allow_nan: whether to check only that weights are floats.
+    """
+    wrong = {}
+    for name, tensor in tensors.items():
+        # bfloat16 is not a float of NumPy's own.
+        if tensor.dtype.kind != "f" and tensor.dtype.name != "bfloat16":
+            raise ValueError(
+                f"{source}: {name} is {tensor.dtype.name}; weights are floats. "
+                "Save the model in float32."
+            )
+        num_wrong = tensor.size - np.count_nonzero(np.isfinite(tensor))
+        if num_wrong and not allow_nan:
+            wrong[name] = f"{name} ({num_wrong:,} of {tensor.size:,} values)"
+    if wrong:
+        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise ValueError(
+            f"{source}: {len(wrong)} of {len(tensors)} tensors have NaN or "
+            f"infinite values: {', '.join(list(wrong.values())[:3])}{more}. "
+            "Every output would be NaN. Its training diverged, or the file is "
+            "damaged; use an earlier checkpoint. To inspect it nevertheless, "
+            "convert it with convert_checkpoint --allow_nan_weights."
+        )
 
 
 def check_partners(
@@ -238,16 +363,14 @@ def load_weights(model: keras.Model, folder: str) -> None:
       ValueError: if names or shapes differ, or the file is missing or damaged.
     """
     path = os.path.join(folder, WEIGHTS)
-    assign(
-        weight_names(model), read_tensors(path), path, _not_in_source(folder)
-    )
+    tensors, kept = read_tensors(path), _not_in_source(folder)
+    check_finite(tensors, path)
+    assign(weight_names(model), tensors, path, kept)
 
 
 def _not_in_source(folder: str) -> set[str]:
     """Returns the weights that were missing when the folder was converted."""
-    path = os.path.join(folder, METADATA)
-    metadata = atomic_files.read_json(path) if os.path.exists(path) else {}
-    return set(metadata.get("not_in_source", ()))
+    return set(_read_entries(folder).get("not_in_source", ()))
 
 
 def load_encoder(model: keras.Model, folder: str) -> None:
@@ -271,6 +394,7 @@ def _load_encoder(encoder: keras.Model, folder: str) -> None:
         for name, tensor in read_tensors(path).items()
         if name.startswith(prefix)
     }
+    check_finite(tensors, path)
     kept = {name.removeprefix(prefix) for name in _not_in_source(folder)}
     assign(weight_names(encoder), tensors, path, kept)
 

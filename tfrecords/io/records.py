@@ -83,7 +83,7 @@ class Manifest:
                 "finished, or they are in a subfolder. Rerun the command that "
                 "makes them; it resumes where it stopped."
             ) from None
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(
                 f"{path!r} is not a manifest of records ({error!r}). Make the "
                 "records again in an empty folder."

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from bert_tf import config as bert_config
 from bert_tf.conversion.renaming import MASKED_LM, NEXT_SENTENCE, PARTS, POOLER
+from bert_tf.training import model_folders
 from tfrecords.io import atomic_files
 
 CONFIG = "config.json"
@@ -83,10 +84,7 @@ def read_object(folder: str, name: str) -> dict:
     path = os.path.join(folder, name)
     if not os.path.isfile(path):
         return {}
-    values = atomic_files.read_json(path)
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} should contain one JSON object.")
-    return values
+    return atomic_files.read_json(path)
 
 
 def read_values(folder: str) -> dict:
@@ -125,7 +123,7 @@ def _refuse(values: dict, path: str) -> None:
                 "the outputs would differ. This model cannot be read."
             )
     act = values.get("hidden_act", "gelu")
-    if act not in ACTIVATIONS:
+    if not isinstance(act, str) or act not in ACTIVATIONS:
         raise ValueError(
             f"{path}: hidden_act={act!r} is not one of "
             f"{', '.join(ACTIVATIONS)}. This model cannot be read."
@@ -178,6 +176,7 @@ def _architecture(values: dict, names: Collection[str], path: str) -> str:
 
 def _labels(values: dict, path: str) -> tuple[str, ...]:
     """Returns the class names in order; like transformers, 2 by default."""
+    model_folders.check_entries(values, path)
     given = values.get("id2label")
     if given is None:
         count = values.get("num_labels") or 2

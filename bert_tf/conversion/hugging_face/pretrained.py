@@ -193,7 +193,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         tensors=weights,
         labels=metadata.labels,
         slots=extra.slots,
-        step=extra.settings.get("step", 0),
+        step=extra.settings.get("step") or 0,
         vocabulary=text.vocabulary,
         do_lower_case=text.do_lower_case,
         unused=tuple(unused),

@@ -21,8 +21,8 @@ def is_there(path: str) -> bool:
 def _modules(path: str) -> list[tuple[str, str]]:
     """Returns the kind and the folder of each module, in order."""
     file = os.path.join(path, MODULES)
-    listed = atomic_files.read_json(file)
-    if not isinstance(listed, list) or not all(
+    listed = atomic_files.read_json(file, list)
+    if not all(
         isinstance(x, dict)
         and isinstance(x.get("type"), str)
         and isinstance(x.get("path"), str | None)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
 from bert_tf.conversion.hugging_face import config_json
+from bert_tf.training import model_folders
 from tfrecords.io import atomic_files
 
 VOCABULARY = "vocab.txt"
@@ -31,22 +32,48 @@ class Metadata(NamedTuple):
     notes: tuple[str, ...]
 
 
+def _check_parts(tokenizer: dict, path: str) -> None:
+    """Raises ValueError if parts of a tokenizer.json are of another type."""
+    for name in ("model", "normalizer"):
+        if not isinstance(tokenizer.get(name) or {}, dict):
+            raise ValueError(
+                f"{path}: {name} should be a JSON object. Copy it again."
+            )
+    model_folders.check_entries(tokenizer.get("normalizer") or {}, path)
+    added = tokenizer.get("added_tokens") or []
+    if not isinstance(added, list) or not all(
+        isinstance(token, dict) and isinstance(token.get("content"), str)
+        for token in added
+    ):
+        raise ValueError(
+            f"{path}: added_tokens should be a list of objects, each with its "
+            "content. Copy it again."
+        )
+
+
 def _entries(tokenizer: dict, path: str) -> list[str]:
     """Returns a tokenizer.json's vocabulary in the order of its ids."""
     model = tokenizer.get("model") or {}
     kind, prefix = model.get("type"), model.get("continuing_subword_prefix")
-    ids = model.get("vocab")
+    ids = model.get("vocab") or {}
     if kind != "WordPiece" or prefix not in (None, "##"):
         raise ValueError(
             f"{path} has a model of type {kind!r} with the prefix {prefix!r}; "
             "BERT's is WordPiece with '##'. Its tokenization differs, so it "
             "cannot be read."
         )
-    if not isinstance(ids, dict) or set(ids.values()) != set(range(len(ids))):
+    if not isinstance(ids, dict):
+        raise ValueError(
+            f"{path}: vocab should be a JSON object, token -> id. Copy it "
+            "again."
+        )
+    # True is 1, and a list cannot be in a set.
+    are_integers = all(type(i) is int for i in ids.values())
+    if not are_integers or set(ids.values()) != set(range(len(ids))):
         raise ValueError(
             f"{path}: the ids of its vocabulary should be 0 to "
-            f"{len(ids or ()) - 1}, each once. Otherwise it cannot be written "
-            f"as {VOCABULARY}, where the line number is the id."
+            f"{len(ids) - 1}, each once. Otherwise it cannot be written as "
+            f"{VOCABULARY}, where the line number is the id."
         )
     entries = sorted(ids, key=ids.__getitem__)
     if any("\n" in entry for entry in entries):
@@ -152,7 +179,9 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
         has more entries than the model.
     """
     tokenizer = config_json.read_object(folder, TOKENIZER)
+    _check_parts(tokenizer, os.path.join(folder, TOKENIZER))
     settings = config_json.read_object(folder, SETTINGS)
+    model_folders.check_entries(settings, os.path.join(folder, SETTINGS))
     vocabulary = _vocabulary(folder, tokenizer)
     normalizer, notes = _normalizer(tokenizer)
     do_lower_case, disagreement = _case(settings, normalizer)

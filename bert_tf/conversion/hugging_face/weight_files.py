@@ -66,10 +66,7 @@ def _find(folder: str) -> str:
 
 def _shards(index: str) -> dict[str, list[str]]:
     """Returns shard -> names of its tensors; raises if a shard is missing."""
-    content = atomic_files.read_json(index)
-    weight_map = (
-        content.get("weight_map") if isinstance(content, dict) else None
-    )
+    weight_map = atomic_files.read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise ValueError(
             f"{index} has no weight_map from tensors to shards; copy it again."
@@ -108,14 +105,7 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
             name.split("/", 2)[-1]: tensor
             for name, tensor in h5_files.read_h5(path).items()
         }
-    try:
-        return model_folders.read_tensors(path)
-    except (AttributeError, KeyError, TypeError) as error:
-        # Which of the three is raised depends on the dtype.
-        raise ValueError(
-            f"{path} has tensors of a dtype that NumPy lacks ({error}), as in "
-            "quantised models. Save the model in float32."
-        ) from error
+    return model_folders.read_tensors(path)
 
 
 def _of_pytorch(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -137,7 +137,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         source=source,
         config=os.path.join(path, preset_json.CONFIG),
     )
-    for name in extra.settings.get("not_in_source", ()):
+    for name in extra.settings.get("not_in_source") or ():
         weights.pop(name, None)
     notes = [*metadata.notes, *extra.notes]
     is_case_inferred = bool(extra.settings.get(vocabularies.INFERRED_CASE))
@@ -150,7 +150,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         tensors=weights,
         labels=labels,
         slots=extra.slots,
-        step=extra.settings.get("step", 0),
+        step=extra.settings.get("step") or 0,
         vocabulary=vocabularies.read(
             os.path.join(path, preset_json.VOCABULARY)
         ),

@@ -8,6 +8,7 @@ import os
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
+from bert_tf.training import model_folders
 from tfrecords.io import atomic_files
 
 CONFIG = "config.json"
@@ -53,8 +54,7 @@ def _read(folder: str, file: str) -> dict | None:
     if not os.path.isfile(path):
         return None
     values = atomic_files.read_json(path)
-    config = values.get("config") if isinstance(values, dict) else None
-    if not isinstance(config, dict):
+    if not isinstance(values.get("config"), dict):
         raise ValueError(
             f"{path} should contain a Keras object with class_name and config."
         )
@@ -111,7 +111,11 @@ def _read_task(folder: str) -> tuple[str, int, list[str]]:
     if name != CLASSIFIER:
         note = f"task.json has the class {name}, whose head is not read"
         return "pretraining", 0, [note]
-    classes = values["config"]["num_classes"]
+    classes = values["config"].get("num_classes")
+    path = os.path.join(folder, TASK)
+    model_folders.check_entries(values["config"], path)
+    if classes is None:
+        raise ValueError(f"{path} lacks num_classes in its config.")
     task = "regression" if classes == 1 else "classification"
     activation = values["config"].get("activation")
     if activation in ("linear", None):
@@ -132,6 +136,7 @@ def read(folder: str) -> Metadata:
     do_lower_case = None
     if tokenizer is not None:
         given = tokenizer["config"]
+        model_folders.check_entries(given, os.path.join(folder, TOKENIZER))
         do_lower_case = bool(given.get("lowercase"))
         strip_accents = bool(given.get("strip_accents"))
         if strip_accents != do_lower_case:

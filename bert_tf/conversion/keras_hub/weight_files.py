@@ -4,6 +4,8 @@ A `.weights.h5` file of Keras 3 has a group for each layer, with a subgroup
 `vars` of numbered datasets, one for each weight.
 """
 
+import io
+import math
 import os
 from collections.abc import Iterator, Mapping
 
@@ -18,29 +20,62 @@ SHARDED = "model.weights.json"
 
 # Names of the group of all layers, now and in Keras 2.13.
 _LAYERS = ("layers", "_layer_checkpoint_dependencies")
+_MAX_COMPRESSION = 1100  # More than deflate's largest ratio, 1,032.
 
 
-def _datasets(group: h5py.Group, name: str = "") -> Iterator[tuple]:
+def _datasets(
+    group: h5py.Group, visited: set[int], name: str = ""
+) -> Iterator[tuple[str, h5py.Dataset]]:
     """Yields the path and dataset of every weight.
 
+    Args:
+      group: where to begin.
+      visited: addresses of the objects seen before. An object may be in its
+        own subgroup, or have a path for each of many links.
+      name: path of the group.
+
     Raises:
-      ValueError: if there is a soft or external link, or data in another file.
-        Other files are never read.
+      ValueError: if there is a soft or external link, data in another file,
+        or an object with two paths. Other files are never read.
     """
     for key in group:
         path = f"{name}/{key}" if name else key
         if not isinstance(group.get(key, getlink=True), h5py.HardLink):
             raise ValueError(f"{path} is a link")
         part = group[key]
+        address = h5py.h5o.get_info(part.id).addr
+        if address in visited:
+            raise ValueError(f"{path} is another path of the same object")
+        visited.add(address)
         if isinstance(part, h5py.Group):
-            yield from _datasets(part, path)
+            yield from _datasets(part, visited, path)
+        elif not isinstance(part, h5py.Dataset):
+            raise ValueError(f"{path} is a {type(part).__name__}")
         elif part.is_virtual or part.external:
             raise ValueError(f"{path} has its data in another file")
         else:
             yield path, part
 
 
-def _array(dataset: h5py.Dataset) -> np.ndarray:
+def _array(dataset: h5py.Dataset, file_bytes: int) -> np.ndarray:
+    """Returns the content of a dataset.
+
+    Raises:
+      ValueError: if it is not of numbers, or claims more bytes than the file
+        has. HDF5 would allocate them, and fill them with zeros.
+    """
+    # V: bfloat16, which HDF5 does not know.
+    if dataset.shape is None or dataset.dtype.kind not in "fiubV":
+        raise ValueError(f"{dataset.name} has the dtype {dataset.dtype}")
+    num_bytes = math.prod(dataset.shape) * dataset.dtype.itemsize
+    stored = min(dataset.id.get_storage_size(), file_bytes)
+    if dataset.id.get_create_plist().get_nfilters():
+        stored *= _MAX_COMPRESSION
+    if num_bytes > stored:
+        raise ValueError(
+            f"{dataset.name} claims {num_bytes:,} bytes, of which the file has "
+            f"at most {stored:,}"
+        )
     # saving_lib.py: H5IOStore stores the dtype bfloat16 as an attribute.
     if dataset.attrs.get("dtype") == "bfloat16":
         return np.array(dataset, dtype=ml_dtypes.bfloat16)
@@ -81,12 +116,26 @@ def read_h5(path: str) -> dict[str, np.ndarray]:
     """
     try:
         with h5py.File(path, "r") as content:
-            return {name: _array(data) for name, data in _datasets(content)}
-    # Exceptions that h5py raises for damaged files.
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
+            size, visited = os.path.getsize(path), set()
+            return {
+                name: _array(data, size)
+                for name, data in _datasets(content, visited)
+            }
+    # Exceptions that h5py raises for damaged files; the last is of groups
+    # nested deeper than Python's stack.
+    except (
+        OSError,
+        RuntimeError,
+        KeyError,
+        ValueError,
+        TypeError,
+        MemoryError,
+        RecursionError,
+    ) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(
-            f"{path} cannot be read ({str(error).splitlines()[0]}). Copy or "
-            "download it again, as one complete file."
+            f"{path} cannot be read ({reason}). Copy or download it again, as "
+            "one complete file."
         ) from error
 
 
@@ -119,6 +168,11 @@ def write(tensors: Mapping[str, np.ndarray], folder: str) -> None:
     for file in WRITES:
         paths = [name for name in tensors if name.startswith(f"{file}/")]
         if paths:
-            with h5py.File(os.path.join(folder, file), "w") as content:
+            # In memory first: if the disk is full, HDF5 cannot close the file
+            # and the process ends in a segmentation fault.
+            memory = io.BytesIO()
+            with h5py.File(memory, "w") as content:
                 for path in paths:
                     content[path.removeprefix(f"{file}/")] = tensors[path]
+            with open(os.path.join(folder, file), "wb") as output:
+                output.write(memory.getbuffer())

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import message
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf.conversion import tf_files
@@ -63,6 +64,37 @@ class Objects(NamedTuple):
         return self.tensors.get(self.keys.get(number))
 
 
+def _graph(content: bytes, prefix: str):
+    """Returns a TrackableObjectGraph.
+
+    Raises:
+      ValueError: if it is damaged, or refers to objects that it lacks.
+    """
+    try:
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+            content
+        )
+    except (message.DecodeError, TypeError) as error:
+        raise ValueError(
+            f"{prefix}: {tf_files.GRAPH_KEY} is damaged ({error}). Copy or "
+            "download the checkpoint again."
+        ) from error
+    numbers = {child.node_id for node in graph.nodes for child in node.children}
+    for node in graph.nodes:
+        for slot in node.slot_variables:
+            numbers |= {
+                slot.original_variable_node_id,
+                slot.slot_variable_node_id,
+            }
+    # Number 0 is the root.
+    if not numbers | {ROOT} <= set(range(len(graph.nodes))):
+        raise ValueError(
+            f"{prefix}: {tf_files.GRAPH_KEY} has {len(graph.nodes)} objects, "
+            "but refers to others. Copy or download the checkpoint again."
+        )
+    return graph
+
+
 def read(prefix: str) -> Objects:
     """Reads a checkpoint's object graph and tensors.
 
@@ -70,9 +102,7 @@ def read(prefix: str) -> Objects:
       ValueError: if files are missing or damaged.
     """
     with tf_files.reading(prefix) as reader:
-        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-            reader.get_tensor(tf_files.GRAPH_KEY)
-        )
+        graph = _graph(reader.get_tensor(tf_files.GRAPH_KEY), prefix)
         tensors = {
             key: np.asarray(reader.get_tensor(key))
             for key in sorted(reader.get_variable_to_shape_map())

@@ -96,7 +96,7 @@ def test_wrong_module_lists_are_refused(tmp_path, modules, message):
 def test_a_pooling_config_without_an_object_is_named(tmp_path):
     modules = module("Transformer", ""), module("Pooling", "1_Pooling")
     folder = put(tmp_path, *modules, pooling=["mean"])
-    with pytest.raises(ValueError, match="1_Pooling/config.json should cont"):
+    with pytest.raises(ValueError, match="1_Pooling/config.json should hold"):
         sentence_transformers.find(folder)
 
 

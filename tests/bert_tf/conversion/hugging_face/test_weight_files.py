@@ -77,7 +77,7 @@ def test_a_shard_that_lacks_a_tensor_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([], "has no weight_map"),
+        ([], "should hold one JSON object"),
         ({"weight_map": {}}, "has no weight_map"),
         ({"weight_map": {"a": "../other.safetensors"}}, "in the same folder"),
         ({"weight_map": {"a": 1}}, "in the same folder"),
