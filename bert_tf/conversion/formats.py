@@ -178,8 +178,8 @@ def _was_converted(path: str, folder: str, *, again: bool) -> bool:
     metadata_path = os.path.join(folder, model_folders.METADATA)
     if not os.path.isfile(metadata_path):
         return False
-    metadata = atomic_files.read_json(metadata_path)
-    if metadata.get("source", "").partition(" ")[2] != os.path.abspath(path):
+    metadata = atomic_files.read_object(metadata_path)
+    if str(metadata.get("source")).partition(" ")[2] != os.path.abspath(path):
         return False
     digest = source_digest(path)
     has_changed = digest not in (None, metadata.get(checkpoint.SOURCE_FILES))

@@ -285,7 +285,7 @@ def _evaluate_once(on_checkpoint, step: int, output_dir: str) -> None:
     if not on_checkpoint:
         return
     path = os.path.join(output_dir, "logs", "evaluated.json")
-    before = atomic_files.read_json(path) if os.path.exists(path) else {}
+    before = atomic_files.read_object(path) if os.path.exists(path) else {}
     if before.get("step") == step:
         return
     on_checkpoint(step)

@@ -28,6 +28,19 @@ VOCABULARY = "vocab.txt"
 
 POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
 _NEWLY_INITIALIZED = "untrained"  # The key in model.json.
+_KIND_NAMES = {list: "list of strings"}
+# Entries of model.json that are read here and elsewhere -> their types.
+_METADATA_KINDS = {
+    "task_name": str,
+    "do_lower_case": bool,
+    "max_seq_length": int,
+    "precision": str,
+    "labels": list,
+    "pairs": str,
+    "source": str,
+    "not_in_source": list,
+    _NEWLY_INITIALIZED: list,
+}
 
 # Names of dtypes in .safetensors files, and their sizes in bytes.
 _TYPES = {
@@ -173,7 +186,27 @@ def read_metadata(folder: str) -> dict:
             '"task": "classification". Copy it from the original model folder, '
             "or add the task that the model was trained for."
         )
+    _check_kinds(path, values)
     return values
+
+
+def _check_kinds(path: str, metadata: Mapping) -> None:
+    """Raises ValueError if an entry of model.json has another type."""
+    for name, kind in _METADATA_KINDS.items():
+        value = metadata.get(name)
+        if value is None and name in ("do_lower_case", "labels"):
+            continue
+        # In Python, but not in JSON, a bool is an int.
+        is_kind = isinstance(value, kind) and (
+            isinstance(value, bool) == (kind is bool)
+        )
+        if kind is list and is_kind:
+            is_kind = all(isinstance(entry, str) for entry in value)
+        if name in metadata and not is_kind:
+            raise ValueError(
+                f"{path}: {name} is {str(value)[:60]!r}, not of type "
+                f"{_KIND_NAMES.get(kind, kind.__name__)}. Correct it."
+            )
 
 
 def check_partners(
@@ -246,7 +279,8 @@ def load_weights(model: keras.Model, folder: str) -> None:
 def _not_in_source(folder: str) -> set[str]:
     """Returns the weights that were missing when the folder was converted."""
     path = os.path.join(folder, METADATA)
-    metadata = atomic_files.read_json(path) if os.path.exists(path) else {}
+    metadata = atomic_files.read_object(path) if os.path.exists(path) else {}
+    _check_kinds(path, metadata)
     return set(metadata.get("not_in_source", ()))
 
 

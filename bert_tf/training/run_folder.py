@@ -194,7 +194,7 @@ def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
             f"{output_dir} contains a run without {FILE}. Choose another "
             "--output_dir."
         )
-    written = atomic_files.read_json(path)
+    written = atomic_files.read_object(path)
     differences = [
         f"  {name}: was {written.get(name)!r}, is now {settings.get(name)!r}"
         for name in sorted(set(written) | set(settings))
@@ -218,4 +218,4 @@ def check_setting(output_dir: str, name: str, value) -> None:
 
     path = os.path.join(output_dir, FILE)
     if checkpoints.newest_step(output_dir) and os.path.exists(path):
-        check(output_dir, atomic_files.read_json(path) | {name: value})
+        check(output_dir, atomic_files.read_object(path) | {name: value})

@@ -8,7 +8,6 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import vocabularies
 from bert_tf.training import checkpoints, model_folders, run_folder
 from bert_tf.workflows.configs import ModelSource
-from tfrecords.io import atomic_files
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -72,7 +71,7 @@ def find_vocabulary(
             f"model was trained with, {own}. Omit the flag to use the model's."
         )
     path = os.path.join(model_dir, model_folders.METADATA)
-    metadata = atomic_files.read_json(path)
+    metadata = model_folders.read_metadata(model_dir)
     model_case = metadata.get("do_lower_case")
     if do_lower_case is None:
         do_lower_case = True if model_case is None else model_case

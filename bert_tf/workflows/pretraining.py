@@ -1,6 +1,8 @@
 """PretrainingConfig -> pre-trained model, held-out metrics."""
 
 import dataclasses
+import hashlib
+import json
 import os
 from collections.abc import Sequence
 
@@ -298,8 +300,7 @@ class HeldOutEvaluation:
         if not self.writer:
             # Created here, after the run was restored from a checkpoint.
             self.writer = reporting.Writer(
-                os.path.join(output_dir, "logs", "eval"),
-                checkpoints.newest_step(output_dir),
+                self._log_folder(), checkpoints.newest_step(output_dir)
             )
         self.writer.write(step, metrics)
         atomic_files.write_json(
@@ -307,12 +308,33 @@ class HeldOutEvaluation:
         )
         return metrics
 
+    def _log_folder(self) -> str:
+        """Returns the folder of the log, which has one set of records."""
+        folder = os.path.join(self.config.output_dir, "logs", "eval")
+        path = os.path.join(folder, "records.json")
+        source = self._source(0)
+        del source["step"]
+        if not os.path.exists(path):
+            os.makedirs(folder, exist_ok=True)
+            atomic_files.write_json(path, source)
+        if atomic_files.read_object(path) == source:
+            return folder
+        text = json.dumps(source, sort_keys=True)
+        other = f"{folder}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        logging.warning(
+            "%s has evaluations on other records or another --max_eval_steps; "
+            "these are logged to %s",
+            folder,
+            other,
+        )
+        return other
+
     def is_done(self, step: int) -> bool:
         """Returns whether there are results of this step and these records."""
         path = os.path.join(self.config.output_dir, _RESULTS)
         if not os.path.exists(path):
             return False
-        results = atomic_files.read_json(path)
+        results = atomic_files.read_object(path)
         return results.items() >= self._source(step).items()
 
     def _source(self, step: int) -> dict:

@@ -287,3 +287,18 @@ def read_json(path: str) -> dict:
             return json.load(file)
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not JSON: {error}.") from error
+
+
+def read_object(path: str) -> dict:
+    """Returns the content of a JSON file of ours.
+
+    Raises:
+      ValueError: naming the file, if it is not a JSON object.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise ValueError(
+            f"{path} holds {str(content)[:60]!r}, not a JSON object. Restore "
+            "the file, or write it again with the command that made it."
+        )
+    return content
