@@ -188,7 +188,9 @@ def test_the_case_of_records_is_the_default_and_is_not_overridden():
 
 
 def test_records_of_another_case_than_the_model_are_rejected(tmp_path):
-    (tmp_path / "model.json").write_text('{"do_lower_case": true}')
+    (tmp_path / "model.json").write_text(
+        '{"task": "pretraining", "do_lower_case": true}'
+    )
     message = "the records' do_lower_case=False, but .* trained with True. Make"
     with pytest.raises(ValueError, match=message):
         model_source.find_vocabulary(ModelSource(), str(tmp_path), False)
