@@ -26,6 +26,7 @@ _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 _FRAME_BYTES = _HEADER.size + _FOOTER.size
 _WRITE_RECORDS = 1024  # Records in each write to the file.
+_NPY = b"\x93NUMPY"  # First bytes of an npy file.
 _OPEN_FILES = 256  # Well below the usual limit of 1,024 per process.
 
 
@@ -144,6 +145,9 @@ def _offsets(path: str) -> np.ndarray:
 def _load_index(path: str) -> np.ndarray | None:
     """Returns the content of a shard's index; None if it is damaged."""
     try:
+        with open(f"{path}.index", "rb") as file:
+            if file.read(len(_NPY)) != _NPY:  # NumPy would also read a zip.
+                return None
         offsets = np.load(f"{path}.index", mmap_mode="r")
     except Exception:  # NumPy parses the header as Python: any error.
         return None
