@@ -65,7 +65,7 @@ def read(run_dir: str) -> Rows:
             f"{run_dir} has no {trial_results.EVALUATION}. Give the "
             "--output_dir of a run_glue that had --do_eval."
         )
-    results = atomic_files.read_json(path)
+    results = trial_results.read_evaluation(run_dir)
     names = [task.name for task in glue_tables.GLUE_TASKS]
     if results["task_name"] not in names:
         raise ValueError(
@@ -80,7 +80,7 @@ def read(run_dir: str) -> Rows:
         column = results["task_name"] + _SPLITS.get(split, "")
         rows[_EXAMPLES][column] = _count_examples(run_dir)
         rows[_BEST][column] = 100 * results[split][metric]
-        baseline = results.get("trivial", {}).get(split, {})
+        baseline = results["trivial"].get(split, {})
         if metric in baseline:
             rows[_BASELINE][column] = 100 * baseline[metric]
         if spread := _spread(run_dir, split):
@@ -104,10 +104,10 @@ def _spread(run_dir: str, split: str) -> str:
     path = os.path.join(run_dir, trial_results.RESULTS)
     if not os.path.exists(path):
         return ""
-    results = atomic_files.read_json(path)
-    setting = results["settings"][0]
+    results = trial_results.read_trials(run_dir)
     is_its = any(trial.get("split") == split for trial in results["trials"])
-    if not is_its or setting["standard_deviation"] is None:
+    setting = next(iter(results["settings"]), None)
+    if not (is_its and setting) or setting["standard_deviation"] is None:
         return ""
     mean, deviation = setting["mean"], setting["standard_deviation"]
     return f"{100 * mean:.1f} ± {100 * deviation:.1f} ({setting['num_runs']})"
@@ -153,6 +153,7 @@ def _cell(value: str | float) -> str:
 def main(argv: list[str]) -> None:
     """Prints or writes the table."""
     common_flags.parse(FLAGS, argv, __doc__)
+    common_flags.check_names(FLAGS, "run_dirs")
     table = make_table([read(run_dir) for run_dir in FLAGS.run_dirs])
     if FLAGS.output_file == "-":
         print(table, end="")

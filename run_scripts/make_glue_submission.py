@@ -112,8 +112,13 @@ def check(name: str, path: str) -> str:
     Raises:
       ValueError: naming file and line, if the site would reject it.
     """
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 ({error}). Predict again with run_glue."
+        ) from error
     header, *lines = text.removesuffix("\n").split("\n")
     if header != _HEADER:
         raise ValueError(
@@ -168,6 +173,7 @@ def main(argv: list[str]) -> None:
     """Writes the zip and its report."""
     common_flags.parse(FLAGS, argv, __doc__)
     path = FLAGS.output_file
+    common_flags.check_names(FLAGS, "run_dirs")
     predictions = find_predictions(FLAGS.run_dirs)
     texts, report = {}, {}
     for name, (rows, answer) in TEST_SETS.items():

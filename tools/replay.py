@@ -142,13 +142,19 @@ def script_flags(
 
 
 def _link_files(source: str, target: str) -> None:
-    """Copies a folder, with symbolic links instead of files."""
+    """Copies a folder, with links instead of files.
+
+    They are hard links where possible: a living run removes old checkpoints.
+    """
     for folder, _, names in os.walk(os.path.abspath(source)):
         inside = os.path.relpath(folder, os.path.abspath(source))
         os.makedirs(os.path.join(target, inside), exist_ok=True)
         for name in names:
             path = os.path.join(target, inside, name)
-            os.symlink(os.path.join(folder, name), path)
+            try:
+                os.link(os.path.join(folder, name), path)
+            except OSError:
+                os.symlink(os.path.join(folder, name), path)
 
 
 @contextlib.contextmanager
@@ -157,13 +163,21 @@ def fresh_folder(run_dir: str, begin: int) -> Iterator[str]:
 
     Raises:
       checksums.DamagedError: if the checkpoint is damaged.
+      ValueError: if the run has removed it.
     """
     above = os.path.dirname(os.path.abspath(run_dir))
     with tempfile.TemporaryDirectory(prefix=".replay-", dir=above) as folder:
         if begin:
             source = run_history.checkpoint(run_dir, begin)
-            checksums.check(source)
-            _link_files(source, run_history.checkpoint(folder, begin))
+            linked = run_history.checkpoint(folder, begin)
+            _link_files(source, linked)
+            try:
+                checksums.read_state(linked)  # Without it nothing is checked.
+                checksums.check(linked)
+            except checksums.DamagedError:
+                _check_kept(run_dir, begin)
+                checksums.check(source)  # Names the checkpoint of the run.
+                raise
             path = os.path.join(run_dir, run_folder.FILE)
             settings = atomic_files.read_json(path)
             path = os.path.join(folder, run_folder.FILE)
@@ -173,6 +187,16 @@ def fresh_folder(run_dir: str, begin: int) -> Iterator[str]:
         if os.path.isdir(records):
             _link_files(records, os.path.join(folder, "records"))
         yield folder
+
+
+def _check_kept(run_dir: str, step: int) -> None:
+    """Raises ValueError if a run has removed the checkpoint of a step."""
+    if step and step not in run_history.kept_steps(run_dir):
+        raise ValueError(
+            f"{run_dir} is still running, and has removed its checkpoint of "
+            f"step {step}, which was to be repeated. Start the replay again; "
+            "the run keeps more checkpoints with --keep_checkpoint_max."
+        )
 
 
 def repeat(script: str, arguments: list[str]) -> None:
@@ -235,10 +259,15 @@ def compare_weights(run_dir: str, folder: str) -> tuple[str, bool]:
     step = run_history.kept_steps(folder)[-1]
     if step not in run_history.kept_steps(run_dir):
         return "", True
-    then, now = (
-        checksums.read_state(run_history.checkpoint(each, step))
-        for each in (run_dir, folder)
-    )
+    try:
+        then, now = (
+            checksums.read_state(run_history.checkpoint(each, step))
+            for each in (run_dir, folder)
+        )
+    except checksums.DamagedError:
+        if step not in run_history.kept_steps(run_dir):
+            return "", True  # Removed in the meantime.
+        raise
     sums = [state["weights_sha256"] for state in (then, now)]
     if sums[0] != sums[1]:
         text = f"weights of step {step}, sha256 {sums[0]} in the run, {sums[1]}"
@@ -271,7 +300,11 @@ def main(argv: list[str]) -> None:
     steps = choose_steps(replay, log)
     logging.info("steps %d to %d of %s", steps[0] + 1, steps[1], run_dir)
     with fresh_folder(run_dir, steps[0]) as folder:
-        repeat(source.script, script_flags(replay, folder, source, steps))
+        try:
+            repeat(source.script, script_flags(replay, folder, source, steps))
+        except ValueError:
+            _check_kept(run_dir, steps[0])
+            raise
         # The records must be those of the run, or nothing is comparable.
         if not replay.override:
             path = os.path.join(folder, run_folder.FILE)

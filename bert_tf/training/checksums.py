@@ -74,7 +74,21 @@ def read_state(folder: str) -> dict:
         raise damaged(folder, f"{STATE} is not a JSON object")
     if state.pop(_OWN, None) != _own_sum(state):
         raise damaged(folder, f"{STATE} does not match its checksum")
+    # Written by another program: its checksum is right.
+    sums, step = state.get(_FILES), state.get("step", 0)
+    if not (isinstance(sums, dict) and all(map(_is_sum, sums.values()))):
+        raise damaged(folder, f"{STATE} has no sizes and sha256 of files")
+    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
+        raise damaged(folder, f"{STATE} has step {step!r}")
     return state
+
+
+def _is_sum(value) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("bytes"), int)
+        and isinstance(value.get("sha256"), str)
+    )
 
 
 def check(folder: str, names: Collection[str] | None = None) -> None:

@@ -122,6 +122,12 @@ class TrainingConfig(Options):
         "variable TF_CONFIG; tpu.",
         choices=("one_device", "mirrored", "multi_worker", "tpu"),
     )
+    worker_timeout: float = option(
+        300.0,
+        "With --distribution_strategy=multi_worker: seconds to wait until the "
+        "other workers have been started.",
+        at_least=0.0,
+    )
     virtual_devices: int = option(
         0,
         "Split the CPU into this many virtual devices, to try replicas.",

@@ -285,10 +285,8 @@ def _evaluate_once(on_checkpoint, step: int, output_dir: str) -> None:
     if not on_checkpoint:
         return
     path = os.path.join(output_dir, "logs", "evaluated.json")
-    if (
-        os.path.exists(path)
-        and atomic_files.read_json(path).get("step") == step
-    ):
+    before = atomic_files.read_json(path) if os.path.exists(path) else {}
+    if before.get("step") == step:
         return
     on_checkpoint(step)
     atomic_files.write_json(path, {"step": step})
@@ -319,7 +317,10 @@ def open_strategy(
         settings of the loop are incompatible.
     """
     strategy = strategies.make_strategy(
-        config.distribution_strategy, config.virtual_devices, config.tpu
+        config.distribution_strategy,
+        config.virtual_devices,
+        config.tpu,
+        config.worker_timeout,
     )
     if do_train:
         check_batch(

@@ -29,7 +29,6 @@ VOCABULARY = "vocab.txt"
 
 POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
 _NEWLY_INITIALIZED = "untrained"  # The key in model.json.
-
 # What an entry of model.json has to be -> how to check it, and the entries.
 _ENTRIES = {
     "a string": (

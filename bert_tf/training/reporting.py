@@ -15,6 +15,7 @@ from absl import logging
 from tfrecords.io import atomic_files
 
 LOG = "steps.jsonl"
+_SHOW_SECONDS = 10.0
 
 
 def format_seconds(seconds: float) -> str:
@@ -39,10 +40,18 @@ def _truncate(path: str, start_step: int) -> int:
     """
     end, last = 0, -1
     with open(path, "rb") as file:
-        for line in file:
+        for number, line in enumerate(file, 1):
             if not line.endswith(b"}\n"):
                 break
-            step = json.loads(line)["step"]
+            try:
+                step = json.loads(line)["step"]
+            except (ValueError, KeyError, TypeError, RecursionError):
+                step = None
+            if not isinstance(step, int):
+                raise ValueError(
+                    f"{path}:{number}: {line[:80]!r} should be the values of a "
+                    "step, as JSON. Restore the file, or move it away."
+                )
             if step > start_step:
                 break
             end += len(line)
@@ -126,7 +135,8 @@ class Report:
 
     Values stay on the device until the next progress line. The line and
     TensorBoard show the means over the steps since the previous line; of the
-    learning rate, the current value.
+    learning rate, the current value. Between these, the first step and a step
+    at least every 10 s are printed with their own values, and not logged.
 
     Args:
       writer: writer of the values; None in processes that write nothing.
@@ -152,6 +162,8 @@ class Report:
         self.examples = 0.0
         self.tokens = 0
         self.since = time.monotonic()
+        # Time and step of the last line on the screen.
+        self.shown_at, self.shown_step = self.since, None
 
     def add(
         self,
@@ -179,6 +191,26 @@ class Report:
         if is_due or step == self.num_train_steps:
             self.flush()
             self._print(step)
+        elif self.shown_step is None:
+            self._show(step, values)
+        elif time.monotonic() - self.shown_at >= _SHOW_SECONDS:
+            self._show(step, values)
+
+    def _show(self, step: int, values: Mapping[str, tf.Tensor]) -> None:
+        """Prints the values of one step, which waits until it is done."""
+        if not self.writer:
+            return
+        text = f"step {step}/{self.num_train_steps}  "
+        text += format_values({n: float(v[-1]) for n, v in values.items()})
+        now = time.monotonic()
+        if self.shown_step is None:  # It includes tracing: no basis of an ETA.
+            end = f"after {format_seconds(now - self.shown_at)}"
+        else:
+            each = (now - self.shown_at) / (step - self.shown_step)
+            left = each * (self.num_train_steps - step)
+            end = f"ETA {format_seconds(left)}"
+        logging.info("%s  %s", text, end)
+        self.shown_at, self.shown_step = now, step
 
     def flush(self) -> None:
         """Writes all added values to steps.jsonl; call before a checkpoint.
@@ -227,6 +259,7 @@ class Report:
         self.window.clear()
         self.examples, self.tokens = 0.0, 0
         self.since = time.monotonic()
+        self.shown_at, self.shown_step = self.since, step
         if not self.writer:
             return
         self.writer.draw(step, means)
@@ -245,3 +278,4 @@ class Report:
         start = time.monotonic()
         yield
         self.since += time.monotonic() - start
+        self.shown_at += time.monotonic() - start

@@ -20,10 +20,10 @@ FILE = "run.json"
 def open_run(
     output_dir: str, strategy=None, settings: dict | None = None
 ) -> Iterator[None]:
-    """Locks a run's folder, and translates SIGTERM and lost workers to Stopped.
+    """Locks a run's folder, and translates signals, lost workers to Stopped.
 
     Everything that writes to a run's folder runs in this context. A SIGTERM
-    stops the body immediately, or after the current step within
+    or SIGHUP stops the body immediately, or after the current step within
     `stopping.after_step`. The context can be nested, as the training loop does
     within a workflow.
 
@@ -36,10 +36,10 @@ def open_run(
     Raises:
       ValueError: if another process has locked the folder, or it contains a
         run with other settings.
-      stopping.Stopped: on a SIGTERM, or if another worker is lost.
+      stopping.Stopped: on a signal, or if another worker is lost.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(stopping.at_once_on_sigterm())
+        stack.enter_context(stopping.at_once_on_signal())
         is_chief = True
         if strategy is not None:
             from bert_tf.training import strategies

@@ -1,14 +1,14 @@
-"""SIGTERM, SIGINT -> checkpoint after the current step, and exit.
+"""SIGTERM, SIGHUP, SIGINT -> checkpoint after the current step, and exit.
 
-Machines are preempted with a SIGTERM and a grace period of some seconds. On a
-SIGTERM a run finishes its step, saves a checkpoint and exits with a code that
-makes supervisors restart it.
+Machines are preempted with a SIGTERM and a grace period of some seconds; a
+terminal that closes sends a SIGHUP. On both a run finishes its step, saves a
+checkpoint and exits with a code that makes supervisors restart it.
 """
 
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from absl import logging
 
@@ -56,43 +56,47 @@ class Request:
 
 
 @contextlib.contextmanager
-def at_once_on_sigterm() -> Iterator[None]:
-    """Raises Stopped immediately on a SIGTERM.
+def _handling(handler: Callable, *numbers: int) -> Iterator[None]:
+    """Handles signals while the body runs, in the main thread.
+
+    Elsewhere Python delivers no signals.
+    """
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in numbers:
+            ignored = signal.getsignal(number) is signal.SIG_IGN
+            if not (number == signal.SIGHUP and ignored):  # By nohup.
+                before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def at_once_on_signal() -> Iterator[None]:
+    """Raises Stopped immediately on a SIGTERM or SIGHUP.
 
     For work before and after training, which the next start repeats.
     """
 
     def stop(number, frame):
-        del number, frame
-        raise Stopped("by SIGTERM; the same command resumes from here")
+        del frame
+        name = signal.Signals(number).name
+        raise Stopped(f"by {name}; the same command resumes from here")
 
-    if threading.current_thread() is not threading.main_thread():
+    with _handling(stop, signal.SIGTERM, signal.SIGHUP):
         yield
-        return
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager
 def after_step() -> Iterator[Request]:
-    """Yields a Request that SIGTERM and SIGINT make while the body runs.
+    """Yields a Request that SIGTERM, SIGHUP and SIGINT make.
 
-    Outside the main thread, where Python delivers no signals, the request is
-    never made.
+    Outside the main thread the request is never made.
     """
     request = Request()
-    if threading.current_thread() is not threading.main_thread():
+    numbers = signal.SIGTERM, signal.SIGHUP, signal.SIGINT
+    with _handling(request._make, *numbers):
         yield request
-        return
-    before = {
-        number: signal.signal(number, request._make)
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield request
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

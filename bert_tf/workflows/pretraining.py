@@ -1,6 +1,8 @@
 """PretrainingConfig -> pre-trained model, held-out metrics."""
 
 import dataclasses
+import hashlib
+import json
 import os
 from collections.abc import Sequence
 
@@ -298,14 +300,34 @@ class HeldOutEvaluation:
         if not self.writer:
             # Created here, after the run was restored from a checkpoint.
             self.writer = reporting.Writer(
-                os.path.join(output_dir, "logs", "eval"),
-                checkpoints.newest_step(output_dir),
+                self._log_folder(), checkpoints.newest_step(output_dir)
             )
         self.writer.write(step, metrics)
         atomic_files.write_json(
             os.path.join(output_dir, _RESULTS), self._source(step) | metrics
         )
         return metrics
+
+    def _log_folder(self) -> str:
+        """Returns the folder of the log, which has one set of records."""
+        folder = os.path.join(self.config.output_dir, "logs", "eval")
+        path = os.path.join(folder, "records.json")
+        source = self._source(0)
+        del source["step"]
+        if not os.path.exists(path):
+            os.makedirs(folder, exist_ok=True)
+            atomic_files.write_json(path, source)
+        if atomic_files.read_json(path) == source:
+            return folder
+        text = json.dumps(source, sort_keys=True)
+        other = f"{folder}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        logging.warning(
+            "%s has evaluations on other records or another --max_eval_steps; "
+            "these are logged to %s",
+            folder,
+            other,
+        )
+        return other
 
     def is_done(self, step: int) -> bool:
         """Returns whether there are results of this step and these records."""

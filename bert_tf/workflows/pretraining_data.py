@@ -116,7 +116,7 @@ def open_data(
             )
     on_disk = pretraining.schema_of(opened, on_disk=True)
     opened.check(on_disk, sizes, vocab_sha256=sha256)
-    made_with = manifest.vocabulary["size"] if manifest else 0
+    made_with = manifest.vocabulary.get("size", 0) if manifest else 0
     if made_with > bert_config.vocab_size:
         raise ValueError(
             f"{path} was made with a vocabulary of {made_with} tokens; the "

@@ -55,5 +55,5 @@ def examples_per_row(records: Records) -> float:
     manifest = records.manifest
     if not manifest or "max_examples_per_row" not in manifest.sizes:
         return 1.0
-    statistics = manifest.statistics
-    return statistics["examples"] / statistics["rows"]
+    rows = manifest.statistics.get("rows") or manifest.num_examples
+    return manifest.statistics.get("examples", rows) / rows

@@ -1,5 +1,6 @@
 """Evaluations of several runs -> mean, deviation, degenerate runs."""
 
+import math
 import os
 import statistics
 
@@ -35,7 +36,7 @@ def read(folder: str) -> dict:
       better than the baseline (Mosbach et al. 2021, section 3); `step` of the
       best model.
     """
-    results = atomic_files.read_json(os.path.join(folder, EVALUATION))
+    results = read_evaluation(folder)
     metric = results["best_metric"]
     split = next(name for name in results if name.startswith("dev"))
     trivial = results["trivial"].get(split, {}).get(metric)
@@ -49,6 +50,79 @@ def read(folder: str) -> dict:
         "is_degenerate": trivial is not None and score <= trivial,
         "step": results["step"],
     }
+
+
+def read_evaluation(folder: str) -> dict:
+    """Returns the content of `eval_results.json` of a fine-tuning run.
+
+    Raises:
+      ValueError: if it is not that of a fine-tuning run.
+    """
+    path = os.path.join(folder, EVALUATION)
+    results = atomic_files.read_json(path)
+    if "task_name" not in results:
+        raise ValueError(
+            f"{path} is not of a fine-tuning run: it has no task_name. Give "
+            "the --output_dir of a run with --do_eval, or omit it."
+        )
+    metric, trivial = results.get("best_metric"), results.get("trivial")
+    dev = {n: v for n, v in results.items() if n.startswith("dev")}
+    if not (
+        isinstance(metric, str)
+        and isinstance(results["task_name"], str)
+        and isinstance(results.get("step"), int)
+        and dev
+        and all(isinstance(scores, dict) for scores in dev.values())
+        and all(_is_number(scores.get(metric)) for scores in dev.values())
+        and isinstance(trivial, dict)
+        and all(isinstance(scores, dict) for scores in trivial.values())
+        and all(_is_number(v.get(metric, 0)) for v in trivial.values())
+    ):
+        raise ValueError(
+            f"{path} should have task_name, step, best_metric, that metric of "
+            "each dev set, and trivial. Evaluate the run again with --do_eval."
+        )
+    return results
+
+
+def read_trials(folder: str) -> dict:
+    """Returns the content of `trials.json` of a folder of runs.
+
+    Raises:
+      ValueError: if it has another shape.
+    """
+    path = os.path.join(folder, RESULTS)
+    results = atomic_files.read_json(path)
+    settings, trials = results.get("settings"), results.get("trials")
+    if not (
+        isinstance(results.get("flags"), dict)
+        and isinstance(trials, list)
+        and all(isinstance(trial, dict) for trial in trials)
+        and isinstance(settings, list)
+        and all(map(_is_summary, settings))
+    ):
+        raise ValueError(
+            f"{path} should have flags, settings and trials, as "
+            "--num_restarts writes them. Remove it, and run the same command "
+            "again."
+        )
+    return results
+
+
+def _is_summary(setting) -> bool:
+    if not isinstance(setting, dict):
+        return False
+    deviation = setting.get("standard_deviation", "missing")
+    return (
+        _is_number(setting.get("mean"))
+        and (deviation is None or _is_number(deviation))
+        and isinstance(setting.get("num_runs"), int)
+    )
+
+
+def _is_number(value) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
 
 
 def describe(result: dict) -> str:

@@ -4,10 +4,12 @@ Each script has its own `flags.FlagValues`, so that one process can import
 several scripts with different defaults.
 """
 
+import contextlib
 import dataclasses
 import functools
 import inspect
 import logging as python_logging
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -39,6 +41,16 @@ def require(values: flags.FlagValues, *names: str) -> None:
     """Makes flags required; the error for a missing flag names it."""
     for name in names:
         flags.mark_flag_as_required(name, flag_values=values)
+
+
+def check_names(values: flags.FlagValues, name: str) -> None:
+    """Raises flags.Error if a list of paths is empty or has an empty one."""
+    paths = values[name].value
+    if not paths or not all(path.strip() for path in paths):
+        raise flags.Error(
+            f"--{name}={','.join(paths)} has an empty path. Give one or more, "
+            "separated by commas."
+        )
 
 
 def flags_of(*classes: type, **defaults: Any) -> flags.FlagValues:
@@ -181,7 +193,11 @@ def _message(error: Exception) -> str:
     if not isinstance(error, _tensorflow_errors()):
         return str(error)
     # An error in a dataset: "{{node ...}} ValueError: <ours>\n\nTraceback".
-    return error.message.rpartition("ValueError: ")[2].partition("\n")[0]
+    text = error.message.rpartition("ValueError: ")[2]
+    # Names of nodes mean nothing to users: {{function_node ...}}, [Op:Name].
+    text = re.sub(r"\{\{.*?\}\}|\[\[.*?\]\]|\[Op:\w+\]", "", text).strip()
+    text = text.removeprefix("Graph execution error:").strip()
+    return text.partition("\n")[0].strip() or type(error).__name__
 
 
 def _tensorflow_errors() -> tuple[type, ...]:
@@ -210,7 +226,9 @@ def run(main) -> None:
     try:
         main(argv)
     except stopping.Stopped as stopped:
-        print(f"stopped {stopped}", file=sys.stderr)
+        # Not to a terminal that has been closed, which is why it stops.
+        with contextlib.suppress(OSError):
+            print(f"stopped {stopped}", file=sys.stderr)
         raise SystemExit(stopped.exit_code) from None
     except Exception as error:
         user_errors = (ValueError, flags.Error, OSError, FloatingPointError)

@@ -1,9 +1,9 @@
 """Wrong input of every script: one line, status 1, and no file is changed."""
 
 import pytest
-from hostile import commands, damaged_inputs, settings, texts
+from hostile import commands, damaged_inputs, runs, settings, texts
 
-CASES = [*damaged_inputs.CASES, *settings.CASES, *texts.CASES]
+CASES = [*damaged_inputs.CASES, *runs.CASES, *settings.CASES, *texts.CASES]
 
 
 @pytest.mark.usefixtures("eagerly")

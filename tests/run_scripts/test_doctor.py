@@ -334,11 +334,11 @@ def test_a_checkpoint_that_contradicts_its_config(tmp_path, examine, save):
     assert lines[begin + 10].startswith("Use the bert_config.json that belo")
 
 
-def test_exceeding_the_memory_is_a_warning(tmp_path, examine):
+def test_exceeding_the_memory_is_an_error(tmp_path, examine):
     status, lines = examine(*plant(tmp_path), "--train_batch_size=100000000")
-    assert status == 0
-    assert any(line.startswith("warning: memory: ") for line in lines)
-    assert lines[-1] == "0 errors, 1 warning"
+    assert status == 1
+    assert any(line.startswith("error: memory: ") for line in lines)
+    assert lines[-1] == "1 error, 0 warnings"
 
 
 def test_all_errors_are_printed_not_only_the_first(tmp_path, examine):

@@ -54,16 +54,16 @@ def _check_shard(path: str, num_bytes: int | None) -> list[Diagnostic]:
             "command that makes it."
         )
         return [Diagnostic(ERROR, _CHECK, text)]
-    # Reports a truncated record.
-    _, problems = _attempt(shards.Shard, path)
     size = os.path.getsize(path)
-    if not problems and num_bytes not in (None, size):
-        text = (
-            f"{path!r} has {size} bytes; the manifest lists {num_bytes}. "
-            "Delete it and rerun the command that makes it."
-        )
-        problems = [Diagnostic(ERROR, _CHECK, text)]
-    return problems
+    if num_bytes in (None, size):
+        return _attempt(shards.Shard, path)[1]
+    # Reports a truncated record.
+    _, problems = _attempt(shards.scan, path)
+    text = (
+        f"{path!r} has {size} bytes; the manifest lists {num_bytes}. "
+        "Delete it and rerun the command that makes it."
+    )
+    return problems or [Diagnostic(ERROR, _CHECK, text)]
 
 
 def check_digests(

@@ -5,7 +5,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -73,8 +73,8 @@ class Manifest:
         try:
             with storage.open_bytes(path) as file:
                 content = json.load(file)
-            names = [field.name for field in dataclasses.fields(cls)]
-            fields = {name: content[name] for name in names}
+            fields = {name: content[name] for name in _KINDS}
+            _check_kinds(fields)
             fields["shards"] = [ShardInfo(**row) for row in fields["shards"]]
             return cls(**fields)
         except FileNotFoundError:
@@ -84,10 +84,85 @@ class Manifest:
                 "makes them; it resumes where it stopped."
             ) from None
         except (KeyError, TypeError, ValueError, RecursionError) as error:
+            reason = f"no {error}" if isinstance(error, KeyError) else error
             raise ValueError(
-                f"{path!r} is not a manifest of records ({error!r}). Make the "
+                f"{path!r} is not a manifest of records ({reason}). Make the "
                 "records again in an empty folder."
             ) from error
+
+
+# Field of the manifest -> its type.
+_KINDS = {
+    "schema_name": str,
+    "sizes": dict,
+    "flags": dict,
+    "vocabulary": dict,
+    "statistics": dict,
+    "shards": list,
+}
+# Entries that readers use -> their types.
+_ENTRY_KINDS = {
+    "sizes": {},  # All are positive integers.
+    "flags": {
+        "dupe_factor": int,
+        "masked_lm_prob": float,
+        "max_predictions_per_seq": int,
+        "random_seed": int,
+        "pairs": str,
+        "masking": str,
+        "masking_time": str,
+        "mask_mix": list,
+        "labels": list,
+    },
+    "vocabulary": {"sha256": str, "size": int, "do_lower_case": bool},
+    "statistics": {"examples": int, "rows": int},
+}
+
+
+def _check_kinds(fields: Mapping) -> None:
+    """Raises ValueError if a field of a manifest has another type."""
+    for name, kind in _KINDS.items():
+        _check_kind(name, fields[name], kind)
+    for name, kinds in _ENTRY_KINDS.items():
+        for key, value in fields[name].items():
+            if key in kinds and value is not None:
+                _check_kind(f"{name}.{key}", value, kinds[key])
+    for name, size in fields["sizes"].items():
+        _check_kind(f"sizes.{name}", size, int)
+        if size < 1:
+            raise ValueError(f"sizes.{name} {size} should be at least 1")
+    for feature in schema_lib.SCHEMAS.get(fields["schema_name"], {}).values():
+        for name in feature.shape:
+            if name not in fields["sizes"]:
+                raise KeyError(f"sizes.{name}")
+    listed = set()
+    for number, row in enumerate(fields["shards"]):
+        _check_kind(f"shards[{number}]", row, dict)
+        for field in dataclasses.fields(ShardInfo):
+            value = row[field.name]
+            _check_kind(f"shards[{number}].{field.name}", value, field.type)
+        if os.path.basename(row["name"]) != row["name"] or not row["name"]:
+            raise ValueError(f"{row['name']!r} should be a file in the folder")
+        if row["name"] in listed:
+            raise ValueError(f"it lists {row['name']!r} twice")
+        listed.add(row["name"])
+
+
+def _check_kind(name: str, value, kind: type) -> None:
+    """Raises ValueError if a value of JSON has another type."""
+    is_number = kind is float and isinstance(value, int)
+    # In Python, but not in JSON, a bool is an int.
+    if isinstance(value, bool) != (kind is bool) or not (
+        is_number or isinstance(value, kind)
+    ):
+        raise ValueError(
+            f"{name} is {_shortened(value)}, not of type {kind.__name__}"
+        )
+
+
+def _shortened(value) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def find_shards(path: str) -> list[str]:
@@ -151,13 +226,22 @@ class Records:
                 )
             if os.path.getsize(shard_path) == shard.num_bytes:
                 continue
-            shards.Shard(shard_path)  # Raises an error for a truncated record.
+            shards.scan(shard_path)  # Raises an error for a truncated record.
             raise ValueError(
                 f"{shard_path!r} is not the shard of {shard.num_bytes} bytes "
                 "that the manifest lists. Delete it and rerun the command that "
                 "makes it."
             )
-        return cls(paths, manifest)
+        opened = cls(paths, manifest)
+        counts = np.diff(opened.first).tolist()
+        for shard, count in zip(manifest.shards, counts, strict=True):
+            if count != shard.num_examples:
+                raise ValueError(
+                    f"{path!r}: the manifest lists {shard.num_examples} "
+                    f"records in {shard.name}, which has {count}. Make the "
+                    "records again in an empty folder."
+                )
+        return opened
 
     def __len__(self) -> int:
         return int(self.first[-1])

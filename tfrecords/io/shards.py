@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 import google_crc32c
 import numpy as np
+from absl import logging
 
 from tfrecords.io import storage
 
@@ -25,6 +26,7 @@ _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 _FRAME_BYTES = _HEADER.size + _FOOTER.size
 _WRITE_RECORDS = 1024  # Records in each write to the file.
+_NPY = b"\x93NUMPY"  # First bytes of an npy file.
 _OPEN_FILES = 256  # Well below the usual limit of 1,024 per process.
 
 
@@ -93,8 +95,12 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
     )
 
 
-def _scan(path: str) -> np.ndarray:
-    """Returns the offsets of a shard without index, from record headers."""
+def scan(path: str) -> np.ndarray:
+    """Returns the offsets of a shard as `Shard.offsets`, from record headers.
+
+    Raises:
+      ValueError: if a header is corrupt, or the last record is truncated.
+    """
     offsets, end = [0], os.path.getsize(path)
     with open(path, "rb") as file:
         while offsets[-1] < end:
@@ -120,19 +126,47 @@ def _scan(path: str) -> np.ndarray:
 
 def _offsets(path: str) -> np.ndarray:
     """Returns [records + 1] int64: the offset of each record, then the end."""
-    try:
-        offsets = np.load(f"{path}.index", mmap_mode="r")
-    except FileNotFoundError:
-        return _scan(path)
-    end = os.path.getsize(path)
-    if offsets[-1] != end:
-        record = int(np.searchsorted(offsets, end, side="right")) - 1
+    if not os.path.exists(f"{path}.index"):
+        return scan(path)
+    offsets, end = _load_index(path), os.path.getsize(path)
+    if offsets is not None and offsets[0] == 0 and offsets[-1] == end:
+        return offsets
+    scanned = scan(path)
+    if offsets is not None and len(offsets) > len(scanned):
         raise ValueError(
-            f"Truncated record at {path!r}, record {record}: the file has "
-            f"{end} bytes, its index says {int(offsets[-1])}. Delete it and "
-            "rerun the command that makes it."
+            f"Truncated record at {path!r}, record {len(scanned) - 1}: the "
+            f"file ends at byte {end}, its index lists {len(offsets) - 1} "
+            "records. Delete it and rerun the command that makes it."
         )
-    return offsets
+    _replace_index(path, scanned)
+    return scanned
+
+
+def _load_index(path: str) -> np.ndarray | None:
+    """Returns the content of a shard's index; None if it is damaged."""
+    try:
+        with open(f"{path}.index", "rb") as file:
+            if file.read(len(_NPY)) != _NPY:  # NumPy would also read a zip.
+                return None
+        offsets = np.load(f"{path}.index", mmap_mode="r")
+    except Exception:  # NumPy parses the header as Python: any error.
+        return None
+    is_index = isinstance(offsets, np.ndarray) and (
+        offsets.ndim == 1 and offsets.dtype == np.int64 and offsets.size
+    )
+    return offsets if is_index else None
+
+
+def _replace_index(path: str, offsets: np.ndarray) -> None:
+    """Writes the index of a shard again, in place of a damaged one."""
+    result = "it is made again from the shard"
+    try:
+        with storage.atomic_file(f"{path}.index", "wb") as file:
+            np.save(file, offsets)
+    except OSError as error:
+        # In a read-only folder, each process reads the shard again.
+        result = f"it cannot be replaced ({error.strerror}), and is not used"
+    logging.warning("%s.index does not match its shard; %s", path, result)
 
 
 class _OpenFile:
@@ -151,11 +185,16 @@ _open = functools.lru_cache(_OPEN_FILES)(_OpenFile)
 
 
 class Shard:
-    """Random access to the records of one shard."""
+    """Random access to the records of one shard.
+
+    Attributes:
+      path: path of the shard.
+      offsets: [records + 1] int64: the offset of each record, then the end.
+    """
 
     def __init__(self, path: str):
         self.path = path
-        self.offsets = _offsets(path)  # [records + 1]
+        self.offsets = _offsets(path)
         status = os.stat(path)
         self._version = (status.st_ino, status.st_mtime_ns)
 
@@ -171,17 +210,33 @@ class Shard:
     def read(self, record: int) -> bytes:
         """Returns one serialized example.
 
+        A wrong offset in the index is corrected from the headers of the shard.
+
         Raises:
           ValueError: naming the record, if it is truncated or corrupt.
         """
+        payload = self._payload(record)
+        if payload is None and self._correct_offsets():
+            payload = self._payload(record)
+        if payload is not None:
+            return payload
+        is_truncated = self.offsets[record + 1] > os.path.getsize(self.path)
+        fault = f"Corrupt record at {self.describe(record)}: its checksum "
+        fault += "does not match"
+        if is_truncated:
+            fault = f"Truncated record at {self.describe(record)}"
+        raise ValueError(
+            f"{fault}. Delete the shard and rerun the command that makes it."
+        )
+
+    def _payload(self, record: int) -> bytes | None:
+        """Returns one serialized example; None if it is damaged."""
         begin, end = self.offsets[record : record + 2].tolist()
         file = _open(self.path, *self._version)
+        size = os.fstat(file.descriptor).st_size
+        if begin < 0 or end > size or end - begin < _FRAME_BYTES:
+            return None
         data = os.pread(file.descriptor, end - begin, begin)
-        if len(data) < end - begin:
-            raise ValueError(
-                f"Truncated record at {self.describe(record)}. Delete the "
-                "shard and rerun the command that makes it."
-            )
         payload = data[_HEADER.size : -_FOOTER.size]
         length, length_crc = _HEADER.unpack_from(data)
         (crc,) = _FOOTER.unpack_from(data, len(data) - _FOOTER.size)
@@ -190,9 +245,22 @@ class Shard:
             or length_crc != _masked_crc(data[:8])
             or crc != _masked_crc(payload)
         ):
-            raise ValueError(
-                f"Corrupt record at {self.describe(record)}: its checksum "
-                "does not match. Delete the shard and rerun the command that "
-                "makes it."
-            )
+            return None
         return payload
+
+    def _correct_offsets(self) -> bool:
+        """Returns whether the index had wrong offsets, after correcting it."""
+        try:
+            scanned = scan(self.path)
+        except ValueError:
+            return False  # The shard is damaged, too.
+        if np.array_equal(scanned, self.offsets):
+            return False
+        _replace_index(self.path, scanned)
+        if len(scanned) != len(self.offsets):  # Records change their numbers.
+            raise ValueError(
+                f"{self.path!r} has {len(scanned) - 1} records, its index "
+                f"listed {len(self)}. Run the same command again."
+            )
+        self.offsets = scanned
+        return True

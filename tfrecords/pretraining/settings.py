@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
+from tfrecords import options
 from tfrecords.options import Options, option
 from tfrecords.pretraining import masking as masking_lib
 from tfrecords.pretraining import packing
@@ -148,6 +149,14 @@ class Settings(Options):
         """Returns the settings recorded in a manifest's `flags`."""
         names = {field.name for field in dataclasses.fields(cls)} & set(flags)
         named = {name: flags[name] for name in names}
+        for name, kind in options.kinds(cls).items():
+            value = named.get(name)
+            kind = {tuple: list, float: (int, float)}.get(kind, kind)
+            if value is not None and not isinstance(value, kind):
+                raise ValueError(
+                    f"The manifest's {name}={value!r} is of another type. "
+                    "Make the records again in an empty folder."
+                )
         if "mask_mix" in named:
             named["mask_mix"] = tuple(named["mask_mix"])
         return cls(**named)

@@ -58,7 +58,7 @@ def masker(
                 f"are masked when read, were made with {size}. Omit the flag."
             )
     path = os.path.join(folder, masking.VOCABULARY_NAME)
-    wanted = unmasked.manifest.vocabulary["sha256"]
+    wanted = unmasked.manifest.vocabulary.get("sha256")
     if not os.path.isfile(path) or vocab.digest(path) != wanted:
         raise ValueError(
             f"{path} should be the vocabulary that the records were made "

@@ -79,7 +79,7 @@ def _named_class(values: dict, path: str) -> str | None:
     return first
 
 
-def read_object(folder: str, name: str) -> dict:
+def read_json(folder: str, name: str) -> dict:
     """Returns the JSON object in a file, empty if the file is missing."""
     path = os.path.join(folder, name)
     if not os.path.isfile(path):
@@ -99,7 +99,7 @@ def read_values(folder: str) -> dict:
             f"{path} is missing; it has the sizes of a Hugging Face model. "
             "Copy it from the source of the weights."
         )
-    values = read_object(folder, CONFIG)
+    values = read_json(folder, CONFIG)
     kind = values.get("model_type")
     if kind is None:
         # Files from old versions have at most the class.

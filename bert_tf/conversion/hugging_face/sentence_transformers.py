@@ -46,7 +46,7 @@ def _modules(path: str) -> list[tuple[str, str]]:
 
 def _pooling(folder: str) -> str:
     """Returns a short description of a Pooling module's mode."""
-    values = config_json.read_object(folder, config_json.CONFIG)
+    values = config_json.read_json(folder, config_json.CONFIG)
     modes = [
         name.removeprefix(_POOLING_PREFIX)
         for name, value in values.items()

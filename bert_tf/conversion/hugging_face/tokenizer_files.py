@@ -163,7 +163,7 @@ def _added(folder: str, tokenizer: dict) -> list[str]:
     listed = [x.get("content") for x in tokenizer.get("added_tokens") or ()]
     vocabulary = (tokenizer.get("model") or {}).get("vocab") or {}
     added = [x for x in listed if x not in vocabulary]
-    more = config_json.read_object(folder, _ADDED)
+    more = config_json.read_json(folder, _ADDED)
     added += [x for x in more if x not in vocabulary]
     if not added:
         return []
@@ -178,9 +178,9 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
       ValueError: if a file is not for WordPiece, contradicts another file, or
         has more entries than the model.
     """
-    tokenizer = config_json.read_object(folder, TOKENIZER)
+    tokenizer = config_json.read_json(folder, TOKENIZER)
     _check_parts(tokenizer, os.path.join(folder, TOKENIZER))
-    settings = config_json.read_object(folder, SETTINGS)
+    settings = config_json.read_json(folder, SETTINGS)
     model_folders.check_entries(settings, os.path.join(folder, SETTINGS))
     vocabulary = _vocabulary(folder, tokenizer)
     normalizer, notes = _normalizer(tokenizer)

@@ -3,6 +3,7 @@
 `run_scripts.doctor` runs all checks; training runs `refuse_bad_records`.
 """
 
+import dataclasses
 import os
 from collections.abc import Sequence
 
@@ -33,6 +34,7 @@ from tfrecords.text import vocab as vocab_lib
 QUICK_EXAMPLES = 1024
 EXAMPLES = 8192
 _GB = 1e9
+_HOPELESS = 1.5  # Other processes may free some memory.
 # Schema -> task, where the names differ.
 _TASKS = dict.fromkeys(schema_lib.PRETRAINING_SCHEMAS, "pretraining") | {
     "encoder_inputs": "classification",
@@ -175,18 +177,25 @@ def check_sizes(
 
 
 def check_memory(step: estimates.Step) -> list[Diagnostic]:
-    """Returns a warning if a step needs more memory than is available."""
-    needed = sum(estimates.memory(step).values())
+    """Returns a diagnostic if a step needs more memory than is available.
+
+    It is an error if weights and activations clearly do not fit.
+    """
+    parts = estimates.memory(step)
+    needed = sum(parts.values())
     name, free = estimates.available_bytes()
     if not free or needed <= free:
         return []
+    # TensorFlow has been loaded already, and estimates differ by 15 %.
+    is_hopeless = needed - parts["TensorFlow"] > _HOPELESS * free
     text = (
         f"training needs an estimated {needed / _GB:.1f} GB, but the {name} is "
         f"{free / _GB:.1f} GB. Raise "
         "--gradient_accumulation_steps, add --remat, or lower "
         "--train_batch_size."
     )
-    return [Diagnostic(WARNING, "memory", text)]
+    severity = ERROR if is_hopeless else WARNING
+    return [Diagnostic(severity, "memory", text)]
 
 
 def refuse_bad_records(
@@ -216,9 +225,15 @@ def refuse_bad_records(
         diagnostics, statistics = check_examples(
             records, bert_config, vocab_file, QUICK_EXAMPLES
         )
-        # The number of replicas that share a batch is not known here.
-        if statistics and config.distribution_strategy == "one_device":
-            diagnostics += check_memory(step_of(config, bert_config, records))
+        if statistics:
+            step = step_of(config, bert_config, records)
+            if config.distribution_strategy != "one_device":
+                # The number of replicas that share a batch is not known here,
+                # but each has all weights.
+                step = dataclasses.replace(
+                    step, batch_size=1, accumulation_steps=1
+                )
+            diagnostics += check_memory(step)
         folder = os.path.dirname(records.paths[0])
         fatal = errors(diagnostics)
         lines += [f"{folder}: {d.check}: {d.text}" for d in fatal]

@@ -68,8 +68,13 @@ class Step:
 
 def num_weights(step: Step) -> int:
     """Returns the number of trainable weights."""
-    shapes = checkpoint.shapes(step.config, step.task, step.num_labels)
-    return sum(math.prod(shape) for shape in shapes.values())
+    counts = []
+    for layers in (1, 2):  # All layers are the same; there may be millions.
+        config = dataclasses.replace(step.config, num_hidden_layers=layers)
+        shapes = checkpoint.shapes(config, step.task, step.num_labels)
+        counts.append(sum(math.prod(shape) for shape in shapes.values()))
+    layer = counts[1] - counts[0]
+    return counts[0] + (step.config.num_hidden_layers - 1) * layer
 
 
 def memory(step: Step) -> dict[str, float]:

@@ -48,9 +48,10 @@ def test_a_line_shows_means_since_the_last_one(tmp_path, caplog):
     report = make_report(tmp_path)
     for step in range(1, 6):
         add(report, step, float(step))
-    # Every two steps, and at the end.
+    # The first, every two steps, and at the end.
     texts = [text.partition("  examples")[0] for text in caplog.messages]
     assert texts == [
+        "step 1/5  loss 1  after 0:00",
         "step 2/5  loss 1.5",
         "step 4/5  loss 3.5",
         "step 5/5  loss 5",
@@ -63,7 +64,7 @@ def test_a_line_shows_the_current_learning_rate(tmp_path, caplog):
     report = make_report(tmp_path, log_every_steps=3)
     add(report, 1, 1.0, learning_rate=[0.5])
     add(report, 3, 2.0, 3.0, learning_rate=[0.25, 0.125])
-    assert "loss 2  learning_rate 0.125  examples" in caplog.messages[0]
+    assert "loss 2  learning_rate 0.125  examples" in caplog.messages[1]
     rates = [line["learning_rate"] for line in lines(tmp_path)]
     assert rates == [0.5, 0.25, 0.125]
     (path,) = tmp_path.glob("events.out*")
@@ -102,7 +103,7 @@ def test_with_several_steps_per_call_lines_follow_the_next_call(
     for step in (3, 6, 9):
         add(report, step, 1.0, 1.0, 1.0)
     texts = [text.partition("  ")[0] for text in caplog.messages]
-    assert texts == ["step 6/100", "step 9/100"]
+    assert texts == ["step 3/100", "step 6/100", "step 9/100"]
 
 
 def test_paused_time_is_excluded_from_the_rates(tmp_path, monkeypatch, caplog):
@@ -118,9 +119,48 @@ def test_paused_time_is_excluded_from_the_rates(tmp_path, monkeypatch, caplog):
     for step in (3, 4):
         now[0] += 1.0
         add(report, step, 0.0)
-    assert len(caplog.messages) == 2
-    for text in caplog.messages:
+    assert len(caplog.messages) == 3
+    for text in caplog.messages[1:]:
         assert "examples/s 8  tokens/s 128" in text
+
+
+def test_the_first_step_and_one_every_ten_seconds_are_printed(
+    tmp_path, monkeypatch, caplog
+):
+    caplog.set_level("INFO", logger="absl")
+    now = [0.0]
+    monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
+    report = make_report(tmp_path, num_train_steps=100, log_every_steps=50)
+    for step in range(1, 13):
+        now[0] += 60.0 if step == 1 else 4.0
+        if step == 5:
+            with report.paused():
+                now[0] += 100.0
+        add(report, step, float(step))
+    assert caplog.messages == [
+        "step 1/100  loss 1  after 1:00",
+        "step 4/100  loss 4  ETA 6:24",
+        "step 7/100  loss 7  ETA 6:12",
+        "step 10/100  loss 10  ETA 6:00",
+    ]
+    # They change nothing in the logs.
+    assert not (tmp_path / "steps.jsonl").exists()
+    assert [step for step, _ in report.unread] == [*range(1, 13)]
+
+
+def test_other_processes_than_the_chief_print_nothing(caplog):
+    caplog.set_level("INFO", logger="absl")
+    report = reporting.Report(None, num_train_steps=5, log_every_steps=2)
+    for step in range(1, 6):
+        add(report, step, 1.0)
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("line", ['{"loss": 1}', '{"step": "1"}', "{}", "[{}}"])
+def test_a_log_of_another_shape_is_named(tmp_path, line):
+    (tmp_path / "steps.jsonl").write_text(f'{{"step": 1}}\n{line}\n')
+    with pytest.raises(ValueError, match="steps.jsonl:2: .* the values of a"):
+        reporting.Writer(str(tmp_path), 5)
 
 
 def test_a_restart_drops_lines_of_steps_it_repeats(tmp_path):
@@ -207,7 +247,7 @@ def test_an_overflow_of_float16_is_counted(tmp_path, caplog):
     inf = float("inf")
     add(report, 1, 1.0, gradient_norm=[inf], loss_scale=[8.0])
     add(report, 2, 1.0, gradient_norm=[3.0], loss_scale=[4.0])
-    assert "gradient_norm 3  loss_scale 6  skipped 1  ex" in caplog.messages[0]
+    assert "gradient_norm 3  loss_scale 6  skipped 1  ex" in caplog.messages[1]
     # A scale of 1 cannot be lowered.
     add(report, 3, 1.0, gradient_norm=[inf], loss_scale=[1.0])
     with pytest.raises(FloatingPointError, match="gradient_norm not finite"):

@@ -6,7 +6,9 @@ import pytest
 from bert_tf.training import stopping
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+)
 def test_a_signal_makes_the_request(number):
     with stopping.after_step() as request:
         assert not request.is_made
@@ -31,11 +33,23 @@ def test_previous_signal_handlers_are_restored():
     assert now == before
 
 
-def test_outside_of_training_sigterm_stops_immediately():
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(stopping.Stopped, match="by SIGTERM") as info:
-        with stopping.at_once_on_sigterm():
-            os.kill(os.getpid(), signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_outside_of_training_a_signal_stops_immediately(number):
+    before = signal.getsignal(number)
+    name = signal.Signals(number).name
+    with pytest.raises(stopping.Stopped, match=f"by {name}") as info:
+        with stopping.at_once_on_signal():
+            os.kill(os.getpid(), number)
             raise AssertionError("not stopped")
     assert info.value.exit_code == 75
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(number) is before
+
+
+def test_a_sighup_that_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopping.at_once_on_signal(), stopping.after_step() as request:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not request.is_made
+    finally:
+        signal.signal(signal.SIGHUP, before)

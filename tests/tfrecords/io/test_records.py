@@ -3,9 +3,12 @@
 import json
 import os
 
+import hypothesis
+import numbered_records
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import strategies as st
 
 from tfrecords import schema
 from tfrecords.io import records
@@ -75,6 +78,77 @@ def test_a_glob_without_matches_is_named(tmp_path):
 def test_a_folder_without_manifest_is_named(tmp_path):
     with pytest.raises(ValueError, match="has no manifest.json: its records"):
         records.Records.open(str(tmp_path))
+
+
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 99) | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+_paths = st.sampled_from(
+    [
+        *[(name,) for name in records._KINDS],
+        *[("shards", 0), ("shards", 1, "name"), ("shards", 0, "num_bytes")],
+        *[("shards", 1, "num_examples"), ("sizes", "max_seq_length")],
+        *[("flags", "labels"), ("flags", "dupe_factor"), ("sizes", "x")],
+        *[("vocabulary", "size"), ("vocabulary", "do_lower_case")],
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def module_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fuzzed") / "train"
+    numbered_records.write_folder(str(folder))
+    return folder
+
+
+@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.given(_paths, _values)
+def test_any_manifest_is_read_or_rejected(module_folder, path, value):
+    file = module_folder / "manifest.json"
+    before = file.read_text()
+    content = entry = json.loads(before)
+    for key in path[:-1]:
+        entry = entry[key]
+    entry[path[-1]] = value
+    try:
+        file.write_text(json.dumps(content))
+        opened = records.Records.open(str(module_folder))
+        opened.check(schema.PRETRAINING, opened.manifest.sizes)
+    except ValueError as error:
+        assert str(module_folder) in str(error)
+    finally:
+        file.write_text(before)
+
+
+@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.given(st.binary(max_size=300), st.integers(0, 2000))
+def test_any_bytes_in_a_manifest_are_read_or_rejected(
+    module_folder, data, offset
+):
+    file = module_folder / "manifest.json"
+    before = file.read_bytes()
+    try:
+        file.write_bytes(before[:offset] + data + before[offset:])
+        records.Records.open(str(module_folder))
+    except ValueError as error:
+        assert str(module_folder) in str(error)
+    finally:
+        file.write_bytes(before)
+
+
+def test_a_shard_with_another_number_of_records_is_named(folder):
+    path = os.path.join(folder, "manifest.json")
+    with open(path) as file:
+        text = file.read()
+    with open(path, "w") as file:
+        file.write(text.replace('"num_examples": 5', '"num_examples": 6'))
+    with pytest.raises(ValueError, match="lists 6 records in .*, which has 5"):
+        records.Records.open(folder)
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"shards": 3}'])

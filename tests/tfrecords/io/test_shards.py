@@ -2,11 +2,14 @@
 
 import errno
 import os
+import tempfile
 import warnings
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tfrecords.io import shards
 
@@ -109,6 +112,148 @@ def test_a_corrupt_record_is_named_and_others_are_read(shard_path, offset):
     with pytest.raises(ValueError, match="Corrupt record at .*record 2, byte"):
         shard.read(2)
     assert shard.read(3) == RECORDS[3]
+
+
+def _damage_index(path, change):
+    with open(f"{path}.index", "rb") as file:
+        data = bytearray(file.read())
+    data = change(data) or data
+    with open(f"{path}.index", "wb") as file:
+        file.write(data)
+
+
+def _cut(data):
+    del data[-8:]
+
+
+def _make_empty(data):
+    data.clear()
+
+
+def _change_shape(data):
+    data[:128] = data[:128].replace(b"(5,)", b"(4,)")
+
+
+def _change_type(data):
+    data[:128] = data[:128].replace(b"<i8", b"<f8")
+
+
+def _change_middle(data):
+    data[-16] ^= 1
+
+
+def _make_huge(data):
+    data[-10] = 0x7F
+
+
+def _make_negative(data):
+    data[-9] = 0xFF
+
+
+def _change_end(data):
+    data[-8] ^= 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(_cut, _make_empty, _change_shape, _change_type, _change_middle),
+        *(_make_huge, _make_negative, _change_end),
+        lambda data: b"PK\x03\x04" + bytes(100),
+        lambda data: b"\x80\x04K\x01.",  # A pickle.
+    ],
+)
+def test_a_damaged_index_is_made_again(shard_path, change, caplog):
+    with open(f"{shard_path}.index", "rb") as file:
+        before = file.read()
+    _damage_index(shard_path, change)
+    shard = shards.Shard(shard_path)
+    assert [shard.read(i) for i in range(len(shard))] == RECORDS
+    (message,) = caplog.messages
+    assert f"{shard_path}.index does not match its shard; it is made" in message
+    with open(f"{shard_path}.index", "rb") as file:
+        assert file.read() == before
+    shards.Shard(shard_path).read(2)
+    assert len(caplog.messages) == 1
+
+
+def test_in_a_read_only_folder_a_damaged_index_is_not_used(
+    shard_path, monkeypatch, caplog
+):
+    _damage_index(shard_path, _cut)
+
+    def fail(path, mode):
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    monkeypatch.setattr(shards.storage, "atomic_file", fail)
+    shard = shards.Shard(shard_path)
+    assert [shard.read(i) for i in range(len(shard))] == RECORDS
+    assert "cannot be replaced (Read-only file system)" in caplog.text
+
+
+def test_a_shard_cut_between_records_is_not_taken_for_a_wrong_index(shard_path):
+    with open(f"{shard_path}.index", "rb") as file:
+        before = file.read()
+    os.truncate(shard_path, int(shards.Shard(shard_path).offsets[3]))
+    with pytest.raises(ValueError, match="Truncated record .* lists 4 records"):
+        shards.Shard(shard_path)
+    with open(f"{shard_path}.index", "rb") as file:
+        assert file.read() == before
+
+
+def test_a_shard_and_index_that_are_both_damaged_are_an_error(shard_path):
+    _damage_index(shard_path, _cut)
+    _flip(shard_path, 37)
+    with pytest.raises(ValueError, match="Corrupt header at .*record 2, byte"):
+        shards.Shard(shard_path)
+
+
+def test_the_index_of_another_shard_is_an_error_once(shard_path):
+    offsets = np.array([0, 21, os.path.getsize(shard_path)])
+    np.save(f"{shard_path}.index", offsets)
+    os.replace(f"{shard_path}.index.npy", f"{shard_path}.index")
+    shard = shards.Shard(shard_path)
+    with pytest.raises(ValueError, match="has 4 records, its index listed 2"):
+        shard.read(1)
+    assert len(shards.Shard(shard_path)) == 4
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=300), st.integers(0, 900), st.booleans())
+def test_any_change_of_shard_or_index_is_found(data, offset, of_index):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "a")
+        shards.write_shard(path, RECORDS)
+        changed = f"{path}.index" if of_index else path
+        with open(changed, "r+b") as file:
+            file.seek(offset % (os.path.getsize(changed) + 1))
+            file.write(data)
+        try:
+            shard = shards.Shard(path)
+            records = [shard.read(i) for i in range(len(shard))]
+        except ValueError as error:
+            assert path in str(error)
+        else:
+            # Complete records may follow the last one.
+            assert records[:4] == RECORDS
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=200), st.binary(max_size=200) | st.none())
+def test_any_bytes_are_records_or_rejected(data, index):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "a")
+        with open(path, "wb") as file:
+            file.write(data)
+        if index is not None:
+            with open(f"{path}.index", "wb") as file:
+                file.write(b"\x93NUMPY\x01\x00" + index)
+        try:
+            shard = shards.Shard(path)
+            for record in range(len(shard)):
+                shard.read(record)
+        except ValueError as error:
+            assert path in str(error)
 
 
 def test_a_file_that_is_not_a_tfrecord_file_is_named(tmp_path):

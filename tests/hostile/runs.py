@@ -1,0 +1,296 @@
+"""Damaged records, logs and results, and wrong workers -> cases."""
+
+import hashlib
+import json
+
+from hostile.commands import Case
+
+_SHARD = "records/train/train-00000-of-00001.tfrecord"
+_MANIFEST = "records/train/manifest.json"
+_INDEX = f"{_SHARD}.index"
+_OUT = ("out", "out/*", "out/*/*", "out/*/*/*")
+_ANY = ("records/train/*.index", *_OUT)
+
+
+def _with(**changes):
+    """Returns a function that changes fields of a JSON file."""
+
+    def change(content: bytes) -> bytes:
+        fields = json.loads(content) | changes
+        return json.dumps(fields).encode()
+
+    return change
+
+
+def _with_in(field, /, **changes):
+    """Returns a function that changes entries of a field of a JSON file."""
+
+    def change(content: bytes) -> bytes:
+        fields = json.loads(content)
+        entries = fields[field]
+        (entries[0] if field == "shards" else entries).update(changes)
+        return json.dumps(fields).encode()
+
+    return change
+
+
+def _without(name):
+    def change(content: bytes) -> bytes:
+        fields = json.loads(content)
+        del fields[name]
+        return json.dumps(fields).encode()
+
+    return change
+
+
+def _twice(content: bytes) -> bytes:
+    fields = json.loads(content)
+    fields["shards"] *= 2
+    return json.dumps(fields).encode()
+
+
+def _json(content) -> bytes:
+    return json.dumps(content).encode()
+
+
+def _flip(position):
+    def change(content: bytes) -> bytes:
+        data = bytearray(content)
+        data[position] ^= 1
+        return bytes(data)
+
+    return change
+
+
+_EVALUATED = {
+    "task_name": "CoLA",
+    "step": 3,
+    "best_metric": "matthews_correlation",
+    "dev": {"matthews_correlation": 0.5},
+    "trivial": {"dev": {"matthews_correlation": 0.0}},
+}
+_TABLE = "--run_dirs=run"
+_MANY = {"flags": {}, "settings": [], "trials": []}
+_PREDICTED = "run/predictions/CoLA.tsv"
+
+
+def _table(message, results, trials=None):
+    files = {"run/eval_results.json": _json(results)}
+    if trials is not None:
+        files["run/trials.json"] = _json(trials)
+    return Case("glue_table", _TABLE, message, files)
+
+
+def _manifest(message, change):
+    return Case("show_records", "", message, {_MANIFEST: change})
+
+
+def _index(change, script="show_records", message="does not match its"):
+    return Case(script, "", message, {_INDEX: change}, _ANY, code=0)
+
+
+CASES = [
+    # A damaged index is made again.
+    _index(b""),
+    _index(b"", "run_pretraining"),
+    _index(lambda content: content[:-8]),
+    _index(lambda content: content[:60]),
+    _index(_flip(3)),
+    _index(_flip(70)),
+    _index(_flip(-1)),
+    _index(_flip(-8)),
+    _index(_flip(-9), "run_pretraining"),
+    _index(b"PK\x03\x04 of a zip"),
+    _index(b"\x80\x04K\x01."),
+    _index(b"\x93NUMPY\x01\x00\x10\x00{'descr': (((((  "),
+    # A manifest that is not one.
+    _manifest("lists 'train-00000-of-00001.tfrecord' twice", _twice),
+    _manifest("is not a manifest of records", b""),
+    _manifest("is not a manifest of records", b"[1]"),
+    _manifest("is not a manifest of records", b"null"),
+    _manifest("is not a manifest of records", b'{"shards": "\xff"}'),
+    _manifest("is not a manifest of records", b"[" * 20_000),
+    _manifest("(no 'shards')", _without("shards")),
+    _manifest("(no 'vocabulary')", _without("vocabulary")),
+    _manifest("shards is 'a', not of type list", _with(shards="a")),
+    _manifest("shards[0] is 7, not of type dict", _with(shards=[7])),
+    _manifest("(no 'name')", _with(shards=[{}])),
+    _manifest("shards[0].num_bytes is '9'", _with_in("shards", num_bytes="9")),
+    _manifest("shards[0].num_examples", _with_in("shards", num_examples=True)),
+    _manifest("should be a file in", _with_in("shards", name="../train")),
+    _manifest("should be a file in", _with_in("shards", name="")),
+    _manifest("sizes is None", _with(sizes=None)),
+    _manifest(
+        "sizes.max_seq_length is 32.5", _with_in("sizes", max_seq_length=32.5)
+    ),
+    _manifest("should be at least 1", _with_in("sizes", max_seq_length=0)),
+    _manifest("(no 'sizes.max_seq_length')", _with(sizes={})),
+    _manifest("schema_name is 3", _with(schema_name=3)),
+    Case(
+        "run_pretraining",
+        "",
+        "schema 'x'",
+        {_MANIFEST: _with(schema_name="x")},
+    ),
+    _manifest("flags is []", _with(flags=[])),
+    _manifest("flags.dupe_factor is 'x'", _with_in("flags", dupe_factor="x")),
+    _manifest("flags.pairs is ['x']", _with_in("flags", pairs=["x"])),
+    _manifest("vocabulary.size is '9'", _with_in("vocabulary", size="9")),
+    _manifest(
+        "vocabulary.do_lower_case is 'true'",
+        _with_in("vocabulary", do_lower_case="true"),
+    ),
+    Case(
+        "run_pretraining",
+        "",
+        "lists 'train-00000-of-00001.tfrecord' twice",
+        {_MANIFEST: _twice},
+    ),
+    Case(
+        "run_pretraining",
+        "",
+        "the manifest lists 7 records in train-00000",
+        {_MANIFEST: _with_in("shards", num_examples=7)},
+    ),
+    # Folders of runs.
+    Case(
+        "make_glue_submission", "--run_dirs=", "--run_dirs= has an empty path"
+    ),
+    Case("make_glue_submission", "--run_dirs=,", "--run_dirs=, has an empty"),
+    Case("make_glue_submission", "--run_dirs=none", "none has no predictions"),
+    Case(
+        "make_glue_submission",
+        "--run_dirs=run",
+        "CoLA.tsv is not UTF-8",
+        {_PREDICTED: b"index\tprediction\n\xff"},
+    ),
+    Case(
+        "make_glue_submission",
+        "--run_dirs=run",
+        "should be 'index\\tprediction'",
+        {_PREDICTED: b""},
+    ),
+    Case("glue_table", "--run_dirs=", "--run_dirs= has an empty path"),
+    Case("glue_table", "--run_dirs=text", "text has no eval_results.json"),
+    _table("not of a fine-tuning run", {"step": 1, "records": "x"}),
+    _table("holds '[1]', not a JSON object", [1]),
+    _table("holds 'None', not a JSON object", None),
+    _table("which is not a GLUE task", _EVALUATED | {"task_name": "SQuAD"}),
+    _table("should have task_name, step", _EVALUATED | {"task_name": 3}),
+    _table("should have task_name, step", _EVALUATED | {"best_metric": None}),
+    _table("should have task_name, step", _EVALUATED | {"best_metric": "f1"}),
+    _table("should have task_name, step", _EVALUATED | {"dev": 0.5}),
+    _table("should have task_name, step", _EVALUATED | {"dev": {}}),
+    _table("should have task_name, step", _EVALUATED | {"trivial": []}),
+    _table("should have task_name, step", {"task_name": "CoLA"}),
+    Case(
+        "glue_table",
+        _TABLE,
+        "eval_results.json is not JSON",
+        {"run/eval_results.json": b'{"task_name": "Co'},
+    ),
+    _table("trials.json holds '[]'", _EVALUATED, []),
+    _table("should have flags, settings", _EVALUATED, {}),
+    _table("should have flags, settings", _EVALUATED, _MANY | {"trials": [3]}),
+    _table(
+        "should have flags", _EVALUATED, _MANY | {"settings": [{"mean": 1}]}
+    ),
+    Case(
+        "run_glue",
+        "--do_eval --num_restarts=2",
+        "should have flags, settings and trials",
+        {"out/trials.json": b"{}"},
+        ("out/trials", "out/trials/*"),
+    ),
+    Case(
+        "run_pretraining",
+        "--init_checkpoint=model --bert_config_file=model/bert_config.json",
+        "do_lower_case is 'yes', not of type bool",
+        {"model/model.json": _with(do_lower_case="yes")},
+    ),
+    Case(
+        "export_savedmodel",
+        "",
+        "max_seq_length is '9', not of type int",
+        {"model/model.json": _with(max_seq_length="9")},
+    ),
+    Case(
+        "export_savedmodel",
+        "",
+        "labels is '{}', not of type list of strings",
+        {"model/model.json": _with(labels={})},
+    ),
+    Case(
+        "export_savedmodel",
+        "",
+        "not_in_source is '[3]', not of type list of strings",
+        {"model/model.json": _with(not_in_source=[3])},
+    ),
+    Case(
+        "export_savedmodel",
+        "",
+        "model.json has no task",
+        {"model/model.json": b"[]"},
+    ),
+    Case(
+        "export_savedmodel",
+        "",
+        "state.json is not a JSON object",
+        {"model/state.json": b"null"},
+    ),
+    Case(
+        "export_savedmodel",
+        "",
+        "state.json has no sizes and sha256",
+        {
+            "model/state.json": _json(
+                {"state_sha256": hashlib.sha256(b"{}").hexdigest()}
+            )
+        },
+    ),
+    # Batches and models that cannot fit.
+    Case(
+        "run_pretraining",
+        "--train_batch_size=1000000000000",
+        "memory: training needs an estimated",
+    ),
+    Case(
+        "run_glue",
+        "--train_batch_size=1000000000000",
+        "memory: training needs an estimated",
+        left=_OUT,
+    ),
+    Case(
+        "run_pretraining",
+        "",
+        "memory: training needs an estimated",
+        {"bert_config.json": _with(num_hidden_layers=10**9)},
+    ),
+    # Workers; replays.
+    Case(
+        "run_pretraining",
+        "--distribution_strategy=multi_worker",
+        "needs the environment variable TF_CONFIG",
+    ),
+    Case(
+        "run_pretraining",
+        "--worker_timeout=-1",
+        "--worker_timeout",
+    ),
+    Case("tools.replay", "--run_dir=records", "records has no run.flags"),
+    Case(
+        "tools.replay",
+        "--run_dir=run",
+        "no log of steps",
+        {"run/run.flags": b"# run_scripts.run_pretraining\n"},
+    ),
+    Case(
+        "tools.replay",
+        "--run_dir=run",
+        "steps.jsonl:1: '[1]' should be the values of a step",
+        {
+            "run/run.flags": b"# run_scripts.run_pretraining\n",
+            "run/logs/train/steps.jsonl": b"[1]\n",
+        },
+    ),
+]
