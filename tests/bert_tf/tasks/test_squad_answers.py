@@ -1,6 +1,7 @@
 """squad_answers.py: answers are the original's; their properties."""
 
 import functools
+import itertools
 
 import numpy as np
 import planted_squad as planted
@@ -192,14 +193,13 @@ def test_answers_of_many_equal_windows(
     found = choose(windows, *logits, tf.constant([passage]))
     # Each text with its best score, the first of equal ones first.
     expected = {}
-    for score, number, start, end in sorted(
-        (-(logits[0, w, first] + logits[1, w, last]), number, start, end)
+    pairs = [
+        (logits[0, w, first] + logits[1, w, last], start, end)
         for w in range(count)
-        for number, (first, last, start, end) in enumerate(
-            pairs_of(windows, w, best=range(7, 13))
-        )
-    ):
-        expected.setdefault(passage[start:end], (-score, start))
+        for first, last, start, end in pairs_of(windows, w)
+    ]
+    for score, start, end in sorted(pairs, key=lambda pair: -pair[0]):
+        expected.setdefault(passage[start:end], (score, start))
     texts = texts_of(found, 0)
     if version_2_with_negative:
         assert texts.pop() == ""
@@ -209,18 +209,16 @@ def test_answers_of_many_equal_windows(
         assert (scores[0, rank], found.spans.start[0, rank]) == expected[text]
 
 
-def pairs_of(windows, w, best):
-    """Yields the valid pairs of one or two tokens among the best, in order."""
+def pairs_of(windows, w):
+    """Yields the pairs of one or two of the six tokens around the ninth."""
     starts, ends = windows.starts.numpy()[w], windows.ends.numpy()[w]
-    order = sorted(best, key=lambda at: abs(at - 9))
-    for first in order:
-        for last in order:
-            if (
-                windows.has_max_context.numpy()[w, first]
-                and windows.in_passage.numpy()[w, last]
-                and last - first in (0, 1)
-            ):
-                yield first, last, starts[first], ends[last]
+    for first, last in itertools.product((9, 8, 10, 7, 11, 6), repeat=2):
+        if (
+            windows.has_max_context.numpy()[w, first]
+            and windows.in_passage.numpy()[w, last]
+            and last - first in (0, 1)
+        ):
+            yield first, last, starts[first], ends[last]
 
 
 def test_padding_does_not_change_answers(tokenizer):
