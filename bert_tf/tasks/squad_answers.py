@@ -11,8 +11,14 @@ differ. Differences from the original:
   makes no difference.
 - If no answer is possible, the answer is "" instead of "empty".
 
+Memory is linear in the text, even if all answers have few different texts: the
+texts of at most `_WINDOWS_AT_ONCE` k k pairs exist at a time. A start belongs
+to one window only, so no token is in more than k k texts, and these have at
+most k k times the bytes of the passage; with short tokens, far fewer.
+
 N questions, W windows of all questions, S tokens of a window, k best starts and
-best ends of a window, C candidates of all questions, K answers to a question.
+best ends of a window, C candidates of all questions, K answers to a question, T
+characters of all passages.
 """
 
 from collections.abc import Callable
@@ -20,6 +26,9 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+
+# Windows whose pairs are compared at a time if the best ones are too similar.
+_WINDOWS_AT_ONCE = 32
 
 
 class Span(NamedTuple):
@@ -48,6 +57,20 @@ class Pairs(NamedTuple):
 
     spans: Span
     score: tf.Tensor
+
+
+class Passages(NamedTuple):
+    """Passages whose substrings are read without copying a passage.
+
+    Attributes:
+      joined: scalar string, all passages.
+      first: [N] int64, the index of each passage's first character.
+      offsets: [T + 1] int64, the byte offset of each character, and the end.
+    """
+
+    joined: tf.Tensor
+    first: tf.Tensor
+    offsets: tf.Tensor
 
 
 class Candidates(NamedTuple):
@@ -114,6 +137,7 @@ def choose(
     null = None
     if version_2_with_negative:
         null = find_null(windows, start_logits, end_logits, num_questions)
+    passages = join(passages)
     # Among twice as many pairs as needed, enough texts nearly always differ.
     most = min(2 * n_best_size, n_best_size**2)
     candidates = find_answers(windows.question, pairs, null, passages, most)
@@ -129,7 +153,9 @@ def choose(
     candidates = tf.cond(
         tf.reduce_all(is_enough),
         lambda: candidates,
-        lambda: find_answers(windows.question, pairs, null, passages, None),
+        lambda: find_all_answers(
+            windows.question, pairs, null, passages, n_best_size
+        ),
     )
     return _answers(candidates, null, num_questions, n_best_size)
 
@@ -250,11 +276,37 @@ def find_pairs(
     )
 
 
+def join(passages: tf.Tensor) -> Passages:
+    """Returns the passages, [N] string of valid UTF-8, to take answers from."""
+    joined = tf.strings.reduce_join(passages)
+    lengths = tf.strings.length(passages, "UTF8_CHAR")
+    _, offsets = tf.strings.unicode_decode_with_offsets(joined, "UTF-8")
+    end = tf.strings.length(joined)[tf.newaxis]
+    return Passages(
+        joined,
+        tf.cumsum(tf.cast(lengths, tf.int64), exclusive=True),
+        tf.concat([offsets, tf.cast(end, tf.int64)], axis=0),
+    )
+
+
+def take_texts(
+    passages: Passages, question: tf.Tensor, spans: Span
+) -> tf.Tensor:
+    """Returns the texts of spans, [C] string; `question` is [C] int32."""
+    first = tf.gather(passages.first, question)
+    start, end = (
+        tf.gather(passages.offsets, first + tf.cast(position, tf.int64))
+        for position in (spans.start, spans.end)
+    )
+    # A scalar is not repeated for each span, as a vector of passages would be.
+    return tf.strings.substr(passages.joined, start, end - start)
+
+
 def find_answers(
     question_of_window: tf.Tensor,
     pairs: Pairs,
     null: Span | None,
-    passages: tf.Tensor,
+    passages: Passages,
     most: int | None,
 ) -> Candidates:
     """Returns the best pairs of each question, without repeated texts.
@@ -263,7 +315,7 @@ def find_answers(
       question_of_window: [W] int32, ascending.
       pairs: from `find_pairs`.
       null: from `find_null`, or None if every question has an answer.
-      passages: [N] string, valid UTF-8.
+      passages: from `join`.
       most: number of best pairs per question to consider; None for all.
 
     Returns:
@@ -280,7 +332,75 @@ def find_answers(
     )
     question = tf.gather(question_of_window, window)
     spans = each(tf.gather_nd, pairs.spans, Span(start, end, start, end))
-    num_questions = tf.size(passages)
+    return find_distinct(question, spans, null, passages, most)
+
+
+def find_all_answers(
+    question_of_window: tf.Tensor,
+    pairs: Pairs,
+    null: Span | None,
+    passages: Passages,
+    n_best_size: int,
+) -> Candidates:
+    """Returns `find_answers` for all pairs, of some windows at a time.
+
+    Of each part, only the `n_best_size` best answers to each question are kept;
+    those of all windows are among them.
+    """
+    num_windows = tf.shape(pairs.score)[0]
+    num_questions = tf.size(passages.first)
+
+    def add_part(first, arrays):
+        part = slice(first, first + _WINDOWS_AT_ONCE)
+        found = find_answers(
+            question_of_window[part],
+            tf.nest.map_structure(lambda rows: rows[part], pairs),
+            None,
+            passages,
+            None,
+        )
+        best = group(
+            tf.range(tf.size(found.question)), found.question, num_questions
+        )[:, :n_best_size].flat_values
+        arrays = [
+            array.write(array.size(), tf.gather(rows, best))
+            for array, rows in zip(
+                arrays, [found.question, *found.spans], strict=True
+            )
+        ]
+        return first + _WINDOWS_AT_ONCE, arrays
+
+    arrays = [
+        tf.TensorArray(dtype, 0, dynamic_size=True, infer_shape=False)
+        for dtype in [tf.int32] * 3 + [tf.float32] * 2
+    ]
+    _, arrays = tf.while_loop(
+        lambda first, _: first < num_windows,
+        add_part,
+        (0, arrays),
+        parallel_iterations=1,
+    )
+    question, *spans = (array.concat() for array in arrays)
+    return find_distinct(question, Span(*spans), null, passages, None)
+
+
+def find_distinct(
+    question: tf.Tensor,
+    spans: Span,
+    null: Span | None,
+    passages: Passages,
+    most: int | None,
+) -> Candidates:
+    """Returns the best spans of each question, without repeated texts.
+
+    Args:
+      question: [C] int32, the question of each span.
+      spans: [C].
+      null: [N], or None if every question has an answer.
+      passages: from `join`.
+      most: number of best spans per question to consider; None for all.
+    """
+    num_questions = tf.size(passages.first)
     if null is not None:
         # Last, so that others with the same score come first.
         question = tf.concat([question, tf.range(num_questions)], axis=0)
@@ -294,14 +414,11 @@ def find_answers(
         order = order[:, :most].flat_values
     question = tf.gather(question, order)
     spans = each(lambda part: tf.gather(part, order), spans)
-    texts = tf.strings.substr(
-        tf.gather(passages, question),
-        spans.start,
-        spans.end - spans.start,
-        "UTF8_CHAR",
-    )
-    keys = [tf.strings.as_string(question), texts]
-    _, index = tf.unique(tf.strings.join(keys, separator=" "))
+    texts = take_texts(passages, question, spans)
+    # Numbers instead of texts, together with the number of the question.
+    different, index = tf.unique(texts)
+    key = tf.cast(question, tf.int64) * tf.size(different, tf.int64)
+    _, index = tf.unique(key + tf.cast(index, tf.int64))
     position = tf.range(tf.size(index))
     first = tf.math.unsorted_segment_min(position, index, tf.size(index))
     kept = tf.where(tf.gather(first, index) == position)[:, 0]

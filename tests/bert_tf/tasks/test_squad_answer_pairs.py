@@ -40,7 +40,11 @@ def find(start, end, n_best_size=6, max_answer_length=30, **changes):
         max_answer_length,
     )
     found = squad_answers.find_answers(
-        np.array([0], np.int32), pairs, None, tf.constant(["a b c"]), None
+        np.array([0], np.int32),
+        pairs,
+        None,
+        squad_answers.join(tf.constant(["a b c"])),
+        None,
     )
     return [text.decode() for text in found.texts.numpy()]
 

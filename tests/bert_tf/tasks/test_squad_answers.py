@@ -1,6 +1,7 @@
 """squad_answers.py: answers are the original's; their properties."""
 
 import functools
+import itertools
 
 import numpy as np
 import planted_squad as planted
@@ -165,6 +166,59 @@ def test_many_equal_texts_still_leave_enough_answers(
     # Of the four best starts and ends, only these texts are distinct.
     assert texts_of(found, 0)[:2] == ["the", "the the"]
     assert found.count[0] == 2 + version_2_with_negative
+
+
+@pytest.mark.parametrize("version_2_with_negative", [False, True])
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_answers_of_many_equal_windows(
+    tokenizer, version_2_with_negative, in_graph
+):
+    # All windows are equal but two: the best pairs are copies of a few texts.
+    words = ["the", "town"] * 400
+    words[301:303] = ["ZÜRICH", "painter"]
+    passage = " ".join(words)
+    windows = make_windows(tokenizer, ["who ?"], [passage], 16, stride=4)
+    count = len(windows.question)
+    assert count > 5 * squad_answers._WINDOWS_AT_ONCE
+    peak = -np.abs(np.arange(16, dtype=np.float32) - 9)
+    logits = np.broadcast_to(peak, (2, count, 16))
+    choose = functools.partial(
+        squad_answers.choose,
+        n_best_size=6,
+        max_answer_length=2,
+        version_2_with_negative=version_2_with_negative,
+    )
+    if in_graph:
+        choose = tf.function(choose, autograph=False)
+    found = choose(windows, *logits, tf.constant([passage]))
+    # Each text with its best score, the first of equal ones first.
+    expected = {}
+    pairs = [
+        (logits[0, w, first] + logits[1, w, last], start, end)
+        for w in range(count)
+        for first, last, start, end in pairs_of(windows, w)
+    ]
+    for score, start, end in sorted(pairs, key=lambda pair: -pair[0]):
+        expected.setdefault(passage[start:end], (score, start))
+    texts = texts_of(found, 0)
+    if version_2_with_negative:
+        assert texts.pop() == ""
+    assert texts == list(expected)[:6]
+    scores = found.spans.start_logit + found.spans.end_logit
+    for rank, text in enumerate(texts):
+        assert (scores[0, rank], found.spans.start[0, rank]) == expected[text]
+
+
+def pairs_of(windows, w):
+    """Yields the pairs of one or two of the six tokens around the ninth."""
+    starts, ends = windows.starts.numpy()[w], windows.ends.numpy()[w]
+    for first, last in itertools.product((9, 8, 10, 7, 11, 6), repeat=2):
+        if (
+            windows.has_max_context.numpy()[w, first]
+            and windows.in_passage.numpy()[w, last]
+            and last - first in (0, 1)
+        ):
+            yield first, last, starts[first], ends[last]
 
 
 def test_padding_does_not_change_answers(tokenizer):
