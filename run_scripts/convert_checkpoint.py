@@ -29,7 +29,7 @@ from absl import flags
 
 from bert_tf.conversion import formats
 from run_scripts.flags import common_flags
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.options import DISK, REQUIRED, Options, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,9 @@ class ConvertConfig(Options):
     to: str = option(
         REQUIRED, "Format to write.", choices=tuple(formats.CONVERTERS)
     )
-    output_dir: str = option(REQUIRED, "Folder to write, atomically.")
+    output_dir: str = option(
+        REQUIRED, "Folder to write, atomically.", output=DISK
+    )
     hidden_act: str | None = option(
         None,
         "Activation to write instead of the source's own: "

@@ -8,30 +8,32 @@ Spearman correlation for STS-B, Matthews correlation for CoLA, otherwise
 accuracy; all times 100. Ours are dev scores, the paper's are test scores.
 """
 
+import dataclasses
 import os
 import statistics
 
-from absl import flags, logging
+from absl import logging
 
 from bert_tf.workflows import trial_results
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records
+from tfrecords.options import DISK, REQUIRED, Options, option
 from tfrecords.tasks import glue_tables
 
-FLAGS = flags.FlagValues()
-flags.DEFINE_list(
-    "run_dirs",
-    None,
-    "The --output_dir of each run_glue, run with --do_eval.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_string(
-    "output_file",
-    "-",
-    "Markdown file to write; - is stdout.",
-    flag_values=FLAGS,
-)
-common_flags.require(FLAGS, "run_dirs")
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableConfig(Options):
+    """Runs in the table, and where to write it."""
+
+    run_dirs: tuple[str, ...] = option(
+        REQUIRED, "The --output_dir of each run_glue, run with --do_eval."
+    )
+    output_file: str = option(
+        "-", "Markdown file to write; - is stdout.", output=DISK
+    )
+
+
+FLAGS = common_flags.flags_of(TableConfig)
 
 # Devlin et al. 2018, table 1: test scores.
 _COLUMNS = (
@@ -154,13 +156,22 @@ def main(argv: list[str]) -> None:
     """Prints or writes the table."""
     common_flags.parse(FLAGS, argv, __doc__)
     common_flags.check_names(FLAGS, "run_dirs")
-    table = make_table([read(run_dir) for run_dir in FLAGS.run_dirs])
-    if FLAGS.output_file == "-":
+    config = common_flags.config(TableConfig, FLAGS)
+    paths = [
+        os.path.join(run_dir, name)
+        for run_dir in config.run_dirs
+        for name in (trial_results.EVALUATION, trial_results.RESULTS)
+    ]
+    atomic_files.check_output(
+        "output_file", config.output_file, [("run_dirs", x) for x in paths]
+    )
+    table = make_table([read(run_dir) for run_dir in config.run_dirs])
+    if config.output_file == "-":
         print(table, end="")
         return
-    with atomic_files.atomic_file(FLAGS.output_file) as file:
+    with atomic_files.atomic_file(config.output_file) as file:
         file.write(table)
-    logging.info("%s  runs %d", FLAGS.output_file, len(FLAGS.run_dirs))
+    logging.info("%s  runs %d", config.output_file, len(config.run_dirs))
 
 
 run = common_flags.command(main)

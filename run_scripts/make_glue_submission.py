@@ -9,27 +9,31 @@ glue.json, which is written next to the zip and not submitted, list these tasks.
 A file with a different number of rows than the official test set is refused.
 """
 
+import dataclasses
 import os
 import zipfile
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from absl import flags, logging
+from absl import logging
 
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files
+from tfrecords.options import DISK, REQUIRED, Options, option
 from tfrecords.tasks import glue_tables
 
-FLAGS = flags.FlagValues()
-flags.DEFINE_list(
-    "run_dirs",
-    None,
-    "The --output_dir of each run_glue, run with --do_predict.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_string(
-    "output_file", "glue.zip", "Zip file to write.", flag_values=FLAGS
-)
-common_flags.require(FLAGS, "run_dirs")
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SubmissionConfig(Options):
+    """Runs to submit, and where to write the zip."""
+
+    run_dirs: tuple[str, ...] = option(
+        REQUIRED, "The --output_dir of each run_glue, run with --do_predict."
+    )
+    output_file: str = option("glue.zip", "Zip file to write.", output=DISK)
+
+
+FLAGS = common_flags.flags_of(SubmissionConfig)
 
 # A fixed time, so that the same predictions give the same bytes.
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -73,7 +77,7 @@ _TASKS = {
 }
 
 
-def find_predictions(run_dirs: list[str]) -> dict[str, str]:
+def find_predictions(run_dirs: Sequence[str]) -> dict[str, str]:
     """Returns the path of the predictions for each test set by its name.
 
     Raises:
@@ -172,9 +176,13 @@ def write(texts: dict[str, str], path: str) -> None:
 def main(argv: list[str]) -> None:
     """Writes the zip and its report."""
     common_flags.parse(FLAGS, argv, __doc__)
-    path = FLAGS.output_file
     common_flags.check_names(FLAGS, "run_dirs")
-    predictions = find_predictions(FLAGS.run_dirs)
+    config = common_flags.config(SubmissionConfig, FLAGS)
+    path = config.output_file
+    predictions = find_predictions(config.run_dirs)
+    atomic_files.check_output(
+        "output_file", path, [("run_dirs", x) for x in predictions.values()]
+    )
     texts, report = {}, {}
     for name, (rows, answer) in TEST_SETS.items():
         file = predictions.get(name)
@@ -188,7 +196,8 @@ def main(argv: list[str]) -> None:
             )
         report[name] = {"rows": rows, "predictions": file, "always": answer}
     write(texts, path)
-    atomic_files.write_json(f"{path.removesuffix('.zip')}.json", report)
+    if not atomic_files.is_stream(path):
+        atomic_files.write_json(f"{path.removesuffix('.zip')}.json", report)
     filled = len(texts) - len(predictions)
     logging.info("%s  files %d  filled %d", path, len(texts), filled)
 

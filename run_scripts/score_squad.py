@@ -21,7 +21,7 @@ from absl import logging
 from bert_tf.tasks import squad_scores
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.options import DISK, REQUIRED, Options, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class ScoreConfig(Options):
         choices=("1.1", "2.0"),
     )
     output_file: str = option(
-        "-", "JSON file to write, atomically; - is stdout."
+        "-", "JSON file to write, atomically; - is stdout.", output=DISK
     )
 
 
@@ -74,6 +74,12 @@ def main(argv: list[str]) -> None:
     """Scores the predictions."""
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(ScoreConfig, FLAGS)
+    inputs = ("data_file", "predictions_file", "na_prob_file")
+    atomic_files.check_output(
+        "output_file",
+        config.output_file,
+        [(name, getattr(config, name)) for name in inputs],
+    )
     thresh, na_probs = config.na_prob_thresh, None
     if thresh is not None and not config.na_prob_file:
         raise ValueError(

@@ -9,11 +9,19 @@ from each field, so that each setting's name, default and help are defined once:
 """
 
 import dataclasses
+import math
+import re
 import types
 import typing
 from typing import Any
 
 REQUIRED = dataclasses.MISSING
+# Kinds of outputs: a path on a disk, or also an address in a store.
+DISK, STORE = "disk", "store"
+# Of an integer option without `at_most`; larger ones overflow 64 bits.
+MAX_INTEGER = 10**12
+# gs://bucket/folder, and gs:/bucket/folder, as os.path.normpath leaves it.
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/|.*://")
 
 
 def option(
@@ -23,6 +31,7 @@ def option(
     choices: tuple[str, ...] | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
+    output: str | None = None,
 ) -> Any:
     """Returns a field of an `Options` dataclass.
 
@@ -32,8 +41,11 @@ def option(
       choices: the allowed strings.
       at_least: the smallest allowed value.
       at_most: the largest allowed value.
+      output: DISK or STORE for a file or folder that is written; None for
+        anything else. Without it, a folder named `gs:` would be made for
+        `gs://bucket`.
     """
-    metadata = {"help": help, "choices": choices}
+    metadata = {"help": help, "choices": choices, "output": output}
     metadata |= {"at_least": at_least, "at_most": at_most}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -44,7 +56,8 @@ class Options:
 
     Raises:
       ValueError: for a value that is not an allowed choice or is out of bounds,
-        or a string instead of a tuple of strings.
+        a number that is not finite, an address of a store for an output that
+        must be on a disk, or a string instead of a tuple of strings.
     """
 
     def __post_init__(self):
@@ -63,15 +76,36 @@ class Options:
                     f"--{field.name}={value}: choose one of "
                     f"{', '.join(known['choices'])}."
                 )
+            if known["output"] == DISK:
+                check_on_disk(field.name, value)
             least, most = known["at_least"], known["at_most"]
+            if most is None and types_of[field.name] is int:
+                most = MAX_INTEGER
             bound = ""
             # `not value >= least`, so that NaN is out of bounds.
             if least is not None and not value >= least:
                 bound = f"at least {least}"
             elif most is not None and not value <= most:
                 bound = f"at most {most}"
+            elif isinstance(value, float) and not math.isfinite(value):
+                bound = "a finite number"
             if bound:
                 raise ValueError(f"--{field.name}={value} should be {bound}.")
+
+
+def check_on_disk(name: str, path: str) -> None:
+    """Raises ValueError if the path of an output is an address of a store.
+
+    Args:
+      name: name of the flag.
+      path: its value.
+    """
+    if _ADDRESS.match(path):
+        raise ValueError(
+            f"--{name}={path} is not a path on a disk; this output cannot be "
+            "written to a store. Give a local path, which may be on a mounted "
+            "store."
+        )
 
 
 def kinds(cls: type) -> dict[str, type]:

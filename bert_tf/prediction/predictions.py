@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from bert_tf.prediction import text_rows
 from tfrecords.io import atomic_files
-from tfrecords.options import REQUIRED, option
+from tfrecords.options import DISK, REQUIRED, option
 
 # Prefixes of outputs with values per token, and of `default`, a copy of
 # `pooled_output`.
@@ -54,7 +54,7 @@ class PredictConfig(text_rows.InputConfig):
         choices=("text", "words"),
     )
     output_file: str = option(
-        "-", "JSON lines file to write, atomically; - is stdout."
+        "-", "JSON lines file to write, atomically; - is stdout.", output=DISK
     )
     batch_size: int = option(
         64, "Maximum number of rows in one call of the model.", at_least=1
@@ -74,6 +74,9 @@ def predict(config: PredictConfig) -> int:
         setting is invalid.
       OSError: if a file cannot be read or written.
     """
+    atomic_files.check_output(
+        "output_file", config.output_file, [("input_file", config.input_file)]
+    )
     loaded = load(config.export_dir, config.signature)
     signature = loaded.signatures[config.signature]
     ranks = find_inputs(config, signature)
@@ -203,7 +206,9 @@ def _quiet_when_closed() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except BrokenPipeError:
+    except BrokenPipeError as error:
+        if error.filename is not None:  # A named pipe.
+            raise
         # Otherwise Python's flush at exit would fail, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -6,6 +6,7 @@ name -> rank, 1 for a text and 2 for a list of texts.
 
 import contextlib
 import dataclasses
+import fcntl
 import functools
 import io
 import itertools
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from tfrecords.io import storage
 from tfrecords.options import Options, option
 from tfrecords.text import text_files
 
@@ -126,9 +128,15 @@ class Lines:
 def open_lines(path: str) -> Iterator[Lines]:
     """Opens a file to read its lines; "-" is stdin."""
     if path == "-":
+        mode = fcntl.fcntl(sys.stdin.buffer.fileno(), fcntl.F_GETFL)
+        if mode & os.O_ACCMODE == os.O_WRONLY:
+            raise ValueError(
+                "stdin is closed. Redirect it, such as with < FILE, or give "
+                "--input_file."
+            )
         yield Lines(sys.stdin.buffer, "stdin")
         return
-    with open(path, "rb") as file:
+    with storage.open_bytes(path) as file:
         yield Lines(file, path)
 
 

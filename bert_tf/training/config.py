@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.options import DISK, REQUIRED, Options, option
 
 # Precision of matrix products -> dtype policy of Keras.
 POLICIES = {
@@ -10,6 +10,8 @@ POLICIES = {
     "bfloat16": "mixed_bfloat16",
     "float16": "mixed_float16",
 }
+# Of keras.utils.set_random_seed.
+MAX_SEED = 2**32 - 1
 # Fields that affect the final weights. A run cannot resume with other values.
 _DECISIVE = (
     "train_batch_size",
@@ -34,6 +36,7 @@ class TrainingConfig(Options):
         REQUIRED,
         "Folder for checkpoints, logs and results. The same command with the "
         "same folder resumes where it stopped.",
+        output=DISK,
     )
     train_batch_size: int = option(
         32, "Examples in one optimizer step, over all replicas.", at_least=1
@@ -50,9 +53,11 @@ class TrainingConfig(Options):
     log_every_steps: int = option(
         100, "Optimizer steps between progress lines.", at_least=1
     )
-    learning_rate: float = option(5e-5, "Peak learning rate.")
+    learning_rate: float = option(5e-5, "Peak learning rate.", at_least=0.0)
     weight_decay_rate: float = option(
-        0.01, "Weight decay, of all weights except biases and LayerNorm."
+        0.01,
+        "Weight decay, of all weights except biases and LayerNorm.",
+        at_least=0.0,
     )
     clip_norm: float = option(
         1.0,
@@ -73,8 +78,14 @@ class TrainingConfig(Options):
         1.0,
         "Factor on the learning rate from each layer to the one below it, "
         "such as 0.9 in fine-tuning; 1 for the same rate in all layers.",
+        at_most=1.0,
     )
-    seed: int = option(12345, "Seed of weights, data order and dropout.")
+    seed: int = option(
+        12345,
+        "Seed of weights, data order and dropout.",
+        at_least=0,
+        at_most=MAX_SEED,
+    )
     gradient_accumulation_steps: int = option(
         1,
         "Number of micro-batches that a replica's share of --train_batch_size "
@@ -142,9 +153,11 @@ class TrainingConfig(Options):
 
     def __post_init__(self):
         super().__post_init__()
-        # `not >` also rejects NaN.
-        if not self.clip_norm > 0:
-            raise ValueError(f"--clip_norm={self.clip_norm} should be above 0.")
+        for name in ("clip_norm", "layerwise_lr_decay"):
+            if not getattr(self, name) > 0:
+                raise ValueError(
+                    f"--{name}={getattr(self, name)} should be above 0."
+                )
 
     def decisive_settings(self) -> dict:
         """Returns the settings that affect the final weights, for run.json."""

@@ -2,9 +2,11 @@
 
 import dataclasses
 
-from bert_tf.training.config import TrainingConfig
-from tfrecords.options import REQUIRED, option
+from bert_tf.training.config import MAX_SEED, TrainingConfig
+from tfrecords.options import DISK, REQUIRED, option
 from tfrecords.text.vocab import VocabularyOptions
+
+MAX_EPOCHS = 1e6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,9 @@ class FineTuningConfig(TrainingConfig, ModelSource):
         "several times longer. In training with --steps_per_loop above 1: "
         "always none.",
     )
-    num_train_epochs: float = option(3.0, "Epochs of training.", at_least=0.0)
+    num_train_epochs: float = option(
+        3.0, "Epochs of training.", at_least=0.0, at_most=MAX_EPOCHS
+    )
     warmup_proportion: float = option(
         0.1,
         "Fraction of the optimizer steps in which the learning rate rises.",
@@ -81,7 +85,9 @@ class FineTuningConfig(TrainingConfig, ModelSource):
         at_least=0,
     )
     records_dir: str | None = option(
-        None, "Folder for the records. Default: records in --output_dir."
+        None,
+        "Folder for the records. Default: records in --output_dir.",
+        output=DISK,
     )
     doctor: bool = option(
         True,
@@ -106,7 +112,7 @@ class TrialsConfig(FineTuningConfig):
 
     # None by default, so that --grid can reject explicit values.
     learning_rate: float | None = option(
-        None, "Peak learning rate. Default: 5e-5."
+        None, "Peak learning rate. Default: 5e-5.", at_least=0.0
     )
     train_batch_size: int | None = option(
         None,
@@ -117,6 +123,7 @@ class TrialsConfig(FineTuningConfig):
         None,
         "Epochs of training. Default: 3.",
         at_least=0.0,
+        at_most=MAX_EPOCHS,
     )
     num_restarts: int = option(
         1,
@@ -133,6 +140,15 @@ class TrialsConfig(FineTuningConfig):
         choices=("none", "paper"),
     )
 
+    def __post_init__(self):
+        super().__post_init__()
+        last = self.seed + self.num_restarts - 1
+        if last > MAX_SEED:
+            raise ValueError(
+                f"--num_restarts={self.num_restarts} with --seed={self.seed} "
+                f"needs seeds to {last}; the largest is {MAX_SEED}. Lower one."
+            )
+
     def with_defaults(self) -> "TrialsConfig":
         """Returns a copy with defaults for rate, batch size and epochs."""
         return _fill(
@@ -148,7 +164,9 @@ class NerConfig(FineTuningConfig):
     """Settings of a fine-tuned tagger, or a BiLSTM on a frozen encoder."""
 
     learning_rate: float | None = option(
-        None, "Peak learning rate. Default: 5e-5; with --feature_layers 1e-3."
+        None,
+        "Peak learning rate. Default: 5e-5; with --feature_layers 1e-3.",
+        at_least=0.0,
     )
     train_batch_size: int | None = option(
         None,
@@ -161,6 +179,7 @@ class NerConfig(FineTuningConfig):
         None,
         "Epochs of training. Default: 3; with --feature_layers 20.",
         at_least=0.0,
+        at_most=MAX_EPOCHS,
     )
     feature_layers: tuple[str, ...] | None = option(
         None,
@@ -174,6 +193,7 @@ class NerConfig(FineTuningConfig):
         None,
         "With --feature_layers: folder for the extracted features, which runs "
         "may share. Default: features in --output_dir.",
+        output=DISK,
     )
     lstm_units: int | None = option(
         None,
@@ -235,10 +255,12 @@ class PretrainingConfig(TrainingConfig, ModelSource):
     max_seq_length: int | None = option(
         None,
         "Tokens in an example. Default: as in the manifest of the records.",
+        at_least=5,
     )
     max_predictions_per_seq: int | None = option(
         None,
         "Maximum masked tokens in an example. Default: as in the manifest.",
+        at_least=1,
     )
     objective: str | None = option(
         None,
@@ -249,7 +271,7 @@ class PretrainingConfig(TrainingConfig, ModelSource):
         "bert_config.json.",
         choices=("masked_lm", "left_to_right"),
     )
-    learning_rate: float = option(1e-4, "Peak learning rate.")
+    learning_rate: float = option(1e-4, "Peak learning rate.", at_least=0.0)
     num_train_steps: int = option(
         100000, "Optimizer steps of the complete run.", at_least=1
     )
@@ -281,20 +303,25 @@ class DoctorConfig(TrainingConfig, ModelSource):
     )
     all: bool = option(False, "Read all records and shards, not a sample.")
     output_dir: str | None = option(
-        None, "Output folder of the planned run; nothing is written to it."
+        None,
+        "Output folder of the planned run; nothing is written to it.",
+        output=DISK,
     )
-    learning_rate: float = option(1e-4, "Peak learning rate.")
+    learning_rate: float = option(1e-4, "Peak learning rate.", at_least=0.0)
     max_seq_length: int | None = option(
         None,
         "Value of the planned run, to compare with the records. Default: not "
         "compared.",
+        at_least=1,
     )
     max_predictions_per_seq: int | None = option(
         None,
         "Value of the planned run, to compare with the records. Default: not "
         "compared.",
+        at_least=1,
     )
     num_train_steps: int | None = option(
         None,
         "Optimizer steps of the planned run, to estimate its time and epochs.",
+        at_least=1,
     )

@@ -7,10 +7,11 @@ import math
 import os
 
 from bert_tf.config import BertConfig
+from bert_tf.training.config import MAX_SEED
 from experiments.ablations import plan
 from experiments.ablations.plan import Model
 from tfrecords.io import atomic_files
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.options import DISK, REQUIRED, Options, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,7 @@ class Settings(Options):
     output_dir: str = option(
         REQUIRED,
         "Folder for all runs and the report. The same command resumes.",
+        output=DISK,
     )
     tables: tuple[str, ...] = option(
         tuple(plan.TABLES), "Tables to make, of 5, 6, 8 and figure5."
@@ -31,7 +33,9 @@ class Settings(Options):
         None, "WordPiece vocabulary. Default: learned from the corpus."
     )
     vocab_size: int = option(
-        8000, "Without --vocab_file: number of entries of the vocabulary."
+        8000,
+        "Without --vocab_file: number of entries of the vocabulary.",
+        at_least=1,
     )
     do_lower_case: bool = option(
         True,
@@ -79,12 +83,16 @@ class Settings(Options):
         30, "Number of batches of 64 held-out examples to evaluate.", at_least=1
     )
     seed: int = option(
-        12345, "Seed of weights, data order and dropout.", at_least=1
+        12345,
+        "Seed of weights, data order and dropout.",
+        at_least=1,
+        at_most=MAX_SEED,
     )
     learning_rate: float = option(
         6e-4,
         "Peak learning rate of pre-training, after a tenth of the steps; 1e-4 "
         "in the paper, whose models are larger.",
+        at_least=0.0,
     )
     held_out_prob: float = option(
         0.01,
@@ -116,7 +124,9 @@ class Settings(Options):
         32, "Examples in one step of fine-tuning.", at_least=1
     )
     fine_tuning_learning_rate: float = option(
-        3e-4, "Peak learning rate of fine-tuning; 2e-5 to 5e-5 in the paper."
+        3e-4,
+        "Peak learning rate of fine-tuning; 2e-5 to 5e-5 in the paper.",
+        at_least=0.0,
     )
     num_train_epochs: float = option(
         3.0, "Epochs of each fine-tuning.", at_least=0.01

@@ -6,17 +6,21 @@ several scripts with different defaults.
 
 import contextlib
 import dataclasses
+import errno
 import functools
 import inspect
 import logging as python_logging
+import os
 import re
+import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from absl import flags, logging
 
+import run_scripts
 from bert_tf.training import stopping
 from tfrecords import options
 
@@ -35,6 +39,8 @@ _COUNTERPARTS = {
     "use_one_hot_embeddings": "",
     "bert_config_file": "",
 }
+# Of a process that SIGPIPE ends, as `| head` does with other programs.
+_CLOSED_PIPE_EXIT_CODE = 128 + signal.SIGPIPE
 
 
 def require(values: flags.FlagValues, *names: str) -> None:
@@ -150,6 +156,28 @@ def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
             f"Unexpected argument {words[1]!r}; every setting is a flag, "
             "such as --output_dir=DIR. See --help."
         )
+    _check_text(values)
+
+
+def _check_text(values: flags.FlagValues) -> None:
+    """Raises flags.Error for text that can be no path, neither Unicode."""
+    for name in values:
+        value = values[name].value
+        for text in value if isinstance(value, list) else [value]:
+            if not isinstance(text, str):
+                continue
+            if "\0" in text:
+                raise flags.Error(
+                    f"--{name}={text!r} contains a null byte. Remove it."
+                )
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise flags.Error(
+                    f"--{name}={os.fsencode(text)!r} is not UTF-8, which "
+                    "TensorFlow needs in names of files. Rename the file, or "
+                    "correct the text."
+                ) from None
 
 
 def _explain(
@@ -211,6 +239,44 @@ def command(main) -> Callable[[], None]:
     return functools.partial(run, main)
 
 
+@contextlib.contextmanager
+def _complete_stdout() -> Iterator[None]:
+    """Flushes stdout after the body; its errors are those of a file "stdout".
+
+    A pipe that its reader has closed, as `| head` does, ends the script without
+    a message.
+    """
+    try:
+        try:
+            yield
+        except SystemExit:
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or not _has_failed(sys.stdout):
+            raise
+        # Otherwise Python's flush at exit would fail, too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno == errno.EPIPE:
+            raise SystemExit(_CLOSED_PIPE_EXIT_CODE) from None
+        if error.errno == errno.EBADF:
+            raise ValueError(
+                "stdout is closed, and the output is lost. Redirect it, such "
+                "as with > FILE."
+            ) from None
+        raise OSError(error.errno, error.strerror, "stdout") from error
+
+
+def _has_failed(file) -> bool:
+    """Returns whether text in a file's buffer cannot be written."""
+    try:
+        file.flush()
+    except OSError:
+        return True
+    return False
+
+
 def run(main) -> None:
     """Runs a script's `main(argv)`; prints a user error as one line.
 
@@ -223,8 +289,11 @@ def run(main) -> None:
     python_logging.basicConfig(handlers=[handler])
     python_logging.getLogger("tensorflow").addFilter(_is_wanted)
     argv = [word for word in sys.argv if word != "--traceback"]
+    if signal.getsignal(signal.SIGINT) is run_scripts.exit_while_importing:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        main(argv)
+        with _complete_stdout():
+            main(argv)
     except stopping.Stopped as stopped:
         # Not to a terminal that has been closed, which is why it stops.
         with contextlib.suppress(OSError):

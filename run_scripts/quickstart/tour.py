@@ -38,7 +38,7 @@ from run_scripts.flags import common_flags
 from run_scripts.quickstart import corpus
 from run_scripts.quickstart import task as quickstart_task
 from tfrecords.io import atomic_files
-from tfrecords.options import Options, option
+from tfrecords.options import DISK, Options, option
 from tfrecords.tasks import glue_tables
 from tfrecords.text import text_files, vocab
 
@@ -47,7 +47,7 @@ from tfrecords.text import text_files, vocab
 class TourConfig(Options):
     """Text, task and output folder of the quickstart."""
 
-    output_dir: str = option("runs/quickstart", "Output folder.")
+    output_dir: str = option("runs/quickstart", "Output folder.", output=DISK)
     corpus: str | None = option(
         None,
         "Your own text to pre-train on, as comma-separated globs. Default: the "
@@ -64,7 +64,7 @@ class TourConfig(Options):
     num_train_steps: int = option(
         2000, "Optimizer steps of pre-training.", at_least=1
     )
-    vocab_size: int = option(8000, "Number of vocabulary entries.")
+    vocab_size: int = option(8000, "Number of vocabulary entries.", at_least=1)
 
     def path(self, *names: str) -> str:
         """Returns a path in `output_dir`."""

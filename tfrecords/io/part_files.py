@@ -4,8 +4,10 @@ Parts are files in a hidden folder, `.<name>.parts`, each written atomically, so
 that a run of hours loses at most one part when it is killed.
 """
 
+import contextlib
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
@@ -29,7 +31,8 @@ def write(
     """Writes a file in parts; resumes where an earlier call was stopped.
 
     Args:
-      path: path of the file; an existing one is replaced.
+      path: path of the file; an existing one is replaced. For a pipe or
+        device, the parts are in a temporary folder, and lost with the run.
       settings: everything that the parts depend on, as JSON. Parts made with
         other settings are deleted.
       weights: amount of work in each part.
@@ -41,9 +44,18 @@ def write(
     Raises:
       OSError: naming the file, if it cannot be written; finished parts remain.
     """
-    folder, name = os.path.split(os.path.abspath(path))
-    parts_dir = os.path.join(folder, f".{name}.parts")
-    _open_folder(parts_dir, dict(settings))
+    with contextlib.ExitStack() as stack:
+        folder, name = os.path.split(os.path.realpath(path))
+        if atomic_files.is_stream(path):  # No parts in /dev.
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+        parts_dir = os.path.join(folder, f".{name}.parts")
+        _open_folder(parts_dir, dict(settings))
+        _write(path, parts_dir, weights, make_part, join, unit)
+
+
+def _write(path, parts_dir, weights, make_part, join, unit) -> None:
+    """Makes the missing parts and joins all of them."""
+    name = os.path.basename(path)
     parts = [os.path.join(parts_dir, f"{i:06d}") for i in range(len(weights))]
     missing = [i for i, part in enumerate(parts) if not os.path.exists(part)]
     if done := len(parts) - len(missing):

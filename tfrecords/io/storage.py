@@ -81,9 +81,11 @@ def open_bytes(path: str) -> io.BufferedReader:
 
     Raises:
       FileNotFoundError: if it does not exist.
+      ValueError: if it is a device without an end.
       OSError: if it cannot be read.
     """
     if is_local(path):
+        atomic_files.check_is_finite(path)
         return open(path, "rb")
     return io.BufferedReader(_StoredFile(path, "rb"), _BUFFER_BYTES)
 

@@ -28,13 +28,19 @@ class Settings(Options):
     max_seq_length: int = option(
         128, "Tokens in an example, [CLS], [SEP] and padding included."
     )
-    random_seed: int = option(12345, "Random seed of all choices.", at_least=0)
+    random_seed: int = option(
+        12345,
+        "Random seed of all choices.",
+        at_least=0,
+        at_most=2**63 - 1,
+    )
     dupe_factor: int | None = option(
         None,
         "Number of times each document is paired and masked, each time "
         "differently. Default: 10; 1 with --masking_time=dynamic, where more "
         "copies differ in their pairs only.",
         at_least=1,
+        at_most=1000,
     )
     pairs: str = option(
         "next_sentence",

@@ -174,9 +174,17 @@ def own_task(
       labels: names of the classes in the order of their ids, or ("score",).
 
     Raises:
-      ValueError: if there are no text columns or more than two, only one label,
-        or equal labels.
+      ValueError: if the name is no name of a file, there are no text columns
+        or more than two, only one label, or equal labels.
     """
+    # Predictions are written to `<name>.tsv`.
+    is_file_name = name.isprintable() and "/" not in name and len(name) <= 100
+    if not is_file_name or name.startswith("."):
+        raise ValueError(
+            f"--task_name={name!r} should be the name of a file, of at most "
+            "100 characters, without / and not beginning with a dot: "
+            "predictions are written to it."
+        )
     if len(text_columns) not in (1, 2):
         raise ValueError(
             f"text_column={','.join(text_columns)!r} should name one or two "

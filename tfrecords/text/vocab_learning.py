@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from absl import logging
 
-from tfrecords.io import progress, storage
-from tfrecords.options import REQUIRED, option
+from tfrecords.io import atomic_files, progress, storage
+from tfrecords.options import DISK, REQUIRED, option
 from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files, vocab
 
@@ -33,7 +33,9 @@ _MIN_FREQUENCY = 2  # Minimum occurrences of a piece.
 class VocabConfig(documents_lib.TextOptions):
     """Settings of the vocabulary to learn, and its text."""
 
-    output_file: str = option(REQUIRED, "Vocabulary file to write.")
+    output_file: str = option(
+        REQUIRED, "Vocabulary file to write.", output=DISK
+    )
     vocab_size: int = option(
         30522,
         "Number of entries, special tokens included.",
@@ -62,9 +64,16 @@ def make(config: VocabConfig) -> None:
         exists with other entries and `overwrite` is not set.
     """
     start = time.monotonic()
+    paths = config.paths()
+    if os.path.isdir(os.path.dirname(config.output_file) or "."):
+        atomic_files.check_output(
+            "output_file",
+            config.output_file,
+            [("input_file", path) for path in paths],
+        )
     statistics = text_files.ReadStatistics()
     documents = documents_lib.read_documents(
-        _with_progress(config.paths()),
+        _with_progress(paths),
         statistics=statistics,
         **config.reading(),
     )
@@ -104,7 +113,8 @@ def _with_progress(paths: list[str]) -> Iterator[str]:
 
 def _write(entries: list[str], path: str, overwrite: bool) -> None:
     file = pathlib.Path(path)
-    is_other = file.exists() and file.read_bytes() != vocab.to_bytes(entries)
+    # A device may have no end.
+    is_other = file.is_file() and file.read_bytes() != vocab.to_bytes(entries)
     if is_other and not overwrite:
         raise ValueError(
             f"--output_file={path} exists with other entries; models may "
