@@ -55,7 +55,8 @@ class Case(NamedTuple):
       message: part of the line that is printed.
       files: path -> content, written first; a function instead changes the
         content of an existing file, and None deletes it.
-      left: names of files and folders that the command may make or change.
+      left: names or globs of files that the command may make or change, and
+        names of folders.
       code: exit status; 0 for a warning.
     """
 
@@ -90,8 +91,12 @@ def digests(folder: pathlib.Path, left: tuple[str, ...]) -> dict[str, str]:
             path.read_bytes() if path.is_file() else b"folder"
         ).hexdigest()
         for path in folder.rglob("*")
-        if path.relative_to(folder).parts[0] not in left
+        if not _matches(path.relative_to(folder), left)
     }
+
+
+def _matches(path: pathlib.Path, left: tuple[str, ...]) -> bool:
+    return path.parts[0] in left or any(path.match(glob) for glob in left)
 
 
 def run(case: Case, monkeypatch) -> int:

@@ -173,8 +173,8 @@ CASES = [
     Case("glue_table", "--run_dirs=", "--run_dirs= has an empty path"),
     Case("glue_table", "--run_dirs=text", "text has no eval_results.json"),
     _table("not of a fine-tuning run", {"step": 1, "records": "x"}),
-    _table("holds '[1]', not a JSON object", [1]),
-    _table("holds 'None', not a JSON object", None),
+    _table("it holds [1].", [1]),
+    _table("it holds None.", None),
     _table("which is not a GLUE task", _EVALUATED | {"task_name": "SQuAD"}),
     _table("should have task_name, step", _EVALUATED | {"task_name": 3}),
     _table("should have task_name, step", _EVALUATED | {"best_metric": None}),
@@ -189,7 +189,7 @@ CASES = [
         "eval_results.json is not JSON",
         {"run/eval_results.json": b'{"task_name": "Co'},
     ),
-    _table("trials.json holds '[]'", _EVALUATED, []),
+    _table("trials.json should hold one JSON object", _EVALUATED, []),
     _table("should have flags, settings", _EVALUATED, {}),
     _table("should have flags, settings", _EVALUATED, _MANY | {"trials": [3]}),
     _table(
@@ -205,37 +205,37 @@ CASES = [
     Case(
         "run_pretraining",
         "--init_checkpoint=model --bert_config_file=model/bert_config.json",
-        "do_lower_case is 'yes', not of type bool",
+        "do_lower_case is \"yes\"; it should be true or false",
         {"model/model.json": _with(do_lower_case="yes")},
     ),
     Case(
         "export_savedmodel",
         "",
-        "max_seq_length is '9', not of type int",
+        "max_seq_length is \"9\"; it should be an integer",
         {"model/model.json": _with(max_seq_length="9")},
     ),
     Case(
         "export_savedmodel",
         "",
-        "labels is '{}', not of type list of strings",
+        "labels is {}; it should be a list of strings",
         {"model/model.json": _with(labels={})},
     ),
     Case(
         "export_savedmodel",
         "",
-        "not_in_source is '[3]', not of type list of strings",
+        "not_in_source is [3]; it should be a list of strings",
         {"model/model.json": _with(not_in_source=[3])},
     ),
     Case(
         "export_savedmodel",
         "",
-        "model.json has no task",
+        "model.json should hold one JSON object",
         {"model/model.json": b"[]"},
     ),
     Case(
         "export_savedmodel",
         "",
-        "state.json is not a JSON object",
+        "state.json is not valid JSON",
         {"model/state.json": b"null"},
     ),
     Case(
@@ -263,7 +263,7 @@ CASES = [
     Case(
         "run_pretraining",
         "",
-        "memory: training needs an estimated",
+        "A BERT of 1000000000 layers",
         {"bert_config.json": _with(num_hidden_layers=10**9)},
     ),
     # Workers; replays.
