@@ -56,7 +56,10 @@ def read_answers(
     for article in content["data"]:
         try:
             questions = [
-                (question["id"], [text["text"] for text in question["answers"]])
+                (
+                    _string(question["id"]),
+                    [_string(text["text"]) for text in question["answers"]],
+                )
                 for paragraph in article["paragraphs"]
                 for question in paragraph["qas"]
             ]
@@ -68,14 +71,15 @@ def read_answers(
                 "and answers; use the official file."
             ) from error
         for name, texts in questions:
+            shown = repr(name)[:100]
             if name in answers:
                 raise ValueError(
-                    f"{path}: two questions have the id {name!r}. Give each "
+                    f"{path}: two questions have the id {shown}. Give each "
                     "question a different id."
                 )
             if not texts and version == "1.1":
                 raise ValueError(
-                    f"{path}: question {name!r} has no answer, and in SQuAD "
+                    f"{path}: question {shown} has no answer, and in SQuAD "
                     '1.1 each has one. If the file is 2.0, set its "version".'
                 )
             answers[name] = texts
@@ -84,18 +88,24 @@ def read_answers(
     return version, answers
 
 
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{repr(value)[:100]} should be a string")
+    return value
+
+
 def _find_version(path: str, stated: object, wanted: str | None) -> str:
     known = _VERSIONS.get(str(stated).strip().lower().removeprefix("v")[:1])
     if known is None and not wanted:
         raise ValueError(
-            f"{path}: the SQuAD version is {stated!r}; it should be "
+            f"{path}: the SQuAD version is {repr(stated)[:100]}; it should be "
             f"{' or '.join(_VERSIONS.values())}. Use the official file, or "
             "give the version."
         )
     if known and wanted and known != wanted:
         raise ValueError(
-            f"{path}: the SQuAD version is {stated!r}, but {wanted} is "
-            "requested. Give another file, or the other version."
+            f"{path}: the SQuAD version is {repr(stated)[:100]}, but {wanted} "
+            "is requested. Give another file, or the other version."
         )
     return known or wanted
 

@@ -205,13 +205,13 @@ CASES = [
     Case(
         "run_pretraining",
         "--init_checkpoint=model --bert_config_file=model/bert_config.json",
-        "do_lower_case is \"yes\"; it should be true or false",
+        'do_lower_case is "yes"; it should be true or false',
         {"model/model.json": _with(do_lower_case="yes")},
     ),
     Case(
         "export_savedmodel",
         "",
-        "max_seq_length is \"9\"; it should be an integer",
+        'max_seq_length is "9"; it should be an integer',
         {"model/model.json": _with(max_seq_length="9")},
     ),
     Case(

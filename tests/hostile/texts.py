@@ -124,6 +124,26 @@ CASES = [
         "train.csv:1: 2 columns have the name 'ending1'. Rename all but",
         {"swag/train.csv": _twice(b"ending1")},
     ),
+    *(
+        Case(
+            "make_swag_records",
+            "",
+            f"train.csv:{message}",
+            {"swag/train.csv": change},
+        )
+        for change, message in (
+            (
+                lambda content: content.replace(b"ending2", b"ending999"),
+                "1: no column 'ending2', 'ending4', 'ending5'",
+            ),
+            (
+                lambda content: re.sub(
+                    rb",\d+(?=\r?\n)", b"," + b"1" * 5000, content, count=1
+                ),
+                f"2: label '{'1' * 99}... should be the number of an ending",
+            ),
+        )
+    ),
     Case(
         "predict",
         "--input_file=a.tsv --text_a_column=text",

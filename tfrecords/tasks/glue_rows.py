@@ -160,7 +160,7 @@ def check_columns(
     missing = [name for name in wanted if name not in header]
     if missing:
         raise ValueError(
-            f"{path}:1: no column {', '.join(map(repr, missing))}; there are "
+            f"{path}:1: no column {quoted(missing)}; there are "
             f"{quoted(header)}. {fix}"
         )
     check_unique(wanted, header, f"{path}:1")

@@ -11,7 +11,8 @@ from tfrecords.text import text_files
 
 # Zellers et al. 2018; other columns are ignored.
 CONTEXT, BEGINNING, LABEL = "sent1", "sent2", "label"
-_ENDING = re.compile(r"ending(\d+)")
+_ENDING = re.compile(r"ending(\d{1,3})")
+_LABEL = re.compile(r"\d{1,3}")
 # Split -> official name of its file.
 FILES = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}
 
@@ -140,7 +141,7 @@ def _parse(
     label = None
     if is_labelled:
         word = cells[LABEL]
-        if not word.isdecimal() or int(word) >= len(endings):
+        if not _LABEL.fullmatch(word) or int(word) >= len(endings):
             raise ValueError(
                 f"{where}: label {text_files.shortened(repr(word))} should be "
                 "the number of an ending, 0 "

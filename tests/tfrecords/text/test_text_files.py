@@ -117,3 +117,57 @@ def test_zstd_without_pyarrow_names_the_extra(make, monkeypatch):
     with pytest.raises(ValueError, match=r"pip install 'bert_tf\[parquet\]'"):
         path = make("", "a.zst")
         list(text_files.read_lines(path, text_files.ReadStatistics()))
+
+
+@pytest.mark.parametrize(
+    "text, encoding",
+    [
+        ("a\nb\n", "utf-16-le"),
+        ("a\nb\n", "utf-16-be"),
+        ("a", "utf-32-le"),
+        # The first line has no zero byte.
+        ("春眠不觉晓\n处处闻啼鸟\n", "utf-16-le"),
+        ("春眠不觉晓\n处处闻啼鸟\n", "utf-16-be"),
+    ],
+)
+def test_utf_16_without_a_mark_is_an_error(tmp_path, text, encoding):
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode(encoding))
+    with pytest.raises(
+        ValueError, match="a.txt:[12]: zero bytes, as in UTF-16"
+    ):
+        list(text_files.read_lines(str(path), text_files.ReadStatistics()))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a zero byte\0 in a longer text\n",
+        "春\0" * 10 + "眠" * 100 + "\n",
+        # The examined bytes end within a character.
+        "a" + "é" * 3000 + "\0\n",
+        "a\r\nb\r\n",
+        "a\rb\nc\n",
+        "a\r",
+        "",
+    ],
+)
+def test_stray_control_characters_are_read(tmp_path, content):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content.encode())
+    lines = text_files.read_lines(str(path), text_files.ReadStatistics())
+    assert "".join(lines) == content
+
+
+def test_only_tables_may_have_no_carriage_return_in_the_first_line():
+    text_files.check_line(b"a\rb\n", 1, "a.txt")
+    text_files.check_line(b"a\tb\r\n", 1, "a.tsv", is_table=True)
+    text_files.check_line(b"a\rb\n", 2, "a.tsv", is_table=True)
+    for line, is_table in ((b"a\rb\r", False), (b"a\rb\n", True)):
+        with pytest.raises(ValueError, match="a:1: the lines end with a carr"):
+            text_files.check_line(line, 1, "a", is_table)
+
+
+def test_quoted_text_is_shortened():
+    assert text_files.shortened("a" * 100) == "a" * 100
+    assert text_files.shortened("a" * 101) == "a" * 100 + "..."

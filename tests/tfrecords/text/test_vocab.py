@@ -44,6 +44,40 @@ def test_a_complete_vocabulary_is_read_without_a_warning(tmp_path, caplog):
     assert not caplog.records
 
 
+WITH_A = "".join(f"{t}\n" for t in (*vocab.SPECIAL_TOKENS, "a", "b"))
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (
+            "\ufeff" + WITH_A,
+            "vocab.txt:1: the file begins with a byte order mark",
+        ),
+        (
+            WITH_A.replace("a\n", "a \n").replace("b\n", "\tb\r\n"),
+            "vocab.txt:6: spaces around 'a ' and around 1 other entries",
+        ),
+    ],
+)
+def test_marks_and_spaces_are_removed_with_a_warning(
+    tmp_path, caplog, data, message
+):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(data.encode())
+    assert vocab.read(str(path)) == [*vocab.SPECIAL_TOKENS, "a", "b"]
+    assert message in caplog.text
+
+
+def test_another_place_of_pad_is_a_warning(tmp_path, caplog):
+    path = tmp_path / "vocab.txt"
+    path.write_text(WITH_A.replace("[PAD]\n", "") + "[PAD]\n")
+    assert vocab.read(str(path))[-1] == "[PAD]"
+    assert (
+        "vocab.txt:7: [PAD] has the id 6. Rows are padded with" in caplog.text
+    )
+
+
 # Bad input.
 
 
@@ -64,6 +98,19 @@ SPECIAL = "".join(f"{token}\n" for token in vocab.SPECIAL_TOKENS).encode()
             SPECIAL.replace(b"[MASK]\n", b""),
             r"has 4 entries but no \[MASK\]; BERT needs all of them",
         ),
+        (SPECIAL + b"a\nb\0\n", r"vocab.txt:7: entry 'b.x00' has a zero byte"),
+        (SPECIAL, r"vocab.txt has 5 special tokens and no other entry"),
+        (SPECIAL + b"[unused7]\n", r"has 6 special tokens and no other entry"),
+        (
+            SPECIAL.replace(b"\n", b"\r"),
+            r"vocab.txt:1: the lines end with a car",
+        ),
+        (SPECIAL.decode().encode("utf-16"), r"vocab.txt:1: the file is UTF-16"),
+        (
+            SPECIAL.decode().encode("utf-16-le"),
+            r"vocab.txt:1: zero bytes, as in",
+        ),
+        (SPECIAL + b"a" * 999 + b"\n\0\n", r"vocab.txt:7: entry"),
         (b"the\nof\n", r"no \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\]"),
     ],
 )
