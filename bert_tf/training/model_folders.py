@@ -389,11 +389,12 @@ def _load_encoder(encoder: keras.Model, folder: str) -> None:
     path = os.path.join(folder, WEIGHTS)
     prefix = "encoder/"
     tensors = {
-        name.removeprefix(prefix): tensor
+        name: tensor
         for name, tensor in read_tensors(path).items()
         if name.startswith(prefix)
     }
     check_finite(tensors, path)
+    tensors = {name.removeprefix(prefix): x for name, x in tensors.items()}
     kept = {name.removeprefix(prefix) for name in _not_in_source(folder)}
     assign(weight_names(encoder), tensors, path, kept)
 

@@ -15,6 +15,7 @@ def inputs(made_once, tiny_config, tiny_vocab_file, pretraining_records):
         import exports
         import planted_data
 
+        from bert_tf.conversion import convert
         from run_scripts import export_savedmodel
 
         planted_data.write_all(folder, tiny_config)
@@ -23,6 +24,19 @@ def inputs(made_once, tiny_config, tiny_vocab_file, pretraining_records):
         tiny_config.to_json_file(folder / "bert_config.json")
         model = exports.make_model("classification")
         exports.save_model(model, "classification", folder / "model")
+        # The same model in other formats; model_garden has only pre-training.
+        for name in ("google", "hugging_face", "keras_hub"):
+            convert.convert(
+                str(folder / "model"), name, str(folder / name), compare=False
+            )
+        model = exports.make_model("pretraining")
+        exports.save_model(model, "pretraining", folder / "pretrained")
+        convert.convert(
+            str(folder / "pretrained"),
+            "model_garden",
+            str(folder / "model_garden"),
+            compare=False,
+        )
         export_savedmodel.main(
             [
                 "export_savedmodel",

@@ -1,9 +1,15 @@
 """Wrong input of every script: one line, status 1, and no file is changed."""
 
 import pytest
-from hostile import commands, damaged_inputs, runs, settings, texts
+from hostile import commands, damaged_inputs, models, runs, settings, texts
 
-CASES = [*damaged_inputs.CASES, *runs.CASES, *settings.CASES, *texts.CASES]
+CASES = [
+    *damaged_inputs.CASES,
+    *models.CASES,
+    *runs.CASES,
+    *settings.CASES,
+    *texts.CASES,
+]
 
 
 @pytest.mark.usefixtures("eagerly")

@@ -1,0 +1,363 @@
+"""Models, configs and exports that are damaged or absurd -> cases."""
+
+import io
+import json
+import struct
+
+import h5py
+import numpy as np
+from hostile.commands import Case
+
+# 10,000 objects in each other.
+_DEEP = b'{"a":' * 10_000 + b"1" + b"}" * 10_000
+_NAN = "have NaN or infinite values: "
+_VARIABLES = "export/variables/variables."
+_DATA = "data-00000-of-00001"
+
+
+def _entry(name, value):
+    """Returns a change of one entry of a JSON file to a JSON text."""
+
+    def change(content):
+        values = json.loads(content) | {name: "@"}
+        return json.dumps(values).replace('"@"', value).encode()
+
+    return change
+
+
+def _in_keras(name, value):
+    """Returns a change of one entry of a serialized Keras object's config."""
+
+    def change(content):
+        values = json.loads(content)
+        values["config"][name] = value
+        return json.dumps(values).encode()
+
+    return change
+
+
+def _cut(end):
+    return lambda content: content[:end]
+
+
+def _flip(index):
+    def change(content):
+        flipped = bytearray(content)
+        flipped[index] ^= 255
+        return bytes(flipped)
+
+    return change
+
+
+def _weight(name, value):
+    """Returns a change of a weight's first number in a .safetensors file."""
+
+    def change(content):
+        (length,) = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8 : 8 + length])
+        begin = 8 + length + header[name]["data_offsets"][0]
+        return content[:begin] + struct.pack("<f", value) + content[begin + 4 :]
+
+    return change
+
+
+def _header(name, **values):
+    """Returns a change of a weight's entry in a .safetensors header."""
+
+    def change(content):
+        (length,) = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8 : 8 + length])
+        header[name] |= values
+        text = json.dumps(header).encode()
+        return struct.pack("<Q", len(text)) + text + content[8 + length :]
+
+    return change
+
+
+def _h5(edit):
+    """Returns a change of an HDF5 file by a function of it."""
+
+    def change(content):
+        memory = io.BytesIO(content)
+        with h5py.File(memory, "r+") as file:
+            edit(file)
+        return memory.getvalue()
+
+    return change
+
+
+def _replace(**arguments):
+    def edit(file):
+        del file["layers/dense/vars/0"]
+        file.create_dataset("layers/dense/vars/0", **arguments)
+
+    return _h5(edit)
+
+
+def _two_paths(file):
+    """40 groups with 2 links to the next: 2 ** 40 paths."""
+    for i in range(40):
+        file[f"{i}/a"] = file.require_group(str(i + 1))
+        file[f"{i}/b"] = file[f"{i}/a"]
+
+
+def _convert(source, message, files, flags=""):
+    return Case(
+        "convert_checkpoint",
+        f"--from={source} --to=bert_tf {flags}",
+        message,
+        files,
+    )
+
+
+_KERNEL = "encoder/layer_0/attention/query/kernel"
+_WEIGHTS = "model/model.safetensors"
+_H5 = "keras_hub/model.weights.h5"
+# Records are made before a model is loaded.
+_OUT = ("out", "out/*", "out/*/*", "out/*/*/*", "out/*/*/*/*")
+
+NAN_WEIGHTS = [
+    *(
+        Case(script, flags, _NAN + _KERNEL, {_WEIGHTS: _weight(_KERNEL, value)})
+        for script, flags, value in (
+            ("convert_checkpoint", "", np.nan),
+            ("convert_checkpoint", "--to=keras_hub", -np.inf),
+            ("export_savedmodel", "", np.nan),
+            ("export_savedmodel", "--kind=encoder", np.inf),
+            ("extract_features", "", np.nan),
+        )
+    ),
+    Case(
+        "run_glue",
+        "--init_checkpoint=model --bert_config_file=",
+        f"{_WEIGHTS}: 1 of ",
+        {_WEIGHTS: _weight(_KERNEL, np.nan)},
+        left=_OUT,
+    ),
+    Case(
+        "run_glue",
+        "--init_checkpoint=hugging_face --bert_config_file=",
+        "hugging_face: 1 of 25 tensors have NaN or infinite values: "
+        "encoder/embeddings/norm/gamma (1 of 16 values). Every",
+        {
+            "hugging_face/model.safetensors": _weight(
+                "bert.embeddings.LayerNorm.weight", np.inf
+            )
+        },
+        left=_OUT,
+    ),
+    _convert(
+        "keras_hub",
+        "keras_hub: 1 of 25 tensors have NaN",
+        {_H5: _replace(data=np.full((16, 16), np.nan, np.float32))},
+    ),
+]
+
+# Script, entry of bert_config.json, its JSON value, part of the message.
+_CONFIGS = (
+    ("run_pretraining", "initializer_range", "-1", "=-1 should be a number"),
+    ("run_glue", "initializer_range", "NaN", "=nan should be a number"),
+    ("run_swag", "initializer_range", "1e400", "=inf should be a number"),
+    ("run_ner", "initializer_range", '"0.02"', "='0.02' should be a number"),
+    ("run_squad", "hidden_dropout_prob", '"0.1"', "='0.1' should be a number"),
+    ("run_swag", "hidden_dropout_prob", "null", "=None should be a number"),
+    ("run_glue", "attention_probs_dropout_prob", "false", "=False should be"),
+    ("run_glue", "hidden_size", "1e400", "=inf should be an integer"),
+    ("run_glue", "vocab_size", "true", "=True should be an integer"),
+    ("run_glue", "is_causal", '"false"', "='false' should be true or false"),
+    ("run_glue", "hidden_act", "{}", "={} should be gelu"),
+    ("run_glue", "type_vocab_size", "9" * 5000, "limit (4300 digits)"),
+    ("run_pretraining", "num_hidden_layers", "1000000", "1000000 layers"),
+    (
+        "run_squad",
+        "num_hidden_layers",
+        "1000000000000",
+        "=1000000000000 should",
+    ),
+    ("run_glue", "hidden_size", "100000000", "e+16 weights; at most"),
+    ("run_ner", "bilstm_units", "1000000000", "e+18 weights; at most"),
+    ("run_glue", "max_position_embeddings", "9" * 30, "99 should be an int"),
+)
+CONFIGS = [
+    Case(script, "", message, {"bert_config.json": _entry(name, value)})
+    for script, name, value, message in _CONFIGS
+]
+
+# Script, entry of model.json, its JSON value, part of the message.
+_METADATA = (
+    ("run_glue", "do_lower_case", '"false"', 'is "false"; it should be true'),
+    ("export_savedmodel", "do_lower_case", '"no"', "it should be true or fal"),
+    ("convert_checkpoint", "do_lower_case", "0", "is 0; it should be true or"),
+    ("extract_features", "do_lower_case", "[]", "is []; it should be true or"),
+    ("export_savedmodel", "labels", '"abc"', 'is "abc"; it should be a list'),
+    ("export_savedmodel", "labels", "[1, 2, 3]", "should be a list of strings"),
+    ("export_savedmodel", "labels", "null", "has no labels; add"),
+    ("export_savedmodel", "max_seq_length", '"16"', "should be an integer abo"),
+    ("export_savedmodel", "precision", "[]", "is []; it should be a string"),
+    ("extract_features", "not_in_source", '"encoder"', "a list of strings"),
+    ("convert_checkpoint", "task", '["spans"]', "it should be a string"),
+    ("convert_checkpoint", "source", "3", "source is 3; it should be a str"),
+)
+METADATA = [
+    Case(
+        script,
+        "--init_checkpoint=model" if script == "run_glue" else "",
+        message,
+        {"model/model.json": _entry(name, value)},
+        left=_OUT if script == "run_glue" else (),
+    )
+    for script, name, value, message in _METADATA
+]
+
+# Format, its JSON file, the new content, part of the message.
+_FILES = (
+    ("model", "model.json", _DEEP, "brackets nested deeper"),
+    ("model", "model.json", b"[]", "should hold one JSON object"),
+    ("model", "bert_config.json", _DEEP, "brackets nested deeper"),
+    ("model", "bert_config.json", b"\xff\xfe{", "is not JSON: 'utf-8'"),
+    ("google", "bert_config.json", b"null", "holds None"),
+    ("model_garden", "bert_config.json", _DEEP, "brackets nested deeper"),
+    ("hugging_face", "config.json", _DEEP, "brackets nested deeper"),
+    ("hugging_face", "tokenizer.json", _DEEP, "brackets nested deeper"),
+    ("hugging_face", "modules.json", _DEEP, "brackets nested deeper"),
+    ("hugging_face", "modules.json", b"{}", "should hold a JSON list"),
+    ("hugging_face", "tokenizer.json", b'{"model": 3}', "a JSON object"),
+    (
+        "hugging_face",
+        "tokenizer.json",
+        b'{"added_tokens": [3]}',
+        "added_tokens should be a list",
+    ),
+    (
+        "hugging_face",
+        "tokenizer_config.json",
+        _entry("do_lower_case", '"false"'),
+        'is "false"; it should be true',
+    ),
+    ("hugging_face", "config.json", _entry("hidden_act", "[]"), "=[] is not"),
+    (
+        "hugging_face",
+        "config.json",
+        lambda x: _entry("id2label", "null")(_entry("num_labels", "1e9")(x)),
+        "should be an integer from 1 to 1,000,000",
+    ),
+    ("keras_hub", "config.json", _DEEP, "brackets nested deeper"),
+    ("keras_hub", "config.json", b"[]", "should hold one JSON object"),
+    ("keras_hub", "task.json", _DEEP, "brackets nested deeper"),
+    ("keras_hub", "bert_tf.json", _DEEP, "brackets nested deeper"),
+    ("keras_hub", "bert_tf.json", _entry("step", "-1"), "step is -1; it sho"),
+    (
+        "keras_hub",
+        "tokenizer.json",
+        _in_keras("lowercase", "false"),
+        'lowercase is "false"; it should be true',
+    ),
+    (
+        "keras_hub",
+        "task.json",
+        _in_keras("num_classes", 10**9),
+        "is 1000000000; it should be an integer from 1",
+    ),
+    (
+        "keras_hub",
+        "config.json",
+        _in_keras("num_layers", 10**6),
+        "A BERT of 1000000 layers",
+    ),
+)
+JSON = [
+    _convert(source, message, {f"{source}/{file}": content})
+    for source, file, content, message in _FILES
+] + [
+    Case(
+        script,
+        "",
+        "nested deeper" if script == "run_glue" else "RecursionError",
+        {path: _DEEP},
+    )
+    for script, path in (
+        ("run_glue", "bert_config.json"),
+        ("run_pretraining", "records/train/manifest.json"),
+    )
+]
+
+_TENSORFLOW = "bert_model.ckpt is damaged ("
+WEIGHTS = [
+    *(
+        _convert("model", f"{_WEIGHTS} is missing or damaged (", {_WEIGHTS: x})
+        for x in (
+            b"",
+            _cut(-4),
+            _cut(100),
+            lambda content: struct.pack("<Q", 1 << 62) + content[8:],
+            lambda content: struct.pack("<Q", len(_DEEP)) + _DEEP + content,
+            _header(_KERNEL, data_offsets=[0, 10**15]),
+            _header(_KERNEL, shape=[-16, -16]),
+            _header(_KERNEL, shape=[1] * 70 + [16, 16]),
+        )
+    ),
+    _convert(
+        "model",
+        f"{_KERNEL} is int32; weights are floats",
+        {_WEIGHTS: _header(_KERNEL, dtype="I32")},
+    ),
+    *(
+        _convert("keras_hub", f"{_H5} is damaged ({message}", {_H5: content})
+        for content, message in (
+            (b"", "Unable to"),
+            (_cut(1000), "Unable to"),
+            (_cut(-1), "Unable to"),
+            (
+                _replace(shape=(10**6, 10**6), dtype="f4"),
+                "/layers/dense/vars/0 claims 4,000,000,000,000 bytes",
+            ),
+            (
+                _replace(shape=(10**6, 10**6), dtype="f4", compression="gzip"),
+                "/layers/dense/vars/0 claims 4,000,000,000,000 bytes",
+            ),
+            (_h5(_two_paths), "0/a/a/a/a/a/"),
+            (_replace(data=["a"]), "/layers/dense/vars/0 has the dtype obj"),
+        )
+    ),
+    *(
+        _convert(
+            source,
+            _TENSORFLOW if "index" in name or end == -1 else "index claims ",
+            {f"{source}/bert_model.ckpt.{name}": _cut(end)},
+        )
+        for source, name, end in (
+            ("google", "index", 0),
+            ("google", "index", -1),
+            ("google", _DATA, 0),
+            ("google", _DATA, -1),
+            ("model_garden", "index", 100),
+            ("model_garden", _DATA, 100),
+        )
+    ),
+    _convert(
+        "google", _TENSORFLOW, {"google/bert_model.ckpt.index": _flip(100)}
+    ),
+    _convert(
+        "google", _TENSORFLOW, {f"google/bert_model.ckpt.{_DATA}": _flip(50)}
+    ),
+    _convert(
+        "hugging_face",
+        "hugging_face/pytorch_model.bin is ",  # A pickle, or damaged.
+        {
+            "hugging_face/model.safetensors": None,
+            "hugging_face/pytorch_model.bin": b"PK\x03\x04",
+        },
+    ),
+]
+
+EXPORTS = [
+    Case("predict", "", "--export_dir=export is damaged: ", {path: content})
+    for path, content in (
+        (f"{_VARIABLES}index", None),
+        (f"{_VARIABLES}{_DATA}", _cut(100)),
+        ("export/saved_model.pb", b""),
+        ("export/saved_model.pb", _cut(-1000)),
+    )
+]
+
+CASES = [*NAN_WEIGHTS, *CONFIGS, *METADATA, *JSON, *WEIGHTS, *EXPORTS]
