@@ -266,6 +266,14 @@ CASES = [
         "A BERT of 1000000000 layers",
         {"bert_config.json": _with(num_hidden_layers=10**9)},
     ),
+    Case(
+        "run_pretraining",
+        "--eval_input_file=records/held_out --do_eval "
+        "--eval_batch_size=100000000000",
+        "held out, step 1",
+        left=_OUT,
+        code=0,
+    ),
     # Workers; replays.
     Case(
         "run_pretraining",

@@ -380,3 +380,34 @@ def test_a_finished_run_can_be_evaluated_later(folder, tmp_path):
     assert others["step"] == 6
     assert others["records"] != results["records"]
     assert others["masked_lm_loss"] != results["masked_lm_loss"]
+    assert len(eval_logs(tmp_path)) == 2
+
+
+def eval_logs(run_dir):
+    """Returns the losses that each log of evaluations has, by step."""
+    logs = {}
+    for path in sorted(run_dir.glob("logs/eval*/steps.jsonl")):
+        rows = map(json.loads, path.read_text().splitlines())
+        logs[path.parent.name] = {row["step"]: row["loss"] for row in rows}
+    return logs
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_evaluations_on_other_records_have_a_log_of_their_own(
+    folder, tmp_path, caplog
+):
+    stop = "--stop_at_step=2"
+    with pytest.raises(stopping.Stopped):
+        run(folder, tmp_path, "--save_checkpoints_steps=2", stop)
+    before = eval_logs(tmp_path)["eval"]
+    assert list(before) == [2]
+    words = "--save_checkpoints_steps=2", f"--eval_input_file={folder}/train"
+    run(folder, tmp_path, *words)
+    assert "eval has evaluations on other records" in caplog.text
+    logs = eval_logs(tmp_path)
+    assert logs.pop("eval") == before
+    ((name, losses),) = logs.items()
+    assert name.startswith("eval-") and list(losses)[-2:] == [4, 6]
+    run(folder, tmp_path, "--save_checkpoints_steps=2")
+    assert list(eval_logs(tmp_path)["eval"]) == [2, 6]
+    assert eval_logs(tmp_path)[name] == losses

@@ -80,6 +80,56 @@ def test_steps_are_repeated_from_the_start(trained, capsys, in_process):
     assert files(trained.parent) == before
 
 
+def test_a_checkpoint_that_a_living_run_removes_is_named(copied, monkeypatch):
+    path = copied / "checkpoints" / "step-00000003"
+    message = "still running, and has removed its checkpoint of step 3.*again"
+
+    def remove_then(function):
+        def changed(*arguments):
+            shutil.rmtree(path, ignore_errors=True)
+            return function(*arguments)
+
+        return changed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replay, "_link_files", remove_then(replay._link_files))
+        with pytest.raises(ValueError, match=message):
+            run(copied, "--from_step=3")
+
+
+def test_a_checkpoint_removed_during_a_replay_is_still_there(
+    copied, monkeypatch, capsys, in_process
+):
+    path = copied / "checkpoints" / "step-00000003"
+    repeat = replay.repeat
+
+    def remove_and_repeat(*arguments):
+        shutil.rmtree(path)
+        repeat(*arguments)
+
+    monkeypatch.setattr(replay, "repeat", remove_and_repeat)
+    run(copied, "--from_step=3", "--num_steps=1")
+    assert "bit-equal: steps 4 to 4" in capsys.readouterr().out
+
+
+def test_without_hard_links_a_removed_checkpoint_is_named(copied, monkeypatch):
+    path = copied / "checkpoints" / "step-00000003"
+
+    def fail(*arguments):
+        raise OSError("no hard links")
+
+    def remove_and_fail(*arguments):
+        shutil.rmtree(path)
+        raise ValueError("ended with exit code 1")
+
+    monkeypatch.setattr(replay.os, "link", fail)
+    monkeypatch.setattr(replay, "repeat", remove_and_fail)
+    with pytest.raises(
+        ValueError, match="has removed its checkpoint of step 3"
+    ):
+        run(copied, "--from_step=3", "--num_steps=1")
+
+
 def change_line(folder, number, **values):
     path = folder / "logs" / "train" / "steps.jsonl"
     lines = path.read_text().splitlines()

@@ -132,6 +132,7 @@ def evaluation_batches(
     """Returns every record once, in order, in batches of one static shape.
 
     The last batch is filled with rows of zeros, whose `is_real_example` is 0.
+    There are not more rows than records.
     With `bucket_lengths` the longest records come first, each batch is cut to
     the smallest static length that fits, and an additional feature,
     `example_index` [B] int32, is the index of the record, by which
@@ -143,6 +144,7 @@ def evaluation_batches(
     static = batch_order.static_lengths(
         bucket_lengths, sizes[batch_features.SEQUENCE]
     )
+    batch_size = min(batch_size, len(records))
     num_batches = -(-len(records) // batch_size)
     positions = np.arange(num_batches * batch_size).reshape(num_batches, -1)
     is_real = positions < len(records)

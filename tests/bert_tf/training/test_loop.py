@@ -257,7 +257,9 @@ def test_phases_share_one_schedule_and_can_resume_at_any_step(
         assert loss_curve(folder) == loss_curve(tmp_path / "complete")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+)
 @pytest.mark.usefixtures("eagerly")
 def test_a_signal_stops_after_the_step_with_a_checkpoint(
     tmp_path, tiny_config, batches, number

@@ -162,6 +162,40 @@ def test_traceback_is_printed_and_not_passed_to_the_script(capsys, monkeypatch):
     assert "in main\n" in shown and "error: seven is odd" in shown
 
 
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        (
+            "{{function_node __wrapped__IteratorGetNext_output_types_3}} "
+            "corrupted record at 12 [Op:IteratorGetNext]",
+            "corrupted record at 12",
+        ),
+        (
+            "Graph execution error:\n\nDetected at node train/mul defined at\n",
+            "Detected at node train/mul defined at",
+        ),
+        (
+            "{{node a}} ValueError: train-0, record 3\n\nTrace",
+            "train-0, record 3",
+        ),
+        ("a [[{{node b}}]] [[c]]\nmore", "a"),
+        ("", "UnknownError"),
+    ],
+)
+def test_names_of_tensorflow_nodes_are_not_printed(text, shown):
+    error = tf.errors.UnknownError(None, None, text)
+    assert common_flags._message(error) == shown
+
+
+@pytest.mark.parametrize("text", ["", ",", "a,,b"])
+def test_empty_paths_in_a_list_are_rejected(text):
+    values = flags.FlagValues()
+    flags.DEFINE_list("run_dirs", None, "", flag_values=values)
+    values(["script", f"--run_dirs={text}"])
+    with pytest.raises(flags.Error, match="--run_dirs=.* has an empty path"):
+        common_flags.check_names(values, "run_dirs")
+
+
 def test_an_unexpected_error_keeps_its_traceback(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["script"])
     with pytest.raises(ZeroDivisionError):

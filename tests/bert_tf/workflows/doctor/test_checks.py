@@ -130,6 +130,10 @@ def test_too_little_memory_is_a_warning(sound, monkeypatch):
     assert "memory of this host is 0.1 GB. Raise --gradient" in diagnostic.text
     free["bytes"] = 10**10
     assert checks.check_memory(step) == []
+    # TensorFlow has been loaded: only the rest can be too large.
+    large = dataclasses.replace(step, batch_size=10**9)
+    (diagnostic,) = checks.check_memory(large)
+    assert diagnostic.severity == "error"
 
 
 def test_packed_rows_have_max_predictions_per_row(tmp_path):
