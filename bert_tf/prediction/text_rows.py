@@ -322,7 +322,7 @@ def parse_object(
             f"{where} is not valid text: {error}. Remove the unpaired "
             "surrogate."
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{where} is not JSON: {error}. Expected an object such as "
             f"{_example(ranks)}."

@@ -1,9 +1,9 @@
 """Wrong input of every script: one line, status 1, and no file is changed."""
 
 import pytest
-from hostile import commands, settings
+from hostile import commands, served, settings
 
-CASES = [*settings.CASES]
+CASES = [*settings.CASES, *served.CASES]
 
 
 @pytest.mark.usefixtures("eagerly")
