@@ -76,7 +76,8 @@ def choose(outputs, batch) -> text_signatures.Answers:
     texts = tf.gather(tf.pad(endings, [[0, 0], [0, 1]]), best, batch_dims=1)
     return {
         "choice": tf.where(tf.reduce_any(is_ending, axis=1), best, -1),
-        "ending": texts,
+        # Clients decode it; invalid bytes are U+FFFD, as in other answers.
+        "ending": tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8"),
         "probabilities": tf.nn.softmax(logits) * tf.cast(is_ending, tf.float32),
         "logits": logits,
     }

@@ -1,4 +1,4 @@
-"""SIGTERM, SIGHUP, SIGINT -> checkpoint after the current step, and exit.
+"""Signals, end of the parent -> checkpoint after the current step, and exit.
 
 Machines are preempted with a SIGTERM and a grace period of some seconds; a
 terminal that closes sends a SIGHUP. On both a run finishes its step, saves a
@@ -6,7 +6,10 @@ checkpoint and exits with a code that makes supervisors restart it.
 """
 
 import contextlib
+import ctypes
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -18,6 +21,10 @@ from absl import logging
 EXIT_CODE = 75
 # For a run whose loss or weights became NaN or infinite.
 DIVERGED_EXIT_CODE = 3
+# Environment variable: process id of the script that started this one.
+_PARENT = "BERT_TF_PARENT"
+# linux/prctl.h
+_PR_SET_PDEATHSIG = 1
 
 
 class Stopped(Exception):
@@ -53,6 +60,26 @@ class Request:
             signal.Signals(number).name,
             " (again: immediately)" if number == signal.SIGINT else "",
         )
+
+
+def child_environment() -> dict[str, str]:
+    """Returns the environment of a script that ends when this process does."""
+    return os.environ | {_PARENT: str(os.getpid())}
+
+
+def end_with_parent() -> None:
+    """Makes the kernel send SIGTERM when the parent ends, even if killed.
+
+    Only in a process with a `child_environment`, and only on Linux. The child
+    does this itself, since code between fork and exec may hang if the parent
+    has threads.
+    """
+    parent = os.environ.pop(_PARENT, None)
+    if parent is None or not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != int(parent):  # It ended before.
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextlib.contextmanager

@@ -362,6 +362,8 @@ def distribute_batches(
             return dataset
         dataset = dataset.batch(steps_per_loop * local, drop_remainder=True)
         regroup = functools.partial(_by_replica, steps_per_loop, local)
+        # AutoGraph would leave files in TMPDIR after a kill.
+        regroup = tf.autograph.experimental.do_not_convert(regroup)
         return dataset.map(regroup).unbatch().prefetch(2)
 
     if isinstance(strategy, tf.distribute.OneDeviceStrategy):

@@ -229,7 +229,7 @@ def _start(task, config, command: str, changes: dict) -> int:
     words = [w for n, w in _given(task, config).items() if n not in changes]
     words += [run_history.flag_line(n, v) for n, v in changes.items()]
     words = [sys.executable, "-m", f"run_scripts.{command}", *words]
-    process = subprocess.Popen(words)
+    process = subprocess.Popen(words, env=stopping.child_environment())
     try:
         return process.wait()
     finally:

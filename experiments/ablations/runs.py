@@ -128,7 +128,10 @@ def _process(job: Job, log: str) -> Iterator[subprocess.Popen]:
     os.makedirs(os.path.dirname(log), exist_ok=True)
     with open(log, "ab") as file:
         process = subprocess.Popen(
-            [*command, *arguments_of(job)], stdout=file, stderr=file
+            [*command, *arguments_of(job)],
+            stdout=file,
+            stderr=file,
+            env=stopping.child_environment(),
         )
     try:
         yield process

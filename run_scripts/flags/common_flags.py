@@ -282,6 +282,7 @@ def run(main) -> None:
 
     `--traceback` anywhere in the command shows where the error was raised.
     """
+    stopping.end_with_parent()
     logging.set_verbosity(logging.INFO)
     handler = python_logging.StreamHandler()  # To stderr.
     handler.setFormatter(_LogLine())

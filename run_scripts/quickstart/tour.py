@@ -27,6 +27,7 @@ from types import ModuleType
 from absl import logging
 
 from bert_tf import config as bert_config
+from bert_tf.training import stopping
 from run_scripts import (
     export_savedmodel,
     make_pretraining_records,
@@ -99,7 +100,11 @@ def call(script: ModuleType, **arguments) -> None:
 def call_fresh(script: str, **arguments) -> None:
     """Runs a script in a new process, as a user of an export would."""
     words = show(script, arguments)
-    subprocess.run([sys.executable, "-m", script, *words], check=True)
+    subprocess.run(
+        [sys.executable, "-m", script, *words],
+        check=True,
+        env=stopping.child_environment(),
+    )
 
 
 # Stages.

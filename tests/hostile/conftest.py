@@ -48,12 +48,32 @@ def inputs(made_once, tiny_config, tiny_vocab_file, pretraining_records):
     return made_once("hostile_inputs", make)
 
 
+@pytest.fixture(scope="session")
+def load_once():
+    """`predictions.load`, which loads equal SavedModels once."""
+    from hostile import commands
+
+    from bert_tf.prediction import predictions
+
+    load, loaded = predictions.load, {}
+
+    def load_or_reuse(export_dir, signature):
+        files = commands.digests(pathlib.Path(export_dir), ())
+        key = (signature, *sorted(files.items()))
+        if key not in loaded:
+            loaded[key] = load(export_dir, signature)
+        return loaded[key]
+
+    return load_or_reuse
+
+
 @pytest.fixture
-def folder(inputs, tmp_path, monkeypatch) -> pathlib.Path:
+def folder(inputs, load_once, tmp_path, monkeypatch) -> pathlib.Path:
     """A copy of the inputs, which is the working directory."""
     path = tmp_path / "work"
     # Names of records are absolute in some messages; contents are small.
     shutil.copytree(inputs, path)
     monkeypatch.chdir(path)
+    monkeypatch.setattr("bert_tf.prediction.predictions.load", load_once)
     assert not os.path.exists("out")
     return path

@@ -1,12 +1,21 @@
 """Wrong input of every script: one line, status 1, and no file is changed."""
 
 import pytest
-from hostile import commands, damaged_inputs, models, runs, settings, texts
+from hostile import (
+    commands,
+    damaged_inputs,
+    models,
+    runs,
+    served,
+    settings,
+    texts,
+)
 
 CASES = [
     *damaged_inputs.CASES,
     *models.CASES,
     *runs.CASES,
+    *served.CASES,
     *settings.CASES,
     *texts.CASES,
 ]

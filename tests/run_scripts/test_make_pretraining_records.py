@@ -245,24 +245,30 @@ def _group_is_gone(group, seconds=600):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "kind, to_group, code",
+    [
+        (signal.SIGINT, True, 130),  # As a terminal does it.
+        (signal.SIGTERM, True, 75),
+        (signal.SIGTERM, False, 75),
+        (signal.SIGKILL, False, -signal.SIGKILL),
+    ],
+)
 def test_a_stopped_run_leaves_no_process_and_resumes(
-    argv, big_text, tmp_path, kind
+    argv, big_text, tmp_path, kind, to_group, code
 ):
     argv = [*argv, big_text, "--num_processes=2", "--num_shards=24"]
     argv.append("--dupe_factor=6")
     process = _start(argv)
     _wait_for(tmp_path / "out", "train/*.tfrecord")
-    if kind == signal.SIGINT:
-        os.killpg(process.pid, kind)  # As a terminal does it.
-    else:
-        process.kill()
+    (os.killpg if to_group else os.kill)(process.pid, kind)
     _, errors = process.communicate(timeout=600)
     assert _group_is_gone(process.pid)
-    if kind == signal.SIGINT:
-        assert process.returncode == 130
+    assert process.returncode == code
+    if kind != signal.SIGKILL:
         assert "the same command resumes" in errors
         assert "Traceback" not in errors
+        assert "leaked semaphore" not in errors
         assert not list((tmp_path / "out").rglob("*.tmp"))
     assert not (tmp_path / "out" / "train" / "manifest.json").exists()
     make_pretraining_records.main([*argv, "--num_processes=1"])

@@ -25,8 +25,10 @@ def use_one_core() -> None:
 
 def _start_worker():
     """Prepares a worker process before its first job."""
-    # Ctrl-C reaches every process of the terminal; the driver stops workers.
+    # Ctrl-C reaches every process of the terminal, and a supervisor's SIGTERM
+    # those of the group; the driver stops workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     # A killed driver cannot, so workers also watch the driver.
     threading.Thread(target=_end_with_driver, daemon=True).start()
     use_one_core()
@@ -64,7 +66,7 @@ class Workers(progress.Engine):
         if kind is not None:
             children = set(multiprocessing.active_children())
             for worker in children - self._other_children:
-                worker.terminate()
+                worker.kill()
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def results(self, function, jobs, name):

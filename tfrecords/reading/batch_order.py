@@ -76,8 +76,10 @@ class TrainingOrder:
     def dataset(self, start_batch: int) -> tf.data.Dataset:
         """Returns the `Batch`es from number `start_batch` on."""
         window, row = self._locate(start_batch)
+        # AutoGraph would leave files in TMPDIR after a kill.
         windows = tf.data.Dataset.counter(window).map(
-            self._window, num_parallel_calls=tf.data.AUTOTUNE
+            tf.autograph.experimental.do_not_convert(self._window),
+            num_parallel_calls=tf.data.AUTOTUNE,
         )
         return windows.unbatch().skip(row)
 
@@ -95,6 +97,7 @@ class TrainingOrder:
         local = slice(first_replica, first_replica + local_replicas)
         shape = [replicas, self._batch_size // replicas]
 
+        @tf.autograph.experimental.do_not_convert
         def split(batch):
             positions, indices = (
                 tf.reshape(numbers, shape)[local]

@@ -1,4 +1,4 @@
-"""Files of checkpoints with changed bytes: read, or a ValueError with a path."""
+"""Files of checkpoints with changed bytes: read, or refused by path."""
 
 import json
 import shutil

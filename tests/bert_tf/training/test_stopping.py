@@ -1,9 +1,16 @@
 import os
+import pathlib
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
 from bert_tf.training import stopping
+
+# Imported from its folder, so that child processes start without TensorFlow.
+FOLDER = str(pathlib.Path(stopping.__file__).parent)
 
 
 @pytest.mark.parametrize(
@@ -53,3 +60,46 @@ def test_a_sighup_that_nohup_ignores_stays_ignored():
             assert not request.is_made
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_child_ends_with_its_killed_parent(tmp_path, is_late):
+    # The child may ask for the signal only after its parent has ended.
+    child = f"""
+import os, signal, sys, time
+sys.path.insert(0, {FOLDER!r})
+import stopping
+parent = os.getppid()
+open("started", "w").close()
+while {is_late} and os.getppid() == parent:
+    time.sleep(0.01)
+stopping.end_with_parent()
+open("ready", "w").close()
+time.sleep(60)
+"""
+    parent = f"""
+import subprocess, sys
+sys.path.insert(0, {FOLDER!r})
+import stopping
+subprocess.Popen(
+    [sys.executable, "-c", {child!r}], env=stopping.child_environment()
+).wait()
+"""
+    # The pipe is closed when both have ended.
+    command = [sys.executable, "-c", parent]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE
+    ) as process:
+        while not (tmp_path / ("started" if is_late else "ready")).exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+        begin = time.monotonic()
+        process.stdout.read()
+        assert time.monotonic() - begin < 30
+    assert (tmp_path / "ready").exists() != is_late
+
+
+def test_without_that_environment_the_parent_does_not_matter():
+    assert "BERT_TF_PARENT" not in os.environ
+    stopping.end_with_parent()

@@ -48,7 +48,8 @@ def started(monkeypatch):
     commands = []
 
     class Process:
-        def __init__(self, command):
+        def __init__(self, command, env):
+            assert env["BERT_TF_PARENT"] == str(os.getpid())
             module, *words = command[2:]
             assert command[:2] == [sys.executable, "-m"]
             assert module == "run_scripts.run_glue"
@@ -238,7 +239,7 @@ def test_stopping_all_runs_stops_the_current_one(flags, monkeypatch):
     calls = []
 
     class Process:
-        def __init__(self, command):
+        def __init__(self, command, env):
             pass
 
         def wait(self):

@@ -1,5 +1,7 @@
 """batch_order.py: batches by number, with buckets and without."""
 
+import tempfile
+
 import numpy as np
 import pytest
 
@@ -156,3 +158,12 @@ def test_records_of_equal_length_stay_shuffled():
 def test_a_length_out_of_range_is_named():
     with pytest.raises(ValueError, match=r"\[64\] should be from 1 to .* 32"):
         bucketed(bucket_lengths=(8, 64))
+
+
+def test_no_generated_code_is_left_in_tmpdir(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    order = batch_order.TrainingOrder(
+        RECORDS, batch_size=4, seed=1, max_seq_length=32
+    )
+    next(iter(order.parts(0, 2, 0, 2)))
+    assert not list(tmp_path.iterdir())
