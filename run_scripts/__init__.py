@@ -28,7 +28,9 @@ def _open_closed_streams() -> None:
             os.close(opened)
         os.set_inheritable(number, True)
         mode = "w" if number else "r"
-        setattr(sys, name, open(number, mode, closefd=False))
+        stream = open(number, mode, closefd=False)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
 
 
 def exit_while_importing(number, frame) -> None:

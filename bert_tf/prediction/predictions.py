@@ -207,7 +207,7 @@ def _quiet_when_closed() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError as error:
-        if error.filename is not None:  # A named pipe.
+        if error.filename not in (None, "<stdout>"):  # A named pipe.
             raise
         # Otherwise Python's flush at exit would fail, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

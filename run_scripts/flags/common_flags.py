@@ -9,6 +9,7 @@ import dataclasses
 import errno
 import functools
 import inspect
+import io
 import logging as python_logging
 import os
 import re
@@ -41,6 +42,7 @@ _COUNTERPARTS = {
 }
 # Of a process that SIGPIPE ends, as `| head` does with other programs.
 _CLOSED_PIPE_EXIT_CODE = 128 + signal.SIGPIPE
+_STDOUT = "<stdout>"
 
 
 def require(values: flags.FlagValues, *names: str) -> None:
@@ -241,7 +243,7 @@ def command(main) -> Callable[[], None]:
 
 @contextlib.contextmanager
 def _complete_stdout() -> Iterator[None]:
-    """Flushes stdout after the body; its errors are those of a file "stdout".
+    """Flushes stdout after the body, so that its errors are reported.
 
     A pipe that its reader has closed, as `| head` does, ends the script without
     a message.
@@ -254,7 +256,7 @@ def _complete_stdout() -> Iterator[None]:
             raise
         sys.stdout.flush()
     except OSError as error:
-        if error.filename is not None or not _has_failed(sys.stdout):
+        if error.filename != _STDOUT:
             raise
         # Otherwise Python's flush at exit would fail, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -265,16 +267,33 @@ def _complete_stdout() -> Iterator[None]:
                 "stdout is closed, and the output is lost. Redirect it, such "
                 "as with > FILE."
             ) from None
-        raise OSError(error.errno, error.strerror, "stdout") from error
+        raise
 
 
-def _has_failed(file) -> bool:
-    """Returns whether text in a file's buffer cannot be written."""
-    try:
-        file.flush()
-    except OSError:
-        return True
-    return False
+class _Stdout(io.FileIO):
+    """The file of stdout; its errors name it, unlike Python's."""
+
+    def write(self, data) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, _STDOUT) from None
+
+
+def _name_stdout() -> None:
+    """Makes errors of `sys.stdout` name it; a test's own one is kept."""
+    old = sys.stdout
+    if old is not sys.__stdout__ or not isinstance(old, io.TextIOWrapper):
+        return
+    file = _Stdout(old.fileno(), "w", closefd=False)
+    is_buffered = isinstance(old.buffer, io.BufferedWriter)
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(file) if is_buffered else file,
+        encoding=old.encoding,
+        errors=old.errors,
+        line_buffering=old.line_buffering,
+        write_through=old.write_through,
+    )
 
 
 def run(main) -> None:
@@ -292,6 +311,7 @@ def run(main) -> None:
     argv = [word for word in sys.argv if word != "--traceback"]
     if signal.getsignal(signal.SIGINT) is run_scripts.exit_while_importing:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    _name_stdout()
     try:
         with _complete_stdout():
             main(argv)
