@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
     argv, beam_flags = engine_flags.split(argv)
     common_flags.parse(FLAGS, argv, __doc__)
     output = common_flags.config(records.Output, FLAGS)
-    with stopping.at_once_on_sigterm():
+    with stopping.at_once_on_signal():
         records.make(
             common_flags.config(corpus.Corpus, FLAGS),
             common_flags.config(settings.Settings, FLAGS),
