@@ -109,6 +109,10 @@ def predict(config: PredictConfig) -> int:
             count / (time.monotonic() - started),
             lines.num_replaced,
         )
+        if not count:
+            logging.warning(
+                "%s has no rows, so there are no answers", lines.name
+            )
     return count
 
 

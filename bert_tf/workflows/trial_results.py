@@ -1,6 +1,5 @@
 """Evaluations of several runs -> mean, deviation, degenerate runs."""
 
-import math
 import os
 import statistics
 
@@ -95,7 +94,7 @@ def read_trials(folder: str) -> dict:
     results = atomic_files.read_json(path)
     settings, trials = results.get("settings"), results.get("trials")
     if not (
-        isinstance(results.get("flags"), dict)
+        isinstance(results.get("flags", {}), dict)
         and isinstance(trials, list)
         and all(isinstance(trial, dict) for trial in trials)
         and isinstance(settings, list)
@@ -121,8 +120,7 @@ def _is_summary(setting) -> bool:
 
 
 def _is_number(value) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def describe(result: dict) -> str:

@@ -202,7 +202,7 @@ def _check_flags(task, config) -> None:
     path = os.path.join(config.output_dir, trial_results.RESULTS)
     if not os.path.exists(path):
         return
-    written = trial_results.read_trials(config.output_dir)["flags"]
+    written = trial_results.read_trials(config.output_dir).get("flags", {})
     given = _shared(task, config)
     differences = [
         f"was {written.get(name, f'no --{name}')}, "

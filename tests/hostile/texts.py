@@ -105,6 +105,14 @@ CASES = [
         f"glue/CoLA/train.tsv:{_OLD_MAC}",
         {"glue/CoLA/train.tsv": _old_mac},
     ),
+    Case(
+        "predict",
+        "--input_file=a.tsv --text_a_column=text",
+        "a.tsv has no rows, so there are no answers",
+        {"a.tsv": b"text\tlabel\n"},
+        ("out",),
+        code=0,
+    ),
     # Columns that are there twice.
     Case(
         "make_glue_records",

@@ -211,3 +211,36 @@ def test_formats_that_do_not_suit_the_inputs_are_refused():
 def test_a_tsv_without_a_required_input_is_refused():
     with pytest.raises(ValueError, match="context=0: .*for 'endings', which"):
         text_rows.find_columns(parse("--columns=context=0"), CHOICE)
+
+
+@pytest.mark.parametrize(
+    "content, config, message",
+    [
+        (b"a\ta\n1\t2\n", ("a",), "input:1 has 2 columns with the name 'a'"),
+        (b"a\tb\r1\t2\r", ("a",), "input:1: the lines end with a carriage"),
+        (b"a\tb\r1\t2\n", ("0",), "input:1: the lines end with a carriage"),
+        (b"\xff\xfea\0\n\0", (), "input:1: the file is UTF-16; convert it"),
+        (b"a\0b\0\n\0", (), "input:1: zero bytes, as in UTF-16"),
+        (b"a\rb\r", (), "input:1: the lines end with a carriage"),
+    ],
+)
+def test_files_that_are_not_what_they_seem_are_refused(
+    tmp_path, content, config, message
+):
+    path = tmp_path / "input"
+    path.write_bytes(content)
+    ranks = {"text": 1}
+    with text_rows.open_lines(str(path)) as lines:
+        if config:
+            parse = text_rows.ColumnParser("input", [("text", *config)], ranks)
+            lines.is_table = True
+        else:
+            parse = functools.partial(text_rows.parse_text, "text", 1)
+        with pytest.raises(ValueError, match=message):
+            list(text_rows.make_batches(lines, parse, 2))
+
+
+def test_brackets_nested_too_deep_are_named(tmp_path):
+    path = write(tmp_path, {"context": "a", "endings": []}, "[" * 10_000)
+    with pytest.raises(ValueError, match="jsonl:2 is not JSON: maximum recurs"):
+        read_objects(path, RANKS)
