@@ -272,7 +272,7 @@ JSON = [
     Case(
         script,
         "",
-        "nested deeper" if script == "run_glue" else "RecursionError",
+        "nested deeper" if script == "run_glue" else "maximum recursion",
         {path: _DEEP},
     )
     for script, path in (
