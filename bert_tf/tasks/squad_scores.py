@@ -45,8 +45,10 @@ def read_answers(
         `version`, an id occurs twice, or a question of 1.1 has no answer. The
         message names the file and, if known, the question.
     """
-    content = atomic_files.read_json(path)
-    if not isinstance(content.get("data"), list):
+    content = atomic_files.read_json(path, object)
+    if not isinstance(content, dict) or not isinstance(
+        content.get("data"), list
+    ):
         raise ValueError(
             f'{path} is not in SQuAD\'s layout: no list under "data". Give '
             "the file of the questions, such as dev-v1.1.json."

@@ -302,7 +302,9 @@ WEIGHTS = [
         {_WEIGHTS: _header(_KERNEL, dtype="I32")},
     ),
     *(
-        _convert("keras_hub", f"{_H5} is damaged ({message}", {_H5: content})
+        _convert(
+            "keras_hub", f"{_H5} cannot be read ({message}", {_H5: content}
+        )
         for content, message in (
             (b"", "Unable to"),
             (_cut(1000), "Unable to"),

@@ -1,13 +1,16 @@
 import dataclasses
 import logging as python_logging
 import os
+import resource
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from checkpoint_folders import VOCABULARY, assert_same_bits, pretraining, write
 
 from bert_tf.conversion import checkpoint, convert, formats, google
 from bert_tf.model import models
+from bert_tf.training import model_folders
 
 # The activation.
 
@@ -240,3 +243,27 @@ def test_a_real_checkpoint_survives_each_format_unchanged(
                 expected = file.read()
             with open(os.path.join(back, path), "rb") as file:
                 assert file.read() == expected
+
+
+@pytest.mark.parametrize("name", sorted(formats.CONVERTERS))
+@pytest.mark.parametrize("limit", [100, 20_000])
+def test_a_full_disk_leaves_nothing(tmp_path, tiny_config, name, limit):
+    # A limit on the size of files fails like a full disk, without its root
+    # rights. HDF5 once ended the process with a segmentation fault.
+    sizes = dataclasses.replace(tiny_config, num_hidden_layers=4)
+    model = models.for_task("pretraining", sizes)
+    given = tmp_path / "given"
+    given.mkdir()
+    model_folders.save_model(
+        str(given), model, metadata={"task": "pretraining"}
+    )
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limits[1]))
+    try:
+        with pytest.raises((OSError, tf.errors.OpError), match="too large"):
+            convert.convert(
+                str(given), name, str(tmp_path / "out"), compare=False
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert os.listdir(tmp_path) == ["given"]

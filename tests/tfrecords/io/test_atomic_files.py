@@ -504,6 +504,26 @@ def test_an_error_names_a_file_that_is_not_json(tmp_path):
             atomic_files.read_json(str(path))
 
 
+@pytest.mark.parametrize(
+    ("content", "expected", "message"),
+    [
+        (b"[1, 2]", dict, r"one JSON object, {...}; it holds \[1, 2\]"),
+        (b"null", dict, "one JSON object, {...}; it holds None"),
+        (b"{}", list, r"a JSON list, \[...\]; it holds {}"),
+        (b"[" * 10_000 + b"]" * 10_000, list, "nested deeper than Python"),
+        (b'{"a":' * 10_000, dict, "nested deeper than Python"),
+        (b"9" * 5000, object, "is not JSON: Exceeds the limit"),
+    ],
+)
+def test_json_of_another_kind_names_the_file(
+    tmp_path, content, expected, message
+):
+    path = tmp_path / "run.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{path} .*{message}"):
+        atomic_files.read_json(str(path), expected)
+
+
 def test_the_digest_is_the_sha256_of_all_bytes(tmp_path):
     # More than one block.
     content = bytes(range(256)) * 5000
