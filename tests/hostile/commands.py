@@ -40,7 +40,7 @@ COMMANDS = {
     "extract_features": "--input_file=text/one.txt --output_file=out "
     "--init_checkpoint=model --max_seq_length=16",
     "export_savedmodel": "--model_dir=model --export_dir=out",
-    "convert_checkpoint": "--input_path=model --output_dir=out --to=google",
+    "convert_checkpoint": "--from=model --output_dir=out --to=google",
     "predict": "--export_dir=export --input_file=text/one.txt "
     "--output_file=out",
 }

@@ -1,9 +1,9 @@
 """Wrong input of every script: one line, status 1, and no file is changed."""
 
 import pytest
-from hostile import commands, settings
+from hostile import commands, outputs, settings
 
-CASES = [*settings.CASES]
+CASES = [*outputs.CASES, *settings.CASES]
 
 
 @pytest.mark.usefixtures("eagerly")

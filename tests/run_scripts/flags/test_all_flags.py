@@ -1,0 +1,83 @@
+"""Every flag of every script that names a file or folder has a known use."""
+
+import importlib
+import pathlib
+import re
+
+import pytest
+
+from tfrecords import options
+
+ROOT = pathlib.Path(__file__).parents[3]
+SCRIPTS = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for folder in ("run_scripts", "experiments", "tools")
+    for path in (ROOT / folder).rglob("*.py")
+    if re.search(r"^FLAGS = ", path.read_text("utf-8"), re.MULTILINE)
+)
+_PATH = re.compile(
+    r".*(_dirs?|_file|_path|_checkpoint)|png|json|corpus|records"
+)
+# A flag that is neither here nor marked as an output fails the test.
+INPUTS = {
+    "bert_config_file",
+    "corpus",
+    "data_dir",
+    "data_file",
+    "dev_file",
+    "eval_input_file",
+    "glue_dir",
+    "init_checkpoint",
+    "input_file",
+    "model_dir",
+    "na_prob_file",
+    "ner_dev_file",
+    "ner_train_file",
+    "other_input_file",
+    "predict_file",
+    "predictions_file",
+    "records",
+    "run_dir",
+    "run_dirs",
+    "squad_dev_file",
+    "squad_train_file",
+    "test_file",
+    "train_file",
+    "vocab_file",
+}
+
+
+def option_classes(module):
+    """Dataclasses of options by the name of their flags' module."""
+    found, todo = {}, [options.Options]
+    while todo:
+        cls = todo.pop()
+        found[cls.__name__] = cls
+        todo += cls.__subclasses__()
+    return found
+
+
+def output_of(values, module, name):
+    """The mark of a flag; None for a flag that no dataclass defines."""
+    owners = [
+        owner
+        for owner, flags in values.flags_by_module_dict().items()
+        if any(flag.name == name for flag in flags)
+    ]
+    cls = option_classes(module).get(owners[0]) if owners else None
+    fields = getattr(cls, "__dataclass_fields__", {})
+    return fields[name].metadata["output"] if name in fields else None
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_each_path_is_an_input_or_marked_as_an_output(script):
+    module = importlib.import_module(script)
+    for name in module.FLAGS:
+        if not _PATH.fullmatch(name):
+            continue
+        output = output_of(module.FLAGS, module, name)
+        if script.endswith(".predict") and name == "export_dir":
+            continue  # Read there, written by export_savedmodel.
+        assert (name in INPUTS) != (output is not None), name
+        is_store = script == "run_scripts.make_pretraining_records"
+        assert output in (None, "store" if is_store else "disk"), name
