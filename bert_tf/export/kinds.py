@@ -69,6 +69,7 @@ class ExportConfig(Options):
         "Maximum tokens of a text; longer texts are truncated. Default: as in "
         "training.",
         at_least=5,
+        at_most=65535,
     )
     precision: str | None = option(
         None,

@@ -60,6 +60,7 @@ class FeatureConfig(VocabularyOptions):
         "Maximum tokens of a text, with [CLS] and [SEP]; longer texts are "
         "truncated.",
         at_least=5,
+        at_most=65535,
     )
     output_format: str = option(
         "json",
@@ -68,7 +69,9 @@ class FeatureConfig(VocabularyOptions):
         "input.",
         choices=("json", "npz", "tfrecord"),
     )
-    batch_size: int = option(32, "Texts in a batch.", at_least=1)
+    batch_size: int = option(
+        32, "Texts in a batch.", at_least=1, at_most=1_000_000
+    )
 
 
 class Text(NamedTuple):

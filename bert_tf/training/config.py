@@ -10,6 +10,7 @@ POLICIES = {
     "bfloat16": "mixed_bfloat16",
     "float16": "mixed_float16",
 }
+MAX_BATCH_SIZE = 1_000_000
 # Of keras.utils.set_random_seed.
 MAX_SEED = 2**32 - 1
 # Fields that affect the final weights. A run cannot resume with other values.
@@ -39,10 +40,16 @@ class TrainingConfig(Options):
         output=DISK,
     )
     train_batch_size: int = option(
-        32, "Examples in one optimizer step, over all replicas.", at_least=1
+        32,
+        "Examples in one optimizer step, over all replicas.",
+        at_least=1,
+        at_most=MAX_BATCH_SIZE,
     )
     eval_batch_size: int = option(
-        64, "Examples in one evaluation batch.", at_least=1
+        64,
+        "Examples in one evaluation batch.",
+        at_least=1,
+        at_most=MAX_BATCH_SIZE,
     )
     save_checkpoints_steps: int | None = option(
         1000, "Optimizer steps between checkpoints.", at_least=1

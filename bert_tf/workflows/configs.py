@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from bert_tf.training.config import MAX_SEED, TrainingConfig
+from bert_tf.training.config import MAX_BATCH_SIZE, MAX_SEED, TrainingConfig
 from tfrecords.options import DISK, REQUIRED, option
 from tfrecords.text.vocab import VocabularyOptions
 
@@ -46,6 +46,7 @@ class FineTuningConfig(TrainingConfig, ModelSource):
         "Tokens in an example, [CLS], [SEP] and padding included. Default: "
         "384 for SQuAD, 128 for other tasks; without --do_train, the model's.",
         at_least=5,
+        at_most=65535,
     )
     bucket_lengths: tuple[str, ...] = option(
         ("auto",),
@@ -118,6 +119,7 @@ class TrialsConfig(FineTuningConfig):
         None,
         "Examples in one optimizer step, over all replicas. Default: 32.",
         at_least=1,
+        at_most=MAX_BATCH_SIZE,
     )
     num_train_epochs: float | None = option(
         None,
@@ -174,6 +176,7 @@ class NerConfig(FineTuningConfig):
         "sentences with --feature_layers. Default: 16; with --feature_layers "
         "32.",
         at_least=1,
+        at_most=MAX_BATCH_SIZE,
     )
     num_train_epochs: float | None = option(
         None,
@@ -256,6 +259,7 @@ class PretrainingConfig(TrainingConfig, ModelSource):
         None,
         "Tokens in an example. Default: as in the manifest of the records.",
         at_least=5,
+        at_most=65535,
     )
     max_predictions_per_seq: int | None = option(
         None,

@@ -12,6 +12,7 @@ from experiments.ablations import plan
 from experiments.ablations.plan import Model
 from tfrecords.io import atomic_files
 from tfrecords.options import DISK, REQUIRED, Options, option
+from tfrecords.text.vocab_learning import MAX_ENTRIES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,7 @@ class Settings(Options):
         8000,
         "Without --vocab_file: number of entries of the vocabulary.",
         at_least=1,
+        at_most=MAX_ENTRIES,
     )
     do_lower_case: bool = option(
         True,

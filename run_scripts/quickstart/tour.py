@@ -41,7 +41,7 @@ from run_scripts.quickstart import task as quickstart_task
 from tfrecords.io import atomic_files
 from tfrecords.options import DISK, Options, option
 from tfrecords.tasks import glue_tables
-from tfrecords.text import text_files, vocab
+from tfrecords.text import text_files, vocab, vocab_learning
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,12 @@ class TourConfig(Options):
     num_train_steps: int = option(
         2000, "Optimizer steps of pre-training.", at_least=1
     )
-    vocab_size: int = option(8000, "Number of vocabulary entries.", at_least=1)
+    vocab_size: int = option(
+        8000,
+        "Number of vocabulary entries.",
+        at_least=1,
+        at_most=vocab_learning.MAX_ENTRIES,
+    )
 
     def path(self, *names: str) -> str:
         """Returns a path in `output_dir`."""

@@ -5,6 +5,7 @@ from hostile import (
     commands,
     damaged_inputs,
     models,
+    outputs,
     runs,
     served,
     settings,
@@ -14,6 +15,7 @@ from hostile import (
 CASES = [
     *damaged_inputs.CASES,
     *models.CASES,
+    *outputs.CASES,
     *runs.CASES,
     *served.CASES,
     *settings.CASES,

@@ -1,12 +1,13 @@
 """Fields of options -> flags, and values out of bounds."""
 
 import dataclasses
+import math
 
 import pytest
 from absl import flags
 
 from run_scripts.flags import common_flags
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.options import DISK, REQUIRED, STORE, Options, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,3 +66,33 @@ def test_invalid_values_are_rejected(changes, message):
         Example(folder="f", **changes)
     with pytest.raises(TypeError, match="folder"):
         Example()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outputs(Options):
+    disk: str | None = option(None, "Where.", output=DISK)
+    store: str | None = option(None, "Where.", output=STORE)
+    rate: float = option(0.5, "How much.")
+    count: int = option(1, "How many.")
+
+
+@pytest.mark.parametrize(
+    "address", ["gs://b/x", "gs:/b/x", "file:///x", "S3://b", "./a://b"]
+)
+def test_an_output_on_a_disk_is_no_address(address):
+    with pytest.raises(ValueError, match="--disk=.* is not a path on a disk"):
+        Outputs(disk=address)
+    Outputs(store=address)
+
+
+@pytest.mark.parametrize("path", ["a:b", "a/b:/c", "./gs:/b", "/a", "-", "c:"])
+def test_a_path_may_have_a_colon(path):
+    Outputs(disk=path)
+
+
+@pytest.mark.parametrize("rate", [math.nan, math.inf, -math.inf])
+def test_numbers_are_finite(rate):
+    with pytest.raises(ValueError, match="--rate=.* should be a finite number"):
+        Outputs(rate=rate)
+    with pytest.raises(ValueError, match="--count=.* should be at most"):
+        Outputs(count=10**30)

@@ -143,8 +143,9 @@ def check_output(
     """
     output = "/dev/stdout" if path == "-" else path
     if path != "-" and not is_stream(path):
-        with naming(path):
-            os.stat(os.path.dirname(os.path.realpath(path)))
+        folder = os.path.dirname(os.path.realpath(path))
+        with naming(path, folder):
+            os.stat(folder)
     if not os.path.isfile(output):  # A terminal or pipe may be both.
         return
     for flag, given in inputs:

@@ -25,6 +25,7 @@ class RecordsConfig(VocabularyOptions):
         "Tokens in an example, [CLS], [SEP] and padding included. Default: "
         "384 for SQuAD, 128 for other tasks.",
         at_least=5,
+        at_most=65535,
     )
 
 

@@ -26,6 +26,7 @@ _BLOCK_SENTENCES = 65_536
 # counted. If the total exceeds this, counts are scaled down.
 _MAX_OCCURRENCES = 50_000_000
 _WORDS_PER_STRING = 10_000
+MAX_ENTRIES = 10_000_000  # The trainer reserves memory for all of them.
 _MIN_FREQUENCY = 2  # Minimum occurrences of a piece.
 
 
@@ -40,6 +41,7 @@ class VocabConfig(documents_lib.TextOptions):
         30522,
         "Number of entries, special tokens included.",
         at_least=1,
+        at_most=MAX_ENTRIES,
     )
     do_lower_case: bool = option(
         True, "Lower-case text and strip accents; false for a cased vocabulary."

@@ -42,7 +42,7 @@ def test_choices_are_complete():
     "changes, message",
     [
         ({"clip_norm": 0}, "--clip_norm=0 should be above 0"),
-        ({"clip_norm": float("nan")}, "--clip_norm=nan should be above 0"),
+        ({"clip_norm": float("nan")}, "--clip_norm=nan should be a finite"),
         ({"train_batch_size": 0}, "--train_batch_size=0 should be at least 1"),
         ({"precision": "int8"}, "--precision=int8: choose one of float32, b"),
     ],

@@ -235,3 +235,71 @@ def test_a_script_prints_nothing_but_its_own_lines():
         "error: Unknown command line flag 'zzz'",
         "(--traceback: stack trace, --help: flags)",
     ]
+
+
+# Text and streams.
+
+
+@pytest.mark.parametrize(
+    "word, message",
+    [
+        ("--language=a\0b", "contains a null byte"),
+        ("--vocab_file=caf\udce9", r"--vocab_file=b'caf\\xe9' is not UTF-8"),
+    ],
+)
+def test_text_that_is_no_path_is_refused(values, word, message):
+    with pytest.raises(flags.Error, match=message):
+        parse(values, word)
+
+
+_LOUD = """
+import os, sys
+sys.argv = ["script"]
+from run_scripts.flags import common_flags
+files = [os.fstat(number) for number in range(3)]
+common_flags.run(lambda argv: print("x" * 100_000))
+"""
+
+
+def run_in_shell(redirection, code=_LOUD):
+    """Runs a script whose output is long; returns status, stdout, stderr."""
+    done = subprocess.run(
+        ["bash", "-c", f'"$0" -c "$1" {redirection}', sys.executable, code],
+        cwd=pathlib.Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_closed_or_full_stdout_is_named():
+    for redirection, message in (
+        (">&-", "error: stdout is closed, and the output is lost. Redirect"),
+        (
+            "> /dev/full",
+            "error: [Errno 28] No space left on device: '<stdout>'",
+        ),
+    ):
+        code, _, shown = run_in_shell(redirection)
+        assert code == 1 and shown.startswith(message)
+        assert len(shown.splitlines()) == 2, shown
+
+
+def test_a_reader_of_stdout_may_stop():
+    code, shown, errors = run_in_shell("| head -c 3; exit ${PIPESTATUS[0]}")
+    assert (code, shown, errors) == (141, "xxx", "")
+
+
+def test_other_streams_may_be_closed():
+    code, shown, _ = run_in_shell("<&- 2>&-")
+    assert code == 0 and len(shown) == 100_001
+
+
+def test_an_interrupt_during_imports_is_one_line():
+    code = """
+import os, signal, sys
+sys.argv = ["-m"]
+import run_scripts
+os.kill(os.getpid(), signal.SIGINT)
+"""
+    assert run_in_shell("", code) == (130, "", "stopped before the start\n")
