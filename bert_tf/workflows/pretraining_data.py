@@ -58,13 +58,13 @@ def find_vocabulary_of_records(config: PretrainingConfig) -> RecordsVocabulary:
     """Returns the vocabulary of the first records, and the case of all.
 
     Args:
-      config: reads `input_file` and `eval_input_file`.
+      config: reads `input_file`, `do_eval` and `eval_input_file`.
 
     Raises:
       ValueError: if some records are lower-cased and others are not.
     """
     paths = _folders(config) if config.input_file else []
-    if config.eval_input_file:
+    if config.do_eval and config.eval_input_file:
         paths.append(config.eval_input_file)
     found = {}
     for path in paths:

@@ -162,7 +162,7 @@ def test_records_of_the_original_load_as_batches(argv, tmp_path):
         ),
         (
             "--output_dir=gs://b/out",
-            "output_dir=gs://b/out cannot be used",
+            "output_dir=gs://b/out is not a path on a disk",
         ),
     ],
 )

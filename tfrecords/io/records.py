@@ -135,6 +135,8 @@ def _check_kinds(fields: Mapping) -> None:
         for name in feature.shape:
             if name not in fields["sizes"]:
                 raise KeyError(f"sizes.{name}")
+    if not fields["shards"]:
+        raise ValueError("it lists no shard")
     listed = set()
     for number, row in enumerate(fields["shards"]):
         _check_kind(f"shards[{number}]", row, dict)

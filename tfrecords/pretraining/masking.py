@@ -102,7 +102,7 @@ class Vocabulary(NamedTuple):
             sep_id=ids["[SEP]"],
             mask_id=ids["[MASK]"],
             is_continuation=np.array([e.startswith("##") for e in entries]),
-            unk_id=ids["[UNK]"],
+            unk_id=ids.get("[UNK]", -1),
         )
 
 

@@ -94,7 +94,7 @@ def test_a_state_without_checksums_is_damaged(folder):
     with pytest.raises(checksums.DamagedError, match="not match its checksum"):
         checksums.read_state(str(folder))
     path.write_text("[]")
-    assert "state.json is not a JSON object" in faults(folder)[0]
+    assert "state.json is not valid JSON" in faults(folder)[0]
 
 
 def test_disk_failures_are_damage_and_other_errors_are_not(folder, monkeypatch):

@@ -107,7 +107,7 @@ def test_manifests_are_returned_only_if_all_shards_exist(tmp_path):
     shards, statistics = journal.read("train", ["a"])
     manifest = records.Manifest(
         schema_name="pretraining",
-        sizes={},
+        sizes={"max_seq_length": 8, "max_predictions_per_seq": 2},
         flags=journal.run,
         vocabulary={},
         statistics=statistics,

@@ -170,7 +170,7 @@ def test_a_rerun_writes_nothing_and_other_settings_raise(text, tmp_path):
 
 
 def test_text_without_a_token_raises(text, tmp_path):
-    (tmp_path / "empty.txt").write_bytes(b"\n\0\n\n")
+    (tmp_path / "empty.txt").write_bytes(b"\n\n\n")
     with pytest.raises(ValueError, match="no sentence with a token in the 1"):
         original_records.make(
             corpus.Corpus(

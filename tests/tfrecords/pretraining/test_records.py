@@ -148,7 +148,7 @@ def test_text_without_full_stops_is_used(
         language=language,
     )
     settings = dataclasses.replace(SETTINGS, pairs=pairs, dupe_factor=5)
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", logger="absl"):
         manifests = pretraining_records.make(
             text,
             settings,
