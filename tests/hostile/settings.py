@@ -22,7 +22,7 @@ CASES = [
     ),
     Case(
         "run_pretraining",
-        "--eval_input_file=records/held_out",
+        "--eval_input_file=records/held_out --do_eval",
         "Records differ in do_lower_case (records/train: False; ",
         _CASED,
     ),

@@ -335,7 +335,7 @@ def test_a_checkpoint_that_contradicts_its_config(tmp_path, examine, save):
 
 
 def test_exceeding_the_memory_is_an_error(tmp_path, examine):
-    status, lines = examine(*plant(tmp_path), "--train_batch_size=100000000")
+    status, lines = examine(*plant(tmp_path), "--train_batch_size=1000000")
     assert status == 1
     assert any(line.startswith("error: memory: ") for line in lines)
     assert lines[-1] == "1 error, 0 warnings"
