@@ -29,6 +29,12 @@ VOCABULARY = "vocab.txt"
 
 POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
 _NEWLY_INITIALIZED = "untrained"  # The key in model.json.
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
 # What an entry of model.json has to be -> how to check it, and the entries.
 _ENTRIES = {
     "a string": (
@@ -67,7 +73,7 @@ _ENTRIES = {
         lambda x: type(x) is int and 1 <= x <= 10**6,
         ("num_classes", "num_labels"),
     ),
-    "a number": (lambda x: _is_number(x), ("null_score_diff_threshold",)),
+    "a number": (_is_number, ("null_score_diff_threshold",)),
     "a list of two numbers": (
         lambda x: (
             isinstance(x, list) and len(x) == 2 and all(map(_is_number, x))
@@ -79,10 +85,6 @@ _ENTRIES = {
         ("labels", "not_in_source", "untrained"),
     ),
 }
-
-
-def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
 
 
 # Names of dtypes in .safetensors files, and their sizes in bytes.

@@ -68,9 +68,8 @@ def find_vocabulary_of_records(config: PretrainingConfig) -> RecordsVocabulary:
         paths.append(config.eval_input_file)
     found = {}
     for path in paths:
-        manifest = records_lib.Records.open(path).manifest
-        if manifest:
-            made_with = manifest.vocabulary
+        if os.path.isdir(path):  # The manifest only: shards are opened later.
+            made_with = records_lib.Manifest.read(path).vocabulary
             found[path] = RecordsVocabulary(
                 *(made_with.get(name) for name in RecordsVocabulary._fields)
             )
