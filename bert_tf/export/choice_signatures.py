@@ -42,11 +42,11 @@ def pack_choices(
         "endings should have one row for each context.",
     )
     indices = tf.where(endings != "")  # [M, 2]
+    contexts, present = tokenizer.tokenize_each(
+        context, tf.gather_nd(endings, indices)
+    )
     rows = text_signatures.pack(
-        tokenizer,
-        max_seq_length,
-        tf.gather(tokenizer(context), indices[:, 0]),
-        tokenizer(tf.gather_nd(endings, indices)),
+        tokenizer, max_seq_length, tf.gather(contexts, indices[:, 0]), present
     )
     batch = {name: row[:, tf.newaxis] for name, row in rows.items()}
     return batch | {"indices": indices, "endings": endings}

@@ -118,12 +118,8 @@ def pack_pairs(
     Returns:
       `schema.ENCODER_INPUTS`, each [N, s] int32.
     """
-    return pack(
-        tokenizer,
-        max_seq_length,
-        tokenizer(text_a),
-        None if text_b is None else tokenizer(text_b),
-    )
+    texts = [text_a] if text_b is None else [text_a, text_b]
+    return pack(tokenizer, max_seq_length, *tokenizer.tokenize_each(*texts))
 
 
 def in_parts(

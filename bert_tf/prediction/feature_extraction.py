@@ -185,8 +185,7 @@ def _make_reader(
     )
     def encode(texts_a, texts_b):  # [N], [N] -> [N, S]
         return segments.pack(
-            tokenizer(texts_a),
-            tokenizer(texts_b),
+            *tokenizer.tokenize_each(texts_a, texts_b),
             config.max_seq_length,
             tokenizer.cls_id,
             tokenizer.sep_id,

@@ -185,7 +185,7 @@ def make_encoder(
         autograph=False,  # No control flow to convert; saves seconds.
     )
     def encode(*texts):
-        tokens = [tokenizer(text) for text in texts]
+        tokens = tokenizer.tokenize_each(*texts)
         packed = segments.pack(
             tokens[0],
             tokens[1] if num_texts == 2 else None,

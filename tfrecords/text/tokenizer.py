@@ -96,6 +96,20 @@ class BertTokenizer(tf.Module):
         """Returns token ids, [N, (tokens)] int32; see the class."""
         return self._around_kept(_check_rank(strings), self._tokenize).ids
 
+    def tokenize_each(self, *vectors: tf.Tensor) -> list[tf.RaggedTensor]:
+        """Returns the token ids of each vector of strings, as `__call__` does.
+
+        All are tokenized at once: a graph holds the operations only once.
+        """
+        sizes = [tf.size(strings) for strings in vectors]
+        ids = self(tf.concat(vectors, axis=0))
+        return [
+            ids[end - size : end]
+            for size, end in zip(
+                sizes, tf.unstack(tf.cumsum(sizes)), strict=True
+            )
+        ]
+
     def tokenize_with_offsets(
         self, strings: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:

@@ -37,12 +37,17 @@ def join(outer: tf.RaggedTensor, pieces: Pieces, starts: tf.Tensor) -> Pieces:
       starts: [segments] int32, offset of each segment in its string.
     """
     starts = tf.gather(starts, pieces.ids.value_rowids())  # [pieces]
-    pieces = Pieces(
-        pieces.ids,
-        pieces.starts.with_values(pieces.starts.values + starts),
-        pieces.ends.with_values(pieces.ends.values + starts),
+    splits = tf.gather(pieces.ids.row_splits, outer.row_splits)  # [N + 1]
+    return Pieces(
+        *(
+            tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+            for values in (
+                pieces.ids.values,
+                pieces.starts.values + starts,
+                pieces.ends.values + starts,
+            )
+        )
     )
-    return each(lambda rows: outer.with_values(rows).merge_dims(1, 2), pieces)
 
 
 def partition(is_second: tf.Tensor) -> list[tf.Tensor]:
