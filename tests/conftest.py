@@ -68,7 +68,7 @@ def random_batch(config, rows=4, tokens=12, predictions=3, seed=0):
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_batch():
     """`random_batch`, for tests that cannot import this file."""
     return random_batch
@@ -90,7 +90,7 @@ def batches_of(examples, batch_size):
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_batches():
     """`batches_of`, for tests that cannot import this file."""
     return batches_of

@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_tf.model import fused
 from bert_tf.tasks import pretraining
@@ -31,7 +32,7 @@ def tiny_config(tiny_config):
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def batches(tiny_config, make_batch, make_batches):
     """Makes batches of four from twelve random examples."""
     return make_batches(make_batch(tiny_config, rows=12), 4)
@@ -81,12 +82,21 @@ def lines(folder):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory, tiny_config, batches):
+    """Folder and weights' digest of an eager run that was never stopped."""
+    folder = tmp_path_factory.mktemp("complete")
+    tf.config.run_functions_eagerly(True)
+    digest, _ = run(tiny_config, batches, folder)
+    tf.config.run_functions_eagerly(False)
+    return folder, digest
+
+
 @pytest.mark.usefixtures("eagerly")
 def test_a_run_killed_at_any_step_ends_with_the_same_weights(
-    tmp_path, tiny_config, batches, monkeypatch
+    complete, tmp_path, tiny_config, batches, monkeypatch
 ):
-    expected, _ = run(tiny_config, batches, tmp_path / "complete")
-    complete = lines(tmp_path / "complete")
+    undisturbed, expected = complete
     write = checkpoints.RunCheckpoints.save
     for kill in (2, 6):
         folder = tmp_path / f"killed_{kill}"
@@ -108,15 +118,18 @@ def test_a_run_killed_at_any_step_ends_with_the_same_weights(
         ]
         # Every step has one line, even if it was run twice.
         assert [line["step"] for line in values] == list(range(1, 9))
-        assert values == [{n: line[n] for n in values[0]} for line in complete]
+        assert values == [
+            {name: line[name] for name in values[0]}
+            for line in lines(undisturbed)
+        ]
 
 
 @pytest.mark.usefixtures("eagerly")
 def test_starting_a_finished_run_again_does_not_change_weights(
-    tmp_path, tiny_config, batches
+    complete, tiny_config, batches
 ):
-    first, _ = run(tiny_config, batches, tmp_path)
-    again, _ = run(tiny_config, batches, tmp_path)
+    folder, first = complete
+    again, _ = run(tiny_config, batches, folder)
     assert first == again
 
 
@@ -262,9 +275,9 @@ def test_phases_share_one_schedule_and_can_resume_at_any_step(
 )
 @pytest.mark.usefixtures("eagerly")
 def test_a_signal_stops_after_the_step_with_a_checkpoint(
-    tmp_path, tiny_config, batches, number
+    complete, tmp_path, tiny_config, batches, number
 ):
-    expected, _ = run(tiny_config, batches, tmp_path / "complete")
+    undisturbed, expected = complete
     sent = []
 
     def batches_then_signal(start_batch, **keywords):
@@ -284,7 +297,6 @@ def test_a_signal_stops_after_the_step_with_a_checkpoint(
         def __next__(self):
             return next(self.iterator)
 
-    folder = tmp_path / "stopped"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             strategies,
@@ -293,23 +305,25 @@ def test_a_signal_stops_after_the_step_with_a_checkpoint(
         )
         before = signal.getsignal(number)
         with pytest.raises(stopping.Stopped, match="after step 5, with a"):
-            run(tiny_config, batches, folder)
+            run(tiny_config, batches, tmp_path)
         assert signal.getsignal(number) is before
-    assert checkpoints.newest_step(str(folder)) == 5
-    digest, _ = run(tiny_config, batches, folder)
+    assert checkpoints.newest_step(str(tmp_path)) == 5
+    digest, _ = run(tiny_config, batches, tmp_path)
     assert digest == expected
-    assert loss_curve(folder) == loss_curve(tmp_path / "complete")
+    assert loss_curve(tmp_path) == loss_curve(undisturbed)
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_a_run_works_outside_the_main_thread(tmp_path, tiny_config, batches):
+def test_a_run_works_outside_the_main_thread(
+    complete, tmp_path, tiny_config, batches
+):
     digests = []
     thread = threading.Thread(
         target=lambda: digests.append(run(tiny_config, batches, tmp_path)[0])
     )
     thread.start()
     thread.join()
-    assert digests == [run(tiny_config, batches, tmp_path)[0]]
+    assert digests == [complete[1]]
 
 
 @pytest.fixture

@@ -52,6 +52,7 @@ def tiny_config(tiny_config):
 
 
 @pytest.mark.parametrize("clip_before_reduce", [False, True])
+@pytest.mark.usefixtures("eagerly")
 def test_a_step_clips_gradients_by_their_global_norm(
     tiny_config, make_batch, clip_before_reduce
 ):
@@ -79,6 +80,7 @@ def test_a_step_clips_gradients_by_their_global_norm(
 
 
 @pytest.mark.parametrize("has_dropout, k", [(False, 4), (True, 2)])
+@pytest.mark.usefixtures("eagerly")
 def test_micro_batches_do_not_change_the_update(
     tiny_config, make_batch, has_dropout, k
 ):
@@ -117,6 +119,7 @@ def test_loss_weights_are_the_weights_of_the_losses(tiny_config, make_batch):
         assert weights == task.loss_weights(batch), task.name
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_gradient_that_is_not_finite_does_not_change_weights(
     tiny_config, make_batch
 ):
@@ -132,6 +135,7 @@ def test_a_gradient_that_is_not_finite_does_not_change_weights(
     assert not any(np.any(m.numpy()) for m in optimizer.first_moments)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_an_overflow_of_float16_halves_the_scale_and_is_counted(
     tiny_config, make_batch
 ):
@@ -150,6 +154,7 @@ def test_an_overflow_of_float16_halves_the_scale_and_is_counted(
     assert int(optimizer.step) == int(scale.skipped) + 1
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_float16_and_bfloat16_gradients_match_float32(tiny_config, make_batch):
     batch = as_tensors(make_batch(tiny_config))
     norms = [
