@@ -4,6 +4,7 @@ import functools
 import os
 import pathlib
 import shutil
+import signal
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -12,6 +13,12 @@ import numpy as np
 import pytest
 
 DATA = pathlib.Path(__file__).parent / "data"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def default_sighup() -> None:
+    """Tests send SIGHUP, which `nohup make test` would ignore."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture
@@ -177,7 +184,13 @@ def exported(made_once):
     # Settings that are not in model.json.
     settings = {
         "fill_mask": ("--top_k=3",),
-        "question_answering": ("--max_query_length=12",),
+        # n_best_size is the number of tokens in a window, so every span is
+        # considered.
+        "question_answering": (
+            "--doc_stride=4",
+            "--max_query_length=4",
+            "--n_best_size=16",
+        ),
     }
 
     @functools.cache

@@ -36,10 +36,8 @@ def pack_choices(
       `schema.ENCODER_INPUTS`, each [M, 1, s] int32; `indices` [M, 2] int64,
       row and column of each ending in `endings`; and `endings`.
     """
-    tf.debugging.assert_equal(
-        tf.shape(endings)[0],
-        tf.size(context),
-        "endings should have one row for each context.",
+    endings = text_signatures.check_rows(
+        endings, context, "endings should have one row for each context."
     )
     indices = tf.where(endings != "")  # [M, 2]
     contexts, present = tokenizer.tokenize_each(

@@ -88,9 +88,9 @@ def make_answer(
         autograph=False,
     )
     def answer(question, context):
-        tf.debugging.assert_equal(
-            tf.size(context),
-            tf.size(question),
+        context = text_signatures.check_rows(
+            context,
+            question,
             "question and context must have the same number of strings.",
         )
         tokens, passages = question_windows.tokenize(

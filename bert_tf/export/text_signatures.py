@@ -28,15 +28,27 @@ def of_texts(function: Callable[[tf.Tensor], Answers]) -> Function:
     return of_text
 
 
+def check_rows(
+    strings: tf.Tensor, others: tf.Tensor, message: str
+) -> tf.Tensor:
+    """Returns `strings`; a call with another number of rows than `others` fails.
+
+    Its error has `message`, because what uses the strings waits for the check.
+    """
+    check = tf.debugging.assert_equal(
+        tf.shape(strings)[0], tf.shape(others)[0], message
+    )
+    # Eagerly there is no operation to wait for.
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.identity(strings)
+
+
 def _default_text_b(text_b: tf.Tensor, text_a: tf.Tensor) -> tf.Tensor:
     """Returns `text_b`; if it is empty, "" for each string of `text_a`."""
     is_missing = tf.cast(tf.equal(tf.size(text_b), 0), tf.int32)
     text_b = tf.concat([text_b, tf.fill([is_missing * tf.size(text_a)], "")], 0)
-    tf.debugging.assert_equal(
-        tf.size(text_b),
-        tf.size(text_a),
-        "text_b must have as many strings as text_a, or none.",
-    )
+    message = "text_b must have as many strings as text_a, or none."
+    text_b = check_rows(text_b, text_a, message)
     return tf.ensure_shape(text_b, text_a.shape)
 
 

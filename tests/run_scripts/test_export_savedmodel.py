@@ -88,7 +88,14 @@ def test_regression_equals_the_keras_model(exported, words):
     np.testing.assert_allclose(answers["score"], expected, **ROUNDING)
 
 
-@pytest.mark.parametrize("kind", ["classification", "regression", "fill_mask"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "classification",
+        pytest.param("regression", marks=pytest.mark.slow),
+        "fill_mask",
+    ],
+)
 def test_an_empty_batch_gives_empty_outputs(exported, kind):
     answers = exported(kind).loaded.text([])
     assert all(answer.shape[0] == 0 for answer in answers.values())
@@ -107,6 +114,7 @@ def examples_of(text_a, text_b):
     return rows
 
 
+@pytest.mark.slow
 def test_the_classify_api_of_tensorflow_serving(exported, c_program):
     _, path, loaded = exported("classification")
     texts, pairs = [TEXTS[0], TEXTS[2]], ["", "a ship"]
@@ -122,6 +130,7 @@ def test_the_classify_api_of_tensorflow_serving(exported, c_program):
     )
 
 
+@pytest.mark.slow
 def test_the_regress_api_of_tensorflow_serving(exported, c_program):
     _, path, loaded = exported("regression")
     texts, pairs = [TEXTS[0], TEXTS[2]], ["", "a ship"]
@@ -248,11 +257,13 @@ def test_classification_in_the_loader_of_tensorflow_serving(
     )
 
 
+@pytest.mark.slow
 def test_regression_in_the_loader_of_tensorflow_serving(exported, c_program):
     _, path, loaded = exported("regression")
     c_loader.check(c_program, path, {"text_a": TEXTS}, loaded.text(TEXTS))
 
 
+@pytest.mark.slow
 def test_the_encoder_in_the_loader_of_tensorflow_serving(exported, c_program):
     _, path, loaded = exported("encoder")
     batch = loaded.preprocess(TEXTS, PAIRS)
@@ -402,11 +413,12 @@ def test_an_unknown_precision_is_refused(model_dir, tmp_path):
         export(model_dir, tmp_path / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "metadata_changes"),
     [
         ("encoder", {"not_in_source": ["encoder/pooler/kernel"]}),
-        pytest.param("fill_mask", {"pairs": "none"}, marks=pytest.mark.slow),
+        ("fill_mask", {"pairs": "none"}),
     ],
 )
 def test_an_untrained_pooler_is_not_served(tmp_path, kind, metadata_changes):

@@ -63,12 +63,12 @@ def test_a_line_is_a_text(exported, answers_to):
 
 def test_answers_do_not_depend_on_the_batch_size(answers_to):
     content = "\n".join(TEXTS * 3).encode()
-    one = answers_to("regression", content, "--batch_size=1")
-    four = answers_to("regression", content, "--batch_size=4")
+    one = answers_to("classification", content, "--batch_size=1")
+    four = answers_to("classification", content, "--batch_size=4")
     assert len(one) == 9
     np.testing.assert_allclose(
-        [row["score"] for row in one],
-        [row["score"] for row in four],
+        [row["logits"] for row in one],
+        [row["logits"] for row in four],
         atol=1e-6,
     )
 
@@ -76,20 +76,23 @@ def test_answers_do_not_depend_on_the_batch_size(answers_to):
 def test_columns_by_name(exported, answers_to):
     content = b'id\tsecond\tfirst\n7\ta ship\tthe cat\n8\t\tthe "sea\n'
     answers = answers_to(
-        "regression", content, "--text_a_column=first", "--text_b_column=second"
+        "classification",
+        content,
+        "--text_a_column=first",
+        "--text_b_column=second",
     )
     texts = ["the cat", 'the "sea'], ["a ship", ""]
     assert [row["line"] for row in answers] == [2, 3]
     assert [row["text_a"] for row in answers] == texts[0]
     assert [row["text_b"] for row in answers] == texts[1]
-    expected = exported("regression").loaded.text(*texts)["score"]
+    expected = exported("classification").loaded.text(*texts)["logits"]
     np.testing.assert_allclose(
-        [row["score"] for row in answers], expected, atol=1e-6
+        [row["logits"] for row in answers], expected, atol=1e-6
     )
 
 
 def test_columns_by_index_need_no_header_line(answers_to):
-    answers = answers_to("regression", b"7\tthe cat\n", "--text_a_column=1")
+    answers = answers_to("classification", b"7\tthe cat\n", "--text_a_column=1")
     assert answers[0]["text_a"] == "the cat"
     assert "text_b" not in answers[0]
 
@@ -220,10 +223,12 @@ def test_questions_from_a_tsv_file(exported, answers_to):
 
 def test_the_second_text_may_be_missing_in_json(answers_to):
     rows = [{"text_a": "the cat", "text_b": "a ship"}, {"text_a": "old"}]
-    answers = answers_to("regression", lines(*rows), "--input_format=jsonl")
-    assert answers[1].keys() == {"line", "text_a", "score"}
-    (alone,) = answers_to("regression", b"old")
-    np.testing.assert_allclose(answers[1]["score"], alone["score"], atol=1e-6)
+    answers = answers_to("classification", lines(*rows), "--input_format=jsonl")
+    assert answers[1].keys() == {
+        "line", "text_a", "label", "probabilities", "logits",
+    }  # fmt: skip
+    (alone,) = answers_to("classification", b"old")
+    np.testing.assert_allclose(answers[1]["logits"], alone["logits"], atol=1e-6)
 
 
 def test_outputs_may_be_chosen(answers_to):
@@ -234,17 +239,19 @@ def test_outputs_may_be_chosen(answers_to):
 
 
 def test_empty_input_gives_empty_output(answers_to):
-    assert answers_to("regression", b"") == []
+    assert answers_to("classification", b"") == []
 
 
 def test_windows_line_ends_and_byte_order_mark_are_removed(answers_to):
-    answers = answers_to("regression", b"\xef\xbb\xbfthe cat\r\nold\r\n")
+    answers = answers_to("classification", b"\xef\xbb\xbfthe cat\r\nold\r\n")
     assert [row["text_a"] for row in answers] == ["the cat", "old"]
 
 
 def test_a_row_without_the_column_is_refused(answers_to, tmp_path):
     with pytest.raises(ValueError, match="input:2 has 1 tab.*column 1"):
-        answers_to("regression", b"a\tthe cat\nthe dog\n", "--text_a_column=1")
+        answers_to(
+            "classification", b"a\tthe cat\nthe dog\n", "--text_a_column=1"
+        )
     assert os.listdir(tmp_path) == ["input"]  # Nothing half-written.
 
 
@@ -252,12 +259,12 @@ def test_a_column_that_is_not_named_is_refused(answers_to):
     with pytest.raises(
         ValueError, match="input:1 has no column 'text'; the header has a, b"
     ):
-        answers_to("regression", b"a\tb\nx\ty\n", "--text_a_column=text")
+        answers_to("classification", b"a\tb\nx\ty\n", "--text_a_column=text")
 
 
 def test_a_second_column_alone_is_refused(answers_to):
     with pytest.raises(ValueError, match="needs --text_a_column"):
-        answers_to("regression", b"", "--text_b_column=b")
+        answers_to("classification", b"", "--text_b_column=b")
 
 
 def test_a_second_text_is_refused_for_single_text_models(answers_to):
@@ -288,7 +295,9 @@ def test_only_signatures_with_text_inputs_are_accepted(name):
 
 def test_a_missing_file_is_an_error(answers_to, tmp_path):
     with pytest.raises(OSError, match="nowhere"):
-        answers_to("regression", b"", f"--input_file={tmp_path / 'nowhere'}")
+        answers_to(
+            "classification", b"", f"--input_file={tmp_path / 'nowhere'}"
+        )
 
 
 @pytest.fixture
@@ -311,7 +320,7 @@ def stdin_of(monkeypatch):
 
 def test_stdin_to_stdout(exported, stdin_of, capsys):
     stdin_of("the cat\nna\xefve\n".encode())
-    predict.main(["predict", f"--export_dir={exported('regression').path}"])
+    predict.main(["predict", f"--export_dir={exported('classification').path}"])
     answers = [json.loads(x) for x in capsys.readouterr().out.splitlines()]
     assert [row["text_a"] for row in answers] == ["the cat", "na\xefve"]
 
@@ -322,7 +331,7 @@ COMMAND = (sys.executable, "-m", "run_scripts.predict")
 @pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(exported):
     with subprocess.Popen(
-        [*COMMAND, f"--export_dir={exported('regression').path}"],
+        [*COMMAND, f"--export_dir={exported('classification').path}"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -346,7 +355,7 @@ def test_memory_does_not_grow_with_the_number_of_lines(exported, tmp_path):
         child = subprocess.Popen(
             [
                 *COMMAND,
-                f"--export_dir={exported('regression').path}",
+                f"--export_dir={exported('classification').path}",
                 f"--input_file={path}",
                 f"--output_file={tmp_path / 'answers'}",
             ],

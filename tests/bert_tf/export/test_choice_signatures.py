@@ -100,6 +100,7 @@ def test_missing_endings_have_no_row(words):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_c_loader_gives_the_same_answers(exported, c_program):
     _, path, loaded = exported("multiple_choice")
     c_loader.check(

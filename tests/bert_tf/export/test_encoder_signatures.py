@@ -56,6 +56,7 @@ def test_an_embedding_does_not_depend_on_other_rows(exported):
     assert loaded.text([])["embedding"].shape == (0, 16)
 
 
+@pytest.mark.slow
 def test_the_c_loader_gives_the_same_embeddings(exported, c_program):
     _, path, loaded = exported("sentence_embedding")
     c_loader.check(c_program, path, {"text": TEXTS}, loaded.text(TEXTS))

@@ -1,11 +1,13 @@
 """export_model.py without flags; see also test_export_savedmodel.py."""
 
+import pytest
 import tensorflow as tf
 from exports import make_model, save_model
 
 from bert_tf.export import export_model, kinds
 
 
+@pytest.mark.slow
 def test_export_can_be_called_without_flags(tmp_path):
     save_model(make_model("regression"), "regression", tmp_path / "model")
     config = kinds.ExportConfig(

@@ -18,8 +18,6 @@ PASSAGES = [
     "It was told,\n\tby \\the\n\nOLD captain.",
 ]
 V2 = ("--version_2_with_negative", "--null_score_diff_threshold=0.25")
-# n_best_size is the number of tokens in a window, so every span is considered.
-SETTINGS = ("--doc_stride=4", "--max_query_length=4", "--n_best_size=16")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +62,7 @@ def candidates(model, words, question, passage, max_answer_length=30):
 
 
 def test_the_best_span_of_all_windows_is_the_answer(exported, words):
-    model, _, loaded = exported("question_answering", *SETTINGS)
+    model, _, loaded = exported("question_answering")
     answers = loaded.signatures["serving_default"](
         question=tf.constant(QUESTIONS), context=tf.constant(PASSAGES)
     )
@@ -92,7 +90,7 @@ def test_the_best_span_of_all_windows_is_the_answer(exported, words):
 
 
 def test_positions_are_in_characters_of_the_passage(exported):
-    loaded = exported("question_answering", *SETTINGS).loaded
+    loaded = exported("question_answering").loaded
     answers = {
         n: x.numpy() for n, x in loaded.text(QUESTIONS, PASSAGES).items()
     }
@@ -114,7 +112,7 @@ def test_positions_are_in_characters_of_the_passage(exported):
 
 @pytest.mark.slow
 def test_no_answer_is_returned_if_its_score_is_higher(exported, words):
-    model, _, loaded = exported("question_answering", *SETTINGS, *V2)
+    model, _, loaded = exported("question_answering", *V2)
     answers = loaded.text(QUESTIONS, PASSAGES)
     for row, pair in enumerate(zip(QUESTIONS, PASSAGES, strict=True)):
         found, null = candidates(model, words, *pair)
@@ -129,9 +127,11 @@ def test_no_answer_is_returned_if_its_score_is_higher(exported, words):
         )
 
 
-@pytest.mark.parametrize("flags", [(), V2])
+@pytest.mark.parametrize(
+    "flags", [(), pytest.param(V2, marks=pytest.mark.slow)]
+)
 def test_empty_questions_and_passages_have_no_answer(exported, flags):
-    loaded = exported("question_answering", *SETTINGS, *flags).loaded
+    loaded = exported("question_answering", *flags).loaded
     answers = loaded.text(
         ["Who sat?", "", "\u200b", "Who sat?"],
         ["", "The cat sat.", "The cat sat.", " "],
@@ -147,7 +147,7 @@ def test_empty_questions_and_passages_have_no_answer(exported, flags):
 
 
 def test_a_long_question_is_truncated(exported):
-    loaded = exported("question_answering", *SETTINGS).loaded
+    loaded = exported("question_answering").loaded
     long = loaded.text(["the old captain sat on a stone " * 9], PASSAGES[:1])
     cut = loaded.text(["the old captain sat"], PASSAGES[:1])
     assert strings(long["answer"]) == strings(cut["answer"])
@@ -156,8 +156,9 @@ def test_a_long_question_is_truncated(exported):
     )
 
 
+@pytest.mark.slow
 def test_answers_do_not_depend_on_other_rows(exported):
-    loaded = exported("question_answering", *SETTINGS, *V2).loaded
+    loaded = exported("question_answering", *V2).loaded
     together = loaded.text(QUESTIONS, PASSAGES)
     for row in range(3):
         alone = loaded.text(QUESTIONS[row : row + 1], PASSAGES[row : row + 1])
@@ -170,15 +171,16 @@ def test_answers_do_not_depend_on_other_rows(exported):
 
 
 def test_questions_without_a_passage_are_refused(exported):
-    loaded = exported("question_answering", *SETTINGS).loaded
+    loaded = exported("question_answering").loaded
     with pytest.raises(
         tf.errors.InvalidArgumentError, match="the same number of strings"
     ):
         loaded.text(QUESTIONS, PASSAGES[:1])
 
 
+@pytest.mark.slow
 def test_the_c_loader_gives_the_same_answers(exported, c_program):
-    _, path, loaded = exported("question_answering", *SETTINGS, *V2)
+    _, path, loaded = exported("question_answering", *V2)
     c_loader.check(
         c_program,
         path,

@@ -125,6 +125,7 @@ def test_a_missing_second_text_is_empty():
     assert tensor.numpy().tolist() == [b""]
 
 
+@pytest.mark.slow
 def test_predict_can_be_called_without_flags(exported, tmp_path):
     (tmp_path / "input").write_text("the cat\nold\n")
     config = predictions.PredictConfig(

@@ -256,6 +256,7 @@ for make in optimizers.OPTIMIZERS.values():
 """
 
 
+@pytest.mark.slow
 def test_replicas_update_equally_and_like_one_device():
     printed = subprocess.run(
         [sys.executable, "-c", ON_REPLICAS],
