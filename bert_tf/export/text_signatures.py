@@ -31,9 +31,9 @@ def of_texts(function: Callable[[tf.Tensor], Answers]) -> Function:
 def check_rows(
     strings: tf.Tensor, others: tf.Tensor, message: str
 ) -> tf.Tensor:
-    """Returns `strings`; a call with another number of rows than `others` fails.
+    """Returns `strings`; fails if `others` has another number of rows.
 
-    Its error has `message`, because what uses the strings waits for the check.
+    The error has `message`, because what uses the strings waits for the check.
     """
     check = tf.debugging.assert_equal(
         tf.shape(strings)[0], tf.shape(others)[0], message

@@ -129,6 +129,7 @@ def test_an_export_equals_the_predicted_files(ner_run, tmp_path):
     assert description["untrained"] == ["encoder/pooler/"]
 
 
+@pytest.mark.slow
 def test_other_schemes_and_another_stride(ner_run, tmp_path):
     flags, output = ner_run
     sentences = planted.sentences(20, 1)

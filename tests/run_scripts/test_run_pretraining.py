@@ -46,7 +46,7 @@ def run(folder, output_dir, *more):
             "--num_train_steps=6",
             "--num_warmup_steps=2",
             "--train_batch_size=8",
-            "--eval_batch_size=4",
+            "--eval_batch_size=32",
             "--learning_rate=1e-2",
             "--save_checkpoints_steps=3",
             "--log_every_steps=2",
