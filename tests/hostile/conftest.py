@@ -8,7 +8,9 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def inputs(made_once, tiny_config, tiny_vocab_file, pretraining_records):
+def inputs(
+    made_once, exported, tiny_config, tiny_vocab_file, pretraining_records
+):
     """The folder, shared by all tests; they change copies only."""
 
     def make(folder):
@@ -16,7 +18,6 @@ def inputs(made_once, tiny_config, tiny_vocab_file, pretraining_records):
         import planted_data
 
         from bert_tf.conversion import convert
-        from run_scripts import export_savedmodel
 
         planted_data.write_all(folder, tiny_config)
         shutil.copytree(pretraining_records, folder / "records")
@@ -37,13 +38,7 @@ def inputs(made_once, tiny_config, tiny_vocab_file, pretraining_records):
             str(folder / "model_garden"),
             compare=False,
         )
-        export_savedmodel.main(
-            [
-                "export_savedmodel",
-                f"--model_dir={folder / 'model'}",
-                f"--export_dir={folder / 'export'}",
-            ]
-        )
+        shutil.copytree(exported("classification").path, folder / "export")
 
     return made_once("hostile_inputs", make)
 
