@@ -70,6 +70,7 @@ def test_logits_give_answers_and_null_odds(path, tokenizer):
         assert sum(e["probability"] for e in entries) == pytest.approx(1)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_threshold_is_tuned_on_dev(path, tokenizer):
     # With threshold 0 all are answered; the last has the highest null odds.
     logits = outputs(null=(-9, -7, -5))
@@ -164,6 +165,7 @@ def test_the_baseline_is_the_best_constant_answer(path, tmp_path):
     assert scores["exact_match"] == pytest.approx(200 / 3)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_answers_are_written_as_json(path, tokenizer, tmp_path):
     found = answer(path, tokenizer, outputs())
     folder = tmp_path / "predictions"
@@ -181,6 +183,7 @@ def test_answers_are_written_as_json(path, tokenizer, tmp_path):
     assert not (tmp_path / "1/null_odds.json").exists()
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_repeated_ids_are_logged(tmp_path, tokenizer, caplog):
     question = {"id": "q", "question": "Who?"}
     path = tmp_path / "test.json"
