@@ -11,6 +11,9 @@ PARITY_VENV := .venv-parity
 ENGINES_VENV := .venv-engines
 OUTPUT_DIR ?= runs/quickstart
 
+# Tests start many processes, each of which would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: quickstart test test-all test-engines docs lint format parity benchmark \
   kill-test clean
 
