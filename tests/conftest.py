@@ -16,9 +16,10 @@ DATA = pathlib.Path(__file__).parent / "data"
 
 
 @pytest.fixture(autouse=True, scope="session")
-def default_sighup() -> None:
-    """Tests send SIGHUP, which `nohup make test` would ignore."""
+def default_signals() -> None:
+    """Tests send signals that `nohup` and shells in the background ignore."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
