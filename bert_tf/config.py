@@ -5,7 +5,7 @@ import os
 import reprlib
 from collections.abc import Collection
 
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 # Devlin et al. 2019, section 3, and Turc et al. 2019, table 1: L layers, H
 # hidden units, H / 64 heads, intermediate size 4 H.
@@ -206,7 +206,7 @@ class BertConfig:
           ValueError: if the file is not a JSON object, or has unknown keys or
             values out of range; the message names the file.
         """
-        values = atomic_files.read_json(os.fspath(path))
+        values = json_files.read(os.fspath(path))
         try:
             return cls.from_dict(
                 {n: x for n, x in values.items() if n not in ignored}
@@ -264,4 +264,4 @@ class BertConfig:
 
     def to_json_file(self, path: str | os.PathLike) -> None:
         """Writes a bert_config.json atomically."""
-        atomic_files.write_json(os.fspath(path), self.to_dict())
+        json_files.write(os.fspath(path), self.to_dict())

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from absl import logging
 
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 from tfrecords.options import DISK, REQUIRED, Options, option
 from tfrecords.tasks import glue_tables
 
@@ -197,7 +197,7 @@ def main(argv: list[str]) -> None:
         report[name] = {"rows": rows, "predictions": file, "always": answer}
     write(texts, path)
     if not atomic_files.is_stream(path):
-        atomic_files.write_json(f"{path.removesuffix('.zip')}.json", report)
+        json_files.write(f"{path.removesuffix('.zip')}.json", report)
     filled = len(texts) - len(predictions)
     logging.info("%s  files %d  filled %d", path, len(texts), filled)
 

@@ -20,7 +20,7 @@ from absl import logging
 
 from bert_tf.tasks import squad_scores
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 from tfrecords.options import DISK, REQUIRED, Options, option
 
 
@@ -61,7 +61,7 @@ def read_by_question(flag: str, path: str) -> dict:
     Raises:
       ValueError: naming flag and file, if it holds something else.
     """
-    content = atomic_files.read_json(path, object)
+    content = json_files.read(path, object)
     if not isinstance(content, dict):
         raise ValueError(
             f"--{flag}={path} holds a {type(content).__name__}; it should be "
@@ -101,7 +101,7 @@ def main(argv: list[str]) -> None:
     if config.output_file == "-":
         print(json.dumps(scores, indent=2))
         return
-    atomic_files.write_json(config.output_file, scores)
+    json_files.write(config.output_file, scores)
     logging.info("%s  questions %d", config.output_file, len(answers))
 
 

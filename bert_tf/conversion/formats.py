@@ -23,7 +23,7 @@ import types
 
 from absl import logging
 
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 OURS = "bert_tf"
 # Format name, as on the command line -> converter module, expected files.
@@ -95,7 +95,7 @@ def _read_config(folder: str) -> object:
     """Returns the content of config.json, or None if missing or damaged."""
     path = os.path.join(folder, "config.json")
     try:
-        return atomic_files.read_json(path) if os.path.isfile(path) else None
+        return json_files.read(path) if os.path.isfile(path) else None
     except ValueError:
         return None
 
@@ -132,7 +132,7 @@ def detect(path: str) -> str:
         )
     config = os.path.join(path, "config.json")
     if os.path.isfile(config):
-        atomic_files.read_json(config)  # Raises if it is not JSON.
+        json_files.read(config)  # Raises if it is not JSON.
     raise ValueError(
         f"{path} contains no model; expected one of\n"
         + "\n".join(f"  {name}: {EXPECTED[name]}" for name in EXPECTED)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 # First digit of a file's version -> version of the script that scores it.
 _VERSIONS = {"1": "1.1", "2": "2.0"}
@@ -45,7 +45,7 @@ def read_answers(
         `version`, an id occurs twice, or a question of 1.1 has no answer. The
         message names the file and, if known, the question.
     """
-    content = atomic_files.read_json(path, object)
+    content = json_files.read(path, object)
     if not isinstance(content, dict) or not isinstance(
         content.get("data"), list
     ):

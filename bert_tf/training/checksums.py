@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 STATE = "state.json"
 _FILES = "files"
@@ -54,7 +54,7 @@ def write_checksums(folder: str, state: Mapping) -> None:
             "sha256": atomic_files.digest(path),
         }
     values = dict(state) | {_FILES: files}
-    atomic_files.write_json(
+    json_files.write(
         os.path.join(folder, STATE), values | {_OWN: _own_sum(values)}
     )
 
@@ -67,7 +67,7 @@ def read_state(folder: str) -> dict:
     """
     with _faults_named(folder, STATE):
         try:
-            state = atomic_files.read_json(os.path.join(folder, STATE))
+            state = json_files.read(os.path.join(folder, STATE))
         except ValueError as error:
             raise damaged(folder, f"{STATE} is not valid JSON") from error
     if not isinstance(state, dict):

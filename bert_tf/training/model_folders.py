@@ -20,7 +20,7 @@ from safetensors import numpy as safetensors_numpy
 
 from bert_tf.config import BertConfig
 from bert_tf.training import checksums
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 WEIGHTS = "model.safetensors"
 CONFIG = "bert_config.json"
@@ -222,7 +222,7 @@ def save_model(
       vocab_file: vocabulary to copy, if any.
     """
     model.config.to_json_file(os.path.join(folder, CONFIG))
-    atomic_files.write_json(os.path.join(folder, METADATA), metadata)
+    json_files.write(os.path.join(folder, METADATA), metadata)
     if vocab_file:
         shutil.copyfile(vocab_file, os.path.join(folder, VOCABULARY))
     write_tensors(weight_names(model), os.path.join(folder, WEIGHTS))
@@ -231,7 +231,7 @@ def save_model(
 def _read_entries(folder: str) -> dict:
     """Returns the content of model.json without null; {} if it is missing."""
     path = os.path.join(folder, METADATA)
-    values = atomic_files.read_json(path) if os.path.isfile(path) else {}
+    values = json_files.read(path) if os.path.isfile(path) else {}
     check_entries(values, path)
     return {name: x for name, x in values.items() if x is not None}
 

@@ -13,7 +13,7 @@ from bert_tf.training import (
     model_folders,
     reporting,
 )
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 Scores = dict[str, dict[str, float]]  # Dev split -> metrics.
 
@@ -101,7 +101,7 @@ def write(
         "best_metric": best_metric,
     }
     os.makedirs(output_dir, exist_ok=True)
-    atomic_files.write_json(
+    json_files.write(
         os.path.join(output_dir, "eval_results.json"),
         content | results | {"trivial": trivial},
     )

@@ -5,7 +5,7 @@ import statistics
 
 from absl import logging
 
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 EVALUATION = "eval_results.json"
 RESULTS = "trials.json"
@@ -58,7 +58,7 @@ def read_evaluation(folder: str) -> dict:
       ValueError: if it is not that of a fine-tuning run.
     """
     path = os.path.join(folder, EVALUATION)
-    results = atomic_files.read_json(path)
+    results = json_files.read(path)
     if "task_name" not in results:
         raise ValueError(
             f"{path} is not of a fine-tuning run: it has no task_name. Give "
@@ -91,7 +91,7 @@ def read_trials(folder: str) -> dict:
       ValueError: if it has another shape.
     """
     path = os.path.join(folder, RESULTS)
-    results = atomic_files.read_json(path)
+    results = json_files.read(path)
     settings, trials = results.get("settings"), results.get("trials")
     if not (
         isinstance(results.get("flags", {}), dict)

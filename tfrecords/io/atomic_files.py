@@ -9,15 +9,13 @@ import ctypes
 import errno
 import functools
 import hashlib
-import json
 import os
 import re
-import reprlib
 import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 # Random bytes in the names of temporary files and folders.
@@ -380,49 +378,3 @@ def digest(path: str) -> str:
         while block := file.read(1 << 20):
             sha256.update(block)
     return sha256.hexdigest()
-
-
-def write_json(path: str, content: Mapping) -> None:
-    """Writes a JSON file atomically."""
-    with atomic_file(path) as file:
-        json.dump(content, file, indent=2)
-        file.write("\n")
-
-
-def read_json(path: str, expected: type = dict):
-    """Returns the content of a JSON file, which in our files is an object.
-
-    Args:
-      path: path of the file.
-      expected: type of the content; `object` for any.
-
-    Raises:
-      ValueError: naming the file, if it is not JSON or of another type.
-    """
-    check_is_finite(path)
-    with open(path, "rb") as file:
-        content = parse_json(file.read(), path)
-    if not isinstance(content, expected):
-        wanted = {dict: "one JSON object, {...}", list: "a JSON list, [...]"}
-        raise ValueError(
-            f"{path} should hold {wanted[expected]}; it holds "
-            f"{reprlib.repr(content)}. Copy or make it again."
-        )
-    return content
-
-
-def parse_json(content: bytes, source: str):
-    """Returns the value of a JSON text in UTF-8, with or without a BOM.
-
-    Raises:
-      ValueError: naming `source`, if it is not JSON.
-    """
-    try:
-        return json.loads(content.decode("utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"{source} is not JSON: {error}.") from error
-    except RecursionError:
-        raise ValueError(
-            f"{source} has JSON with brackets nested deeper than Python reads; "
-            "none of its values should be. Copy or make it again."
-        ) from None

@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 from absl import logging
 
-from tfrecords.io import atomic_files, progress
+from tfrecords.io import atomic_files, json_files, progress
 
 _SETTINGS = "settings.json"
 
@@ -104,7 +104,7 @@ def begin_array(
 def _read_settings(path: str) -> object:
     """Returns the settings of existing parts, None if the file is damaged."""
     try:
-        return atomic_files.read_json(path)
+        return json_files.read(path)
     except ValueError:
         return None
 
@@ -119,4 +119,4 @@ def _open_folder(parts_dir: str, settings: dict) -> None:
         logging.warning("%s  deleted: made with other settings", parts_dir)
         shutil.rmtree(parts_dir)
     os.makedirs(parts_dir)
-    atomic_files.write_json(path, settings)
+    json_files.write(path, settings)

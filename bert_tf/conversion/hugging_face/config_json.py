@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bert_tf import config as bert_config
 from bert_tf.conversion.renaming import MASKED_LM, NEXT_SENTENCE, PARTS, POOLER
 from bert_tf.training import model_folders
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 CONFIG = "config.json"
 # Class -> (task, parts of the class). transformers, modeling_bert.py.
@@ -84,7 +84,7 @@ def read_json(folder: str, name: str) -> dict:
     path = os.path.join(folder, name)
     if not os.path.isfile(path):
         return {}
-    return atomic_files.read_json(path)
+    return json_files.read(path)
 
 
 def read_values(folder: str) -> dict:
@@ -291,4 +291,4 @@ def write(
         "pad_token_id": 0,
         "torch_dtype": "float32",
     }
-    atomic_files.write_json(os.path.join(folder, CONFIG), values)
+    json_files.write(os.path.join(folder, CONFIG), values)

@@ -7,7 +7,7 @@ Each has its own subfolder; the Transformer may be in the folder itself.
 import os
 
 from bert_tf.conversion.hugging_face import config_json
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 MODULES = "modules.json"
 _POOLING_PREFIX = "pooling_mode_"
@@ -21,7 +21,7 @@ def is_there(path: str) -> bool:
 def _modules(path: str) -> list[tuple[str, str]]:
     """Returns the kind and the folder of each module, in order."""
     file = os.path.join(path, MODULES)
-    listed = atomic_files.read_json(file, list)
+    listed = json_files.read(file, list)
     if not all(
         isinstance(x, dict)
         and isinstance(x.get("type"), str)

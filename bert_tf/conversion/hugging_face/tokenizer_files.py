@@ -11,7 +11,7 @@ from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
 from bert_tf.conversion.hugging_face import config_json
 from bert_tf.training import model_folders
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 VOCABULARY = "vocab.txt"
 TOKENIZER = "tokenizer.json"
@@ -213,4 +213,4 @@ def write(
     }
     if do_lower_case is not None:
         settings["do_lower_case"] = do_lower_case
-    atomic_files.write_json(os.path.join(folder, SETTINGS), settings)
+    json_files.write(os.path.join(folder, SETTINGS), settings)

@@ -17,7 +17,7 @@ from safetensors import numpy as safetensors_numpy
 from bert_tf.conversion.hugging_face import pickles
 from bert_tf.conversion.keras_hub import weight_files as h5_files
 from bert_tf.training import model_folders
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 SAFETENSORS = "model.safetensors"
 TORCH = "pytorch_model.bin"
@@ -66,7 +66,7 @@ def _find(folder: str) -> str:
 
 def _shards(index: str) -> dict[str, list[str]]:
     """Returns shard -> names of its tensors; raises if a shard is missing."""
-    weight_map = atomic_files.read_json(index).get("weight_map")
+    weight_map = json_files.read(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise ValueError(
             f"{index} has no weight_map from tensors to shards; copy it again."

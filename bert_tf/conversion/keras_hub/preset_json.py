@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bert_tf import config as bert_config
 from bert_tf.training import model_folders
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 CONFIG = "config.json"
 TASK = "task.json"
@@ -53,7 +53,7 @@ def _read(folder: str, file: str) -> dict | None:
     path = os.path.join(folder, file)
     if not os.path.isfile(path):
         return None
-    values = atomic_files.read_json(path)
+    values = json_files.read(path)
     if not isinstance(values.get("config"), dict):
         raise ValueError(
             f"{path} should contain a Keras object with class_name and config."
@@ -225,4 +225,4 @@ def write(
         parts |= {"num_classes": num_classes, "activation": "linear"} | dropout
         files[TASK] = _layer("bert_text_classifier", CLASSIFIER, parts)
     for file, values in files.items():
-        atomic_files.write_json(os.path.join(folder, file), values)
+        json_files.write(os.path.join(folder, file), values)

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 
 def fill_disk(file):
@@ -21,12 +21,12 @@ def fill_disk(file):
 @pytest.mark.parametrize("mode", ["w", "wb"])
 def test_the_old_file_survives_a_full_disk(tmp_path, mode):
     path = tmp_path / "results.json"
-    atomic_files.write_json(str(path), {"step": 1})
+    json_files.write(str(path), {"step": 1})
     with pytest.raises(OSError, match="No space left.*Make room") as raised:
         with atomic_files.atomic_file(str(path), mode) as file:
             fill_disk(file)
     assert raised.value.filename == str(path)
-    assert atomic_files.read_json(str(path)) == {"step": 1}
+    assert json_files.read(str(path)) == {"step": 1}
     assert os.listdir(tmp_path) == ["results.json"]
 
 
@@ -165,7 +165,7 @@ def test_two_writers_of_the_same_path_do_not_interfere(tmp_path):
 def test_permissions_are_those_of_the_umask(tmp_path):
     umask = os.umask(0o027)
     try:
-        atomic_files.write_json(str(tmp_path / "a"), {})
+        json_files.write(str(tmp_path / "a"), {})
         with atomic_files.atomic_folder(str(tmp_path / "b")):
             pass
     finally:
@@ -386,7 +386,7 @@ def test_contents_are_synced_before_the_rename(tmp_path, events):
 
 
 def test_a_file_and_its_name_are_synced(tmp_path, events):
-    atomic_files.write_json(str(tmp_path / "a"), {})
+    json_files.write(str(tmp_path / "a"), {})
     assert [event[0] for event in events] == ["sync", "rename", "sync"]
     assert events[0][1] == (tmp_path / "a").stat().st_ino
     assert events[2][1] == tmp_path.stat().st_ino
@@ -495,34 +495,6 @@ def test_only_leftovers_with_the_prefix_are_removed(tmp_path):
     assert len(os.listdir(killed)) == 2
     atomic_files.remove_leftovers(str(killed), "f")
     assert not os.listdir(killed)
-
-
-def test_an_error_names_a_file_that_is_not_json(tmp_path):
-    path = tmp_path / "state.json"
-    for content in (b"{", b'{"a": "\xff"}', b"\x00"):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="state.json is not JSON"):
-            atomic_files.read_json(str(path))
-
-
-@pytest.mark.parametrize(
-    ("content", "expected", "message"),
-    [
-        (b"[1, 2]", dict, r"one JSON object, {...}; it holds \[1, 2\]"),
-        (b"null", dict, "one JSON object, {...}; it holds None"),
-        (b"{}", list, r"a JSON list, \[...\]; it holds {}"),
-        (b"[" * 10_000 + b"]" * 10_000, list, "nested deeper than Python"),
-        (b'{"a":' * 10_000, dict, "nested deeper than Python"),
-        (b"9" * 5000, object, "is not JSON: Exceeds the limit"),
-    ],
-)
-def test_json_of_another_kind_names_the_file(
-    tmp_path, content, expected, message
-):
-    path = tmp_path / "run.json"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=f"{path} .*{message}"):
-        atomic_files.read_json(str(path), expected)
 
 
 def test_the_digest_is_the_sha256_of_all_bytes(tmp_path):
@@ -635,6 +607,6 @@ def test_an_output_that_is_an_input_is_refused(tmp_path, monkeypatch):
 def test_an_input_without_an_end_is_refused(tmp_path):
     for path in ("/dev/zero", "/dev/full"):
         with pytest.raises(ValueError, match=f"{path} is a device"):
-            atomic_files.read_json(path)
+            json_files.read(path)
     for path in ("/dev/null", str(tmp_path), str(tmp_path / "none")):
         atomic_files.check_is_finite(path)
