@@ -16,7 +16,7 @@ from absl import logging
 
 from bert_tf.workflows import trial_results
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files, records
+from tfrecords.io import atomic_files, records, streams
 from tfrecords.options import DISK, REQUIRED, Options, option
 from tfrecords.tasks import glue_tables
 
@@ -162,13 +162,10 @@ def main(argv: list[str]) -> None:
         for run_dir in config.run_dirs
         for name in (trial_results.EVALUATION, trial_results.RESULTS)
     ]
-    atomic_files.check_output(
+    streams.check_output(
         "output_file", config.output_file, [("run_dirs", x) for x in paths]
     )
     table = make_table([read(run_dir) for run_dir in config.run_dirs])
-    if config.output_file == "-":
-        print(table, end="")
-        return
     with atomic_files.atomic_file(config.output_file) as file:
         file.write(table)
     logging.info("%s  runs %d", config.output_file, len(config.run_dirs))

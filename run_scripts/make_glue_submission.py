@@ -18,7 +18,7 @@ from typing import NamedTuple
 from absl import logging
 
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files, json_files
+from tfrecords.io import atomic_files, json_files, streams
 from tfrecords.options import DISK, REQUIRED, Options, option
 from tfrecords.tasks import glue_tables
 
@@ -180,7 +180,7 @@ def main(argv: list[str]) -> None:
     config = common_flags.config(SubmissionConfig, FLAGS)
     path = config.output_file
     predictions = find_predictions(config.run_dirs)
-    atomic_files.check_output(
+    streams.check_output(
         "output_file", path, [("run_dirs", x) for x in predictions.values()]
     )
     texts, report = {}, {}
@@ -196,7 +196,7 @@ def main(argv: list[str]) -> None:
             )
         report[name] = {"rows": rows, "predictions": file, "always": answer}
     write(texts, path)
-    if not atomic_files.is_stream(path):
+    if not streams.is_stream(path):
         json_files.write(f"{path.removesuffix('.zip')}.json", report)
     filled = len(texts) - len(predictions)
     logging.info("%s  files %d  filled %d", path, len(texts), filled)

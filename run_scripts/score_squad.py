@@ -14,13 +14,12 @@ the less likely an answer is.
 """
 
 import dataclasses
-import json
 
 from absl import logging
 
 from bert_tf.tasks import squad_scores
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files, json_files
+from tfrecords.io import json_files, streams
 from tfrecords.options import DISK, REQUIRED, Options, option
 
 
@@ -75,7 +74,7 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(ScoreConfig, FLAGS)
     inputs = ("data_file", "predictions_file", "na_prob_file")
-    atomic_files.check_output(
+    streams.check_output(
         "output_file",
         config.output_file,
         [(name, getattr(config, name)) for name in inputs],
@@ -98,9 +97,6 @@ def main(argv: list[str]) -> None:
         na_probs,
         1.0 if thresh is None else thresh,
     )
-    if config.output_file == "-":
-        print(json.dumps(scores, indent=2))
-        return
     json_files.write(config.output_file, scores)
     logging.info("%s  questions %d", config.output_file, len(answers))
 

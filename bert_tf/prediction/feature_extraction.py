@@ -23,7 +23,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from absl import logging
 
-from tfrecords.io import atomic_files, part_files
+from tfrecords.io import atomic_files, part_files, streams
 from tfrecords.options import DISK, REQUIRED, option
 from tfrecords.text.vocab import VocabularyOptions
 
@@ -98,7 +98,7 @@ def extract_features(config: FeatureConfig) -> None:
     from bert_tf.conversion import formats
 
     inputs = ("input_file", "vocab_file", "init_checkpoint")
-    atomic_files.check_output(
+    streams.check_output(
         "output_file",
         config.output_file,
         [(name, getattr(config, name)) for name in inputs],

@@ -353,7 +353,7 @@ WEIGHTS = [
 ]
 
 EXPORTS = [
-    Case("predict", "", "--export_dir=export is damaged: ", {path: content})
+    Case("predict", "", "--export_dir=export: TensorFlow ", {path: content})
     for path, content in (
         (f"{_VARIABLES}index", None),
         (f"{_VARIABLES}{_DATA}", _cut(100)),

@@ -4,7 +4,7 @@ import json
 import reprlib
 from collections.abc import Mapping
 
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, streams
 
 
 def write(path: str, content: Mapping) -> None:
@@ -24,7 +24,7 @@ def read(path: str, expected: type = dict):
     Raises:
       ValueError: naming the file, if it is not JSON or of another type.
     """
-    atomic_files.check_is_finite(path)
+    streams.check_has_end(path)
     with open(path, "rb") as file:
         content = parse(file.read(), path)
     if not isinstance(content, expected):

@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 from absl import logging
 
-from tfrecords.io import atomic_files, json_files, progress
+from tfrecords.io import atomic_files, json_files, progress, streams
 
 _SETTINGS = "settings.json"
 
@@ -46,7 +46,7 @@ def write(
     """
     with contextlib.ExitStack() as stack:
         folder, name = os.path.split(os.path.realpath(path))
-        if atomic_files.is_stream(path):  # No parts in /dev.
+        if streams.is_stream(path):  # No parts in /dev.
             folder = stack.enter_context(tempfile.TemporaryDirectory())
         parts_dir = os.path.join(folder, f".{name}.parts")
         _open_folder(parts_dir, dict(settings))

@@ -19,7 +19,7 @@ from typing import IO
 
 import numpy as np
 
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, streams
 
 _BUFFER_BYTES = 1 << 20
 # Stores with atomic renames: objects of gs and s3 appear when they are
@@ -85,7 +85,7 @@ def open_bytes(path: str) -> io.BufferedReader:
       OSError: if it cannot be read.
     """
     if is_local(path):
-        atomic_files.check_is_finite(path)
+        streams.check_has_end(path)
         return open(path, "rb")
     return io.BufferedReader(_StoredFile(path, "rb"), _BUFFER_BYTES)
 

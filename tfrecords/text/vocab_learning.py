@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from absl import logging
 
-from tfrecords.io import atomic_files, progress, storage
+from tfrecords.io import progress, storage, streams
 from tfrecords.options import DISK, REQUIRED, option
 from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files, vocab
@@ -68,7 +68,7 @@ def make(config: VocabConfig) -> None:
     start = time.monotonic()
     paths = config.paths()
     if os.path.isdir(os.path.dirname(config.output_file) or "."):
-        atomic_files.check_output(
+        streams.check_output(
             "output_file",
             config.output_file,
             [("input_file", path) for path in paths],

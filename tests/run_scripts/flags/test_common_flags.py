@@ -260,6 +260,24 @@ files = [os.fstat(number) for number in range(3)]
 common_flags.run(lambda argv: print("x" * 100_000))
 """
 
+_READ = """
+import sys
+sys.argv = ["script"]
+from bert_tf.prediction import text_rows
+from run_scripts.flags import common_flags
+common_flags.run(lambda argv: text_rows.open_lines("-").__enter__())
+"""
+_WRITE = """
+import sys
+sys.argv = ["script"]
+from run_scripts.flags import common_flags
+from tfrecords.io import atomic_files
+def main(argv):
+    with atomic_files.atomic_file("{}") as file:
+        file.write("x" * 1_000_000)
+common_flags.run(main)
+"""
+
 
 def run_in_shell(redirection, code=_LOUD):
     """Runs a script whose output is long; returns status, stdout, stderr."""
@@ -293,6 +311,21 @@ def test_a_reader_of_stdout_may_stop():
 def test_other_streams_may_be_closed():
     code, shown, _ = run_in_shell("<&- 2>&-")
     assert code == 0 and len(shown) == 100_001
+
+
+def test_reading_a_closed_stdin_is_named():
+    code, _, shown = run_in_shell("<&-", _READ)
+    assert code == 1
+    assert shown.startswith("error: stdin is closed. Redirect it, such as with")
+
+
+@pytest.mark.parametrize("path", ["-", "/dev/stdout"])
+def test_stdout_as_an_output_has_the_errors_of_stdout(path):
+    code = _WRITE.format(path)
+    stopped = run_in_shell("| head -c 3; exit ${PIPESTATUS[0]}", code)
+    assert stopped == (141, "xxx", "")
+    status, _, shown = run_in_shell(">&-", code)
+    assert status == 1 and shown.startswith("error: stdout is closed, and")
 
 
 def test_an_interrupt_during_imports_is_one_line():
