@@ -244,3 +244,11 @@ def test_brackets_nested_too_deep_are_named(tmp_path):
     path = write(tmp_path, {"context": "a", "endings": []}, "[" * 10_000)
     with pytest.raises(ValueError, match="jsonl:2 is not JSON: maximum recurs"):
         read_objects(path, RANKS)
+
+
+def test_a_closed_stdin_and_a_store_are_named(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(ValueError, match="stdin is closed. Redirect it"):
+        text_rows.open_lines("-").__enter__()
+    with pytest.raises(FileNotFoundError, match="gs://b/x.txt"):
+        text_rows.open_lines("gs://b/x.txt").__enter__()
