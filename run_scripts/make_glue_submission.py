@@ -19,7 +19,7 @@ from absl import logging
 
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, json_files, streams
-from tfrecords.options import DISK, REQUIRED, Options, option
+from tfrecords.options import REQUIRED, Options, option
 from tfrecords.tasks import glue_tables
 
 
@@ -30,7 +30,7 @@ class SubmissionConfig(Options):
     run_dirs: tuple[str, ...] = option(
         REQUIRED, "The --output_dir of each run_glue, run with --do_predict."
     )
-    output_file: str = option("glue.zip", "Zip file to write.", output=DISK)
+    output_file: str = option("glue.zip", "Zip file to write.", on_disk=True)
 
 
 FLAGS = common_flags.flags_of(SubmissionConfig)
@@ -176,7 +176,6 @@ def write(texts: dict[str, str], path: str) -> None:
 def main(argv: list[str]) -> None:
     """Writes the zip and its report."""
     common_flags.parse(FLAGS, argv, __doc__)
-    common_flags.check_names(FLAGS, "run_dirs")
     config = common_flags.config(SubmissionConfig, FLAGS)
     path = config.output_file
     predictions = find_predictions(config.run_dirs)

@@ -91,7 +91,7 @@ def is_hugging_face(path: str) -> bool:
     )
 
 
-def _read_config(folder: str) -> object:
+def _read_config(folder: str) -> dict | None:
     """Returns the content of config.json, or None if missing or damaged."""
     path = os.path.join(folder, "config.json")
     try:
@@ -102,9 +102,8 @@ def _read_config(folder: str) -> object:
 
 def is_keras_hub(path: str) -> bool:
     """Returns whether a folder is a KerasHub preset, BERT or not."""
-    config = _read_config(path)
     # The name of a Keras class; Hugging Face's config.json has none.
-    return isinstance(config, dict) and "registered_name" in config
+    return "registered_name" in (_read_config(path) or {})
 
 
 def detect(path: str) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 from absl import logging
 
 from tfrecords.io import atomic_files, part_files, streams
-from tfrecords.options import DISK, REQUIRED, option
+from tfrecords.options import REQUIRED, option
 from tfrecords.text.vocab import VocabularyOptions
 
 # Lines in a part; a killed run loses at most one part.
@@ -43,7 +43,7 @@ class FeatureConfig(VocabularyOptions):
         REQUIRED, "Text file in UTF-8, one text or pair of texts per line."
     )
     output_file: str = option(
-        REQUIRED, "File to write the features to, atomically.", output=DISK
+        REQUIRED, "File to write the features to, atomically.", on_disk=True
     )
     init_checkpoint: str = option(
         REQUIRED,

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from bert_tf.prediction import text_rows
 from tfrecords.io import atomic_files, streams
-from tfrecords.options import DISK, REQUIRED, option
+from tfrecords.options import REQUIRED, option
 
 # Prefixes of outputs with values per token, and of `default`, a copy of
 # `pooled_output`.
@@ -50,7 +50,7 @@ class PredictConfig(text_rows.InputConfig):
         choices=("text", "words"),
     )
     output_file: str = option(
-        "-", "JSON lines file to write, atomically; - is stdout.", output=DISK
+        "-", "JSON lines file to write, atomically; - is stdout.", on_disk=True
     )
     batch_size: int = option(
         64, "Maximum number of rows in one call of the model.", at_least=1

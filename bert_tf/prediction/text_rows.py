@@ -16,8 +16,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tfrecords.io import streams
-from tfrecords.options import Options, option
+from tfrecords.io import json_files, streams
+from tfrecords.options import Options, option, shortened
 from tfrecords.text import text_files
 
 # Inputs that may be missing in a row.
@@ -300,15 +300,10 @@ class ColumnParser:
             if column not in names:
                 raise ValueError(
                     f"{where} has no column {column!r}; the header has "
-                    f"{text_files.shortened(', '.join(names), 300)}. Give one "
-                    "of these, or, for a file "
-                    "without a header, indices from 0."
+                    f"{shortened(', '.join(names), 300)}. Give one of these, "
+                    "or, for a file without a header, indices from 0."
                 )
-            if names.count(column) > 1:
-                raise ValueError(
-                    f"{where} has {names.count(column)} columns with the name "
-                    f"{column!r}. Rename all but the one to read."
-                )
+        text_files.check_unique(self.columns, names, where)
         return [names.index(column) for column in self.columns]
 
 
@@ -334,21 +329,18 @@ def parse_object(
         return None
     where = f"{source}:{number}"
     try:
-        fields = json.loads(line)
+        fields = json_files.parse(line, where)
         if "\\u" in line:  # JSON may escape an unpaired surrogate.
-            json.dumps(fields, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
+            text = json.dumps(fields, ensure_ascii=False)
+            json_files.check(text, str, where, "the line")
+        for name, rank in ranks.items():
+            if name in fields or name not in OPTIONAL:
+                kind = str if rank == 1 else [str]
+                json_files.check(fields.get(name), kind, where, name)
+    except ValueError as error:
         raise ValueError(
-            f"{where} is not valid text: {error}. Remove the unpaired "
-            "surrogate."
+            f"{error} Expected an object such as {_example(ranks)}."
         ) from None
-    # The second is of brackets nested deeper than Python's stack.
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{where} is not JSON: {error}. Expected an object such as "
-            f"{_example(ranks)}."
-        ) from None
-    _check_fields(fields, ranks, where)
     return Row(number, fields)
 
 
@@ -356,23 +348,3 @@ def _example(ranks: Mapping[str, int]) -> str:
     """Returns an example of an object for a model, for messages."""
     texts = {1: "...", 2: ["...", "..."]}
     return json.dumps({name: texts[rank] for name, rank in ranks.items()})
-
-
-def _check_fields(fields, ranks: Mapping[str, int], where: str) -> None:
-    keys = fields if isinstance(fields, dict) else ()
-    if missing := [n for n in ranks if n not in (*OPTIONAL, *keys)]:
-        raise ValueError(
-            f"{where} has no {' and no '.join(map(repr, missing))}; expected "
-            f"an object such as {_example(ranks)}."
-        )
-    for name, rank in ranks.items():
-        value = fields.get(name, "" if rank == 1 else [])
-        texts = [value] if rank == 1 else value
-        if not isinstance(texts, list) or not all(
-            isinstance(text, str) for text in texts
-        ):
-            expected = "a text" if rank == 1 else "a list of texts"
-            raise ValueError(
-                f"{where}: {name!r} is {json.dumps(value)[:40]}; it should be "
-                f"{expected}, as in {_example(ranks)}."
-            )

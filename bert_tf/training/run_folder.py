@@ -20,7 +20,7 @@ FILE = "run.json"
 def open_run(
     output_dir: str, strategy=None, settings: dict | None = None
 ) -> Iterator[None]:
-    """Locks a run's folder, and translates signals, lost workers to Stopped.
+    """Locks a run's folder; translates signals and lost workers to Stopped.
 
     Everything that writes to a run's folder runs in this context. A SIGTERM
     or SIGHUP stops the body immediately, or after the current step within

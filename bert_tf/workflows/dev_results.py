@@ -73,11 +73,10 @@ def best_value(best_dir: str) -> float:
         return -math.inf
     try:
         checksums.check_quickly(best_dir)
-        value = checksums.read_state(best_dir).get("value")
-        if not isinstance(value, (int, float)):
-            raise checksums.damaged(best_dir, f"state.json has value {value}")
-        return value
-    except checksums.DamagedError as error:
+        state = checksums.read_state(best_dir)
+        json_files.check(state, {"value": float}, best_dir)
+        return state["value"]
+    except ValueError as error:
         logging.warning("%s It is replaced by the model of this step.", error)
         return -math.inf
 

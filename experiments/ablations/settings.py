@@ -11,7 +11,7 @@ from bert_tf.training.config import MAX_SEED
 from experiments.ablations import plan
 from experiments.ablations.plan import Model
 from tfrecords.io import json_files
-from tfrecords.options import DISK, REQUIRED, Options, option
+from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text.vocab_learning import MAX_ENTRIES
 
 
@@ -22,7 +22,7 @@ class Settings(Options):
     output_dir: str = option(
         REQUIRED,
         "Folder for all runs and the report. The same command resumes.",
-        output=DISK,
+        on_disk=True,
     )
     tables: tuple[str, ...] = option(
         tuple(plan.TABLES), "Tables to make, of 5, 6, 8 and figure5."

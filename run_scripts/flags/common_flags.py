@@ -47,16 +47,6 @@ def require(values: flags.FlagValues, *names: str) -> None:
         flags.mark_flag_as_required(name, flag_values=values)
 
 
-def check_names(values: flags.FlagValues, name: str) -> None:
-    """Raises flags.Error if a list of paths is empty or has an empty one."""
-    paths = values[name].value
-    if not paths or not all(path.strip() for path in paths):
-        raise flags.Error(
-            f"--{name}={','.join(paths)} has an empty path. Give one or more, "
-            "separated by commas."
-        )
-
-
 def flags_of(*classes: type, **defaults: Any) -> flags.FlagValues:
     """Returns new flags for the options of dataclasses, see `define`."""
     flag_values = flags.FlagValues()
@@ -158,7 +148,7 @@ def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
 
 
 def _check_text(values: flags.FlagValues) -> None:
-    """Raises flags.Error for text that can be no path, neither Unicode."""
+    """Raises flags.Error for text that is not Unicode or has a zero byte."""
     for name in values:
         value = values[name].value
         for text in value if isinstance(value, list) else [value]:
@@ -166,7 +156,7 @@ def _check_text(values: flags.FlagValues) -> None:
                 continue
             if "\0" in text:
                 raise flags.Error(
-                    f"--{name}={text!r} contains a null byte. Remove it."
+                    f"--{name}={text!r} contains a zero byte. Remove it."
                 )
             try:
                 text.encode()

@@ -39,7 +39,7 @@ from run_scripts.flags import common_flags
 from run_scripts.quickstart import corpus
 from run_scripts.quickstart import task as quickstart_task
 from tfrecords.io import json_files
-from tfrecords.options import DISK, Options, option
+from tfrecords.options import Options, option
 from tfrecords.tasks import glue_tables
 from tfrecords.text import text_files, vocab, vocab_learning
 
@@ -48,7 +48,7 @@ from tfrecords.text import text_files, vocab, vocab_learning
 class TourConfig(Options):
     """Text, task and output folder of the quickstart."""
 
-    output_dir: str = option("runs/quickstart", "Output folder.", output=DISK)
+    output_dir: str = option("runs/quickstart", "Output folder.", on_disk=True)
     corpus: str | None = option(
         None,
         "Your own text to pre-train on, as comma-separated globs. Default: the "

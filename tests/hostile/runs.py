@@ -154,7 +154,7 @@ CASES = [
     ),
     # Folders of runs.
     Case(
-        "make_glue_submission", "--run_dirs=", "--run_dirs= has an empty path"
+        "make_glue_submission", "--run_dirs=", "--run_dirs= has an empty entry"
     ),
     Case("make_glue_submission", "--run_dirs=,", "--run_dirs=, has an empty"),
     Case("make_glue_submission", "--run_dirs=none", "none has no predictions"),
@@ -170,7 +170,7 @@ CASES = [
         "should be 'index\\tprediction'",
         {_PREDICTED: b""},
     ),
-    Case("glue_table", "--run_dirs=", "--run_dirs= has an empty path"),
+    Case("glue_table", "--run_dirs=", "--run_dirs= has an empty entry"),
     Case("glue_table", "--run_dirs=text", "text has no eval_results.json"),
     _table("not of a fine-tuning run", {"step": 1, "records": "x"}),
     _table("it holds [1].", [1]),

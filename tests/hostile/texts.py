@@ -155,7 +155,7 @@ CASES = [
     Case(
         "predict",
         "--input_file=a.tsv --text_a_column=text",
-        "a.tsv:1 has 2 columns with the name 'text'. Rename all but",
+        "a.tsv:1: 2 columns have the name 'text'. Rename all but",
         {"a.tsv": b"text\ttext\none\ttwo\n"},
     ),
     # JSON.

@@ -17,7 +17,7 @@ from tfrecords import schema
 from tfrecords.inspection import samples
 from tfrecords.io import records as records_lib
 from tfrecords.io import streams
-from tfrecords.options import DISK, REQUIRED, Options, option
+from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text import vocab
 
 # Kinds of tokens that are not masked; special tokens are [CLS], [SEP] etc.
@@ -60,7 +60,7 @@ class ShowOptions(Options):
         0, "Index of the first record to show, from 0.", at_least=0
     )
     png: str | None = option(
-        None, "PNG file to write the histograms to.", output=DISK
+        None, "PNG file to write the histograms to.", on_disk=True
     )
 
 

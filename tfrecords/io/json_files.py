@@ -1,53 +1,115 @@
-"""JSON text or file <-> its value."""
+"""JSON text or file <-> its value, of which the types are checked."""
 
 import json
-import reprlib
+import re
 from collections.abc import Mapping
+from typing import Any
 
-from tfrecords.io import atomic_files, streams
+from tfrecords.io import storage
+from tfrecords.options import quoted
+
+_FIX = "Correct it, or copy or make the file again."
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NAMES = {
+    str: "a string",
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    list: "a list",
+    dict: "an object, {...}",
+}
 
 
 def write(path: str, content: Mapping) -> None:
-    """Writes a JSON file atomically."""
-    with atomic_files.atomic_file(path) as file:
+    """Writes a JSON file atomically, also to a store; "-" is stdout."""
+    with storage.atomic_file(path) as file:
         json.dump(content, file, indent=2)
         file.write("\n")
 
 
-def read(path: str, expected: type = dict):
-    """Returns the content of a JSON file, which in our files is an object.
+def read(path: str, kind: Any = dict) -> Any:
+    """Returns the content of a JSON file; arguments are those of `parse`.
+
+    Raises:
+      OSError: if it cannot be read.
+      ValueError: as in `parse`.
+    """
+    with storage.open_bytes(path) as file:
+        return parse(file.read(), path, kind)
+
+
+def parse(text: bytes | str, where: str, kind: Any = dict) -> Any:
+    """Returns the value of a JSON text, in which NaN and Infinity are numbers.
 
     Args:
-      path: path of the file.
-      expected: type of the content; `object` for any.
+      text: bytes are UTF-8, with or without a byte order mark.
+      where: file, or file:line, for messages.
+      kind: kind of the value, see `check`.
 
     Raises:
-      ValueError: naming the file, if it is not JSON or of another type.
-    """
-    streams.check_has_end(path)
-    with open(path, "rb") as file:
-        content = parse(file.read(), path)
-    if not isinstance(content, expected):
-        wanted = {dict: "one JSON object, {...}", list: "a JSON list, [...]"}
-        raise ValueError(
-            f"{path} should hold {wanted[expected]}; it holds "
-            f"{reprlib.repr(content)}. Copy or make it again."
-        )
-    return content
-
-
-def parse(content: bytes, source: str):
-    """Returns the value of a JSON text in UTF-8, with or without a BOM.
-
-    Raises:
-      ValueError: naming `source`, if it is not JSON.
+      ValueError: if it is not JSON, or of another kind.
     """
     try:
-        return json.loads(content.decode("utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"{source} is not JSON: {error}.") from error
+        if isinstance(text, bytes):
+            text = text.decode("utf-8-sig")
+        value = json.loads(text)
+    except UnicodeDecodeError as error:
+        line = 1 + error.object[: error.start].count(b"\n")
+        byte = error.object[error.start]
+        reason = f"line {line}: byte {byte:#04x} is not UTF-8"
     except RecursionError:
+        reason = "brackets are nested deeper than Python reads"
+    except ValueError as error:  # Its number of the line is wrong in a part.
+        is_one_line = getattr(error, "lineno", 0) == 1
+        reason = f"{error.msg}, column {error.colno}" if is_one_line else error
+    else:
+        check(value, kind, where)
+        return value
+    raise ValueError(
+        f"{where} is not JSON ({reason}): {quoted(text[:200])}. {_FIX}"
+    )
+
+
+def check(value: Any, kind: Any, where: str, entry: str = "") -> None:
+    """Raises ValueError unless a value of JSON is of a kind.
+
+    Args:
+      value: from `parse`.
+      kind: object for any; str, bool, int, float (any number), list or dict; a
+        range of integers; [kind] for a list of this kind; or {name: kind} for
+        an object with at least these entries. An entry whose name here ends
+        with "?" may be missing or null.
+      where: file, or file:line, for the message.
+      entry: the value's position in the file; "" for all of it.
+    """
+    if kind is object:
+        return
+    python_type = kind if isinstance(kind, type) else type(kind)
+    expected = _NAMES.get(python_type, "")
+    if isinstance(kind, range):
+        python_type = int
+        expected = f"an integer from {kind.start:,} to {kind.stop - 1:,}"
+    # The parser makes exactly these types; but for isinstance, True is an int.
+    is_number = python_type is float and type(value) is int
+    is_right = is_number or type(value) is python_type
+    if not is_right or (isinstance(kind, range) and value not in kind):
+        is_missing = value is None and entry
+        shown = "missing or null" if is_missing else quoted(value)
         raise ValueError(
-            f"{source} has JSON with brackets nested deeper than Python reads; "
-            "none of its values should be. Copy or make it again."
-        ) from None
+            f"{where}: {entry or 'the content'} is {shown}; it should be "
+            f"{expected}. {_FIX}"
+        )
+    if python_type is str and _SURROGATE.search(value):
+        raise ValueError(
+            f"{where}: {entry} is {quoted(value)}, which is not valid text: a "
+            f"surrogate without its pair. {_FIX}"
+        )
+    if isinstance(kind, list):
+        for i, item in enumerate(value):
+            check(item, kind[0], where, f"{entry}[{i}]")
+    elif isinstance(kind, dict):
+        for name, of_entry in kind.items():
+            key = name.removesuffix("?")
+            if key == name or value.get(key) is not None:
+                inner = f"{entry}.{key}".removeprefix(".")
+                check(value.get(key), of_entry, where, inner)

@@ -19,6 +19,7 @@ from typing import IO
 
 import numpy as np
 
+from tfrecords import options
 from tfrecords.io import atomic_files, streams
 
 _BUFFER_BYTES = 1 << 20
@@ -30,7 +31,7 @@ _LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
 
 def is_local(path: str) -> bool:
     """Returns whether a path is local, mounted disks included."""
-    return "://" not in path
+    return not options.is_address(path)
 
 
 def absolute_path(path: str) -> str:
