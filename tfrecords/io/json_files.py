@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tfrecords.io import storage
+from tfrecords.io import atomic_files, streams
 from tfrecords.options import quoted
 
 _FIX = "Correct it, or copy or make the file again."
@@ -21,8 +21,8 @@ _NAMES = {
 
 
 def write(path: str, content: Mapping) -> None:
-    """Writes a JSON file atomically, also to a store; "-" is stdout."""
-    with storage.atomic_file(path) as file:
+    """Writes a JSON file atomically; "-" is stdout."""
+    with atomic_files.atomic_file(path) as file:
         json.dump(content, file, indent=2)
         file.write("\n")
 
@@ -34,7 +34,8 @@ def read(path: str, kind: Any = dict) -> Any:
       OSError: if it cannot be read.
       ValueError: as in `parse`.
     """
-    with storage.open_bytes(path) as file:
+    streams.check_has_end(path)
+    with open(path, "rb") as file:
         return parse(file.read(), path, kind)
 
 

@@ -3,13 +3,14 @@
 import dataclasses
 import glob
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from tfrecords import schema as schema_lib
-from tfrecords.io import json_files, shards
+from tfrecords.io import json_files, shards, storage
 
 MANIFEST_NAME = "manifest.json"
 # Sidecars of a shard: see shards.py and static_lengths.py.
@@ -56,7 +57,10 @@ class Manifest:
             "digest": self.digest,
             **dataclasses.asdict(self),
         }
-        json_files.write(os.path.join(folder, MANIFEST_NAME), content)
+        path = os.path.join(folder, MANIFEST_NAME)
+        with storage.atomic_file(path) as file:
+            json.dump(content, file, indent=2)
+            file.write("\n")
 
     @classmethod
     def read(cls, folder: str) -> "Manifest":
@@ -67,7 +71,8 @@ class Manifest:
         """
         path = os.path.join(folder, MANIFEST_NAME)
         try:
-            content = json_files.read(path, _CONTENT)
+            with storage.open_bytes(path) as file:
+                content = json_files.parse(file.read(), path, _CONTENT)
         except FileNotFoundError:
             raise ValueError(
                 f"{folder!r} has no {MANIFEST_NAME}: its records were never "

@@ -63,11 +63,11 @@ def _entries(tokenizer: dict, path: str) -> list[str]:
     ids = model["vocab"]
     # True is 1, and a list cannot be in a set.
     are_integers = all(type(i) is int for i in ids.values())
-    wanted = set(range(len(ids)))
-    if not ids or not are_integers or set(ids.values()) != wanted:
+    wanted = range(max(1, len(ids)))
+    if not are_integers or set(ids.values()) != set(wanted):
         raise ValueError(
-            f"{path}: the ids of its {len(ids)} entries should be from 0, each "
-            "once, and at least one entry. Otherwise it cannot be written as "
+            f"{path}: the ids of its vocabulary should be 0 to {wanted[-1]}, "
+            "each once. Otherwise it cannot be written as "
             f"{VOCABULARY}, where the line number is the id."
         )
     entries = sorted(ids, key=ids.__getitem__)

@@ -28,7 +28,7 @@ def test_an_error_names_a_file_that_is_not_json(tmp_path):
         (
             b'{"a" 1}',
             dict,
-            r"""\(Exp.*, column 6\): '{"a" 1}'. Correct it, or""",
+            r"""\(Exp.*, column 6\): '{"a" 1}'. Correct it,""",
         ),
         (b"\xef\xbb\xbf{}\n\xff", dict, r"\(line 2: byte 0xff is not UTF-8"),
     ],
@@ -76,7 +76,7 @@ def test_values_of_the_right_kind_pass(more):
     [
         (
             {"name": None},
-            "name is missing or null; it should be a string. Corr",
+            "name is missing or null; it should be a string. Co",
         ),
         ({"name": "\ud800"}, "name is '\\ud800', which is not valid text: a s"),
         ({"steps": 10}, "steps is 10; it should be an integer from 1 to 9."),

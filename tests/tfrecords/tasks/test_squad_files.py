@@ -177,7 +177,7 @@ def test_an_answer_without_answer_start_raises_in_training(tmp_path):
         (planted.article((7, [])), "context is 7; it should be a string"),
         (
             planted.article(("\ud800", [])),
-            "context is .*, which is not valid text",
+            "context is .*, which is not valid te",
         ),
     ],
 )
