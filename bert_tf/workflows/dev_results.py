@@ -74,7 +74,8 @@ def best_value(best_dir: str) -> float:
     try:
         checksums.check_quickly(best_dir)
         state = checksums.read_state(best_dir)
-        json_files.check(state, {"value": float}, best_dir)
+        path = os.path.join(best_dir, checksums.STATE)
+        json_files.check(state, {"value": float}, path)
         return state["value"]
     except ValueError as error:
         logging.warning("%s It is replaced by the model of this step.", error)

@@ -61,10 +61,9 @@ class Journal:
             return []
         try:
             return [
-                json_files.parse(
-                    line, f"{self._path}:{number}", _LINE if number > 1 else {}
-                )
+                json_files.parse(line, f"{self._path}:{number}", kind)
                 for number, line in enumerate(lines[:-1], 1)
+                for kind in [_LINE if number > 1 else dict]
             ]
         except ValueError as error:
             raise ValueError(

@@ -60,7 +60,8 @@ def parse(text: bytes | str, where: str, kind: Any = dict) -> Any:
         reason = f"line {line}: byte {byte:#04x} is not UTF-8"
     except RecursionError:
         reason = "brackets are nested deeper than Python reads"
-    except ValueError as error:  # Its number of the line is wrong in a part.
+    except ValueError as error:
+        # `where` may already have a line number.
         is_one_line = getattr(error, "lineno", 0) == 1
         reason = f"{error.msg}, column {error.colno}" if is_one_line else error
     else:

@@ -101,20 +101,13 @@ def begin_array(
     np.lib.format.write_array_header_1_0(file, header)
 
 
-def _read_settings(path: str) -> object:
-    """Returns the settings of existing parts, None if the file is damaged."""
-    try:
-        return json_files.read(path)
-    except ValueError:
-        return None
-
-
 def _open_folder(parts_dir: str, settings: dict) -> None:
     """Creates the folder of the parts, or keeps one of the same settings."""
     path = os.path.join(parts_dir, _SETTINGS)
-    if os.path.isfile(path) and _read_settings(path) == settings:
-        atomic_files.remove_leftovers(parts_dir)
-        return
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        if json_files.read(path) == settings:
+            atomic_files.remove_leftovers(parts_dir)
+            return
     if os.path.isdir(parts_dir):
         logging.warning("%s  deleted: made with other settings", parts_dir)
         shutil.rmtree(parts_dir)

@@ -1,5 +1,6 @@
 """Serialized examples <-> TFRecord shards + manifest."""
 
+import collections
 import dataclasses
 import glob
 import hashlib
@@ -122,13 +123,13 @@ def _check(fields: Mapping, path: str) -> None:
         json_files.check(size, range(1, 2**31), path, f"sizes.{name}")
     if not names:
         raise ValueError(f"{path} lists no shard. Make the records again.")
-    for name in names:
+    for name, count in collections.Counter(names).items():
         if os.path.basename(name) != name or not name:
             raise ValueError(
                 f"{path}: the shard {name!r} should be a file in the folder. "
                 "Make the records again."
             )
-        if names.count(name) > 1:
+        if count > 1:
             raise ValueError(
                 f"{path} lists {name!r} twice. Make the records again."
             )

@@ -95,7 +95,7 @@ def _name_stdout() -> None:
     old = sys.stdout
     if old is not sys.__stdout__ or not isinstance(old, io.TextIOWrapper):
         return
-    # Of `python -u`, too: a write to a closed pipe may else be cut silently.
+    # With `python -u`, too: an unbuffered write to a closed pipe may be cut.
     file = io.BufferedWriter(_Stdout(old.fileno(), "w", closefd=False))
     sys.stdout = io.TextIOWrapper(
         file,
