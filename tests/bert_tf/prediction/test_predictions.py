@@ -12,7 +12,7 @@ from bert_tf.prediction import predictions, text_rows
 @pytest.mark.parametrize(
     "error, raised, message",
     [
-        (MemoryError(), MemoryError, ""),
+        (MemoryError("many bytes"), None, "many bytes"),
         (tf.errors.ResourceExhaustedError(None, None, "OOM"), None, "OOM"),
         (
             KeyError("NewOp"),
