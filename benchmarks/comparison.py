@@ -10,7 +10,7 @@ from absl import flags, logging
 
 from benchmarks import peers, turns, work
 from benchmarks.peers import products
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 OURS = "ours"
 PRODUCTS = ("product_tensorflow", "product_torch")
@@ -247,5 +247,5 @@ def compare(
             }
         )
         if values.json:  # After each setting, in case the run is stopped.
-            atomic_files.write_json(values.json, report)
+            json_files.write(values.json, report)
     return report["tables"]

@@ -24,7 +24,7 @@ from absl import flags, logging
 
 from run_scripts.flags import common_flags
 from tfrecords import schema
-from tfrecords.io import atomic_files, records
+from tfrecords.io import json_files, records
 from tfrecords.reading import batches, static_lengths
 
 FLAGS = flags.FlagValues()
@@ -261,7 +261,7 @@ def main(argv: list[str]) -> None:
     restarts, rates = time_restarts(), time_readings()
     show(restarts, rates)
     if FLAGS.json:
-        atomic_files.write_json(
+        json_files.write(
             FLAGS.json, {"seconds": restarts, "examples_per_second": rates}
         )
 

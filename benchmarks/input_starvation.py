@@ -27,7 +27,7 @@ from bert_tf.training import config as training_config
 from bert_tf.training import loop, strategies
 from bert_tf.workflows import training_phases
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files, records
+from tfrecords.io import json_files, records
 from tfrecords.text.vocab import VocabularyOptions
 
 FLAGS = flags.FlagValues()
@@ -175,7 +175,7 @@ def main(argv: list[str]) -> None:
     print(f"{FLAGS.batch_size} rows, {FLAGS.precision}, {len(found)} records")
     print(format_table(report["rows"]))
     if FLAGS.json:
-        atomic_files.write_json(FLAGS.json, report)
+        json_files.write(FLAGS.json, report)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from absl import flags
 
 from benchmarks import settings
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 from tfrecords.text import text_files, vocab
 from tfrecords.text.vocab import VocabularyOptions
 
@@ -211,7 +211,7 @@ def main(argv: list[str]) -> None:
                 measured.append(answer(path, kind, passage))
                 print(format_row(measured[-1]), flush=True)
     if FLAGS.json:
-        atomic_files.write_json(FLAGS.json, [row._asdict() for row in measured])
+        json_files.write(FLAGS.json, [row._asdict() for row in measured])
 
 
 if __name__ == "__main__":

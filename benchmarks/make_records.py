@@ -29,7 +29,7 @@ from absl import flags, logging
 
 from benchmarks import turns
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files, records
+from tfrecords.io import json_files, records
 from tfrecords.text import documents, text_files
 from tfrecords.text.vocab import VocabularyOptions
 
@@ -263,7 +263,7 @@ def main(argv: list[str]) -> None:
                 for taken in rounds
             ],
         }
-        atomic_files.write_json(FLAGS.json, report)
+        json_files.write(FLAGS.json, report)
         logging.info("%s", json.dumps(report["rounds"][-1]))
 
 

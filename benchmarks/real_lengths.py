@@ -28,7 +28,7 @@ from absl import flags, logging
 from benchmarks import comparison, peers, settings, turns
 from bert_tf.tasks import glue
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files, records
+from tfrecords.io import json_files, records
 from tfrecords.reading import batches, static_lengths
 from tfrecords.tasks import glue_examples, glue_tables
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -247,7 +247,7 @@ def main(argv: list[str]) -> None:
                     table = compare(task_name, mode, precision, folder)
                 report["tables"].append(table)
                 if FLAGS.json:
-                    atomic_files.write_json(FLAGS.json, report)
+                    json_files.write(FLAGS.json, report)
 
 
 if __name__ == "__main__":

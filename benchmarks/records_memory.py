@@ -20,7 +20,7 @@ from typing import NamedTuple
 from absl import flags, logging
 
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files, records
+from tfrecords.io import atomic_files, json_files, records
 from tfrecords.text import text_files
 from tfrecords.text.vocab import VocabularyOptions
 
@@ -211,7 +211,7 @@ def main(argv: list[str]) -> None:
         )
         if FLAGS.json:
             content = [curve._asdict() for curve in curves]
-            atomic_files.write_json(FLAGS.json, {"curves": content})
+            json_files.write(FLAGS.json, {"curves": content})
     if FLAGS.png:
         draw(curves, FLAGS.png)
         logging.info("drew %s", FLAGS.png)

@@ -18,7 +18,7 @@ from absl import flags, logging
 from benchmarks import comparison, settings, turns, work
 from benchmarks.peers import products
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 FLAGS = flags.FlagValues()
 settings.define_machine_flags(FLAGS)
@@ -211,7 +211,7 @@ def main(argv: list[str]) -> None:
                 print(format_table(cells), flush=True)
                 report["tables"].append({"title": title, "cells": cells})
                 if FLAGS.json:
-                    atomic_files.write_json(FLAGS.json, report)
+                    json_files.write(FLAGS.json, report)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from absl import flags
 import run_scripts
 from benchmarks import settings, turns
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list(
@@ -148,7 +148,7 @@ def main(argv: list[str]) -> None:
         machine = {"cores": len(os.sched_getaffinity(0))}
         machine["python"] = platform.python_version()
         content = {"machine": machine, "starts": [s._asdict() for s in starts]}
-        atomic_files.write_json(FLAGS.json, content)
+        json_files.write(FLAGS.json, content)
 
 
 if __name__ == "__main__":

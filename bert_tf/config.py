@@ -1,11 +1,12 @@
 """bert_config.json -> BertConfig; released sizes by name."""
 
 import dataclasses
+import math
 import os
-import reprlib
 from collections.abc import Collection
 
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
+from tfrecords.options import quoted
 
 # Devlin et al. 2019, section 3, and Turc et al. 2019, table 1: L layers, H
 # hidden units, H / 64 heads, intermediate size 4 H.
@@ -56,21 +57,18 @@ _SIZES = (
     "max_position_embeddings",
     "type_vocab_size",
 )
+# Kinds of the keys, see `json_files.check`.
+_KINDS = dict.fromkeys(_SIZES, range(1, 2**31)) | {
+    "hidden_act": str,
+    "hidden_dropout_prob": float,
+    "attention_probs_dropout_prob": float,
+    "initializer_range": float,
+    "is_causal": bool,
+    "bilstm_units": range(2**31),  # 0 is for no LSTM.
+}
 # Far beyond any BERT: a config with more has an error.
 _MAX_LAYERS = 10_000
 _MAX_WEIGHTS = 10**12
-
-
-def _check(
-    config, name: str, kind: type, least: int, expected: str, below=2**31
-) -> None:
-    """Raises ValueError unless a field is a number in [least, below)."""
-    value = getattr(config, name)
-    kinds = int if kind is int else (int, float)
-    # True and False are integers in Python; NaN is not in any range.
-    is_number = isinstance(value, kinds) and not isinstance(value, bool)
-    if not is_number or not least <= value < below:
-        raise ValueError(f"{name}={reprlib.repr(value)} should be {expected}.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,40 +114,30 @@ class BertConfig:
     bilstm_units: int = 0
 
     def __post_init__(self):
-        for name in _SIZES:
-            _check(self, name, int, 1, "an integer above 0 and below 2^31")
+        for name, kind in _KINDS.items():
+            json_files.check(getattr(self, name), kind, "BERT config", name)
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size={self.hidden_size} is not a multiple of "
                 f"num_attention_heads={self.num_attention_heads}; all heads "
                 "have the same size."
             )
+        # NaN is in no interval.
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            _check(self, name, float, 0, "a number in [0, 1)", below=1)
-        _check(
-            self,
-            "initializer_range",
-            float,
-            0,
-            "a number of at least 0; it is a standard deviation, such as 0.02",
-        )
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} should be in [0, 1)."
+                )
+        if not 0 <= self.initializer_range < math.inf:
+            raise ValueError(
+                f"initializer_range={self.initializer_range} should be a "
+                "finite number of at least 0."
+            )
         if self.hidden_act not in ("gelu", "gelu_erf", "relu", "tanh"):
             raise ValueError(
-                f"hidden_act={reprlib.repr(self.hidden_act)} should be gelu, "
+                f"hidden_act={quoted(self.hidden_act)} should be gelu, "
                 "gelu_erf, relu or tanh."
             )
-        if type(self.is_causal) is not bool:
-            raise ValueError(
-                f"is_causal={reprlib.repr(self.is_causal)} should be true or "
-                "false."
-            )
-        _check(
-            self,
-            "bilstm_units",
-            int,
-            0,
-            "an integer of at least 0; 0 is for no LSTM",
-        )
         self._check_num_weights()
 
     def _check_num_weights(self) -> None:
@@ -206,7 +194,7 @@ class BertConfig:
           ValueError: if the file is not a JSON object, or has unknown keys or
             values out of range; the message names the file.
         """
-        values = atomic_files.read_json(os.fspath(path))
+        values = json_files.read(os.fspath(path))
         try:
             return cls.from_dict(
                 {n: x for n, x in values.items() if n not in ignored}
@@ -264,4 +252,4 @@ class BertConfig:
 
     def to_json_file(self, path: str | os.PathLike) -> None:
         """Writes a bert_config.json atomically."""
-        atomic_files.write_json(os.fspath(path), self.to_dict())
+        json_files.write(os.fspath(path), self.to_dict())

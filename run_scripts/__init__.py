@@ -4,33 +4,10 @@ import os
 import signal
 import sys
 
+from tfrecords.io import streams
+
 # Before any script imports TensorFlow, which logs messages about CUDA.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-
-def _open_closed_streams() -> None:
-    """Opens the standard streams that the caller closed (`<&-`, `>&-`).
-
-    Otherwise the next file that is opened gets the number of the stream, and
-    what libraries print is written into it. Reading stdin and writing to stdout
-    still fail, so that no output is lost silently.
-    """
-    for number, name, flags in (
-        (0, "stdin", os.O_WRONLY),
-        (1, "stdout", os.O_RDONLY),
-        (2, "stderr", os.O_WRONLY),
-    ):
-        if getattr(sys, name) is not None:
-            continue
-        opened = os.open(os.devnull, flags)
-        if opened != number:
-            os.dup2(opened, number)
-            os.close(opened)
-        os.set_inheritable(number, True)
-        mode = "w" if number else "r"
-        stream = open(number, mode, closefd=False)
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
 
 
 def exit_while_importing(number, frame) -> None:
@@ -43,7 +20,7 @@ def exit_while_importing(number, frame) -> None:
     os._exit(130)
 
 
-_open_closed_streams()
+streams.open_closed()
 # Only for a script that starts: "-m" while Python is looking for the module, or
 # a console command.
 if sys.argv[0] == "-m" or os.path.basename(sys.argv[0]).startswith("bert-"):

@@ -29,7 +29,7 @@ from absl import flags
 
 from bert_tf.conversion import formats
 from run_scripts.flags import common_flags
-from tfrecords.options import DISK, REQUIRED, Options, option
+from tfrecords.options import REQUIRED, Options, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class ConvertConfig(Options):
         REQUIRED, "Format to write.", choices=tuple(formats.CONVERTERS)
     )
     output_dir: str = option(
-        REQUIRED, "Folder to write, atomically.", output=DISK
+        REQUIRED, "Folder to write, atomically.", on_disk=True
     )
     hidden_act: str | None = option(
         None,

@@ -16,8 +16,8 @@ from absl import logging
 
 from bert_tf.workflows import trial_results
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files, records
-from tfrecords.options import DISK, REQUIRED, Options, option
+from tfrecords.io import atomic_files, records, streams
+from tfrecords.options import REQUIRED, Options, option
 from tfrecords.tasks import glue_tables
 
 
@@ -29,7 +29,7 @@ class TableConfig(Options):
         REQUIRED, "The --output_dir of each run_glue, run with --do_eval."
     )
     output_file: str = option(
-        "-", "Markdown file to write; - is stdout.", output=DISK
+        "-", "Markdown file to write; - is stdout.", on_disk=True
     )
 
 
@@ -109,7 +109,7 @@ def _spread(run_dir: str, split: str) -> str:
     results = trial_results.read_trials(run_dir)
     is_its = any(trial.get("split") == split for trial in results["trials"])
     setting = next(iter(results["settings"]), None)
-    if not (is_its and setting) or setting["standard_deviation"] is None:
+    if not (is_its and setting) or setting.get("standard_deviation") is None:
         return ""
     mean, deviation = setting["mean"], setting["standard_deviation"]
     return f"{100 * mean:.1f} ± {100 * deviation:.1f} ({setting['num_runs']})"
@@ -155,20 +155,16 @@ def _cell(value: str | float) -> str:
 def main(argv: list[str]) -> None:
     """Prints or writes the table."""
     common_flags.parse(FLAGS, argv, __doc__)
-    common_flags.check_names(FLAGS, "run_dirs")
     config = common_flags.config(TableConfig, FLAGS)
     paths = [
         os.path.join(run_dir, name)
         for run_dir in config.run_dirs
         for name in (trial_results.EVALUATION, trial_results.RESULTS)
     ]
-    atomic_files.check_output(
+    streams.check_output(
         "output_file", config.output_file, [("run_dirs", x) for x in paths]
     )
     table = make_table([read(run_dir) for run_dir in config.run_dirs])
-    if config.output_file == "-":
-        print(table, end="")
-        return
     with atomic_files.atomic_file(config.output_file) as file:
         file.write(table)
     logging.info("%s  runs %d", config.output_file, len(config.run_dirs))

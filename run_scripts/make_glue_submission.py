@@ -18,8 +18,8 @@ from typing import NamedTuple
 from absl import logging
 
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files
-from tfrecords.options import DISK, REQUIRED, Options, option
+from tfrecords.io import atomic_files, json_files, streams
+from tfrecords.options import REQUIRED, Options, option
 from tfrecords.tasks import glue_tables
 
 
@@ -30,7 +30,7 @@ class SubmissionConfig(Options):
     run_dirs: tuple[str, ...] = option(
         REQUIRED, "The --output_dir of each run_glue, run with --do_predict."
     )
-    output_file: str = option("glue.zip", "Zip file to write.", output=DISK)
+    output_file: str = option("glue.zip", "Zip file to write.", on_disk=True)
 
 
 FLAGS = common_flags.flags_of(SubmissionConfig)
@@ -176,11 +176,10 @@ def write(texts: dict[str, str], path: str) -> None:
 def main(argv: list[str]) -> None:
     """Writes the zip and its report."""
     common_flags.parse(FLAGS, argv, __doc__)
-    common_flags.check_names(FLAGS, "run_dirs")
     config = common_flags.config(SubmissionConfig, FLAGS)
     path = config.output_file
     predictions = find_predictions(config.run_dirs)
-    atomic_files.check_output(
+    streams.check_output(
         "output_file", path, [("run_dirs", x) for x in predictions.values()]
     )
     texts, report = {}, {}
@@ -196,8 +195,8 @@ def main(argv: list[str]) -> None:
             )
         report[name] = {"rows": rows, "predictions": file, "always": answer}
     write(texts, path)
-    if not atomic_files.is_stream(path):
-        atomic_files.write_json(f"{path.removesuffix('.zip')}.json", report)
+    if not streams.is_stream(path):
+        json_files.write(f"{path.removesuffix('.zip')}.json", report)
     filled = len(texts) - len(predictions)
     logging.info("%s  files %d  filled %d", path, len(texts), filled)
 

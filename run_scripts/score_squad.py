@@ -14,14 +14,13 @@ the less likely an answer is.
 """
 
 import dataclasses
-import json
 
 from absl import logging
 
 from bert_tf.tasks import squad_scores
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files
-from tfrecords.options import DISK, REQUIRED, Options, option
+from tfrecords.io import json_files, streams
+from tfrecords.options import REQUIRED, Options, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,26 +47,11 @@ class ScoreConfig(Options):
         choices=("1.1", "2.0"),
     )
     output_file: str = option(
-        "-", "JSON file to write, atomically; - is stdout.", output=DISK
+        "-", "JSON file to write, atomically; - is stdout.", on_disk=True
     )
 
 
 FLAGS = common_flags.flags_of(ScoreConfig)
-
-
-def read_by_question(flag: str, path: str) -> dict:
-    """Returns the JSON object in the file that a flag names.
-
-    Raises:
-      ValueError: naming flag and file, if it holds something else.
-    """
-    content = atomic_files.read_json(path, object)
-    if not isinstance(content, dict):
-        raise ValueError(
-            f"--{flag}={path} holds a {type(content).__name__}; it should be "
-            "a JSON object with a value for each question id."
-        )
-    return content
 
 
 def main(argv: list[str]) -> None:
@@ -75,7 +59,7 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(ScoreConfig, FLAGS)
     inputs = ("data_file", "predictions_file", "na_prob_file")
-    atomic_files.check_output(
+    streams.check_output(
         "output_file",
         config.output_file,
         [(name, getattr(config, name)) for name in inputs],
@@ -90,18 +74,15 @@ def main(argv: list[str]) -> None:
         config.data_file, config.squad_version
     )
     if config.na_prob_file:
-        na_probs = read_by_question("na_prob_file", config.na_prob_file)
+        na_probs = json_files.read(config.na_prob_file)
     scores = squad_scores.score(
         version,
         answers,
-        read_by_question("predictions_file", config.predictions_file),
+        json_files.read(config.predictions_file),
         na_probs,
         1.0 if thresh is None else thresh,
     )
-    if config.output_file == "-":
-        print(json.dumps(scores, indent=2))
-        return
-    atomic_files.write_json(config.output_file, scores)
+    json_files.write(config.output_file, scores)
     logging.info("%s  questions %d", config.output_file, len(answers))
 
 

@@ -11,17 +11,19 @@ from each field, so that each setting's name, default and help are defined once:
 import dataclasses
 import math
 import re
+import reprlib
 import types
 import typing
 from typing import Any
 
 REQUIRED = dataclasses.MISSING
-# Kinds of outputs: a path on a disk, or also an address in a store.
-DISK, STORE = "disk", "store"
 # Of an integer option without `at_most`; larger ones overflow 64 bits.
 MAX_INTEGER = 10**12
 # gs://bucket/folder, and gs:/bucket/folder, as os.path.normpath leaves it.
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/|.*://")
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 300  # More than `quoted` shows.
 
 
 def option(
@@ -31,7 +33,7 @@ def option(
     choices: tuple[str, ...] | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
-    output: str | None = None,
+    on_disk: bool = False,
 ) -> Any:
     """Returns a field of an `Options` dataclass.
 
@@ -41,11 +43,10 @@ def option(
       choices: the allowed strings.
       at_least: the smallest allowed value.
       at_most: the largest allowed value.
-      output: DISK or STORE for a file or folder that is written; None for
-        anything else. Without it, a folder named `gs:` would be made for
-        `gs://bucket`.
+      on_disk: whether it is an output that cannot be in a store. Without it, a
+        folder named `gs:` would be made for `gs://bucket`.
     """
-    metadata = {"help": help, "choices": choices, "output": output}
+    metadata = {"help": help, "choices": choices, "on_disk": on_disk}
     metadata |= {"at_least": at_least, "at_most": at_most}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -57,7 +58,8 @@ class Options:
     Raises:
       ValueError: for a value that is not an allowed choice or is out of bounds,
         a number that is not finite, an address of a store for an output that
-        must be on a disk, or a string instead of a tuple of strings.
+        must be on a disk, a string instead of a tuple of strings, or a
+        required tuple without a string or with an empty one.
     """
 
     def __post_init__(self):
@@ -71,12 +73,18 @@ class Options:
                     f"--{field.name}={value!r} should be a tuple, such as "
                     f"{(value,)!r}."
                 )
+            if types_of[field.name] is tuple and field.default is REQUIRED:
+                if not value or not all(map(str.strip, value)):
+                    raise ValueError(
+                        f"--{field.name}={','.join(value)} has an empty entry. "
+                        "Give one or more, separated by commas."
+                    )
             if known["choices"] and value not in known["choices"]:
                 raise ValueError(
                     f"--{field.name}={value}: choose one of "
                     f"{', '.join(known['choices'])}."
                 )
-            if known["output"] == DISK:
+            if known["on_disk"]:
                 check_on_disk(field.name, value)
             least, most = known["at_least"], known["at_most"]
             if most is None and types_of[field.name] is int:
@@ -93,6 +101,11 @@ class Options:
                 raise ValueError(f"--{field.name}={value} should be {bound}.")
 
 
+def is_address(path: str) -> bool:
+    """Returns whether a path is an address of a store, such as gs://bucket."""
+    return bool(_ADDRESS.match(path))
+
+
 def check_on_disk(name: str, path: str) -> None:
     """Raises ValueError if the path of an output is an address of a store.
 
@@ -100,12 +113,25 @@ def check_on_disk(name: str, path: str) -> None:
       name: name of the flag.
       path: its value.
     """
-    if _ADDRESS.match(path):
+    if is_address(path):
         raise ValueError(
             f"--{name}={path} is not a path on a disk; this output cannot be "
             "written to a store. Give a local path, which may be on a mounted "
             "store."
         )
+
+
+def quoted(value: Any) -> str:
+    """Returns a value as messages quote it, shortened to about 100 characters.
+
+    Without reprlib, a huge value would take long, and a deep one fail.
+    """
+    return shortened(_REPR.repr(value))
+
+
+def shortened(text: str, most: int = 100) -> str:
+    """Returns a text, or its first `most` characters and "..."."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def kinds(cls: type) -> dict[str, type]:

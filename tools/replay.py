@@ -29,7 +29,7 @@ from absl import flags, logging
 from bert_tf.training import checkpoints, checksums, run_folder, stopping
 from bert_tf.workflows import run_history
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -135,7 +135,7 @@ def script_flags(
             run_history.checkpoint(replay.run_dir, step), "model.json"
         )
         if os.path.isfile(path):
-            is_lower = atomic_files.read_json(path).get("do_lower_case", True)
+            is_lower = json_files.read(path).get("do_lower_case", True)
             changes.append(f"--do_lower_case={is_lower}")
     path = os.path.join(replay.run_dir, run_history.FLAGS_FILE)
     return [f"--flagfile={path}", *changes, *replay.override]
@@ -179,9 +179,9 @@ def fresh_folder(run_dir: str, begin: int) -> Iterator[str]:
                 checksums.check(source)  # Names the checkpoint of the run.
                 raise
             path = os.path.join(run_dir, run_folder.FILE)
-            settings = atomic_files.read_json(path)
+            settings = json_files.read(path)
             path = os.path.join(folder, run_folder.FILE)
-            atomic_files.write_json(path, settings)
+            json_files.write(path, settings)
         # Without its records, a fine-tuning run would make them again.
         records = os.path.join(run_dir, "records")
         if os.path.isdir(records):
@@ -308,7 +308,7 @@ def main(argv: list[str]) -> None:
         # The records must be those of the run, or nothing is comparable.
         if not replay.override:
             path = os.path.join(folder, run_folder.FILE)
-            settings = atomic_files.read_json(path)
+            settings = json_files.read(path)
             run_folder.write_or_check(run_dir, settings, has_begun=True)
         differs = compare_steps(log, run_history.read_log(folder), steps)
         weights, is_equal = compare_weights(run_dir, folder)

@@ -23,7 +23,7 @@ import types
 
 from absl import logging
 
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 OURS = "bert_tf"
 # Format name, as on the command line -> converter module, expected files.
@@ -91,20 +91,19 @@ def is_hugging_face(path: str) -> bool:
     )
 
 
-def _read_config(folder: str) -> object:
+def _read_config(folder: str) -> dict | None:
     """Returns the content of config.json, or None if missing or damaged."""
     path = os.path.join(folder, "config.json")
     try:
-        return atomic_files.read_json(path) if os.path.isfile(path) else None
+        return json_files.read(path) if os.path.isfile(path) else None
     except ValueError:
         return None
 
 
 def is_keras_hub(path: str) -> bool:
     """Returns whether a folder is a KerasHub preset, BERT or not."""
-    config = _read_config(path)
     # The name of a Keras class; Hugging Face's config.json has none.
-    return isinstance(config, dict) and "registered_name" in config
+    return "registered_name" in (_read_config(path) or {})
 
 
 def detect(path: str) -> str:
@@ -132,7 +131,7 @@ def detect(path: str) -> str:
         )
     config = os.path.join(path, "config.json")
     if os.path.isfile(config):
-        atomic_files.read_json(config)  # Raises if it is not JSON.
+        json_files.read(config)  # Raises if it is not JSON.
     raise ValueError(
         f"{path} contains no model; expected one of\n"
         + "\n".join(f"  {name}: {EXPECTED[name]}" for name in EXPECTED)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_tf.training import model_folders
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 TENSORS = "bert_tf.safetensors"
 SETTINGS = "bert_tf.json"
@@ -62,7 +62,7 @@ def write(
     """
     if not tensors and not settings:
         return
-    atomic_files.write_json(
+    json_files.write(
         os.path.join(folder, SETTINGS),
         {_DIGESTS: _digests(folder, weight_files)} | dict(settings),
     )
@@ -75,7 +75,7 @@ def read(folder: str, weight_files: Sequence[str]) -> Sidecar:
     path = os.path.join(folder, SETTINGS)
     if not os.path.isfile(path):
         return Sidecar({}, {}, {}, [])
-    settings = atomic_files.read_json(path, object)
+    settings = json_files.read(path, object)
     digests = settings.get(_DIGESTS) if isinstance(settings, dict) else None
     if digests != _digests(folder, weight_files):
         note = (

@@ -130,7 +130,7 @@ def _check_claims(reader, prefix: str) -> None:
     types = reader.get_variable_to_dtype_map()
     stored = sum(map(os.path.getsize, data_files(prefix)))
     for name, shape in reader.get_variable_to_shape_map().items():
-        num_bytes = math.prod(shape) * max(types[name].size or 1, 1)
+        num_bytes = math.prod(shape) * max(types[name].size, 1)
         if num_bytes > stored:
             raise ValueError(
                 f"{prefix}.index claims {num_bytes:,} bytes for {name} "

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
-from tfrecords.options import DISK, REQUIRED, Options, option
+from tfrecords.options import REQUIRED, Options, option
 
 # Task of the model -> kinds of export; the first is the default.
 KINDS = {
@@ -53,7 +53,7 @@ class ExportConfig(Options):
         "format that convert_checkpoint reads.",
     )
     export_dir: str = option(
-        REQUIRED, "Folder to write the SavedModel to.", output=DISK
+        REQUIRED, "Folder to write the SavedModel to.", on_disk=True
     )
     overwrite: bool = option(
         False, "Replace an existing SavedModel in --export_dir."

@@ -16,7 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.export import encoder_signatures
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 SAVED_MODEL = "saved_model.pb"
 # TensorFlow Serving ignores this folder; it is for users and clients.
@@ -95,7 +95,7 @@ def _save(root, folder: str, signatures: Mapping, metadata: Mapping) -> None:
     finally:
         logging.set_verbosity(verbosity)
     os.makedirs(os.path.join(folder, EXTRA), exist_ok=True)
-    atomic_files.write_json(os.path.join(folder, EXTRA, METADATA), metadata)
+    json_files.write(os.path.join(folder, EXTRA, METADATA), metadata)
 
 
 def export_text(

@@ -23,8 +23,8 @@ from typing import IO, NamedTuple
 import numpy as np
 from absl import logging
 
-from tfrecords.io import atomic_files, part_files
-from tfrecords.options import DISK, REQUIRED, option
+from tfrecords.io import atomic_files, part_files, streams
+from tfrecords.options import REQUIRED, option
 from tfrecords.text.vocab import VocabularyOptions
 
 # Lines in a part; a killed run loses at most one part.
@@ -43,7 +43,7 @@ class FeatureConfig(VocabularyOptions):
         REQUIRED, "Text file in UTF-8, one text or pair of texts per line."
     )
     output_file: str = option(
-        REQUIRED, "File to write the features to, atomically.", output=DISK
+        REQUIRED, "File to write the features to, atomically.", on_disk=True
     )
     init_checkpoint: str = option(
         REQUIRED,
@@ -98,7 +98,7 @@ def extract_features(config: FeatureConfig) -> None:
     from bert_tf.conversion import formats
 
     inputs = ("input_file", "vocab_file", "init_checkpoint")
-    atomic_files.check_output(
+    streams.check_output(
         "output_file",
         config.output_file,
         [(name, getattr(config, name)) for name in inputs],

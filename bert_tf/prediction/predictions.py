@@ -1,22 +1,18 @@
 """Text rows and a SavedModel -> the model's answers as JSON lines."""
 
-import contextlib
 import dataclasses
 import json
-import os
 import re
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO
 
 import numpy as np
 from absl import logging
 from tqdm import tqdm
 
 from bert_tf.prediction import text_rows
-from tfrecords.io import atomic_files
-from tfrecords.options import DISK, REQUIRED, option
+from tfrecords.io import atomic_files, streams
+from tfrecords.options import REQUIRED, option
 
 # Prefixes of outputs with values per token, and of `default`, a copy of
 # `pooled_output`.
@@ -54,7 +50,7 @@ class PredictConfig(text_rows.InputConfig):
         choices=("text", "words"),
     )
     output_file: str = option(
-        "-", "JSON lines file to write, atomically; - is stdout.", output=DISK
+        "-", "JSON lines file to write, atomically; - is stdout.", on_disk=True
     )
     batch_size: int = option(
         64, "Maximum number of rows in one call of the model.", at_least=1
@@ -74,7 +70,7 @@ def predict(config: PredictConfig) -> int:
         setting is invalid.
       OSError: if a file cannot be read or written.
     """
-    atomic_files.check_output(
+    streams.check_output(
         "output_file", config.output_file, [("input_file", config.input_file)]
     )
     loaded = load(config.export_dir, config.signature)
@@ -83,9 +79,8 @@ def predict(config: PredictConfig) -> int:
     outputs = find_outputs(config, signature)
     started = time.monotonic()
     with (
-        _quiet_when_closed(),
         text_rows.open_lines(config.input_file) as lines,
-        _open_output(config.output_file) as file,
+        atomic_files.atomic_file(config.output_file) as file,
         tqdm(
             total=lines.size,
             unit="B",
@@ -95,7 +90,6 @@ def predict(config: PredictConfig) -> int:
         ) as bar,
     ):
         parse = text_rows.make_parser(config, lines.name, ranks)
-        lines.is_table = isinstance(parse, text_rows.ColumnParser)
         count = 0
         for rows in text_rows.make_batches(lines, parse, config.batch_size):
             for answer in answer_rows(signature, rows, ranks, outputs):
@@ -120,7 +114,7 @@ def load(export_dir: str, signature: str):
     """Returns a SavedModel with a signature that has string inputs.
 
     Raises:
-      ValueError: if there is none, or it is damaged.
+      ValueError: if there is none, or TensorFlow cannot load it.
     """
     import tensorflow as tf
 
@@ -133,13 +127,16 @@ def load(export_dir: str, signature: str):
         )
     try:
         loaded = tf.saved_model.load(export_dir)
+    except (MemoryError, tf.errors.ResourceExhaustedError):
+        raise
     # TensorFlow's errors for missing, cut and changed files are of many types.
     except Exception as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         reason = re.sub(r"\{\{.*?\}\} ", "", reason)  # Names of operations.
         raise ValueError(
-            f"--export_dir={export_dir} is damaged: TensorFlow cannot load it "
-            f"({reason}). Copy all its files again, or export the model again."
+            f"--export_dir={export_dir}: TensorFlow {tf.__version__} cannot "
+            f"load it ({reason}). It is damaged, or of another version: copy "
+            "all its files again, or export the model again."
         ) from error
     if signature not in loaded.signatures:
         raise ValueError(
@@ -191,30 +188,6 @@ def find_outputs(config: PredictConfig, signature) -> Sequence[str]:
     return config.outputs or [
         name for name in names if not name.startswith(_NOT_WRITTEN)
     ]
-
-
-@contextlib.contextmanager
-def _open_output(path: str) -> Iterator[IO[str]]:
-    """Opens the output, to be written atomically; "-" is stdout."""
-    if path == "-":
-        sys.stdout.reconfigure(encoding="utf-8")
-        yield sys.stdout
-        return
-    with atomic_files.atomic_file(path) as file:
-        yield file
-
-
-@contextlib.contextmanager
-def _quiet_when_closed() -> Iterator[None]:
-    """Ends the body silently if stdout is closed, e.g. by `| head`."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError as error:
-        if error.filename not in (None, "<stdout>"):  # A named pipe.
-            raise
-        # Otherwise Python's flush at exit would fail, too.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def make_tensor(rows: Sequence[text_rows.Row], name: str, rank: int):

@@ -6,7 +6,6 @@ name -> rank, 1 for a text and 2 for a list of texts.
 
 import contextlib
 import dataclasses
-import fcntl
 import functools
 import io
 import itertools
@@ -17,8 +16,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tfrecords.io import storage
-from tfrecords.options import Options, option
+from tfrecords.io import json_files, streams
+from tfrecords.options import Options, option, shortened
 from tfrecords.text import text_files
 
 # Inputs that may be missing in a row.
@@ -75,7 +74,6 @@ class Lines:
 
     Attributes:
       name: as given.
-      is_table: whether a carriage return in the first line is an error.
       size: total bytes, None for a pipe.
       num_read: bytes read so far.
       num_replaced: number of U+FFFD that replaced invalid UTF-8.
@@ -83,37 +81,41 @@ class Lines:
 
     def __init__(self, file: io.BufferedReader, name: str):
         self.name = name
-        self.is_table = False
         status = os.fstat(file.fileno())
         self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
         self.num_read = 0
         self.num_replaced = 0
         self._file = file
 
-    def blocks(self) -> Iterator[Iterator[tuple[int, str]]]:
+    def blocks(
+        self, is_table: bool = False
+    ) -> Iterator[Iterator[tuple[int, str]]]:
         """Yields blocks of numbered lines that can be read without waiting.
 
         A file is one block; a block of a pipe has the lines that have arrived.
+
+        Args:
+          is_table: whether a carriage return in the first line is an error.
         """
         if self.size is not None:
-            yield self._decode(self._file, 1)
+            yield self._decode(self._file, 1, is_table)
             return
         first, rest = 1, b""
         # Each is one read(2), which waits only if the pipe is empty.
         while block := self._file.read1(_BLOCK_BYTES):
             lines = io.BytesIO(rest + block).readlines()
             rest = b"" if block.endswith(b"\n") else lines.pop()
-            yield self._decode(lines, first)
+            yield self._decode(lines, first, is_table)
             first += len(lines)
         if rest:  # The last line may lack a newline.
-            yield self._decode([rest], first)
+            yield self._decode([rest], first, is_table)
 
     def _decode(
-        self, lines: Iterable[bytes], first: int
+        self, lines: Iterable[bytes], first: int, is_table: bool
     ) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(lines, first):
             self.num_read += len(line)
-            text_files.check_line(line, number, self.name, self.is_table)
+            text_files.check_line(line, number, self.name, is_table)
             line = line.removesuffix(b"\n").removesuffix(b"\r")
             text = line.decode("utf-8", errors="replace")
             if "\ufffd" in text:
@@ -128,15 +130,15 @@ class Lines:
 def open_lines(path: str) -> Iterator[Lines]:
     """Opens a file to read its lines; "-" is stdin."""
     if path == "-":
-        mode = fcntl.fcntl(sys.stdin.buffer.fileno(), fcntl.F_GETFL)
-        if mode & os.O_ACCMODE == os.O_WRONLY:
+        if sys.stdin is None:
             raise ValueError(
                 "stdin is closed. Redirect it, such as with < FILE, or give "
                 "--input_file."
             )
         yield Lines(sys.stdin.buffer, "stdin")
         return
-    with storage.open_bytes(path) as file:
+    streams.check_has_end(path)
+    with open(path, "rb") as file:
         yield Lines(file, path)
 
 
@@ -144,7 +146,7 @@ def make_batches(
     lines: Lines, parse: Parser, batch_size: int
 ) -> Iterator[list[Row]]:
     """Yields batches of rows; the last one of a block may be smaller."""
-    for block in lines.blocks():
+    for block in lines.blocks(isinstance(parse, ColumnParser)):
         rows = (parse(number, line) for number, line in block)
         rows = (row for row in rows if row is not None)
         while batch := list(itertools.islice(rows, batch_size)):
@@ -298,15 +300,10 @@ class ColumnParser:
             if column not in names:
                 raise ValueError(
                     f"{where} has no column {column!r}; the header has "
-                    f"{text_files.shortened(', '.join(names), 300)}. Give one "
-                    "of these, or, for a file "
-                    "without a header, indices from 0."
+                    f"{shortened(', '.join(names), 300)}. Give one of these, "
+                    "or, for a file without a header, indices from 0."
                 )
-            if names.count(column) > 1:
-                raise ValueError(
-                    f"{where} has {names.count(column)} columns with the name "
-                    f"{column!r}. Rename all but the one to read."
-                )
+        text_files.check_unique(self.columns, names, where)
         return [names.index(column) for column in self.columns]
 
 
@@ -332,21 +329,18 @@ def parse_object(
         return None
     where = f"{source}:{number}"
     try:
-        fields = json.loads(line)
+        fields = json_files.parse(line, where)
         if "\\u" in line:  # JSON may escape an unpaired surrogate.
-            json.dumps(fields, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
+            text = json.dumps(fields, ensure_ascii=False)
+            json_files.check(text, str, where, "the line")
+        for name, rank in ranks.items():
+            if name in fields or name not in OPTIONAL:
+                kind = str if rank == 1 else [str]
+                json_files.check(fields.get(name), kind, where, name)
+    except ValueError as error:
         raise ValueError(
-            f"{where} is not valid text: {error}. Remove the unpaired "
-            "surrogate."
+            f"{error} Expected an object such as {_example(ranks)}."
         ) from None
-    # The second is of brackets nested deeper than Python's stack.
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{where} is not JSON: {error}. Expected an object such as "
-            f"{_example(ranks)}."
-        ) from None
-    _check_fields(fields, ranks, where)
     return Row(number, fields)
 
 
@@ -354,23 +348,3 @@ def _example(ranks: Mapping[str, int]) -> str:
     """Returns an example of an object for a model, for messages."""
     texts = {1: "...", 2: ["...", "..."]}
     return json.dumps({name: texts[rank] for name, rank in ranks.items()})
-
-
-def _check_fields(fields, ranks: Mapping[str, int], where: str) -> None:
-    keys = fields if isinstance(fields, dict) else ()
-    if missing := [n for n in ranks if n not in (*OPTIONAL, *keys)]:
-        raise ValueError(
-            f"{where} has no {' and no '.join(map(repr, missing))}; expected "
-            f"an object such as {_example(ranks)}."
-        )
-    for name, rank in ranks.items():
-        value = fields.get(name, "" if rank == 1 else [])
-        texts = [value] if rank == 1 else value
-        if not isinstance(texts, list) or not all(
-            isinstance(text, str) for text in texts
-        ):
-            expected = "a text" if rank == 1 else "a list of texts"
-            raise ValueError(
-                f"{where}: {name!r} is {json.dumps(value)[:40]}; it should be "
-                f"{expected}, as in {_example(ranks)}."
-            )

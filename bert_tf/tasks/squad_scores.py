@@ -15,10 +15,14 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
+from tfrecords.options import quoted
 
 # First digit of a file's version -> version of the script that scores it.
 _VERSIONS = {"1": "1.1", "2": "2.0"}
+# Kind of what is read of a file, see `json_files.check`.
+_QUESTION = {"id": str, "answers": [{"text": str}]}
+_LAYOUT = {"data": [{"paragraphs": [{"qas": [_QUESTION]}]}]}
 # Maximum number of ids in a message.
 _MOST_NAMED = 5
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -45,68 +49,50 @@ def read_answers(
         `version`, an id occurs twice, or a question of 1.1 has no answer. The
         message names the file and, if known, the question.
     """
-    content = atomic_files.read_json(path, object)
-    if not isinstance(content, dict) or not isinstance(
-        content.get("data"), list
-    ):
+    try:
+        content = json_files.read(path, _LAYOUT)
+    except ValueError as error:
         raise ValueError(
-            f'{path} is not in SQuAD\'s layout: no list under "data". Give '
-            "the file of the questions, such as dev-v1.1.json."
-        )
+            f"{error} The layout is that of SQuAD's files, such as "
+            "dev-v1.1.json."
+        ) from None
     version = _find_version(path, content.get("version"), version)
     answers: dict[str, list[str]] = {}
-    for article in content["data"]:
-        try:
-            questions = [
-                (
-                    _string(question["id"]),
-                    [_string(text["text"]) for text in question["answers"]],
-                )
-                for paragraph in article["paragraphs"]
-                for question in paragraph["qas"]
-            ]
-        except (KeyError, TypeError) as error:
+    questions = (
+        question
+        for article in content["data"]
+        for paragraph in article["paragraphs"]
+        for question in paragraph["qas"]
+    )
+    for question in questions:
+        name = question["id"]
+        if name in answers:
             raise ValueError(
-                f"{path}: after {len(answers)} questions there is an article "
-                f"that is not in SQuAD's layout: {type(error).__name__} "
-                f"{error}. Expected paragraphs, each with qas, each with id "
-                "and answers; use the official file."
-            ) from error
-        for name, texts in questions:
-            shown = repr(name)[:100]
-            if name in answers:
-                raise ValueError(
-                    f"{path}: two questions have the id {shown}. Give each "
-                    "question a different id."
-                )
-            if not texts and version == "1.1":
-                raise ValueError(
-                    f"{path}: question {shown} has no answer, and in SQuAD "
-                    '1.1 each has one. If the file is 2.0, set its "version".'
-                )
-            answers[name] = texts
+                f"{path}: two questions have the id {quoted(name)}. Give each "
+                "question a different id."
+            )
+        if not question["answers"] and version == "1.1":
+            raise ValueError(
+                f"{path}: question {quoted(name)} has no answer, and in SQuAD "
+                '1.1 each has one. If the file is 2.0, set its "version".'
+            )
+        answers[name] = [answer["text"] for answer in question["answers"]]
     if not answers:
         raise ValueError(f"{path} has no questions; copy or create it again.")
     return version, answers
-
-
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{repr(value)[:100]} should be a string")
-    return value
 
 
 def _find_version(path: str, stated: object, wanted: str | None) -> str:
     known = _VERSIONS.get(str(stated).strip().lower().removeprefix("v")[:1])
     if known is None and not wanted:
         raise ValueError(
-            f"{path}: the SQuAD version is {repr(stated)[:100]}; it should be "
+            f"{path}: the SQuAD version is {quoted(stated)}; it should be "
             f"{' or '.join(_VERSIONS.values())}. Use the official file, or "
             "give the version."
         )
     if known and wanted and known != wanted:
         raise ValueError(
-            f"{path}: the SQuAD version is {repr(stated)[:100]}, but {wanted} "
+            f"{path}: the SQuAD version is {quoted(stated)}, but {wanted} "
             "is requested. Give another file, or the other version."
         )
     return known or wanted
@@ -199,8 +185,8 @@ def _check_predictions(version, answers, predictions) -> None:
         if not isinstance(predictions.get(name, ""), str):
             raise ValueError(
                 f"The prediction for question {name!r} is "
-                f"{predictions[name]!r}; it should be a string, empty if there "
-                "is no answer."
+                f"{quoted(predictions[name])}; it should be a string, empty if "
+                "there is no answer."
             )
     if others:
         logging.warning(
@@ -230,7 +216,8 @@ def _check_na_probs(answers, na_probs) -> None:
         if type(value) not in (int, float) or value != value:  # NaN.
             raise ValueError(
                 f"The probability of no answer for question {name!r} is "
-                f"{value!r}; it should be a number. Each question needs one."
+                f"{quoted(value)}; it should be a number. Each question needs "
+                "one."
             )
 
 

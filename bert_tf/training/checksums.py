@@ -10,10 +10,13 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 STATE = "state.json"
 _FILES = "files"
+# Kinds of what is read of state.json, see `json_files.check`.
+_KIND = {_FILES: dict, "step?": range(2**63)}
+_SUMS = {"bytes": int, "sha256": str}
 # Key of the sha256 of state.json's other entries.
 _OWN = "state_sha256"
 # Largest file whose sha256 `check_quickly` computes. Metadata is smaller; the
@@ -54,7 +57,7 @@ def write_checksums(folder: str, state: Mapping) -> None:
             "sha256": atomic_files.digest(path),
         }
     values = dict(state) | {_FILES: files}
-    atomic_files.write_json(
+    json_files.write(
         os.path.join(folder, STATE), values | {_OWN: _own_sum(values)}
     )
 
@@ -65,30 +68,18 @@ def read_state(folder: str) -> dict:
     Raises:
       DamagedError: if it is missing or was changed.
     """
-    with _faults_named(folder, STATE):
-        try:
-            state = atomic_files.read_json(os.path.join(folder, STATE))
-        except ValueError as error:
-            raise damaged(folder, f"{STATE} is not valid JSON") from error
-    if not isinstance(state, dict):
-        raise damaged(folder, f"{STATE} is not a JSON object")
+    path = os.path.join(folder, STATE)
+    with _faults_named(folder, STATE), open(path, "rb") as file:
+        content = file.read()
+    try:
+        state = json_files.parse(content, STATE, _KIND)
+        for name, sums in state[_FILES].items():
+            json_files.check(sums, _SUMS, STATE, f"{_FILES}.{name}")
+    except ValueError as error:
+        raise damaged(folder, str(error).removesuffix(".")) from error
     if state.pop(_OWN, None) != _own_sum(state):
         raise damaged(folder, f"{STATE} does not match its checksum")
-    # Written by another program: its checksum is right.
-    sums, step = state.get(_FILES), state.get("step", 0)
-    if not (isinstance(sums, dict) and all(map(_is_sum, sums.values()))):
-        raise damaged(folder, f"{STATE} has no sizes and sha256 of files")
-    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
-        raise damaged(folder, f"{STATE} has step {step!r}")
     return state
-
-
-def _is_sum(value) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("bytes"), int)
-        and isinstance(value.get("sha256"), str)
-    )
 
 
 def check(folder: str, names: Collection[str] | None = None) -> None:

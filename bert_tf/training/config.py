@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tfrecords.options import DISK, REQUIRED, Options, option
+from tfrecords.options import REQUIRED, Options, option
 
 # Precision of matrix products -> dtype policy of Keras.
 POLICIES = {
@@ -37,7 +37,7 @@ class TrainingConfig(Options):
         REQUIRED,
         "Folder for checkpoints, logs and results. The same command with the "
         "same folder resumes where it stopped.",
-        output=DISK,
+        on_disk=True,
     )
     train_batch_size: int = option(
         32,

@@ -24,7 +24,7 @@ from bert_tf.training import (
     train_step,
 )
 from bert_tf.training.config import POLICIES, TrainingConfig
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -285,11 +285,11 @@ def _evaluate_once(on_checkpoint, step: int, output_dir: str) -> None:
     if not on_checkpoint:
         return
     path = os.path.join(output_dir, "logs", "evaluated.json")
-    before = atomic_files.read_json(path) if os.path.exists(path) else {}
+    before = json_files.read(path) if os.path.exists(path) else {}
     if before.get("step") == step:
         return
     on_checkpoint(step)
-    atomic_files.write_json(path, {"step": step})
+    json_files.write(path, {"step": step})
 
 
 def _describe(

@@ -8,7 +8,6 @@ import hashlib
 import json
 import math
 import os
-import reprlib
 import shutil
 import struct
 from collections.abc import Collection, Mapping
@@ -20,7 +19,8 @@ from safetensors import numpy as safetensors_numpy
 
 from bert_tf.config import BertConfig
 from bert_tf.training import checksums
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
+from tfrecords.options import quoted
 
 WEIGHTS = "model.safetensors"
 CONFIG = "bert_config.json"
@@ -31,59 +31,31 @@ POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
 _NEWLY_INITIALIZED = "untrained"  # The key in model.json.
 
 
-def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
-
-
-# What an entry of model.json has to be -> how to check it, and the entries.
+_MAX_FLOAT = 3e38  # Of float32.
+_SIZE = range(1, 2**31)
+# Kinds of the entries of model.json, see `json_files.check`.
 _ENTRIES = {
-    "a string": (
-        lambda x: isinstance(x, str),
-        ("task", "pairs", "precision", "source", "source_files", "task_name"),
-    ),
-    "true or false": (
-        lambda x: isinstance(x, bool),
-        (
-            "do_lower_case",
-            "do_lower_case_inferred",
-            "version_2_with_negative",
-            # In the tokenizer files of other formats.
-            "lowercase",
-            "strip_accents",
-            "tokenize_chinese_chars",
-            "handle_chinese_chars",
-        ),
-    ),
-    "an integer above 0": (
-        lambda x: type(x) is int and 0 < x < 2**31,
-        (
-            "max_seq_length",
-            "doc_stride",
-            "max_query_length",
-            "n_best_size",
-            "max_answer_length",
-            "lstm_units",
-        ),
-    ),
-    "an integer of at least 0": (
-        lambda x: type(x) is int and 0 <= x < 2**63,
-        ("step",),
-    ),
-    "an integer from 1 to 1,000,000": (
-        lambda x: type(x) is int and 1 <= x <= 10**6,
-        ("num_classes", "num_labels"),
-    ),
-    "a number": (_is_number, ("null_score_diff_threshold",)),
-    "a list of two numbers": (
-        lambda x: (
-            isinstance(x, list) and len(x) == 2 and all(map(_is_number, x))
-        ),
-        ("score_range",),
-    ),
-    "a list of strings": (
-        lambda x: isinstance(x, list) and all(isinstance(y, str) for y in x),
-        ("labels", "not_in_source", "untrained"),
-    ),
+    "task?": str,
+    "task_name?": str,
+    "pairs?": str,
+    "precision?": str,
+    "source?": str,
+    "source_files?": str,
+    "do_lower_case?": bool,
+    "do_lower_case_inferred?": bool,
+    "version_2_with_negative?": bool,
+    "max_seq_length?": _SIZE,
+    "doc_stride?": _SIZE,
+    "max_query_length?": _SIZE,
+    "n_best_size?": _SIZE,
+    "max_answer_length?": _SIZE,
+    "lstm_units?": _SIZE,
+    "step?": range(2**63),
+    "null_score_diff_threshold?": float,
+    "score_range?": [float],
+    "labels?": [str],
+    "not_in_source?": [str],
+    f"{_NEWLY_INITIALIZED}?": [str],
 }
 
 
@@ -222,7 +194,7 @@ def save_model(
       vocab_file: vocabulary to copy, if any.
     """
     model.config.to_json_file(os.path.join(folder, CONFIG))
-    atomic_files.write_json(os.path.join(folder, METADATA), metadata)
+    json_files.write(os.path.join(folder, METADATA), metadata)
     if vocab_file:
         shutil.copyfile(vocab_file, os.path.join(folder, VOCABULARY))
     write_tensors(weight_names(model), os.path.join(folder, WEIGHTS))
@@ -231,7 +203,7 @@ def save_model(
 def _read_entries(folder: str) -> dict:
     """Returns the content of model.json without null; {} if it is missing."""
     path = os.path.join(folder, METADATA)
-    values = atomic_files.read_json(path) if os.path.isfile(path) else {}
+    values = json_files.read(path) if os.path.isfile(path) else {}
     check_entries(values, path)
     return {name: x for name, x in values.items() if x is not None}
 
@@ -254,20 +226,24 @@ def read_metadata(folder: str) -> dict:
 
 
 def check_entries(values: Mapping, path: str) -> None:
-    """Checks the types of known entries of a JSON file; null is none.
+    """Checks the entries of a model.json, which may be missing or null.
 
     Raises:
       ValueError: naming `path` and the entry, for example for
         `"do_lower_case": "false"`, which Python takes for true.
     """
-    for expected, (is_right, names) in _ENTRIES.items():
-        for name in names:
-            value = values.get(name)
-            if value is not None and not is_right(value):
-                raise ValueError(
-                    f"{path}: {name} is {reprlib.repr(json.dumps(value))[1:-1]}"
-                    f"; it should be {expected}. Correct it."
-                )
+    json_files.check(values, _ENTRIES, path)
+    bounds = values.get("score_range")
+    threshold = values.get("null_score_diff_threshold") or 0
+    is_pair = bounds is None or len(bounds) == 2
+    # NaN is not below anything.
+    are_finite = all(abs(x) < _MAX_FLOAT for x in (*(bounds or ()), threshold))
+    if not is_pair or not are_finite:
+        raise ValueError(
+            f"{path}: score_range {quoted(bounds)} should be two numbers, and "
+            f"null_score_diff_threshold {quoted(threshold)} one, all finite. "
+            "Correct them."
+        )
 
 
 def check_finite(
@@ -296,7 +272,7 @@ def check_finite(
         raise ValueError(
             f"{source}: {len(wrong)} of {len(tensors)} tensors have NaN or "
             f"infinite values: {', '.join(list(wrong.values())[:3])}{more}. "
-            "Every output would be NaN. Its training diverged, or the file is "
+            "Outputs can be NaN. Its training diverged, or the file is "
             "damaged; use an earlier checkpoint. To inspect it nevertheless, "
             "convert it with convert_checkpoint --allow_nan_weights."
         )

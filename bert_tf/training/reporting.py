@@ -12,9 +12,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 LOG = "steps.jsonl"
+LINE = {"step": int}  # Kind of its lines, see `json_files.check`.
 _SHOW_SECONDS = 10.0
 
 
@@ -43,15 +44,7 @@ def _truncate(path: str, start_step: int) -> int:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"}\n"):
                 break
-            try:
-                step = json.loads(line)["step"]
-            except (ValueError, KeyError, TypeError, RecursionError):
-                step = None
-            if not isinstance(step, int):
-                raise ValueError(
-                    f"{path}:{number}: {line[:80]!r} should be the values of a "
-                    "step, as JSON. Restore the file, or move it away."
-                )
+            step = json_files.parse(line, f"{path}:{number}", LINE)["step"]
             if step > start_step:
                 break
             end += len(line)
@@ -136,7 +129,8 @@ class Report:
     Values stay on the device until the next progress line. The line and
     TensorBoard show the means over the steps since the previous line; of the
     learning rate, the current value. Between these, the first step and a step
-    at least every 10 s are printed with their own values, and not logged.
+    at least every 10 s are printed with their own values, which TensorBoard
+    does not show.
 
     Args:
       writer: writer of the values; None in processes that write nothing.

@@ -10,7 +10,7 @@ import filelock
 from absl import logging
 
 from bert_tf.training import stopping
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 LOCK = "run.lock"
 FILE = "run.json"
@@ -20,7 +20,7 @@ FILE = "run.json"
 def open_run(
     output_dir: str, strategy=None, settings: dict | None = None
 ) -> Iterator[None]:
-    """Locks a run's folder, and translates signals, lost workers to Stopped.
+    """Locks a run's folder; translates signals and lost workers to Stopped.
 
     Everything that writes to a run's folder runs in this context. A SIGTERM
     or SIGHUP stops the body immediately, or after the current step within
@@ -187,14 +187,14 @@ def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
     path = os.path.join(output_dir, FILE)
     if not has_begun:
         os.makedirs(output_dir, exist_ok=True)
-        atomic_files.write_json(path, settings)
+        json_files.write(path, settings)
         return
     if not os.path.exists(path):
         raise ValueError(
             f"{output_dir} contains a run without {FILE}. Choose another "
             "--output_dir."
         )
-    written = atomic_files.read_json(path)
+    written = json_files.read(path)
     differences = [
         f"  {name}: was {written.get(name)!r}, is now {settings.get(name)!r}"
         for name in sorted(set(written) | set(settings))
@@ -218,4 +218,4 @@ def check_setting(output_dir: str, name: str, value) -> None:
 
     path = os.path.join(output_dir, FILE)
     if checkpoints.newest_step(output_dir) and os.path.exists(path):
-        check(output_dir, atomic_files.read_json(path) | {name: value})
+        check(output_dir, json_files.read(path) | {name: value})

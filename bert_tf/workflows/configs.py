@@ -3,7 +3,7 @@
 import dataclasses
 
 from bert_tf.training.config import MAX_BATCH_SIZE, MAX_SEED, TrainingConfig
-from tfrecords.options import DISK, REQUIRED, option
+from tfrecords.options import REQUIRED, option
 from tfrecords.text.vocab import VocabularyOptions
 
 MAX_EPOCHS = 1e6
@@ -88,7 +88,7 @@ class FineTuningConfig(TrainingConfig, ModelSource):
     records_dir: str | None = option(
         None,
         "Folder for the records. Default: records in --output_dir.",
-        output=DISK,
+        on_disk=True,
     )
     doctor: bool = option(
         True,
@@ -196,7 +196,7 @@ class NerConfig(FineTuningConfig):
         None,
         "With --feature_layers: folder for the extracted features, which runs "
         "may share. Default: features in --output_dir.",
-        output=DISK,
+        on_disk=True,
     )
     lstm_units: int | None = option(
         None,
@@ -309,7 +309,7 @@ class DoctorConfig(TrainingConfig, ModelSource):
     output_dir: str | None = option(
         None,
         "Output folder of the planned run; nothing is written to it.",
-        output=DISK,
+        on_disk=True,
     )
     learning_rate: float = option(1e-4, "Peak learning rate.", at_least=0.0)
     max_seq_length: int | None = option(

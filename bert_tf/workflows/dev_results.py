@@ -13,7 +13,7 @@ from bert_tf.training import (
     model_folders,
     reporting,
 )
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 Scores = dict[str, dict[str, float]]  # Dev split -> metrics.
 
@@ -73,11 +73,11 @@ def best_value(best_dir: str) -> float:
         return -math.inf
     try:
         checksums.check_quickly(best_dir)
-        value = checksums.read_state(best_dir).get("value")
-        if not isinstance(value, (int, float)):
-            raise checksums.damaged(best_dir, f"state.json has value {value}")
-        return value
-    except checksums.DamagedError as error:
+        state = checksums.read_state(best_dir)
+        path = os.path.join(best_dir, checksums.STATE)
+        json_files.check(state, {"value": float}, path)
+        return state["value"]
+    except ValueError as error:
         logging.warning("%s It is replaced by the model of this step.", error)
         return -math.inf
 
@@ -101,7 +101,7 @@ def write(
         "best_metric": best_metric,
     }
     os.makedirs(output_dir, exist_ok=True)
-    atomic_files.write_json(
+    json_files.write(
         os.path.join(output_dir, "eval_results.json"),
         content | results | {"trivial": trivial},
     )

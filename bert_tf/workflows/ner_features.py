@@ -36,7 +36,7 @@ from bert_tf.training import (
 )
 from bert_tf.workflows import fine_tuning, model_source
 from bert_tf.workflows.configs import NerConfig
-from tfrecords.io import atomic_files, part_files
+from tfrecords.io import atomic_files, json_files, part_files
 from tfrecords.reading import word_features
 from tfrecords.tasks import ner_examples, ner_files
 from tfrecords.text import word_windows
@@ -349,7 +349,7 @@ def find_or_make(
     digits = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
     pattern = os.path.join(glob.escape(folder), f"{split}-*-{digits}.npy.json")
     for settings_file in sorted(glob.glob(pattern)):
-        made_with = atomic_files.read_json(settings_file)
+        made_with = json_files.read(settings_file)
         path = settings_file.removesuffix(".json")  # The .npy file.
         made_layers = made_with.pop("layers", [])
         if made_with == settings and set(layers) <= set(made_layers):
@@ -362,7 +362,7 @@ def find_or_make(
     os.makedirs(folder, exist_ok=True)
     _make(source, corpus, layers, settings | {"layers": layers}, path)
     # Written last: it marks the .npy file as complete.
-    atomic_files.write_json(f"{path}.json", settings | {"layers": layers})
+    json_files.write(f"{path}.json", settings | {"layers": layers})
     return path, layers
 
 

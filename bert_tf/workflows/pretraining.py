@@ -28,7 +28,7 @@ from bert_tf.workflows import (
     training_phases,
 )
 from bert_tf.workflows.configs import PretrainingConfig
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 from tfrecords.reading import batches
 from tfrecords.text import vocab
 
@@ -303,7 +303,7 @@ class HeldOutEvaluation:
                 self._log_folder(), checkpoints.newest_step(output_dir)
             )
         self.writer.write(step, metrics)
-        atomic_files.write_json(
+        json_files.write(
             os.path.join(output_dir, _RESULTS), self._source(step) | metrics
         )
         return metrics
@@ -316,8 +316,8 @@ class HeldOutEvaluation:
         del source["step"]
         if not os.path.exists(path):
             os.makedirs(folder, exist_ok=True)
-            atomic_files.write_json(path, source)
-        if atomic_files.read_json(path) == source:
+            json_files.write(path, source)
+        if json_files.read(path) == source:
             return folder
         text = json.dumps(source, sort_keys=True)
         other = f"{folder}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
@@ -334,7 +334,7 @@ class HeldOutEvaluation:
         path = os.path.join(self.config.output_dir, _RESULTS)
         if not os.path.exists(path):
             return False
-        results = atomic_files.read_json(path)
+        results = json_files.read(path)
         return results.items() >= self._source(step).items()
 
     def _source(self, step: int) -> dict:

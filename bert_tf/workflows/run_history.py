@@ -5,7 +5,6 @@ import dataclasses
 import importlib.metadata
 import importlib.util
 import io
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from typing import NamedTuple
 from absl import logging
 
 from bert_tf.training import checkpoints, reporting
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 FLAGS_FILE = "run.flags"
 # Start of the first line; the name of the script follows.
@@ -138,19 +137,13 @@ def read_log(run_dir: str) -> dict[int, dict[str, float]]:
     path = os.path.join(run_dir, "logs", "train", reporting.LOG)
     log = {}
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, "rb") as file:
             for number, line in enumerate(file, 1):
-                if not line.endswith("\n"):
+                if not line.endswith(b"\n"):
                     break  # Currently being written, or truncated by a kill.
-                try:
-                    values = json.loads(line)
-                    log[values.pop("step")] = values
-                except (ValueError, KeyError, AttributeError, TypeError):
-                    raise ValueError(
-                        f"{path}:{number}: {line.strip()!r} should be the "
-                        "values of a step, as JSON. Remove the line, or choose "
-                        "another run."
-                    ) from None
+                where = f"{path}:{number}"
+                values = json_files.parse(line, where, reporting.LINE)
+                log[values.pop("step")] = values
     except FileNotFoundError:
         raise ValueError(
             f"{run_dir} has no log of steps: {path} is missing. Give the "

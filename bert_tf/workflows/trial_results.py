@@ -5,12 +5,27 @@ import statistics
 
 from absl import logging
 
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 EVALUATION = "eval_results.json"
 RESULTS = "trials.json"
 # Settings in which the runs of a grid differ, in order.
 SETTINGS = ("train_batch_size", "learning_rate", "num_train_epochs")
+
+# Kinds of what is read of the two, see `json_files.check`.
+_EVALUATION = {
+    "task_name": str,
+    "step": int,
+    "best_metric": str,
+    "trivial": dict,
+}
+_TRIALS = {
+    "flags?": dict,
+    "trials": [dict],
+    "settings": [
+        {"mean": float, "standard_deviation?": float, "num_runs": int}
+    ],
+}
 
 
 def is_done(folder: str) -> bool:
@@ -58,29 +73,28 @@ def read_evaluation(folder: str) -> dict:
       ValueError: if it is not that of a fine-tuning run.
     """
     path = os.path.join(folder, EVALUATION)
-    results = atomic_files.read_json(path)
+    results = json_files.read(path)
     if "task_name" not in results:
         raise ValueError(
             f"{path} is not of a fine-tuning run: it has no task_name. Give "
             "the --output_dir of a run with --do_eval, or omit it."
         )
-    metric, trivial = results.get("best_metric"), results.get("trivial")
-    dev = {n: v for n, v in results.items() if n.startswith("dev")}
-    if not (
-        isinstance(metric, str)
-        and isinstance(results["task_name"], str)
-        and isinstance(results.get("step"), int)
-        and dev
-        and all(isinstance(scores, dict) for scores in dev.values())
-        and all(_is_number(scores.get(metric)) for scores in dev.values())
-        and isinstance(trivial, dict)
-        and all(isinstance(scores, dict) for scores in trivial.values())
-        and all(_is_number(v.get(metric, 0)) for v in trivial.values())
-    ):
+    json_files.check(results, _EVALUATION, path)
+    metric = results["best_metric"]
+    dev = {name: x for name, x in results.items() if name.startswith("dev")}
+    if not dev:
         raise ValueError(
-            f"{path} should have task_name, step, best_metric, that metric of "
-            "each dev set, and trivial. Evaluate the run again with --do_eval."
+            f"{path} has no scores of a dev set. Evaluate the run again with "
+            "--do_eval."
         )
+    for name, scores in dev.items():
+        json_files.check(scores, dict, path, name)
+        json_files.check(scores.get(metric), float, path, f"{name}.{metric}")
+    for name, scores in results["trivial"].items():
+        json_files.check(scores, dict, path, f"trivial.{name}")
+        if metric in scores:
+            entry = f"trivial.{name}.{metric}"
+            json_files.check(scores[metric], float, path, entry)
     return results
 
 
@@ -90,37 +104,7 @@ def read_trials(folder: str) -> dict:
     Raises:
       ValueError: if it has another shape.
     """
-    path = os.path.join(folder, RESULTS)
-    results = atomic_files.read_json(path)
-    settings, trials = results.get("settings"), results.get("trials")
-    if not (
-        isinstance(results.get("flags", {}), dict)
-        and isinstance(trials, list)
-        and all(isinstance(trial, dict) for trial in trials)
-        and isinstance(settings, list)
-        and all(map(_is_summary, settings))
-    ):
-        raise ValueError(
-            f"{path} should have flags, settings and trials, as "
-            "--num_restarts writes them. Remove it, and run the same command "
-            "again."
-        )
-    return results
-
-
-def _is_summary(setting) -> bool:
-    if not isinstance(setting, dict):
-        return False
-    deviation = setting.get("standard_deviation", "missing")
-    return (
-        _is_number(setting.get("mean"))
-        and (deviation is None or _is_number(deviation))
-        and isinstance(setting.get("num_runs"), int)
-    )
-
-
-def _is_number(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return json_files.read(os.path.join(folder, RESULTS), _TRIALS)
 
 
 def describe(result: dict) -> str:

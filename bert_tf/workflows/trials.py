@@ -18,7 +18,7 @@ from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import checkpoints, run_folder, stopping
 from bert_tf.workflows import fine_tuning, run_history, trial_results
 from bert_tf.workflows.configs import TrialsConfig
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 # Devlin et al. 2018, appendix A.3; the learning rate 4e-5 is in section 4.1.
 GRIDS: dict[str, dict[str, tuple]] = {
@@ -272,7 +272,7 @@ def _result(task, config, command, trial: Trial, do_predict: bool) -> dict:
 
 
 def _write(task, config, results: list[dict]) -> None:
-    atomic_files.write_json(
+    json_files.write(
         os.path.join(config.output_dir, trial_results.RESULTS),
         {
             "flags": _shared(task, config),

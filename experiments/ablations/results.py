@@ -12,7 +12,7 @@ from experiments.ablations import settings as ablation_settings
 from experiments.ablations.evaluation_tasks import EvaluationTask
 from experiments.ablations.plan import PERPLEXITY, Row
 from experiments.ablations.settings import Settings
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 RESULTS = "eval_results.json"
 # The official scores of SQuAD are in percent, all others are fractions.
@@ -67,7 +67,7 @@ def of_run(folder: str, kind: str) -> Score | None:
     path = os.path.join(folder, RESULTS)
     if not os.path.exists(path):
         return None
-    results = atomic_files.read_json(path)
+    results = json_files.read(path)
     dev = next(name for name in results if name.startswith("dev"))
     metric = results["best_metric"]
     if kind == "glue" and "accuracy" in results[dev]:
@@ -104,7 +104,7 @@ def of_row(
         settings.output_dir, "pretrained", row.model.name, RESULTS
     )
     if path and row.table == "6" and os.path.exists(path):
-        results = atomic_files.read_json(path)
+        results = json_files.read(path)
         # The file is rewritten at every checkpoint.
         if results["step"] == settings.num_train_steps:
             value = results["perplexity"]

@@ -33,7 +33,7 @@ from experiments.ablations.jobs import Job
 from experiments.ablations.plan import Row
 from experiments.ablations.settings import Settings
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 from tfrecords.text import text_files, vocab
 
 FLAGS = flags.FlagValues()
@@ -96,7 +96,7 @@ def write_report(
     scores = results.of_rows(rows, tasks, settings)
     kinds = {task.name: task.kind for task in tasks}
     checks = ablation_checks.make(rows, scores, kinds)
-    atomic_files.write_json(
+    json_files.write(
         os.path.join(settings.output_dir, "results.json"),
         {
             "rows": [

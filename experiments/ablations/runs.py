@@ -19,7 +19,7 @@ from absl import logging
 
 from bert_tf.training import reporting, stopping
 from experiments.ablations.jobs import Job
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 _LAST_LINES = 12  # Of the log of a failed command.
 _POLL_SECONDS = 0.5
@@ -38,7 +38,7 @@ def read_done(output_dir: str, job: Job) -> dict | None:
     path = _done_file(output_dir, job)
     if not os.path.exists(path):
         return None
-    done = atomic_files.read_json(path)
+    done = json_files.read(path)
     flags, sha256 = done["flags"], done["config_sha256"]
     differences = [
         f"--{name} was {flags.get(name)}, is now {job.flags.get(name)}"
@@ -155,7 +155,7 @@ def _run(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> None:
     attempts = os.path.join(output_dir, "stopped", f"{job.name}.json")
     earlier = 0.0
     if os.path.exists(attempts):
-        earlier = atomic_files.read_json(attempts)["seconds"]
+        earlier = json_files.read(attempts)["seconds"]
     begin = time.monotonic()
     try:
         status = _attempt(job, output_dir, clock, log_every_seconds)
@@ -191,7 +191,7 @@ def _since(begin: float, earlier: float) -> float:
 
 def _write(path: str, content: dict) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    atomic_files.write_json(path, content)
+    json_files.write(path, content)
 
 
 def _attempt(job: Job, output_dir: str, clock: Clock, log_every_seconds) -> int:

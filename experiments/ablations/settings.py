@@ -10,8 +10,8 @@ from bert_tf.config import BertConfig
 from bert_tf.training.config import MAX_SEED
 from experiments.ablations import plan
 from experiments.ablations.plan import Model
-from tfrecords.io import atomic_files
-from tfrecords.options import DISK, REQUIRED, Options, option
+from tfrecords.io import json_files
+from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text.vocab_learning import MAX_ENTRIES
 
 
@@ -22,7 +22,7 @@ class Settings(Options):
     output_dir: str = option(
         REQUIRED,
         "Folder for all runs and the report. The same command resumes.",
-        output=DISK,
+        on_disk=True,
     )
     tables: tuple[str, ...] = option(
         tuple(plan.TABLES), "Tables to make, of 5, 6, 8 and figure5."
@@ -232,7 +232,7 @@ def check_config(model: Model, settings: Settings) -> None:
     path = config_file(model, settings)
     if not os.path.exists(path):
         return
-    before = atomic_files.read_json(path)
+    before = json_files.read(path)
     now = config_of(model, settings).to_dict()
     differences = [
         f"{name} was {before.get(name)}, is now {now.get(name)}"

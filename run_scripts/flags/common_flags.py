@@ -6,17 +6,15 @@ several scripts with different defaults.
 
 import contextlib
 import dataclasses
-import errno
 import functools
 import inspect
-import io
 import logging as python_logging
 import os
 import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from absl import flags, logging
@@ -24,6 +22,7 @@ from absl import flags, logging
 import run_scripts
 from bert_tf.training import stopping
 from tfrecords import options
+from tfrecords.io import streams
 
 # Flags of google-research/bert that scripts here lack -> ours; "": none.
 _COUNTERPARTS = {
@@ -40,25 +39,12 @@ _COUNTERPARTS = {
     "use_one_hot_embeddings": "",
     "bert_config_file": "",
 }
-# Of a process that SIGPIPE ends, as `| head` does with other programs.
-_CLOSED_PIPE_EXIT_CODE = 128 + signal.SIGPIPE
-_STDOUT = "<stdout>"
 
 
 def require(values: flags.FlagValues, *names: str) -> None:
     """Makes flags required; the error for a missing flag names it."""
     for name in names:
         flags.mark_flag_as_required(name, flag_values=values)
-
-
-def check_names(values: flags.FlagValues, name: str) -> None:
-    """Raises flags.Error if a list of paths is empty or has an empty one."""
-    paths = values[name].value
-    if not paths or not all(path.strip() for path in paths):
-        raise flags.Error(
-            f"--{name}={','.join(paths)} has an empty path. Give one or more, "
-            "separated by commas."
-        )
 
 
 def flags_of(*classes: type, **defaults: Any) -> flags.FlagValues:
@@ -162,7 +148,7 @@ def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
 
 
 def _check_text(values: flags.FlagValues) -> None:
-    """Raises flags.Error for text that can be no path, neither Unicode."""
+    """Raises flags.Error for text that is not Unicode or has a zero byte."""
     for name in values:
         value = values[name].value
         for text in value if isinstance(value, list) else [value]:
@@ -170,7 +156,7 @@ def _check_text(values: flags.FlagValues) -> None:
                 continue
             if "\0" in text:
                 raise flags.Error(
-                    f"--{name}={text!r} contains a null byte. Remove it."
+                    f"--{name}={text!r} contains a zero byte. Remove it."
                 )
             try:
                 text.encode()
@@ -241,61 +227,6 @@ def command(main) -> Callable[[], None]:
     return functools.partial(run, main)
 
 
-@contextlib.contextmanager
-def _complete_stdout() -> Iterator[None]:
-    """Flushes stdout after the body, so that its errors are reported.
-
-    A pipe that its reader has closed, as `| head` does, ends the script without
-    a message.
-    """
-    try:
-        try:
-            yield
-        except SystemExit:
-            sys.stdout.flush()
-            raise
-        sys.stdout.flush()
-    except OSError as error:
-        if error.filename != _STDOUT:
-            raise
-        # Otherwise Python's flush at exit would fail, too.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if error.errno == errno.EPIPE:
-            raise SystemExit(_CLOSED_PIPE_EXIT_CODE) from None
-        if error.errno == errno.EBADF:
-            raise ValueError(
-                "stdout is closed, and the output is lost. Redirect it, such "
-                "as with > FILE."
-            ) from None
-        raise
-
-
-class _Stdout(io.FileIO):
-    """The file of stdout; its errors name it, unlike Python's."""
-
-    def write(self, data) -> int:
-        try:
-            return super().write(data)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, _STDOUT) from None
-
-
-def _name_stdout() -> None:
-    """Makes errors of `sys.stdout` name it; a test's own one is kept."""
-    old = sys.stdout
-    if old is not sys.__stdout__ or not isinstance(old, io.TextIOWrapper):
-        return
-    file = _Stdout(old.fileno(), "w", closefd=False)
-    is_buffered = isinstance(old.buffer, io.BufferedWriter)
-    sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(file) if is_buffered else file,
-        encoding=old.encoding,
-        errors=old.errors,
-        line_buffering=old.line_buffering,
-        write_through=old.write_through,
-    )
-
-
 def run(main) -> None:
     """Runs a script's `main(argv)`; prints a user error as one line.
 
@@ -311,9 +242,8 @@ def run(main) -> None:
     argv = [word for word in sys.argv if word != "--traceback"]
     if signal.getsignal(signal.SIGINT) is run_scripts.exit_while_importing:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    _name_stdout()
     try:
-        with _complete_stdout():
+        with streams.complete_stdout():
             main(argv)
     except stopping.Stopped as stopped:
         # Not to a terminal that has been closed, which is why it stops.

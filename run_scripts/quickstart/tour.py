@@ -38,8 +38,8 @@ from run_scripts import (
 from run_scripts.flags import common_flags
 from run_scripts.quickstart import corpus
 from run_scripts.quickstart import task as quickstart_task
-from tfrecords.io import atomic_files
-from tfrecords.options import DISK, Options, option
+from tfrecords.io import json_files
+from tfrecords.options import Options, option
 from tfrecords.tasks import glue_tables
 from tfrecords.text import text_files, vocab, vocab_learning
 
@@ -48,7 +48,7 @@ from tfrecords.text import text_files, vocab, vocab_learning
 class TourConfig(Options):
     """Text, task and output folder of the quickstart."""
 
-    output_dir: str = option("runs/quickstart", "Output folder.", output=DISK)
+    output_dir: str = option("runs/quickstart", "Output folder.", on_disk=True)
     corpus: str | None = option(
         None,
         "Your own text to pre-train on, as comma-separated globs. Default: the "
@@ -271,10 +271,10 @@ def run_stages(config: TourConfig) -> dict[str, float]:
             begin = time.monotonic()
             stage(config)
             os.makedirs(os.path.dirname(mark), exist_ok=True)
-            atomic_files.write_json(
+            json_files.write(
                 mark, {"seconds": round(time.monotonic() - begin, 1)}
             )
-        seconds[name] = atomic_files.read_json(mark)["seconds"]
+        seconds[name] = json_files.read(mark)["seconds"]
     return seconds
 
 
@@ -284,15 +284,11 @@ def summarise(
     """Returns accuracies (`served` included), margin over control, seconds."""
     from bert_tf.training import checkpoints
 
-    results = atomic_files.read_json(
-        config.path("pretrained", "eval_results.json")
-    )
+    results = json_files.read(config.path("pretrained", "eval_results.json"))
     names = ("masked_lm_accuracy", "unigram_accuracy", "next_sentence_accuracy")
     # The metric and its best value on dev.
     pretrained, scratch = (
-        atomic_files.read_json(
-            config.path(run, checkpoints.BEST, checkpoints.STATE)
-        )
+        json_files.read(config.path(run, checkpoints.BEST, checkpoints.STATE))
         for run in ("fine_tuned", "from_scratch")
     )
     total = round(sum(seconds.values()), 1)
@@ -328,7 +324,7 @@ def main(argv: list[str]) -> None:
         task, config.glue_dir, config.path("predictions.jsonl")
     )
     summary = summarise(config, seconds, served)
-    atomic_files.write_json(config.path("summary.json"), summary)
+    json_files.write(config.path("summary.json"), summary)
     page.draw(config.output_dir, summary)
     print(json.dumps(summary, indent=2))
     logging.info(

@@ -1,6 +1,5 @@
 import json
 import math
-import re
 
 import pytest
 
@@ -72,22 +71,30 @@ def test_unused_keys_of_released_files_are_ignored():
             {"vocab_size": 9, "hidden_size": 10, "num_attention_heads": 4},
             "hidden_size=10 is not a multiple of num_attention_heads=4",
         ),
-        ({"vocab_size": 0}, "vocab_size=0 should be an integer above 0"),
-        ({"vocab_size": 9, "hidden_size": 7.5}, "hidden_size=7.5 should be"),
+        ({"vocab_size": 0}, "vocab_size is 0; it should be an integer from 1"),
+        (
+            {"vocab_size": 9, "hidden_size": 7.5},
+            "hidden_size is 7.5; it should be",
+        ),
         (
             {"vocab_size": 9, "hidden_dropout_prob": 1.0},
-            r"hidden_dropout_prob=1.0 should be a number in \[0, 1\)",
+            r"hidden_dropout_prob=1.0 should be in \[0, 1\)",
         ),
         *(
             (
                 {"vocab_size": 9, name: value},
-                rf"{name}={re.escape(repr(value))} should be",
+                rf"{name}={value} should be",
             )
             for name in ("hidden_dropout_prob", "initializer_range")
-            for value in ("0.1", None, [0.1], True, math.nan, math.inf, -1)
+            for value in (math.nan, math.inf, -1)
         ),
         *(
-            ({"vocab_size": 9, name: value}, f"{name}=.* should be an integer")
+            ({"vocab_size": 9, name: value}, f"{name} is .* should be a number")
+            for name in ("hidden_dropout_prob", "initializer_range")
+            for value in ("0.1", None, [0.1], True)
+        ),
+        *(
+            ({"vocab_size": 9, name: value}, f"{name} is .* should be an int")
             for name in ("hidden_size", "bilstm_units")
             for value in ("8", None, [8], True, math.nan, math.inf, 10**4000)
         ),
@@ -95,8 +102,14 @@ def test_unused_keys_of_released_files_are_ignored():
         ({"vocab_size": 2**31 - 1}, r"1.6e\+12 weights"),
         ({"vocab_size": 9, "bilstm_units": 10**7}, r"8.0e\+14 weights"),
         ({"vocab_size": 9, "hidden_act": "swish"}, "hidden_act='swish'"),
-        ({"vocab_size": 9, "is_causal": 1}, "is_causal=1 should be true"),
-        ({"vocab_size": 9, "bilstm_units": -1}, "bilstm_units=-1 should be"),
+        (
+            {"vocab_size": 9, "is_causal": 1},
+            "is_causal is 1; it should be true",
+        ),
+        (
+            {"vocab_size": 9, "bilstm_units": -1},
+            "bilstm_units is -1; it should be",
+        ),
     ],
 )
 def test_an_error_names_the_value_and_the_file(tmp_path, values, message):

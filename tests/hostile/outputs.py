@@ -65,6 +65,11 @@ CASES = [
     ),
     Case(
         "make_pretraining_records",
+        "--output_dir=gs:/b/x",
+        "gs:/b/x cannot be written to",
+    ),
+    Case(
+        "make_pretraining_records",
         "--compat=original --output_dir=gs://b/x",
         _ADDRESS,
     ),
@@ -155,9 +160,9 @@ CASES = [
         Case("run_glue", f"{_OWN} --do_predict --task_name={name}", "--task_na")
         for name in ("../../x", "/x", ".hidden", "..", "a" * 101, "'a\tb'")
     ),
-    Case("predict", "--input_file='a\0b'", "contains a null byte"),
-    Case("run_pretraining", "--output_dir='a\0b'", "contains a null byte"),
-    Case("run_glue", "--labels='a,b\0'", "contains a null byte"),
+    Case("predict", "--input_file='a\0b'", "contains a zero byte"),
+    Case("run_pretraining", "--output_dir='a\0b'", "contains a zero byte"),
+    Case("run_glue", "--labels='a,b\0'", "contains a zero byte"),
     Case("run_pretraining", "--output_dir=caf\udce9", "is not UTF-8"),
     Case("export_savedmodel", "--export_dir=caf\udce9", "is not UTF-8"),
 ]

@@ -15,7 +15,7 @@ from bert_tf.training import model_folders
 from bert_tf.workflows.doctor import checks, diagnose, estimates
 from run_scripts import doctor, make_glue_records
 from tfrecords.inspection import samples
-from tfrecords.io import atomic_files, records
+from tfrecords.io import json_files, records
 from tfrecords.pretraining import packing
 from tfrecords.text import vocab
 
@@ -276,7 +276,7 @@ def save(tmp_path):
         sizes.to_json_file(folder / model_folders.CONFIG)
         description = {"task": "pretraining", "do_lower_case": True}
         path = str(folder / model_folders.METADATA)
-        atomic_files.write_json(path, description)
+        json_files.write(path, description)
         if vocabulary:
             (folder / model_folders.VOCABULARY).write_bytes(vocabulary)
         return f"--init_checkpoint={folder}"

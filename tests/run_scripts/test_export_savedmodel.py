@@ -22,7 +22,7 @@ from exports import (
 
 from bert_tf.training import config as training_config
 from run_scripts import export_savedmodel
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 from tfrecords.text import segments, tokenizer
 
 TEXTS = ["The cat sat on the warm stone.", "", "old bread " * 40]
@@ -308,7 +308,7 @@ def model_dir(tmp_path):
 
 
 def describe(folder, **metadata):
-    atomic_files.write_json(str(folder / "model.json"), metadata)
+    json_files.write(str(folder / "model.json"), metadata)
 
 
 def test_required_flags():
@@ -402,13 +402,13 @@ def test_the_default_precision_is_that_of_the_run(tmp_path, flag, precision):
         types = {x.dtype for x in signature.structured_outputs.values()}
         assert types <= {tf.float32, tf.string}
     metadata = tmp_path / "out" / "assets.extra" / "model.json"
-    assert atomic_files.read_json(str(metadata))["precision"] == precision
+    assert json_files.read(str(metadata))["precision"] == precision
 
 
 def test_an_unknown_precision_is_refused(model_dir, tmp_path):
     path = str(model_dir / "model.json")
-    metadata = atomic_files.read_json(path)
-    atomic_files.write_json(path, metadata | {"precision": "int8"})
+    metadata = json_files.read(path)
+    json_files.write(path, metadata | {"precision": "int8"})
     with pytest.raises(ValueError, match="model.json has precision 'int8'; ex"):
         export(model_dir, tmp_path / "out")
 
@@ -438,9 +438,9 @@ def test_an_untrained_pooler_is_not_served(tmp_path, kind, metadata_changes):
 
 def test_an_untrained_head_is_not_served(model_dir, tmp_path):
     path = str(model_dir / "model.json")
-    metadata = atomic_files.read_json(path)
+    metadata = json_files.read(path)
     heads = {"not_in_source": [f"{metadata['task']}/dense/kernel"]}
-    atomic_files.write_json(path, metadata | heads)
+    json_files.write(path, metadata | heads)
     with pytest.raises(
         ValueError, match=f"trained {metadata['task']}/dense.* as encoder"
     ):

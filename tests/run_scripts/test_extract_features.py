@@ -17,7 +17,7 @@ from bert_tf.model import models
 from bert_tf.prediction import feature_extraction
 from bert_tf.training import model_folders
 from run_scripts import extract_features
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "data" / "extract_features.jsonl"
 TEXTS = """All work and no play ||| makes Jack a dull boy
@@ -166,10 +166,10 @@ def test_parts_of_another_config_are_not_reused(
 ):
     other = tmp_path / "other"
     shutil.copytree(model, other)
-    config = atomic_files.read_json(str(other / "bert_config.json"))
+    config = json_files.read(str(other / "bert_config.json"))
     assert config["hidden_act"] == "gelu"
     config["hidden_act"] = "relu"
-    atomic_files.write_json(str(other / "bert_config.json"), config)
+    json_files.write(str(other / "bert_config.json"), config)
     expected, found = tmp_path / "expected", tmp_path / "found"
     extract(other, texts, expected, "--layers=-1")
 

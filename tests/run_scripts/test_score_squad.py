@@ -71,7 +71,9 @@ def test_scores_with_best_thresholds_are_written_to_a_file(score, tmp_path):
 
 def test_bad_input_is_refused_and_nothing_is_written(score, tmp_path):
     path = tmp_path / "scores.json"
-    with pytest.raises(ValueError, match="--predictions_file=.* holds a list"):
+    with pytest.raises(
+        ValueError, match=r"the content is \['q'\]; it should be an obj"
+    ):
         score(["q"], f"--output_file={path}")
     with pytest.raises(ValueError, match="SQuAD version is 'v2.0', but 1.1"):
         score({"q": ""}, "--squad_version=1.1", f"--output_file={path}")

@@ -7,7 +7,14 @@ import pytest
 from absl import flags
 
 from run_scripts.flags import common_flags
-from tfrecords.options import DISK, REQUIRED, STORE, Options, option
+from tfrecords.options import (
+    REQUIRED,
+    Options,
+    is_address,
+    option,
+    quoted,
+    shortened,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,8 +77,8 @@ def test_invalid_values_are_rejected(changes, message):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outputs(Options):
-    disk: str | None = option(None, "Where.", output=DISK)
-    store: str | None = option(None, "Where.", output=STORE)
+    disk: str | None = option(None, "Where.", on_disk=True)
+    store: str | None = option(None, "Where.")
     rate: float = option(0.5, "How much.")
     count: int = option(1, "How many.")
 
@@ -82,12 +89,35 @@ class Outputs(Options):
 def test_an_output_on_a_disk_is_no_address(address):
     with pytest.raises(ValueError, match="--disk=.* is not a path on a disk"):
         Outputs(disk=address)
-    Outputs(store=address)
+    assert is_address(Outputs(store=address).store)
 
 
 @pytest.mark.parametrize("path", ["a:b", "a/b:/c", "./gs:/b", "/a", "-", "c:"])
 def test_a_path_may_have_a_colon(path):
-    Outputs(disk=path)
+    assert not is_address(Outputs(disk=path).disk)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inputs(Options):
+    paths: tuple[str, ...] = option(REQUIRED, "Which.")
+
+
+@pytest.mark.parametrize("paths", [(), ("",), ("a", "", "b"), (" ",)])
+def test_a_required_list_has_no_empty_entry(paths):
+    with pytest.raises(ValueError, match="--paths=.* has an empty entry. Give"):
+        Inputs(paths=paths)
+
+
+def test_quoted_values_are_shortened():
+    assert quoted("a" * 98) == f"'{'a' * 98}'"
+    assert quoted("a" * 10**6) == f"'{'a' * 99}..."
+    assert quoted(["a" * 99] * 9) == f"['{'a' * 98}..."
+    deep = []
+    for _ in range(10**5):
+        deep = [deep]
+    assert quoted(deep) == "[[[[[[[...]]]]]]]"
+    assert shortened("a" * 100) == "a" * 100
+    assert shortened("a" * 101) == "a" * 100 + "..."
 
 
 @pytest.mark.parametrize("rate", [math.nan, math.inf, -math.inf])

@@ -15,9 +15,9 @@ from absl import logging
 
 from tfrecords import schema
 from tfrecords.inspection import samples
-from tfrecords.io import atomic_files
 from tfrecords.io import records as records_lib
-from tfrecords.options import DISK, REQUIRED, Options, option
+from tfrecords.io import streams
+from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text import vocab
 
 # Kinds of tokens that are not masked; special tokens are [CLS], [SEP] etc.
@@ -60,7 +60,7 @@ class ShowOptions(Options):
         0, "Index of the first record to show, from 0.", at_least=0
     )
     png: str | None = option(
-        None, "PNG file to write the histograms to.", output=DISK
+        None, "PNG file to write the histograms to.", on_disk=True
     )
 
 
@@ -205,7 +205,7 @@ def show(options: ShowOptions) -> None:
     records = records_lib.Records.open(options.records)
     if options.png:
         inputs = [("records", path) for path in records.paths]
-        atomic_files.check_output(
+        streams.check_output(
             "png", options.png, [*inputs, ("vocab_file", options.vocab_file)]
         )
     entries = vocab.read(options.vocab_file) if options.vocab_file else None

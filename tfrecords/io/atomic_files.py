@@ -9,25 +9,20 @@ import ctypes
 import errno
 import functools
 import hashlib
-import json
 import os
 import re
-import reprlib
 import secrets
 import shutil
-import stat
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import IO
+
+from tfrecords.io import streams
 
 # Random bytes in the names of temporary files and folders.
 _TOKEN_BYTES = 8
 _ADVICE = (
     "; nothing half-written is left. Make room and run the same command again"
 )
-# Of symbolic links to each other, as in Linux.
-_MAX_LINKS = 40
-_NULL = os.makedev(1, 3)  # Linux's /dev/null, which is empty.
 # Arguments of renameat2(2).
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -42,8 +37,8 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
 
     Args:
       path: path of the file; an existing one is replaced. If it is a symbolic
-        link, its target is replaced. A pipe or a device, such as /dev/stdout,
-        is written to directly, see `is_stream`.
+        link, its target is replaced. "-" is stdout; it, a pipe or a device
+        is written to directly, see `streams.is_stream`.
       mode: "w" for UTF-8 text, "wb" for bytes.
 
     Raises:
@@ -51,11 +46,11 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
       OSError: naming `path`, if the disk is full or not writable; no partial
         file remains.
     """
-    encoding = None if "b" in mode else "utf-8"
-    if is_stream(path):
-        with naming(path), _open_stream(path, mode, encoding) as file:
+    if streams.is_stream(path):
+        with naming(path), streams.open_output(path, mode) as file:
             yield file
         return
+    encoding = None if "b" in mode else "utf-8"
     target = os.path.realpath(path)
     aside = _sibling(target, "tmp")
     with naming(path, aside):
@@ -71,105 +66,6 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
             with contextlib.suppress(OSError):
                 os.remove(aside)
             raise
-
-
-def is_stream(path: str) -> bool:
-    """Returns whether an output must be written to directly, not replaced.
-
-    Renaming a file to /dev/null or /dev/stdout would, as root, remove the
-    device for all programs of this machine.
-
-    Args:
-      path: path of a named pipe, a character device, a socket, an open file of
-        this process (/dev/stdout, /dev/fd/3); or of a regular file, which need
-        not exist.
-
-    Raises:
-      ValueError: if it is a block device, a disk.
-      OSError: naming `path`, if it is a folder or cannot be looked up.
-    """
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        return False
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if stat.S_ISBLK(mode):
-        raise ValueError(
-            f"{path} is a block device, and writing would destroy the data on "
-            "it. Give a file."
-        )
-    return not stat.S_ISREG(mode) or _descriptor(path) is not None
-
-
-def _descriptor(path: str) -> int | None:
-    """Returns the number of the open file of this process that a path names."""
-    own = re.compile(rf"/proc/{os.getpid()}(/task/\d+)?/fd")
-    for _ in range(_MAX_LINKS):
-        folder, name = os.path.split(path)
-        if own.fullmatch(os.path.realpath(folder)) and name.isdecimal():
-            return int(name)
-        if not os.path.islink(path):
-            break
-        path = os.path.join(folder, os.readlink(path))
-    return None
-
-
-def _open_stream(path: str, mode: str, encoding: str | None) -> IO:
-    """Opens a path for which `is_stream` is true."""
-    descriptor = _descriptor(path)
-    if descriptor is None:
-        return open(path, mode, encoding=encoding)
-    # Opening it again would truncate a file that stdout appends to.
-    if sys.stdout is not None:
-        sys.stdout.flush()
-    return open(os.dup(descriptor), mode, encoding=encoding)
-
-
-def check_output(
-    name: str, path: str, inputs: Iterable[tuple[str, str | None]]
-) -> None:
-    """Checks the output of a command, before it begins.
-
-    Args:
-      name: flag of the output.
-      path: path of a file; "-" for stdout.
-      inputs: pairs of a flag and the path of an input, "-" for stdin; None and
-        files that do not exist are skipped.
-
-    Raises:
-      ValueError: if the output is one of the inputs, or a disk.
-      OSError: naming `path`, if it is a folder, or its folder does not exist.
-    """
-    output = "/dev/stdout" if path == "-" else path
-    if path != "-" and not is_stream(path):
-        folder = os.path.dirname(os.path.realpath(path))
-        with naming(path, folder):
-            os.stat(folder)
-    if not os.path.isfile(output):  # A terminal or pipe may be both.
-        return
-    for flag, given in inputs:
-        other = "/dev/stdin" if given == "-" else given
-        if other and os.path.exists(other) and os.path.samefile(output, other):
-            raise ValueError(
-                f"--{name}={path} is the same file as --{flag}={given}, and "
-                "would destroy this input. Choose another file."
-            )
-
-
-def check_is_finite(path: str) -> None:
-    """Raises ValueError for an input without an end, such as /dev/zero."""
-    with contextlib.suppress(OSError):  # Opening it reports the error.
-        status = os.stat(path)
-        if not stat.S_ISCHR(status.st_mode) or status.st_rdev == _NULL:
-            return
-        with open(path, "rb", buffering=0) as file:
-            if file.isatty():
-                return
-        raise ValueError(
-            f"{path} is a device, which may have no end, and not a file. Give "
-            "a file."
-        )
 
 
 @contextlib.contextmanager
@@ -380,49 +276,3 @@ def digest(path: str) -> str:
         while block := file.read(1 << 20):
             sha256.update(block)
     return sha256.hexdigest()
-
-
-def write_json(path: str, content: Mapping) -> None:
-    """Writes a JSON file atomically."""
-    with atomic_file(path) as file:
-        json.dump(content, file, indent=2)
-        file.write("\n")
-
-
-def read_json(path: str, expected: type = dict):
-    """Returns the content of a JSON file, which in our files is an object.
-
-    Args:
-      path: path of the file.
-      expected: type of the content; `object` for any.
-
-    Raises:
-      ValueError: naming the file, if it is not JSON or of another type.
-    """
-    check_is_finite(path)
-    with open(path, "rb") as file:
-        content = parse_json(file.read(), path)
-    if not isinstance(content, expected):
-        wanted = {dict: "one JSON object, {...}", list: "a JSON list, [...]"}
-        raise ValueError(
-            f"{path} should hold {wanted[expected]}; it holds "
-            f"{reprlib.repr(content)}. Copy or make it again."
-        )
-    return content
-
-
-def parse_json(content: bytes, source: str):
-    """Returns the value of a JSON text in UTF-8, with or without a BOM.
-
-    Raises:
-      ValueError: naming `source`, if it is not JSON.
-    """
-    try:
-        return json.loads(content.decode("utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"{source} is not JSON: {error}.") from error
-    except RecursionError:
-        raise ValueError(
-            f"{source} has JSON with brackets nested deeper than Python reads; "
-            "none of its values should be. Copy or make it again."
-        ) from None

@@ -5,9 +5,11 @@ import json
 import os
 from collections.abc import Sequence
 
-from tfrecords.io import atomic_files, records, storage
+from tfrecords.io import atomic_files, json_files, records, storage
 
 JOURNAL_NAME = "progress.jsonl"
+# Kind of a line that describes a shard.
+_LINE = {"set": str, "shard": records.SHARD, "statistics": dict}
 
 
 class Journal:
@@ -54,15 +56,19 @@ class Journal:
     def _read_lines(self):
         try:
             with storage.open_bytes(self._path) as file:
-                lines = file.read().decode().split("\n")
+                lines = file.read().split(b"\n")
         except FileNotFoundError:
             return []
         try:
-            return [json.loads(line) for line in lines[:-1]]
-        except json.JSONDecodeError as error:
+            return [
+                json_files.parse(line, f"{self._path}:{number}", kind)
+                for number, line in enumerate(lines[:-1], 1)
+                for kind in [_LINE if number > 1 else dict]
+            ]
+        except ValueError as error:
             raise ValueError(
-                f"{self._path!r} is damaged ({error}). Remove "
-                f"{self.output_dir!r}, or choose another --output_dir."
+                f"{error} Or remove {self.output_dir!r}, or choose another "
+                "--output_dir."
             ) from error
 
     def _compare(self, before):
@@ -119,8 +125,7 @@ class Journal:
         total: collections.Counter = collections.Counter()
         for row in rows:
             total.update(row["statistics"])
-        shards = [records.ShardInfo(**row["shard"]) for row in rows]
-        return shards, dict(total)
+        return [records.shard_info(row["shard"]) for row in rows], dict(total)
 
     def finished_manifests(self) -> dict[str, records.Manifest]:
         """Returns the manifest of each set, or {} if anything is missing."""

@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 from absl import logging
 
-from tfrecords.io import atomic_files, progress
+from tfrecords.io import atomic_files, json_files, progress, streams
 
 _SETTINGS = "settings.json"
 
@@ -46,7 +46,7 @@ def write(
     """
     with contextlib.ExitStack() as stack:
         folder, name = os.path.split(os.path.realpath(path))
-        if atomic_files.is_stream(path):  # No parts in /dev.
+        if streams.is_stream(path):  # No parts in /dev.
             folder = stack.enter_context(tempfile.TemporaryDirectory())
         parts_dir = os.path.join(folder, f".{name}.parts")
         _open_folder(parts_dir, dict(settings))
@@ -101,22 +101,15 @@ def begin_array(
     np.lib.format.write_array_header_1_0(file, header)
 
 
-def _read_settings(path: str) -> object:
-    """Returns the settings of existing parts, None if the file is damaged."""
-    try:
-        return atomic_files.read_json(path)
-    except ValueError:
-        return None
-
-
 def _open_folder(parts_dir: str, settings: dict) -> None:
     """Creates the folder of the parts, or keeps one of the same settings."""
     path = os.path.join(parts_dir, _SETTINGS)
-    if os.path.isfile(path) and _read_settings(path) == settings:
-        atomic_files.remove_leftovers(parts_dir)
-        return
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        if json_files.read(path) == settings:
+            atomic_files.remove_leftovers(parts_dir)
+            return
     if os.path.isdir(parts_dir):
         logging.warning("%s  deleted: made with other settings", parts_dir)
         shutil.rmtree(parts_dir)
     os.makedirs(parts_dir)
-    atomic_files.write_json(path, settings)
+    json_files.write(path, settings)

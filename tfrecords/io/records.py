@@ -1,5 +1,6 @@
 """Serialized examples <-> TFRecord shards + manifest."""
 
+import collections
 import dataclasses
 import glob
 import hashlib
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from tfrecords import schema as schema_lib
-from tfrecords.io import shards, storage
+from tfrecords.io import json_files, shards, storage
 
 MANIFEST_NAME = "manifest.json"
 # Sidecars of a shard: see shards.py and static_lengths.py.
@@ -72,99 +73,66 @@ class Manifest:
         path = os.path.join(folder, MANIFEST_NAME)
         try:
             with storage.open_bytes(path) as file:
-                content = json.load(file)
-            fields = {name: content[name] for name in _KINDS}
-            _check_kinds(fields)
-            fields["shards"] = [ShardInfo(**row) for row in fields["shards"]]
-            return cls(**fields)
+                content = json_files.parse(file.read(), path, _CONTENT)
         except FileNotFoundError:
             raise ValueError(
                 f"{folder!r} has no {MANIFEST_NAME}: its records were never "
                 "finished, or they are in a subfolder. Rerun the command that "
                 "makes them; it resumes where it stopped."
             ) from None
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            reason = f"no {error}" if isinstance(error, KeyError) else error
-            raise ValueError(
-                f"{path!r} is not a manifest of records ({reason}). Make the "
-                "records again in an empty folder."
-            ) from error
+        fields = {name: content[name] for name in _CONTENT}
+        _check(fields, path)
+        fields["shards"] = list(map(shard_info, fields["shards"]))
+        return cls(**fields)
 
 
-# Field of the manifest -> its type.
-_KINDS = {
+def shard_info(row: Mapping) -> ShardInfo:
+    """Returns the shard that an object of kind `SHARD` describes."""
+    return ShardInfo(**{name: row[name] for name in SHARD})
+
+
+# Kinds of a shard's fields, of a manifest's, and of entries that readers use.
+SHARD = {field.name: field.type for field in dataclasses.fields(ShardInfo)}
+_CONTENT = {
     "schema_name": str,
-    "sizes": dict,
-    "flags": dict,
-    "vocabulary": dict,
-    "statistics": dict,
-    "shards": list,
-}
-# Entries that readers use -> their types.
-_ENTRY_KINDS = {
-    "sizes": {},  # All are positive integers.
+    "sizes": dict,  # All are positive integers.
     "flags": {
-        "dupe_factor": int,
-        "masked_lm_prob": float,
-        "max_predictions_per_seq": int,
-        "random_seed": int,
-        "pairs": str,
-        "masking": str,
-        "masking_time": str,
-        "mask_mix": list,
-        "labels": list,
+        "dupe_factor?": int,
+        "masked_lm_prob?": float,
+        "max_predictions_per_seq?": int,
+        "random_seed?": int,
+        "pairs?": str,
+        "masking?": str,
+        "masking_time?": str,
+        "mask_mix?": [str],
+        "labels?": [str],
     },
-    "vocabulary": {"sha256": str, "size": int, "do_lower_case": bool},
-    "statistics": {"examples": int, "rows": int},
+    "vocabulary": {"sha256?": str, "size?": int, "do_lower_case?": bool},
+    "statistics": {"examples?": int, "rows?": int},
+    "shards": [SHARD],
 }
 
 
-def _check_kinds(fields: Mapping) -> None:
-    """Raises ValueError if a field of a manifest has another type."""
-    for name, kind in _KINDS.items():
-        _check_kind(name, fields[name], kind)
-    for name, kinds in _ENTRY_KINDS.items():
-        for key, value in fields[name].items():
-            if key in kinds and value is not None:
-                _check_kind(f"{name}.{key}", value, kinds[key])
-    for name, size in fields["sizes"].items():
-        _check_kind(f"sizes.{name}", size, int)
-        if size < 1:
-            raise ValueError(f"sizes.{name} {size} should be at least 1")
+def _check(fields: Mapping, path: str) -> None:
+    """Raises ValueError for sizes or shards that a manifest cannot have."""
+    sizes, names = fields["sizes"], [row["name"] for row in fields["shards"]]
+    needed = dict(sizes)
     for feature in schema_lib.SCHEMAS.get(fields["schema_name"], {}).values():
-        for name in feature.shape:
-            if name not in fields["sizes"]:
-                raise KeyError(f"sizes.{name}")
-    if not fields["shards"]:
-        raise ValueError("it lists no shard")
-    listed = set()
-    for number, row in enumerate(fields["shards"]):
-        _check_kind(f"shards[{number}]", row, dict)
-        for field in dataclasses.fields(ShardInfo):
-            value = row[field.name]
-            _check_kind(f"shards[{number}].{field.name}", value, field.type)
-        if os.path.basename(row["name"]) != row["name"] or not row["name"]:
-            raise ValueError(f"{row['name']!r} should be a file in the folder")
-        if row["name"] in listed:
-            raise ValueError(f"it lists {row['name']!r} twice")
-        listed.add(row["name"])
-
-
-def _check_kind(name: str, value, kind: type) -> None:
-    """Raises ValueError if a value of JSON has another type."""
-    is_number = kind is float and isinstance(value, int)
-    # In Python, but not in JSON, a bool is an int.
-    if isinstance(value, bool) != (kind is bool) or not (
-        is_number or isinstance(value, kind)
-    ):
-        raise ValueError(
-            f"{name} is {_shortened(value)}, not of type {kind.__name__}"
-        )
-
-
-def _shortened(value) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+        needed |= {name: sizes.get(name) for name in feature.shape}
+    for name, size in needed.items():
+        json_files.check(size, range(1, 2**31), path, f"sizes.{name}")
+    if not names:
+        raise ValueError(f"{path} lists no shard. Make the records again.")
+    for name, count in collections.Counter(names).items():
+        if os.path.basename(name) != name or not name:
+            raise ValueError(
+                f"{path}: the shard {name!r} should be a file in the folder. "
+                "Make the records again."
+            )
+        if count > 1:
+            raise ValueError(
+                f"{path} lists {name!r} twice. Make the records again."
+            )
 
 
 def find_shards(path: str) -> list[str]:

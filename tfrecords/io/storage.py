@@ -19,7 +19,8 @@ from typing import IO
 
 import numpy as np
 
-from tfrecords.io import atomic_files
+from tfrecords import options
+from tfrecords.io import atomic_files, streams
 
 _BUFFER_BYTES = 1 << 20
 # Stores with atomic renames: objects of gs and s3 appear when they are
@@ -30,7 +31,7 @@ _LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
 
 def is_local(path: str) -> bool:
     """Returns whether a path is local, mounted disks included."""
-    return "://" not in path
+    return not options.is_address(path)
 
 
 def absolute_path(path: str) -> str:
@@ -85,7 +86,7 @@ def open_bytes(path: str) -> io.BufferedReader:
       OSError: if it cannot be read.
     """
     if is_local(path):
-        atomic_files.check_is_finite(path)
+        streams.check_has_end(path)
         return open(path, "rb")
     return io.BufferedReader(_StoredFile(path, "rb"), _BUFFER_BYTES)
 

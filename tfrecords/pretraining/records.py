@@ -26,7 +26,7 @@ from tfrecords import random_numbers
 from tfrecords.engines import processes
 from tfrecords.io import journal as journal_lib
 from tfrecords.io import progress, records, storage
-from tfrecords.options import REQUIRED, STORE, Options, check_on_disk, option
+from tfrecords.options import REQUIRED, Options, check_on_disk, option
 from tfrecords.pretraining import corpus as corpus_lib
 from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import masking, token_files
@@ -49,7 +49,6 @@ class Output(Options):
     output_dir: str = option(
         REQUIRED,
         "Output folder; train/ and held_out/ are created in it.",
-        output=STORE,
     )
     num_shards: int | None = option(
         None,

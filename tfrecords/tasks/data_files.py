@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from absl import logging
 
-from tfrecords.options import DISK, REQUIRED, option
+from tfrecords.options import REQUIRED, option
 from tfrecords.text.vocab import VocabularyOptions
 
 
@@ -18,7 +18,7 @@ class RecordsConfig(VocabularyOptions):
     """Settings of a script that only writes the records of a task."""
 
     output_dir: str = option(
-        REQUIRED, "Output folder; each split gets a folder in it.", output=DISK
+        REQUIRED, "Output folder; each split gets a folder in it.", on_disk=True
     )
     max_seq_length: int | None = option(
         None,

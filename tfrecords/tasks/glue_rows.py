@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from tfrecords.options import quoted, shortened
 from tfrecords.tasks import glue_tables
 from tfrecords.text import text_files
 
@@ -75,7 +76,7 @@ def read_rows(
                     continue
                 raise ValueError(
                     f"{path}:{line}: {len(row)} columns where the header has "
-                    f"{len(header)}: {quoted(header)}. There is a separator "
+                    f"{len(header)}: {listed(header)}. There is a separator "
                     "too few or too many, or a stray quote or line break "
                     "joined or split rows. Correct this line."
                 )
@@ -160,27 +161,15 @@ def check_columns(
     missing = [name for name in wanted if name not in header]
     if missing:
         raise ValueError(
-            f"{path}:1: no column {quoted(missing)}; there are "
-            f"{quoted(header)}. {fix}"
+            f"{path}:1: no column {listed(missing)}; there are "
+            f"{listed(header)}. {fix}"
         )
-    check_unique(wanted, header, f"{path}:1")
+    text_files.check_unique(wanted, header, f"{path}:1")
 
 
-def check_unique(
-    wanted: Iterable[str], header: Sequence[str], where: str
-) -> None:
-    """Raises ValueError if a wanted column is there more than once."""
-    for name in wanted:
-        if header.count(name) > 1:
-            raise ValueError(
-                f"{where}: {header.count(name)} columns have the name "
-                f"{name!r}. Rename all but the one to read."
-            )
-
-
-def quoted(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     """Returns the names of columns for a message, shortened."""
-    return text_files.shortened(", ".join(map(repr, names)), 300)
+    return shortened(", ".join(map(repr, names)), 300)
 
 
 def _parse_label(
@@ -189,8 +178,7 @@ def _parse_label(
     if not task.is_regression:
         if label not in task.labels:
             raise ValueError(
-                f"{where}: label {text_files.shortened(repr(label))} is not "
-                f"one of {task.name}'s: "
+                f"{where}: label {quoted(label)} is not one of {task.name}'s: "
                 f"{', '.join(task.labels)}. Correct the line or the labels."
             )
         return task.labels.index(label)
@@ -201,8 +189,7 @@ def _parse_label(
         score = float("nan")
     if not low <= score <= high:
         raise ValueError(
-            f"{where}: label {text_files.shortened(repr(label))} is not a "
-            f"score of {task.name}, a number from {low:g} to {high:g}. Correct "
-            "the line."
+            f"{where}: label {quoted(label)} is not a score of {task.name}, a "
+            f"number from {low:g} to {high:g}. Correct the line."
         )
     return score

@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from tfrecords.options import Options, option
+from tfrecords.options import Options, option, quoted, shortened
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
 
@@ -240,17 +240,16 @@ def _check_columns(documents, path: str, has_tags: bool) -> None:
             where = f"{path}:{sentence.line + index}"
             if not columns:
                 raise ValueError(
-                    f"{where}: one column, {_shown(row[0])}, where a word and "
+                    f"{where}: one column, {quoted(row[0])}, where a word and "
                     "its tag are expected. Add the missing column, or give "
                     "--notest_has_tags if a test file has no tags."
                 )
             first = first or (len(row), where)
             if len(row) != first[0]:
                 raise ValueError(
-                    f"{where}: {len(row)} columns, {_shown(' '.join(row))}, "
-                    "where "
-                    f"{first[1]} has {first[0]}. There is a column too few or "
-                    "too many; correct this line."
+                    f"{where}: {len(row)} columns, {quoted(' '.join(row))}, "
+                    f"where {first[1]} has {first[0]}. There is a column too "
+                    "few or too many; correct this line."
                 )
     if first is None:
         raise ValueError(f"{path} has no words; copy or create it again.")
@@ -265,7 +264,7 @@ def _in_iob2(corpus: Corpus, entity_types) -> Corpus:
             where = f"{corpus.path}:{sentence.line + index}"
             _check_tag(tag, entity_types, where)
             after = (*sentence.tags, OUTSIDE)[index + 1]
-            tags = (text_files.shortened(t) for t in (tag, before, after))
+            tags = (shortened(t) for t in (tag, before, after))
             text = "{} has {} between {} and {}".format(where, *tags)
             for scheme, is_right in _IS_RIGHT.items():
                 if not is_right(before, tag, after):
@@ -287,20 +286,16 @@ def _in_iob2(corpus: Corpus, entity_types) -> Corpus:
     return Corpus(corpus.path, right[0], tuple(documents))
 
 
-def _shown(text: str) -> str:
-    return text_files.shortened(repr(text))
-
-
 def _check_tag(tag: str, entity_types, where: str) -> None:
     if not _TAG.fullmatch(tag):
         raise ValueError(
-            f"{where}: tag {_shown(tag)} is neither O nor B-, I-, E- or S- "
+            f"{where}: tag {quoted(tag)} is neither O nor B-, I-, E- or S- "
             "with a type, such as B-PER. The tag should be in the last column; "
             "correct the line."
         )
     if entity_types is not None and tag[2:] not in ("", *entity_types):
         raise ValueError(
-            f"{where}: unknown tag {_shown(tag)}; the known types are "
+            f"{where}: unknown tag {quoted(tag)}; the known types are "
             f"{', '.join(sorted(entity_types))}. Correct the line, or train "
             "with a file that has this type."
         )

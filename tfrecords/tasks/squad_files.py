@@ -1,16 +1,19 @@
 """SQuAD 1.1 or 2.0 JSON -> checked questions with their passages."""
 
 import dataclasses
-import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tfrecords.options import Options, option
+from tfrecords.io import json_files
+from tfrecords.options import Options, option, quoted
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
 
-# Names of types in messages.
-_KINDS = {str: "a string", list: "a list", int: "an integer"}
+# Kind of a question, see `json_files.check`.
+_QUESTION = {
+    "question": str,
+    "answers?": [{"text": str, "answer_start?": int}],
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -149,24 +152,14 @@ def read_questions(
 def _load(path: str) -> dict:
     with open(path, "rb") as file:
         data = file.read()
-    text_files.check_encoding(data, f"{path}:1")
+    text_files.check_encoding(data, path)
     try:
-        content = json.loads(data.decode("utf-8-sig"))
-    # The second is of brackets nested deeper than Python's stack.
-    except (ValueError, RecursionError) as error:
-        where, reason = path, str(error)
-        if isinstance(error, UnicodeDecodeError):
-            where += f":{1 + data[: error.start].count(10)}"
-            reason = f"byte {data[error.start]:#04x} is not UTF-8"
+        return json_files.parse(data, path, {"data": list})
+    except ValueError as error:
         raise ValueError(
-            f"{where} is not JSON ({reason}). Give a file in the layout of "
-            "SQuAD, such as train-v1.1.json; is the copy incomplete?"
-        ) from error
-    return content if isinstance(content, dict) else {"data": None}
-
-
-def _shown(value: Any) -> str:
-    return text_files.shortened(repr(value))
+            f"{error} The layout is that of SQuAD's files, such as "
+            "train-v1.1.json."
+        ) from None
 
 
 def _check_version(content: dict, path: str, is_version_2: bool) -> None:
@@ -174,56 +167,35 @@ def _check_version(content: dict, path: str, is_version_2: bool) -> None:
     number = str(version or "").strip().lower().removeprefix("v")
     if is_version_2 and number.startswith("1"):
         raise ValueError(
-            f"{path} has version {_shown(version)}; with "
+            f"{path} has version {quoted(version)}; with "
             "--version_2_with_negative it should be v2.0. Omit the flag, or "
             "give a file of SQuAD 2.0."
         )
     if not is_version_2 and number.startswith("2"):
         raise ValueError(
-            f"{path} has version {_shown(version)}, in which questions may "
-            "have no "
-            "answer. Add --version_2_with_negative, or give a file of SQuAD "
-            "1.1."
+            f"{path} has version {quoted(version)}, in which questions may "
+            "have no answer. Add --version_2_with_negative, or give a file of "
+            "SQuAD 1.1."
         )
-
-
-def _get(entry: Any, name: str, kind: type, source: str) -> Any:
-    """Returns a member of an object; raises ValueError for a wrong type."""
-    value = entry.get(name) if isinstance(entry, dict) else None
-    # In Python, a bool is an int.
-    if not isinstance(value, kind) or isinstance(value, bool):
-        shown = "is missing" if value is None else f"is {_shown(value)}"
-        raise ValueError(
-            f"{source}: {name!r} {shown}; it should be {_KINDS[kind]}, as in "
-            "the files of SQuAD."
-        )
-    if kind is str:
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"{source}: {name!r} is not valid text ({error}). Remove the "
-                "lone surrogate."
-            ) from error
-    return value
 
 
 def _entries(content: dict, path: str) -> Iterator[tuple[str, dict, str]]:
     """Yields passage, question and location of each question."""
-    for number, article in enumerate(_get(content, "data", list, path), 1):
+    for number, article in enumerate(content["data"], 1):
         where = f"{path}: article {number}"
         if isinstance(article, dict) and article.get("title"):
-            where += f" ({_shown(article['title'])})"
-        paragraphs = _get(article, "paragraphs", list, where)
-        for index, paragraph in enumerate(paragraphs, 1):
+            where += f" ({quoted(article['title'])})"
+        json_files.check(article, {"paragraphs": list}, where)
+        for index, paragraph in enumerate(article["paragraphs"], 1):
             source = f"{where}, paragraph {index}"
-            passage = _get(paragraph, "context", str, source)
+            json_files.check(paragraph, {"context": str, "qas": list}, source)
+            passage = paragraph["context"]
             if not passage.strip():
                 raise ValueError(
-                    f"{source}: the passage {_shown(passage)} is empty. Give "
+                    f"{source}: the passage {quoted(passage)} is empty. Give "
                     "its text, or remove the paragraph."
                 )
-            for entry in _get(paragraph, "qas", list, source):
+            for entry in paragraph["qas"]:
                 yield passage, entry, source
 
 
@@ -234,46 +206,44 @@ def _question(
     is_version_2: bool,
     is_training: bool,
 ) -> Question:
-    name = _get(entry, "id", str, f"{source}, a question")
-    source = f"{source}, question {_shown(name)}"
-    text = _get(entry, "question", str, source)
-    if not text.strip():
+    json_files.check(entry, {"id": str}, f"{source}, a question")
+    source = f"{source}, question {quoted(entry['id'])}"
+    json_files.check(entry, _QUESTION, source)
+    if not entry["question"].strip():
         raise ValueError(
-            f"{source}: the question {_shown(text)} is empty. Give its text, "
-            "or remove the question."
+            f"{source}: the question {quoted(entry['question'])} is empty. "
+            "Give its text, or remove the question."
         )
     given = entry.get("answers")
-    if is_training or given is not None:
-        given = _get(entry, "answers", list, source)
-    answers = tuple(_answer(answer, source) for answer in given or ())
+    if is_training:
+        json_files.check(given, list, source, "answers")
+    answers = tuple(
+        Answer(answer["text"], answer.get("answer_start"))
+        for answer in given or ()
+    )
     is_impossible = False
     # Without answers it is a test set, which has no is_impossible.
     if is_version_2 and (given is not None or "is_impossible" in entry):
         is_impossible = _is_impossible(entry, answers, source)
     if is_training and not is_impossible:
         _check_answer(answers, passage, source)
-    return Question(name, text, passage, answers, is_impossible, source)
-
-
-def _answer(entry: dict, source: str) -> Answer:
-    start = entry.get("answer_start") if isinstance(entry, dict) else None
-    if start is not None:
-        start = _get(entry, "answer_start", int, source)
-    return Answer(_get(entry, "text", str, source), start)
+    return Question(
+        entry["id"], entry["question"], passage, answers, is_impossible, source
+    )
 
 
 def _is_impossible(entry, answers, source) -> bool:
     if not isinstance(entry.get("is_impossible"), bool):
         raise ValueError(
             f"{source}: 'is_impossible' is "
-            f"{_shown(entry.get('is_impossible'))}; in "
-            "version 2.0 it is true or false in each question. Add it, or omit "
+            f"{quoted(entry.get('is_impossible'))}; in version 2.0 it is true "
+            "or false in each question. Add it, or omit "
             "--version_2_with_negative for a file of version 1.1."
         )
     if entry["is_impossible"] and answers:
         raise ValueError(
             f"{source}: is_impossible is true, but there is the answer "
-            f"{_shown(answers[0].text)}. Correct one of the two."
+            f"{quoted(answers[0].text)}. Correct one of the two."
         )
     return entry["is_impossible"]
 
@@ -288,21 +258,20 @@ def _check_answer(answers, passage, source) -> None:
     (answer,) = answers
     if not answer.text.strip():
         raise ValueError(
-            f"{source}: the answer {_shown(answer.text)} is empty. Give its "
+            f"{source}: the answer {quoted(answer.text)} is empty. Give its "
             "text, or remove the question."
         )
     if answer.start is None:
         raise ValueError(
-            f"{source}: the answer {_shown(answer.text)} has no "
-            "'answer_start'; "
-            "training needs it. Add it, in characters counted from 0."
+            f"{source}: the answer {quoted(answer.text)} has no "
+            "'answer_start'; training needs it. Add it, in characters counted "
+            "from 0."
         )
     start, end = answer.start, answer.start + len(answer.text)
     found = passage[start:end] if start >= 0 else ""
     if found != answer.text:
         raise ValueError(
             f"{source}: at answer_start {start} the passage has "
-            f"{_shown(found)}, "
-            f"not the answer {_shown(answer.text)}. Correct answer_start; it "
-            "counts characters, not bytes, from 0."
+            f"{quoted(found)}, not the answer {quoted(answer.text)}. Correct "
+            "answer_start; it counts characters, not bytes, from 0."
         )

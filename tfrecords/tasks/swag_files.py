@@ -5,9 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tfrecords.options import Options, option
+from tfrecords.options import Options, option, quoted
 from tfrecords.tasks import data_files, glue_rows
-from tfrecords.text import text_files
 
 # Zellers et al. 2018; other columns are ignored.
 CONTEXT, BEGINNING, LABEL = "sent1", "sent2", "label"
@@ -87,7 +86,7 @@ def read_rows(
             if len(cells) != len(header):
                 raise ValueError(
                     f"{where}: {len(cells)} columns where the header has "
-                    f"{len(header)}: {glue_rows.quoted(header)}. There is "
+                    f"{len(header)}: {glue_rows.listed(header)}. There is "
                     "an ending or a comma too few or too many, or a stray "
                     "quote joined or split rows. Correct this line."
                 )
@@ -143,9 +142,8 @@ def _parse(
         word = cells[LABEL]
         if not _LABEL.fullmatch(word) or int(word) >= len(endings):
             raise ValueError(
-                f"{where}: label {text_files.shortened(repr(word))} should be "
-                "the number of an ending, 0 "
-                f"to {len(endings) - 1}. Correct the line."
+                f"{where}: label {quoted(word)} should be the number of an "
+                f"ending, 0 to {len(endings) - 1}. Correct the line."
             )
         label = int(word)
     return Row(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from absl import logging
 
 from tfrecords.io import storage
+from tfrecords.options import shortened
 from tfrecords.text import text_files
 
 _MAGIC = b"PAR1"  # The first bytes of each Parquet file.
@@ -53,32 +54,24 @@ def read_json_lines(
       ValueError: naming file and line, if a line is not a JSON object, or its
         field is missing or not a string.
     """
+    from tfrecords.io import json_files  # Only for this format.
+
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         where = f"{path}:{number}"
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reason = str(error)
-            if isinstance(error, json.JSONDecodeError):
-                reason = f"{error.msg}, column {error.colno}"
+            row = json_files.parse(line, where)
+        except ValueError as error:
             raise ValueError(
-                f"{where}: {line.strip()[:40]!r} is not JSON ({reason}). Each "
-                "line should be an object such as "
-                '{"text": "..."}; correct the file, or set --input_format.'
+                f"{error} Each line should be an object such as "
+                '{"text": "..."}; or set --input_format.'
             ) from None
-        if not isinstance(row, dict) or text_field not in row:
-            content = (
-                "an object with the fields "
-                + text_files.shortened(str(sorted(row)), 300)
-                if isinstance(row, dict)
-                else f"{line.strip()[:40]!r}, not an object"
-            )
+        if text_field not in row:
             raise ValueError(
-                f"{where}: the line is {content}; expected an object with the "
-                f"field {text_field!r}. Set --text_field to the field with the "
-                "text."
+                f"{where}: the line is an object with the fields "
+                f"{shortened(str(sorted(row)), 300)}; expected the field "
+                f"{text_field!r}. Set --text_field to the field with the text."
             )
         if _is_text(row[text_field], where, text_field, statistics):
             yield number, row[text_field]
@@ -128,18 +121,13 @@ def _is_text(value, where, text_field, statistics) -> bool:
             )
         statistics.rows_without_text += 1
         return False
-    if not isinstance(value, str):
-        raise ValueError(
-            f"{where}: {text_field!r} is {str(value)[:40]!r} of type "
-            f"{type(value).__name__}; expected a string. Set --text_field to "
-            "the field or column with the text."
-        )
+    from tfrecords.io import json_files
+
     try:
-        value.encode()  # JSON may escape a surrogate without its pair.
-    except UnicodeEncodeError as error:
+        json_files.check(value, str, where, text_field)
+    except ValueError as error:
         raise ValueError(
-            f"{where}: {text_field!r} is not valid text ({error.reason}, at "
-            f"character {error.start}). Remove the unpaired surrogate."
+            f"{error} Or set --text_field to the field or column with the text."
         ) from None
     return True
 

@@ -6,7 +6,7 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 from absl import logging
@@ -98,21 +98,17 @@ def expand_inputs(patterns: str | list[str]) -> list[str]:
     return sorted(files)
 
 
-def shortened(text: str, most: int = 100) -> str:
-    """Returns what a message quotes of a text: about `most` characters."""
-    return text if len(text) <= most else f"{text[:most]}..."
-
-
-def check_encoding(data: bytes, where: str) -> None:
+def check_encoding(data: bytes, path: str, line: int = 1) -> None:
     """Raises ValueError if a file, or a line of it, begins as no UTF-8 does.
 
     Args:
       data: the bytes; only the first ones are examined.
-      where: "file:line", for the message.
+      path: path of the file, for the message.
+      line: number of the line, from 1; the first bytes of others are free.
     """
-    head = data[:_HEAD]
+    head, where = data[:_HEAD], f"{path}:{line}"
     for begin, advice in _NOT_TEXT.items():
-        if head.startswith(begin):
+        if line == 1 and head.startswith(begin):
             raise ValueError(f"{where}: the file is {advice}.")
     if b"\0" in head and (8 * head.count(0) > len(head) or not _is_utf8(head)):
         raise ValueError(
@@ -136,7 +132,7 @@ def check_line(
     """
     if number > 2:
         return
-    check_encoding(line, f"{path}:{number}")
+    check_encoding(line, path, number)
     has_end = line.endswith(b"\n") and not is_table
     if number == 1 and not has_end and b"\r" in line.rstrip(b"\r\n"):
         raise ValueError(
@@ -144,6 +140,18 @@ def check_line(
             "Macs, so that they are read as one. Convert them, for example "
             "with: tr '\\r' '\\n'"
         )
+
+
+def check_unique(
+    wanted: Iterable[str], header: Sequence[str], where: str
+) -> None:
+    """Raises ValueError if a wanted column is there more than once."""
+    for name in wanted:
+        if header.count(name) > 1:
+            raise ValueError(
+                f"{where}: {header.count(name)} columns have the name "
+                f"{name!r}. Rename all but the one to read."
+            )
 
 
 def _is_utf8(head: bytes) -> bool:

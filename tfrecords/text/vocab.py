@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from absl import logging
 
 from tfrecords.io import atomic_files
-from tfrecords.options import Options, option
+from tfrecords.options import Options, option, quoted
 from tfrecords.text import text_files
 
 # Entries that models and the tokenizer look up by name.
@@ -92,11 +92,11 @@ def read(path: str) -> list[str]:
         lines.pop()
     else:  # Some tools write no newline at the end.
         logging.warning(
-            "%s:%d: no newline after the last entry, %r. If the file may be "
+            "%s:%d: no newline after the last entry, %s. If the file may be "
             "truncated, copy it again.",
             path,
             len(lines),
-            text_files.shortened(lines[-1]),
+            quoted(lines[-1]),
         )
     entries = [line.removesuffix("\r") for line in lines]
     stripped = [entry.strip(" \t") for entry in entries]
@@ -104,24 +104,24 @@ def read(path: str) -> list[str]:
     if with_spaces:
         # tokenization.py: load_vocab removes them, too.
         logging.warning(
-            "%s:%d: spaces around %r and around %d other entries are removed. "
+            "%s:%d: spaces around %s and around %d other entries are removed. "
             "Other software keeps them, and then never finds the entry in a "
             "text: remove them from the file.",
             path,
             with_spaces[0] + 1,
-            text_files.shortened(entries[with_spaces[0]]),
+            quoted(entries[with_spaces[0]]),
             len(with_spaces) - 1,
         )
     _check(stripped, path)
     pad_id = stripped.index("[PAD]")
     if pad_id:
         logging.warning(
-            "%s:%d: [PAD] has the id %d. Rows are padded with id 0, %r, as by "
+            "%s:%d: [PAD] has the id %d. Rows are padded with id 0, %s, as by "
             "the original; no model here reads padding.",
             path,
             pad_id + 1,
             pad_id,
-            text_files.shortened(stripped[0]),
+            quoted(stripped[0]),
         )
     return stripped
 
@@ -142,15 +142,14 @@ def _check(entries: list[str], path: str) -> None:
             )
         if entry in line_of:
             raise ValueError(
-                f"{path}:{line}: entry {text_files.shortened(repr(entry))} is "
-                f"also on line {line_of[entry]}; entries must be unique. Copy "
-                "or make the vocabulary again."
+                f"{path}:{line}: entry {quoted(entry)} is also on line "
+                f"{line_of[entry]}; entries must be unique. Copy or make the "
+                "vocabulary again."
             )
         if "\0" in entry:
             raise ValueError(
-                f"{path}:{line}: entry {text_files.shortened(repr(entry))} has "
-                "a zero byte, which no text has after cleaning. Copy or make "
-                "the vocabulary again."
+                f"{path}:{line}: entry {quoted(entry)} has a zero byte, which "
+                "no text has after cleaning. Copy or make the vocabulary again."
             )
         line_of[entry] = line
     missing = [token for token in SPECIAL_TOKENS if token not in line_of]

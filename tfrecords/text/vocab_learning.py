@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from absl import logging
 
-from tfrecords.io import atomic_files, progress, storage
-from tfrecords.options import DISK, REQUIRED, option
+from tfrecords.io import progress, storage, streams
+from tfrecords.options import REQUIRED, option
 from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files, vocab
 
@@ -35,7 +35,7 @@ class VocabConfig(documents_lib.TextOptions):
     """Settings of the vocabulary to learn, and its text."""
 
     output_file: str = option(
-        REQUIRED, "Vocabulary file to write.", output=DISK
+        REQUIRED, "Vocabulary file to write.", on_disk=True
     )
     vocab_size: int = option(
         30522,
@@ -68,7 +68,7 @@ def make(config: VocabConfig) -> None:
     start = time.monotonic()
     paths = config.paths()
     if os.path.isdir(os.path.dirname(config.output_file) or "."):
-        atomic_files.check_output(
+        streams.check_output(
             "output_file",
             config.output_file,
             [("input_file", path) for path in paths],

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from bert_tf import config as bert_config
 from bert_tf.conversion.renaming import MASKED_LM, NEXT_SENTENCE, PARTS, POOLER
-from bert_tf.training import model_folders
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
+from tfrecords.options import quoted
 
 CONFIG = "config.json"
 # Class -> (task, parts of the class). transformers, modeling_bert.py.
@@ -73,18 +73,16 @@ def _named_class(values: dict, path: str) -> str | None:
     first = given[0] if isinstance(given, list) else given
     if not isinstance(first, str | None):
         raise ValueError(
-            f"{path}: architectures={given!r} should list the class that the "
-            'weights were saved from, such as ["BertModel"].'
+            f"{path}: architectures={quoted(given)} should list the class that "
+            'the weights were saved from, such as ["BertModel"].'
         )
     return first
 
 
-def read_json(folder: str, name: str) -> dict:
+def read_object(folder: str, name: str, kind=dict) -> dict:
     """Returns the JSON object in a file, empty if the file is missing."""
     path = os.path.join(folder, name)
-    if not os.path.isfile(path):
-        return {}
-    return atomic_files.read_json(path)
+    return json_files.read(path, kind) if os.path.isfile(path) else {}
 
 
 def read_values(folder: str) -> dict:
@@ -99,7 +97,7 @@ def read_values(folder: str) -> dict:
             f"{path} is missing; it has the sizes of a Hugging Face model. "
             "Copy it from the source of the weights."
         )
-    values = read_json(folder, CONFIG)
+    values = read_object(folder, CONFIG)
     kind = values.get("model_type")
     if kind is None:
         # Files from old versions have at most the class.
@@ -107,8 +105,8 @@ def read_values(folder: str) -> dict:
         kind = "bert" if named.startswith("Bert") else named
     if kind != "bert":
         raise ValueError(
-            f"{folder} is not a BERT: {CONFIG} has model_type {kind!r}. Only "
-            "folders with model_type 'bert' can be read."
+            f"{folder} is not a BERT: {CONFIG} has model_type {quoted(kind)}. "
+            "Only folders with model_type 'bert' can be read."
         )
     return values
 
@@ -119,13 +117,14 @@ def _refuse(values: dict, path: str) -> None:
         value = values.get(key)
         if value is not None and value != ours:
             raise ValueError(
-                f"{path}: {key}={value!r}; bert_tf supports only {ours!r}, so "
-                "the outputs would differ. This model cannot be read."
+                f"{path}: {key}={quoted(value)}; bert_tf supports only "
+                f"{ours!r}, so the outputs would differ. This model cannot be "
+                "read."
             )
     act = values.get("hidden_act", "gelu")
     if not isinstance(act, str) or act not in ACTIVATIONS:
         raise ValueError(
-            f"{path}: hidden_act={act!r} is not one of "
+            f"{path}: hidden_act={quoted(act)} is not one of "
             f"{', '.join(ACTIVATIONS)}. This model cannot be read."
         )
 
@@ -176,16 +175,17 @@ def _architecture(values: dict, names: Collection[str], path: str) -> str:
 
 def _labels(values: dict, path: str) -> tuple[str, ...]:
     """Returns the class names in order; like transformers, 2 by default."""
-    model_folders.check_entries(values, path)
+    kinds = {"num_labels?": range(1, 10**6 + 1), "id2label?": dict}
+    json_files.check(values, kinds, path)
     given = values.get("id2label")
     if given is None:
         count = values.get("num_labels") or 2
         return tuple(f"LABEL_{i}" for i in range(count))
-    ids = [str(i) for i in range(len(given) if isinstance(given, dict) else 0)]
+    ids = [str(i) for i in range(len(given))]
     if not ids or set(given) != set(ids):
         raise ValueError(
-            f"{path}: id2label={given!r} should name every class once, with "
-            "ids counting from 0."
+            f"{path}: id2label={quoted(given)} should name every class once, "
+            "with ids counting from 0."
         )
     return tuple(str(given[i]) for i in ids)
 
@@ -291,4 +291,4 @@ def write(
         "pad_token_id": 0,
         "torch_dtype": "float32",
     }
-    atomic_files.write_json(os.path.join(folder, CONFIG), values)
+    json_files.write(os.path.join(folder, CONFIG), values)

@@ -7,7 +7,7 @@ Each has its own subfolder; the Transformer may be in the folder itself.
 import os
 
 from bert_tf.conversion.hugging_face import config_json
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 MODULES = "modules.json"
 _POOLING_PREFIX = "pooling_mode_"
@@ -21,16 +21,7 @@ def is_there(path: str) -> bool:
 def _modules(path: str) -> list[tuple[str, str]]:
     """Returns the kind and the folder of each module, in order."""
     file = os.path.join(path, MODULES)
-    listed = atomic_files.read_json(file, list)
-    if not all(
-        isinstance(x, dict)
-        and isinstance(x.get("type"), str)
-        and isinstance(x.get("path"), str | None)
-        for x in listed
-    ):
-        raise ValueError(
-            f"{file} should be a list of modules, each with type and path."
-        )
+    listed = json_files.read(file, [{"type": str, "path?": str}])
     modules = []
     for module in listed:
         relative = os.path.normpath(module.get("path") or ".")
@@ -46,7 +37,7 @@ def _modules(path: str) -> list[tuple[str, str]]:
 
 def _pooling(folder: str) -> str:
     """Returns a short description of a Pooling module's mode."""
-    values = config_json.read_json(folder, config_json.CONFIG)
+    values = config_json.read_object(folder, config_json.CONFIG)
     modes = [
         name.removeprefix(_POOLING_PREFIX)
         for name, value in values.items()

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
 from bert_tf.conversion.hugging_face import config_json
-from bert_tf.training import model_folders
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
+from tfrecords.options import quoted
 
 VOCABULARY = "vocab.txt"
 TOKENIZER = "tokenizer.json"
@@ -23,6 +23,23 @@ _ADDED = "added_tokens.json"
 _GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", *_GENERIC_CLASSES)
 
+# Kinds of what is read of the files, see `json_files.check`.
+_SETTINGS = {
+    "do_lower_case?": bool,
+    "strip_accents?": bool,
+    "tokenize_chinese_chars?": bool,
+    "tokenizer_class?": str,
+}
+_TOKENIZER = {
+    "model": dict,
+    "normalizer?": {
+        "lowercase?": bool,
+        "strip_accents?": bool,
+        "handle_chinese_chars?": bool,
+    },
+    "added_tokens?": [{"content": str}],
+}
+
 
 class Metadata(NamedTuple):
     """Fields of a Checkpoint that are in the tokenizer files."""
@@ -32,47 +49,25 @@ class Metadata(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _check_parts(tokenizer: dict, path: str) -> None:
-    """Raises ValueError if parts of a tokenizer.json are of another type."""
-    for name in ("model", "normalizer"):
-        if not isinstance(tokenizer.get(name) or {}, dict):
-            raise ValueError(
-                f"{path}: {name} should be a JSON object. Copy it again."
-            )
-    model_folders.check_entries(tokenizer.get("normalizer") or {}, path)
-    added = tokenizer.get("added_tokens") or []
-    if not isinstance(added, list) or not all(
-        isinstance(token, dict) and isinstance(token.get("content"), str)
-        for token in added
-    ):
-        raise ValueError(
-            f"{path}: added_tokens should be a list of objects, each with its "
-            "content. Copy it again."
-        )
-
-
 def _entries(tokenizer: dict, path: str) -> list[str]:
     """Returns a tokenizer.json's vocabulary in the order of its ids."""
-    model = tokenizer.get("model") or {}
+    model = tokenizer["model"]
     kind, prefix = model.get("type"), model.get("continuing_subword_prefix")
-    ids = model.get("vocab") or {}
     if kind != "WordPiece" or prefix not in (None, "##"):
         raise ValueError(
-            f"{path} has a model of type {kind!r} with the prefix {prefix!r}; "
-            "BERT's is WordPiece with '##'. Its tokenization differs, so it "
-            "cannot be read."
+            f"{path} has a model of type {quoted(kind)} with the prefix "
+            f"{quoted(prefix)}; BERT's is WordPiece with '##'. Its "
+            "tokenization differs, so it cannot be read."
         )
-    if not isinstance(ids, dict):
-        raise ValueError(
-            f"{path}: vocab should be a JSON object, token -> id. Copy it "
-            "again."
-        )
+    json_files.check(model, {"vocab": dict}, path, "model")
+    ids = model["vocab"]
     # True is 1, and a list cannot be in a set.
     are_integers = all(type(i) is int for i in ids.values())
-    if not are_integers or set(ids.values()) != set(range(len(ids))):
+    wanted = range(max(1, len(ids)))
+    if not are_integers or set(ids.values()) != set(wanted):
         raise ValueError(
-            f"{path}: the ids of its vocabulary should be 0 to "
-            f"{len(ids) - 1}, each once. Otherwise it cannot be written as "
+            f"{path}: the ids of its vocabulary should be 0 to {wanted[-1]}, "
+            "each once. Otherwise it cannot be written as "
             f"{VOCABULARY}, where the line number is the id."
         )
     entries = sorted(ids, key=ids.__getitem__)
@@ -161,9 +156,9 @@ def _other_rules(
 def _added(folder: str, tokenizer: dict) -> list[str]:
     """Returns a note on tokens added to the vocabulary, if any."""
     listed = [x.get("content") for x in tokenizer.get("added_tokens") or ()]
-    vocabulary = (tokenizer.get("model") or {}).get("vocab") or {}
+    vocabulary = tokenizer["model"]["vocab"] if tokenizer else {}
     added = [x for x in listed if x not in vocabulary]
-    more = config_json.read_json(folder, _ADDED)
+    more = config_json.read_object(folder, _ADDED)
     added += [x for x in more if x not in vocabulary]
     if not added:
         return []
@@ -178,10 +173,8 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
       ValueError: if a file is not for WordPiece, contradicts another file, or
         has more entries than the model.
     """
-    tokenizer = config_json.read_json(folder, TOKENIZER)
-    _check_parts(tokenizer, os.path.join(folder, TOKENIZER))
-    settings = config_json.read_json(folder, SETTINGS)
-    model_folders.check_entries(settings, os.path.join(folder, SETTINGS))
+    tokenizer = config_json.read_object(folder, TOKENIZER, _TOKENIZER)
+    settings = config_json.read_object(folder, SETTINGS, _SETTINGS)
     vocabulary = _vocabulary(folder, tokenizer)
     normalizer, notes = _normalizer(tokenizer)
     do_lower_case, disagreement = _case(settings, normalizer)
@@ -213,4 +206,4 @@ def write(
     }
     if do_lower_case is not None:
         settings["do_lower_case"] = do_lower_case
-    atomic_files.write_json(os.path.join(folder, SETTINGS), settings)
+    json_files.write(os.path.join(folder, SETTINGS), settings)

@@ -17,7 +17,8 @@ from safetensors import numpy as safetensors_numpy
 from bert_tf.conversion.hugging_face import pickles
 from bert_tf.conversion.keras_hub import weight_files as h5_files
 from bert_tf.training import model_folders
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
+from tfrecords.options import quoted
 
 SAFETENSORS = "model.safetensors"
 TORCH = "pytorch_model.bin"
@@ -66,17 +67,16 @@ def _find(folder: str) -> str:
 
 def _shards(index: str) -> dict[str, list[str]]:
     """Returns shard -> names of its tensors; raises if a shard is missing."""
-    weight_map = atomic_files.read_json(index).get("weight_map")
-    if not isinstance(weight_map, dict) or not weight_map:
-        raise ValueError(
-            f"{index} has no weight_map from tensors to shards; copy it again."
-        )
+    weight_map = json_files.read(index, {"weight_map": dict})["weight_map"]
+    if not weight_map:
+        raise ValueError(f"{index}: weight_map lists no tensor. Copy it again.")
     shards: dict[str, list[str]] = {}
     for tensor, shard in weight_map.items():
-        if not isinstance(shard, str) or os.path.basename(shard) != shard:
+        json_files.check(shard, str, index, f"weight_map.{tensor}")
+        if os.path.basename(shard) != shard:
             raise ValueError(
-                f"{index}: {tensor} is in {shard!r}, which should be the name "
-                "of a file in the same folder."
+                f"{index}: {tensor} is in {quoted(shard)}, which should be the "
+                "name of a file in the same folder."
             )
         path = os.path.join(os.path.dirname(index), shard)
         shards.setdefault(path, []).append(tensor)

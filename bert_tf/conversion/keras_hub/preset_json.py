@@ -8,8 +8,7 @@ import os
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
-from bert_tf.training import model_folders
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 CONFIG = "config.json"
 TASK = "task.json"
@@ -48,17 +47,15 @@ class Metadata(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _read(folder: str, file: str) -> dict | None:
-    """Returns the serialized object in a file, or None if missing."""
+def _read(folder: str, file: str, kinds=dict) -> dict | None:
+    """Returns the serialized object in a file, or None if missing.
+
+    `kinds` are those of its config, see `json_files.check`.
+    """
     path = os.path.join(folder, file)
     if not os.path.isfile(path):
         return None
-    values = atomic_files.read_json(path)
-    if not isinstance(values.get("config"), dict):
-        raise ValueError(
-            f"{path} should contain a Keras object with class_name and config."
-        )
-    return values
+    return json_files.read(path, {"class_name?": str, "config": kinds})
 
 
 def _read_config(folder: str) -> bert_config.BertConfig:
@@ -111,11 +108,10 @@ def _read_task(folder: str) -> tuple[str, int, list[str]]:
     if name != CLASSIFIER:
         note = f"task.json has the class {name}, whose head is not read"
         return "pretraining", 0, [note]
-    classes = values["config"].get("num_classes")
     path = os.path.join(folder, TASK)
-    model_folders.check_entries(values["config"], path)
-    if classes is None:
-        raise ValueError(f"{path} lacks num_classes in its config.")
+    kind = {"num_classes": range(1, 10**6 + 1)}
+    json_files.check(values["config"], kind, path, "config")
+    classes = values["config"]["num_classes"]
     task = "regression" if classes == 1 else "classification"
     activation = values["config"].get("activation")
     if activation in ("linear", None):
@@ -132,11 +128,11 @@ def read(folder: str) -> Metadata:
     """
     config = _read_config(folder)
     task, num_classes, notes = _read_task(folder)
-    tokenizer = _read(folder, TOKENIZER)
+    kinds = {"lowercase?": bool, "strip_accents?": bool}
+    tokenizer = _read(folder, TOKENIZER, kinds)
     do_lower_case = None
     if tokenizer is not None:
         given = tokenizer["config"]
-        model_folders.check_entries(given, os.path.join(folder, TOKENIZER))
         do_lower_case = bool(given.get("lowercase"))
         strip_accents = bool(given.get("strip_accents"))
         if strip_accents != do_lower_case:
@@ -225,4 +221,4 @@ def write(
         parts |= {"num_classes": num_classes, "activation": "linear"} | dropout
         files[TASK] = _layer("bert_text_classifier", CLASSIFIER, parts)
     for file, values in files.items():
-        atomic_files.write_json(os.path.join(folder, file), values)
+        json_files.write(os.path.join(folder, file), values)

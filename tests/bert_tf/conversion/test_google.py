@@ -9,7 +9,7 @@ import reference_bert
 import tensorflow as tf
 
 from bert_tf.conversion import checkpoint, google, parity, tf_files
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 TASKS = ("pretraining", "classification", "regression", "spans")
 VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n<S>\nder\nthe\n##s\n"
@@ -375,7 +375,7 @@ def test_a_flipped_bit_is_refused(written):
 
 def test_every_mismatch_with_the_config_is_listed(written, tiny_config):
     sizes = tiny_config.to_dict() | {"vocab_size": 99, "type_vocab_size": 3}
-    atomic_files.write_json(f"{written}/bert_config.json", sizes)
+    json_files.write(f"{written}/bert_config.json", sizes)
     more = {"bert/pooler/dense/scale": np.zeros(1, np.float32)}
     change(written, remove=["bert/pooler/dense/bias"], **more)
     with pytest.raises(ValueError) as raised:
@@ -393,7 +393,7 @@ def test_every_mismatch_with_the_config_is_listed(written, tiny_config):
 
 def test_layers_beyond_the_config_are_refused(written, tiny_config):
     sizes = tiny_config.to_dict() | {"num_hidden_layers": 1}
-    atomic_files.write_json(f"{written}/bert_config.json", sizes)
+    json_files.write(f"{written}/bert_config.json", sizes)
     refused(
         written,
         r"16 tensors of the encoder are not in a BERT with the configured "

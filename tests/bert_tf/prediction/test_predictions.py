@@ -9,6 +9,29 @@ import tensorflow as tf
 from bert_tf.prediction import predictions, text_rows
 
 
+@pytest.mark.parametrize(
+    "error, raised, message",
+    [
+        (MemoryError("many bytes"), None, "many bytes"),
+        (tf.errors.ResourceExhaustedError(None, None, "OOM"), None, "OOM"),
+        (
+            KeyError("NewOp"),
+            ValueError,
+            r"TensorFlow .* cannot load it .'N",
+        ),
+    ],
+)
+def test_only_a_file_is_called_damaged(monkeypatch, error, raised, message):
+    def load(path):
+        raise error
+
+    module = "tensorflow.saved_model."
+    monkeypatch.setattr(f"{module}contains_saved_model", lambda path: True)
+    monkeypatch.setattr(f"{module}load", load)
+    with pytest.raises(raised or type(error), match=message):
+        predictions.load("export", "text")
+
+
 def test_each_candidate_is_filled_into_the_text():
     tokens = np.array([[b"cat", b"##s"], [b"mat", b"sea"]], object)
     probabilities = np.array([[0.5, 0.25], [0.1, 0.05]], np.float32)

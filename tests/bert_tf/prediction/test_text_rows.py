@@ -111,21 +111,21 @@ def test_an_optional_input_may_be_missing(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("no", r"jsonl:2 is not JSON: .*such as \{\"context\": "),
-        ([1], "jsonl:2 has no 'context' and no 'endings'; expected"),
-        ({"id": "\ud83d"}, "jsonl:2 is not valid text: .*unpaired surrogate"),
-        ({"context": "a"}, "jsonl:2 has no 'endings'; expected an object"),
+        ("no", r"jsonl:2 is not JSON \(.*: 'no'.*such as \{\"context\": "),
+        ([1], r"jsonl:2: the content is \[1\]; it should be an object"),
+        ({"id": "\ud83d"}, "jsonl:2: the line is .* not valid text: a surrog"),
+        ({"context": "a"}, "jsonl:2: endings is missing or null; it should be"),
         (
             {"context": 3, "endings": []},
-            "jsonl:2: 'context' is 3; it should be a text",
+            "jsonl:2: context is 3; it should be a string.*Expected an object",
         ),
         (
             {"context": "", "endings": "a"},
-            "jsonl:2: 'endings' is \"a\"; it should be a list of texts",
+            "jsonl:2: endings is 'a'; it should be a list",
         ),
         (
             {"context": "", "endings": ["a", None]},
-            "'endings' is .*null.; it should be a list of texts",
+            r"jsonl:2: endings\[1\] is missing or null; it should be a string",
         ),
     ],
 )
@@ -216,7 +216,7 @@ def test_a_tsv_without_a_required_input_is_refused():
 @pytest.mark.parametrize(
     "content, config, message",
     [
-        (b"a\ta\n1\t2\n", ("a",), "input:1 has 2 columns with the name 'a'"),
+        (b"a\ta\n1\t2\n", ("a",), "input:1: 2 columns have the name 'a'"),
         (b"a\tb\r1\t2\r", ("a",), "input:1: the lines end with a carriage"),
         (b"a\tb\r1\t2\n", ("0",), "input:1: the lines end with a carriage"),
         (b"\xff\xfea\0\n\0", (), "input:1: the file is UTF-16; convert it"),
@@ -233,7 +233,6 @@ def test_files_that_are_not_what_they_seem_are_refused(
     with text_rows.open_lines(str(path)) as lines:
         if config:
             parse = text_rows.ColumnParser("input", [("text", *config)], ranks)
-            lines.is_table = True
         else:
             parse = functools.partial(text_rows.parse_text, "text", 1)
         with pytest.raises(ValueError, match=message):
@@ -242,5 +241,15 @@ def test_files_that_are_not_what_they_seem_are_refused(
 
 def test_brackets_nested_too_deep_are_named(tmp_path):
     path = write(tmp_path, {"context": "a", "endings": []}, "[" * 10_000)
-    with pytest.raises(ValueError, match="jsonl:2 is not JSON: maximum recurs"):
+    with pytest.raises(
+        ValueError, match="jsonl:2 is not JSON .brackets are nest"
+    ):
         read_objects(path, RANKS)
+
+
+def test_a_closed_stdin_and_a_store_are_named(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(ValueError, match="stdin is closed. Redirect it"):
+        text_rows.open_lines("-").__enter__()
+    with pytest.raises(FileNotFoundError, match="gs://b/x.txt"):
+        text_rows.open_lines("gs://b/x.txt").__enter__()

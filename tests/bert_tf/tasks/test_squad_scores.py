@@ -264,8 +264,8 @@ ONE = {"q": (["y"], "", 0.0)}
 @pytest.mark.parametrize(
     ("content", "version", "message"),
     [
-        ([], None, "not in SQuAD's layout: no list under"),
-        ({"version": "1.1"}, None, "not in SQuAD's layout: no list under"),
+        ([], None, r"the content is \[\]; it should be an object.*layout"),
+        ({"version": "1.1"}, None, "data is missing or null; it should be a l"),
         (make_data("v3.0", ONE), None, "version is 'v3.0'; it should be 1.1"),
         (make_data(None, ONE), None, "SQuAD version is None; it should be"),
         (make_data("v2.0", ONE), "1.1", "version is 'v2.0', but 1.1 is req"),
@@ -274,7 +274,7 @@ ONE = {"q": (["y"], "", 0.0)}
         (
             {"version": "1.1", "data": [{"title": "T", "paragraphs": [{}]}]},
             None,
-            "after 0 questions there is an article .* KeyError 'qas'",
+            r"data\[0\].paragraphs\[0\].qas is missing or null; it should be a",
         ),
         (
             make_data("1.1", ONE) | {"data": 2 * make_data("1.1", ONE)["data"]},

@@ -19,7 +19,7 @@ from bert_tf.training import (
     model_folders,
     optimizers,
 )
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 
 @pytest.fixture
@@ -352,7 +352,7 @@ def test_an_intact_checkpoint_of_another_model_size_is_not_skipped(
 def test_a_checkpoint_without_checksums_is_damaged(model, two, file):
     saved, _, digests = two
     path = os.path.join(saved.path(20), checkpoints.STATE)
-    atomic_files.write_json(path, {"step": 20, "weights_sha256": digests[20]})
+    json_files.write(path, {"step": 20, "weights_sha256": digests[20]})
     damage(pathlib.Path(saved.path(20)) / file, "starts with garbage")
     assert saved.restore_latest() == 10
     assert model_folders.digest(model) == digests[10]
@@ -502,7 +502,7 @@ def make_fake_run(folder):
     """Returns checkpoints of a run and all its variables."""
     weights = [FakeVariable(f"a/{i}") for i in range(3)]
     config = types.SimpleNamespace(
-        to_json_file=lambda path: atomic_files.write_json(path, {})
+        to_json_file=lambda path: json_files.write(path, {})
     )
     model = types.SimpleNamespace(name="a", config=config, weights=weights)
     slots = {f"m/a/{i}": FakeVariable("") for i in range(3)}

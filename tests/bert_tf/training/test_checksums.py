@@ -81,7 +81,9 @@ def test_every_changed_byte_of_the_state_is_detected(folder):
             assert str(error).startswith(f"{folder} is damaged: state.json")
     for length in range(0, len(content) - 2, 7):
         path.write_bytes(content[:length])
-        with pytest.raises(checksums.DamagedError, match="is not valid JSON"):
+        with pytest.raises(
+            checksums.DamagedError, match="state.json is not JSON"
+        ):
             checksums.read_state(str(folder))
     path.unlink()
     with pytest.raises(checksums.DamagedError, match="state.json is missing"):
@@ -91,10 +93,23 @@ def test_every_changed_byte_of_the_state_is_detected(folder):
 def test_a_state_without_checksums_is_damaged(folder):
     path = folder / checksums.STATE
     path.write_text(json.dumps({"step": 3, "weights_sha256": "ab"}))
+    with pytest.raises(
+        checksums.DamagedError, match="state.json: files is missing"
+    ):
+        checksums.read_state(str(folder))
+    path.write_text(json.dumps({"files": {}, "step": 3}))
     with pytest.raises(checksums.DamagedError, match="not match its checksum"):
         checksums.read_state(str(folder))
+    path.write_text(json.dumps({"files": {"a": {"bytes": "9"}}}))
+    with pytest.raises(
+        checksums.DamagedError, match="files.a.bytes is '9'; it"
+    ):
+        checksums.read_state(str(folder))
     path.write_text("[]")
-    assert "state.json is not valid JSON" in faults(folder)[0]
+    assert (
+        "state.json: the content is []; it should be an object"
+        in faults(folder)[0]
+    )
 
 
 def test_disk_failures_are_damage_and_other_errors_are_not(folder, monkeypatch):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.training import checksums, model_folders
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 
 @pytest.fixture
@@ -231,9 +231,7 @@ def folder_of(tmp_path, tiny_config):
     def write(**metadata):
         path = tmp_path / "bert_config.json"
         tiny_config.to_json_file(path)
-        atomic_files.write_json(
-            str(tmp_path / model_folders.METADATA), metadata
-        )
+        json_files.write(str(tmp_path / model_folders.METADATA), metadata)
         return str(tmp_path)
 
     return write

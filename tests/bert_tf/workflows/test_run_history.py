@@ -107,7 +107,7 @@ def test_read_log_returns_values_by_step(tmp_path):
         2: {"loss": 0.2},
     }
     path.write_text(lines[0] + "[1]\n")
-    with pytest.raises(ValueError, match=r"steps.jsonl:2: '\[1\]' should be"):
+    with pytest.raises(ValueError, match=r"steps.jsonl:2: the content is \[1"):
         run_history.read_log(str(tmp_path))
 
 

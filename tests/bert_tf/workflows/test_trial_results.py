@@ -54,6 +54,12 @@ def test_without_a_baseline_no_run_is_degenerate(tmp_path):
     assert not result["is_degenerate"]
 
 
+def test_a_loss_that_is_not_finite_is_read(tmp_path):
+    scores = {"loss": float("nan"), "accuracy": 0.75}
+    folder = write(tmp_path / "a", 0.5, dev_matched=scores)
+    assert trial_results.read(folder)["score"] == 0.75
+
+
 def make_result(score, **setting):
     return {
         "name": f"run {score}",

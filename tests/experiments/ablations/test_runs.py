@@ -9,7 +9,7 @@ import pytest
 
 from experiments.ablations import runs
 from experiments.ablations.jobs import Job
-from tfrecords.io import atomic_files
+from tfrecords.io import json_files
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_jobs_run_once_and_leave_flags_seconds_and_a_log(scripts):
     assert clock.line().startswith("2 of 2 commands done, about 0:00 left")
     with open(f"{scripts}/logs/part/good-0.log", encoding="utf-8") as file:
         assert file.read() == "['--steps=5', '--name=a b']\n"
-    left = atomic_files.read_json(f"{scripts}/done/part/good-0.json")
+    left = json_files.read(f"{scripts}/done/part/good-0.json")
     assert left["flags"] == jobs[0].flags and left["seconds"] > 0
     assert run(jobs, scripts)[0] == []
     more = [*jobs, Job("part/new", "good", {}, 1.0)]
@@ -141,7 +141,7 @@ def test_estimates_are_corrected_by_finished_jobs(scripts):
     os.makedirs(os.path.dirname(path))
     left = {"seconds": 30.0, "flags": jobs[0].flags}
     left |= {"config_sha256": None, "diverged": False}
-    atomic_files.write_json(path, left)
+    json_files.write(path, left)
     clock = runs.Clock(jobs, scripts)
     assert clock.factor("good") == 3.0
     assert clock.factor("bad") == 1.0
@@ -188,5 +188,5 @@ def test_a_sigterm_reaches_the_job_and_the_plan_stops(tmp_path):
     assert process.wait(timeout=600) == 75
     assert log.read_text() == "begun\nsaved\n"
     assert not (tmp_path / "out" / "done").exists()
-    left = atomic_files.read_json(str(tmp_path / "out/stopped/slow.json"))
+    left = json_files.read(str(tmp_path / "out/stopped/slow.json"))
     assert left["seconds"] > 0

@@ -47,8 +47,12 @@ INPUTS = {
 }
 
 
-def marks_of(values, name):
-    """The marks of a flag; none for one that no dataclass defines."""
+# The only output that may be in a store.
+IN_STORES = ("run_scripts.make_pretraining_records", "output_dir")
+
+
+def is_on_disk(values, name):
+    """Whether a flag is marked; not if no dataclass defines it."""
     owner = values.find_module_defining_flag(name)
     marks, todo = set(), [options.Options]
     while todo:
@@ -56,8 +60,8 @@ def marks_of(values, name):
         todo += cls.__subclasses__()
         fields = cls.__dataclass_fields__
         if cls.__name__ == owner and name in fields:
-            marks.add(fields[name].metadata["output"])
-    return marks - {None}
+            marks.add(fields[name].metadata["on_disk"])
+    return marks == {True}
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -66,9 +70,8 @@ def test_each_path_is_an_input_or_marked_as_an_output(script):
     for name in module.FLAGS:
         if not _PATH.fullmatch(name):
             continue
-        marks = marks_of(module.FLAGS, name)
+        is_marked = is_on_disk(module.FLAGS, name)
         if script.endswith(".predict") and name == "export_dir":
             continue  # Read there, written by export_savedmodel.
-        assert (name in INPUTS) != bool(marks), name
-        is_store = script == "run_scripts.make_pretraining_records"
-        assert marks <= {"store" if is_store else "disk"}, name
+        is_other = name in INPUTS or (script, name) == IN_STORES
+        assert is_marked != is_other, name

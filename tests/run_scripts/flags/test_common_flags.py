@@ -187,15 +187,6 @@ def test_names_of_tensorflow_nodes_are_not_printed(text, shown):
     assert common_flags._message(error) == shown
 
 
-@pytest.mark.parametrize("text", ["", ",", "a,,b"])
-def test_empty_paths_in_a_list_are_rejected(text):
-    values = flags.FlagValues()
-    flags.DEFINE_list("run_dirs", None, "", flag_values=values)
-    values(["script", f"--run_dirs={text}"])
-    with pytest.raises(flags.Error, match="--run_dirs=.* has an empty path"):
-        common_flags.check_names(values, "run_dirs")
-
-
 def test_an_unexpected_error_keeps_its_traceback(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["script"])
     with pytest.raises(ZeroDivisionError):
@@ -243,7 +234,7 @@ def test_a_script_prints_nothing_but_its_own_lines():
 @pytest.mark.parametrize(
     "word, message",
     [
-        ("--language=a\0b", "contains a null byte"),
+        ("--language=a\0b", "contains a zero byte"),
         ("--vocab_file=caf\udce9", r"--vocab_file=b'caf\\xe9' is not UTF-8"),
     ],
 )
@@ -257,7 +248,19 @@ import os, sys
 sys.argv = ["script"]
 from run_scripts.flags import common_flags
 files = [os.fstat(number) for number in range(3)]
+assert sys.stdin is None or sys.stdin.fileno() == 0
 common_flags.run(lambda argv: print("x" * 100_000))
+"""
+
+_WRITE = """
+import sys
+sys.argv = ["script"]
+from run_scripts.flags import common_flags
+from tfrecords.io import atomic_files
+def main(argv):
+    with atomic_files.atomic_file("{}") as file:
+        file.write("x" * 1_000_000)
+common_flags.run(main)
 """
 
 
@@ -293,6 +296,15 @@ def test_a_reader_of_stdout_may_stop():
 def test_other_streams_may_be_closed():
     code, shown, _ = run_in_shell("<&- 2>&-")
     assert code == 0 and len(shown) == 100_001
+
+
+@pytest.mark.parametrize("path", ["-", "/dev/stdout"])
+def test_stdout_as_an_output_has_the_errors_of_stdout(path):
+    code = _WRITE.format(path)
+    stopped = run_in_shell("| head -c 3; exit ${PIPESTATUS[0]}", code)
+    assert stopped == (141, "xxx", "")
+    status, _, shown = run_in_shell(">&-", code)
+    assert status == 1 and shown.startswith("error: stdout is closed, and")
 
 
 def test_an_interrupt_during_imports_is_one_line():

@@ -4,13 +4,12 @@ import hashlib
 import os
 import pathlib
 import shutil
-import stat
 import subprocess
 import sys
 
 import pytest
 
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 
 def fill_disk(file):
@@ -21,12 +20,12 @@ def fill_disk(file):
 @pytest.mark.parametrize("mode", ["w", "wb"])
 def test_the_old_file_survives_a_full_disk(tmp_path, mode):
     path = tmp_path / "results.json"
-    atomic_files.write_json(str(path), {"step": 1})
+    json_files.write(str(path), {"step": 1})
     with pytest.raises(OSError, match="No space left.*Make room") as raised:
         with atomic_files.atomic_file(str(path), mode) as file:
             fill_disk(file)
     assert raised.value.filename == str(path)
-    assert atomic_files.read_json(str(path)) == {"step": 1}
+    assert json_files.read(str(path)) == {"step": 1}
     assert os.listdir(tmp_path) == ["results.json"]
 
 
@@ -165,7 +164,7 @@ def test_two_writers_of_the_same_path_do_not_interfere(tmp_path):
 def test_permissions_are_those_of_the_umask(tmp_path):
     umask = os.umask(0o027)
     try:
-        atomic_files.write_json(str(tmp_path / "a"), {})
+        json_files.write(str(tmp_path / "a"), {})
         with atomic_files.atomic_folder(str(tmp_path / "b")):
             pass
     finally:
@@ -386,7 +385,7 @@ def test_contents_are_synced_before_the_rename(tmp_path, events):
 
 
 def test_a_file_and_its_name_are_synced(tmp_path, events):
-    atomic_files.write_json(str(tmp_path / "a"), {})
+    json_files.write(str(tmp_path / "a"), {})
     assert [event[0] for event in events] == ["sync", "rename", "sync"]
     assert events[0][1] == (tmp_path / "a").stat().st_ino
     assert events[2][1] == tmp_path.stat().st_ino
@@ -497,34 +496,6 @@ def test_only_leftovers_with_the_prefix_are_removed(tmp_path):
     assert not os.listdir(killed)
 
 
-def test_an_error_names_a_file_that_is_not_json(tmp_path):
-    path = tmp_path / "state.json"
-    for content in (b"{", b'{"a": "\xff"}', b"\x00"):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="state.json is not JSON"):
-            atomic_files.read_json(str(path))
-
-
-@pytest.mark.parametrize(
-    ("content", "expected", "message"),
-    [
-        (b"[1, 2]", dict, r"one JSON object, {...}; it holds \[1, 2\]"),
-        (b"null", dict, "one JSON object, {...}; it holds None"),
-        (b"{}", list, r"a JSON list, \[...\]; it holds {}"),
-        (b"[" * 10_000 + b"]" * 10_000, list, "nested deeper than Python"),
-        (b'{"a":' * 10_000, dict, "nested deeper than Python"),
-        (b"9" * 5000, object, "is not JSON: Exceeds the limit"),
-    ],
-)
-def test_json_of_another_kind_names_the_file(
-    tmp_path, content, expected, message
-):
-    path = tmp_path / "run.json"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=f"{path} .*{message}"):
-        atomic_files.read_json(str(path), expected)
-
-
 def test_the_digest_is_the_sha256_of_all_bytes(tmp_path):
     # More than one block.
     content = bytes(range(256)) * 5000
@@ -558,83 +529,3 @@ def test_a_link_to_itself_is_named(tmp_path):
         with atomic_files.atomic_file(path):
             pass
     assert raised.value.filename == path and os.path.islink(path)
-
-
-@pytest.mark.parametrize("mode", ["w", "wb"])
-def test_a_named_pipe_is_written_to(tmp_path, mode):
-    path = str(tmp_path / "pipe")
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with atomic_files.atomic_file(path, mode) as file:
-        file.write("line" if mode == "w" else b"line")
-    assert os.read(reader, 9) == b"line"
-    os.close(reader)
-    assert os.listdir(tmp_path) == ["pipe"] and atomic_files.is_stream(path)
-
-
-def test_a_closed_named_pipe_is_an_error_of_its_name(tmp_path):
-    path = str(tmp_path / "pipe")
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with pytest.raises(BrokenPipeError) as raised:
-        with atomic_files.atomic_file(path) as file:
-            os.close(reader)
-            file.write("line")
-    assert raised.value.filename == path
-
-
-def test_a_terminal_is_written_to():
-    controller, terminal = os.openpty()
-    path = os.ttyname(terminal)
-    with atomic_files.atomic_file(path) as file:
-        file.write("line")
-    assert os.read(controller, 9) == b"line"
-    for number in (controller, terminal):
-        os.close(number)
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="no /dev/fd")
-def test_an_open_file_is_appended_to(tmp_path):
-    with open(tmp_path / "log", "a") as log:
-        log.write("first\n")
-        log.flush()
-        link = tmp_path / "link"
-        os.symlink(f"/dev/fd/{log.fileno()}", link)
-        with atomic_files.atomic_file(str(link)) as file:
-            file.write("second\n")
-    assert (tmp_path / "log").read_text() == "first\nsecond\n"
-    assert os.path.islink(link)
-
-
-def test_a_disk_and_a_folder_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(IsADirectoryError) as raised:
-        atomic_files.is_stream(str(tmp_path))
-    assert raised.value.filename == str(tmp_path)
-    status = os.stat_result((stat.S_IFBLK | 0o600, *[0] * 9))
-    monkeypatch.setattr(os, "stat", lambda path: status)
-    with pytest.raises(ValueError, match="/dev/sda is a block device"):
-        atomic_files.is_stream("/dev/sda")
-
-
-def test_an_output_that_is_an_input_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a").write_text("a")
-    os.symlink("a", "link")
-    os.link("a", "name")
-    for path in ("a", "./a", "link", "name", str(tmp_path / "a")):
-        with pytest.raises(ValueError, match="--out=.* same file as --in=a"):
-            atomic_files.check_output("out", path, [("in", "a")])
-    for path in ("b", "-"):
-        atomic_files.check_output("out", path, [("in", "a"), ("in", None)])
-    with pytest.raises(FileNotFoundError) as raised:
-        atomic_files.check_output("out", "none/b", [])
-    assert raised.value.filename == "none/b"
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no /dev/zero")
-def test_an_input_without_an_end_is_refused(tmp_path):
-    for path in ("/dev/zero", "/dev/full"):
-        with pytest.raises(ValueError, match=f"{path} is a device"):
-            atomic_files.read_json(path)
-    for path in ("/dev/null", str(tmp_path), str(tmp_path / "none")):
-        atomic_files.check_is_finite(path)

@@ -94,9 +94,24 @@ def test_records_without_a_journal_are_rejected(tmp_path):
         open_journal(tmp_path)
 
 
-def test_a_damaged_journal_is_named(tmp_path):
-    (tmp_path / "progress.jsonl").write_text("{oops\n")
-    with pytest.raises(ValueError, match="progress.jsonl' is damaged"):
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        (b"{oops", "is not JSON .*: '{oops'"),
+        (b"\xff", "is not JSON .line 1: byte 0xff is not UTF-8"),
+        (b"[" * 10_000, "is not JSON .brackets are nested deeper"),
+        (b"[1]", r": the content is \[1\]; it should be an object"),
+        (b"{}", ": set is missing or null; it should be a string"),
+        (b'{"set": "a", "shard": {}}', ": shard.name is missing"),
+    ],
+)
+def test_a_damaged_journal_is_named(tmp_path, line, message):
+    path = tmp_path / "progress.jsonl"
+    path.write_bytes(b"{}\n" + line + b"\n")
+    with pytest.raises(ValueError, match=f"{path}:2.*{message}.*another --out"):
+        open_journal(tmp_path)
+    path.write_bytes(b"[]\n{}\n")
+    with pytest.raises(ValueError, match=f"{path}:1: the content is "):
         open_journal(tmp_path)
 
 

@@ -90,7 +90,7 @@ _values = st.recursive(
 )
 _paths = st.sampled_from(
     [
-        *[(name,) for name in records._KINDS],
+        *[(name,) for name in records._CONTENT],
         *[("shards", 0), ("shards", 1, "name"), ("shards", 0, "num_bytes")],
         *[("shards", 1, "num_examples"), ("sizes", "max_seq_length")],
         *[("flags", "labels"), ("flags", "dupe_factor"), ("sizes", "x")],
@@ -151,10 +151,17 @@ def test_a_shard_with_another_number_of_records_is_named(folder):
         records.Records.open(folder)
 
 
-@pytest.mark.parametrize("text", ["{", "{}", '{"shards": 3}'])
-def test_a_broken_manifest_is_named(tmp_path, text):
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("{", " is not JSON .*make the file again"),
+        ("{}", ": schema_name is missing or null; it should be a string"),
+        ('{"schema_name": 3}', ": schema_name is 3; it should be a string"),
+    ],
+)
+def test_a_broken_manifest_is_named(tmp_path, text, message):
     (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(ValueError, match="is not a manifest of records"):
+    with pytest.raises(ValueError, match=f"{tmp_path}/manifest.json{message}"):
         records.Records.open(str(tmp_path))
 
 

@@ -34,11 +34,21 @@ def test_the_field_may_have_another_name(read):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{'text': 'One.'}", r"^a.jsonl:2: \"{'text': 'One.'}\" is not JSON"),
-        ('{"text": "One.', "a.jsonl:2: .* is not JSON .*column 10"),
-        ('{"body": "One."}', r"a.jsonl:2: .* fields \['body'\]; expected an"),
-        ('"One."', "a.jsonl:2: the line is .*, not an object"),
-        ('{"text": ["One."]}', "a.jsonl:2: 'text' is .* of type list; expect"),
+        (
+            "{'text': 'One.'}",
+            "^a.jsonl:2 is not JSON .*: \"{'text': 'One.'}\"",
+        ),
+        (
+            '{"text": "One.',
+            "a.jsonl:2 is not JSON .*column 10.* object such a",
+        ),
+        ('{"body": "One."}', r"a.jsonl:2: .* fields \['body'\]; expected the"),
+        ('"One."', "a.jsonl:2: the content is 'One.'; it should be an object"),
+        (
+            '{"text": ["One."]}',
+            "a.jsonl:2: text is .* should be a string.*--t",
+        ),
+        ('{"text": "\\ud800"}', "a.jsonl:2: text is .* not valid text: a surr"),
     ],
 )
 def test_an_invalid_line_is_named(read, line, message):
@@ -106,7 +116,9 @@ def test_a_missing_column_is_named(table):
 
 def test_a_column_of_numbers_is_named(table):
     path = table({"text": [7]})
-    with pytest.raises(ValueError, match="parquet:1: 'text' is '7' of type"):
+    with pytest.raises(
+        ValueError, match="parquet:1: text is 7; it should be a str"
+    ):
         read_parquet(path)
 
 

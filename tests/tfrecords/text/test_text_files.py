@@ -168,6 +168,9 @@ def test_only_tables_may_have_no_carriage_return_in_the_first_line():
             text_files.check_line(line, 1, "a", is_table)
 
 
-def test_quoted_text_is_shortened():
-    assert text_files.shortened("a" * 100) == "a" * 100
-    assert text_files.shortened("a" * 101) == "a" * 100 + "..."
+def test_only_the_first_line_begins_like_another_format():
+    for number, begin in ((1, b"PAR2"), (2, b"PAR1"), (2, b"\xff\xfeab")):
+        text_files.check_line(begin + b"\n", number, "a.txt")
+    for begin in (b"PAR1", b"\xff\xfe"):
+        with pytest.raises(ValueError, match="a.txt:1: the file is"):
+            text_files.check_line(begin + b"\n", 1, "a.txt")

@@ -84,7 +84,7 @@ def test_pooling_is_named(tmp_path, pooling, name):
         ([module("WordEmbeddings", "0_W")], "lists WordEmbeddings; the first"),
         ([module("Transformer", "../other")], "'../other' is outside the"),
         ([module("Transformer", "/other")], "'/other' is outside the"),
-        ([{"idx": 0}], "should be a list of modules"),
+        ([{"idx": 0}], r"\[0\].type is missing or null; it should be a str"),
         ([], "should be a Transformer"),
     ],
 )
@@ -96,11 +96,11 @@ def test_wrong_module_lists_are_refused(tmp_path, modules, message):
 def test_a_pooling_config_without_an_object_is_named(tmp_path):
     modules = module("Transformer", ""), module("Pooling", "1_Pooling")
     folder = put(tmp_path, *modules, pooling=["mean"])
-    with pytest.raises(ValueError, match="1_Pooling/config.json should hold"):
+    with pytest.raises(ValueError, match="1_Pooling/config.json: the content"):
         sentence_transformers.find(folder)
 
 
 def test_a_path_that_is_not_a_string_is_refused(tmp_path):
     folder = put(tmp_path, module("Transformer", 0))
-    with pytest.raises(ValueError, match="each with type and path"):
+    with pytest.raises(ValueError, match=r"\[0\].path is 0; it should be a"):
         sentence_transformers.find(folder)

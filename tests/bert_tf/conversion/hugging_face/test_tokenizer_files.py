@@ -70,9 +70,14 @@ def test_a_round_trip_keeps_vocabulary_and_case(tmp_path):
         ({"vocab": {"[PAD]": 0, "the": 2}}, "should be 0 to 1, each once"),
         ({"vocab": {"[PAD]": 0, "the": 0}}, "should be 0 to 1, each once"),
         ({"vocab": {"a\nb": 0}}, "contains a line break"),
-        ({"vocab": [["the", -1.5]]}, "vocab should be a JSON object"),
+        (
+            {"vocab": [["the", -1.5]]},
+            "model.vocab is .*; it should be an object",
+        ),
         ({"vocab": {"the": []}}, "should be 0 to 0, each once"),
         ({"vocab": {"[PAD]": False}}, "should be 0 to 0, each once"),
+        ({"vocab": {}}, "should be 0 to 0, each once"),
+        ({"vocab": None}, "model.vocab is missing or null; it should be an"),
     ],
 )
 def test_unsupported_vocabularies_are_refused(tmp_path, changes, message):

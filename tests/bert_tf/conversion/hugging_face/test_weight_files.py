@@ -77,10 +77,10 @@ def test_a_shard_that_lacks_a_tensor_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([], "should hold one JSON object"),
-        ({"weight_map": {}}, "has no weight_map"),
+        ([], r"the content is \[\]; it should be an object"),
+        ({"weight_map": {}}, "weight_map lists no tensor. Copy it"),
         ({"weight_map": {"a": "../other.safetensors"}}, "in the same folder"),
-        ({"weight_map": {"a": 1}}, "in the same folder"),
+        ({"weight_map": {"a": 1}}, "weight_map.a is 1; it should be a string"),
     ],
 )
 def test_an_invalid_index_is_refused(tmp_path, content, message):

@@ -1,0 +1,86 @@
+import os
+import stat
+
+import pytest
+
+from tfrecords.io import atomic_files, json_files, streams
+
+
+@pytest.mark.parametrize("mode", ["w", "wb"])
+def test_a_named_pipe_is_written_to(tmp_path, mode):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with atomic_files.atomic_file(path, mode) as file:
+        file.write("line" if mode == "w" else b"line")
+    assert os.read(reader, 9) == b"line"
+    os.close(reader)
+    assert os.listdir(tmp_path) == ["pipe"] and streams.is_stream(path)
+
+
+def test_a_closed_named_pipe_is_an_error_of_its_name(tmp_path):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(BrokenPipeError) as raised:
+        with atomic_files.atomic_file(path) as file:
+            os.close(reader)
+            file.write("line")
+    assert raised.value.filename == path
+
+
+def test_a_terminal_is_written_to():
+    controller, terminal = os.openpty()
+    path = os.ttyname(terminal)
+    with atomic_files.atomic_file(path) as file:
+        file.write("line")
+    assert os.read(controller, 9) == b"line"
+    for number in (controller, terminal):
+        os.close(number)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="no /dev/fd")
+def test_an_open_file_is_appended_to(tmp_path):
+    with open(tmp_path / "log", "a") as log:
+        log.write("first\n")
+        log.flush()
+        link = tmp_path / "link"
+        os.symlink(f"/dev/fd/{log.fileno()}", link)
+        with atomic_files.atomic_file(str(link)) as file:
+            file.write("second\n")
+    assert (tmp_path / "log").read_text() == "first\nsecond\n"
+    assert os.path.islink(link)
+
+
+def test_a_disk_and_a_folder_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(IsADirectoryError) as raised:
+        streams.is_stream(str(tmp_path))
+    assert raised.value.filename == str(tmp_path)
+    status = os.stat_result((stat.S_IFBLK | 0o600, *[0] * 9))
+    monkeypatch.setattr(os, "stat", lambda path: status)
+    with pytest.raises(ValueError, match="/dev/sda is a block device"):
+        streams.is_stream("/dev/sda")
+
+
+def test_an_output_that_is_an_input_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_text("a")
+    os.symlink("a", "link")
+    os.link("a", "name")
+    for path in ("a", "./a", "link", "name", str(tmp_path / "a")):
+        with pytest.raises(ValueError, match="--out=.* same file as --in=a"):
+            streams.check_output("out", path, [("in", "a")])
+    for path in ("b", "-"):
+        streams.check_output("out", path, [("in", "a"), ("in", None)])
+    with pytest.raises(FileNotFoundError) as raised:
+        streams.check_output("out", "none/b", [])
+    assert raised.value.filename == "none/b"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no /dev/zero")
+def test_an_input_without_an_end_is_refused(tmp_path):
+    for path in ("/dev/zero", "/dev/full"):
+        with pytest.raises(ValueError, match=f"{path} is a device"):
+            json_files.read(path)
+    for path in ("/dev/null", str(tmp_path), str(tmp_path / "none")):
+        streams.check_has_end(path)

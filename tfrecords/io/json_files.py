@@ -1,0 +1,117 @@
+"""JSON text or file <-> its value, of which the types are checked."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tfrecords.io import atomic_files, streams
+from tfrecords.options import quoted
+
+_FIX = "Correct it, or copy or make the file again."
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NAMES = {
+    str: "a string",
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    list: "a list",
+    dict: "an object, {...}",
+}
+
+
+def write(path: str, content: Mapping) -> None:
+    """Writes a JSON file atomically; "-" is stdout."""
+    with atomic_files.atomic_file(path) as file:
+        json.dump(content, file, indent=2)
+        file.write("\n")
+
+
+def read(path: str, kind: Any = dict) -> Any:
+    """Returns the content of a JSON file; arguments are those of `parse`.
+
+    Raises:
+      OSError: if it cannot be read.
+      ValueError: as in `parse`.
+    """
+    streams.check_has_end(path)
+    with open(path, "rb") as file:
+        return parse(file.read(), path, kind)
+
+
+def parse(text: bytes | str, where: str, kind: Any = dict) -> Any:
+    """Returns the value of a JSON text, in which NaN and Infinity are numbers.
+
+    Args:
+      text: bytes are UTF-8, with or without a byte order mark.
+      where: file, or file:line, for messages.
+      kind: kind of the value, see `check`.
+
+    Raises:
+      ValueError: if it is not JSON, or of another kind.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8-sig")
+        value = json.loads(text)
+    except UnicodeDecodeError as error:
+        line = 1 + error.object[: error.start].count(b"\n")
+        byte = error.object[error.start]
+        reason = f"line {line}: byte {byte:#04x} is not UTF-8"
+    except RecursionError:
+        reason = "brackets are nested deeper than Python reads"
+    except ValueError as error:
+        # `where` may already have a line number.
+        is_one_line = getattr(error, "lineno", 0) == 1
+        reason = f"{error.msg}, column {error.colno}" if is_one_line else error
+    else:
+        check(value, kind, where)
+        return value
+    raise ValueError(
+        f"{where} is not JSON ({reason}): {quoted(text[:200])}. {_FIX}"
+    )
+
+
+def check(value: Any, kind: Any, where: str, entry: str = "") -> None:
+    """Raises ValueError unless a value of JSON is of a kind.
+
+    Args:
+      value: from `parse`.
+      kind: object for any; str, bool, int, float (any number), list or dict; a
+        range of integers; [kind] for a list of this kind; or {name: kind} for
+        an object with at least these entries. An entry whose name here ends
+        with "?" may be missing or null.
+      where: file, or file:line, for the message.
+      entry: the value's position in the file; "" for all of it.
+    """
+    if kind is object:
+        return
+    python_type = kind if isinstance(kind, type) else type(kind)
+    expected = _NAMES.get(python_type, "")
+    if isinstance(kind, range):
+        python_type = int
+        expected = f"an integer from {kind.start:,} to {kind.stop - 1:,}"
+    # The parser makes exactly these types; but for isinstance, True is an int.
+    is_number = python_type is float and type(value) is int
+    is_right = is_number or type(value) is python_type
+    if not is_right or (isinstance(kind, range) and value not in kind):
+        is_missing = value is None and entry
+        shown = "missing or null" if is_missing else quoted(value)
+        raise ValueError(
+            f"{where}: {entry or 'the content'} is {shown}; it should be "
+            f"{expected}. {_FIX}"
+        )
+    if python_type is str and _SURROGATE.search(value):
+        raise ValueError(
+            f"{where}: {entry} is {quoted(value)}, which is not valid text: a "
+            f"surrogate without its pair. {_FIX}"
+        )
+    if isinstance(kind, list):
+        for i, item in enumerate(value):
+            check(item, kind[0], where, f"{entry}[{i}]")
+    elif isinstance(kind, dict):
+        for name, of_entry in kind.items():
+            key = name.removesuffix("?")
+            if key == name or value.get(key) is not None:
+                inner = f"{entry}.{key}".removeprefix(".")
+                check(value.get(key), of_entry, where, inner)

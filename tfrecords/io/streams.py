@@ -1,0 +1,221 @@
+"""Standard streams, pipes and devices -> files to read or write.
+
+Scripts import this module first, so that it imports only Python's own.
+"""
+
+import contextlib
+import errno
+import io
+import os
+import re
+import signal
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+_STDOUT = "<stdout>"  # Its name in errors.
+# Status of a process that writes to a closed pipe and does not handle SIGPIPE.
+_CLOSED_PIPE_EXIT_CODE = 128 + signal.SIGPIPE
+_MAX_LINKS = 40  # Most symbolic links that Linux follows.
+
+
+def open_closed() -> None:
+    """Opens the standard streams that the caller closed (`<&-`, `>&-`).
+
+    Otherwise the next file that is opened gets the number of the stream, and
+    what libraries print is written into it. `sys.stdin` is then None, as
+    Python leaves it. Writing to stdout still fails, so that no output is lost
+    silently.
+    """
+    for number, name, flags in (
+        (0, "stdin", os.O_RDONLY),
+        (1, "stdout", os.O_RDONLY),
+        (2, "stderr", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is not None:
+            continue
+        opened = os.open(os.devnull, flags)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+        os.set_inheritable(number, True)
+        if number:
+            stream = open(number, "w", closefd=False)
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+
+
+@contextlib.contextmanager
+def complete_stdout() -> Iterator[None]:
+    """Flushes stdout after the body, so that its errors are reported.
+
+    A pipe that its reader has closed, as `| head` does, ends the script without
+    a message.
+
+    Raises:
+      ValueError: if stdout is closed.
+      OSError: naming it, for example if the disk is full.
+    """
+    _name_stdout()
+    try:
+        try:
+            yield
+        except SystemExit:
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
+    except OSError as error:
+        if error.filename != _STDOUT:
+            raise
+        # Otherwise Python's flush at exit would fail, too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno == errno.EPIPE:
+            raise SystemExit(_CLOSED_PIPE_EXIT_CODE) from None
+        if error.errno == errno.EBADF:
+            raise ValueError(
+                "stdout is closed, and the output is lost. Redirect it, such "
+                "as with > FILE."
+            ) from None
+        raise
+
+
+class _Stdout(io.FileIO):
+    """The file of stdout; its errors name it, unlike Python's."""
+
+    def write(self, data) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, _STDOUT) from None
+
+
+def _name_stdout() -> None:
+    """Makes errors of `sys.stdout` name it; a test's own one is kept."""
+    old = sys.stdout
+    if old is not sys.__stdout__ or not isinstance(old, io.TextIOWrapper):
+        return
+    # With `python -u`, too: an unbuffered write to a closed pipe may be cut.
+    file = io.BufferedWriter(_Stdout(old.fileno(), "w", closefd=False))
+    sys.stdout = io.TextIOWrapper(
+        file,
+        encoding=old.encoding,
+        errors=old.errors,
+        line_buffering=old.line_buffering or old.write_through,
+    )
+
+
+def is_stream(path: str) -> bool:
+    """Returns whether an output must be written to directly, not replaced.
+
+    Renaming a file to /dev/null or /dev/stdout would, as root, remove the
+    device for all programs of this machine.
+
+    Args:
+      path: "-", which is stdout; or path of a named pipe, a character device, a
+        socket, an open file of this process (/dev/stdout, /dev/fd/3); or of a
+        regular file, which need not exist.
+
+    Raises:
+      ValueError: if it is a block device, a disk.
+      OSError: naming `path`, if it is a folder or cannot be looked up.
+    """
+    if path == "-":
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return False
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if stat.S_ISBLK(mode):
+        raise ValueError(
+            f"{path} is a block device, and writing would destroy the data on "
+            "it. Give a file."
+        )
+    return not stat.S_ISREG(mode) or _descriptor(path) is not None
+
+
+@contextlib.contextmanager
+def open_output(path: str, mode: str) -> Iterator[IO]:
+    """Opens a path for which `is_stream` is true.
+
+    Args:
+      path: as in `is_stream`.
+      mode: "w" for UTF-8 text, "wb" for bytes.
+    """
+    descriptor = _descriptor(path)
+    if descriptor == 1:
+        sys.stdout.reconfigure(encoding="utf-8")
+        yield sys.stdout.buffer if "b" in mode else sys.stdout
+        sys.stdout.flush()
+        return
+    # Opening it again would truncate a file that it appends to.
+    opened = path if descriptor is None else os.dup(descriptor)
+    encoding = None if "b" in mode else "utf-8"
+    with open(opened, mode, encoding=encoding) as file:
+        yield file
+
+
+def _descriptor(path: str) -> int | None:
+    """Returns the number of the open file of this process that a path names."""
+    if path == "-":
+        return 1
+    own = re.compile(rf"/proc/{os.getpid()}(/task/\d+)?/fd")
+    for _ in range(_MAX_LINKS):
+        folder, name = os.path.split(path)
+        if own.fullmatch(os.path.realpath(folder)) and name.isdecimal():
+            return int(name)
+        if not os.path.islink(path):
+            break
+        path = os.path.join(folder, os.readlink(path))
+    return None
+
+
+def check_output(
+    name: str, path: str, inputs: Iterable[tuple[str, str | None]]
+) -> None:
+    """Checks the output of a command, before it begins.
+
+    Args:
+      name: flag of the output.
+      path: path of a file; "-" for stdout.
+      inputs: pairs of a flag and the path of an input, "-" for stdin; None and
+        files that do not exist are skipped.
+
+    Raises:
+      ValueError: if the output is one of the inputs, or a disk.
+      OSError: naming `path`, if it is a folder, or its folder does not exist.
+    """
+    output = "/dev/stdout" if path == "-" else path
+    if not is_stream(path):
+        try:
+            os.stat(os.path.dirname(os.path.realpath(path)))
+        except OSError as error:
+            error.filename = path
+            raise
+    if not os.path.isfile(output):  # A terminal or pipe may be both.
+        return
+    for flag, given in inputs:
+        other = "/dev/stdin" if given == "-" else given
+        if other and os.path.exists(other) and os.path.samefile(output, other):
+            raise ValueError(
+                f"--{name}={path} is the same file as --{flag}={given}, and "
+                "would destroy this input. Choose another file."
+            )
+
+
+def check_has_end(path: str) -> None:
+    """Raises ValueError for an input without an end, such as /dev/zero."""
+    with contextlib.suppress(OSError):  # Opening it reports the error.
+        status = os.stat(path)
+        null = os.stat(os.devnull).st_rdev
+        if not stat.S_ISCHR(status.st_mode) or status.st_rdev == null:
+            return
+        with open(path, "rb", buffering=0) as file:
+            if file.isatty():
+                return
+        raise ValueError(
+            f"{path} is a device, which may have no end, and not a file. Give "
+            "a file."
+        )
