@@ -162,7 +162,7 @@ def _estimate(
       num_train_steps: steps of the run, if known.
     """
     parts = estimates.memory(step)
-    name, free = estimates.available_bytes()
+    available = estimates.find_memory()
     words = ", ".join(f"{n} {x / _GB:.1f}" for n, x in parts.items())
     if step.task != "pretraining":
         length = _POSITIONS_PER_TOKEN * mean_tokens
@@ -174,8 +174,8 @@ def _estimate(
     lines = [
         f"estimate: {estimates.num_weights(step) / 1e6:.1f} million weights; "
         f"memory {sum(parts.values()) / _GB:.1f} GB ({words})"
-        + f"; {name} {free / _GB:.1f} GB"
-        * bool(free),
+        + f"; free {available.name} {available.free / _GB:.1f} GB"
+        * bool(available.total),
         f"estimate: {_time(seconds)} per step of {step.batch_size} rows of "
         f"{step.max_seq_length} tokens in {step.precision}, at "
         f"{rate / 1e12:.2f} TFLOP/s measured for matrix products; "
