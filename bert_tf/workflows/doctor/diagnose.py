@@ -58,11 +58,10 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
     diagnostics += checks.check_sizes(records, bert_config, vocab_file, flags)
     vocabulary = records.manifest.vocabulary if records.manifest else {}
     made_with = vocabulary.get("do_lower_case")
-    if None not in (config.do_lower_case, made_with):
-        _, contradicted = attempt(
-            "case", model_source.check_case, config.do_lower_case, made_with
-        )
-        diagnostics += contradicted
+    _, contradicted = attempt(
+        "case", model_source.find_case, config.do_lower_case, made_with
+    )
+    diagnostics += contradicted
     max_bytes = None if config.all else _DIGEST_BYTES
     diagnostics += shard_checks.check_digests(records, max_bytes)
     num_examples = None if config.all else checks.EXAMPLES
