@@ -98,10 +98,14 @@ def _train_and_evaluate(
 
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
         settings = _run_settings(config, bert_config, phases)
-        if made_with.do_lower_case is None:  # Otherwise the digest covers it.
-            settings["do_lower_case"] = do_lower_case
         # Check before writing anything: the folder may contain another run.
         run_folder.check(config.output_dir, settings, is_chief=is_chief)
+        if checkpoints.newest_step(config.output_dir):
+            vocab_file, do_lower_case = model_source.find_vocabulary(
+                config,
+                checkpoints.find(config.output_dir),
+                made_with.do_lower_case,
+            )
         if is_chief:
             run_history.write_flags(
                 "run_pretraining", config.output_dir, config
