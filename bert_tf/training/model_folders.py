@@ -296,7 +296,7 @@ def check_finite(
         raise ValueError(
             f"{source}: {len(wrong)} of {len(tensors)} tensors have NaN or "
             f"infinite values: {', '.join(list(wrong.values())[:3])}{more}. "
-            "Every output would be NaN. Its training diverged, or the file is "
+            "Outputs can be NaN. Its training diverged, or the file is "
             "damaged; use an earlier checkpoint. To inspect it nevertheless, "
             "convert it with convert_checkpoint --allow_nan_weights."
         )
