@@ -93,6 +93,11 @@ class Options:
                 raise ValueError(f"--{field.name}={value} should be {bound}.")
 
 
+def is_address(path: str) -> bool:
+    """Returns whether a path is in a store, not on a disk."""
+    return bool(_ADDRESS.match(path))
+
+
 def check_on_disk(name: str, path: str) -> None:
     """Raises ValueError if the path of an output is an address of a store.
 
@@ -100,7 +105,7 @@ def check_on_disk(name: str, path: str) -> None:
       name: name of the flag.
       path: its value.
     """
-    if _ADDRESS.match(path):
+    if is_address(path):
         raise ValueError(
             f"--{name}={path} is not a path on a disk; this output cannot be "
             "written to a store. Give a local path, which may be on a mounted "

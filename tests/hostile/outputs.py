@@ -65,6 +65,11 @@ CASES = [
     ),
     Case(
         "make_pretraining_records",
+        "--output_dir=gs:/b/x",
+        "gs:/b/x is not a local path; an address begins with gs://.",
+    ),
+    Case(
+        "make_pretraining_records",
         "--compat=original --output_dir=gs://b/x",
         _ADDRESS,
     ),

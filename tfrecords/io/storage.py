@@ -19,6 +19,7 @@ from typing import IO
 
 import numpy as np
 
+from tfrecords import options
 from tfrecords.io import atomic_files
 
 _BUFFER_BYTES = 1 << 20
@@ -30,7 +31,7 @@ _LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
 
 def is_local(path: str) -> bool:
     """Returns whether a path is local, mounted disks included."""
-    return "://" not in path
+    return not options.is_address(path)
 
 
 def absolute_path(path: str) -> str:
@@ -193,7 +194,11 @@ def remove_leftovers(folder: str) -> None:
 
 def check_writable(path: str) -> None:
     """Raises ValueError for a store without atomic renames."""
-    scheme = path.partition("://")[0]
+    scheme = path.partition(":/")[0]
+    if not is_local(path) and "://" not in path:
+        raise ValueError(
+            f"{path} is not a local path; an address begins with {scheme}://."
+        )
     if not is_local(path) and scheme not in _ATOMIC:
         raise ValueError(
             f"{path} cannot be written to: {scheme}:// has no atomic renames, "
