@@ -27,7 +27,7 @@ _ADVICE = (
 )
 # Of symbolic links to each other, as in Linux.
 _MAX_LINKS = 40
-_NULL = os.makedev(1, 3)  # Linux's /dev/null, which is empty.
+_NULL = os.stat(os.devnull).st_rdev  # An empty input.
 # Arguments of renameat2(2).
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
