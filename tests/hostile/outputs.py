@@ -148,6 +148,7 @@ CASES = [
             ("make_vocab", "vocab_size=1000000000000"),
             ("make_squad_records", "max_seq_length=1000000000000"),
             ("extract_features", "batch_size=1000000000000"),
+            ("predict", "batch_size=1000000000000"),
         )
     ),
     Case(
