@@ -308,16 +308,16 @@ class HeldOutEvaluation:
             )
         self.writer.write(step, metrics)
         atomic_files.write_json(
-            os.path.join(output_dir, _RESULTS), self._source(step) | metrics
+            os.path.join(output_dir, _RESULTS),
+            {"step": step, **self._source(), **metrics},
         )
         return metrics
 
     def _log_folder(self) -> str:
         """Returns the folder of the log, which has one set of records."""
         folder = os.path.join(self.config.output_dir, "logs", "eval")
-        path = os.path.join(folder, "records.json")
-        source = self._source(0)
-        del source["step"]
+        path = os.path.join(folder, "evaluated_on.json")
+        source = self._source()
         if not os.path.exists(path):
             os.makedirs(folder, exist_ok=True)
             atomic_files.write_json(path, source)
@@ -339,12 +339,11 @@ class HeldOutEvaluation:
         if not os.path.exists(path):
             return False
         results = atomic_files.read_json(path)
-        return results.items() >= self._source(step).items()
+        return results.items() >= {"step": step, **self._source()}.items()
 
-    def _source(self, step: int) -> dict:
-        """Returns the entries that identify step and records of the results."""
+    def _source(self) -> dict:
+        """Returns the entries that identify what the results are of."""
         return {
-            "step": step,
             "records": self.data.digest,
             "max_eval_steps": self.config.max_eval_steps,
         }
