@@ -215,7 +215,7 @@ def wait_for_workers(cluster: Cluster, timeout: float) -> None:
     missing = [a for a in cluster.addresses if a != own]
     started = said = time.monotonic()
     # The others also wait: until TensorFlow's server starts, answer them here.
-    with stopping.at_once_on_signal(), _open_port(own, len(cluster.addresses)):
+    with _open_port(own, len(cluster.addresses)):
         while True:
             missing = [a for a in missing if not _answers(a)]
             now = time.monotonic()

@@ -313,7 +313,7 @@ def run(main) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _name_stdout()
     try:
-        with _complete_stdout():
+        with _complete_stdout(), stopping.at_once_on_signal():
             main(argv)
     except stopping.Stopped as stopped:
         # Not to a terminal that has been closed, which is why it stops.

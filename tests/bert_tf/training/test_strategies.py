@@ -211,7 +211,8 @@ def test_a_signal_ends_the_waiting():
     cluster = strategies.Cluster(free_addresses(2), 0)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
     with pytest.raises(stopping.Stopped, match="by SIGTERM"):
-        strategies.wait_for_workers(cluster, 30.0)
+        with stopping.at_once_on_signal():  # As in every script.
+            strategies.wait_for_workers(cluster, 30.0)
 
 
 def test_a_port_in_use_is_named(monkeypatch):
