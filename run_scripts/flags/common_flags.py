@@ -40,7 +40,7 @@ _COUNTERPARTS = {
     "use_one_hot_embeddings": "",
     "bert_config_file": "",
 }
-# Of a process that SIGPIPE ends, as `| head` does with other programs.
+# Exit code after SIGPIPE, which ends other programs after `| head`.
 _CLOSED_PIPE_EXIT_CODE = 128 + signal.SIGPIPE
 _STDOUT = "<stdout>"
 

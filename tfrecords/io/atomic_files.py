@@ -25,7 +25,7 @@ _TOKEN_BYTES = 8
 _ADVICE = (
     "; nothing half-written is left. Make room and run the same command again"
 )
-# Of symbolic links to each other, as in Linux.
+# Most symbolic links that Linux follows.
 _MAX_LINKS = 40
 _NULL = os.stat(os.devnull).st_rdev  # An empty input.
 # Arguments of renameat2(2).
