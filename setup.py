@@ -17,6 +17,7 @@ REQUIRES = [
     "absl-py==1.4.0",
     "filelock>=3.30,<5",
     "google-crc32c==1.9.0",
+    "langcodes==3.5.1",
     "safetensors==0.8.0",
     "scikit-learn>=1.7,<2",
     "scipy>=1.15,<2",

@@ -20,7 +20,6 @@ in memory: use it for small corpora and for comparisons.
 
 from absl import flags
 
-from bert_tf.training import stopping
 from run_scripts.flags import common_flags, engine_flags
 from tfrecords.pretraining import corpus, duplicates, records, settings
 
@@ -43,13 +42,12 @@ def main(argv: list[str]) -> None:
     argv, beam_flags = engine_flags.split(argv)
     common_flags.parse(FLAGS, argv, __doc__)
     output = common_flags.config(records.Output, FLAGS)
-    with stopping.at_once_on_signal():
-        records.make(
-            common_flags.config(corpus.Corpus, FLAGS),
-            common_flags.config(settings.Settings, FLAGS),
-            output,
-            engine_flags.engine(FLAGS, beam_flags, output),
-        )
+    records.make(
+        common_flags.config(corpus.Corpus, FLAGS),
+        common_flags.config(settings.Settings, FLAGS),
+        output,
+        engine_flags.engine(FLAGS, beam_flags, output),
+    )
 
 
 run = common_flags.command(main)

@@ -19,6 +19,8 @@ from typing import Any
 REQUIRED = dataclasses.MISSING
 # Of an integer option without `at_most`; larger ones overflow 64 bits.
 MAX_INTEGER = 10**12
+MAX_SEQ_LENGTH = 2**16 - 1  # Positions are stored as uint16.
+MAX_BATCH_SIZE = 1_000_000
 # gs://bucket/folder, and gs:/bucket/folder, as os.path.normpath leaves it.
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/|.*://")
 

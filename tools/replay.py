@@ -206,7 +206,7 @@ def repeat(script: str, arguments: list[str]) -> None:
       ValueError: if the script fails; it has printed the reason.
     """
     command = [sys.executable, "-m", f"run_scripts.{script}", *arguments]
-    code = subprocess.run(command).returncode
+    code = subprocess.run(command, env=stopping.child_environment()).returncode
     if code not in (0, stopping.EXIT_CODE):
         raise ValueError(
             f"{script} ended with exit code {code}; see its error above. "

@@ -275,7 +275,8 @@ def to_theirs(
         raise _difference(
             lines,
             source,
-            "The target format cannot hold these tensors; choose another one.",
+            "The target format cannot hold these tensors; choose another "
+            "format.",
         )
     return {
         rows[name].theirs: rows[name].to_theirs(tensor)

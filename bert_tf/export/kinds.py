@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, Options, option
 
 # Task of the model -> kinds of export; the first is the default.
 KINDS = {
@@ -69,7 +69,7 @@ class ExportConfig(Options):
         "Maximum tokens of a text; longer texts are truncated. Default: as in "
         "training.",
         at_least=5,
-        at_most=65535,
+        at_most=MAX_SEQ_LENGTH,
     )
     precision: str | None = option(
         None,

@@ -24,7 +24,12 @@ import numpy as np
 from absl import logging
 
 from tfrecords.io import atomic_files, part_files, streams
-from tfrecords.options import REQUIRED, option
+from tfrecords.options import (
+    MAX_BATCH_SIZE,
+    MAX_SEQ_LENGTH,
+    REQUIRED,
+    option,
+)
 from tfrecords.text.vocab import VocabularyOptions
 
 # Lines in a part; a killed run loses at most one part.
@@ -60,7 +65,7 @@ class FeatureConfig(VocabularyOptions):
         "Maximum tokens of a text, with [CLS] and [SEP]; longer texts are "
         "truncated.",
         at_least=5,
-        at_most=65535,
+        at_most=MAX_SEQ_LENGTH,
     )
     output_format: str = option(
         "json",
@@ -70,7 +75,7 @@ class FeatureConfig(VocabularyOptions):
         choices=("json", "npz", "tfrecord"),
     )
     batch_size: int = option(
-        32, "Texts in a batch.", at_least=1, at_most=1_000_000
+        32, "Texts in a batch.", at_least=1, at_most=MAX_BATCH_SIZE
     )
 
 

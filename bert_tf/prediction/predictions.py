@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from bert_tf.prediction import text_rows
 from tfrecords.io import atomic_files, streams
-from tfrecords.options import REQUIRED, option
+from tfrecords.options import MAX_BATCH_SIZE, REQUIRED, option
 
 # Prefixes of outputs with values per token, and of `default`, a copy of
 # `pooled_output`.
@@ -53,7 +53,10 @@ class PredictConfig(text_rows.InputConfig):
         "-", "JSON lines file to write, atomically; - is stdout.", on_disk=True
     )
     batch_size: int = option(
-        64, "Maximum number of rows in one call of the model.", at_least=1
+        64,
+        "Maximum number of rows in one call of the model.",
+        at_least=1,
+        at_most=MAX_BATCH_SIZE,
     )
     outputs: tuple[str, ...] | None = option(
         None,

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.options import MAX_BATCH_SIZE, REQUIRED, Options, option
 
 # Precision of matrix products -> dtype policy of Keras.
 POLICIES = {
@@ -10,8 +10,7 @@ POLICIES = {
     "bfloat16": "mixed_bfloat16",
     "float16": "mixed_float16",
 }
-MAX_BATCH_SIZE = 1_000_000
-# Of keras.utils.set_random_seed.
+# The largest seed that keras.utils.set_random_seed accepts.
 MAX_SEED = 2**32 - 1
 # Fields that affect the final weights. A run cannot resume with other values.
 _DECISIVE = (

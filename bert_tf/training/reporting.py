@@ -185,9 +185,9 @@ class Report:
         if is_due or step == self.num_train_steps:
             self.flush()
             self._print(step)
-        elif self.shown_step is None:
-            self._show(step, values)
-        elif time.monotonic() - self.shown_at >= _SHOW_SECONDS:
+            return
+        waited = time.monotonic() - self.shown_at
+        if self.shown_step is None or waited >= _SHOW_SECONDS:
             self._show(step, values)
 
     def _show(self, step: int, values: Mapping[str, tf.Tensor]) -> None:
@@ -271,5 +271,6 @@ class Report:
         """Excludes the time of the body from examples/s, tokens/s and ETA."""
         start = time.monotonic()
         yield
-        self.since += time.monotonic() - start
-        self.shown_at += time.monotonic() - start
+        seconds = time.monotonic() - start
+        self.since += seconds
+        self.shown_at += seconds

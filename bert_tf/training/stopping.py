@@ -1,4 +1,4 @@
-"""Signals, end of the parent -> checkpoint after the current step, and exit.
+"""Signals -> a checkpoint and an exit code; children end with their parent.
 
 Machines are preempted with a SIGTERM and a grace period of some seconds; a
 terminal that closes sends a SIGHUP. On both a run finishes its step, saves a
@@ -97,15 +97,15 @@ def _handling(handler: Callable, *numbers: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 @contextlib.contextmanager
 def at_once_on_signal() -> Iterator[None]:
     """Raises Stopped immediately on a SIGTERM or SIGHUP.
 
-    For work before and after training, which the next start repeats.
+    For all work outside of training steps, which the next start repeats.
     """
 
     def stop(number, frame):

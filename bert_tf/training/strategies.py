@@ -27,7 +27,7 @@ _TF_CONFIG = (
     '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
     '"task": {"type": "worker", "index": 0}}'
 )
-# Of the jobs of TensorFlow, those that train; ps and evaluator do not.
+# TensorFlow's jobs that train. It ignores an evaluator, but waits for a ps.
 _JOBS = ("chief", "worker")
 _SAY_SECONDS = 10.0
 _POLL_SECONDS = 0.5
@@ -150,6 +150,7 @@ def _parse_cluster(text: str | None) -> Cluster:
         ):
             raise ValueError(f'it has no object "{name}": {text[:80]!r}')
     jobs, task = config["cluster"], config["task"]
+    jobs.pop("evaluator", None)
     for job, addresses in jobs.items():
         if job not in _JOBS:
             raise ValueError(
@@ -200,7 +201,7 @@ def _is_address(text: str) -> bool:
 def wait_for_workers(cluster: Cluster, timeout: float) -> None:
     """Waits until all other workers have been started.
 
-    TensorFlow would wait for them without a word, and ignore signals.
+    TensorFlow would wait for them silently, and ignore signals.
 
     Args:
       cluster: the workers.
@@ -214,7 +215,7 @@ def wait_for_workers(cluster: Cluster, timeout: float) -> None:
     missing = [a for a in cluster.addresses if a != own]
     started = said = time.monotonic()
     # The others also wait: until TensorFlow's server starts, answer them here.
-    with stopping.at_once_on_signal(), _open_port(own):
+    with _open_port(own, len(cluster.addresses)):
         while True:
             missing = [a for a in missing if not _answers(a)]
             now = time.monotonic()
@@ -233,15 +234,15 @@ def wait_for_workers(cluster: Cluster, timeout: float) -> None:
             time.sleep(min(_POLL_SECONDS, timeout))
 
 
-def _open_port(address: str) -> socket.socket:
-    """Returns a socket that listens at the port of an address."""
+def _open_port(address: str, num_workers: int) -> socket.socket:
+    """Returns a socket that answers all workers at the port of an address."""
     port = int(address.rpartition(":")[2])
     kind = {}
     if address.startswith("["):
         kind = {"family": socket.AF_INET6, "dualstack_ipv6": True}
     try:
         # All interfaces, as TensorFlow does.
-        return socket.create_server(("", port), backlog=128, **kind)
+        return socket.create_server(("", port), backlog=num_workers, **kind)
     except OSError as error:
         raise ValueError(_port_error(address, error.strerror)) from error
 
@@ -249,9 +250,9 @@ def _open_port(address: str) -> socket.socket:
 def _port_error(address: str, reason: str) -> str:
     return (
         f"Port {address.rpartition(':')[2]} of this worker, {address} in "
-        f"TF_CONFIG, cannot be opened ({reason}): another process, perhaps a "
-        "worker with the same index, uses it. End that one, or give all "
-        "workers a TF_CONFIG with another port."
+        f"TF_CONFIG, cannot be opened ({reason}). If another process uses it, "
+        "perhaps a worker with the same index, end that one; otherwise give "
+        "all workers a TF_CONFIG with another port."
     )
 
 

@@ -2,8 +2,13 @@
 
 import dataclasses
 
-from bert_tf.training.config import MAX_BATCH_SIZE, MAX_SEED, TrainingConfig
-from tfrecords.options import REQUIRED, option
+from bert_tf.training.config import MAX_SEED, TrainingConfig
+from tfrecords.options import (
+    MAX_BATCH_SIZE,
+    MAX_SEQ_LENGTH,
+    REQUIRED,
+    option,
+)
 from tfrecords.text.vocab import VocabularyOptions
 
 MAX_EPOCHS = 1e6
@@ -46,7 +51,7 @@ class FineTuningConfig(TrainingConfig, ModelSource):
         "Tokens in an example, [CLS], [SEP] and padding included. Default: "
         "384 for SQuAD, 128 for other tasks; without --do_train, the model's.",
         at_least=5,
-        at_most=65535,
+        at_most=MAX_SEQ_LENGTH,
     )
     bucket_lengths: tuple[str, ...] = option(
         ("auto",),
@@ -259,7 +264,7 @@ class PretrainingConfig(TrainingConfig, ModelSource):
         None,
         "Tokens in an example. Default: as in the manifest of the records.",
         at_least=5,
-        at_most=65535,
+        at_most=MAX_SEQ_LENGTH,
     )
     max_predictions_per_seq: int | None = option(
         None,

@@ -49,62 +49,68 @@ def find_vocabulary(
     Args:
       source: reads `vocab_file` and `do_lower_case`.
       model_dir: model folder whose vocabulary and case are the defaults.
-      records_case: `do_lower_case` of existing records, if known; goes before
-        that of the model.
+      records_case: `do_lower_case` of existing records, if known.
 
     Raises:
       ValueError: if `source`, records and model contradict each other.
     """
-    vocab_file, do_lower_case = source.vocab_file, source.do_lower_case
-    name = "--do_lower_case"
-    if None not in (records_case, do_lower_case):
-        check_case(do_lower_case, records_case)
-    if do_lower_case is None:
-        name, do_lower_case = "the records' do_lower_case", records_case
-    if not model_dir:
-        return vocab_file, do_lower_case is not False
-    own = os.path.join(model_dir, model_folders.VOCABULARY)
-    own = own if os.path.isfile(own) else None
-    if own and vocab_file and vocab.digest(own) != vocab.digest(vocab_file):
+    vocab_file = source.vocab_file
+    do_lower_case = find_case(source.do_lower_case, records_case, model_dir)
+    own = os.path.join(model_dir or "", model_folders.VOCABULARY)
+    if not model_dir or not os.path.isfile(own):
+        return vocab_file, do_lower_case
+    if vocab_file and vocab.digest(own) != vocab.digest(vocab_file):
         raise ValueError(
             f"--vocab_file={vocab_file} is not the vocabulary that the "
             f"model was trained with, {own}. Omit the flag to use the model's."
         )
-    path = os.path.join(model_dir, model_folders.METADATA)
-    metadata = model_folders.read_metadata(model_dir)
-    model_case = metadata.get("do_lower_case")
-    if do_lower_case is None:
-        do_lower_case = True if model_case is None else model_case
-    if model_case in (None, do_lower_case):
-        return vocab_file or own, do_lower_case
-    # tokenization.py: validate_case_matches_checkpoint.
-    if not metadata.get(vocabularies.INFERRED_CASE):
-        fix = (
-            "Make the records again with that"
-            if source.do_lower_case is None
-            else "Omit the flag to use the model's"
-        )
-        raise ValueError(
-            f"{name}={do_lower_case}, but {model_dir} was trained with "
-            f"{model_case}. {fix}, or correct {path}."
-        )
-    logging.warning(
-        "using %s=%s; %s of %s was only inferred from the vocabulary",
-        name,
-        do_lower_case,
-        model_case,
-        model_dir,
-    )
     return vocab_file or own, do_lower_case
 
 
-def check_case(do_lower_case: bool, records_case: bool) -> None:
-    """Raises ValueError if the flag is not the setting of the records."""
-    if do_lower_case != records_case:
+def find_case(
+    flag: bool | None, records_case: bool | None, model_dir: str | None = None
+) -> bool:
+    """Returns whether to lower-case, which all that know it agree on.
+
+    Args:
+      flag: --do_lower_case, if given.
+      records_case: `do_lower_case` of existing records, if known.
+      model_dir: model folder, if any.
+
+    Raises:
+      ValueError: if two of them differ.
+    """
+    metadata = model_folders.read_metadata(model_dir) if model_dir else {}
+    path = os.path.join(model_dir or "", model_folders.METADATA)
+    known = [
+        (flag, "--do_lower_case=", "omit the flag"),
+        (records_case, "the records were made with ", "make them again"),
+        (
+            metadata.get("do_lower_case"),
+            f"{model_dir} was trained with ",
+            f"correct {path}",
+        ),
+    ]
+    known = [entry for entry in known if entry[0] is not None]
+    case = known[0][0] if known else True
+    if metadata.get(vocabularies.INFERRED_CASE):
+        if metadata.get("do_lower_case") not in (None, case):
+            logging.warning(
+                "using do_lower_case=%s; that of %s was only inferred from "
+                "the vocabulary",
+                case,
+                model_dir,
+            )
+            known.pop()
+    # tokenization.py: validate_case_matches_checkpoint.
+    different = [f"{text}{other}" for other, text, _ in known if other != case]
+    if different:
+        fixes = ", or ".join(fix for _, _, fix in known)
         raise ValueError(
-            f"--do_lower_case={do_lower_case}, but the records were made with "
-            f"{records_case}. Omit the flag, or make the records again."
+            f"{known[0][1]}{case}, but {' and '.join(different)}. Use one "
+            f"case: {fixes}."
         )
+    return case
 
 
 def find_config(

@@ -98,10 +98,14 @@ def _train_and_evaluate(
 
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
         settings = _run_settings(config, bert_config, phases)
-        if made_with.do_lower_case is None:  # Otherwise the digest covers it.
-            settings["do_lower_case"] = do_lower_case
         # Check before writing anything: the folder may contain another run.
         run_folder.check(config.output_dir, settings, is_chief=is_chief)
+        if checkpoints.newest_step(config.output_dir):
+            vocab_file, do_lower_case = model_source.find_vocabulary(
+                config,
+                checkpoints.find(config.output_dir),
+                made_with.do_lower_case,
+            )
         if is_chief:
             run_history.write_flags(
                 "run_pretraining", config.output_dir, config
@@ -304,16 +308,16 @@ class HeldOutEvaluation:
             )
         self.writer.write(step, metrics)
         json_files.write(
-            os.path.join(output_dir, _RESULTS), self._source(step) | metrics
+            os.path.join(output_dir, _RESULTS),
+            {"step": step, **self._source(), **metrics},
         )
         return metrics
 
     def _log_folder(self) -> str:
         """Returns the folder of the log, which has one set of records."""
         folder = os.path.join(self.config.output_dir, "logs", "eval")
-        path = os.path.join(folder, "records.json")
-        source = self._source(0)
-        del source["step"]
+        path = os.path.join(folder, "evaluated_on.json")
+        source = self._source()
         if not os.path.exists(path):
             os.makedirs(folder, exist_ok=True)
             json_files.write(path, source)
@@ -335,12 +339,11 @@ class HeldOutEvaluation:
         if not os.path.exists(path):
             return False
         results = json_files.read(path)
-        return results.items() >= self._source(step).items()
+        return results.items() >= {"step": step, **self._source()}.items()
 
-    def _source(self, step: int) -> dict:
-        """Returns the entries that identify step and records of the results."""
+    def _source(self) -> dict:
+        """Returns the entries that identify what the results are of."""
         return {
-            "step": step,
             "records": self.data.digest,
             "max_eval_steps": self.config.max_eval_steps,
         }

@@ -73,14 +73,19 @@ def find_vocabulary_of_records(config: PretrainingConfig) -> RecordsVocabulary:
             found[path] = RecordsVocabulary(
                 *(made_with.get(name) for name in RecordsVocabulary._fields)
             )
-    cases = {path: made.do_lower_case for path, made in found.items()}
-    if {True, False} <= set(cases.values()):
+    cases = {
+        path: made.do_lower_case
+        for path, made in found.items()
+        if made.do_lower_case is not None
+    }
+    if len(set(cases.values())) > 1:
         listed = "; ".join(f"{path}: {case}" for path, case in cases.items())
         raise ValueError(
             f"Records differ in do_lower_case ({listed}). Make all of them "
             "with the same."
         )
-    return found.get(paths[0], RecordsVocabulary())
+    first = found.get(paths[0], RecordsVocabulary())
+    return first._replace(do_lower_case=next(iter(cases.values()), None))
 
 
 def open_data(

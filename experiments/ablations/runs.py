@@ -248,6 +248,5 @@ def run(
     for job in jobs:
         if clock.taken[job.name] is None and not clock.is_lost(job):
             logging.info("%s; %s", job.name, clock.line())
-            with stopping.at_once_on_signal():
-                _run(job, output_dir, clock, log_every_seconds)
+            _run(job, output_dir, clock, log_every_seconds)
             yield job

@@ -243,7 +243,7 @@ def run(main) -> None:
     if signal.getsignal(signal.SIGINT) is run_scripts.exit_while_importing:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with streams.complete_stdout():
+        with streams.complete_stdout(), stopping.at_once_on_signal():
             main(argv)
     except stopping.Stopped as stopped:
         # Not to a terminal that has been closed, which is why it stops.

@@ -66,7 +66,7 @@ CASES = [
     Case(
         "make_pretraining_records",
         "--output_dir=gs:/b/x",
-        "gs:/b/x cannot be written to",
+        "gs:/b/x is not a local path; an address begins with gs://.",
     ),
     Case(
         "make_pretraining_records",
@@ -148,6 +148,7 @@ CASES = [
             ("make_vocab", "vocab_size=1000000000000"),
             ("make_squad_records", "max_seq_length=1000000000000"),
             ("extract_features", "batch_size=1000000000000"),
+            ("predict", "batch_size=1000000000000"),
         )
     ),
     Case(

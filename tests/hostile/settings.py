@@ -12,12 +12,12 @@ CASES = [
     Case(
         "run_pretraining",
         "--do_lower_case=false",
-        "the records were made with True. Omit the flag",
+        "the records were made with True. Use one case: omit the flag",
     ),
     Case(
         "run_pretraining",
         "--do_lower_case",
-        "the records were made with False. Omit the flag",
+        "the records were made with False. Use one case: omit the flag",
         _CASED,
     ),
     Case(

@@ -296,7 +296,7 @@ CASES = [
         Case(
             script,
             f"--language={language}",
-            f"--language={language} is not a known code; give one of aa, ab, ",
+            f"--language={language} is not a known code; give one of ISO",
         )
         for script in ("make_pretraining_records", "make_vocab")
         for language in ("english", "zz", "xx-en")

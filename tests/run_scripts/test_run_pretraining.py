@@ -125,11 +125,19 @@ def test_the_case_of_a_run_without_manifest_cannot_change(
         f"--input_file={folder}/legacy.tfrecord",
         *SIZES,
         f"--vocab_file={tiny_vocab_file}",
+        "--eval_input_file=",
+        "--num_train_steps=3",
     ]
-    run(folder, tmp_path, *words, "--eval_input_file=", "--num_train_steps=3")
-    message = "do_lower_case: was True, is now False"
+    with pytest.raises(stopping.Stopped):
+        run(folder, tmp_path, *words, "--stop_at_step=1", "--nodo_lower_case")
+    message = "--do_lower_case=True, but .*step-00000001 was trained with False"
     with pytest.raises(ValueError, match=message):
-        run(folder, tmp_path, *words, "--eval_input_file=", "--nodo_lower_case")
+        run(folder, tmp_path, *words, "--do_lower_case")
+    run(folder, tmp_path, *words)
+    newest = pathlib.Path(checkpoints.find(str(tmp_path)))
+    description = json.loads((newest / "model.json").read_text())
+    assert newest.name == "step-00000003"
+    assert description["do_lower_case"] is False
 
 
 @pytest.mark.usefixtures("eagerly")

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
 
 import pytest
 import run_processes
@@ -70,6 +71,18 @@ def test_a_run_is_repeated_in_a_separate_process(trained, capsys):
     )
     # Nothing is left in the run's folder or next to it.
     assert files(trained.parent) == before
+
+
+def test_a_killed_replay_ends_its_script(monkeypatch):
+    environments = []
+
+    def run(command, env):
+        environments.append(env)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(replay.subprocess, "run", run)
+    replay.repeat("run_pretraining", [])
+    assert environments == [stopping.child_environment()]
 
 
 def test_steps_are_repeated_from_the_start(trained, capsys, in_process):

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+from multiprocessing import resource_tracker
 
 from tfrecords.io import progress
 
@@ -25,10 +26,10 @@ def use_one_core() -> None:
 
 def _start_worker():
     """Prepares a worker process before its first job."""
-    # Ctrl-C reaches every process of the terminal, and a supervisor's SIGTERM
-    # those of the group; the driver stops workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # Ctrl-C and the end of a terminal reach all of its processes, and a
+    # supervisor's SIGTERM those of the group; the driver stops workers.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     # A killed driver cannot, so workers also watch the driver.
     threading.Thread(target=_end_with_driver, daemon=True).start()
     use_one_core()
@@ -37,6 +38,18 @@ def _start_worker():
 def _end_with_driver():
     multiprocessing.parent_process().join()
     os._exit(1)
+
+
+def _start_tracker():
+    """Starts the process in which multiprocessing keeps track of semaphores.
+
+    It ignores SIGINT and SIGTERM, and inherits that SIGHUP is blocked.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Workers(progress.Engine):
@@ -52,6 +65,7 @@ class Workers(progress.Engine):
             )
         self._executor = None
         if num_processes > 1:
+            _start_tracker()
             # Not fork, which is unsafe with threads, such as TensorFlow's.
             self._executor = concurrent.futures.ProcessPoolExecutor(
                 num_processes,

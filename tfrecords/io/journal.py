@@ -35,17 +35,17 @@ class Journal:
         self._names = list(names)
         self._path = os.path.join(output_dir, JOURNAL_NAME)
         lines = self._read_lines()
-        # A journal without shards is from a run that failed immediately, and is
-        # replaced.
-        if len(lines) > 1 or lines == [self.run]:
-            self._compare(lines[0])
-        else:
-            self._check_no_records()
-            storage.make_folder(output_dir)
-            lines = [self.run]
         self._rows = {
             (row["set"], row["shard"]["name"]): row for row in lines[1:]
         }
+        # A journal without shards is from a run that failed immediately, and is
+        # replaced.
+        if self._rows or lines == [self.run]:
+            self._compare(lines[0])
+            self.run = lines[0]
+        else:
+            self._check_no_records()
+            storage.make_folder(output_dir)
         self._write()  # Drops a last line that a crash cut.
 
     def _write(self):
@@ -72,7 +72,10 @@ class Journal:
             ) from error
 
     def _compare(self, before):
-        for name in sorted({*before, *self.run}):
+        names = {*before, *self.run}
+        if self.finished_manifests():  # Of any version.
+            names.discard("version")
+        for name in sorted(names):
             old, new = before.get(name), self.run.get(name)
             if old != new:
                 raise ValueError(

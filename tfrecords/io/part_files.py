@@ -44,43 +44,34 @@ def write(
     Raises:
       OSError: naming the file, if it cannot be written; finished parts remain.
     """
-    with contextlib.ExitStack() as stack:
-        folder, name = os.path.split(os.path.realpath(path))
-        if streams.is_stream(path):  # No parts in /dev.
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-        parts_dir = os.path.join(folder, f".{name}.parts")
-        _open_folder(parts_dir, dict(settings))
-        _write(path, parts_dir, weights, make_part, join, unit)
+    with _parts_folder(path, dict(settings)) as parts_dir:
+        numbers = range(len(weights))
+        parts = [os.path.join(parts_dir, f"{i:06d}") for i in numbers]
+        missing = [i for i in numbers if not os.path.exists(parts[i])]
+        if done := len(parts) - len(missing):
+            text = "%s  %d of %d parts exist already"
+            logging.info(text, path, done, len(parts))
 
+        def results():
+            for index, number in enumerate(missing):
+                with atomic_files.atomic_file(parts[number], "wb") as file:
+                    file.write(make_part(number))
+                yield index, None
 
-def _write(path, parts_dir, weights, make_part, join, unit) -> None:
-    """Makes the missing parts and joins all of them."""
-    name = os.path.basename(path)
-    parts = [os.path.join(parts_dir, f"{i:06d}") for i in range(len(weights))]
-    missing = [i for i, part in enumerate(parts) if not os.path.exists(part)]
-    if done := len(parts) - len(missing):
-        logging.info("%s  %d of %d parts exist already", path, done, len(parts))
+        missing_weights = [weights[number] for number in missing]
+        name = os.path.basename(path)
+        for _ in progress.show(
+            results(), missing, missing_weights, name=name, unit=unit
+        ):
+            pass
 
-    def results():
-        for index, number in enumerate(missing):
-            with atomic_files.atomic_file(parts[number], "wb") as file:
-                file.write(make_part(number))
-            yield index, None
+        def contents() -> Iterator[bytes]:
+            for part in parts:
+                with open(part, "rb") as file:
+                    yield file.read()
 
-    missing_weights = [weights[number] for number in missing]
-    for _ in progress.show(
-        results(), missing, missing_weights, name=name, unit=unit
-    ):
-        pass
-
-    def contents() -> Iterator[bytes]:
-        for part in parts:
-            with open(part, "rb") as file:
-                yield file.read()
-
-    with atomic_files.atomic_file(path, "wb") as file:
-        join(file, contents)
-    shutil.rmtree(parts_dir)
+        with atomic_files.atomic_file(path, "wb") as file:
+            join(file, contents)
 
 
 def concatenate(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
@@ -101,15 +92,30 @@ def begin_array(
     np.lib.format.write_array_header_1_0(file, header)
 
 
-def _open_folder(parts_dir: str, settings: dict) -> None:
-    """Creates the folder of the parts, or keeps one of the same settings."""
-    path = os.path.join(parts_dir, _SETTINGS)
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        if json_files.read(path) == settings:
+@contextlib.contextmanager
+def _parts_folder(path: str, settings: dict) -> Iterator[str]:
+    """Yields the folder of a file's parts; removes it when they are joined.
+
+    Parts that it contains already were made with the same settings.
+    """
+    with contextlib.ExitStack() as stack:
+        folder, name = os.path.split(os.path.realpath(path))
+        if streams.is_stream(path):  # No parts in /dev.
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+        parts_dir = os.path.join(folder, f".{name}.parts")
+        settings_file = os.path.join(parts_dir, _SETTINGS)
+        made_with = None
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            made_with = json_files.read(settings_file)
+        if made_with == settings:
             atomic_files.remove_leftovers(parts_dir)
-            return
-    if os.path.isdir(parts_dir):
-        logging.warning("%s  deleted: made with other settings", parts_dir)
+        else:
+            if os.path.isdir(parts_dir):
+                logging.warning(
+                    "%s  deleted: made with other settings", parts_dir
+                )
+                shutil.rmtree(parts_dir)
+            os.makedirs(parts_dir)
+            json_files.write(settings_file, settings)
+        yield parts_dir
         shutil.rmtree(parts_dir)
-    os.makedirs(parts_dir)
-    json_files.write(path, settings)

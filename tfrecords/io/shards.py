@@ -216,7 +216,9 @@ class Shard:
           ValueError: naming the record, if it is truncated or corrupt.
         """
         payload = self._payload(record)
-        if payload is None and self._correct_offsets():
+        if payload is None:
+            # Another thread may correct them at the same time.
+            self._correct_offsets()
             payload = self._payload(record)
         if payload is not None:
             return payload
@@ -248,14 +250,14 @@ class Shard:
             return None
         return payload
 
-    def _correct_offsets(self) -> bool:
-        """Returns whether the index had wrong offsets, after correcting it."""
+    def _correct_offsets(self) -> None:
+        """Replaces the offsets if they are not those of the shard."""
         try:
             scanned = scan(self.path)
         except ValueError:
-            return False  # The shard is damaged, too.
+            return  # The shard is damaged, too.
         if np.array_equal(scanned, self.offsets):
-            return False
+            return
         _replace_index(self.path, scanned)
         if len(scanned) != len(self.offsets):  # Records change their numbers.
             raise ValueError(
@@ -263,4 +265,3 @@ class Shard:
                 f"listed {len(self)}. Run the same command again."
             )
         self.offsets = scanned
-        return True

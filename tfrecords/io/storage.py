@@ -194,7 +194,11 @@ def remove_leftovers(folder: str) -> None:
 
 def check_writable(path: str) -> None:
     """Raises ValueError for a store without atomic renames."""
-    scheme = path.partition("://")[0]
+    scheme = path.partition(":/")[0]
+    if not is_local(path) and "://" not in path:
+        raise ValueError(
+            f"{path} is not a local path; an address begins with {scheme}://."
+        )
     if not is_local(path) and scheme not in _ATOMIC:
         raise ValueError(
             f"{path} cannot be written to: {scheme}:// has no atomic renames, "

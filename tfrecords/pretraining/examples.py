@@ -26,8 +26,8 @@ _CUTS = {
     "sentence_order": (sentence_pairs.sentence_order_pairs, 3),
     "none": (sentence_pairs.full_sentences, 2),
 }
-# Parts of a long sentence that fill a pair. As with the sentences of a book,
-# truncation then removes a few percent.
+# A long sentence is cut into parts of an eighth of an example, about the length
+# of a sentence in a book, so that truncation removes a few percent of it.
 _PARTS = 8
 # Statistics of examples with label 1: names of the count and of the share.
 _LABEL_COUNTS = {

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from absl import logging
 
 from tfrecords.io import journal as journal_lib
-from tfrecords.io import records, storage
+from tfrecords.io import records
 from tfrecords.pretraining import corpus as corpus_lib
 from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import masking, original_examples, token_files
@@ -94,11 +94,6 @@ def check(
             corpus.input_format not in ("auto", "sentences"),
             "The original reads one sentence per line: split the text into "
             "sentences first.",
-        ),
-        f"output_dir={output.output_dir}": (
-            not storage.is_local(output.output_dir),
-            "It writes to a local folder: name one, and copy it when it is "
-            "complete.",
         ),
         "mask_mix as given": (settings.rules.mix != masking.Mix(), examples),
         "masking as given": (settings.unit == "spans", examples),
@@ -179,7 +174,7 @@ def make(
         serialized = examples_lib.serialize(blocks, settings)
         journal.add(name, records.write_shard(path, serialized), statistics)
         statistics = {}
-    manifest = pretraining_records.describe(
+    manifest = pretraining_records.finish(
         name,
         num_shards,
         settings,
@@ -188,7 +183,6 @@ def make(
         journal,
         dataclasses.asdict(counts),
     )
-    manifest.write(folder)
     return {name: manifest}
 
 

@@ -12,7 +12,6 @@ tokens of one partition in memory; the driver holds 48 bytes per document.
   <output_dir>/work/            token files; removed at the end
 """
 
-import collections
 import dataclasses
 import os
 import pathlib
@@ -38,8 +37,11 @@ TRAIN, HELD_OUT = "train", "held_out"
 # come from many documents.
 _PARTITION_TOKENS = 1_000_000
 _PARTITION_DOCUMENTS = 8
-_MAX_UNUSED = 0.01  # Share of tokens in no example, without a warning.
-_MAX_UNKNOWN = 0.05  # The same for [UNK].
+_MAX_UNUSED = 1  # Percent of tokens in no example, without a warning.
+_MAX_UNKNOWN = 5  # The same for [UNK].
+# Raised when the same text and flags give other examples, so that shards of
+# two versions are not mixed.
+_VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,19 +109,12 @@ def make(
         # Imported here, as few runs need it.
         from tfrecords.pretraining import original_records
 
-        manifests = original_records.make(corpus, settings, output)
-    else:
-        manifests = _make(
-            corpus, settings, output, engine or processes.Workers(1)
-        )
-    for name, manifest in manifests.items():
-        _log(os.path.join(output.output_dir, name), manifest)
-    return manifests
+        return original_records.make(corpus, settings, output)
+    return _make(corpus, settings, output, engine or processes.Workers(1))
 
 
 def _log(folder, manifest):
-    # Manifests of earlier versions lack some of the counts.
-    statistics = collections.Counter(manifest.statistics)
+    statistics = manifest.statistics
     logging.info(
         "%s  shards %d  examples %d  documents %d  tokens %d  "
         "invalid_characters %d  digest %s",
@@ -138,30 +133,26 @@ def _log(folder, manifest):
         100 * statistics["padding_share"],
         100 * statistics["unpacked_padding_share"],
     )
-    _log_lost(folder, statistics, manifest.flags)
-
-
-def _log_lost(folder, statistics, flags):
-    """Logs how much of the text is not in the examples; warns of much."""
     unused, unknown = (
-        statistics[name] / statistics["tokens"]
+        100 * statistics[name] / statistics["tokens"]
         for name in ("unused_tokens", "unknown_tokens")
     )
     logging.info(
-        "%s  cut_sentences %d  cut_tokens %d  in no example %.1f %%  [UNK] "
-        "%.1f %%",
+        "%s  cut_sentences %d  cut_tokens %d  unused_tokens %.1f %%  "
+        "unknown_tokens %.1f %%",
         folder,
-        statistics["cut_sentences"],
-        statistics["cut_tokens"],
-        100 * unused,
-        100 * unknown,
+        statistics.get("cut_sentences", 0),
+        statistics.get("cut_tokens", 0),
+        unused,
+        unknown,
     )
-    if unused > _MAX_UNUSED:
+    # Held-out text is used once, so that truncation always loses some of it.
+    if unused > _MAX_UNUSED and os.path.basename(folder) != HELD_OUT:
         fix = (
             "Pairs are truncated to --max_seq_length: a larger --dupe_factor "
             "gives each token more chances, and --pairs=none uses all."
         )
-        if flags.get("compat"):
+        if manifest.flags.get("compat"):
             fix = (
                 "The original truncates sentences that are longer than an "
                 "example; without --compat they are cut into parts."
@@ -169,7 +160,7 @@ def _log_lost(folder, statistics, flags):
         logging.warning(
             "%s  %.1f %% of the tokens are in no example. %s",
             folder,
-            100 * unused,
+            unused,
             fix,
         )
     if unknown > _MAX_UNKNOWN:
@@ -179,7 +170,7 @@ def _log_lost(folder, statistics, flags):
             "without spaces. Use a vocabulary of this language, or split the "
             "text into words.",
             folder,
-            100 * unknown,
+            unknown,
             vocab_lib.MAX_CHARS_PER_WORD,
         )
 
@@ -189,6 +180,7 @@ def _make(corpus, settings, output, engine):
     entries = vocab_lib.read(corpus.vocab_file)
     run = corpus.describe(paths) | settings.describe()
     run |= {
+        "version": _VERSION,
         "num_shards": output.num_shards,
         "held_out_prob": output.held_out_prob,
     }
@@ -230,7 +222,12 @@ def _make(corpus, settings, output, engine):
     counts = corpus_lib.read_statistics(tokenized)
     for name in names:
         folder = os.path.join(output.output_dir, name)
-        manifests[name] = describe(
+        if settings.masking_time == "dynamic":
+            # Dynamic masking reads it from there.
+            path = os.path.join(folder, masking.VOCABULARY_NAME)
+            with storage.atomic_file(path, "wb") as file:
+                file.write(pathlib.Path(corpus.vocab_file).read_bytes())
+        manifests[name] = finish(
             name,
             len(tables[name]),
             settings,
@@ -239,12 +236,6 @@ def _make(corpus, settings, output, engine):
             journal,
             counts,
         )
-        if settings.masking_time == "dynamic":
-            # Dynamic masking reads it from there.
-            path = os.path.join(folder, masking.VOCABULARY_NAME)
-            with storage.atomic_file(path, "wb") as file:
-                file.write(pathlib.Path(corpus.vocab_file).read_bytes())
-        manifests[name].write(folder)
     storage.remove_folder(folders[-1])
     return manifests
 
@@ -304,7 +295,7 @@ def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
     return records.write_shard(job.path, serialized), statistics
 
 
-def describe(
+def finish(
     name: str,
     num_shards: int,
     settings: settings_lib.Settings,
@@ -313,7 +304,7 @@ def describe(
     journal: journal_lib.Journal,
     counts: Mapping,
 ) -> records.Manifest:
-    """Returns the manifest of a set whose shards are all complete."""
+    """Writes the manifest of a set whose shards are complete; logs counts."""
     shards, statistics = journal.read(name, _shard_names(name, num_shards))
     shares = examples_lib.shares(statistics)
     examples = statistics["examples"]
@@ -326,7 +317,7 @@ def describe(
         **shares,
         "corpus": counts,
     }
-    return records.Manifest(
+    manifest = records.Manifest(
         schema_name=settings.schema_name,
         sizes=settings.sizes,
         flags=journal.run,
@@ -338,6 +329,10 @@ def describe(
         statistics=statistics,
         shards=shards,
     )
+    folder = os.path.join(journal.output_dir, name)
+    manifest.write(folder)
+    _log(folder, manifest)
+    return manifest
 
 
 def assign_partitions(

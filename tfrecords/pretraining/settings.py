@@ -114,10 +114,11 @@ class Settings(Options):
         self._check_masking()
 
     def _check_sizes(self):
-        if not 5 <= self.max_seq_length < 1 << 16:
+        if not 5 <= self.max_seq_length <= options.MAX_SEQ_LENGTH:
             raise ValueError(
                 f"max_seq_length={self.max_seq_length} should be from 5 "
-                "([CLS], two tokens and two [SEP]) to 65535."
+                "([CLS], two tokens and two [SEP]) to "
+                f"{options.MAX_SEQ_LENGTH}."
             )
         for name, usual in (
             (

@@ -136,8 +136,10 @@ class Sentences:
     ) -> Iterator[dict[str, tf.Tensor]]:
         """Yields every sentence once, the longest first, with `example_index`.
 
-        The last batch is filled with sentences whose `is_real_example` is 0.
+        The last batch is filled with sentences whose `is_real_example` is 0. No
+        batch has more rows than there are sentences.
         """
+        batch_size = min(batch_size, len(self))
         by_length = np.argsort(-self.lengths, kind="stable")
         allowed = np.array(self.static_lengths)
         for begin in range(0, len(self), batch_size):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from absl import logging
 
-from tfrecords.options import REQUIRED, option
+from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, option
 from tfrecords.text.vocab import VocabularyOptions
 
 
@@ -25,7 +25,7 @@ class RecordsConfig(VocabularyOptions):
         "Tokens in an example, [CLS], [SEP] and padding included. Default: "
         "384 for SQuAD, 128 for other tasks.",
         at_least=5,
-        at_most=65535,
+        at_most=MAX_SEQ_LENGTH,
     )
 
 

@@ -37,33 +37,8 @@ _DETECTION_LINES = 200
 # A sentence ends with one of these, perhaps followed by closing quotes.
 _SENTENCE_END = re.compile(r"[.?!…。？！।؟:;][\s\"'”’»)\]_*]*$")
 _TITLE = re.compile(r'title="(.*)"\s*>')
-# ISO 639-1, and the longer codes of Wikipedias and of sentencex. A region may
-# follow, as in pt-br. A language without rules of its own is split by those of
-# a related one, otherwise of English.
-LANGUAGES = frozenset(
-    """
-    aa ab abs ace ady ae aeb af ak aln alt am ami an anp ar arc arn arq ary
-    arz as ast atj av avk awa ay az azb ba ban bar bbc bcc bcl be bew bg bgn
-    bh bi bjn blk bm bn bo bpy bqi br bs btm bug bxr ca cbk-zam cdo ce ceb
-    ch chr chy ckb co cr crh cs csb cu cv cy da dag de dga din diq dsb dtp
-    dty dv dz ee egl el eml en eo es et eu ext fa fat ff fi fit fj fo fon fr
-    frc frp frr fur fy ga gag gan gcr gd gl glk gn gom gor got gpe gsw gu
-    guc gur guw gv ha hak haw he hi hif ho hr hrx hsb ht hu hy hyw hz ia iba
-    id ie ig igl ii ik ilo inh io is it iu ja jam jbo jut jv ka kaa kab kbd
-    kbp kcg kg kge khw ki kiu kj kjp kk kl km kn knc ko koi kr krc krl ks
-    ksh ku kum kus kv kw ky la lad lb lbe lez lfn lg li lij liv lki lld lmo
-    ln lo lrc lt ltg lu luz lv lzh lzz mad mai map mdf mg mh mhr mi min mk
-    ml mn mni mnw mo mos mr mrj ms mt mwl my myv mzn na nah nan nap nb nd
-    nds nds-nl ne new ng nia nl nn no nov nqo nr nrm nso nup nv ny oc oj olo
-    om or os pa pag pam pap pcd pcm pdc pdt pfl pi pih pl pms pnb pnt ps pt
-    pwn qu qug rgn rki rm rmy rn ro roa-tara rsk ru rue rup ruq rw sa sah
-    sat sc scn sco sd sdc sdh se ses sg sgs sh shi shn shy si sk skr sl sli
-    sm smn sn so sq sr srn ss st stq sty su sv sw syl szl szy ta tay tcy tdd
-    te tet tg th ti tig tk tl tly tn to tok tpi tr trv ts tt tum tw ty tyv
-    udm ug uk ur uz ve vec vep vi vls vmf vo vot vro wa war wo wuu xal xh
-    xmf yi yo yue za zea zgh zh zu
-    """.split()
-)
+# Codes of Wikipedias, which sentencex knows and langcodes does not.
+_WIKIPEDIAS = ("cbk-zam", "eml", "nds-nl", "roa-tara", "rsk", "tok")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -190,14 +165,20 @@ def read_file(
 
 
 def _check_language(language: str) -> str:
-    """Returns the code whose rules split sentences: pt for pt_BR."""
+    """Returns the code whose rules split sentences: pt for pt_BR.
+
+    sentencex falls back to a related language, then to English.
+    """
+    import langcodes
+
     code = language.lower().replace("_", "-")
-    if code not in LANGUAGES:
-        code = code.partition("-")[0]
-    if code not in LANGUAGES:
+    if code in _WIKIPEDIAS:
+        return code
+    code = code.partition("-")[0]
+    if not langcodes.tag_is_valid(code):
         raise ValueError(
-            f"--language={language} is not a known code; give one of "
-            f"{', '.join(sorted(LANGUAGES))}."
+            f"--language={language} is not a known code; give one of ISO 639, "
+            "such as en, de, fr or zh."
         )
     return code
 

@@ -115,8 +115,9 @@ def _with_progress(paths: list[str]) -> Iterator[str]:
 
 def _write(entries: list[str], path: str, overwrite: bool) -> None:
     file = pathlib.Path(path)
-    # A device may have no end.
-    is_other = file.is_file() and file.read_bytes() != vocab.to_bytes(entries)
+    # With `> vocab.txt`, /dev/stdout is a file that the shell has just made.
+    exists = file.is_file() and not streams.is_stream(path)
+    is_other = exists and file.read_bytes() != vocab.to_bytes(entries)
     if is_other and not overwrite:
         raise ValueError(
             f"--output_file={path} exists with other entries; models may "

@@ -34,7 +34,7 @@ from tfrecords.text import vocab as vocab_lib
 QUICK_EXAMPLES = 1024
 EXAMPLES = 8192
 _GB = 1e9
-_HOPELESS = 1.5  # Other processes may free some memory.
+_ACCURACY = 0.15  # Of estimates of memory, see estimates.py.
 # Schema -> task, where the names differ.
 _TASKS = dict.fromkeys(schema_lib.PRETRAINING_SCHEMAS, "pretraining") | {
     "encoder_inputs": "classification",
@@ -177,25 +177,22 @@ def check_sizes(
 
 
 def check_memory(step: estimates.Step) -> list[Diagnostic]:
-    """Returns a diagnostic if a step needs more memory than is available.
+    """Returns a diagnostic if a step needs more memory than is free.
 
-    It is an error if weights and activations clearly do not fit.
+    It is an error only if it needs more than there is: other processes may end.
     """
-    parts = estimates.memory(step)
-    needed = sum(parts.values())
-    name, free = estimates.available_bytes()
-    if not free or needed <= free:
+    needed = sum(estimates.memory(step).values())
+    memory = estimates.find_memory()
+    if not memory.total or needed <= memory.free:
         return []
-    # TensorFlow has been loaded already, and estimates differ by 15 %.
-    is_hopeless = needed - parts["TensorFlow"] > _HOPELESS * free
     text = (
-        f"training needs an estimated {needed / _GB:.1f} GB, but the {name} is "
-        f"{free / _GB:.1f} GB. Raise "
-        "--gradient_accumulation_steps, add --remat, or lower "
-        "--train_batch_size."
+        f"training needs an estimated {needed / _GB:.1f} GB; of the "
+        f"{memory.name}, {memory.free / _GB:.1f} of {memory.total / _GB:.1f} "
+        "GB are free. Raise --gradient_accumulation_steps, add --remat, or "
+        "lower --train_batch_size."
     )
-    severity = ERROR if is_hopeless else WARNING
-    return [Diagnostic(severity, "memory", text)]
+    is_too_large = needed > (1 + _ACCURACY) * memory.total
+    return [Diagnostic(ERROR if is_too_large else WARNING, "memory", text)]
 
 
 def refuse_bad_records(

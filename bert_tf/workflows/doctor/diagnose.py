@@ -58,11 +58,10 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
     diagnostics += checks.check_sizes(records, bert_config, vocab_file, flags)
     vocabulary = records.manifest.vocabulary if records.manifest else {}
     made_with = vocabulary.get("do_lower_case")
-    if None not in (config.do_lower_case, made_with):
-        _, contradicted = attempt(
-            "case", model_source.check_case, config.do_lower_case, made_with
-        )
-        diagnostics += contradicted
+    _, contradicted = attempt(
+        "case", model_source.find_case, config.do_lower_case, made_with
+    )
+    diagnostics += contradicted
     max_bytes = None if config.all else _DIGEST_BYTES
     diagnostics += shard_checks.check_digests(records, max_bytes)
     num_examples = None if config.all else checks.EXAMPLES
@@ -162,7 +161,7 @@ def _estimate(
       num_train_steps: steps of the run, if known.
     """
     parts = estimates.memory(step)
-    name, free = estimates.available_bytes()
+    available = estimates.find_memory()
     words = ", ".join(f"{n} {x / _GB:.1f}" for n, x in parts.items())
     if step.task != "pretraining":
         length = _POSITIONS_PER_TOKEN * mean_tokens
@@ -174,8 +173,8 @@ def _estimate(
     lines = [
         f"estimate: {estimates.num_weights(step) / 1e6:.1f} million weights; "
         f"memory {sum(parts.values()) / _GB:.1f} GB ({words})"
-        + f"; {name} {free / _GB:.1f} GB"
-        * bool(free),
+        + f"; free {available.name} {available.free / _GB:.1f} GB"
+        * bool(available.total),
         f"estimate: {_time(seconds)} per step of {step.batch_size} rows of "
         f"{step.max_seq_length} tokens in {step.precision}, at "
         f"{rate / 1e12:.2f} TFLOP/s measured for matrix products; "

@@ -10,9 +10,11 @@ vocabulary, P predictions.
 import dataclasses
 import math
 import os
+import pathlib
 import shutil
 import subprocess
 import time
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -68,13 +70,8 @@ class Step:
 
 def num_weights(step: Step) -> int:
     """Returns the number of trainable weights."""
-    counts = []
-    for layers in (1, 2):  # All layers are the same; there may be millions.
-        config = dataclasses.replace(step.config, num_hidden_layers=layers)
-        shapes = checkpoint.shapes(config, step.task, step.num_labels)
-        counts.append(sum(math.prod(shape) for shape in shapes.values()))
-    layer = counts[1] - counts[0]
-    return counts[0] + (step.config.num_hidden_layers - 1) * layer
+    shapes = checkpoint.shapes(step.config, step.task, step.num_labels)
+    return sum(math.prod(shape) for shape in shapes.values())
 
 
 def memory(step: Step) -> dict[str, float]:
@@ -168,33 +165,60 @@ def step_seconds(step: Step, rate: float) -> float:
     return seconds
 
 
-def available_bytes() -> tuple[str, int]:
-    """Returns a description of the available memory, and its size in bytes.
+class Memory(NamedTuple):
+    """Memory of the device that trains.
+
+    Attributes:
+      name: "memory of this host" or "memory of the GPU".
+      free: bytes that no process uses; 0 if unknown.
+      total: bytes that there are; 0 if unknown.
+    """
+
+    name: str
+    free: int
+    total: int
+
+
+def find_memory() -> Memory:
+    """Returns the available memory.
 
     With a GPU it is the GPU's total memory according to nvidia-smi, since
-    TensorFlow allocates all of it; otherwise the host's free memory, within the
-    limit of its cgroup. On other systems than Linux the size is 0 (unknown).
+    TensorFlow allocates all of it; otherwise the host's, within the limit of
+    its cgroup. On other systems than Linux it is unknown.
     """
     if tf.config.list_physical_devices("GPU") and shutil.which("nvidia-smi"):
         command = ["nvidia-smi", "--query-gpu=memory.total"]
         command += ["--format=csv,noheader,nounits", "--id=0"]
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode == 0:
-            return "memory of the GPU", int(result.stdout.split()[0]) << 20
-    return "free memory of this host", _host_bytes()
+            size = int(result.stdout.split()[0]) << 20
+            return Memory("memory of the GPU", size, size)
+    return _host_memory("/proc/meminfo", "/sys/fs/cgroup")
 
 
-def _host_bytes() -> int:
-    free = []
-    if os.path.exists("/proc/meminfo"):
-        with open("/proc/meminfo", encoding="ascii") as file:
-            fields = dict(line.split(":") for line in file)
-        free.append(int(fields["MemAvailable"].split()[0]) << 10)
-    group = "/sys/fs/cgroup/memory."
-    if os.path.exists(f"{group}max") and os.path.exists(f"{group}current"):
-        with open(f"{group}max", encoding="ascii") as file:
-            limit = file.read().strip()
-        with open(f"{group}current", encoding="ascii") as file:
-            if limit != "max":
-                free.append(int(limit) - int(file.read()))
-    return min(free, default=0)
+def _host_memory(meminfo: str, group: str) -> Memory:
+    """Returns the memory of this host, from files of Linux and cgroup v2."""
+    free, total = [], []
+    if os.path.exists(meminfo):
+        sizes = _read_fields(meminfo)  # In KiB.
+        free.append(sizes["MemAvailable:"] << 10)
+        total.append(sizes["MemTotal:"] << 10)
+    path = os.path.join(group, "memory.max")
+    limit = pathlib.Path(path).read_text() if os.path.exists(path) else "max"
+    if limit.strip() != "max":
+        used = int(pathlib.Path(group, "memory.current").read_text())
+        pages = _read_fields(os.path.join(group, "memory.stat"))
+        # The kernel frees pages of files when a process needs memory.
+        used -= pages["inactive_file"] + pages["active_file"]
+        free.append(int(limit) - used)
+        total.append(int(limit))
+    return Memory(
+        "memory of this host", min(free, default=0), min(total, default=0)
+    )
+
+
+def _read_fields(path: str) -> dict[str, int]:
+    """Returns the number after each name, of a file with a line for each."""
+    with open(path, encoding="ascii") as file:
+        lines = (line.split() for line in file)
+        return {words[0]: int(words[1]) for words in lines}

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import signal
@@ -85,6 +86,7 @@ def tf_config(*workers, index=0, **others):
         (tf_config(cluster={"worker": "a:1"}), "'a:1', not a list"),
         (tf_config(cluster={"worker": []}), "not a list of addr"),
         (tf_config(cluster={"master": ["a:1"]}), "has 'master'; poss"),
+        (tf_config("a:1", cluster={"ps": []}), "has 'ps'; poss"),
         (tf_config(cluster={}), "'worker', which should .* none"),
         (tf_config("a:1", task={"type": "ps", "index": 0}), "'ps', which"),
         (tf_config("a:1", task={"type": ["worker"]}), "which should be one"),
@@ -116,6 +118,12 @@ def test_multi_worker_needs_a_valid_tf_config(monkeypatch, text, message):
     message = f"multi_worker needs .* TF_CONFIG.*{message}"
     with pytest.raises(ValueError, match=message):
         strategies.make_strategy("multi_worker")
+
+
+def test_an_evaluator_is_ignored():
+    cluster = {"evaluator": ["c:1"], "worker": ["a:1", "b:2"]}
+    read = strategies.read_cluster(tf_config(cluster=cluster, index=1))
+    assert read == (["a:1", "b:2"], 1)
 
 
 def test_the_chief_is_the_first_of_the_cluster():
@@ -203,7 +211,8 @@ def test_a_signal_ends_the_waiting():
     cluster = strategies.Cluster(free_addresses(2), 0)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
     with pytest.raises(stopping.Stopped, match="by SIGTERM"):
-        strategies.wait_for_workers(cluster, 30.0)
+        with stopping.at_once_on_signal():  # As in every script.
+            strategies.wait_for_workers(cluster, 30.0)
 
 
 def test_a_port_in_use_is_named(monkeypatch):
@@ -224,6 +233,22 @@ def test_a_port_in_use_is_named(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", tf_config(addresses[0]))
     with pytest.raises(ValueError, match=f"Port {port} .*Could not start"):
         strategies.make_strategy("multi_worker")
+
+
+def test_a_port_that_needs_a_privilege_is_not_said_to_be_in_use(monkeypatch):
+    def fail(address, **keywords):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(strategies.socket, "create_server", fail)
+    message = r"Port 80 .*\(Permission denied\). If another process uses it"
+    with pytest.raises(ValueError, match=message):
+        strategies.wait_for_workers(strategies.Cluster(["a:80", "b:80"], 0), 1)
+
+
+def test_as_many_workers_as_there_are_get_an_answer():
+    (address,) = free_addresses(1)
+    with strategies._open_port(address, 300):
+        assert all(strategies._answers(address) for _ in range(300))
 
 
 def test_a_tpu_needs_a_name():

@@ -154,11 +154,11 @@ def test_a_flag_overrides_an_inferred_case(tiny_config, tmp_path, caplog):
     output_dir = str(tmp_path / "run")
     folder = model_source.find_init_checkpoint(source, output_dir, True)
     assert model_source.find_vocabulary(source, folder)[1] is False
-    assert "using --do_lower_case" not in caplog.text
+    assert "using do_lower_case" not in caplog.text
     source = dataclasses.replace(source, do_lower_case=True)
     with caplog.at_level(python_logging.WARNING, logger="absl"):
         assert model_source.find_vocabulary(source, folder)[1] is True
-    assert "using --do_lower_case=True; False of " in caplog.text
+    assert "using do_lower_case=True; that of " in caplog.text
 
 
 def test_a_case_that_contradicts_the_model_is_rejected(tiny_config, tmp_path):
@@ -174,7 +174,7 @@ def test_a_case_that_contradicts_the_model_is_rejected(tiny_config, tmp_path):
     assert metadata.pop("do_lower_case_inferred") is True
     path.write_text(json.dumps(metadata))
     source = dataclasses.replace(source, do_lower_case=True)
-    with pytest.raises(ValueError, match="was trained with False. Omit the"):
+    with pytest.raises(ValueError, match="with False. Use one case: omit the"):
         model_source.find_vocabulary(source, folder)
 
 
@@ -183,7 +183,7 @@ def test_the_case_of_records_is_the_default_and_is_not_overridden():
     assert model_source.find_vocabulary(source, None, False) == (None, False)
     source = ModelSource(do_lower_case=True)
     assert model_source.find_vocabulary(source, None, None) == (None, True)
-    with pytest.raises(ValueError, match="records were made with False. Omit"):
+    with pytest.raises(ValueError, match="were made with False. Use one case"):
         model_source.find_vocabulary(source, None, False)
 
 
@@ -191,6 +191,14 @@ def test_records_of_another_case_than_the_model_are_rejected(tmp_path):
     (tmp_path / "model.json").write_text(
         '{"task": "spans", "do_lower_case": true}'
     )
-    message = "the records' do_lower_case=False, but .* trained with True. Make"
+    path = str(tmp_path)
+    message = "^the records were made with False, but .* was trained with True"
+    with pytest.raises(ValueError, match=f"{message}. Use one case: make them"):
+        model_source.find_vocabulary(ModelSource(), path, False)
+    # Both corrections are named at once.
+    message = "^--do_lower_case=False, but .*: omit the flag, or make them ag"
+    with pytest.raises(ValueError, match=f"{message}ain, or correct .*.json"):
+        model_source.find_case(False, False, path)
+    message = "^--do_lower_case=False, but .* with True and .* with True. Use"
     with pytest.raises(ValueError, match=message):
-        model_source.find_vocabulary(ModelSource(), str(tmp_path), False)
+        model_source.find_case(False, True, path)

@@ -195,3 +195,12 @@ def test_records_of_both_cases_are_rejected(folders, tmp_path):
     message = "differ in do_lower_case .*cased: False; .*of_8: True"
     with pytest.raises(ValueError, match=message):
         pretraining_data.find_vocabulary_of_records(config)
+
+
+def test_the_case_of_held_out_records_is_that_of_files_without_manifest(
+    folders, tmp_path
+):
+    cased = write_records(tmp_path / "cased", 8, do_lower_case=False)
+    config = config_of(f"{folders[8]}/*.tfrecord", eval_input_file=cased)
+    made_with = pretraining_data.find_vocabulary_of_records(config)
+    assert made_with == (None, None, False)

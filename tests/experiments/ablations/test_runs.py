@@ -174,7 +174,8 @@ def test_a_sigterm_reaches_the_job_and_the_plan_stops(tmp_path):
         "jobs = [Job('slow', 'slow', {}, 60.0)]\n"
         "clock = runs.Clock(jobs, 'out')\n"
         "try:\n"
-        "    list(runs.run(jobs, 'out', clock))\n"
+        "    with stopping.at_once_on_signal():\n"
+        "        list(runs.run(jobs, 'out', clock))\n"
         "except stopping.Stopped as stopped:\n"
         "    sys.exit(stopped.exit_code)\n"
     )

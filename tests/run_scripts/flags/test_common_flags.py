@@ -3,6 +3,7 @@
 import logging
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -147,6 +148,15 @@ def test_errors_and_interrupts_are_printed_in_one_line(
     assert exit_.value.code == code
     assert shown.startswith(line)
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_any_script(capsys, monkeypatch, number):
+    monkeypatch.setattr(sys, "argv", ["script"])
+    with pytest.raises(SystemExit) as exit_:
+        common_flags.run(lambda argv: os.kill(os.getpid(), number))
+    line = f"stopped by {number.name}; the same command resumes from here\n"
+    assert (exit_.value.code, capsys.readouterr().err) == (75, line)
 
 
 def test_traceback_is_printed_and_not_passed_to_the_script(capsys, monkeypatch):

@@ -177,6 +177,23 @@ def test_a_damaged_index_is_made_again(shard_path, change, caplog):
     assert len(caplog.messages) == 1
 
 
+def test_an_offset_that_two_threads_find_damaged_is_corrected(
+    shard_path, monkeypatch
+):
+    _damage_index(shard_path, _change_middle)  # Records 2 and 3.
+    shard, scan, others = shards.Shard(shard_path), shards.scan, []
+
+    def scan_while_another_reads(path):
+        if not others:
+            others.append(None)
+            others.append(shard.read(3))
+        return scan(path)
+
+    monkeypatch.setattr(shards, "scan", scan_while_another_reads)
+    assert shard.read(2) == RECORDS[2]
+    assert others == [None, RECORDS[3]]
+
+
 def test_in_a_read_only_folder_a_damaged_index_is_not_used(
     shard_path, monkeypatch, caplog
 ):

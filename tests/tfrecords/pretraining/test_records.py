@@ -1,6 +1,7 @@
 """records.py: partitions of documents, and runs that are resumed."""
 
 import dataclasses
+import json
 import os
 import pathlib
 
@@ -160,8 +161,8 @@ def test_text_without_full_stops_is_used(
     assert found["unused_tokens"] <= 0.01 * found["tokens"]
     assert found["unknown_tokens"] == 0
     assert found["example_tokens"] > 3 * found["tokens"]
-    assert "in no example 0." in caplog.text
-    assert "in no example." not in caplog.text
+    assert "unused_tokens 0." in caplog.text
+    assert "in no example" not in caplog.text
 
 
 def test_lost_text_is_counted_and_warned_of(text, tmp_path, caplog):
@@ -184,6 +185,40 @@ def test_lost_text_is_counted_and_warned_of(text, tmp_path, caplog):
         is_cut = found.get("cut_sentences", 0) == 3
         assert is_cut == (compat is None)
     assert "% of the tokens are in no example. The original" in caplog.text
+
+
+def test_held_out_text_that_is_lost_is_logged_without_a_warning(
+    text, tmp_path, caplog
+):
+    line = "old captain " * 6 + ".\n"
+    (tmp_path / "long.txt").write_text("\n".join([line * 5] * 8))
+    text = dataclasses.replace(text, input_file=f"{tmp_path}/long.txt")
+    caplog.set_level("INFO", logger="absl")
+    found = make(text, tmp_path / "out", num_shards=1)["held_out"].statistics
+    assert found["unused_tokens"] > 0.01 * found["tokens"]
+    assert "out/held_out  cut_sentences 0  cut_tokens 0  unused" in caplog.text
+    warned = [line.args for line in caplog.records if line.levelname != "INFO"]
+    assert f"{tmp_path}/out/held_out" not in [args[0] for args in warned]
+
+
+def test_records_half_made_by_an_earlier_version_are_not_completed(
+    text, tmp_path
+):
+    make(text, tmp_path / "out")
+    journal = tmp_path / "out" / "progress.jsonl"
+    run, *rows = journal.read_text().splitlines(keepends=True)
+    assert json.loads(run)["version"] == 2
+    run = {n: x for n, x in json.loads(run).items() if n != "version"}
+    journal.write_text("".join([json.dumps(run) + "\n", *rows]))
+    made = files_of(tmp_path / "out")["train/manifest.json"]
+    for _ in range(2):  # Complete ones may be used.
+        make(text, tmp_path / "out")
+        assert files_of(tmp_path / "out")["train/manifest.json"] == made
+    os.remove(tmp_path / "out" / "train" / "train-00002-of-00004.tfrecord")
+    before = files_of(tmp_path / "out")
+    with pytest.raises(ValueError, match="version=None; now it is version=2"):
+        make(text, tmp_path / "out")
+    assert files_of(tmp_path / "out") == before
 
 
 def test_remote_storage_holds_the_same_records(text, tmp_path, monkeypatch):

@@ -53,6 +53,11 @@ def test_evaluation_has_each_sentence_once(sentences):
     assert sentences.mask.sum(axis=1).tolist() == LENGTHS
 
 
+def test_an_evaluation_batch_has_at_most_all_sentences(sentences):
+    (batch,) = sentences.evaluation_batches(10**6)
+    assert sorted(batch["example_index"].numpy().tolist()) == [0, 1, 2, 3, 4]
+
+
 def test_training_has_each_sentence_once_per_epoch(sentences):
     dataset = sentences.training_batches(0, batch_size=5, seed=1, num_batches=3)
     for name, spec in dataset.element_spec.items():

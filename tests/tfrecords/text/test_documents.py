@@ -303,7 +303,7 @@ def test_unknown_formats_languages_and_paths_are_rejected(make):
     with pytest.raises(ValueError, match="input_format='html' should be one"):
         read(path, input_format="html")
     with pytest.raises(
-        ValueError, match="--language=English is not a known code.* de, "
+        ValueError, match="--language=English is not a known code.* de, f"
     ):
         read(path, language="English")
     with pytest.raises(ValueError, match="No input file at .*none"):
@@ -311,12 +311,17 @@ def test_unknown_formats_languages_and_paths_are_rejected(make):
 
 
 @pytest.mark.parametrize(
-    "code", ["de", "de-DE", "de_at", "th", "gsw", "nds-nl", "zh-Hant"]
+    "code",
+    [
+        *("de", "de-DE", "de_at", "th", "gsw", "nds-nl", "zh-Hant", "fil"),
+        *("iw", "cmn", "arb", "kmr", "bat-smg", "fiu-vro", "roa-tara", "eml"),
+    ],
 )
 def test_regions_follow_known_language_codes(tmp_path, code):
     path = tmp_path / "a.txt"
     path.write_text("Es ist ca. zehn Uhr. Wir gehen.")
     found, _ = read(str(path), language=code)
+    assert found
     if code.startswith("de"):
         assert [d.sentences for d in found] == [
             ["Es ist ca. zehn Uhr.", "Wir gehen."]

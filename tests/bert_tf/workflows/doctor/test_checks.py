@@ -114,26 +114,28 @@ def test_an_invalid_vocabulary_is_a_diagnostic(sound, tmp_path):
     assert statistics.num_examples == 200
 
 
-def test_too_little_memory_is_a_warning(sound, monkeypatch):
+@pytest.mark.parametrize(
+    "free, total, severities",
+    [
+        (0, 0, []),  # Unknown.
+        (1e8, 1e10, ["warning"]),  # Other processes use it.
+        (-1e8, 8e8, ["warning"]),  # An estimate of 0.8 GB may be wrong.
+        (1e8, 1e8, ["error"]),
+        (1e10, 1e10, []),
+    ],
+)
+def test_memory_that_is_in_use_is_a_warning_and_too_little_an_error(
+    sound, monkeypatch, free, total, severities
+):
     step = checks.step_of(training_of(), SIZES, sound[0])
     assert (step.batch_size, step.max_predictions_per_seq) == (8, 5)
-    free = {"bytes": 0}
-    monkeypatch.setattr(
-        estimates,
-        "available_bytes",
-        lambda: ("free memory of this host", free["bytes"]),
-    )
-    assert checks.check_memory(step) == []  # Unknown.
-    free["bytes"] = 10**8
-    (diagnostic,) = checks.check_memory(step)
-    assert diagnostic.severity == "warning"
-    assert "memory of this host is 0.1 GB. Raise --gradient" in diagnostic.text
-    free["bytes"] = 10**10
-    assert checks.check_memory(step) == []
-    # TensorFlow has been loaded: only the rest can be too large.
-    large = dataclasses.replace(step, batch_size=10**9)
-    (diagnostic,) = checks.check_memory(large)
-    assert diagnostic.severity == "error"
+    memory = estimates.Memory("memory of this host", free, total)
+    monkeypatch.setattr(estimates, "find_memory", lambda: memory)
+    diagnostics = checks.check_memory(step)
+    assert [diagnostic.severity for diagnostic in diagnostics] == severities
+    for diagnostic in diagnostics:
+        text = f"of this host, {free / 1e9:.1f} of {total / 1e9:.1f} GB are"
+        assert f"{text} free. Raise --gradient" in diagnostic.text
 
 
 def test_packed_rows_have_max_predictions_per_row(tmp_path):

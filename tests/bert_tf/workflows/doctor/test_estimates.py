@@ -128,7 +128,24 @@ def test_narrow_models_use_a_smaller_fraction_of_the_rate():
     assert fractions == sorted(fractions)
 
 
-def test_available_bytes_are_plausible():
-    name, free = estimates.available_bytes()
+def test_the_available_memory_is_plausible():
+    name, free, total = estimates.find_memory()
     assert name.endswith(("of this host", "of the GPU"))
-    assert free == 0 or 1e7 < free < 1e14
+    assert total == 0 or 1e7 < free <= total < 1e14
+
+
+def test_pages_of_files_in_a_container_are_free_memory(tmp_path):
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:  16000 kB\nMemAvailable:  12000 kB\n")
+    host = ("memory of this host", 12000 << 10, 16000 << 10)
+    assert estimates._host_memory(str(meminfo), str(tmp_path)) == host
+    (tmp_path / "memory.max").write_text("max\n")
+    assert estimates._host_memory(str(meminfo), str(tmp_path)) == host
+    (tmp_path / "memory.max").write_text("8000000\n")
+    (tmp_path / "memory.current").write_text("7900000\n")
+    stat = "anon 900000\nfile 7000000\ninactive_file 4000000\n"
+    (tmp_path / "memory.stat").write_text(stat + "active_file 3000000\n")
+    memory = estimates._host_memory(str(meminfo), str(tmp_path))
+    assert memory == ("memory of this host", 7_100_000, 8_000_000)
+    nothing = estimates._host_memory(str(tmp_path / "none"), "none")
+    assert nothing[1:] == (0, 0)
