@@ -158,7 +158,8 @@ def check_sizes(
             "use another bert_config.json."
         )
         diagnostics.append(Diagnostic(ERROR, "lengths", text))
-    if vocab_file:
+    # `check_examples` reports one that is missing, a folder or a device.
+    if vocab_file and os.path.isfile(vocab_file):
         sha256, unread = attempt("vocabulary", vocab_lib.digest, vocab_file)
         _, differs = attempt(
             "vocabulary", records.check, {}, {}, vocab_sha256=sha256
