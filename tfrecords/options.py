@@ -17,7 +17,8 @@ import typing
 from typing import Any
 
 REQUIRED = dataclasses.MISSING
-# Of an integer option without `at_most`; larger ones overflow 64 bits.
+# Largest absolute value of an integer option without bounds of its own: a larger
+# one is a mistake.
 MAX_INTEGER = 10**12
 MAX_SEQ_LENGTH = 2**16 - 1  # Positions are stored as uint16.
 MAX_BATCH_SIZE = 1_000_000
@@ -89,8 +90,9 @@ class Options:
             if known["on_disk"]:
                 check_on_disk(field.name, value)
             least, most = known["at_least"], known["at_most"]
-            if most is None and types_of[field.name] is int:
-                most = MAX_INTEGER
+            if types_of[field.name] is int:
+                least = -MAX_INTEGER if least is None else least
+                most = MAX_INTEGER if most is None else most
             bound = ""
             # `not value >= least`, so that NaN is out of bounds.
             if least is not None and not value >= least:

@@ -263,5 +263,5 @@ def run(main) -> None:
             stopping.DIVERGED_EXIT_CODE if diverged else 1
         ) from None
     except KeyboardInterrupt:
-        print("stopped; the same command resumes from here", file=sys.stderr)
+        print("stopped; run the same command again", file=sys.stderr)
         raise SystemExit(130) from None

@@ -138,7 +138,7 @@ NAN_WEIGHTS = [
         "run_glue",
         "--init_checkpoint=hugging_face --bert_config_file=",
         "hugging_face: 1 of 25 tensors have NaN or infinite values: "
-        "encoder/embeddings/norm/gamma (1 of 16 values). Output",
+        "encoder/embeddings/norm/gamma (1 of 16 values). Outputs can be NaN.",
         {
             "hugging_face/model.safetensors": _weight(
                 "bert.embeddings.LayerNorm.weight", np.inf

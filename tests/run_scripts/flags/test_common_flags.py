@@ -155,7 +155,7 @@ def test_a_signal_stops_any_script(capsys, monkeypatch, number):
     monkeypatch.setattr(sys, "argv", ["script"])
     with pytest.raises(SystemExit) as exit_:
         common_flags.run(lambda argv: os.kill(os.getpid(), number))
-    line = f"stopped by {number.name}; the same command resumes from here\n"
+    line = f"stopped by {number.name}; run the same command again\n"
     assert (exit_.value.code, capsys.readouterr().err) == (75, line)
 
 
