@@ -112,7 +112,7 @@ def measure(size: str, found: records.Records) -> dict:
     strategy = strategies.make_strategy("one_device")
     task = pretraining.TASK
     settings = training_config.TrainingConfig(
-        output_dir="",
+        output_dir="unused",
         seed=1,
         precision=FLAGS.precision,
         learning_rate=1e-5,

@@ -17,8 +17,8 @@ import typing
 from typing import Any
 
 REQUIRED = dataclasses.MISSING
-# Largest absolute value of an integer option without bounds of its own: a larger
-# one is a mistake.
+# Largest absolute value of an integer option without bounds of its own: larger
+# ones are mistakes.
 MAX_INTEGER = 10**12
 MAX_SEQ_LENGTH = 2**16 - 1  # Positions are stored as uint16.
 MAX_BATCH_SIZE = 1_000_000
@@ -61,8 +61,9 @@ class Options:
     Raises:
       ValueError: for a value that is not an allowed choice or is out of bounds,
         a number that is not finite, an address of a store for an output that
-        must be on a disk, a string instead of a tuple of strings, or a
-        required tuple without a string or with an empty one.
+        must be on a disk, a string instead of a tuple of strings, a required
+        string that is empty, or a required tuple without a string or with an
+        empty one.
     """
 
     def __post_init__(self):
@@ -82,6 +83,11 @@ class Options:
                         f"--{field.name}={','.join(value)} has an empty entry. "
                         "Give one or more, separated by commas."
                     )
+            if value == "" and field.default is REQUIRED:
+                raise ValueError(
+                    f"--{field.name} is empty. Give a value; in a shell, the "
+                    "variable that should hold it may not be set."
+                )
             if known["choices"] and value not in known["choices"]:
                 raise ValueError(
                     f"--{field.name}={value}: choose one of "

@@ -21,7 +21,7 @@ def make(
 
     task = task_of(setting)
     settings = training_config.TrainingConfig(
-        output_dir="",
+        output_dir="unused",
         seed=1,
         precision=setting.precision,
         remat=remat,

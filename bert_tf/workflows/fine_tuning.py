@@ -213,13 +213,15 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     task.prepare(trained, metadata)
     tokenizer, vocab_file = model_source.find_tokenizer(config, source)
     bert_config = find_config(config, tokenizer.vocab_size, source)
+    lengths = read_bucket_lengths(config)
     records = strategies.chief_first(
         strategy, lambda: _open_records(task, config, tokenizer)
     )
     if config.do_train:
         _check_records(records["train"], config, bert_config, vocab_file)
     model = loop.build_model(task, bert_config, strategy, config)
-    lengths = find_bucket_lengths(config, records)
+    if lengths is None:
+        lengths = choose_bucket_lengths(records, config.max_seq_length)
     task.open_splits(records)
     run = Run(
         task=task,
@@ -267,33 +269,35 @@ def find_config(config, vocab_size: int, model_dir: str | None):
     return bert_config
 
 
-def find_bucket_lengths(
-    config: FineTuningConfig, records: Mapping[str, Records]
-) -> tuple[int, ...]:
-    """Returns the static lengths specified by `bucket_lengths`.
+def read_bucket_lengths(config: FineTuningConfig) -> tuple[int, ...] | None:
+    """Returns the lengths in `bucket_lengths`; None if rows decide them.
 
     Raises:
       ValueError: if it is not a list of lengths up to `max_seq_length`.
     """
     words, max_length = config.bucket_lengths, config.max_seq_length
-    if words == ("none",):
-        return ()
-    if words != ("auto",):
-        try:
-            lengths = sorted({int(word) for word in words})
-        except ValueError:
-            lengths = []
-        if not lengths or lengths[0] < 1 or lengths[-1] > max_length:
-            raise ValueError(
-                f"--bucket_lengths={','.join(words)} should be auto, none or "
-                "lengths such as 16,32,64, of at least 1 and at most "
-                f"--max_seq_length={max_length}."
-            )
-        return tuple(lengths)
+    if words in (("auto",), ("none",)):
+        return None if words == ("auto",) else ()
+    try:
+        lengths = sorted({int(word) for word in words})
+    except ValueError:
+        lengths = []
+    if not lengths or lengths[0] < 1 or lengths[-1] > max_length:
+        raise ValueError(
+            f"--bucket_lengths={','.join(words)} should be auto, none or "
+            "lengths such as 16,32,64, of at least 1 and at most "
+            f"--max_seq_length={max_length}."
+        )
+    return tuple(lengths)
+
+
+def choose_bucket_lengths(
+    records: Mapping[str, Records], max_seq_length: int
+) -> tuple[int, ...]:
+    """Returns lengths that suit the training rows, or the first split's."""
     rows = records.get("train") or next(iter(records.values()))
-    return static_lengths.choose(
-        static_lengths.read(rows, max_length), max_length
-    )
+    found = static_lengths.read(rows, max_seq_length)
+    return static_lengths.choose(found, max_seq_length)
 
 
 def _open_records(task, config, tokenizer) -> dict[str, Records]:

@@ -151,7 +151,7 @@ def test_packing_does_not_change_logits_in_bfloat16(config, both):
 
 def make_step(config, **settings):
     strategy = strategies.make_strategy("one_device")
-    settings = TrainingConfig(output_dir="", seed=1, **settings)
+    settings = TrainingConfig(output_dir="unused", seed=1, **settings)
     model = loop.build_model(pretraining.TASK, config, strategy, settings)
     optimizer = optimizers.make_optimizer(
         settings, model.trainable_weights, lambda step: tf.constant(1e-2)
@@ -203,7 +203,7 @@ def test_dropout_of_packed_rows_is_the_same_on_any_replica(tiny_config, both):
 def test_packed_rows_lower_to_static_shapes(tiny_config, both):
     """TPUs need this: HLO has no bounded dynamic dimension, such as `<=3`."""
     strategy = strategies.make_strategy("one_device")
-    settings = TrainingConfig(output_dir="", seed=1)
+    settings = TrainingConfig(output_dir="unused", seed=1)
     model = loop.build_model(pretraining.TASK, tiny_config, strategy, settings)
 
     @tf.function(jit_compile=True, autograph=False)

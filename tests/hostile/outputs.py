@@ -112,6 +112,11 @@ CASES = [
         "may have no end",
     ),
     Case("score_squad", _SCORE + " --data_file=/dev/zero", "may have no end"),
+    Case(
+        "extract_features",
+        f"{_LAST_LAYER} --vocab_file=/dev/zero",
+        "may have no end",
+    ),
     # Numbers.
     *(
         Case(script, f"--{flag}", f"{flag}")

@@ -26,4 +26,21 @@ CASES = [
         "Records differ in do_lower_case (records/train: False; ",
         _CASED,
     ),
+    Case("run_glue", "--bucket_lengths=16,x", "--bucket_lengths=16,x should"),
+    Case(
+        "make_pretraining_records",
+        "--num_processes=99999999999999999999",
+        "num_processes=99999999999999999999 should be from 1 to 1,000",
+    ),
+    *(
+        Case(script, f"--{name}=", f"--{name} is empty. Give a value")
+        for script, name in (
+            ("make_glue_records", "output_dir"),
+            ("make_pretraining_records", "output_dir"),
+            ("make_vocab", "output_file"),
+            ("run_glue", "output_dir"),
+            ("convert_checkpoint", "output_dir"),
+            ("export_savedmodel", "export_dir"),
+        )
+    ),
 ]

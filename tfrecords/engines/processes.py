@@ -10,6 +10,8 @@ from multiprocessing import resource_tracker
 
 from tfrecords.io import progress
 
+# More than any machine has cores; each is a Python with TensorFlow.
+_MAX_PROCESSES = 1_000
 _ADVICE = "Lower --num_processes; the same command resumes from here."
 
 
@@ -59,9 +61,10 @@ class Workers(progress.Engine):
     """
 
     def __init__(self, num_processes: int):
-        if num_processes < 1:
+        if not 1 <= num_processes <= _MAX_PROCESSES:
             raise ValueError(
-                f"num_processes={num_processes} should be 1 or more."
+                f"num_processes={num_processes} should be from 1 to "
+                f"{_MAX_PROCESSES:,}."
             )
         self._executor = None
         if num_processes > 1:

@@ -270,7 +270,12 @@ def naming(path: str, aside: str | None = None) -> Iterator[None]:
 
 
 def digest(path: str) -> str:
-    """Returns the sha256 of a file's bytes."""
+    """Returns the sha256 of a file's bytes.
+
+    Raises:
+      ValueError: for a device without an end.
+    """
+    streams.check_has_end(path)
     sha256 = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):

@@ -281,7 +281,7 @@ def test_make_optimizer_follows_the_config():
 
     def make(**settings):
         return optimizers.make_optimizer(
-            config.TrainingConfig(output_dir="", **settings),
+            config.TrainingConfig(output_dir="unused", **settings),
             variables,
             lambda step: tf.constant(1e-2),
         )

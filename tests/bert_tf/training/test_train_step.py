@@ -18,7 +18,7 @@ def make(config, *, precision="float32", rate=1e-2, **settings):
     """Returns model, optimizer, loss scale and a TrainStep."""
     strategy = strategies.make_strategy("one_device")
     settings = TrainingConfig(
-        output_dir="", precision=precision, **({"seed": 1} | settings)
+        output_dir="unused", precision=precision, **({"seed": 1} | settings)
     )
     model = loop.build_model(pretraining.TASK, config, strategy, settings)
     optimizer = optimizers.make_optimizer(

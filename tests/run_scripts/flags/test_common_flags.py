@@ -130,7 +130,7 @@ def test_the_retracing_warning_is_filtered(caplog, monkeypatch):
         (flags.Error("--odd is unknown"), 1, "error: --odd is unknown\n"),
         (OSError(28, "Disk full", "a"), 1, "error: [Errno 28] Disk full: 'a'"),
         (FloatingPointError("loss not finite"), 3, "error: loss not finite\n"),
-        (KeyboardInterrupt(), 130, "stopped; the same command resumes"),
+        (KeyboardInterrupt(), 130, "stopped; run the same command again"),
     ],
 )
 def test_errors_and_interrupts_are_printed_in_one_line(

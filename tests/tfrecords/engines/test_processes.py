@@ -39,7 +39,9 @@ def test_a_worker_without_memory_is_reported():
 
 
 def test_zero_processes_are_rejected():
-    with pytest.raises(ValueError, match="num_processes=0 should be 1 or"):
+    with pytest.raises(
+        ValueError, match="num_processes=0 should be from 1 to 1,"
+    ):
         processes.Workers(0)
 
 
