@@ -44,6 +44,7 @@ print(np.array2string(model(batch).numpy(), precision=9))
     assert run(code, tmp_path / "mine.keras").strip() == expected
 
 
+@pytest.mark.slow
 def test_a_script_imports_keras_only_when_a_model_is_needed():
     code = """
 import sys

@@ -26,6 +26,17 @@ CASES = [
         "Records differ in do_lower_case (records/train: False; ",
         _CASED,
     ),
+    *(
+        Case("run_glue", f"--{name}=x", f"--{name} is for files of your own")
+        for name in ("text_column", "label_column", "labels")
+    ),
+    Case(
+        "show_records",
+        "--records=empty.tfrecord",
+        "No records in 'empty.tfrecord': they are empty",
+        {"empty.tfrecord": b""},
+        ("empty.tfrecord.index",),
+    ),
     Case("run_glue", "--bucket_lengths=16,x", "--bucket_lengths=16,x should"),
     Case(
         "make_pretraining_records",

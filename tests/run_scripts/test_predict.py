@@ -273,8 +273,8 @@ def test_a_second_text_is_refused_for_single_text_models(answers_to):
 
 
 def test_text_columns_are_refused_for_other_inputs(answers_to):
-    with pytest.raises(ValueError, match="are context, endings; give their"):
-        answers_to("multiple_choice", b"", "--text_a_column=0")
+    with pytest.raises(ValueError, match="are context, question; give their"):
+        answers_to("question_answering", b"", "--text_a_column=0")
 
 
 def test_a_folder_without_an_export_is_refused(tmp_path):

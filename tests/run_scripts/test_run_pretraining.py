@@ -401,6 +401,7 @@ def eval_logs(run_dir):
 
 
 @pytest.mark.usefixtures("eagerly")
+@pytest.mark.slow
 def test_evaluations_on_other_records_have_a_log_of_their_own(
     folder, tmp_path, caplog
 ):

@@ -128,6 +128,7 @@ def test_a_row_with_three_endings_is_refused(tmp_path, base_flags):
     assert not (tmp_path / "run/records").exists()
 
 
+@pytest.mark.slow
 def test_a_model_of_another_task_is_refused(swag_run, tmp_path, base_flags):
     _, output = swag_run
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\nThe sea\t1\nsea\t0\n")

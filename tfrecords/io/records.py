@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from tfrecords import options
 from tfrecords import schema as schema_lib
 from tfrecords.io import json_files, shards, storage
 
@@ -185,7 +186,13 @@ class Records:
                     f"No records at {path!r}; give the folder that a make_*_"
                     "records script wrote, or a glob of TFRecord files."
                 )
-            return cls(paths)
+            opened = cls(paths)
+            if not len(opened):
+                raise ValueError(
+                    f"No records in {options.quoted(', '.join(paths))}: they "
+                    "are empty. Give other files, or make them again."
+                )
+            return opened
         manifest = Manifest.read(path)
         paths = [os.path.join(path, shard.name) for shard in manifest.shards]
         for shard_path, shard in zip(paths, manifest.shards, strict=True):

@@ -269,6 +269,13 @@ class GlueData(Options):
                     "No data: give --task_name=CoLA and --data_dir=FOLDER for "
                     "a task of GLUE, or --train_file=TABLE for your own task."
                 )
+            for name in ("text_column", "label_column", "labels"):
+                if getattr(self, name) != getattr(GlueData, name):
+                    raise ValueError(
+                        f"--{name} is for files of your own, given with "
+                        f"--train_file. Omit it: {self.task_name} of GLUE has "
+                        "its own columns and labels."
+                    )
             return find(self.task_name)
         for name in ("text_column", "labels"):
             if not getattr(self, name):

@@ -35,6 +35,7 @@ def expected_logits(model, words, context, endings):
     return model(batch)["logits"].numpy()[0]
 
 
+@pytest.mark.slow
 def test_answers_equal_those_of_the_keras_model(exported, words):
     model, _, loaded = exported("multiple_choice")
     answers = loaded.signatures["serving_default"](
@@ -63,6 +64,7 @@ def test_answers_equal_those_of_the_keras_model(exported, words):
         np.testing.assert_allclose(answers["probabilities"][row].sum(), 1.0)
 
 
+@pytest.mark.slow
 def test_missing_endings_have_zero_probability(exported):
     answers = exported("multiple_choice").loaded.text(CONTEXTS, ENDINGS)
     missing = np.array(ENDINGS) == ""
@@ -70,6 +72,7 @@ def test_missing_endings_have_zero_probability(exported):
     assert (answers["logits"].numpy()[missing] == tf.float32.min).all()
 
 
+@pytest.mark.slow
 def test_a_context_without_endings_has_no_choice(exported):
     loaded = exported("multiple_choice").loaded
     for endings in ([["", ""]], tf.zeros([1, 0], tf.string)):
@@ -82,6 +85,7 @@ def test_a_context_without_endings_has_no_choice(exported):
     assert none["logits"].shape == (0, 4)
 
 
+@pytest.mark.slow
 def test_endings_without_a_context_are_refused(exported):
     loaded = exported("multiple_choice").loaded
     with pytest.raises(

@@ -23,6 +23,7 @@ def batch():
     )
 
 
+@pytest.mark.slow
 def test_mean_pooling_excludes_padding(exported, batch):
     model, path, loaded = exported("sentence_embedding")
     hidden = model.encoder(batch).sequence_output.numpy()
@@ -47,6 +48,7 @@ def test_layers_are_concatenated_in_the_given_order(exported, batch):
     np.testing.assert_allclose(answers["embedding"], expected, **ROUNDING)
 
 
+@pytest.mark.slow
 def test_an_embedding_does_not_depend_on_other_rows(exported):
     loaded = exported("sentence_embedding").loaded
     together = loaded.text(TEXTS)["embedding"].numpy()

@@ -245,6 +245,7 @@ def test_steps_per_loop_does_not_change_losses(tmp_path, tiny_config, batches):
 
 
 @pytest.mark.usefixtures("eagerly")
+@pytest.mark.slow
 def test_phases_share_one_schedule_and_can_resume_at_any_step(
     tmp_path, tiny_config, make_batch, make_batches
 ):
