@@ -111,7 +111,7 @@ def at_once_on_signal() -> Iterator[None]:
     def stop(number, frame):
         del frame
         name = signal.Signals(number).name
-        raise Stopped(f"by {name}; run the same command again")
+        raise Stopped(f"by {name}; the same command resumes or repeats it")
 
     with _handling(stop, signal.SIGTERM, signal.SIGHUP):
         yield

@@ -263,5 +263,7 @@ def run(main) -> None:
             stopping.DIVERGED_EXIT_CODE if diverged else 1
         ) from None
     except KeyboardInterrupt:
-        print("stopped; run the same command again", file=sys.stderr)
+        print(
+            "stopped; the same command resumes or repeats it", file=sys.stderr
+        )
         raise SystemExit(130) from None

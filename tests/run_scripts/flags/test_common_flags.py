@@ -130,7 +130,7 @@ def test_the_retracing_warning_is_filtered(caplog, monkeypatch):
         (flags.Error("--odd is unknown"), 1, "error: --odd is unknown\n"),
         (OSError(28, "Disk full", "a"), 1, "error: [Errno 28] Disk full: 'a'"),
         (FloatingPointError("loss not finite"), 3, "error: loss not finite\n"),
-        (KeyboardInterrupt(), 130, "stopped; run the same command again"),
+        (KeyboardInterrupt(), 130, "stopped; the same command resumes"),
     ],
 )
 def test_errors_and_interrupts_are_printed_in_one_line(
@@ -155,7 +155,7 @@ def test_a_signal_stops_any_script(capsys, monkeypatch, number):
     monkeypatch.setattr(sys, "argv", ["script"])
     with pytest.raises(SystemExit) as exit_:
         common_flags.run(lambda argv: os.kill(os.getpid(), number))
-    line = f"stopped by {number.name}; run the same command again\n"
+    line = f"stopped by {number.name}; the same command resumes or repeats it\n"
     assert (exit_.value.code, capsys.readouterr().err) == (75, line)
 
 
