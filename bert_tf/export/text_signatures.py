@@ -38,8 +38,7 @@ def check_rows(
     check = tf.debugging.assert_equal(
         tf.shape(strings)[0], tf.shape(others)[0], message
     )
-    # Eagerly there is no operation to wait for.
-    with tf.control_dependencies([] if check is None else [check]):
+    with tf.control_dependencies([check]):
         return tf.identity(strings)
 
 

@@ -93,15 +93,15 @@ def find_case(
     ]
     known = [entry for entry in known if entry[0] is not None]
     case = known[0][0] if known else True
-    if metadata.get(vocabularies.INFERRED_CASE):
-        if metadata.get("do_lower_case") not in (None, case):
-            logging.warning(
-                "using do_lower_case=%s; that of %s was only inferred from "
-                "the vocabulary",
-                case,
-                model_dir,
-            )
-            known.pop()
+    is_inferred = metadata.get(vocabularies.INFERRED_CASE)
+    if is_inferred and metadata.get("do_lower_case") not in (None, case):
+        logging.warning(
+            "using do_lower_case=%s; that of %s was only inferred from the "
+            "vocabulary",
+            case,
+            model_dir,
+        )
+        known.pop()
     # tokenization.py: validate_case_matches_checkpoint.
     different = [f"{text}{other}" for other, text, _ in known if other != case]
     if different:
