@@ -45,13 +45,17 @@ class Worker:
         self.name = name
         self._output = tempfile.TemporaryFile()
         self._pipe, end = multiprocessing.Pipe()
+        environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"}
+        if not setting.is_training:
+            # As in run_scripts/predict.py, for every implementation.
+            environment["TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"] = "1"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", str(end.fileno())],
             pass_fds=[end.fileno()],
             stdout=self._output,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
+            env=environment,
         )
         end.close()
         self._pipe.send((name, setting, options or {}))

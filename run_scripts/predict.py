@@ -16,6 +16,8 @@ needs more than one text. Quotes in a TSV file are part of the text, as in
 GLUE's files.
 """
 
+import os
+
 from bert_tf.prediction import predictions
 from run_scripts.flags import common_flags
 
@@ -28,7 +30,13 @@ def main(argv: list[str]) -> None:
     predictions.predict(common_flags.config(predictions.PredictConfig, FLAGS))
 
 
-run = common_flags.command(main)
+def run() -> None:
+    """Runs the script in a process in which no weights change."""
+    # oneDNN then rearranges each matrix only once. In bfloat16 this makes the
+    # model 1.3 times as fast.
+    os.environ.setdefault("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
+    common_flags.run(main)
+
 
 if __name__ == "__main__":
     run()

@@ -28,19 +28,18 @@ def make(
         learning_rate=setting.learning_rate,
         gradient_accumulation_steps=gradient_accumulation_steps,
     )
-    strategy = strategies.make_strategy("one_device")
-    model = loop.build_model(
-        task,
-        bert_config.BertConfig.from_dict(setting.config),
-        strategy,
-        settings,
-    )
+    config = bert_config.BertConfig.from_dict(setting.config)
     if setting.is_training:
+        strategy = strategies.make_strategy("one_device")
+        model = loop.build_model(task, config, strategy, settings)
         train_steps = make_train_steps(task, model, strategy, settings)
 
         def run(batch):
             return float(train_steps(batch)["loss"][0])
     else:
+        # As in export_savedmodel.
+        policy = training_config.inference_policy(setting.precision)
+        model = task.build_model(config, dtype=policy)
         predict = evaluation.make_prediction_step(model)
 
         def run(batch):

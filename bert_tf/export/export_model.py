@@ -23,7 +23,8 @@ from bert_tf.export import (
     text_signatures,
 )
 from bert_tf.model import layer_outputs, models
-from bert_tf.training import loop, model_folders
+from bert_tf.training import config as training_config
+from bert_tf.training import model_folders
 from tfrecords.text import tokenizer as tokenizer_lib
 
 # Tasks whose model.json must name the labels.
@@ -94,10 +95,11 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
 def _find_precision(config, folder: str, metadata: Mapping) -> str:
     """Returns the configured precision; by default, that of training."""
     precision = config.precision or metadata.get("precision", "float32")
-    if precision not in loop.POLICIES:
+    if precision not in training_config.POLICIES:
+        policies = ", ".join(training_config.POLICIES)
         raise ValueError(
             f"{os.path.join(folder, model_folders.METADATA)} has precision "
-            f"{precision!r}; expected one of {', '.join(loop.POLICIES)}."
+            f"{precision!r}; expected one of {policies}."
         )
     return precision
 
@@ -117,9 +119,8 @@ def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
             f'{path} has no labels; add "labels", a list of the class names in '
             "the order of their ids."
         )
-    model = models.for_task(
-        task, config, len(labels), dtype=loop.POLICIES[precision]
-    )
+    policy = training_config.inference_policy(precision)
+    model = models.for_task(task, config, len(labels), dtype=policy)
     model_folders.load_weights(model, folder)
     return model
 

@@ -55,12 +55,13 @@ class Embeddings(keras.layers.Layer):
             ("position_embeddings", config.max_position_embeddings),
             ("type_embeddings", config.type_vocab_size),
         ):
-            # Rows are gathered in float32: autocast would cast the complete
-            # table, of which a batch uses few rows.
+            # Rows are gathered and added in float32. Autocast would cast the
+            # complete table, of which a batch uses few rows.
             table = self.add_weight(
                 name=name,
                 shape=(entries, config.hidden_size),
                 initializer=layers.initializer(config),
+                dtype=keras.backend.result_type(self.variable_dtype, "float32"),
                 autocast=False,
             )
             setattr(self, name, table)

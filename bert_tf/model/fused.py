@@ -146,6 +146,7 @@ def _dropped(x, keep, rate):
     """Returns dropout(x) in float32; `keep` is None for no dropout."""
     if keep is None:
         return upcast(x)
+    keep = tf.reshape(keep, tf.shape(x))
     return tf.where(keep, upcast(x) * dropout.kept_scale(rate), 0.0)
 
 
@@ -169,26 +170,28 @@ def _add_norm_gradient(total, keep, gamma, epsilon, rate, dy):
     return (
         tf.cast(_dropped(dtotal, keep, rate), total.dtype),
         tf.cast(dtotal, total.dtype),
-        tf.reduce_sum(dy * normal, [0, 1]),
-        tf.reduce_sum(dy, [0, 1]),
+        tf.reduce_sum(dy * normal, 0),
+        tf.reduce_sum(dy, 0),
     )
 
 
 def add_norm(
     change, hidden, gamma, beta, epsilon, keep=None, rate=0.0, training=False
 ):
-    """Returns LayerNorm(hidden + dropout(change)), [B, S, H].
+    """Returns LayerNorm(hidden + dropout(change)), [N, H].
 
     For the gradient it keeps the sum, and the dropout mask as one byte per
     value.
 
     Args:
-      change: [B, S, H] float, output of a sublayer.
-      hidden: [B, S, H] float, input of that sublayer (the residual).
+      change: [N, H] float, output of a sublayer. A matrix, since oneDNN fuses
+        product, bias and residual sum only if nothing is reshaped in between.
+      hidden: [N, H] float, input of that sublayer (the residual).
       gamma: [H] float, scale of the LayerNorm.
       beta: [H] float, offset of the LayerNorm.
       epsilon: added to the variance.
-      keep: [B, S, H] bool, dropout mask of `change`; None for no dropout.
+      keep: [N, H] or [B, S, H] bool, dropout mask of `change`; None for no
+        dropout.
       rate: dropout rate of `keep`.
       training: whether to use the custom gradient.
     """
@@ -220,9 +223,13 @@ def attention_weights(query, key, input_mask) -> tf.Tensor:
     # Cast before the product: a bfloat16 score near 17 is a multiple of 0.125.
     scores = tf.matmul(upcast(query), upcast(key), transpose_b=True)
     scores *= 1.0 / math.sqrt(query.shape[-1])
-    mask = tf.cast(input_mask, scores.dtype)
-    mask = mask[:, None, None] if len(mask.shape) == 2 else mask[:, None]
-    return tf.nn.softmax(scores + MASKED_SCORE * (1.0 - mask))
+    # TensorFlow sorts the terms of a sum by name, and only a product that
+    # comes first is fused; hence a name after that of every layer.
+    with tf.name_scope("z_mask/"):
+        mask = tf.cast(input_mask, scores.dtype)
+        mask = mask[:, None, None] if len(mask.shape) == 2 else mask[:, None]
+        masked_scores = MASKED_SCORE * (1.0 - mask)
+    return tf.nn.softmax(scores + masked_scores)
 
 
 @one_loop

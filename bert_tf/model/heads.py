@@ -64,6 +64,7 @@ class MaskedLMHead(keras.layers.Layer):
             name="bias",
             shape=(self.config.vocab_size,),
             initializer="zeros",
+            dtype="float32",
             autocast=False,
         )
 

@@ -135,7 +135,7 @@ class SelfAttention(keras.layers.Layer):
       dropout_key: [3] int64, see `dropout.make_key`.
 
     Returns:
-      [B, S, H] float, before the residual sum and its LayerNorm. Values at
+      [B S, H] float, before the residual sum and its LayerNorm. Values at
       padding are finite but meaningless.
     """
 
@@ -170,8 +170,7 @@ class SelfAttention(keras.layers.Layer):
         rate = self.dropout.rate
         context = fused.attend(qkv, input_mask, keep, rate, training)
         context = tf.reshape(context, tf.shape(rows))  # [B S, A D]
-        output = fused_dense(context, (self.output_dense,), training)
-        return tf.reshape(output, tf.shape(hidden))  # [B, S, H]
+        return fused_dense(context, (self.output_dense,), training)
 
 
 class EncoderLayer(keras.layers.Layer):
@@ -227,33 +226,31 @@ class EncoderLayer(keras.layers.Layer):
         self.output_norm.build(hidden_shape)
 
     def call(self, hidden, input_mask, training=None, dropout_key=None):
-        key = dropout_key
-        attended = self.attention(
-            hidden, input_mask, training=training, dropout_key=key
+        shape = tf.shape(hidden)
+        rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [B S, H]
+        change = self.attention(
+            hidden, input_mask, training=training, dropout_key=dropout_key
         )
         drop, norm = self.attention_dropout, self.attention_norm
-        hidden = add_norm(attended, hidden, drop, norm, training, key)
-        rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [B S, H]
+        keep = drop.keep_mask(shape, training, dropout_key)
+        rows = fused.add_norm(
+            change, rows, *norm.parameters(), keep, drop.rate, training
+        )
         expanded = fused_dense(rows, (self.intermediate,), training)
         expanded = self.activate(expanded, training)  # [B S, I]
         change = fused_dense(expanded, (self.output_dense,), training)
-        change = tf.reshape(change, tf.shape(hidden))
         drop, norm = self.output_dropout, self.output_norm
-        return add_norm(change, hidden, drop, norm, training, key)
+        keep = drop.keep_mask(shape, training, dropout_key)
+        rows = fused.add_norm(
+            change, rows, *norm.parameters(), keep, drop.rate, training
+        )
+        return tf.reshape(rows, shape)  # [B, S, H]
 
     def activate(self, x, training):
         activation = self.intermediate.activation
         if activation is fused.gelu_tanh:
             return fused.gelu_tanh(x, training)
         return activation(x)
-
-
-def add_norm(change, hidden, drop, norm, training, dropout_key):
-    """Returns LayerNorm(hidden + dropout(change)), [B, S, H]."""
-    keep = drop.keep_mask(tf.shape(change), training, dropout_key)
-    return fused.add_norm(
-        change, hidden, *norm.parameters(), keep, drop.rate, training
-    )
 
 
 class BiLSTM(keras.layers.Layer):

@@ -28,6 +28,15 @@ _DECISIVE = (
 )
 
 
+def inference_policy(precision: str) -> str:
+    """Returns the dtype policy for models that are not trained.
+
+    Their weights are stored in the precision of matrix products, except for
+    embeddings and LayerNorm. In training this would lose small updates.
+    """
+    return POLICIES[precision].removeprefix("mixed_")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Options):
     """Training settings of all tasks: the flags of every training script."""
