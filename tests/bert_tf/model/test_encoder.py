@@ -1,11 +1,16 @@
+import collections
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 import reference_bert
 import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.python.util import _pywrap_util_port as util_port
 
 import bert_tf
-from bert_tf.model import dropout, layers
+from bert_tf.model import dropout, layers, models
 from bert_tf.training import model_folders
 from tfrecords import schema
 
@@ -125,6 +130,24 @@ def test_bfloat16_keeps_weights_scores_and_norms_in_float32(
     )
 
 
+@pytest.mark.parametrize("task", ["classification", "pretraining"])
+def test_weights_stored_in_bfloat16_give_the_same_outputs(
+    tiny_config, make_batch, task
+):
+    mixed = models.for_task(task, tiny_config, 3, dtype="mixed_bfloat16")
+    stored = models.for_task(task, tiny_config, 3, dtype="bfloat16")
+    stored.set_weights(mixed.get_weights())
+    layer = stored.encoder.encoder_layers[0]
+    assert layer.attention.query.kernel.dtype == "bfloat16"
+    assert layer.attention_norm.gamma.dtype == "float32"
+    assert stored.encoder.embeddings.word_embeddings.dtype == "float32"
+    batch = make_batch(tiny_config)
+    expected = mixed(batch, training=False)
+    for name, value in stored(batch, training=False).items():
+        assert value.dtype == tf.float32
+        np.testing.assert_array_equal(value, expected[name])
+
+
 def functional(encoder, tokens=12):
     inputs = {
         name: keras.Input((tokens,), dtype="int32", name=name)
@@ -232,3 +255,35 @@ def test_remat_does_not_change_outputs_or_gradients(
 
     layers = tiny_config.num_hidden_layers
     assert num_matmuls(remat_graph) == num_matmuls(kept_graph) + 4 * layers
+
+
+def fusions(model, dtype):
+    """Returns how often each fused operation is in the optimized graph."""
+    spec = tf.TensorSpec([None, None], tf.int32)
+    specs = {f"input_{name}": spec for name in ("word_ids", "mask", "type_ids")}
+    run = tf.function(
+        lambda inputs: model(inputs, training=False).pooled_output,
+        input_signature=[specs],
+        autograph=False,
+    )
+    context.enable_run_metadata()
+    run({name: tf.ones([2, 8], tf.int32) for name in specs})
+    graphs = context.export_run_metadata().function_graphs
+    context.disable_run_metadata()
+    return collections.Counter(
+        b"+".join(node.attr["fused_ops"].list.s).decode()
+        for graph in graphs
+        for node in graph.post_optimization_graph.node
+    )
+
+
+@pytest.mark.skipif(
+    not util_port.IsMklEnabled(), reason="TensorFlow without oneDNN"
+)
+def test_onednn_fuses_what_surrounds_products(tiny_config):
+    """Each of these passes over memory would cost 2 to 5 % of inference."""
+    config = dataclasses.replace(tiny_config, num_hidden_layers=3)
+    found = fusions(bert_tf.BertEncoder(config), "float32")
+    assert found["BiasAdd+GeluApproximate"] == 3
+    assert found["BiasAdd+Add"] == 6  # The residual sums.
+    assert found["Mul+Add"] == 3  # Scores, their scale and mask.
