@@ -73,19 +73,29 @@ def _differentiable(function, training):
 
 def dense(x, kernel, bias, training=False) -> tf.Tensor:
     """Returns x @ kernel + bias: [N, I], [I, O], [O] -> [N, O]."""
-    return _differentiable(_dense, training)(x, kernel, bias)
+    if training:
+        return _trained_dense(x, kernel, bias)
+    return tf.nn.bias_add(tf.matmul(x, kernel), bias)
 
 
-def _dense(x, kernel, bias):
+@tf.custom_gradient
+def _trained_dense(x, kernel, bias):
     def gradient(dy):
         dx = tf.matmul(dy, kernel, transpose_b=True)
-        # An explicit transpose is faster than transpose_a=True.
-        dkernel = tf.matmul(tf.transpose(x), dy)
+        dkernel = tf.matmul(x, dy, transpose_a=True)
         # A sum over rows is fastest as a matrix product.
         ones = tf.ones([1, tf.shape(dy)[0]], dy.dtype)
         return dx, dkernel, tf.matmul(ones, dy)[0]
 
-    return tf.nn.bias_add(tf.matmul(x, kernel), bias), gradient
+    # oneDNN's bfloat16 product with a bias takes 1.1 to 1.6 times as long as
+    # one without, if the kernel changes from call to call.
+    add = _add_bias if x.dtype == tf.bfloat16 else tf.nn.bias_add
+    return add(tf.matmul(x, kernel), bias), gradient
+
+
+@one_loop
+def _add_bias(x, bias):
+    return x + bias
 
 
 def gelu_tanh(x: tf.Tensor, training=False) -> tf.Tensor:
