@@ -52,6 +52,8 @@ EXTRAS = {
         "keras-hub==0.32.0",
         "torch==2.13.0",
         "transformers==5.23.0",
+        # For the Trainer of transformers.
+        "accelerate==1.14.0",
         # tensorflow-hub, a dependency of the first, imports pkg_resources.
         "setuptools>=77,<81",
     ],

@@ -251,7 +251,10 @@ def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
 
 def write(checkpoint: Checkpoint, folder: str) -> None:
     """Writes a model folder to `folder`, which `atomic_folder` made."""
-    model = build_model(checkpoint)
+    weights = {
+        name: tensor.astype(np.float32, copy=False)
+        for name, tensor in checkpoint.tensors.items()
+    }
     missing = checkpoint.missing()
     if missing:
         logging.warning(
@@ -259,6 +262,7 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
             checkpoint.source,
             ", ".join(missing),
         )
+        weights = model_folders.weight_names(build_model(checkpoint))
     metadata = checkpoint.metadata | {
         "task": checkpoint.task,
         "labels": list(checkpoint.labels),
@@ -269,7 +273,7 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
         "not_in_source": missing,
     }
     metadata = {n: x for n, x in metadata.items() if x not in (None, [])}
-    model_folders.save_model(folder, model, metadata=metadata)
+    model_folders.save_weights(folder, weights, checkpoint.config, metadata)
     vocabularies.write(
         checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
     )
@@ -280,6 +284,6 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
     if checkpoint.step:
         state = {
             "step": checkpoint.step,
-            "weights_sha256": model_folders.digest(model),
+            "weights_sha256": model_folders.digest_of(weights),
         }
         checksums.write_checksums(folder, state)

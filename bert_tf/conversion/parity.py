@@ -102,12 +102,17 @@ def differences(ours: Outputs, theirs: Outputs) -> dict[str, float]:
 
 def _is_same(before: np.ndarray, after: np.ndarray) -> bool:
     """Returns whether two tensors have the same values, whatever the dtype."""
+    if before.dtype == after.dtype:
+        return before.shape == after.shape and _has_same_bits(before, after)
     cast = before.astype(after.dtype)
-    return (
-        before.shape == after.shape
-        and cast.tobytes() == after.tobytes()
-        and cast.astype(before.dtype).tobytes() == before.tobytes()
-    )
+    return _is_same(cast, after) and _is_same(cast.astype(before.dtype), before)
+
+
+def _has_same_bits(one: np.ndarray, other: np.ndarray) -> bool:
+    # As integers, since NaN is not equal to itself, and -0 is equal to 0.
+    bits = np.dtype(f"u{one.itemsize}")
+    one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
+    return np.array_equal(one.view(bits), other.view(bits))
 
 
 def check_lossless(

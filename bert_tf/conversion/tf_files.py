@@ -207,7 +207,10 @@ def to_theirs(
         checkpoint.tensors | checkpoint.slots,
         source=checkpoint.source,
     )
-    return {name: tensor.astype(np.float32) for name, tensor in theirs.items()}
+    return {
+        name: tensor.astype(np.float32, copy=False)
+        for name, tensor in theirs.items()
+    }
 
 
 def write_text(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:

@@ -85,11 +85,16 @@ def weight_names(model: keras.Model) -> dict[str, keras.Variable]:
 
 def digest(model: keras.Model) -> str:
     """Returns the sha256 of names, types, shapes and bytes of all weights."""
+    return digest_of(weight_names(model))
+
+
+def digest_of(tensors: Mapping) -> str:
+    """Returns the same for tensors by name, as for `write_tensors`."""
     sha256 = hashlib.sha256()
-    for name, weight in sorted(weight_names(model).items()):
-        array = np.ascontiguousarray(weight.numpy())
+    for name, tensor in sorted(tensors.items()):
+        array = _array(tensor)
         sha256.update(f"{name} {array.dtype} {array.shape}\n".encode())
-        sha256.update(array.tobytes())
+        sha256.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
     return sha256.hexdigest()
 
 
@@ -143,9 +148,14 @@ def _header(tensors: Mapping, path: str) -> dict[str, dict]:
     return header
 
 
+def _array(tensor) -> np.ndarray:
+    """Returns the value of an array, `keras.Variable` or `tf.Variable`."""
+    return tensor.numpy() if hasattr(tensor, "numpy") else tensor
+
+
 def _bytes(tensor) -> np.ndarray:
     """Returns a tensor's bytes, little-endian, as uint8 [N]."""
-    array = tensor.numpy() if hasattr(tensor, "numpy") else tensor
+    array = _array(tensor)
     if array.dtype.str.startswith(">"):
         array = array.byteswap()
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -193,11 +203,18 @@ def save_model(
       metadata: task, labels and tokenizer, for `model.json`.
       vocab_file: vocabulary to copy, if any.
     """
-    model.config.to_json_file(os.path.join(folder, CONFIG))
-    json_files.write(os.path.join(folder, METADATA), metadata)
+    save_weights(folder, weight_names(model), model.config, metadata)
     if vocab_file:
         shutil.copyfile(vocab_file, os.path.join(folder, VOCABULARY))
-    write_tensors(weight_names(model), os.path.join(folder, WEIGHTS))
+
+
+def save_weights(
+    folder: str, weights: Mapping, config: BertConfig, metadata: Mapping
+) -> None:
+    """Writes weights by name, their config and metadata; see `save_model`."""
+    config.to_json_file(os.path.join(folder, CONFIG))
+    json_files.write(os.path.join(folder, METADATA), metadata)
+    write_tensors(weights, os.path.join(folder, WEIGHTS))
 
 
 def _read_entries(folder: str) -> dict:

@@ -1,0 +1,203 @@
+r"""MRPC -> seconds from command to result, of ours and of other libraries.
+
+    python -m benchmarks.end_to_end --data_dir=glue/MRPC \
+      --vocab_file=vocab.txt --rounds=3 --json=end_to_end.json
+
+train: three epochs of MRPC in batches of 32, in bfloat16, from the same random
+weights to a model that the second command can load. predict: labels of 10,000
+sentences, from a text file to a file. Start-up, tracing, tokenization and
+checkpoints are part of the time; in ours, also the evaluation after each epoch
+and the export. Each command is a new process, and they run in turn.
+"""
+
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from absl import flags
+
+from benchmarks import comparison, settings, turns
+from run_scripts.flags import common_flags
+from tfrecords.io import json_files
+
+FLAGS = flags.FlagValues()
+settings.define_machine_flags(FLAGS)
+flags.DEFINE_string("data_dir", None, "Folder of MRPC.", flag_values=FLAGS)
+flags.DEFINE_string("vocab_file", None, "Vocabulary.", flag_values=FLAGS)
+flags.DEFINE_string("size", "small", "Model size.", flag_values=FLAGS)
+flags.DEFINE_list(
+    "peers",
+    ["hugging_face", "keras_hub"],
+    "Libraries to compare with ours: hugging_face, keras_hub.",
+    flag_values=FLAGS,
+)
+flags.mark_flags_as_required(["data_dir", "vocab_file"], flag_values=FLAGS)
+
+NUM_DEV_ROWS = 400
+NUM_LINES = 10_000
+EPOCHS = 3
+BATCH_SIZE = 32
+LEARNING_RATE = 5e-5
+MAX_LENGTH = 128
+TASKS = ("train", "predict")
+
+
+def prepare(folder: pathlib.Path, values: flags.FlagValues) -> None:
+    """Writes rows, lines and, for each library, a model to start from."""
+    from bert_tf import config as bert_config
+    from bert_tf.model import models
+    from bert_tf.training import model_folders
+    from tfrecords.tasks import glue_rows, glue_tables
+
+    source = pathlib.Path(values.data_dir, "train.tsv")
+    header, *table = source.read_bytes().splitlines(keepends=True)
+    parts = {"train": table[NUM_DEV_ROWS:], "dev": table[:NUM_DEV_ROWS]}
+    for name, part in parts.items():
+        (folder / f"{name}.tsv").write_bytes(header + b"".join(part))
+    task = glue_tables.find("MRPC")
+    rows = [
+        (*row.texts, row.label)
+        for row in glue_rows.read_rows(
+            task, str(folder / "train.tsv"), is_labelled=True
+        )
+    ]
+    json_files.write(str(folder / "train.json"), rows)
+    texts = [text for row in rows for text in row[:2]]
+    lines = [texts[i % len(texts)] for i in range(NUM_LINES)]
+    (folder / "lines.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    json_files.write(str(folder / "predict.json"), [[t, "", 0] for t in lines])
+    model = models.for_task(
+        "pretraining", bert_config.BertConfig.from_name(values.size)
+    )
+    (folder / "ours").mkdir()
+    model_folders.save_model(
+        str(folder / "ours"),
+        model,
+        metadata={"task": "pretraining", "do_lower_case": True},
+        vocab_file=values.vocab_file,
+    )
+    for name in values.peers:
+        run(
+            "run_scripts.convert_checkpoint",
+            f"--from={folder / 'ours'}",
+            f"--to={name}",
+            f"--output_dir={folder / name}",
+            "--nocompare",
+        )
+
+
+def run(module: str, *arguments: str) -> None:
+    """Runs a module of this project in a new process.
+
+    Raises:
+      RuntimeError: if it fails, with the end of its output.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
+    )
+    if done.returncode:
+        end = done.stdout.decode(errors="replace")[-2000:]
+        raise RuntimeError(f"{module}: exit code {done.returncode}\n{end}")
+
+
+def train_ours(folder: pathlib.Path, output: pathlib.Path) -> None:
+    """Fine-tunes and exports."""
+    run(
+        "run_scripts.run_glue",
+        "--task_name=MRPC",
+        f"--data_dir={folder}",
+        f"--init_checkpoint={folder / 'ours'}",
+        "--do_train",
+        "--do_eval",
+        f"--num_train_epochs={EPOCHS}",
+        f"--train_batch_size={BATCH_SIZE}",
+        f"--learning_rate={LEARNING_RATE}",
+        f"--max_seq_length={MAX_LENGTH}",
+        "--precision=bfloat16",
+        f"--output_dir={output / 'run'}",
+    )
+    run(
+        "run_scripts.export_savedmodel",
+        f"--model_dir={output / 'run'}",
+        f"--export_dir={output / 'model'}",
+    )
+
+
+def predict_ours(folder: pathlib.Path, output: pathlib.Path) -> None:
+    """Predicts with the exported model."""
+    run(
+        "run_scripts.predict",
+        f"--export_dir={output / 'model'}",
+        f"--input_file={folder / 'lines.txt'}",
+        f"--output_file={output / 'answers.jsonl'}",
+    )
+
+
+def run_task(name: str, task: str, folder: pathlib.Path, output: pathlib.Path):
+    """Runs a task of one library; `output` keeps what train has written."""
+    if name == comparison.OURS:
+        {"train": train_ours, "predict": predict_ours}[task](folder, output)
+        return
+    model = folder / name if task == "train" else output / "model"
+    written = output / ("model" if task == "train" else "answers.json")
+    rows = folder / f"{task}.json"
+    run(
+        f"benchmarks.peers.{name}_runs",
+        task,
+        str(model),
+        str(rows),
+        str(written),
+    )
+
+
+def measure(values: flags.FlagValues) -> dict[str, dict[str, list[float]]]:
+    """Returns task -> library -> seconds of each round."""
+    names = comparison.with_ours(values.peers)
+    seconds = {task: {name: [] for name in names} for task in TASKS}
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        prepare(folder, values)
+        for number in range(values.rounds):
+            for name in turns.order(names, number):
+                output = folder / f"{name}-{number}"
+                output.mkdir()
+                for task in TASKS:
+                    begin = time.perf_counter()
+                    run_task(name, task, folder, output)
+                    took = time.perf_counter() - begin
+                    seconds[task][name].append(took)
+                    print(f"{task} {name} {took:.1f} s", flush=True)
+    return seconds
+
+
+def main(argv: list[str]) -> None:
+    """Prints a table of each task and writes `--json`."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    settings.among("peers", FLAGS.peers, ("hugging_face", "keras_hub"))
+    machine = comparison.machine(comparison.with_ours(FLAGS.peers))
+    print(machine)
+    seconds = measure(FLAGS)
+    for task, of_each in seconds.items():
+        print(f"\n{task}, {FLAGS.size}")
+        print("| | s | x ours, median (range) |\n| --- | --- | --- |")
+        for name, each in of_each.items():
+            ratios = turns.ratios(each, of_each[comparison.OURS])
+            median, least, most = turns.spread(ratios)
+            print(
+                f"| {name} | {statistics.median(each):.1f} "
+                f"| {median:.2f} ({least:.2f} to {most:.2f}) |"
+            )
+    if FLAGS.json:
+        report = {"machine": machine, "size": FLAGS.size, "seconds": seconds}
+        json_files.write(FLAGS.json, report)
+
+
+if __name__ == "__main__":
+    common_flags.run(main)
