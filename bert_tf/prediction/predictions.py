@@ -14,6 +14,9 @@ from bert_tf.prediction import text_rows
 from tfrecords.io import atomic_files, streams
 from tfrecords.options import MAX_BATCH_SIZE, REQUIRED, option
 
+# Batches whose rows are sorted by length, and answered before the first of them
+# is written.
+_BATCHES_OF_A_GROUP = 8
 # Prefixes of outputs with values per token, and of `default`, a copy of
 # `pooled_output`.
 _NOT_WRITTEN = ("sequence_output", "encoder_outputs", "input_mask", "default")
@@ -94,9 +97,17 @@ def predict(config: PredictConfig) -> int:
     ):
         parse = text_rows.make_parser(config, lines.name, ranks)
         count = 0
-        for rows in text_rows.make_batches(lines, parse, config.batch_size):
-            for answer in answer_rows(signature, rows, ranks, outputs):
-                file.write(json.dumps(answer, ensure_ascii=False) + "\n")
+        most_rows = _BATCHES_OF_A_GROUP * config.batch_size
+        for rows in text_rows.make_groups(lines, parse, most_rows):
+            num_bytes = lines.num_read - bar.n
+            answers = {}
+            for batch in batches_of(rows, ranks, config.batch_size):
+                found = answer_rows(signature, batch, ranks, outputs)
+                answers |= zip([row.line for row in batch], found, strict=True)
+                bar.update(num_bytes * len(batch) // len(rows))
+            for row in rows:
+                answer = json.dumps(answers[row.line], ensure_ascii=False)
+                file.write(answer + "\n")
             file.flush()
             count += len(rows)
             bar.update(lines.num_read - bar.n)
@@ -191,6 +202,20 @@ def find_outputs(config: PredictConfig, signature) -> Sequence[str]:
     return config.outputs or [
         name for name in names if not name.startswith(_NOT_WRITTEN)
     ]
+
+
+def batches_of(
+    rows: Sequence[text_rows.Row], ranks: Mapping[str, int], batch_size: int
+) -> Iterator[list[text_rows.Row]]:
+    """Yields the rows in batches of similar length, which need less padding."""
+
+    def num_characters(row):
+        inputs = [row.fields.get(name, "") for name in ranks]
+        return sum(len("".join(texts)) for texts in inputs)
+
+    by_length = sorted(rows, key=num_characters)
+    for begin in range(0, len(rows), batch_size):
+        yield by_length[begin : begin + batch_size]
 
 
 def make_tensor(rows: Sequence[text_rows.Row], name: str, rank: int):

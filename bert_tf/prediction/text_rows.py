@@ -142,15 +142,15 @@ def open_lines(path: str) -> Iterator[Lines]:
         yield Lines(file, path)
 
 
-def make_batches(
-    lines: Lines, parse: Parser, batch_size: int
+def make_groups(
+    lines: Lines, parse: Parser, most_rows: int
 ) -> Iterator[list[Row]]:
-    """Yields batches of rows; the last one of a block may be smaller."""
+    """Yields groups of rows; the last one of a block may be smaller."""
     for block in lines.blocks(isinstance(parse, ColumnParser)):
         rows = (parse(number, line) for number, line in block)
         rows = (row for row in rows if row is not None)
-        while batch := list(itertools.islice(rows, batch_size)):
-            yield batch
+        while group := list(itertools.islice(rows, most_rows)):
+            yield group
 
 
 def find_columns(

@@ -40,12 +40,12 @@ def test_a_line_longer_than_a_block_is_one_line(tmp_path):
     assert lines.size == len(content)
 
 
-def test_only_the_last_batch_of_a_file_is_smaller(tmp_path):
+def test_only_the_last_group_of_a_file_is_smaller(tmp_path):
     path = tmp_path / "input"
     path.write_text("\n".join("x" * 1000 for _ in range(200)))
     parse = functools.partial(text_rows.parse_text, "text", 1)
     with text_rows.open_lines(str(path)) as lines:
-        batches = text_rows.make_batches(lines, parse, 64)
+        batches = text_rows.make_groups(lines, parse, 64)
         assert [len(batch) for batch in batches] == [64, 64, 64, 8]
 
 
@@ -54,7 +54,7 @@ def test_rows_of_a_pipe_are_yielded_before_waiting_for_more():
     with open(reader, "rb") as file:
         lines = text_rows.Lines(file, "stdin")
         parse = functools.partial(text_rows.parse_text, "text", 1)
-        batches = text_rows.make_batches(lines, parse, 2)
+        batches = text_rows.make_groups(lines, parse, 2)
         os.write(writer, b"one\ntwo\nthree\nfo")
         assert [row.fields["text"] for row in next(batches)] == ["one", "two"]
         assert [row.fields["text"] for row in next(batches)] == ["three"]
@@ -66,7 +66,7 @@ def test_rows_of_a_pipe_are_yielded_before_waiting_for_more():
 
 def rows_of(path, parse):
     with text_rows.open_lines(str(path)) as lines:
-        batches = text_rows.make_batches(lines, parse, 2)
+        batches = text_rows.make_groups(lines, parse, 2)
         return [row for batch in batches for row in batch]
 
 
@@ -236,7 +236,7 @@ def test_files_that_are_not_what_they_seem_are_refused(
         else:
             parse = functools.partial(text_rows.parse_text, "text", 1)
         with pytest.raises(ValueError, match=message):
-            list(text_rows.make_batches(lines, parse, 2))
+            list(text_rows.make_groups(lines, parse, 2))
 
 
 def test_brackets_nested_too_deep_are_named(tmp_path):
