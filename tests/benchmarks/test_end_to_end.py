@@ -1,0 +1,72 @@
+"""benchmarks.end_to_end: its inputs and commands, without running them."""
+
+import json
+import types
+
+import pytest
+
+from benchmarks import end_to_end
+
+HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+NUM_ROWS = end_to_end.NUM_DEV_ROWS + 3
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    """Commands that `run` would have started."""
+    started = []
+    monkeypatch.setattr(end_to_end, "run", lambda *words: started.append(words))
+    return started
+
+
+def test_all_libraries_get_the_same_rows_and_lines(tmp_path, commands):
+    data, folder = tmp_path / "MRPC", tmp_path / "prepared"
+    data.mkdir()
+    folder.mkdir()
+    rows = [f"{i % 2}\t1\t2\tfirst {i}\tsecond {i}\n" for i in range(NUM_ROWS)]
+    (data / "train.tsv").write_text(HEADER + "".join(rows))
+    (data / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
+    values = types.SimpleNamespace(
+        data_dir=str(data),
+        vocab_file=str(data / "vocab.txt"),
+        size="tiny",
+        peers=["keras_hub"],
+    )
+    end_to_end.prepare(folder, values)
+    first = end_to_end.NUM_DEV_ROWS
+    assert json.loads((folder / "train.json").read_text()) == [
+        [f"first {i}", f"second {i}", i % 2] for i in range(first, NUM_ROWS)
+    ]
+    assert (folder / "train.tsv").read_text() == HEADER + "".join(rows[first:])
+    assert (folder / "dev.tsv").read_text() == HEADER + "".join(rows[:first])
+    lines = (folder / "lines.txt").read_text().splitlines()
+    assert len(lines) == end_to_end.NUM_LINES
+    assert lines[:2] == [f"first {first}", f"second {first}"]
+    predicted = json.loads((folder / "predict.json").read_text())
+    assert [text for text, _, _ in predicted] == lines
+    assert (folder / "ours" / "model.safetensors").exists()
+    [command] = commands
+    assert f"--output_dir={folder / 'keras_hub'}" in command
+
+
+def test_prediction_uses_what_training_has_written(tmp_path, commands):
+    folder, output = tmp_path / "prepared", tmp_path / "output"
+    for task in end_to_end.TASKS:
+        end_to_end.run_task("hugging_face", task, folder, output)
+    train, predict = commands
+    assert train[1:3] == ("train", str(folder / "hugging_face"))
+    assert predict[1:3] == ("predict", train[-1])
+    commands.clear()
+    for task in end_to_end.TASKS:
+        end_to_end.run_task("ours", task, folder, output)
+    run_glue, export, ours = commands
+    assert f"--model_dir={output / 'run'}" in export
+    assert f"--output_dir={output / 'run'}" in run_glue
+    assert f"--export_dir={output / 'model'}" in export
+    assert f"--export_dir={output / 'model'}" in ours
+
+
+def test_a_command_that_fails_is_named_with_its_output():
+    message = "benchmarks.work_not: exit code 1(.|\n)*No module named"
+    with pytest.raises(RuntimeError, match=message):
+        end_to_end.run("benchmarks.work_not")
