@@ -75,6 +75,17 @@ def build_model(
     return model
 
 
+def _check_environment() -> None:
+    """Raises ValueError if TensorFlow would not notice changes of weights."""
+    name = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
+    value = os.environ.get(name, "")
+    if value.lower() not in ("", "0", "false"):
+        raise ValueError(
+            f"{name}={value} is set: TensorFlow would compute with the weights "
+            f"of the first step for ever. Unset it: unset {name}"
+        )
+
+
 def train(
     task,
     model: keras.Model,
@@ -113,12 +124,13 @@ def train(
       The sha256 of the final weights.
 
     Raises:
-      ValueError: if `output_dir` contains another run, or a setting is out of
-        range.
+      ValueError: if `output_dir` contains another run, a setting is out of
+        range, or TensorFlow is set to assume that weights stay the same.
       FloatingPointError: if a loss or gradient is not finite.
       stopping.Stopped: after saving a checkpoint, on a signal or at
         `stop_at_step`; or if another worker process is lost.
     """
+    _check_environment()
     num_train_steps = sum(phase.num_steps for phase in phases)
     end_step = min(num_train_steps, config.stop_at_step or num_train_steps)
     save_steps = save_checkpoints_steps or config.save_checkpoints_steps

@@ -368,3 +368,27 @@ def test_memory_does_not_grow_with_the_number_of_lines(exported, tmp_path):
         return usage.ru_maxrss * 1024
 
     assert peak_bytes(10_000) < peak_bytes(100) + 60e6
+
+
+@pytest.mark.slow
+def test_weights_that_are_rearranged_once_give_the_same_answers(
+    exported, answers_to
+):
+    """As a command, which sets TF_ONEDNN_ASSUME_FROZEN_WEIGHTS."""
+    texts = [" ".join(["the cat"] * n) for n in (1, 20, 3, 9, 1, 20)]
+    content = "\n".join(texts).encode()
+    expected = answers_to("classification", content, "--batch_size=2")
+    model = f"--export_dir={exported('classification').path}"
+    done = subprocess.run(
+        [*COMMAND, model, "--batch_size=2"],
+        input=content,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["text_a"] for row in answers] == texts
+    np.testing.assert_allclose(
+        [row["logits"] for row in answers],
+        [row["logits"] for row in expected],
+        atol=1e-5,
+    )

@@ -184,6 +184,15 @@ def test_a_folder_of_another_run_is_rejected(tmp_path, tiny_config, batches):
     assert (tmp_path / "run.json").read_text() == before
 
 
+def test_training_is_refused_if_weights_are_assumed_to_stay_the_same(
+    tmp_path, tiny_config, batches, monkeypatch
+):
+    monkeypatch.setenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
+    with pytest.raises(ValueError, match="FROZEN_WEIGHTS=1 is set: .* Unset"):
+        run(tiny_config, batches, tmp_path)
+    assert not os.listdir(tmp_path)
+
+
 def test_a_loss_that_is_not_finite_stops_the_run(
     tmp_path, tiny_config, make_batch, make_batches
 ):
