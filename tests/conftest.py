@@ -7,6 +7,8 @@ import shutil
 import signal
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Scripts that run in the process of the tests must not set it for training.
+os.environ["TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"] = "0"
 
 import filelock
 import numpy as np

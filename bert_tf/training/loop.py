@@ -26,6 +26,9 @@ from bert_tf.training import (
 from bert_tf.training.config import POLICIES, TrainingConfig
 from tfrecords.io import json_files
 
+# Environment variable of TensorFlow, for processes that do not train.
+FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Phase:
@@ -75,17 +78,6 @@ def build_model(
     return model
 
 
-def _check_environment() -> None:
-    """Raises ValueError if TensorFlow would not notice changes of weights."""
-    name = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
-    value = os.environ.get(name, "")
-    if value.lower() not in ("", "0", "false"):
-        raise ValueError(
-            f"{name}={value} is set: TensorFlow would compute with the weights "
-            f"of the first step for ever. Unset it: unset {name}"
-        )
-
-
 def train(
     task,
     model: keras.Model,
@@ -130,7 +122,6 @@ def train(
       stopping.Stopped: after saving a checkpoint, on a signal or at
         `stop_at_step`; or if another worker process is lost.
     """
-    _check_environment()
     num_train_steps = sum(phase.num_steps for phase in phases)
     end_step = min(num_train_steps, config.stop_at_step or num_train_steps)
     save_steps = save_checkpoints_steps or config.save_checkpoints_steps
@@ -370,7 +361,17 @@ def check_calls(
     config: TrainingConfig,
     save_checkpoints_steps: int,
 ) -> None:
-    """Raises ValueError if steps_per_loop or jit_compile cannot be used."""
+    """Raises ValueError if steps_per_loop or jit_compile cannot be used.
+
+    Also if TensorFlow is set to assume that weights stay the same.
+    """
+    frozen = os.environ.get(FROZEN_WEIGHTS, "")
+    if frozen.lower() not in ("", "0", "false"):
+        raise ValueError(
+            f"{FROZEN_WEIGHTS}={frozen} is set: TensorFlow would compute with "
+            "the weights of the first step for ever. To train, unset it: unset "
+            f"{FROZEN_WEIGHTS}"
+        )
     if save_checkpoints_steps % config.steps_per_loop:
         raise ValueError(
             f"save_checkpoints_steps={save_checkpoints_steps} is not a "

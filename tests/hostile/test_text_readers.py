@@ -56,7 +56,7 @@ def _read_for_prediction(path, **config):
     config = text_rows.InputConfig(input_file=path, **config)
     with text_rows.open_lines(path) as lines:
         parse = text_rows.make_parser(config, lines.name, ranks)
-        return list(text_rows.make_batches(lines, parse, 4))
+        return list(text_rows.make_groups(lines, parse, 4))
 
 
 def _read_columns(path):
