@@ -24,6 +24,7 @@ from benchmarks import comparison, settings, turns
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files
 
+PEERS = ("hugging_face", "keras_hub")
 FLAGS = flags.FlagValues()
 settings.define_machine_flags(FLAGS)
 flags.DEFINE_string("data_dir", None, "Folder of MRPC.", flag_values=FLAGS)
@@ -31,11 +32,11 @@ flags.DEFINE_string("vocab_file", None, "Vocabulary.", flag_values=FLAGS)
 flags.DEFINE_string("size", "small", "Model size.", flag_values=FLAGS)
 flags.DEFINE_list(
     "peers",
-    ["hugging_face", "keras_hub"],
-    "Libraries to compare with ours: hugging_face, keras_hub.",
+    list(PEERS),
+    f"Libraries to compare with ours: {', '.join(PEERS)}.",
     flag_values=FLAGS,
 )
-flags.mark_flags_as_required(["data_dir", "vocab_file"], flag_values=FLAGS)
+common_flags.require(FLAGS, "data_dir", "vocab_file")
 
 NUM_DEV_ROWS = 400
 NUM_LINES = 10_000
@@ -180,7 +181,7 @@ def measure(values: flags.FlagValues) -> dict[str, dict[str, list[float]]]:
 def main(argv: list[str]) -> None:
     """Prints a table of each task and writes `--json`."""
     common_flags.parse(FLAGS, argv, __doc__)
-    settings.among("peers", FLAGS.peers, ("hugging_face", "keras_hub"))
+    settings.among("peers", FLAGS.peers, PEERS)
     machine = comparison.machine(comparison.with_ours(FLAGS.peers))
     print(machine)
     seconds = measure(FLAGS)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from absl import logging
 
 from benchmarks import work
+from bert_tf.training import config
 
 # Idle threads of TensorFlow and torch spin for some milliseconds before sleep.
 _PAUSE_SECONDS = 0.05
@@ -48,7 +49,7 @@ class Worker:
         environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"}
         if not setting.is_training:
             # As in run_scripts/predict.py, for every implementation.
-            environment["TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"] = "1"
+            environment[config.FROZEN_WEIGHTS] = "1"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", str(end.fileno())],
             pass_fds=[end.fileno()],

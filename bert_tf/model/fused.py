@@ -59,18 +59,6 @@ def upcast(x: tf.Tensor) -> tf.Tensor:
     return tf.cast(x, tf.float64 if x.dtype == tf.float64 else tf.float32)
 
 
-def _differentiable(function, training):
-    """Returns a function that returns only y, for `training` with a gradient.
-
-    Args:
-      function: x, ... -> (y, gradient function), as for tf.custom_gradient.
-      training: whether the custom gradient is needed.
-    """
-    if training:
-        return tf.custom_gradient(function)
-    return lambda *args: function(*args)[0]
-
-
 def dense(x, kernel, bias, training=False) -> tf.Tensor:
     """Returns x @ kernel + bias: [N, I], [I, O], [O] -> [N, O]."""
     if training:
@@ -309,4 +297,6 @@ def attend(qkv, input_mask, keep=None, rate=0.0, training=False) -> tf.Tensor:
             _attend_gradient, query, key, value, signed, context, rate
         )
 
-    return _differentiable(function, training)(qkv)
+    if training:
+        return tf.custom_gradient(function)(qkv)
+    return function(qkv)[0]

@@ -232,18 +232,12 @@ class EncoderLayer(keras.layers.Layer):
             hidden, input_mask, training=training, dropout_key=dropout_key
         )
         drop, norm = self.attention_dropout, self.attention_norm
-        keep = drop.keep_mask(shape, training, dropout_key)
-        rows = fused.add_norm(
-            change, rows, *norm.parameters(), keep, drop.rate, training
-        )
+        rows = add_norm(change, rows, shape, drop, norm, training, dropout_key)
         expanded = fused_dense(rows, (self.intermediate,), training)
         expanded = self.activate(expanded, training)  # [B S, I]
         change = fused_dense(expanded, (self.output_dense,), training)
         drop, norm = self.output_dropout, self.output_norm
-        keep = drop.keep_mask(shape, training, dropout_key)
-        rows = fused.add_norm(
-            change, rows, *norm.parameters(), keep, drop.rate, training
-        )
+        rows = add_norm(change, rows, shape, drop, norm, training, dropout_key)
         return tf.reshape(rows, shape)  # [B, S, H]
 
     def activate(self, x, training):
@@ -251,6 +245,14 @@ class EncoderLayer(keras.layers.Layer):
         if activation is fused.gelu_tanh:
             return fused.gelu_tanh(x, training)
         return activation(x)
+
+
+def add_norm(change, rows, shape, drop, norm, training, dropout_key):
+    """Returns LayerNorm(rows + dropout(change)), [B S, H]; shape: [B, S, H]."""
+    keep = drop.keep_mask(shape, training, dropout_key)
+    return fused.add_norm(
+        change, rows, *norm.parameters(), keep, drop.rate, training
+    )
 
 
 class BiLSTM(keras.layers.Layer):

@@ -10,6 +10,8 @@ POLICIES = {
     "bfloat16": "mixed_bfloat16",
     "float16": "mixed_float16",
 }
+# Environment variable of TensorFlow, for processes in which no weights change.
+FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 # The largest seed that keras.utils.set_random_seed accepts.
 MAX_SEED = 2**32 - 1
 # Fields that affect the final weights. A run cannot resume with other values.

@@ -23,11 +23,8 @@ from bert_tf.training import (
     strategies,
     train_step,
 )
-from bert_tf.training.config import POLICIES, TrainingConfig
+from bert_tf.training.config import FROZEN_WEIGHTS, POLICIES, TrainingConfig
 from tfrecords.io import json_files
-
-# Environment variable of TensorFlow, for processes that do not train.
-FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

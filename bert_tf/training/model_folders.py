@@ -94,7 +94,7 @@ def digest_of(tensors: Mapping) -> str:
     for name, tensor in sorted(tensors.items()):
         array = _array(tensor)
         sha256.update(f"{name} {array.dtype} {array.shape}\n".encode())
-        sha256.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        sha256.update(_bytes(array))
     return sha256.hexdigest()
 
 
