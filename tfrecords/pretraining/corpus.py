@@ -1,4 +1,4 @@
-"""Text files -> token files, one per text file."""
+"""Text files -> token files, one per text file or part of a large one."""
 
 import dataclasses
 import functools
@@ -9,11 +9,13 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from absl import logging
+
 from tfrecords.io import progress, storage
 from tfrecords.options import REQUIRED, option
 from tfrecords.pretraining import duplicates, token_files
 from tfrecords.text import documents as documents_lib
-from tfrecords.text import text_files
+from tfrecords.text import file_parts, text_files
 from tfrecords.text import vocab as vocab_lib
 
 
@@ -52,10 +54,11 @@ def _digest(content) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-class _FileJob(NamedTuple):
+class _Job(NamedTuple):
     corpus: Corpus
-    path: str
-    version: list
+    input_format: str
+    version: list  # Of the file, its path first.
+    part: text_files.Part
     token_file: str
 
 
@@ -65,34 +68,52 @@ def tokenize(
     work: str,
     workers: progress.Engine,
 ) -> list[str]:
-    """Writes the token file of each input file, unless it exists.
+    """Writes the token files of each input file, unless they exist.
 
     Returns:
-      Paths of the token files, in the order of the input files.
+      Paths of the token files, in the order of the input files and their parts.
 
     Raises:
       ValueError: if a file cannot be read, or changes while it is read.
     """
-    # A token file depends only on its own input file.
+    # A token file depends only on its part of its own input file.
     basis = corpus.describe([])
     # Absolute paths: workers on other machines have another current folder.
     work = storage.absolute_path(work)
     corpus = dataclasses.replace(
         corpus, vocab_file=os.path.abspath(corpus.vocab_file)
     )
-    jobs, tokenized = [], []
-    for path in paths:
-        version = _file_version(path)
-        token_file = os.path.join(work, _digest([basis, version])[:20])
-        tokenized.append(token_file)
-        if not storage.exists(f"{token_file}.json"):
-            jobs.append(_FileJob(corpus, version[0], version, token_file))
-    weights = [job.version[1] for job in jobs]
+    versions = [_file_version(path) for path in paths]
+    files = file_parts.split(
+        [(path, size) for path, size, _ in versions],
+        corpus.input_format,
+        workers,
+    )
+    jobs = [
+        _Job(
+            corpus,
+            input_format,
+            version,
+            part,
+            os.path.join(work, _digest([basis, version, part])[:20]),
+        )
+        for version, (input_format, parts) in zip(versions, files, strict=True)
+        for part in parts
+    ]
+    tokenized = [job.token_file for job in jobs]
+    missing = [
+        job for job in jobs if not storage.exists(f"{job.token_file}.json")
+    ]
+    weights = [
+        (job.part.end or job.version[1]) - job.part.begin for job in missing
+    ]
     list(
         workers.run(
-            _tokenize_file, jobs, weights, name="tokenize", unit="bytes"
+            _tokenize_part, missing, weights, name="tokenize", unit="bytes"
         )
     )
+    for path, group in itertools.groupby(jobs, lambda job: job.version[0]):
+        _count_empty_file(path, [job.token_file for job in group])
     if corpus.drop_duplicates:
         vocab_size = len(vocab_lib.read(corpus.vocab_file))
         return duplicates.drop(
@@ -101,11 +122,12 @@ def tokenize(
     return tokenized
 
 
-def _tokenize_file(job: _FileJob) -> None:
-    corpus = job.corpus
+def _tokenize_part(job: _Job) -> None:
+    corpus, path = job.corpus, job.version[0]
     statistics = text_files.ReadStatistics()
+    reading = corpus.reading() | {"input_format": job.input_format}
     documents = documents_lib.read_file(
-        job.path, statistics=statistics, **corpus.reading()
+        path, statistics=statistics, part=job.part, **reading
     )
     fingerprints = None
     if corpus.drop_duplicates:
@@ -121,11 +143,11 @@ def _tokenize_file(job: _FileJob) -> None:
         vocab_size,
         fingerprints,
     )
-    after = _file_version(job.path)
+    after = _file_version(path)
     if after != job.version:
         token_files.remove(job.token_file)
         raise ValueError(
-            f"{job.path} changed while it was read: it had {job.version[1]} "
+            f"{path} changed while it was read: it had {job.version[1]} "
             f"bytes when the run began, it has {after[1]} now. Wait until it "
             "is complete, then run the same command again."
         )
@@ -133,6 +155,14 @@ def _tokenize_file(job: _FileJob) -> None:
     token_files.write_json(
         f"{job.token_file}.json", dataclasses.asdict(statistics)
     )
+
+
+def _count_empty_file(path, parts) -> None:
+    """Counts and names a file whose parts all have no sentences."""
+    if len(parts) > 1 and not read_statistics(parts)["sentences"]:
+        logging.warning("%s has no sentences", path)
+        counts = read_statistics(parts[:1]) | {"empty_files": 1}
+        token_files.write_json(f"{parts[0]}.json", counts)
 
 
 @functools.lru_cache(maxsize=1)

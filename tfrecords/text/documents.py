@@ -119,8 +119,9 @@ def read_file(
     input_format: str = "auto",
     text_field: str = "text",
     statistics: text_files.ReadStatistics,
+    part: text_files.Part = text_files.WHOLE,
 ) -> Iterator[Document]:
-    """Streams the documents of one file.
+    """Streams the documents of one file, or of one of its parts.
 
     The documents depend only on the file and the arguments. A file without
     sentences is not an error here; `statistics.check()` checks all files.
@@ -131,7 +132,9 @@ def read_file(
         used for the format "sentences".
       input_format: one of INPUT_FORMATS; "auto" detects the file's format.
       text_field: field or column of "jsonl" and "parquet" with the text.
-      statistics: the counts of this file are added to it.
+      statistics: the counts of this file are added to it. The parts of a file
+        count it once, and not whether it is empty, which no part can know.
+      part: one of `file_parts.split`, with the format given there.
 
     Yields:
       Documents, each with at least one sentence.
@@ -148,7 +151,9 @@ def read_file(
         )
     language = _check_language(language)
     sentences_before = statistics.sentences
-    input_format, documents = _read(path, input_format, text_field, statistics)
+    input_format, documents = _read(
+        path, input_format, text_field, statistics, part
+    )
     for line, paragraphs in documents:
         # Lines of "sentences" are not split further.
         parts = [[paragraph] for paragraph in paragraphs]
@@ -158,8 +163,8 @@ def read_file(
         if sentences:
             statistics.add_document(len(sentences))
             yield Document(sentences, f"{path}:{line}", list(map(len, parts)))
-    statistics.files += 1
-    if statistics.sentences == sentences_before:
+    statistics.files += part.begin == 0
+    if part == text_files.WHOLE and statistics.sentences == sentences_before:
         statistics.empty_files += 1
         logging.warning("%s has no sentences", path)
 
@@ -187,28 +192,44 @@ def _check_language(language: str) -> str:
 _Documents = Iterator[tuple[int, list[str]]]
 
 
-def _read(path, input_format, text_field, statistics) -> tuple[str, _Documents]:
+def detect_format(path: str) -> str:
+    """Returns the format of a file, detected from its beginning.
+
+    Raises:
+      ValueError, OSError: as `read_file`.
+    """
+    statistics = text_files.ReadStatistics()
+    return _read(path, "auto", "", statistics, text_files.WHOLE)[0]
+
+
+def _read(
+    path, input_format, text_field, statistics, part
+) -> tuple[str, _Documents]:
     """Returns the format and the documents, as paragraphs or sentences."""
     if input_format == "auto" and dumps.is_parquet(path):
         input_format = "parquet"
     if input_format == "parquet":
         rows = dumps.read_parquet(path, text_field, statistics)
         return input_format, _read_rows(rows)
-    lines = text_files.read_lines(path, statistics)
+    lines = text_files.read_lines(path, statistics, part)
+    first_line = part.first_line
     if input_format == "auto":
         head = list(itertools.islice(lines, _DETECTION_LINES))
         input_format = guess_format(head)
         logging.debug("%s is read as %s", path, input_format)
         lines = itertools.chain(head, lines)
     if input_format == "sentences":
-        documents = split_paragraphs(lines)  # A blank line between documents.
+        # A blank line between documents.
+        documents = split_paragraphs(lines, first_line)
     elif input_format == "text":
         documents = _read_text(lines)
     elif input_format == "jsonl":
-        rows = dumps.read_json_lines(lines, path, text_field, statistics)
+        rows = dumps.read_json_lines(
+            lines, path, text_field, statistics, first_line
+        )
         documents = _read_rows(rows)
     else:
-        documents = _read_wikiextractor(lines, path, statistics)
+        documents = _read_wikiextractor(lines, path, statistics, first_line)
     return input_format, documents
 
 
@@ -223,7 +244,7 @@ def guess_format(lines: Iterable[str]) -> str:
     """
     lines = [line.strip() for line in lines]
     first = next(filter(None, lines), "")
-    if first.startswith("<doc "):
+    if is_doc_tag(first):
         return "wikiextractor"
     if dumps.is_json(first):
         return "jsonl"
@@ -261,9 +282,14 @@ def _read_rows(rows: Iterable[tuple[int, str]]) -> _Documents:
                 yield number, paragraphs
 
 
-def split_paragraphs(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yields (number of the first line, stripped lines) of each paragraph."""
-    numbered = enumerate(map(str.strip, lines), 1)
+def split_paragraphs(
+    lines: Iterable[str], first_line: int = 1
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields (number of the first line, stripped lines) of each paragraph.
+
+    `first_line` is the number of the first of the lines.
+    """
+    numbered = enumerate(map(str.strip, lines), first_line)
     for has_text, group in itertools.groupby(
         numbered, lambda pair: pair[1] != ""
     ):
@@ -272,15 +298,24 @@ def split_paragraphs(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
             yield rows[0][0], [line for _, line in rows]
 
 
+def is_doc_tag(line: str) -> bool:
+    """Returns whether a stripped line of "wikiextractor" is a <doc ...>."""
+    return line.startswith("<doc ")
+
+
 def _read_wikiextractor(
-    lines: Iterable[str], path: str, statistics: text_files.ReadStatistics
+    lines: Iterable[str],
+    path: str,
+    statistics: text_files.ReadStatistics,
+    first_line: int,
 ) -> _Documents:
     """Yields the paragraphs of each <doc ...>, without its title."""
     start, tag, rows = 0, "", []  # No <doc> is open while start is 0.
-    # The added <doc> closes one that is still open at the end of the file.
-    for number, line in enumerate(itertools.chain(lines, ["<doc >"]), 1):
+    # The added <doc> closes one that is still open at the end of the lines.
+    lines = itertools.chain(lines, ["<doc >"])
+    for number, line in enumerate(lines, first_line):
         line = line.strip()
-        is_open = line.startswith("<doc ")
+        is_open = is_doc_tag(line)
         if start and (is_open or line == "</doc>"):
             title = _TITLE.search(tag)
             if title is None or rows[:1] == [title.group(1)]:

@@ -41,6 +41,7 @@ def read_json_lines(
     path: str,
     text_field: str,
     statistics: text_files.ReadStatistics,
+    first_line: int = 1,
 ) -> Iterator[tuple[int, str]]:
     """Yields (line number, text) of each JSON object with a text.
 
@@ -49,6 +50,7 @@ def read_json_lines(
       path: path of the file, for messages.
       text_field: name of the field that holds the text.
       statistics: counts rows whose text is null; they are skipped.
+      first_line: number of the first of the lines.
 
     Raises:
       ValueError: naming file and line, if a line is not a JSON object, or its
@@ -56,7 +58,7 @@ def read_json_lines(
     """
     from tfrecords.io import json_files  # Only for this format.
 
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines, first_line):
         if not line.strip():
             continue
         where = f"{path}:{number}"

@@ -7,7 +7,7 @@ import io
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO
+from typing import IO, NamedTuple
 
 from absl import logging
 
@@ -24,6 +24,17 @@ _NOT_TEXT = {
 
 
 _HEAD = 4096  # Bytes of a line that are examined.
+
+
+class Part(NamedTuple):
+    """Consecutive lines of a file."""
+
+    begin: int = 0  # Its first byte, at which a line begins.
+    end: int | None = None  # The byte after its last one; None for all bytes.
+    first_line: int = 1  # Number of its first line.
+
+
+WHOLE = Part()
 
 
 @dataclasses.dataclass
@@ -163,19 +174,22 @@ def _is_utf8(head: bytes) -> bool:
     return True
 
 
-def read_lines(path: str, statistics: ReadStatistics) -> Iterator[str]:
+def read_lines(
+    path: str, statistics: ReadStatistics, part: Part = WHOLE
+) -> Iterator[str]:
     """Yields decoded lines; invalid UTF-8 is replaced, counted and logged.
 
     Args:
       path: a plain, .gz or .zst file.
       statistics: counts invalid characters.
+      part: lines to read; all of a compressed file.
 
     Raises:
       ValueError: if the file is missing, not text or damaged.
       OSError: if it cannot be read.
     """
     invalid = 0
-    for number, data in enumerate(_read_bytes(path), 1):
+    for number, data in enumerate(read_bytes(path, part), part.first_line):
         check_line(data, number, path)
         if number == 1:
             data = data.removeprefix(b"\xef\xbb\xbf")  # Byte order mark.
@@ -194,20 +208,37 @@ def read_lines(path: str, statistics: ReadStatistics) -> Iterator[str]:
             yield line
     if invalid:
         statistics.invalid_characters += invalid
+        name = path
+        if part != WHOLE:
+            name = f"{path} from line {part.first_line} to {number}"
         logging.warning(
-            "%s has %d invalid UTF-8 sequences in total", path, invalid
+            "%s has %d invalid UTF-8 sequences in total", name, invalid
         )
 
 
-def _read_bytes(path: str) -> Iterator[bytes]:
-    """Yields lines of a plain, .gz or .zst file."""
+def read_bytes(path: str, part: Part = WHOLE) -> Iterator[bytes]:
+    """Yields lines as bytes; the arguments are those of `read_lines`.
+
+    A part may also begin and end within lines.
+
+    Raises:
+      ValueError: if the file is missing or damaged.
+      OSError: if it cannot be read.
+    """
+    begin, end, _ = part
     try:
         with storage.open_bytes(path) as file:
             if path.endswith(".gz"):
                 file = gzip.GzipFile(fileobj=file)
             elif path.endswith(".zst"):
                 file = _open_zstd(path, file)
-            yield from file
+            if end is None:
+                yield from file
+                return
+            file.seek(begin)
+            while begin < end and (line := file.readline(end - begin)):
+                yield line
+                begin += len(line)
     except FileNotFoundError:
         raise ValueError(f"No input file at {path}; check the path.") from None
     except (EOFError, OSError, zlib.error) as error:

@@ -221,11 +221,11 @@ def test_files_read_separately_give_the_same_documents(make):
 def test_documents_are_streamed(make, monkeypatch):
     path = make("A b.\nC d.\n\n" * 10_000)
     seen = []
-    lines = text_files._read_bytes
+    lines = text_files.read_bytes
     monkeypatch.setattr(
         text_files,
-        "_read_bytes",
-        lambda path: (seen.append(1) or line for line in lines(path)),
+        "read_bytes",
+        lambda *args: (seen.append(1) or line for line in lines(*args)),
     )
     next(documents.read_documents([path]))
     assert len(seen) <= 201
