@@ -19,7 +19,7 @@ from tfrecords.io import progress
 from tfrecords.text import documents, text_files
 
 # Small enough for many cores, large enough to keep the number of files low.
-PART_BYTES = 64 << 20
+PART_BYTES = 16 << 20
 # Formats in which documents are consecutive lines.
 _FORMATS = ("sentences", "jsonl", "wikiextractor")
 

@@ -1,4 +1,4 @@
-"""corpus.py: one token file per input file, written once."""
+"""corpus.py: one token file per input file or part of it, written once."""
 
 import dataclasses
 import os
@@ -7,6 +7,7 @@ import pytest
 
 from tfrecords.engines import processes
 from tfrecords.pretraining import corpus, token_files
+from tfrecords.text import file_parts
 
 
 @pytest.fixture
@@ -94,3 +95,90 @@ def test_duplicates_are_dropped_and_counted(text, tmp_path):
     assert read["documents"] == 5 and read["sentences"] == 8
     assert read["duplicate_documents"] == read["duplicate_lines"] == 1
     assert tokenize(both, tmp_path / "work") == made
+
+
+# Parts of large files.
+
+
+@pytest.fixture
+def large(tmp_path, tiny_vocab_file, monkeypatch):
+    """A file with repeated documents and a line that is not UTF-8."""
+    path = tmp_path / "large.txt"
+    documents = [b"The cat sat.\n", b"A door.\nThe \xff sea.\n", b"A sail.\n"]
+    path.write_bytes(b"\n".join(documents * 5))
+    monkeypatch.setattr(file_parts, "PART_BYTES", 40)
+    return corpus.Corpus(
+        input_file=str(path),
+        vocab_file=tiny_vocab_file,
+        input_format="sentences",
+    )
+
+
+def content(made):
+    """Returns the documents of token files, and the reader's counts."""
+    documents = token_files.read(made, token_files.locate(made), 1000)
+    documents = [array.tolist() for array in documents]
+    return documents, corpus.read_statistics(made)
+
+
+@pytest.mark.parametrize("kinds", [(), ("documents",), ("documents", "lines")])
+def test_a_file_in_parts_has_the_same_documents(
+    large, tmp_path, monkeypatch, kinds
+):
+    large = dataclasses.replace(large, drop_duplicates=kinds)
+    parts = tokenize(large, tmp_path / "parts")
+    monkeypatch.undo()
+    whole = tokenize(large, tmp_path / "whole")
+    assert (len(parts), len(whole)) == (6, 1)
+    assert content(parts) == content(whole)
+    counts = corpus.read_statistics(parts)
+    assert counts["files"] == 1 and counts["invalid_characters"] == 5
+    assert counts["duplicate_documents"] == (12 if kinds else 0)
+
+
+def test_a_rerun_tokenizes_only_missing_parts(large, tmp_path):
+    made = tokenize(large, tmp_path / "work")
+    before = [os.stat(f"{path}.tokens").st_mtime_ns for path in made]
+    os.remove(f"{made[2]}.json")
+    assert tokenize(large, tmp_path / "work") == made
+    after = [os.stat(f"{path}.tokens").st_mtime_ns for path in made]
+    is_equal = [a == b for a, b in zip(after, before, strict=True)]
+    assert is_equal == [True, True, False, True, True, True]
+
+
+@pytest.mark.parametrize("kinds", [(), ("lines",)])
+def test_an_empty_file_in_parts_is_counted_and_named_once(
+    large, text, tmp_path, caplog, kinds
+):
+    path = text.paths()[1]
+    with open(path, "w") as file:
+        file.write(" \n" * 100)
+    large = dataclasses.replace(
+        large,
+        input_file=f"{large.input_file},{path}",
+        drop_duplicates=kinds,
+    )
+    made = tokenize(large, tmp_path / "work")
+    assert len(made) == 11
+    for _ in range(2):
+        counts = corpus.read_statistics(tokenize(large, tmp_path / "work"))
+        assert (counts["files"], counts["empty_files"]) == (2, 1)
+    lines = [record.getMessage() for record in caplog.records]
+    assert f"{path} has no sentences" in lines
+    assert f"{large.input_file} has no sentences" not in lines
+
+
+def test_a_file_that_changes_after_it_was_split_raises(
+    large, tmp_path, monkeypatch
+):
+    real = file_parts.split
+
+    def shrink(files, *others):
+        parts = real(files, *others)
+        with open(files[0][0], "r+b") as file:
+            file.truncate(60)
+        return parts
+
+    monkeypatch.setattr(file_parts, "split", shrink)
+    with pytest.raises(ValueError, match="large.txt changed while it was read"):
+        tokenize(large, tmp_path / "work")

@@ -99,9 +99,40 @@ def test_written_records_can_be_read(text, tmp_path):
     assert manifests["train"].statistics["corpus"]["files"] == 5
 
 
+@pytest.mark.parametrize(
+    "input_format", ["auto", "sentences", "jsonl", "wikiextractor"]
+)
+def test_records_do_not_depend_on_parts(
+    text, tmp_path, monkeypatch, input_format
+):
+    path = pathlib.Path(text.paths()[0])
+    documents = path.read_text().split("\n\n")
+    if input_format == "jsonl":
+        documents = [json.dumps({"text": line}) for line in documents]
+    elif input_format == "wikiextractor":
+        documents = [f"<doc >\nTitle\n{lines}" for lines in documents]
+    joint = "\n\n" if input_format in ("auto", "sentences") else "\n"
+    path.write_text(joint.join(documents))
+    text = dataclasses.replace(
+        text, input_file=str(path), input_format=input_format
+    )
+    make(text, tmp_path / "whole", num_shards=2)
+    read, real = [], corpus.token_files.locate
+    monkeypatch.setattr(
+        corpus.token_files,
+        "locate",
+        lambda paths: read.extend(paths) or real(paths),
+    )
+    monkeypatch.setattr(corpus.file_parts, "PART_BYTES", 250)
+    make(text, tmp_path / "parts", num_shards=2)
+    assert len(read) > 2
+    assert files_of(tmp_path / "whole") == files_of(tmp_path / "parts")
+
+
 @pytest.mark.slow
-def test_records_do_not_depend_on_processes(text, tmp_path):
+def test_records_do_not_depend_on_processes(text, tmp_path, monkeypatch):
     make(text, tmp_path / "one", num_processes=1)
+    monkeypatch.setattr(corpus.file_parts, "PART_BYTES", 100)
     make(text, tmp_path / "more", num_processes=2)
     one, more = files_of(tmp_path / "one"), files_of(tmp_path / "more")
     # Lines of progress are in the order in which shards are completed.

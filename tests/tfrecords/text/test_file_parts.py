@@ -94,7 +94,8 @@ _LINES = strategies.lists(
             json.dumps({"text": "One.\nTwo. Three.\n\n" * 3}).encode() + b"\n",
         ]
     ),
-    max_size=40,
+    min_size=10,
+    max_size=60,
 )
 
 
