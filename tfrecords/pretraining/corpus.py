@@ -13,9 +13,9 @@ from absl import logging
 
 from tfrecords.io import progress, storage
 from tfrecords.options import REQUIRED, option
-from tfrecords.pretraining import duplicates, token_files
+from tfrecords.pretraining import duplicates, file_parts, token_files
 from tfrecords.text import documents as documents_lib
-from tfrecords.text import file_parts, text_files
+from tfrecords.text import text_files
 from tfrecords.text import vocab as vocab_lib
 
 

@@ -1,9 +1,10 @@
 """Text files -> pre-training records, resumable shard by shard.
 
-First each input file becomes a token file (token_files.py). Then the documents
-of all files are split at random into partitions of about a million tokens, and
-each partition becomes one shard. A process holds one document of text or the
-tokens of one partition in memory; the driver holds 48 bytes per document.
+First each input file, or part of a large one, becomes a token file
+(token_files.py). Then the documents of all files are split at random into
+partitions of about a million tokens, and each partition becomes one shard. A
+process holds one document of text or the tokens of one partition in memory; the
+driver holds 48 bytes per document.
 
   <output_dir>/progress.jsonl   everything the records depend on; then a line
                                 per shard

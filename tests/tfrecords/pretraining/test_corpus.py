@@ -2,12 +2,13 @@
 
 import dataclasses
 import os
+import pathlib
 
 import pytest
 
 from tfrecords.engines import processes
-from tfrecords.pretraining import corpus, token_files
-from tfrecords.text import file_parts
+from tfrecords.io import storage
+from tfrecords.pretraining import corpus, file_parts, token_files
 
 
 @pytest.fixture
@@ -134,6 +135,17 @@ def test_a_file_in_parts_has_the_same_documents(
     counts = corpus.read_statistics(parts)
     assert counts["files"] == 1 and counts["invalid_characters"] == 5
     assert counts["duplicate_documents"] == (12 if kinds else 0)
+
+
+def test_a_remote_file_is_read_in_parts(large, tmp_path):
+    path = "ram://test_corpus/large.txt"
+    with storage.atomic_file(path, "wb") as file:
+        file.write(pathlib.Path(large.input_file).read_bytes())
+    local = tokenize(large, tmp_path / "local")
+    large = dataclasses.replace(large, input_file=path)
+    remote = tokenize(large, tmp_path / "remote")
+    assert len(remote) == 6
+    assert content(remote) == content(local)
 
 
 def test_a_rerun_tokenizes_only_missing_parts(large, tmp_path):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import strategies
 
 from tfrecords.engines import processes
-from tfrecords.text import documents, file_parts, text_files
+from tfrecords.pretraining import file_parts
+from tfrecords.text import documents, text_files
 
 SENTENCES = "The sea.\n\nA sail.\nHe sat.\n\n \nThe door.\n\nThe wind.\n"
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tfrecords.io import progress
 from tfrecords.text import documents, text_files
 
-# Small enough for many cores, large enough to keep the number of files low.
+# One or two seconds of tokenizing, more than an engine needs to start a job.
 PART_BYTES = 16 << 20
 # Formats in which documents are consecutive lines.
 _FORMATS = ("sentences", "jsonl", "wikiextractor")
