@@ -75,12 +75,12 @@ class Embeddings(keras.layers.Layer):
         training=None,
         dropout_key=None,
     ):
-        words = tf.gather(self.word_embeddings.value, input_word_ids)
-        types = tf.gather(self.type_embeddings.value, input_type_ids)
+        words = _rows(self.word_embeddings, input_word_ids)
+        types = _rows(self.type_embeddings, input_type_ids)
         if position_ids is None:
             positions = self.first_positions(input_word_ids)  # [S, H]
         else:
-            positions = tf.gather(self.position_embeddings.value, position_ids)
+            positions = _rows(self.position_embeddings, position_ids)
         hidden = self.norm(words + types + positions)  # [B, S, H]
         hidden = tf.cast(hidden, self.compute_dtype)
         return self.dropout(hidden, training=training, dropout_key=dropout_key)
@@ -94,3 +94,12 @@ class Embeddings(keras.layers.Layer):
                 ". Lower max_seq_length."
             )
         return self.position_embeddings[: tf.shape(input_word_ids)[1]]
+
+
+def _rows(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
+    """Returns the rows [..., H] of a table [N, H] for ids [...].
+
+    tf.gather of a variable, instead of its value, would make TensorFlow copy
+    the variable whenever it is read or assigned, for the rest of the process.
+    """
+    return tf.gather(tf.convert_to_tensor(table.value), ids)

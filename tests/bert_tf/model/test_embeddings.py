@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import reference_bert
+import tensorflow as tf
 
 from bert_tf.model import embeddings
 
@@ -49,3 +50,9 @@ def test_a_sequence_over_max_position_embeddings_is_rejected(layer):
     with pytest.raises(ValueError, match="65 tokens.*max_position_embeddings"):
         layer(ids, ids)
     assert layer(ids, ids, np.arange(65)[None] % 64).shape == (1, 65, 16)
+
+
+def test_look_ups_do_not_make_tensorflow_copy_the_tables(layer):
+    ids = tf.constant([[5, 6]])
+    graph = tf.function(layer).get_concrete_function(ids, ids, ids).graph
+    assert "ResourceGather" not in {op.type for op in graph.get_operations()}
