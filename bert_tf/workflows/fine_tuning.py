@@ -45,6 +45,9 @@ from tfrecords.io.records import Records
 from tfrecords.reading import batches, static_lengths
 
 PREDICTIONS = "predictions"
+# Compiling the step of another length takes as long as training on this number
+# of tokens, times hidden_size^2; on two cores, for any size of model.
+_COMPILATION = 5e9
 
 
 class RecordSplit:
@@ -221,7 +224,9 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         _check_records(records["train"], config, bert_config, vocab_file)
     model = loop.build_model(task, bert_config, strategy, config)
     if lengths is None:
-        lengths = choose_bucket_lengths(records, config.max_seq_length)
+        lengths = choose_bucket_lengths(
+            records, config, bert_config.hidden_size
+        )
     task.open_splits(records)
     run = Run(
         task=task,
@@ -292,12 +297,14 @@ def read_bucket_lengths(config: FineTuningConfig) -> tuple[int, ...] | None:
 
 
 def choose_bucket_lengths(
-    records: Mapping[str, Records], max_seq_length: int
+    records: Mapping[str, Records], config: FineTuningConfig, hidden_size: int
 ) -> tuple[int, ...]:
     """Returns lengths that suit the training rows, or the first split's."""
     rows = records.get("train") or next(iter(records.values()))
-    found = static_lengths.read(rows, max_seq_length)
-    return static_lengths.choose(found, max_seq_length)
+    found = static_lengths.read(rows, config.max_seq_length)
+    # Per layer, compiling takes a constant time, and a token H^2 operations.
+    price = _COMPILATION / hidden_size**2 / max(1.0, config.num_train_epochs)
+    return static_lengths.choose(found, config.max_seq_length, price)
 
 
 def _open_records(task, config, tokenizer) -> dict[str, Records]:

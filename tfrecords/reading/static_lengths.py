@@ -119,14 +119,20 @@ def _keep(path, lengths, digest):
 
 
 def choose(
-    lengths: np.ndarray, max_seq_length: int, count: int = 6, multiple: int = 4
+    lengths: np.ndarray,
+    max_seq_length: int,
+    price: float = 0.0,
+    count: int = 6,
+    multiple: int = 4,
 ) -> tuple[int, ...]:
     """Returns the static lengths that minimize the padding of records.
 
     Args:
       lengths: [N] tokens of each record.
       max_seq_length: the longest allowed length.
-      count: maximum number of lengths; a step is compiled for each.
+      price: tokens of padding that a further length has to save, since a step
+        is compiled for each.
+      count: maximum number of lengths.
       multiple: each length is a multiple of it, or `max_seq_length`.
 
     Returns:
@@ -138,13 +144,13 @@ def choose(
     # Number of records that fit into each length; each uses the shortest.
     fitting = np.searchsorted(np.sort(lengths), allowed, side="right")
     # cost[j]: tokens, with padding, of the records that fit into allowed[j], if
-    # this and up to k shorter lengths are chosen; before[k][j] is the next
-    # shorter length.
+    # this and up to k shorter lengths are chosen, and the price of these;
+    # before[k][j] is the next shorter length.
     cost, before = fitting * allowed, []
     between = (fitting - fitting[:, None]) * allowed  # [shorter, longer]
     is_shorter = np.tri(len(allowed), k=-1, dtype=bool).T
     for _ in range(count - 1):
-        costs = np.where(is_shorter, cost[:, None] + between, cost.max() + 1)
+        costs = np.where(is_shorter, cost[:, None] + between + price, np.inf)
         is_less = costs.min(axis=0) < cost
         before.append(np.where(is_less, costs.argmin(axis=0), -1))
         cost = np.where(is_less, costs.min(axis=0), cost)

@@ -125,17 +125,18 @@ def padded(lengths, chosen):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_chosen_lengths_minimize_padding(seed, count):
+@pytest.mark.parametrize("price", [0, 25, 90])
+def test_chosen_lengths_minimize_padding(seed, count, price):
     lengths = np.random.default_rng(seed).binomial(23, 0.1 + 0.2 * seed, 40) + 1
-    chosen = static_lengths.choose(lengths, 24, count=count, multiple=4)
+    chosen = static_lengths.choose(lengths, 24, price, count, multiple=4)
     allowed = [n for n in range(4, 25, 4)]
     best = min(
-        padded(lengths, found)
+        padded(lengths, found) + price * len(found)
         for size in range(1, count + 1)
         for found in itertools.combinations(allowed, size)
         if found[-1] >= lengths.max()
     )
-    assert padded(lengths, chosen) == best
+    assert padded(lengths, chosen) + price * len(chosen) == best
     assert set(chosen) <= set(allowed) and len(chosen) <= count
     assert list(chosen) == sorted(chosen)
 
