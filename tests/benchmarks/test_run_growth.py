@@ -1,0 +1,35 @@
+"""Runs of growing size are measured; no time or size is checked."""
+
+import pytest
+
+from benchmarks import run_growth
+
+
+@pytest.mark.slow
+def test_starts_steps_and_restarts_are_measured(tmp_path, tiny_vocab_file):
+    for name in "abc":
+        text = "".join(f"Line {i} of {name}.\nIt ends.\n" for i in range(60))
+        (tmp_path / f"{name}.txt").write_text(text)
+    run_growth.FLAGS(
+        [
+            "benchmark",
+            f"--input_file={tmp_path}/*.txt",
+            f"--vocab_file={tiny_vocab_file}",
+            "--times=2,4",
+            "--steps=4",
+            "--restarts=0,1",
+        ]
+    )
+    folder = str(tmp_path)
+    starts = run_growth.measure_starts(folder)
+    assert 0 < starts[0]["examples"] < starts[1]["examples"]
+    records = f"{folder}/records-2"
+    (steps,) = run_growth.measure_steps(folder, records)
+    undisturbed, resumed = run_growth.measure_restarts(folder, records)
+    assert steps["steps"] == 4 and resumed["restarts"] == 1
+    # Python needs 10 MB; two processes take longer than one.
+    assert min(steps["early_bytes"], steps["late_bytes"]) > 10e6
+    assert resumed["seconds"] > 1.2 * undisturbed["seconds"]
+    first, second = run_growth.format_table(starts).splitlines()[2:]
+    assert first.startswith(f"| {starts[0]['examples']} | ")
+    assert first.count("|") == second.count("|") == 6
