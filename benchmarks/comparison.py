@@ -142,7 +142,7 @@ def rows_of(
         ours = [group[OURS].seconds for group in found if name in group]
         seconds = [s for one in times for s in one.seconds]
         median = statistics.median(seconds)
-        each = [s for one in times for s in one.each]
+        each = [s for one in times for s in one.step_seconds]
         p50, p99 = np.percentile(each, [50, 99]).tolist()
         rows.append(
             Row(

@@ -8,12 +8,12 @@ masked tokens and next sentence. For --precision=bfloat16 the weights of peers
 are bfloat16 too, except in onnxruntime. Otherwise as in
 benchmarks/train_step.py.
 
-The latency of one row, with enough steps for the 99th percentile (p99): the
-first step of each round is slow, after a turn of another implementation.
+Latency of one row. The first step after the turn of another implementation is
+slow, so p99 needs long turns:
 
     python -m benchmarks.inference --batch_size=1 --seq_length=8,32,128,384 \
       --peers=hugging_face,hugging_face_compiled,onnxruntime,openvino \
-      --seconds=15
+      --at_once=5 --seconds=10
 """
 
 from absl import flags

@@ -116,7 +116,7 @@ class Times(NamedTuple):
 
     Attributes:
       seconds: mean seconds of a step in each round.
-      each: seconds of each step, of all rounds.
+      step_seconds: seconds of each step of all rounds.
       first_loss: loss of the first step.
       last_loss: loss of the last step.
       peak_bytes: peak resident size.
@@ -124,7 +124,7 @@ class Times(NamedTuple):
     """
 
     seconds: list[float]
-    each: list[float]
+    step_seconds: list[float]
     first_loss: float
     last_loss: float
     peak_bytes: int
