@@ -56,7 +56,8 @@ format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Compares with tf-models-official, KerasHub and transformers.
+# Compares with tf-models-official, KerasHub and transformers, and the latter on
+# onnxruntime and OpenVINO with torch.
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
 	  tests/bert_tf/conversion/hugging_face/test_peer.py \

@@ -52,6 +52,10 @@ EXTRAS = {
         "keras-hub==0.32.0",
         "torch==2.13.0",
         "transformers==5.23.0",
+        # Of benchmarks.inference; torch gives them the model as ONNX.
+        "onnx==1.23.2",
+        "onnxruntime==1.32.0",
+        "openvino==2026.4.1",
         # For the Trainer of transformers.
         "accelerate==1.14.0",
         # tensorflow-hub, a dependency of the first, imports pkg_resources.

@@ -6,6 +6,7 @@ import platform
 import statistics
 from typing import NamedTuple
 
+import numpy as np
 from absl import flags, logging
 
 from benchmarks import peers, turns, work
@@ -23,6 +24,9 @@ class Row(NamedTuple):
       name: a key of `peers.PEERS`.
       seconds: seconds per step, in each round.
       ratios: its seconds / our seconds, in each round.
+      num_steps: in all rounds.
+      p50: median of the seconds of these steps.
+      p99: their 99th percentile, interpolated.
       tokens_per_second: from the median seconds.
       share: fraction of the machine's matrix product rate, from the median.
       peak_bytes: peak resident size of its process.
@@ -34,6 +38,9 @@ class Row(NamedTuple):
     name: str
     seconds: list[float]
     ratios: list[float]
+    num_steps: int
+    p50: float
+    p99: float
     tokens_per_second: float
     share: float
     peak_bytes: int
@@ -135,11 +142,16 @@ def rows_of(
         ours = [group[OURS].seconds for group in found if name in group]
         seconds = [s for one in times for s in one.seconds]
         median = statistics.median(seconds)
+        each = [s for one in times for s in one.step_seconds]
+        p50, p99 = np.percentile(each, [50, 99]).tolist()
         rows.append(
             Row(
                 name,
                 seconds,
-                turns.ratios(seconds, [s for each in ours for s in each]),
+                turns.ratios(seconds, [s for one in ours for s in one]),
+                len(each),
+                p50,
+                p99,
                 setting.num_tokens / median,
                 flops / median / rate,
                 max(one.peak_bytes for one in times),
@@ -162,17 +174,22 @@ def title(setting: work.Setting, size: str) -> str:
 
 
 def format_table(rows: list[Row]) -> str:
-    """Returns a Markdown table: medians, and ratios peer / ours by round."""
+    """Returns a Markdown table.
+
+    "ms" and tokens/s are medians over rounds, ratios are peer / ours by round;
+    p50 and p99 are of single steps.
+    """
     lines = [
-        "| | ms | x ours, median (range) | tokens/s | of products | peak MB "
-        "| weights | loss |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| | ms | x ours, median (range) | p50 ms | p99 ms | steps | tokens/s "
+        "| of products | peak MB | weights | loss |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
         median, least, most = turns.spread(row.ratios)
         lines.append(
             f"| {row.name} | {1e3 * statistics.median(row.seconds):.1f} "
             f"| {median:.2f} ({least:.2f} to {most:.2f}) "
+            f"| {1e3 * row.p50:.1f} | {1e3 * row.p99:.1f} | {row.num_steps} "
             f"| {row.tokens_per_second:.0f} | {100 * row.share:.0f} % "
             f"| {row.peak_bytes / 1e6:.0f} | {row.num_parameters} "
             f"| {row.first_loss:.3f} to {row.last_loss:.3f} |"

@@ -116,6 +116,7 @@ class Times(NamedTuple):
 
     Attributes:
       seconds: mean seconds of a step in each round.
+      step_seconds: seconds of each step of all rounds.
       first_loss: loss of the first step.
       last_loss: loss of the last step.
       peak_bytes: peak resident size.
@@ -123,6 +124,7 @@ class Times(NamedTuple):
     """
 
     seconds: list[float]
+    step_seconds: list[float]
     first_loss: float
     last_loss: float
     peak_bytes: int
@@ -184,12 +186,14 @@ def take(
       warm: name -> result of `warm_up`.
     """
     means = {name: [] for name in workers}
+    steps = {name: [] for name in workers}
     last = {}
     for number in range(num_rounds):
         for name in order(list(workers), number):
             time.sleep(_PAUSE_SECONDS)
             (each, losses), share = _alone(workers, name, warm[name][0])
             means[name].append(statistics.fmean(each))
+            steps[name] += each
             last[name] = losses[-1]
             if share > _IDLE_SHARE:
                 logging.warning(
@@ -206,6 +210,7 @@ def take(
     return {
         name: Times(
             means[name],
+            steps[name],
             warm[name][1],
             last[name],
             worker.ask("peak"),

@@ -20,6 +20,9 @@ PEERS = {
     "hugging_face_eager": ("hugging_face", {"attention": "eager"}),
     "hugging_face_foreach": ("hugging_face", {"is_fused": False}),
     "hugging_face_compiled": ("hugging_face", {"is_compiled": True}),
+    # For inference only.
+    "onnxruntime": ("onnx_runtime", {}),
+    "openvino": ("open_vino", {}),
     # The speed of the machine: one large matrix product.
     "product_tensorflow": ("products", {"library": "tensorflow"}),
     "product_torch": ("products", {"library": "torch"}),
@@ -29,6 +32,8 @@ PACKAGES = {
     "model_garden": "tf-models-official",
     "keras_hub": "keras-hub",
     "hugging_face": "transformers",
+    "onnx_runtime": "onnxruntime",
+    "open_vino": "openvino",
 }
 
 

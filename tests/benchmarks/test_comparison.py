@@ -16,7 +16,9 @@ from benchmarks.peers import products
 
 
 def times(*seconds):
-    return turns.Times(list(seconds), 11.0, 9.0, 2_000_000, 5)
+    """Two steps per round: one takes a tenth of the mean more, one less."""
+    each = [factor * s for s in seconds for factor in (0.9, 1.1)]
+    return turns.Times(list(seconds), each, 11.0, 9.0, 2_000_000, 5)
 
 
 @pytest.fixture
@@ -62,6 +64,10 @@ def test_ratios_are_computed_within_a_group(wanted, found):
     assert ours.ratios == [1.0] * 4
     assert a.ratios == [2.0, 1.0]
     assert b.ratios == [3.0, 3.0]
+    # Steps of both groups: 0.9, 1.1, 1.8, 2.2, and twice 2.7 and 3.3.
+    assert ours.num_steps == 8
+    assert ours.p50 == pytest.approx(2.45)
+    assert ours.p99 == pytest.approx(3.3)
     assert ours.tokens_per_second == pytest.approx(4 * 32 / 2.5)
     share = work.matmul_flops(wanted) / 2.5 / 2e9
     assert ours.share == pytest.approx(share)
@@ -70,8 +76,10 @@ def test_ratios_are_computed_within_a_group(wanted, found):
 def test_a_table_has_median_and_range(wanted, found):
     rows = comparison.rows_of(wanted, ["ours", "a"], found)
     lines = comparison.format_table(rows).splitlines()
-    assert lines[2].startswith("| ours | 2500.0 | 1.00 (1.00 to 1.00) | 51 |")
-    assert lines[3].startswith("| a | 2000.0 | 1.50 (1.00 to 2.00) | 64 |")
+    start = "| ours | 2500.0 | 1.00 (1.00 to 1.00) | 2450.0 | 3300.0 | 8 | 51 |"
+    assert lines[2].startswith(start)
+    start = "| a | 2000.0 | 1.50 (1.00 to 2.00) | 2000.0 | 2200.0 | 4 | 64 |"
+    assert lines[3].startswith(start)
     assert lines[3].endswith("| 2 | 5 | 11.000 to 9.000 |")
     assert len({line.count("|") for line in lines}) == 1
 

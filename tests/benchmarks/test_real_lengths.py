@@ -87,8 +87,8 @@ def test_a_table_compares_rows_per_second():
     made = {"ours": [batch], "cut": [batch], "padded": [batch]}
     found = [
         {
-            "ours": turns.Times([0.5, 1.0], 0.0, 0.0, 10**6, 5),
-            "keras_hub": turns.Times([2.0, 2.0], 0.0, 0.0, 10**6, 5),
+            "ours": turns.Times([0.5, 1.0], [], 0.0, 0.0, 10**6, 5),
+            "keras_hub": turns.Times([2.0, 2.0], [], 0.0, 0.0, 10**6, 5),
         }
     ]
     rows = real_lengths.rows_of(["ours", "keras_hub", "absent"], found, made)

@@ -46,6 +46,7 @@ def test_each_turn_has_about_the_same_duration():
     assert log[4:] == [("a", 3), ("b", 1), ("b", 1), ("a", 3)]
     assert found["a"].seconds == [0.5, 0.5]
     assert found["b"].seconds == [2.0, 2.0]
+    assert found["a"].step_seconds == [0.5] * 6
     assert found["a"].first_loss == 10.0
     assert found["a"].last_loss == 2.0  # The ninth.
     assert found["a"].peak_bytes == 1000
