@@ -40,7 +40,7 @@ class ConvertConfig(Options):
         REQUIRED, "Format to write.", choices=tuple(formats.CONVERTERS)
     )
     output_dir: str = option(
-        REQUIRED, "Folder to write, atomically.", on_disk=True
+        REQUIRED, "Folder to write, atomically.", writes="folder"
     )
     hidden_act: str | None = option(
         None,

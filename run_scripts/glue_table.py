@@ -26,10 +26,12 @@ class TableConfig(Options):
     """Runs in the table, and where to write it."""
 
     run_dirs: tuple[str, ...] = option(
-        REQUIRED, "The --output_dir of each run_glue, run with --do_eval."
+        REQUIRED,
+        "The --output_dir of each run_glue, run with --do_eval.",
+        reads=True,
     )
     output_file: str = option(
-        "-", "Markdown file to write; - is stdout.", on_disk=True
+        "-", "Markdown file to write; - is stdout.", writes="file"
     )
 
 

@@ -28,9 +28,11 @@ class SubmissionConfig(Options):
     """Runs to submit, and where to write the zip."""
 
     run_dirs: tuple[str, ...] = option(
-        REQUIRED, "The --output_dir of each run_glue, run with --do_predict."
+        REQUIRED,
+        "The --output_dir of each run_glue, run with --do_predict.",
+        reads=True,
     )
-    output_file: str = option("glue.zip", "Zip file to write.", on_disk=True)
+    output_file: str = option("glue.zip", "Zip file to write.", writes="file")
 
 
 FLAGS = common_flags.flags_of(SubmissionConfig)

@@ -27,14 +27,17 @@ from tfrecords.options import REQUIRED, Options, option
 class ScoreConfig(Options):
     """Predictions to score, and how to score them."""
 
-    data_file: str = option(REQUIRED, "SQuAD file with the questions.")
+    data_file: str = option(
+        REQUIRED, "SQuAD file with the questions.", reads=True
+    )
     predictions_file: str = option(
-        REQUIRED, "JSON object of question ids and answers."
+        REQUIRED, "JSON object of question ids and answers.", reads=True
     )
     na_prob_file: str | None = option(
         None,
         "JSON object of question ids and probabilities or odds of no answer, "
         "to find the best thresholds for SQuAD 2.0.",
+        reads=True,
     )
     na_prob_thresh: float | None = option(
         None,
@@ -47,7 +50,7 @@ class ScoreConfig(Options):
         choices=("1.1", "2.0"),
     )
     output_file: str = option(
-        "-", "JSON file to write, atomically; - is stdout.", on_disk=True
+        "-", "JSON file to write, atomically; - is stdout.", writes="file"
     )
 
 

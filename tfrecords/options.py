@@ -37,6 +37,8 @@ def option(
     at_least: float | None = None,
     at_most: float | None = None,
     on_disk: bool = False,
+    reads: bool = False,
+    writes: str | None = None,
 ) -> Any:
     """Returns a field of an `Options` dataclass.
 
@@ -46,10 +48,14 @@ def option(
       choices: the allowed strings.
       at_least: the smallest allowed value.
       at_most: the largest allowed value.
-      on_disk: whether it is an output that cannot be in a store. Without it, a
+      on_disk: whether it is a path that cannot be in a store. Without it, a
         folder named `gs:` would be made for `gs://bucket`.
+      reads: whether it is the path of an input; from a store, scripts copy it.
+      writes: "file" or "folder" for the path of an output; to a store, scripts
+        copy it.
     """
-    metadata = {"help": help, "choices": choices, "on_disk": on_disk}
+    metadata = {"help": help, "choices": choices}
+    metadata |= {"on_disk": on_disk, "reads": reads, "writes": writes}
     metadata |= {"at_least": at_least, "at_most": at_most}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -95,6 +101,8 @@ class Options:
                 )
             if known["on_disk"]:
                 check_on_disk(field.name, value)
+            if known["reads"] or known["writes"]:
+                _check_local(field.name, value)
             least, most = known["at_least"], known["at_most"]
             if types_of[field.name] is int:
                 least = -MAX_INTEGER if least is None else least
@@ -129,6 +137,17 @@ def check_on_disk(name: str, path: str) -> None:
             "written to a store. Give a local path, which may be on a mounted "
             "store."
         )
+
+
+def _check_local(name: str, value: str | tuple[str, ...]) -> None:
+    """Raises ValueError for an address that a script would have replaced."""
+    for path in value.split(",") if isinstance(value, str) else value:
+        if is_address(path):
+            raise ValueError(
+                f"--{name}={path} is in a store. Scripts copy inputs and "
+                "outputs there; in Python, give local paths, such as those of "
+                "tfrecords.io.stored_folders.fetch."
+            )
 
 
 def quoted(value: Any) -> str:

@@ -51,9 +51,10 @@ class ExportConfig(Options):
         REQUIRED,
         "Folder of a run or of one of its checkpoints, or a checkpoint of any "
         "format that convert_checkpoint reads.",
+        reads=True,
     )
     export_dir: str = option(
-        REQUIRED, "Folder to write the SavedModel to.", on_disk=True
+        REQUIRED, "Folder to write the SavedModel to.", writes="folder"
     )
     overwrite: bool = option(
         False, "Replace an existing SavedModel in --export_dir."

@@ -45,15 +45,18 @@ class FeatureConfig(VocabularyOptions):
     """Which hidden states of which texts to extract, and where to write."""
 
     input_file: str = option(
-        REQUIRED, "Text file in UTF-8, one text or pair of texts per line."
+        REQUIRED,
+        "Text file in UTF-8, one text or pair of texts per line.",
+        reads=True,
     )
     output_file: str = option(
-        REQUIRED, "File to write the features to, atomically.", on_disk=True
+        REQUIRED, "File to write the features to, atomically.", writes="file"
     )
     init_checkpoint: str = option(
         REQUIRED,
         "Folder of a run or model, or a checkpoint of any format that "
         "convert_checkpoint reads.",
+        reads=True,
     )
     layers: tuple[str, ...] = option(
         ("-1", "-2", "-3", "-4"),

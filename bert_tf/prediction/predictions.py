@@ -43,7 +43,7 @@ class PredictConfig(text_rows.InputConfig):
     """Which model to use, what to read, and where to write the answers."""
 
     export_dir: str = option(
-        REQUIRED, "SavedModel that export_savedmodel wrote."
+        REQUIRED, "SavedModel that export_savedmodel wrote.", reads=True
     )
     signature: str = option(
         "text",
@@ -53,7 +53,7 @@ class PredictConfig(text_rows.InputConfig):
         choices=("text", "words"),
     )
     output_file: str = option(
-        "-", "JSON lines file to write, atomically; - is stdout.", on_disk=True
+        "-", "JSON lines file to write, atomically; - is stdout.", writes="file"
     )
     batch_size: int = option(
         64,

@@ -30,7 +30,7 @@ class InputConfig(Options):
     """Which file to read, and its format."""
 
     input_file: str = option(
-        "-", "Lines of text, a TSV file or JSON lines; - is stdin."
+        "-", "Lines of text, a TSV file or JSON lines; - is stdin.", reads=True
     )
     input_format: str = option(
         "auto",

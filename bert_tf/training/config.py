@@ -47,7 +47,7 @@ class TrainingConfig(Options):
         REQUIRED,
         "Folder for checkpoints, logs and results. The same command with the "
         "same folder resumes where it stopped.",
-        on_disk=True,
+        writes="folder",
     )
     train_batch_size: int = option(
         32,

@@ -24,7 +24,7 @@ from bert_tf.training import (
     train_step,
 )
 from bert_tf.training.config import FROZEN_WEIGHTS, POLICIES, TrainingConfig
-from tfrecords.io import json_files
+from tfrecords.io import json_files, stored_folders
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -165,6 +165,7 @@ def train(
                     saved.save(step, is_regular)
                     if is_chief and is_regular(step) and not stops:
                         _evaluate_once(on_checkpoint, step, config.output_dir)
+                    stored_folders.commit()
                     strategies.barrier(strategy)
                 # A signal may have arrived in the meantime.
                 stops = stops or _all_stop(strategy, request, stopped_before)
@@ -312,10 +313,20 @@ def open_strategy(
     Must be called before TensorFlow creates a tensor.
 
     Raises:
-      ValueError: if the device does not exist; or, with `do_train`, if
+      ValueError: if the device does not exist; if several workers would
+        write to a store; or, with `do_train`, if
         `train_batch_size` cannot be split over replicas and micro-batches, or
         settings of the loop are incompatible.
     """
+    given = stored_folders.address(config.output_dir)
+    if config.distribution_strategy == "multi_worker" and (
+        given != config.output_dir
+    ):
+        raise ValueError(
+            f"--output_dir={given} is in a store, where only one process may "
+            "write: it cannot be used with --distribution_strategy="
+            "multi_worker. Give a folder that all workers have mounted."
+        )
     strategy = strategies.make_strategy(
         config.distribution_strategy,
         config.virtual_devices,

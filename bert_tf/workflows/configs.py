@@ -19,7 +19,7 @@ class ModelSource(VocabularyOptions):
     """Config, initial weights and tokenizer of a model."""
 
     bert_config_file: str | None = option(
-        None, "bert_config.json with the sizes of the model."
+        None, "bert_config.json with the sizes of the model.", reads=True
     )
     bert_config_name: str | None = option(
         None,
@@ -32,6 +32,7 @@ class ModelSource(VocabularyOptions):
         "one of its checkpoints, or a checkpoint of any format that "
         "convert_checkpoint reads. Other formats are converted once, to "
         "init_checkpoint/ in --output_dir.",
+        reads=True,
     )
 
 
@@ -93,7 +94,7 @@ class FineTuningConfig(TrainingConfig, ModelSource):
     records_dir: str | None = option(
         None,
         "Folder for the records. Default: records in --output_dir.",
-        on_disk=True,
+        writes="folder",
     )
     doctor: bool = option(
         True,
@@ -201,7 +202,7 @@ class NerConfig(FineTuningConfig):
         None,
         "With --feature_layers: folder for the extracted features, which runs "
         "may share. Default: features in --output_dir.",
-        on_disk=True,
+        writes="folder",
     )
     lstm_units: int | None = option(
         None,
@@ -247,6 +248,7 @@ class PretrainingConfig(TrainingConfig, ModelSource):
         "Records to train on: a folder written by make_pretraining_records, "
         "or TFRecord files of the original, as comma-separated globs. Several "
         "folders, separated by commas: see --phases.",
+        reads=True,
     )
     phases: tuple[str, ...] | None = option(
         None,
@@ -259,6 +261,7 @@ class PretrainingConfig(TrainingConfig, ModelSource):
         None,
         "Records to evaluate on, at every checkpoint and at the end of the "
         "run.",
+        reads=True,
     )
     max_seq_length: int | None = option(
         None,
@@ -309,6 +312,7 @@ class DoctorConfig(TrainingConfig, ModelSource):
         REQUIRED,
         "Records to diagnose: a folder written by a make_*_records script, or "
         "TFRecord files of the original, as comma-separated globs.",
+        reads=True,
     )
     all: bool = option(False, "Read all records and shards, not a sample.")
     output_dir: str | None = option(

@@ -447,7 +447,7 @@ def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
         {
             "task": run.task.name,
             "config": run.model.config.to_dict(),
-            "init_checkpoint": config.init_checkpoint,
+            "init_checkpoint": model_source.name_of(config),
             "num_train_steps": steps.to_train,
             "num_warmup_steps": steps.to_warm_up,
         }

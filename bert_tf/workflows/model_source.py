@@ -8,6 +8,7 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import vocabularies
 from bert_tf.training import checkpoints, model_folders, run_folder
 from bert_tf.workflows.configs import ModelSource
+from tfrecords.io import stored_folders
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -27,9 +28,7 @@ def find_init_checkpoint(
         return None
     if do_train:
         # Check before writing anything: the folder may contain another run.
-        run_folder.check_setting(
-            output_dir, "init_checkpoint", source.init_checkpoint
-        )
+        run_folder.check_setting(output_dir, "init_checkpoint", name_of(source))
     from bert_tf.conversion import formats
 
     return formats.as_model_folder(
@@ -37,6 +36,12 @@ def find_init_checkpoint(
         os.path.join(output_dir, "init_checkpoint"),
         again=not checkpoints.newest_step(output_dir),
     )
+
+
+def name_of(source: ModelSource) -> str | None:
+    """Returns `init_checkpoint` as it was given, also if it is in a store."""
+    name = source.init_checkpoint
+    return name and stored_folders.address(name)
 
 
 def find_vocabulary(

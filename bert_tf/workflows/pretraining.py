@@ -200,7 +200,7 @@ def _run_settings(
         "config": bert_config.to_dict(),
         "sizes": phases[0].sizes,
         "records": phases[0].digest,
-        "init_checkpoint": config.init_checkpoint,
+        "init_checkpoint": model_source.name_of(config),
         "num_train_steps": config.num_train_steps,
         "num_warmup_steps": config.num_warmup_steps,
     }

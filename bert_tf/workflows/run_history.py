@@ -13,7 +13,7 @@ from typing import NamedTuple
 from absl import logging
 
 from bert_tf.training import checkpoints, reporting
-from tfrecords.io import atomic_files, json_files
+from tfrecords.io import atomic_files, json_files, stored_folders
 
 FLAGS_FILE = "run.flags"
 # Start of the first line; the name of the script follows.
@@ -46,7 +46,11 @@ def write_flags(command: str, output_dir: str, *configs) -> None:
     fields = {}
     for config in configs:
         for field in dataclasses.fields(config):
-            fields[field.name] = getattr(config, field.name)
+            value = getattr(config, field.name)
+            if isinstance(value, str):  # Perhaps local copies.
+                paths = map(stored_folders.address, value.split(","))
+                value = ",".join(paths)
+            fields[field.name] = value
     os.makedirs(output_dir, exist_ok=True)
     path = os.path.join(output_dir, FLAGS_FILE)
     versions = "  ".join(  # As comments, which absl skips in flag files.

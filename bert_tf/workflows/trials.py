@@ -18,7 +18,7 @@ from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import checkpoints, run_folder, stopping
 from bert_tf.workflows import fine_tuning, run_history, trial_results
 from bert_tf.workflows.configs import TrialsConfig
-from tfrecords.io import atomic_files, json_files
+from tfrecords.io import atomic_files, json_files, stored_folders
 
 # Devlin et al. 2018, appendix A.3; the learning rate 4e-5 is in section 4.1.
 GRIDS: dict[str, dict[str, tuple]] = {
@@ -131,6 +131,7 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
                 trial_results.describe(results[-1]),
             )
             _write(task, config, results)
+            stored_folders.commit()
         finished = [result for result in results if not result["has_failed"]]
         if not finished:
             raise ValueError(

@@ -22,7 +22,7 @@ from absl import flags, logging
 import run_scripts
 from bert_tf.training import stopping
 from tfrecords import options
-from tfrecords.io import streams
+from tfrecords.io import stored_folders, streams
 
 # Flags of google-research/bert that scripts here lack -> ours; "": none.
 _COUNTERPARTS = {
@@ -105,16 +105,29 @@ def _define(flag_values, cls, field, kind: type, default) -> None:
 def config(cls, flag_values: flags.FlagValues) -> Any:
     """Returns an instance of the dataclass `cls`, filled from its flags.
 
-    A field without a flag keeps its default.
+    A field without a flag keeps its default. Addresses of stores are replaced
+    by paths of local copies, see `stored_folders`.
     """
-    names = {field.name for field in dataclasses.fields(cls)}
-    return cls(
-        **{
-            name: tuple(value) if isinstance(value, list) else value
-            for name in names & set(flag_values)
-            for value in [flag_values[name].value]
-        }
-    )
+    values = {}
+    for field in dataclasses.fields(cls):
+        if field.name in flag_values:
+            value = flag_values[field.name].value
+            value = tuple(value) if isinstance(value, list) else value
+            if value and field.metadata.get("reads"):
+                value = _fetch(value)
+            elif value and field.metadata.get("writes"):
+                value = stored_folders.open_output(
+                    value, field.metadata["writes"]
+                )
+            values[field.name] = value
+    return cls(**values)
+
+
+def _fetch(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    """Returns the local paths of inputs; a string may list several."""
+    if isinstance(value, tuple):
+        return tuple(map(stored_folders.fetch, value))
+    return ",".join(map(stored_folders.fetch, value.split(",")))
 
 
 def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
@@ -243,7 +256,11 @@ def run(main) -> None:
     if signal.getsignal(signal.SIGINT) is run_scripts.exit_while_importing:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with streams.complete_stdout(), stopping.at_once_on_signal():
+        with (
+            streams.complete_stdout(),
+            stopping.at_once_on_signal(),
+            stored_folders.outputs(),
+        ):
             main(argv)
     except stopping.Stopped as stopped:
         # Not to a terminal that has been closed, which is why it stops.

@@ -51,16 +51,19 @@ class ShowOptions(Options):
         REQUIRED,
         "Records to show: a folder written by a make_*_records script, or "
         "TFRecord files of any BERT, as comma-separated globs.",
+        reads=True,
     )
     vocab_file: str | None = option(
-        None, "Vocabulary of the records; without it, token ids are shown."
+        None,
+        "Vocabulary of the records; without it, token ids are shown.",
+        reads=True,
     )
     num_records: int = option(5, "Number of records to show.", at_least=0)
     first: int = option(
         0, "Index of the first record to show, from 0.", at_least=0
     )
     png: str | None = option(
-        None, "PNG file to write the histograms to.", on_disk=True
+        None, "PNG file to write the histograms to.", writes="file"
     )
 
 

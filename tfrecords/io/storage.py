@@ -155,6 +155,40 @@ def names_in(folder: str) -> list[str]:
         return [name.rstrip("/") for name in gfile.listdir(folder)]
 
 
+def files_in(folder: str) -> dict[str, tuple[int, int]]:
+    """Returns path in the folder -> `version` of all files, at any depth.
+
+    Temporary files of `atomic_file` are left out.
+    """
+    if is_local(folder):
+        walk = os.walk(folder)
+    else:
+        with _gfile(folder) as gfile:
+            walk = list(gfile.walk(folder))
+    found = {}
+    for inside, _, names in walk:
+        inside = inside[len(folder) :].strip("/")
+        for name in names:
+            if not _LEFTOVER.fullmatch(name):
+                name = f"{inside}/{name}" if inside else name
+                found[name] = version(f"{folder}/{name}")
+    return found
+
+
+def copy(source: str, target: str) -> None:
+    """Copies a file; the target is seen incomplete if it is on a disk."""
+    make_folder(os.path.dirname(target))
+    with _gfile(target) as gfile:
+        gfile.copy(source, target, overwrite=True)
+
+
+def move(source: str, target: str) -> None:
+    """Renames a file in a store; an existing target is replaced."""
+    make_folder(os.path.dirname(target))
+    with _gfile(target) as gfile:
+        gfile.rename(source, target, overwrite=True)
+
+
 def make_folder(path: str) -> None:
     """Creates a folder and its missing parents."""
     if is_local(path):

@@ -26,6 +26,7 @@ class Corpus(documents_lib.TextOptions):
     vocab_file: str = option(
         REQUIRED,
         "WordPiece vocabulary, one entry per line, as released with BERT.",
+        reads=True,
     )
     do_lower_case: bool = option(
         True, "Lower-case text and strip accents; false for cased vocabularies."

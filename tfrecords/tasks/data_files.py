@@ -18,7 +18,9 @@ class RecordsConfig(VocabularyOptions):
     """Settings of a script that only writes the records of a task."""
 
     output_dir: str = option(
-        REQUIRED, "Output folder; each split gets a folder in it.", on_disk=True
+        REQUIRED,
+        "Output folder; each split gets a folder in it.",
+        writes="folder",
     )
     max_seq_length: int | None = option(
         None,

@@ -232,11 +232,13 @@ class GlueData(Options):
         "your own files (--train_file and so on): any name.",
     )
     data_dir: str | None = option(
-        None, "Folder of the task's files, under their official names."
+        None,
+        "Folder of the task's files, under their official names.",
+        reads=True,
     )
-    train_file: str | None = option(None, _OWN.format("train"))
-    dev_file: str | None = option(None, _OWN.format("dev"))
-    test_file: str | None = option(None, _OWN.format("test"))
+    train_file: str | None = option(None, _OWN.format("train"), reads=True)
+    dev_file: str | None = option(None, _OWN.format("dev"), reads=True)
+    test_file: str | None = option(None, _OWN.format("test"), reads=True)
     text_column: tuple[str, ...] | None = option(
         None, "Headers of the text columns in your own files, one or two."
     )

@@ -39,10 +39,15 @@ class NerData(Options):
     data_dir: str | None = option(
         None,
         f"Folder of {', '.join(FILES.values())}; any of them may be missing.",
+        reads=True,
     )
-    train_file: str | None = option(None, _OTHER.format(FILES["train"]))
-    dev_file: str | None = option(None, _OTHER.format(FILES["dev"]))
-    test_file: str | None = option(None, _OTHER.format(FILES["test"]))
+    train_file: str | None = option(
+        None, _OTHER.format(FILES["train"]), reads=True
+    )
+    dev_file: str | None = option(None, _OTHER.format(FILES["dev"]), reads=True)
+    test_file: str | None = option(
+        None, _OTHER.format(FILES["test"]), reads=True
+    )
     test_has_tags: bool = option(
         True, "Whether the last column of the test file holds the tags."
     )

@@ -24,19 +24,23 @@ class SquadData(Options):
         None,
         "Folder of train-v1.1.json and dev-v1.1.json (v2.0 with "
         "--version_2_with_negative); either may be missing.",
+        reads=True,
     )
     train_file: str | None = option(
         None,
         "SQuAD JSON file to train on, in --data_dir or elsewhere.",
+        reads=True,
     )
     dev_file: str | None = option(
         None,
         "SQuAD JSON file to evaluate on, in --data_dir or elsewhere.",
+        reads=True,
     )
     predict_file: str | None = option(
         None,
         "SQuAD JSON file with the questions to answer, in --data_dir or "
         "elsewhere. Default: the dev file.",
+        reads=True,
     )
     doc_stride: int | None = option(
         None,

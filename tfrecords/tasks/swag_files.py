@@ -24,17 +24,19 @@ class SwagData(Options):
         None,
         "Folder of SWAG's train.csv, val.csv and test.csv; any of them may be "
         "missing.",
+        reads=True,
     )
     train_file: str | None = option(
         None,
         "File to read instead of train.csv, in the same layout, in --data_dir "
         "or elsewhere.",
+        reads=True,
     )
     dev_file: str | None = option(
-        None, "File to read instead of val.csv, likewise."
+        None, "File to read instead of val.csv, likewise.", reads=True
     )
     test_file: str | None = option(
-        None, "File to read instead of test.csv, likewise."
+        None, "File to read instead of test.csv, likewise.", reads=True
     )
 
     def find_files(self) -> dict[str, str]:

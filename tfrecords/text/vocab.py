@@ -26,7 +26,9 @@ class VocabularyOptions(Options):
     """Settings for converting text to token ids."""
 
     vocab_file: str | None = option(
-        None, "WordPiece vocabulary, one entry per line, as released with BERT."
+        None,
+        "WordPiece vocabulary, one entry per line, as released with BERT.",
+        reads=True,
     )
     do_lower_case: bool | None = option(
         None,

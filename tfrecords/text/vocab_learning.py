@@ -35,7 +35,7 @@ class VocabConfig(documents_lib.TextOptions):
     """Settings of the vocabulary to learn, and its text."""
 
     output_file: str = option(
-        REQUIRED, "Vocabulary file to write.", on_disk=True
+        REQUIRED, "Vocabulary file to write.", writes="file"
     )
     vocab_size: int = option(
         30522,

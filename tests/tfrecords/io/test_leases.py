@@ -1,0 +1,69 @@
+"""Leases of folders in a store: one holder, and what a killed one leaves."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tfrecords.io import leases, storage
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(leases, "RENEWAL_SECONDS", 0.1)
+    monkeypatch.setattr(leases, "EXPIRY_SECONDS", 1.0)
+
+
+@pytest.fixture
+def folder(request):
+    return f"ram://leases/{request.node.name}"
+
+
+def test_a_lease_is_removed_at_the_end(folder):
+    with leases.hold(folder) as lease:
+        lease.check()
+        assert storage.exists(f"{folder}/{leases.NAME}")
+    assert not storage.exists(f"{folder}/{leases.NAME}")
+
+
+def test_a_folder_in_use_is_refused_by_name(folder):
+    with leases.hold(folder):
+        expected = f"in use by another run, process {os.getpid()} on host"
+        with pytest.raises(ValueError, match=expected):
+            leases.Lease(folder).take()
+
+
+def test_the_lease_of_a_killed_process_expires(folder):
+    dead = leases.Lease(folder)
+    dead._entries["host"] = "another"
+    dead._write()
+    started = time.monotonic()
+    with leases.hold(folder) as lease:
+        assert time.monotonic() - started >= leases.EXPIRY_SECONDS
+        lease.check()
+    with pytest.raises(ValueError, match=r"was removed.*resumes"):
+        dead.check()
+
+
+def test_a_process_of_this_machine_that_has_ended_is_not_waited_for(
+    folder, monkeypatch
+):
+    monkeypatch.setattr(leases, "EXPIRY_SECONDS", 1000.0)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    dead = leases.Lease(folder)
+    dead._entries["process"] = ended.pid
+    dead._write()
+    with leases.hold(folder) as lease:
+        lease.check()
+
+
+def test_a_holder_notices_that_its_lease_was_taken(folder):
+    with leases.hold(folder) as lease:
+        leases.Lease(folder)._write()
+        time.sleep(3 * leases.RENEWAL_SECONDS)  # It does not take it back.
+        with pytest.raises(ValueError, match=f"taken by process {os.getpid()}"):
+            lease.check()
+    assert storage.exists(f"{folder}/{leases.NAME}")  # That of the other.

@@ -1,0 +1,155 @@
+"""A folder in a store -> the lease of the one process that may write to it.
+
+Stores have no locks. A lease is a file that its holder writes anew every few
+seconds. Another process waits until it is removed; or has not been written for
+so long that the holder must have been killed.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+from absl import logging
+
+from tfrecords.io import json_files, storage
+
+NAME = "run.lease"
+RENEWAL_SECONDS = 10.0
+# The holder may be unable to reach the store for some time.
+EXPIRY_SECONDS = 60.0
+# Kinds of its entries, see `json_files.check`.
+_ENTRIES = {"token": str, "process": int, "host": str, "renewals": int}
+
+
+class Lease:
+    """The lease of a folder; see `hold`."""
+
+    def __init__(self, folder: str):
+        self.folder = folder
+        self._path = f"{folder}/{NAME}"
+        self._entries = {
+            "token": secrets.token_hex(8),
+            "process": os.getpid(),
+            "host": socket.gethostname(),
+            "renewals": 0,
+        }
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._renew, daemon=True)
+
+    def take(self) -> None:
+        """Waits until no other process has the lease, and writes this one.
+
+        Raises:
+          ValueError: if the other process renews it.
+          OSError: if the store cannot be reached.
+        """
+        before = self._read()
+        if before and not _has_ended(before):
+            self._wait(before)
+        self._write()
+        # Of two processes that write at the same time, the later one has it.
+        time.sleep(min(1.0, RENEWAL_SECONDS / 10))
+        self.check()
+        self._thread.start()
+
+    def _wait(self, before: dict) -> None:
+        """Waits until a lease expires."""
+        holder = f"process {before['process']} on host {before['host']}"
+        logging.warning(
+            "%s is in use by %s, or that was killed: waiting %g s to see "
+            "whether it renews its lease",
+            self.folder,
+            holder,
+            EXPIRY_SECONDS,
+        )
+        end = time.monotonic() + EXPIRY_SECONDS
+        while time.monotonic() < end:
+            time.sleep(RENEWAL_SECONDS / 10)
+            now = self._read()
+            if now is None:
+                return
+            if now != before:
+                raise ValueError(
+                    f"{self.folder} is in use by another run, {holder}. Wait "
+                    "until it ends, stop it, or choose another --output_dir."
+                )
+        logging.warning("%s did not renew its lease", holder)
+
+    def check(self) -> None:
+        """Raises ValueError if another process has taken the lease."""
+        now = self._read()
+        if now is None or now["token"] != self._entries["token"]:
+            taken = "was removed"
+            if now:
+                taken = (
+                    f"was taken by process {now['process']} on {now['host']}"
+                )
+            raise ValueError(
+                f"The lease of this run, {self._path}, {taken}, so that "
+                "nothing more is written there. Start the command again when "
+                "no other run uses the folder; it resumes from the last "
+                "checkpoint."
+            )
+
+    def release(self) -> None:
+        """Ends the lease."""
+        self._ends.set()
+        self._thread.join()
+        now = self._read()
+        if now and now["token"] == self._entries["token"]:
+            storage.remove(self._path)
+
+    def _renew(self) -> None:
+        while not self._ends.wait(RENEWAL_SECONDS):
+            # If the store cannot be reached, or another process has the lease,
+            # the next `check` reports it.
+            with contextlib.suppress(OSError, ValueError):
+                self.check()
+                self._entries["renewals"] += 1
+                self._write()
+
+    def _read(self) -> dict | None:
+        try:
+            with storage.open_bytes(self._path) as file:
+                return json_files.parse(file.read(), self._path, _ENTRIES)
+        except FileNotFoundError:
+            return None
+
+    def _write(self) -> None:
+        storage.make_folder(self.folder)
+        with storage.atomic_file(self._path) as file:
+            json.dump(self._entries, file)
+
+
+def _has_ended(entries: dict) -> bool:
+    """Returns whether the holder is known to have ended: on this machine."""
+    if entries["host"] != socket.gethostname():
+        return False
+    try:
+        os.kill(entries["process"], 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+@contextlib.contextmanager
+def hold(folder: str) -> Iterator[Lease]:
+    """Yields the lease of a folder, which is renewed until the body ends.
+
+    Raises:
+      ValueError: if another process has it.
+      OSError: if the store cannot be reached.
+    """
+    lease = Lease(folder)
+    lease.take()
+    try:
+        yield lease
+    finally:
+        lease.release()

@@ -1,0 +1,357 @@
+"""A file or folder in a store <-> its copy on this machine.
+
+TensorFlow's readers and writers know stores such as gs://, most libraries do
+not. So inputs in a store are read from local copies; and a script works in a
+local folder, whose changes are copied to the store in commits.
+
+A commit changes many files at once, although a store can only write, rename and
+remove single ones. New contents are written to `<folder>/.commit/`; then
+`.commit/commit.json` lists them, and the files to remove; then each file gets
+its place. Killed before commit.json is there, a writer has changed nothing;
+killed later, it has changed everything: the next writer finishes the commit,
+and readers take the files of the list from where they are.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from absl import logging
+
+from tfrecords.io import atomic_files, json_files, leases, storage
+
+CACHE_VARIABLE = "BERT_TF_CACHE_DIR"
+_COMMIT = ".commit"
+_LIST = f"{_COMMIT}/commit.json"
+# Kinds of its entries, see `json_files.check`.
+_LISTED = {"files": [str], "removed": [str]}
+# Files of the processes that use a folder, not of its content: its lease, and
+# the lock of a run.
+_NOT_CONTENT = (leases.NAME, "run.lock")
+_BLOCK_BYTES = 1 << 23
+_SMALL_BYTES = 1 << 24  # More than any config or vocabulary has.
+_ATTEMPTS = 3  # A writer may move files between their listing and reading.
+
+
+class _File(NamedTuple):
+    path: str  # Where it is in the store.
+    version: tuple[int, int]  # Size, modification time in ns.
+
+
+def cache_dir() -> str:
+    """Returns the folder for local copies: $BERT_TF_CACHE_DIR, or a default."""
+    default = os.path.join(os.path.expanduser("~"), ".cache", "bert_tf")
+    return os.environ.get(CACHE_VARIABLE) or default
+
+
+def _copy_path(kind: str, address: str) -> str:
+    scheme, _, rest = address.partition("://")
+    return os.path.join(cache_dir(), kind, scheme, *rest.strip("/").split("/"))
+
+
+def fetch(path: str) -> str:
+    """Returns the path of a local file or folder with the content of `path`.
+
+    Files that were copied before, and have the same size and modification time
+    in the store, are not copied again.
+
+    Args:
+      path: a local path, which is returned as it is; or an address in a store,
+        of a file or folder, or the prefix of a TensorFlow checkpoint, whose
+        folder is copied without other large files; or a glob of files, for
+        which their paths are returned, separated by commas.
+
+    Raises:
+      FileNotFoundError: if it does not exist.
+      OSError: if the store cannot be reached, or a file changes.
+    """
+    if storage.is_local(path):
+        return path
+    target = _copy_path("inputs", path)
+    if storage.is_folder(path):
+        _fetch_folder(path, target)
+    elif storage.exists(path):
+        _fetch_file(_File(path, storage.version(path)), target)
+    elif found := sorted(storage.find(path)):
+        return ",".join(map(fetch, found))
+    else:
+        return _fetch_prefix(path)
+    return target
+
+
+def _fetch_prefix(address: str) -> str:
+    """Copies a TensorFlow checkpoint, its config and its vocabulary."""
+    folder, _, prefix = address.rpartition("/")
+    stored = _list_stored(folder)
+    if not any(name.startswith(f"{prefix}.") for name in stored):
+        raise FileNotFoundError(
+            errno.ENOENT, os.strerror(errno.ENOENT), address
+        )
+    for name, file in stored.items():
+        is_small = file.version[0] <= _SMALL_BYTES
+        if "/" not in name and (name.startswith(prefix) or is_small):
+            _fetch_file(file, os.path.join(_copy_path("inputs", folder), name))
+    return _copy_path("inputs", address)
+
+
+def _fetch_file(source: _File, target: str) -> None:
+    """Copies a file with its modification time, unless the copy has both."""
+    size, time = source.version
+    # Some stores, such as ram://, have no times.
+    is_known = time and os.path.isfile(target)
+    if is_known and storage.version(target) == source.version:
+        return
+    logging.info("copying %s, %d bytes, to %s", source.path, size, target)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    with (
+        storage.open_bytes(source.path) as file,
+        atomic_files.atomic_file(target, "wb") as copy,
+    ):
+        shutil.copyfileobj(file, copy, _BLOCK_BYTES)
+        if copy.tell() != size:
+            raise OSError(
+                errno.EIO,
+                f"{copy.tell()} bytes were read instead of {size}: it is "
+                "truncated, or changes. Run the same command again",
+                source.path,
+            )
+    os.utime(target, ns=(time, time))
+
+
+def _fetch_folder(address: str, target: str) -> None:
+    """Makes a local folder equal to one in a store."""
+    for attempt in range(_ATTEMPTS):
+        stored = _list_stored(address)
+        try:
+            for name, file in stored.items():
+                _fetch_file(file, os.path.join(target, name))
+            break
+        except FileNotFoundError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    for name in _content(target).keys() - stored.keys():
+        os.remove(os.path.join(target, name))
+
+
+def _content(folder: str) -> dict[str, tuple[int, int]]:
+    """Returns name -> `storage.version` of the content of a local folder."""
+    found = storage.files_in(folder)
+    return {n: v for n, v in found.items() if n not in _NOT_CONTENT}
+
+
+def _list_stored(address: str) -> dict[str, _File]:
+    """Returns name -> file of a folder, as the last commit has left it."""
+    found = storage.files_in(address)
+    files = {
+        name: _File(f"{address}/{name}", version)
+        for name, version in found.items()
+        if not name.startswith(f"{_COMMIT}/") and name not in _NOT_CONTENT
+    }
+    if _LIST in found:
+        listed = _read_list(address)
+        for name in listed["files"]:
+            aside = f"{_COMMIT}/{name}"
+            if aside in found:
+                files[name] = _File(f"{address}/{aside}", found[aside])
+        for name in listed["removed"]:
+            files.pop(name, None)
+    return files
+
+
+def _read_list(address: str) -> dict:
+    path = f"{address}/{_LIST}"
+    with storage.open_bytes(path) as file:
+        return json_files.parse(file.read(), path, _LISTED)
+
+
+class StoredFolder:
+    """A folder in a store, and a local folder that is worked in instead.
+
+    Args:
+      address: address of the folder, which need not exist.
+
+    Attributes:
+      path: the local folder, equal to that in the store after `pull`.
+    """
+
+    def __init__(self, address: str):
+        self.address = address.rstrip("/")
+        self.path = _copy_path("outputs", address)
+        self._stored: dict[str, tuple[int, int]] = {}
+
+    def pull(self) -> None:
+        """Makes the local folder equal to that in the store.
+
+        Changes of an earlier process that were not committed are lost.
+
+        Raises:
+          OSError: if the store cannot be reached.
+        """
+        self._finish()
+        os.makedirs(self.path, exist_ok=True)
+        _fetch_folder(self.address, self.path)
+        self._stored = _content(self.path)
+
+    def commit(self) -> None:
+        """Makes the folder in the store equal to the local one, as one change.
+
+        Raises:
+          OSError: if the store cannot be reached; its folder is then as before,
+            or the next `pull` finishes the change.
+        """
+        found = _content(self.path)
+        changed = [n for n, v in found.items() if self._stored.get(n) != v]
+        removed = sorted(self._stored.keys() - found.keys())
+        if not changed and not removed:
+            return
+        for name in changed:
+            source = os.path.join(self.path, name)
+            storage.copy(source, f"{self.address}/{_COMMIT}/{name}")
+        with storage.atomic_file(f"{self.address}/{_LIST}") as file:
+            json.dump({"files": changed, "removed": removed}, file)
+        self._finish()
+        self._stored = found
+
+    def _finish(self) -> None:
+        """Finishes the commit of a writer that was killed, or undoes it."""
+        commit = f"{self.address}/{_COMMIT}"
+        if storage.exists(f"{self.address}/{_LIST}"):
+            listed = _read_list(self.address)
+            for name in listed["files"]:
+                if storage.exists(f"{commit}/{name}"):
+                    storage.move(f"{commit}/{name}", f"{self.address}/{name}")
+            for name in listed["removed"]:
+                storage.remove(f"{self.address}/{name}")
+            # Last: without it, what is left is no commit.
+            storage.remove(f"{self.address}/{_LIST}")
+        storage.remove_folder(commit)
+
+
+class Outputs:
+    """The outputs of a script that are in stores; see `outputs`."""
+
+    def __init__(self):
+        self._files: dict[str, str] = {}  # Address -> local path.
+        self._folders: dict[str, StoredFolder] = {}
+        self._leases: dict[str, leases.Lease] = {}
+
+    def open_file(self, address: str) -> str:
+        """Returns the local path of a file to write instead of another.
+
+        Raises:
+          ValueError: if the store cannot be written to safely.
+        """
+        storage.check_writable(address)
+        path = _copy_path("outputs", address)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)  # Of an earlier process.
+        self._files[address] = path
+        return path
+
+    def open_folder(self, address: str) -> str:
+        """Returns the local path of a folder to work in instead of another.
+
+        Raises:
+          ValueError: if another process works in the folder, or the store
+            cannot be written to safely.
+          OSError: if the store cannot be reached.
+        """
+        storage.check_writable(address)
+        if address not in self._folders:
+            lease = leases.Lease(address.rstrip("/"))
+            lease.take()
+            self._leases[address] = lease
+            folder = StoredFolder(address)
+            folder.pull()
+            self._folders[address] = folder
+        return self._folders[address].path
+
+    def commit(self) -> None:
+        """Copies all changes to the stores, those of a folder as one change.
+
+        Raises:
+          ValueError: if another process has taken the lease of a folder.
+          OSError: if a store cannot be reached. The next commit copies what
+            this one did not.
+        """
+        for address, folder in self._folders.items():
+            self._leases[address].check()
+            folder.commit()
+        for address, path in list(self._files.items()):
+            if os.path.exists(path):
+                with (
+                    open(path, "rb") as file,
+                    storage.atomic_file(address, "wb") as copy,
+                ):
+                    shutil.copyfileobj(file, copy, _BLOCK_BYTES)
+
+    def close(self) -> None:
+        """Releases the leases."""
+        for lease in self._leases.values():
+            lease.release()
+
+
+_current: Outputs | None = None
+
+
+@contextlib.contextmanager
+def outputs() -> Iterator[Outputs]:
+    """Yields the outputs in stores, and commits them at the end.
+
+    They are also committed if the body fails, since a run writes nothing that
+    is incomplete, so that it resumes from there.
+    """
+    global _current
+    _current = found = Outputs()
+    try:
+        try:
+            yield found
+        finally:
+            found.commit()
+    finally:
+        _current = None
+        found.close()
+
+
+def open_output(path: str, kind: str) -> str:
+    """Returns the local path to write to; `path` itself if it is local.
+
+    Args:
+      path: path or address of an output.
+      kind: "file" or "folder".
+
+    Raises:
+      ValueError, OSError: as the methods of `Outputs`.
+    """
+    if storage.is_local(path) or path == "-":
+        return path
+    if _current is None:
+        raise RuntimeError(f"{path} can be written only within `outputs`.")
+    if kind == "file":
+        return _current.open_file(path)
+    return _current.open_folder(path)
+
+
+def commit() -> None:
+    """Commits the outputs of this process that are in stores, if any.
+
+    Raises:
+      ValueError, OSError: as `Outputs.commit`.
+    """
+    if _current:
+        _current.commit()
+
+
+def address(path: str) -> str:
+    """Returns the address whose local copy a path is; other paths unchanged."""
+    for kind in ("inputs", "outputs"):
+        top = os.path.join(cache_dir(), kind) + os.sep
+        if path.startswith(top):
+            scheme, _, rest = path.removeprefix(top).partition(os.sep)
+            return f"{scheme}://{rest}"
+    return path
