@@ -5,20 +5,20 @@ import subprocess
 import sys
 import time
 
+import folder_store
 import pytest
 
 from tfrecords.io import leases, storage
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder in a store, in which leases expire soon."""
     monkeypatch.setattr(leases, "RENEWAL_SECONDS", 0.1)
     monkeypatch.setattr(leases, "EXPIRY_SECONDS", 1.0)
-
-
-@pytest.fixture
-def folder(request):
-    return f"ram://leases/{request.node.name}"
+    monkeypatch.setattr(storage, "_gfile", storage._gfile)
+    folder_store.use(tmp_path)
+    return "gs://bucket/run"
 
 
 def test_a_lease_is_removed_at_the_end(folder):

@@ -3,8 +3,8 @@
 import os
 import pathlib
 
+import folder_store
 import pytest
-import tensorflow as tf
 
 from tfrecords.io import leases, storage, stored_folders
 
@@ -17,15 +17,13 @@ NEW = {
 }
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv(stored_folders.CACHE_VARIABLE, str(tmp_path / "cache"))
-
-
 @pytest.fixture
-def address(request):
-    """A folder of its own; all tests of a process share the store."""
-    return f"ram://bucket/{request.node.name}"
+def address(tmp_path, monkeypatch):
+    """A folder in a store."""
+    monkeypatch.setenv(stored_folders.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(storage, "_gfile", storage._gfile)
+    folder_store.use(tmp_path / "store")
+    return "gs://bucket/run"
 
 
 def put(folder, files):
@@ -111,6 +109,8 @@ def kill_at(monkeypatch, number):
     return count
 
 
+# Files that the kill leaves open.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_commit_killed_at_any_operation_is_complete_or_absent(
     address, monkeypatch
 ):
@@ -143,11 +143,8 @@ def test_a_commit_killed_at_any_operation_is_complete_or_absent(
 
 
 def test_files_globs_and_checkpoints_are_fetched(address):
-    gfile = tf.io.gfile
-    gfile.makedirs(f"{address}/inside")
-    for name in ("a.txt", "b.txt", "bert.ckpt.index", "inside/c.txt"):
-        with gfile.GFile(f"{address}/{name}", "w") as file:
-            file.write(name)
+    names = ("a.txt", "b.txt", "bert.ckpt.index", "inside/c.txt")
+    new_folder(address, {name: name for name in names})
     path = stored_folders.fetch(f"{address}/a.txt")
     assert pathlib.Path(path).read_text() == "a.txt"
     both = stored_folders.fetch(f"{address}/*.txt").split(",")
@@ -155,8 +152,7 @@ def test_files_globs_and_checkpoints_are_fetched(address):
         "a.txt",
         "b.txt",
     ]
-    # `fetch` would find a folder: ram:// takes any prefix for one.
-    prefix = stored_folders._fetch_prefix(f"{address}/bert.ckpt")
+    prefix = stored_folders.fetch(f"{address}/bert.ckpt")
     assert pathlib.Path(f"{prefix}.index").read_text() == "bert.ckpt.index"
     assert (pathlib.Path(prefix).parent / "a.txt").exists()  # Such as a config.
     with pytest.raises(FileNotFoundError, match="nothing"):
@@ -165,10 +161,6 @@ def test_files_globs_and_checkpoints_are_fetched(address):
 
 def test_an_unchanged_file_is_not_copied_again(address, monkeypatch):
     new_folder(address, OLD)
-    version = storage.version  # ram:// has no times.
-    monkeypatch.setattr(
-        storage, "version", lambda path: (version(path)[0], 10**18)
-    )
     stored_folders.fetch(address)
     monkeypatch.setattr(storage, "open_bytes", None)
     assert content(stored_folders.fetch(address)) == OLD
@@ -187,7 +179,7 @@ def test_outputs_are_committed_at_the_end_also_after_an_error(address):
     with pytest.raises(KeyError), stored_folders.outputs():
         folder = stored_folders.open_output(address, "folder")
         assert stored_folders.open_output(address, "folder") == folder
-        file = stored_folders.open_output("ram://files/answers.txt", "file")
+        file = stored_folders.open_output("gs://bucket/answers.txt", "file")
         put(folder, OLD)
         stored_folders.commit()
         assert content(stored_folders.fetch(address)) == OLD
@@ -195,7 +187,7 @@ def test_outputs_are_committed_at_the_end_also_after_an_error(address):
         pathlib.Path(file).write_text("done")
         raise KeyError
     assert content(stored_folders.fetch(address)) == NEW
-    path = stored_folders.fetch("ram://files/answers.txt")
+    path = stored_folders.fetch("gs://bucket/answers.txt")
     assert pathlib.Path(path).read_text() == "done"
     assert not storage.exists(f"{address}/{leases.NAME}")
 

@@ -1,0 +1,123 @@
+"""Scripts whose inputs and outputs are in a store, as on local disks."""
+
+import pathlib
+import shutil
+
+import folder_store
+import pytest
+
+from bert_tf.training import stopping
+from run_scripts import export_savedmodel, predict, run_pretraining
+from tfrecords.io import storage, stored_folders
+
+STORE = "gs://bucket"
+
+
+@pytest.fixture
+def inputs(
+    tmp_path, monkeypatch, pretraining_records, tiny_config, tiny_vocab_file
+):
+    """Records, a config and a vocabulary, also in gs://bucket/inputs."""
+    monkeypatch.setenv(stored_folders.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(storage, "_gfile", storage._gfile)
+    folder_store.use(tmp_path / "store")
+    folder = tmp_path / "inputs"
+    shutil.copytree(pretraining_records, folder, dirs_exist_ok=True)
+    tiny_config.to_json_file(folder / "bert_config.json")
+    shutil.copy(tiny_vocab_file, folder / "vocab.txt")
+    for name in storage.files_in(str(folder)):
+        storage.copy(str(folder / name), f"{STORE}/inputs/{name}")
+    return folder
+
+
+def train(inputs, output_dir, *more):
+    with stored_folders.outputs():
+        run_pretraining.main(
+            [
+                "run_pretraining",
+                f"--input_file={inputs}/train",
+                f"--eval_input_file={inputs}/held_out",
+                f"--bert_config_file={inputs}/bert_config.json",
+                f"--vocab_file={inputs}/vocab.txt",
+                f"--output_dir={output_dir}",
+                "--num_train_steps=6",
+                "--num_warmup_steps=2",
+                "--train_batch_size=8",
+                "--save_checkpoints_steps=2",
+                "--log_every_steps=2",
+                *more,
+            ]
+        )
+
+
+def content(folder):
+    """Returns the files of a run that do not depend on paths or times."""
+    files = {}
+    for name in storage.files_in(folder):
+        if "tfevents" in name or name in ("run.flags", "run.lock"):
+            continue
+        files[name] = pathlib.Path(folder, name).read_bytes()
+    return files
+
+
+@pytest.mark.slow
+def test_a_run_in_a_store_equals_a_local_one_also_if_it_is_killed(
+    inputs, tmp_path, monkeypatch
+):
+    local = str(tmp_path / "local")
+    train(inputs, local)
+    there = f"{STORE}/inputs"
+    train(there, f"{STORE}/run")
+    expected = content(local)
+    assert content(stored_folders.fetch(f"{STORE}/run")) == expected
+    flags = pathlib.Path(stored_folders.fetch(f"{STORE}/run"), "run.flags")
+    assert f"--output_dir={STORE}/run\n" in flags.read_text()
+    assert f"--input_file={there}/train\n" in flags.read_text()
+
+    # Killed in the third commit, after step 4 was saved locally; another
+    # machine has only what the second commit wrote.
+    commits = []
+
+    def dying(folder):
+        commits.append(folder)
+        if len(commits) >= 3:
+            raise KeyboardInterrupt
+        return commit(folder)
+
+    commit = stored_folders.StoredFolder.commit
+    with monkeypatch.context() as patch:
+        patch.setattr(stored_folders.StoredFolder, "commit", dying)
+        with pytest.raises(KeyboardInterrupt):
+            train(there, f"{STORE}/killed", "--stop_at_step=6")
+    monkeypatch.setenv(stored_folders.CACHE_VARIABLE, str(tmp_path / "other"))
+    train(there, f"{STORE}/killed")
+    assert content(stored_folders.fetch(f"{STORE}/killed")) == expected
+
+
+@pytest.mark.slow
+def test_a_stopped_run_is_exported_and_predicts_from_the_store(inputs):
+    with pytest.raises(stopping.Stopped, match="stop_at_step"):
+        train(inputs, f"{STORE}/stopped", "--stop_at_step=2")
+    with stored_folders.outputs():
+        export_savedmodel.main(
+            [
+                "export_savedmodel",
+                f"--model_dir={STORE}/stopped",
+                f"--export_dir={STORE}/export",
+            ]
+        )
+    text = stored_folders.fetch(f"{STORE}/inputs/vocab.txt")
+    lines = pathlib.Path(text).with_name("lines.txt")
+    lines.write_text("The [MASK] sail.\n")
+    storage.copy(str(lines), f"{STORE}/lines.txt")
+    with stored_folders.outputs():
+        predict.main(
+            [
+                "predict",
+                f"--export_dir={STORE}/export",
+                f"--input_file={STORE}/lines.txt",
+                f"--output_file={STORE}/answers.jsonl",
+            ]
+        )
+    answers = stored_folders.fetch(f"{STORE}/answers.jsonl")
+    assert '"line": 1' in pathlib.Path(answers).read_text()
