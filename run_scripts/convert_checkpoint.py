@@ -29,6 +29,7 @@ from absl import flags
 
 from bert_tf.conversion import formats
 from run_scripts.flags import common_flags
+from tfrecords.io import stored_folders
 from tfrecords.options import REQUIRED, Options, option
 
 
@@ -80,7 +81,9 @@ def main(argv: list[str]) -> None:
     from bert_tf.conversion import convert
 
     config = common_flags.config(ConvertConfig, FLAGS)
-    report = convert.convert(FLAGS["from"].value, **dataclasses.asdict(config))
+    report = convert.convert(
+        stored_folders.fetch(FLAGS["from"].value), **dataclasses.asdict(config)
+    )
     print("\n".join(report))
 
 

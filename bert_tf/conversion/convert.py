@@ -10,7 +10,7 @@ from absl import logging
 from bert_tf.conversion import checkpoint as ours
 from bert_tf.conversion import formats, parity
 from bert_tf.training import model_folders
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, stored_folders
 
 
 def read(
@@ -78,7 +78,10 @@ def _unexpected_files(
 
 def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
     """Raises ValueError if writing `output_dir` would destroy other files."""
-    source, target = os.path.realpath(path), os.path.realpath(output_dir)
+    source, target = (
+        os.path.realpath(stored_folders.address(name))
+        for name in (path, output_dir)
+    )
     if os.path.commonpath([source, target]) == target:
         raise ValueError(
             f"{output_dir} contains the source, {path}, which would be "

@@ -113,18 +113,16 @@ def config(cls, flag_values: flags.FlagValues) -> Any:
         if field.name in flag_values:
             value = flag_values[field.name].value
             value = tuple(value) if isinstance(value, list) else value
-            if value and field.metadata.get("reads"):
-                value = _fetch(value)
-            elif value and field.metadata.get("writes"):
-                value = stored_folders.open_output(
-                    value, field.metadata["writes"]
-                )
-            values[field.name] = value
+            values[field.name] = _local(field, value)
     return cls(**values)
 
 
-def _fetch(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    """Returns the local paths of inputs; a string may list several."""
+def _local(field: dataclasses.Field, value: Any) -> Any:
+    """Returns the value of a flag with local copies in place of addresses."""
+    if value and field.metadata.get("writes"):
+        return stored_folders.open_output(value, field.metadata["writes"])
+    if not value or not field.metadata.get("reads"):
+        return value
     if isinstance(value, tuple):
         return tuple(map(stored_folders.fetch, value))
     return ",".join(map(stored_folders.fetch, value.split(",")))

@@ -69,6 +69,7 @@ def folder(inputs, load_once, tmp_path, monkeypatch) -> pathlib.Path:
     # Names of records are absolute in some messages; contents are small.
     shutil.copytree(inputs, path)
     monkeypatch.chdir(path)
+    monkeypatch.setenv("BERT_TF_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr("bert_tf.prediction.predictions.load", load_once)
     assert not os.path.exists("out")
     return path

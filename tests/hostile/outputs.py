@@ -3,6 +3,8 @@
 from hostile.commands import Case
 
 _ADDRESS = "is not a path on a disk"
+_NOT_ATOMIC = "file:// has no atomic renames"
+_NO_ADDRESS = "is not a local path; an address begins with gs://."
 _SAME = "would destroy this input. Choose another file."
 _LAST_LAYER = "--layers=-1"
 _GLUE_TABLE = "--run_dirs=model"
@@ -16,45 +18,50 @@ _OWN = (
 _ABLATIONS = "experiments.ablations.run_ablations"
 
 CASES = [
-    # Addresses of stores.
+    # Stores that cannot be reached, or not be written to.
     *(
-        Case(script, f"{flag}={scheme}", f"{flag}={scheme} {_ADDRESS}")
-        for script, flag, scheme in (
-            ("run_pretraining", "--output_dir", "gs://b/run"),
-            ("run_pretraining", "--output_dir", "ram://run"),
-            ("run_pretraining", "--output_dir", "file:///tmp/x"),
-            ("run_pretraining", "--output_dir", "gs:/b/run"),
-            ("run_glue", "--output_dir", "s3://b/run"),
-            ("run_glue", "--records_dir", "s3://b/run"),
-            ("run_squad", "--output_dir", "gs://b/run"),
-            ("run_swag", "--output_dir", "hdfs://b/run"),
-            ("run_ner", "--output_dir", "gs://b/run"),
-            ("make_vocab", "--output_file", "gs://b/vocab.txt"),
-            ("make_glue_records", "--output_dir", "gs://b/x"),
-            ("make_squad_records", "--output_dir", "gs://b/x"),
-            ("make_swag_records", "--output_dir", "gs://b/x"),
-            ("make_ner_records", "--output_dir", "gs://b/x"),
-            ("show_records", "--png", "gs://b/x.png"),
-            ("doctor", "--output_dir", "gs://b/x"),
-            ("extract_features", "--output_file", "gs://b/x"),
-            ("export_savedmodel", "--export_dir", "gs://b/x"),
-            ("predict", "--output_file", "ram://x"),
+        Case(script, f"{flag}={address}", message)
+        for script, flag, address, message in (
+            ("run_pretraining", "--output_dir", "gs://b/run", "'gs://b/run"),
+            ("run_pretraining", "--output_dir", "ram://run", "the memory of"),
+            ("run_pretraining", "--output_dir", "file:///tmp/x", _NOT_ATOMIC),
+            ("run_pretraining", "--output_dir", "gs:/b/run", _NO_ADDRESS),
+            ("run_glue", "--output_dir", "s3://b/run", "s3://b/run"),
+            ("run_glue", "--records_dir", "s3://b/run", "s3://b/run"),
+            ("run_squad", "--output_dir", "gs://b/run", "'gs://b/run"),
+            ("run_swag", "--output_dir", "hdfs://b/run", "hdfs://b/run"),
+            ("run_ner", "--output_dir", "gs://b/run", "'gs://b/run"),
+            ("make_vocab", "--output_file", "gs://b/x", "'gs://b/x'"),
+            ("make_glue_records", "--output_dir", "gs://b/x", "'gs://b/x"),
+            ("make_squad_records", "--output_dir", "gs://b/x", "'gs://b/x"),
+            ("make_swag_records", "--output_dir", "gs://b/x", "'gs://b/x"),
+            ("make_ner_records", "--output_dir", "gs://b/x", "'gs://b/x"),
+            ("show_records", "--png", "gs://b/x.png", "'gs://b/x.png'"),
+            ("extract_features", "--output_file", "gs://b/x", "'gs://b/x'"),
+            ("export_savedmodel", "--export_dir", "gs://b/x", "'gs://b/x"),
+            ("predict", "--output_file", "ram://x", "the memory of"),
+            ("predict", "--export_dir", "gs://b/x", "'gs://b/x'"),
+            ("run_glue", "--data_dir", "gs://b/x", "'gs://b/x'"),
+            ("run_pretraining", "--vocab_file", "gs://b/x", "'gs://b/x'"),
+            ("doctor", "--output_dir", "gs://b/x", _ADDRESS),
         )
     ),
     Case(
         "run_ner",
         "--feature_layers=all --features_dir=gs://b/x",
-        f"--features_dir=gs://b/x {_ADDRESS}",
+        "'gs://b/x",
     ),
     Case(
         "convert_checkpoint",
         "--from=model --to=google --output_dir=gs://b/x",
-        _ADDRESS,
+        "'gs://b/x",
     ),
-    Case("score_squad", f"{_SCORE} --output_file=gs://b/x", _ADDRESS),
-    Case("glue_table", f"{_GLUE_TABLE} --output_file=gs://b/x", _ADDRESS),
+    Case("score_squad", f"{_SCORE} --output_file=gs://b/x", "'gs://b/x'"),
+    Case("glue_table", f"{_GLUE_TABLE} --output_file=gs://b/x", "'gs://b/x'"),
     Case(
-        "make_glue_submission", f"{_GLUE_TABLE} --output_file=s3:/b", _ADDRESS
+        "make_glue_submission",
+        f"{_GLUE_TABLE} --output_file=s3:/b",
+        "an address begins with s3://.",
     ),
     Case("run_scripts.quickstart.tour", "--output_dir=gs://b/x", _ADDRESS),
     Case(_ABLATIONS, "--corpus=text/one.txt --output_dir=gs://b", _ADDRESS),

@@ -245,7 +245,8 @@ class Outputs:
         Raises:
           ValueError: if the store cannot be written to safely.
         """
-        storage.check_writable(address)
+        _check(address)
+        storage.exists(address)  # Raises if the store cannot be reached.
         path = _copy_path("outputs", address)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
@@ -261,7 +262,7 @@ class Outputs:
             cannot be written to safely.
           OSError: if the store cannot be reached.
         """
-        storage.check_writable(address)
+        _check(address)
         if address not in self._folders:
             lease = leases.Lease(address.rstrip("/"))
             lease.take()
@@ -294,6 +295,16 @@ class Outputs:
         """Releases the leases."""
         for lease in self._leases.values():
             lease.release()
+
+
+def _check(address: str) -> None:
+    """Raises ValueError if outputs cannot be in a store."""
+    storage.check_writable(address)
+    if address.startswith("ram:"):
+        raise ValueError(
+            f"{address} is in the memory of this process, and would be lost at "
+            "its end. Give a folder on a disk or in another store."
+        )
 
 
 _current: Outputs | None = None
