@@ -74,8 +74,9 @@ class ExportConfig(Options):
     )
     precision: str | None = option(
         None,
-        "Dtype of the matrix products; weights and outputs are float32. "
-        "Default: as in training, so that predictions equal those of the run.",
+        "Dtype of the matrix products and their weights; embeddings, LayerNorm "
+        "and outputs are float32. Default: as in training, so that predictions "
+        "equal those of the run.",
         choices=("float32", "bfloat16", "float16"),
     )
     top_k: int | None = option(

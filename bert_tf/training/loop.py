@@ -376,8 +376,8 @@ def check_calls(
     frozen = os.environ.get(FROZEN_WEIGHTS, "")
     if frozen.lower() not in ("", "0", "false"):
         raise ValueError(
-            f"{FROZEN_WEIGHTS}={frozen} is set: TensorFlow would compute with "
-            "the weights of the first step for ever. To train, unset it: unset "
+            f"{FROZEN_WEIGHTS}={frozen} is set: TensorFlow would keep computing "
+            "with the weights of the first step. To train, unset it: unset "
             f"{FROZEN_WEIGHTS}"
         )
     if save_checkpoints_steps % config.steps_per_loop:

@@ -371,7 +371,7 @@ def test_memory_does_not_grow_with_the_number_of_lines(exported, tmp_path):
 
 
 @pytest.mark.slow
-def test_weights_that_are_rearranged_once_give_the_same_answers(
+def test_weights_that_are_packed_once_give_the_same_answers(
     exported, answers_to
 ):
     """As a command, which sets TF_ONEDNN_ASSUME_FROZEN_WEIGHTS."""
