@@ -29,7 +29,6 @@ from absl import flags
 
 from bert_tf.conversion import formats
 from run_scripts.flags import common_flags
-from tfrecords.io import stored_folders
 from tfrecords.options import REQUIRED, Options, option
 
 
@@ -79,6 +78,7 @@ def main(argv: list[str]) -> None:
     """Converts the checkpoint and prints the report."""
     common_flags.parse(FLAGS, argv, __doc__)
     from bert_tf.conversion import convert
+    from tfrecords.io import stored_folders
 
     config = common_flags.config(ConvertConfig, FLAGS)
     report = convert.convert(

@@ -165,8 +165,7 @@ def train(
                     saved.save(step, is_regular)
                     if is_chief and is_regular(step) and not stops:
                         _evaluate_once(on_checkpoint, step, config.output_dir)
-                    stored_folders.commit()
-                    strategies.barrier(strategy)
+                    _publish(strategy)
                 # A signal may have arrived in the meantime.
                 stops = stops or _all_stop(strategy, request, stopped_before)
             if stops:
@@ -293,6 +292,12 @@ def _evaluate_once(on_checkpoint, step: int, output_dir: str) -> None:
     json_files.write(path, {"step": step})
 
 
+def _publish(strategy) -> None:
+    """Copies changes to the store, if the run is in one; waits for workers."""
+    stored_folders.commit()
+    strategies.barrier(strategy)
+
+
 def _describe(
     phases: Sequence[Phase], saved: checkpoints.RunCheckpoints, step: int
 ) -> str:
@@ -376,9 +381,9 @@ def check_calls(
     frozen = os.environ.get(FROZEN_WEIGHTS, "")
     if frozen.lower() not in ("", "0", "false"):
         raise ValueError(
-            f"{FROZEN_WEIGHTS}={frozen} is set: TensorFlow would keep computing "
-            "with the weights of the first step. To train, unset it: unset "
-            f"{FROZEN_WEIGHTS}"
+            f"{FROZEN_WEIGHTS}={frozen} is set: TensorFlow would go on "
+            "computing with the weights of the first step. To train, unset it: "
+            f"unset {FROZEN_WEIGHTS}"
         )
     if save_checkpoints_steps % config.steps_per_loop:
         raise ValueError(

@@ -22,7 +22,7 @@ from absl import flags, logging
 import run_scripts
 from bert_tf.training import stopping
 from tfrecords import options
-from tfrecords.io import stored_folders, streams
+from tfrecords.io import streams
 
 # Flags of google-research/bert that scripts here lack -> ours; "": none.
 _COUNTERPARTS = {
@@ -39,6 +39,9 @@ _COUNTERPARTS = {
     "use_one_hot_embeddings": "",
     "bert_config_file": "",
 }
+
+_CACHE = "cache_dir"
+_CACHE_VARIABLE = "BERT_TF_CACHE_DIR"  # As in stored_folders.py.
 
 
 def require(values: flags.FlagValues, *names: str) -> None:
@@ -68,6 +71,17 @@ def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
         if field.name not in flag_values and field.metadata:
             default = defaults.get(field.name, field.default)
             _define(flag_values, cls, field, kinds[field.name], default)
+            is_path = field.metadata["reads"] or field.metadata["writes"]
+            if is_path and _CACHE not in flag_values:
+                flags.DEFINE_string(
+                    _CACHE,
+                    None,
+                    "Folder for copies of inputs and outputs that are in "
+                    f"stores. Default: ${_CACHE_VARIABLE}, or "
+                    "~/.cache/bert_tf.",
+                    flag_values=flag_values,
+                    module_name="Stores",
+                )
 
 
 def _define(flag_values, cls, field, kind: type, default) -> None:
@@ -119,13 +133,25 @@ def config(cls, flag_values: flags.FlagValues) -> Any:
 
 def _local(field: dataclasses.Field, value: Any) -> Any:
     """Returns the value of a flag with local copies in place of addresses."""
-    if value and field.metadata.get("writes"):
-        return stored_folders.open_output(value, field.metadata["writes"])
-    if not value or not field.metadata.get("reads"):
+    paths = value.split(",") if isinstance(value, str) else value
+    is_path = field.metadata.get("reads") or field.metadata.get("writes")
+    if not is_path or not any(map(options.is_address, paths or ())):
         return value
-    if isinstance(value, tuple):
-        return tuple(map(stored_folders.fetch, value))
-    return ",".join(map(stored_folders.fetch, value.split(",")))
+    from tfrecords.io import stored_folders  # Few commands name a store.
+
+    if field.metadata["writes"]:
+        return stored_folders.open_output(value, field.metadata["writes"])
+    copies = [stored_folders.fetch(path) for path in paths]
+    return ",".join(copies) if isinstance(value, str) else tuple(copies)
+
+
+def _outputs_in_stores(argv: list[str]) -> contextlib.AbstractContextManager:
+    """Returns the context in which outputs can be in stores."""
+    if not any(":/" in word or "--flagfile" in word for word in argv):
+        return contextlib.nullcontext()
+    from tfrecords.io import stored_folders  # Few commands name a store.
+
+    return stored_folders.outputs()
 
 
 def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
@@ -156,6 +182,9 @@ def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
             "such as --output_dir=DIR. See --help."
         )
     _check_text(values)
+    if _CACHE in values and values[_CACHE].value:
+        # A variable, since child processes need it too.
+        os.environ[_CACHE_VARIABLE] = values[_CACHE].value
 
 
 def _check_text(values: flags.FlagValues) -> None:
@@ -257,7 +286,7 @@ def run(main) -> None:
         with (
             streams.complete_stdout(),
             stopping.at_once_on_signal(),
-            stored_folders.outputs(),
+            _outputs_in_stores(argv),
         ):
             main(argv)
     except stopping.Stopped as stopped:

@@ -90,6 +90,10 @@ def test_a_run_in_a_store_equals_a_local_one_also_if_it_is_killed(
         with pytest.raises(KeyboardInterrupt):
             train(there, f"{STORE}/killed", "--stop_at_step=6")
     monkeypatch.setenv(stored_folders.CACHE_VARIABLE, str(tmp_path / "other"))
+    # The newest checkpoint was damaged, too: the one before it is used.
+    weights = "killed/checkpoints/step-00000004/model.safetensors"
+    damaged = tmp_path / "store" / "bucket" / weights
+    damaged.write_bytes(bytes(damaged.stat().st_size))
     train(there, f"{STORE}/killed")
     assert content(stored_folders.fetch(f"{STORE}/killed")) == expected
 
