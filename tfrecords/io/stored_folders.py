@@ -17,10 +17,10 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from absl import logging
+from tqdm import tqdm
 
 from tfrecords.io import atomic_files, json_files, leases, storage
 
@@ -29,9 +29,9 @@ _COMMIT = ".commit"
 _LIST = f"{_COMMIT}/commit.json"
 # Kinds of its entries, see `json_files.check`.
 _LISTED = {"files": [str], "removed": [str]}
-# Files of the processes that use a folder, not of its content: its lease, and
-# the lock of a run.
+# Files of the processes that use a folder, not of its content.
 _NOT_CONTENT = (leases.NAME, "run.lock")
+_SECONDS_WITHOUT_BAR = 3
 _BLOCK_BYTES = 1 << 23
 _SMALL_BYTES = 1 << 24  # More than any config or vocabulary has.
 _ATTEMPTS = 3  # A writer may move files between their listing and reading.
@@ -45,12 +45,27 @@ class _File(NamedTuple):
 def cache_dir() -> str:
     """Returns the folder for local copies: $BERT_TF_CACHE_DIR, or a default."""
     default = os.path.join(os.path.expanduser("~"), ".cache", "bert_tf")
-    return os.environ.get(CACHE_VARIABLE) or default
+    return os.path.abspath(os.environ.get(CACHE_VARIABLE) or default)
 
 
 def _copy_path(kind: str, address: str) -> str:
     scheme, _, rest = address.partition("://")
-    return os.path.join(cache_dir(), kind, scheme, *rest.strip("/").split("/"))
+    return _inside(os.path.join(cache_dir(), kind, scheme), rest.strip("/"))
+
+
+def _inside(folder: str, name: str) -> str:
+    """Returns the path of `name` in a local folder.
+
+    Raises:
+      ValueError: if it would be outside, as objects of a store may be named.
+    """
+    parts = name.split("/")
+    if {"", ".", ".."} & set(parts):
+        raise ValueError(
+            f"{name!r} in a store has an empty part, . or .., and so cannot be "
+            "copied to a folder. Correct the address, or rename it."
+        )
+    return os.path.join(folder, *parts)
 
 
 def fetch(path: str) -> str:
@@ -91,11 +106,30 @@ def _fetch_prefix(address: str) -> str:
         raise FileNotFoundError(
             errno.ENOENT, os.strerror(errno.ENOENT), address
         )
-    for name, file in stored.items():
-        is_small = file.version[0] <= _SMALL_BYTES
-        if "/" not in name and (name.startswith(prefix) or is_small):
-            _fetch_file(file, os.path.join(_copy_path("inputs", folder), name))
+    wanted = {
+        name: file
+        for name, file in stored.items()
+        if "/" not in name
+        and (name.startswith(prefix) or file.version[0] <= _SMALL_BYTES)
+    }
+    _fetch_files(wanted, _copy_path("inputs", folder))
     return _copy_path("inputs", address)
+
+
+def _fetch_files(files: Mapping[str, _File], folder: str) -> None:
+    """Copies files to a local folder, with a progress bar if it takes long."""
+    sizes = [file.version[0] for file in files.values()]
+    with tqdm(
+        total=sum(sizes),
+        desc=f"copy to {folder}",
+        unit="B",
+        unit_scale=True,
+        delay=_SECONDS_WITHOUT_BAR,
+        disable=None,
+    ) as bar:
+        for name, file in files.items():
+            _fetch_file(file, _inside(folder, name))
+            bar.update(file.version[0])
 
 
 def _fetch_file(source: _File, target: str) -> None:
@@ -105,7 +139,6 @@ def _fetch_file(source: _File, target: str) -> None:
     is_known = time and os.path.isfile(target)
     if is_known and storage.version(target) == source.version:
         return
-    logging.info("copying %s, %d bytes, to %s", source.path, size, target)
     os.makedirs(os.path.dirname(target), exist_ok=True)
     with (
         storage.open_bytes(source.path) as file,
@@ -127,8 +160,7 @@ def _fetch_folder(address: str, target: str) -> None:
     for attempt in range(_ATTEMPTS):
         stored = _list_stored(address)
         try:
-            for name, file in stored.items():
-                _fetch_file(file, os.path.join(target, name))
+            _fetch_files(stored, target)
             break
         except FileNotFoundError:
             if attempt == _ATTEMPTS - 1:
@@ -180,7 +212,9 @@ class StoredFolder:
 
     def __init__(self, address: str):
         self.address = address.rstrip("/")
-        self.path = _copy_path("outputs", address)
+        self.path = _copy_path("outputs", self.address)
+        # If it is missing, the local folder was emptied: not a change to copy.
+        self._mark = f"{self.path}.stored"
         self._stored: dict[str, tuple[int, int]] = {}
 
     def pull(self) -> None:
@@ -195,15 +229,25 @@ class StoredFolder:
         os.makedirs(self.path, exist_ok=True)
         _fetch_folder(self.address, self.path)
         self._stored = _content(self.path)
+        with atomic_files.atomic_file(self._mark) as file:
+            file.write(f"A copy of {self.address} is next to this file.\n")
 
     def commit(self) -> None:
         """Makes the folder in the store equal to the local one, as one change.
 
         Raises:
           OSError: if the store cannot be reached; its folder is then as before,
-            or the next `pull` finishes the change.
+            or the next `pull` finishes the change. Or if the local folder was
+            removed.
         """
         found = _content(self.path)
+        if not os.path.exists(self._mark) or (self._stored and not found):
+            raise OSError(
+                errno.ENOENT,
+                "was removed while it was in use. Nothing is removed from "
+                f"{self.address}; run the same command again",
+                self.path,
+            )
         changed = [n for n, v in found.items() if self._stored.get(n) != v]
         removed = sorted(self._stored.keys() - found.keys())
         if not changed and not removed:

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 
 import folder_store
 import pytest
@@ -29,7 +30,7 @@ def address(tmp_path, monkeypatch):
 def put(folder, files):
     """Makes a local folder have these files and no other."""
     top = pathlib.Path(folder)
-    for name in storage.files_in(folder):
+    for name in stored_folders._content(folder):
         if name not in files:
             (top / name).unlink()
     for name, text in files.items():
@@ -41,7 +42,8 @@ def put(folder, files):
 def content(folder):
     """Returns the files of a local folder."""
     top = pathlib.Path(folder)
-    return {name: (top / name).read_text() for name in storage.files_in(folder)}
+    names = stored_folders._content(folder)
+    return {name: (top / name).read_text() for name in names}
 
 
 def new_folder(address, files):
@@ -173,6 +175,23 @@ def test_a_truncated_object_is_not_accepted(address, monkeypatch):
         stored_folders.fetch(f"{address}/best/weights")
     inputs = os.path.join(stored_folders.cache_dir(), "inputs")
     assert not [names for _, _, names in os.walk(inputs) if names]
+
+
+@pytest.mark.parametrize("removed", ["outputs", "outputs/gs/bucket/run"])
+def test_a_local_folder_that_was_removed_removes_nothing(address, removed):
+    folder = new_folder(address, OLD)
+    shutil.rmtree(os.path.join(stored_folders.cache_dir(), removed))
+    with pytest.raises(OSError, match="was removed while it was in use"):
+        folder.commit()
+    assert content(stored_folders.fetch(address)) == OLD
+
+
+@pytest.mark.parametrize("name", ["../a", "b/../../a", "./a", "b//a"])
+def test_nothing_is_written_outside_of_the_cache(address, name):
+    with pytest.raises(ValueError, match=r"empty part, \. or \.\."):
+        stored_folders.StoredFolder(f"{address}/{name}")
+    with pytest.raises(ValueError, match=r"empty part, \. or \.\."):
+        stored_folders._inside("folder", name)
 
 
 def test_outputs_are_committed_at_the_end_also_after_an_error(address):
