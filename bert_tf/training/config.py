@@ -143,6 +143,12 @@ class TrainingConfig(Options):
         "without the flag resumes from there.",
         at_least=1,
     )
+    preemption_file: str | None = option(
+        None,
+        "Stop as after SIGTERM, with a checkpoint, when this file appears: for "
+        "machines that announce their preemption by a file.",
+        on_disk=True,
+    )
     distribution_strategy: str = option(
         "one_device",
         "one_device; mirrored: all accelerators of this machine; "

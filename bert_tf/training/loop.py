@@ -133,7 +133,7 @@ def train(
 
     with (
         run_folder.open_run(config.output_dir, strategy, settings),
-        stopping.after_step() as request,
+        stopping.after_step(config.preemption_file) as request,
     ):
         train_steps, saved, start_step = _resume(
             task, model, config, strategy, schedule, metadata, vocab_file
@@ -318,8 +318,8 @@ def open_strategy(
     Must be called before TensorFlow creates a tensor.
 
     Raises:
-      ValueError: if the device does not exist; if several workers would
-        write to a store; or, with `do_train`, if
+      ValueError: if the device does not exist, the preemption file does, or
+        several workers would write to a store; or, with `do_train`, if
         `train_batch_size` cannot be split over replicas and micro-batches, or
         settings of the loop are incompatible.
     """
@@ -331,6 +331,11 @@ def open_strategy(
             f"--output_dir={given} is in a store, where only one process may "
             "write: it cannot be used with --distribution_strategy="
             "multi_worker. Give a folder that all workers have mounted."
+        )
+    if config.preemption_file and os.path.exists(config.preemption_file):
+        raise ValueError(
+            f"--preemption_file={config.preemption_file} exists already, so "
+            "that the run would stop at once. Remove it, or give another name."
         )
     strategy = strategies.make_strategy(
         config.distribution_strategy,

@@ -43,23 +43,33 @@ class Stopped(Exception):
 class Request:
     """A request to stop this process.
 
-    Attributes:
-      is_made: whether it has been made.
+    Args:
+      preemption_file: a file that makes the request when it appears, if given.
     """
 
-    def __init__(self):
-        self.is_made = False
+    def __init__(self, preemption_file: str | None = None):
+        self._file = preemption_file
+        self._is_made = False
 
-    def _make(self, number, frame) -> None:
-        del frame
-        if self.is_made and number == signal.SIGINT:
-            raise KeyboardInterrupt  # Second Ctrl-C: without a checkpoint.
-        self.is_made = True
+    @property
+    def is_made(self) -> bool:
+        """Whether the request has been made."""
+        if self._file and not self._is_made and os.path.exists(self._file):
+            self._make(self._file)
+        return self._is_made
+
+    def _make(self, why: str, more: str = "") -> None:
+        self._is_made = True
         logging.warning(
-            "%s: stopping after this step, with a checkpoint%s",
-            signal.Signals(number).name,
-            " (again: immediately)" if number == signal.SIGINT else "",
+            "%s: stopping after this step, with a checkpoint%s", why, more
         )
+
+    def _on_signal(self, number, frame) -> None:
+        del frame
+        if self._is_made and number == signal.SIGINT:
+            raise KeyboardInterrupt  # Second Ctrl-C: without a checkpoint.
+        again = " (again: immediately)" if number == signal.SIGINT else ""
+        self._make(signal.Signals(number).name, again)
 
 
 def child_environment() -> dict[str, str]:
@@ -118,12 +128,12 @@ def at_once_on_signal() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def after_step() -> Iterator[Request]:
-    """Yields a Request that SIGTERM, SIGHUP and SIGINT make.
+def after_step(preemption_file: str | None = None) -> Iterator[Request]:
+    """Yields a Request that SIGTERM, SIGHUP and SIGINT make, or a file.
 
-    Outside the main thread the request is never made.
+    Outside the main thread signals do not make it.
     """
-    request = Request()
+    request = Request(preemption_file)
     numbers = signal.SIGTERM, signal.SIGHUP, signal.SIGINT
-    with _handling(request._make, *numbers):
+    with _handling(request._on_signal, *numbers):
         yield request

@@ -38,6 +38,7 @@ CASES = [
         ("empty.tfrecord.index",),
     ),
     Case("run_glue", "--bucket_lengths=16,x", "--bucket_lengths=16,x should"),
+    Case("run_glue", "--preemption_file=vocab.txt", "exists already, so that"),
     Case(
         "make_pretraining_records",
         "--num_processes=99999999999999999999",

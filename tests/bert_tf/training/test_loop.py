@@ -281,25 +281,25 @@ def test_phases_share_one_schedule_and_can_resume_at_any_step(
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, None]
 )
 @pytest.mark.usefixtures("eagerly")
-def test_a_signal_stops_after_the_step_with_a_checkpoint(
+def test_a_signal_or_a_file_stops_after_the_step_with_a_checkpoint(
     complete, tmp_path, tiny_config, batches, number
 ):
     undisturbed, expected = complete
-    sent = []
+    sent, file = [], tmp_path / "preempted"
 
     def batches_then_signal(start_batch, **keywords):
         dataset = batches(start_batch, **keywords)
         for batch in dataset:
             if len(sent) == 4:
-                os.kill(os.getpid(), number)
+                os.kill(os.getpid(), number) if number else file.touch()
             sent.append(batch)
             yield batch
 
     class Source:
-        """A dataset that sends this process a signal with its fifth batch."""
+        """A dataset that requests to stop with its fifth batch."""
 
         def __init__(self, start_batch, **keywords):
             self.iterator = batches_then_signal(start_batch, **keywords)
@@ -313,10 +313,10 @@ def test_a_signal_stops_after_the_step_with_a_checkpoint(
             "distribute_batches",
             lambda strategy, make, start, count: Source(start),
         )
-        before = signal.getsignal(number)
+        before = number and signal.getsignal(number)
         with pytest.raises(stopping.Stopped, match="after step 5, with a"):
-            run(tiny_config, batches, tmp_path)
-        assert signal.getsignal(number) is before
+            run(tiny_config, batches, tmp_path, preemption_file=str(file))
+        assert (number and signal.getsignal(number)) is before
     assert checkpoints.newest_step(str(tmp_path)) == 5
     digest, _ = run(tiny_config, batches, tmp_path)
     assert digest == expected

@@ -23,6 +23,16 @@ def test_a_signal_makes_the_request(number):
         assert request.is_made
 
 
+def test_a_file_makes_the_request(tmp_path, caplog):
+    file = tmp_path / "preempted"
+    with stopping.after_step(str(file)) as request:
+        assert not request.is_made
+        file.touch()
+        assert request.is_made and request.is_made
+    expected = f"{file}: stopping after this step, with a checkpoint"
+    assert caplog.messages == [expected]
+
+
 def test_only_a_second_sigint_stops_immediately():
     with pytest.raises(KeyboardInterrupt):
         with stopping.after_step() as request:
