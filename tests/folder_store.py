@@ -10,6 +10,7 @@ import errno
 import glob
 import os
 import shutil
+import stat
 import types
 
 from tfrecords.io import storage
@@ -43,18 +44,13 @@ class FolderStore:
     def listdir(self, address):
         return os.listdir(self._path(address))
 
-    def walk(self, address):
-        for folder, folders, names in os.walk(self._path(address)):
-            yield self._address(folder), folders, names
-
     def stat(self, address):
         state = os.stat(self._path(address))
         return types.SimpleNamespace(
-            length=state.st_size, mtime_nsec=state.st_mtime_ns
+            length=state.st_size,
+            mtime_nsec=state.st_mtime_ns,
+            is_directory=stat.S_ISDIR(state.st_mode),
         )
-
-    def makedirs(self, address):
-        os.makedirs(self._path(address), exist_ok=True)
 
     def remove(self, address):
         path = self._path(address)
@@ -71,14 +67,19 @@ class FolderStore:
         assert overwrite
         if self.isdir(source):
             raise OSError(errno.ENOTSUP, "stores do not rename folders", source)
+        self._make_parent(target)
         os.replace(self._path(source), self._path(target))
 
     def copy(self, source, target, overwrite):
         assert overwrite
+        self._make_parent(target)
         shutil.copyfile(self._path(source), self._path(target))
 
-    def GFile(self, address, mode):  # noqa: N802, named as in TensorFlow.
+    def _make_parent(self, address):
         os.makedirs(os.path.dirname(self._path(address)), exist_ok=True)
+
+    def GFile(self, address, mode):  # noqa: N802, named as in TensorFlow.
+        self._make_parent(address)
         return open(self._path(address), mode)
 
 

@@ -3,9 +3,9 @@ r"""A run in a store, killed at random moments -> are its files byte-identical?
     python -m tools.store_kill_report --kills=20
 
 As tools.kill_report, but --output_dir is in a store, for which a local folder
-stands in (tests/folder_store.py): it renames files only. Each process is on
-another machine, so to say, with an empty cache. After each kill, what the store
-holds is read as a user would, and every checkpoint has to be intact.
+stands in (tests/folder_store.py): it renames files only. The processes have the
+caches of three machines in turn. After each kill, what the store holds is read
+as a user would, and every checkpoint has to be intact.
 """
 
 import argparse
@@ -44,16 +44,13 @@ class Store:
         )
         folder_store.use(folder / "store")
 
-    def _cache(self) -> str:
-        self.number += 1
-        return str(self.folder / f"cache-{self.number}")
-
     def training(self, address: str):
-        """Returns the context of a process that trains, on a new machine."""
+        """Returns the context of a process that trains, on one of 3 machines."""
         paths = map(str, (self.folder, run_processes.ROOT))
+        machine = self.folder / f"machine-{self.number % 3}"
         environment = {
             "PYTHONPATH": os.pathsep.join(paths),
-            stored_folders.CACHE_VARIABLE: self._cache(),
+            stored_folders.CACHE_VARIABLE: str(machine),
         }
         return run_processes.training(
             run_processes.training_arguments(self.data, address, **FLAGS),
@@ -67,7 +64,9 @@ class Store:
         Raises:
           DamagedError: if one of its checkpoints is damaged.
         """
-        os.environ[stored_folders.CACHE_VARIABLE] = self._cache()
+        self.number += 1
+        cache = self.folder / f"reader-{self.number}"
+        os.environ[stored_folders.CACHE_VARIABLE] = str(cache)
         run = pathlib.Path(stored_folders.fetch(address))
         for step in run_processes.saved_steps(run):
             checksums.check(str(run / "checkpoints" / checkpoints.name(step)))
@@ -109,7 +108,7 @@ def main() -> None:
             address, has_ended = f"gs://bucket/{runs}", False
             while not has_ended:
                 is_last = kills == options.kills
-                after = None if is_last else rng.uniform(0.5, 2.0) * seconds
+                after = None if is_last else rng.uniform(0.4, 1.4) * seconds
                 has_ended = train(store, address, after)
                 run = store.read(address)
                 step = max(run_processes.saved_steps(run), default=0)

@@ -54,7 +54,7 @@ def read(
         config=dataclasses.replace(
             checkpoint.config, hidden_act=hidden_act or own
         ),
-        source=f"{name} {os.path.abspath(path)}",
+        source=f"{name} {stored_folders.address(os.path.abspath(path))}",
         source_files=digest or "",
     )
 

@@ -23,7 +23,7 @@ import types
 
 from absl import logging
 
-from tfrecords.io import json_files
+from tfrecords.io import json_files, stored_folders
 
 OURS = "bert_tf"
 # Format name, as on the command line -> converter module, expected files.
@@ -180,7 +180,8 @@ def _was_converted(path: str, folder: str, *, again: bool) -> bool:
     if not os.path.isfile(os.path.join(folder, model_folders.METADATA)):
         return False
     metadata = model_folders.read_metadata(folder)
-    if metadata.get("source", "").partition(" ")[2] != os.path.abspath(path):
+    given = stored_folders.address(os.path.abspath(path))
+    if metadata.get("source", "").partition(" ")[2] != given:
         return False
     digest = source_digest(path)
     has_changed = digest not in (None, metadata.get(checkpoint.SOURCE_FILES))

@@ -47,9 +47,8 @@ def write_flags(command: str, output_dir: str, *configs) -> None:
     for config in configs:
         for field in dataclasses.fields(config):
             value = getattr(config, field.name)
-            if isinstance(value, str):  # Perhaps local copies.
-                paths = map(stored_folders.address, value.split(","))
-                value = ",".join(paths)
+            if isinstance(value, str):
+                value = stored_folders.address(value)
             fields[field.name] = value
     os.makedirs(output_dir, exist_ok=True)
     path = os.path.join(output_dir, FLAGS_FILE)

@@ -195,7 +195,11 @@ def _shared(task, config) -> dict[str, str]:
     """Returns name -> flag, for options that all runs of a folder share."""
     not_compared = {*_NOT_COMPARED, *GRIDS[config.grid]}
     given = _given(task, config)
-    return {name: given[name] for name in given if name not in not_compared}
+    return {
+        name: stored_folders.address(given[name])
+        for name in given
+        if name not in not_compared
+    }
 
 
 def _check_flags(task, config) -> None:

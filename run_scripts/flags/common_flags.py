@@ -147,7 +147,7 @@ def _local(field: dataclasses.Field, value: Any) -> Any:
 
 def _outputs_in_stores(argv: list[str]) -> contextlib.AbstractContextManager:
     """Returns the context in which outputs can be in stores."""
-    if not any(":/" in word or "--flagfile" in word for word in argv):
+    if not any(":/" in word or "-flagfile" in word for word in argv):
         return contextlib.nullcontext()
     from tfrecords.io import stored_folders  # Few commands name a store.
 
@@ -183,6 +183,7 @@ def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
         )
     _check_text(values)
     if _CACHE in values and values[_CACHE].value:
+        options.check_on_disk(_CACHE, values[_CACHE].value)
         # A variable, since child processes need it too.
         os.environ[_CACHE_VARIABLE] = values[_CACHE].value
 

@@ -78,11 +78,11 @@ def test_a_run_in_a_store_equals_a_local_one_also_if_it_is_killed(
     # machine has only what the second commit wrote.
     commits = []
 
-    def dying(folder):
+    def dying(folder, check):
         commits.append(folder)
         if len(commits) >= 3:
             raise KeyboardInterrupt
-        return commit(folder)
+        return commit(folder, check)
 
     commit = stored_folders.StoredFolder.commit
     with monkeypatch.context() as patch:

@@ -1,7 +1,7 @@
 """A folder in a store -> the lease of the one process that may write to it.
 
 Stores have no locks. A lease is a file that its holder writes anew every few
-seconds. Another process waits until it is removed; or has not been written for
+seconds. Another process is refused if it is; or takes the lease after a time
 so long that the holder must have been killed.
 """
 
@@ -23,7 +23,13 @@ RENEWAL_SECONDS = 10.0
 # The holder may be unable to reach the store for some time.
 EXPIRY_SECONDS = 60.0
 # Kinds of its entries, see `json_files.check`.
-_ENTRIES = {"token": str, "process": int, "host": str, "renewals": int}
+_ENTRIES = {
+    "token": str,
+    "process": int,
+    "host": str,
+    "machine": str,
+    "renewals": int,
+}
 
 
 class Lease:
@@ -36,6 +42,7 @@ class Lease:
             "token": secrets.token_hex(8),
             "process": os.getpid(),
             "host": socket.gethostname(),
+            "machine": _machine(),
             "renewals": 0,
         }
         self._ends = threading.Event()
@@ -76,7 +83,7 @@ class Lease:
             if now != before:
                 raise ValueError(
                     f"{self.folder} is in use by another run, {holder}. Wait "
-                    "until it ends, stop it, or choose another --output_dir."
+                    "until it ends, stop it, or choose another folder."
                 )
         logging.warning("%s did not renew its lease", holder)
 
@@ -114,11 +121,15 @@ class Lease:
                 self._write()
 
     def _read(self) -> dict | None:
-        try:
-            with storage.open_bytes(self._path) as file:
-                return json_files.parse(file.read(), self._path, _ENTRIES)
-        except FileNotFoundError:
-            return None
+        for is_last in (False, True):
+            try:
+                with storage.open_bytes(self._path) as file:
+                    return json_files.parse(file.read(), self._path, _ENTRIES)
+            except FileNotFoundError:
+                # hdfs:// replaces a file by removing it first.
+                if not is_last:
+                    time.sleep(min(1.0, RENEWAL_SECONDS / 10))
+        return None
 
     def _write(self) -> None:
         storage.make_folder(self.folder)
@@ -126,9 +137,21 @@ class Lease:
             json.dump(self._entries, file)
 
 
+def _machine() -> str:
+    """Identifies this boot of this machine, and the container on it, if any.
+
+    Names of hosts may be the same on several. "" if unknown.
+    """
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
 def _has_ended(entries: dict) -> bool:
     """Returns whether the holder is known to have ended: on this machine."""
-    if entries["host"] != socket.gethostname():
+    if not entries["machine"] or entries["machine"] != _machine():
         return False
     try:
         os.kill(entries["process"], 0)

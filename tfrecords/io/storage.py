@@ -26,6 +26,8 @@ _BUFFER_BYTES = 1 << 20
 # Stores with atomic renames: objects of gs and s3 appear when they are
 # complete, and the others rename as a disk does. `ram` is for tests.
 _ATOMIC = ("gs", "s3", "s3e", "hdfs", "viewfs", "ram")
+# In these a folder is part of the names of objects.
+_WITHOUT_FOLDERS = ("gs", "s3", "s3e")
 _LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
 
 
@@ -59,8 +61,12 @@ def is_folder(path: str) -> bool:
     """Returns whether a folder exists."""
     if is_local(path):
         return os.path.isdir(path)
-    with _gfile(path) as gfile:
-        return gfile.isdir(path)
+    try:
+        with _gfile(path) as gfile:
+            # Not isdir, which is also False if the store cannot be reached.
+            return gfile.stat(path).is_directory
+    except FileNotFoundError:
+        return False
 
 
 def version(path: str) -> tuple[int, int]:
@@ -160,18 +166,14 @@ def files_in(folder: str) -> dict[str, tuple[int, int]]:
 
     Temporary files of `atomic_file` are left out.
     """
-    if is_local(folder):
-        walk = os.walk(folder)
-    else:
-        with _gfile(folder) as gfile:
-            walk = list(gfile.walk(folder))
     found = {}
-    for inside, _, names in walk:
-        inside = inside[len(folder) :].strip("/")
-        for name in names:
-            if not _LEFTOVER.fullmatch(name):
-                name = f"{inside}/{name}" if inside else name
-                found[name] = version(f"{folder}/{name}")
+    for name in names_in(folder):
+        path = f"{folder}/{name}"
+        if is_folder(path):
+            inside = files_in(path)
+            found |= {f"{name}/{file}": inside[file] for file in inside}
+        elif not _LEFTOVER.fullmatch(name):
+            found[name] = version(path)
     return found
 
 
@@ -190,10 +192,10 @@ def move(source: str, target: str) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Creates a folder and its missing parents."""
+    """Creates a folder and its missing parents, where files need them."""
     if is_local(path):
         os.makedirs(path, exist_ok=True)
-    else:
+    elif path.partition(":")[0] not in _WITHOUT_FOLDERS:
         with _gfile(path) as gfile:
             gfile.makedirs(path)
 

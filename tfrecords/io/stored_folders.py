@@ -5,21 +5,25 @@ not. So inputs in a store are read from local copies; and a script works in a
 local folder, whose changes are copied to the store in commits.
 
 A commit changes many files at once, although a store can only write, rename and
-remove single ones. New contents are written to `<folder>/.commit/`; then
-`.commit/commit.json` lists them, and the files to remove; then each file gets
-its place. Killed before commit.json is there, a writer has changed nothing;
+remove single ones. New contents are written to `<folder>/.commit/<token>/`;
+then `.commit/commit.json` lists them, and the files to remove; then each file
+gets its place. Killed before commit.json is there, a writer changed nothing;
 killed later, it has changed everything: the next writer finishes the commit,
 and readers take the files of the list from where they are.
 """
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
+import re
+import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from absl import logging
 from tqdm import tqdm
 
 from tfrecords.io import atomic_files, json_files, leases, storage
@@ -28,7 +32,7 @@ CACHE_VARIABLE = "BERT_TF_CACHE_DIR"
 _COMMIT = ".commit"
 _LIST = f"{_COMMIT}/commit.json"
 # Kinds of its entries, see `json_files.check`.
-_LISTED = {"files": [str], "removed": [str]}
+_LISTED = {"token": str, "files": [str], "removed": [str]}
 # Files of the processes that use a folder, not of its content.
 _NOT_CONTENT = (leases.NAME, "run.lock")
 _SECONDS_WITHOUT_BAR = 3
@@ -40,6 +44,10 @@ _ATTEMPTS = 3  # A writer may move files between their listing and reading.
 class _File(NamedTuple):
     path: str  # Where it is in the store.
     version: tuple[int, int]  # Size, modification time in ns.
+
+
+class _ChangedError(OSError):
+    """A file has not the size that it had before."""
 
 
 def cache_dir() -> str:
@@ -101,17 +109,18 @@ def fetch(path: str) -> str:
 def _fetch_prefix(address: str) -> str:
     """Copies a TensorFlow checkpoint, its config and its vocabulary."""
     folder, _, prefix = address.rpartition("/")
-    stored = _list_stored(folder)
-    if not any(name.startswith(f"{prefix}.") for name in stored):
+    names = storage.names_in(folder)
+    if not any(name.startswith(f"{prefix}.") for name in names):
         raise FileNotFoundError(
             errno.ENOENT, os.strerror(errno.ENOENT), address
         )
-    wanted = {
-        name: file
-        for name, file in stored.items()
-        if "/" not in name
-        and (name.startswith(prefix) or file.version[0] <= _SMALL_BYTES)
-    }
+    wanted = {}
+    for name in names:
+        path = f"{folder}/{name}"
+        if not storage.is_folder(path):
+            file = _File(path, storage.version(path))
+            if name.startswith(prefix) or file.version[0] <= _SMALL_BYTES:
+                wanted[name] = file
     _fetch_files(wanted, _copy_path("inputs", folder))
     return _copy_path("inputs", address)
 
@@ -146,7 +155,7 @@ def _fetch_file(source: _File, target: str) -> None:
     ):
         shutil.copyfileobj(file, copy, _BLOCK_BYTES)
         if copy.tell() != size:
-            raise OSError(
+            raise _ChangedError(
                 errno.EIO,
                 f"{copy.tell()} bytes were read instead of {size}: it is "
                 "truncated, or changes. Run the same command again",
@@ -157,16 +166,25 @@ def _fetch_file(source: _File, target: str) -> None:
 
 def _fetch_folder(address: str, target: str) -> None:
     """Makes a local folder equal to one in a store."""
-    for attempt in range(_ATTEMPTS):
-        stored = _list_stored(address)
+    for _ in range(_ATTEMPTS):
         try:
+            stored = _list_stored(address)
             _fetch_files(stored, target)
-            break
-        except FileNotFoundError:
-            if attempt == _ATTEMPTS - 1:
-                raise
+            if _list_stored(address) == stored:
+                break
+        except (FileNotFoundError, _ChangedError) as error:
+            logging.info("copying again, as a file has changed: %s", error)
+    else:
+        raise OSError(
+            errno.EBUSY,
+            "changes while it is copied. Run the same command again later",
+            address,
+        )
     for name in _content(target).keys() - stored.keys():
         os.remove(os.path.join(target, name))
+    for folder, _, _ in os.walk(target, topdown=False):
+        with contextlib.suppress(OSError):  # Not empty.
+            os.rmdir(folder)
 
 
 def _content(folder: str) -> dict[str, tuple[int, int]]:
@@ -186,7 +204,7 @@ def _list_stored(address: str) -> dict[str, _File]:
     if _LIST in found:
         listed = _read_list(address)
         for name in listed["files"]:
-            aside = f"{_COMMIT}/{name}"
+            aside = f"{_COMMIT}/{listed['token']}/{name}"
             if aside in found:
                 files[name] = _File(f"{address}/{aside}", found[aside])
         for name in listed["removed"]:
@@ -214,7 +232,8 @@ class StoredFolder:
         self.address = address.rstrip("/")
         self.path = _copy_path("outputs", self.address)
         # If it is missing, the local folder was emptied: not a change to copy.
-        self._mark = f"{self.path}.stored"
+        name = hashlib.sha256(self.address.encode()).hexdigest()
+        self._mark = os.path.join(cache_dir(), "outputs", "marks", name)
         self._stored: dict[str, tuple[int, int]] = {}
 
     def pull(self) -> None:
@@ -226,14 +245,20 @@ class StoredFolder:
           OSError: if the store cannot be reached.
         """
         self._finish()
-        os.makedirs(self.path, exist_ok=True)
+        storage.remove_leftovers(self.address)
         _fetch_folder(self.address, self.path)
+        os.makedirs(self.path, exist_ok=True)
         self._stored = _content(self.path)
+        os.makedirs(os.path.dirname(self._mark), exist_ok=True)
         with atomic_files.atomic_file(self._mark) as file:
-            file.write(f"A copy of {self.address} is next to this file.\n")
+            file.write(f"{self.path} is a copy of {self.address}.\n")
 
-    def commit(self) -> None:
+    def commit(self, check: Callable[[], None] = lambda: None) -> None:
         """Makes the folder in the store equal to the local one, as one change.
+
+        Args:
+          check: called before the change; raises an error if this process may
+            not write any more.
 
         Raises:
           OSError: if the store cannot be reached; its folder is then as before,
@@ -252,13 +277,18 @@ class StoredFolder:
         removed = sorted(self._stored.keys() - found.keys())
         if not changed and not removed:
             return
+        check()
+        self._finish()  # If an error has interrupted the last commit.
+        token = secrets.token_hex(8)
         for name in changed:
             source = os.path.join(self.path, name)
-            storage.copy(source, f"{self.address}/{_COMMIT}/{name}")
+            storage.copy(source, f"{self.address}/{_COMMIT}/{token}/{name}")
+        check()  # Copying may have taken long.
+        listed = {"token": token, "files": changed, "removed": removed}
         with storage.atomic_file(f"{self.address}/{_LIST}") as file:
-            json.dump({"files": changed, "removed": removed}, file)
-        self._finish()
+            json.dump(listed, file)
         self._stored = found
+        self._finish()
 
     def _finish(self) -> None:
         """Finishes the commit of a writer that was killed, or undoes it."""
@@ -266,8 +296,9 @@ class StoredFolder:
         if storage.exists(f"{self.address}/{_LIST}"):
             listed = _read_list(self.address)
             for name in listed["files"]:
-                if storage.exists(f"{commit}/{name}"):
-                    storage.move(f"{commit}/{name}", f"{self.address}/{name}")
+                aside = f"{commit}/{listed['token']}/{name}"
+                if storage.exists(aside):  # Otherwise it was moved before.
+                    storage.move(aside, f"{self.address}/{name}")
             for name in listed["removed"]:
                 storage.remove(f"{self.address}/{name}")
             # Last: without it, what is left is no commit.
@@ -290,7 +321,11 @@ class Outputs:
           ValueError: if the store cannot be written to safely.
         """
         _check(address)
-        storage.exists(address)  # Raises if the store cannot be reached.
+        # Also raises if the store cannot be reached.
+        if address.endswith("/") or storage.is_folder(address):
+            raise IsADirectoryError(
+                errno.EISDIR, os.strerror(errno.EISDIR), address
+            )
         path = _copy_path("outputs", address)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
@@ -307,8 +342,17 @@ class Outputs:
           OSError: if the store cannot be reached.
         """
         _check(address)
+        address = address.rstrip("/")
+        for other in self._folders.keys() - {address}:
+            if f"{other}/".startswith(f"{address}/") or (
+                address.startswith(f"{other}/")
+            ):
+                raise ValueError(
+                    f"One of {address} and {other} is inside of the other. "
+                    "Omit one of the flags, or give separate folders."
+                )
         if address not in self._folders:
-            lease = leases.Lease(address.rstrip("/"))
+            lease = leases.Lease(address)
             lease.take()
             self._leases[address] = lease
             folder = StoredFolder(address)
@@ -325,8 +369,7 @@ class Outputs:
             this one did not.
         """
         for address, folder in self._folders.items():
-            self._leases[address].check()
-            folder.commit()
+            folder.commit(self._leases[address].check)
         for address, path in list(self._files.items()):
             if os.path.exists(path):
                 with (
@@ -402,11 +445,7 @@ def commit() -> None:
         _current.commit()
 
 
-def address(path: str) -> str:
-    """Returns the address whose local copy a path is; other paths unchanged."""
-    for kind in ("inputs", "outputs"):
-        top = os.path.join(cache_dir(), kind) + os.sep
-        if path.startswith(top):
-            scheme, _, rest = path.removeprefix(top).partition(os.sep)
-            return f"{scheme}://{rest}"
-    return path
+def address(text: str) -> str:
+    """Returns a text with addresses in place of the paths of local copies."""
+    top = re.escape(cache_dir() + os.sep)
+    return re.sub(rf"{top}(?:inputs|outputs)/([^/,]+)/", r"\1://", text)

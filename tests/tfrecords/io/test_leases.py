@@ -37,7 +37,7 @@ def test_a_folder_in_use_is_refused_by_name(folder):
 
 def test_the_lease_of_a_killed_process_expires(folder):
     dead = leases.Lease(folder)
-    dead._entries["host"] = "another"
+    dead._entries["machine"] = "another"
     dead._write()
     started = time.monotonic()
     with leases.hold(folder) as lease:

@@ -177,6 +177,86 @@ def test_a_truncated_object_is_not_accepted(address, monkeypatch):
     assert not [names for _, _, names in os.walk(inputs) if names]
 
 
+def test_folders_that_were_not_committed_are_not_left_empty(address):
+    # A checkpoint folder without files would be taken for a damaged one.
+    folder = new_folder(address, OLD)
+    put(folder.path, NEW)
+    folder.pull()
+    assert not os.path.exists(os.path.join(folder.path, "checkpoints"))
+
+
+def test_a_writer_that_loses_its_lease_while_copying_changes_nothing(address):
+    slow = new_folder(address, OLD)
+    put(slow.path, NEW | {"slow": "1"})
+    other = stored_folders.StoredFolder(address)
+    number = 0
+
+    def check():
+        nonlocal number
+        number += 1
+        if number == 2:  # After copying: another process has the lease.
+            other.pull()
+            put(other.path, OLD | {"other": "1"})
+            other.commit()
+            raise ValueError("taken")
+
+    with pytest.raises(ValueError, match="taken"):
+        slow.commit(check)
+    assert content(stored_folders.fetch(address)) == OLD | {"other": "1"}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_commit_after_an_interrupted_one_is_not_mixed_with_it(
+    address, monkeypatch
+):
+    number = 0
+    while True:
+        number += 1
+        here = f"{address}-{number}"
+        folder = new_folder(here, OLD)
+        put(folder.path, NEW | {"first": "1"})
+        with monkeypatch.context() as patch:
+            kill_at(patch, number)
+            try:
+                folder.commit()
+                break
+            except Killed:
+                pass
+        put(folder.path, NEW | {"second": "2"})
+        folder.commit()
+        assert content(stored_folders.fetch(here)) == NEW | {"second": "2"}
+    assert number > 10
+
+
+def test_a_folder_that_changes_while_it_is_copied_is_copied_again(
+    address, monkeypatch
+):
+    folder = new_folder(address, OLD)
+    fetch_file, changes = stored_folders._fetch_file, [NEW]
+
+    def fetch_then_change(source, target):
+        fetch_file(source, target)
+        if changes and "inputs" in target:
+            put(folder.path, changes.pop())
+            folder.commit()
+
+    monkeypatch.setattr(stored_folders, "_fetch_file", fetch_then_change)
+    assert content(stored_folders.fetch(address)) == NEW
+
+
+def test_outputs_inside_of_each_other_and_files_named_as_folders_are_refused(
+    address,
+):
+    with stored_folders.outputs() as found:
+        folder = found.open_folder(f"{address}/")
+        assert found.open_folder(address) == folder
+        for other in (f"{address}/records", "gs://bucket"):
+            with pytest.raises(ValueError, match="is inside of the other"):
+                found.open_folder(other)
+        with pytest.raises(IsADirectoryError):
+            found.open_file("gs://bucket/answers/")
+
+
 @pytest.mark.parametrize("removed", ["outputs", "outputs/gs/bucket/run"])
 def test_a_local_folder_that_was_removed_removes_nothing(address, removed):
     folder = new_folder(address, OLD)
