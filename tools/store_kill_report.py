@@ -45,7 +45,7 @@ class Store:
         folder_store.use(folder / "store")
 
     def training(self, address: str):
-        """Returns the context of a process that trains, on one of 3 machines."""
+        """Returns the context of a process that trains."""
         paths = map(str, (self.folder, run_processes.ROOT))
         machine = self.folder / f"machine-{self.number % 3}"
         environment = {
