@@ -23,7 +23,7 @@ import types
 
 from absl import logging
 
-from tfrecords.io import json_files, stored_folders
+from tfrecords.io import json_files
 
 OURS = "bert_tf"
 # Format name, as on the command line -> converter module, expected files.
@@ -176,6 +176,7 @@ def _was_converted(path: str, folder: str, *, again: bool) -> bool:
     """Returns whether `folder` was converted from `path`; logs the result."""
     from bert_tf.conversion import checkpoint
     from bert_tf.training import model_folders
+    from tfrecords.io import stored_folders
 
     if not os.path.isfile(os.path.join(folder, model_folders.METADATA)):
         return False
