@@ -98,6 +98,14 @@ def describe(name: str, found: _Object) -> dict:
     }
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], OSError):  # Of a killed client.
+            super().handle_error(request, client_address)
+
+
 class _Handler(http.server.BaseHTTPRequestHandler):
     """Answers the requests that TensorFlow makes."""
 
@@ -124,7 +132,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Transfer-Encoding") != "chunked":
             return self.rfile.read(length)
         parts = []  # Comes with a length too, which does not count.
-        while size := int(self.rfile.readline(), 16):
+        while size := int(self.rfile.readline() or b"-1", 16):
+            if size < 0:
+                raise ConnectionError("the client was killed")
             parts.append(self.rfile.read(size))
             self.rfile.readline()
         self.rfile.readline()
@@ -213,8 +223,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 def serve(folder: pathlib.Path, buckets, log) -> None:
     """Answers requests to port 443 in a thread, with the keys in a folder."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 443), _Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 443), _Handler)
     server.store, server.log = Store(buckets), log
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
