@@ -27,6 +27,8 @@ class FolderStore:
     def _path(self, address):
         if not address.startswith(SCHEME):
             return address  # A local file, to copy from.
+        if "//" in address.removeprefix(SCHEME):
+            raise FileNotFoundError(errno.ENOENT, "has an empty part", address)
         return os.path.join(self.top, address.removeprefix(SCHEME))
 
     def _address(self, path):

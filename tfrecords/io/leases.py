@@ -45,6 +45,8 @@ class Lease:
             "machine": _machine(),
             "renewals": 0,
         }
+        self._written = 0.0  # When the last renewal began.
+        self._is_late = False
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._renew, daemon=True)
 
@@ -88,11 +90,14 @@ class Lease:
         logging.warning("%s did not renew its lease", holder)
 
     def check(self) -> None:
-        """Raises ValueError if another process has taken the lease."""
+        """Raises ValueError if another process may have taken the lease."""
         now = self._read()
-        if now is None or now["token"] != self._entries["token"]:
+        is_other = now is None or now["token"] != self._entries["token"]
+        if is_other or self._is_late:
             taken = "was removed"
-            if now:
+            if not is_other:
+                taken = "was renewed too late, as the store was not reached"
+            elif now:
                 taken = (
                     f"was taken by process {now['process']} on {now['host']}"
                 )
@@ -132,9 +137,19 @@ class Lease:
         return None
 
     def _write(self) -> None:
+        begin = time.monotonic()
         storage.make_folder(self.folder)
-        with storage.atomic_file(self._path) as file:
-            json.dump(self._entries, file)
+        try:
+            with storage.atomic_file(self._path) as file:
+                json.dump(self._entries, file)
+        finally:
+            # TensorFlow repeats failed requests for minutes. Meanwhile another
+            # process may have taken the lease, and this write took it back.
+            end = time.monotonic()
+            is_slow = end - begin > RENEWAL_SECONDS
+            if is_slow and end - self._written > EXPIRY_SECONDS:
+                self._is_late |= self._thread.is_alive()  # It is no new lease.
+        self._written = begin
 
 
 def _machine() -> str:

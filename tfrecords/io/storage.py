@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import types
 from collections.abc import Iterator
 from typing import IO
@@ -54,7 +55,7 @@ def find(pattern: str) -> list[str]:
         paths = glob.glob(pattern, recursive=True)
         return [path for path in paths if os.path.isfile(path)]
     with _gfile(pattern) as gfile:
-        return [path for path in gfile.glob(pattern) if not gfile.isdir(path)]
+        return [path for path in gfile.glob(pattern) if not is_folder(path)]
 
 
 def is_folder(path: str) -> bool:
@@ -62,9 +63,7 @@ def is_folder(path: str) -> bool:
     if is_local(path):
         return os.path.isdir(path)
     try:
-        with _gfile(path) as gfile:
-            # Not isdir, which is also False if the store cannot be reached.
-            return gfile.stat(path).is_directory
+        return _status(path)[0]
     except FileNotFoundError:
         return False
 
@@ -75,19 +74,26 @@ def version(path: str) -> tuple[int, int]:
     Raises:
       OSError: if it cannot be read.
     """
+    return _status(path)[1]
+
+
+def _status(path: str) -> tuple[bool, tuple[int, int]]:
+    """Returns whether a path is a folder, and its `version`."""
     if is_local(path):
         status = os.stat(path)
-        return status.st_size, status.st_mtime_ns
+        has_files = stat.S_ISDIR(status.st_mode)
+        return has_files, (status.st_size, status.st_mtime_ns)
     with _gfile(path) as gfile:
+        # Not isdir, which is also False if the store cannot be reached.
         status = gfile.stat(path)
-        return status.length, status.mtime_nsec
+        return status.is_directory, (status.length, status.mtime_nsec)
 
 
 def open_bytes(path: str) -> io.BufferedReader:
     """Opens a file for reading.
 
     Raises:
-      FileNotFoundError: if it does not exist.
+      FileNotFoundError: if it does not exist; gs:// finds out when it is read.
       ValueError: if it is a device without an end.
       OSError: if it cannot be read.
     """
@@ -153,12 +159,20 @@ def exists(path: str) -> bool:
 
 def names_in(folder: str) -> list[str]:
     """Returns the names in a folder; [] if it does not exist."""
-    if not is_folder(folder):
-        return []
+    return [name.rstrip("/") for name in _listed(folder)]
+
+
+def _listed(folder: str) -> list[str]:
+    """Returns `names_in`; in gs://, those of folders end in a slash."""
     if is_local(folder):
-        return os.listdir(folder)
-    with _gfile(folder) as gfile:
-        return [name.rstrip("/") for name in gfile.listdir(folder)]
+        return os.listdir(folder) if is_folder(folder) else []
+    try:
+        with _gfile(folder) as gfile:
+            return list(gfile.listdir(folder))
+    except FileNotFoundError:
+        if is_folder(folder):  # Raises if the store cannot be reached.
+            raise
+        return []
 
 
 def files_in(folder: str) -> dict[str, tuple[int, int]]:
@@ -167,13 +181,17 @@ def files_in(folder: str) -> dict[str, tuple[int, int]]:
     Temporary files of `atomic_file` are left out.
     """
     found = {}
-    for name in names_in(folder):
+    for listed in _listed(folder):
+        name = listed.rstrip("/")
         path = f"{folder}/{name}"
-        if is_folder(path):
+        if _LEFTOVER.fullmatch(listed) and not is_folder(path):
+            continue
+        has_files, state = (True, ()) if listed != name else _status(path)
+        if has_files:
             inside = files_in(path)
             found |= {f"{name}/{file}": inside[file] for file in inside}
-        elif not _LEFTOVER.fullmatch(name):
-            found[name] = version(path)
+        else:
+            found[name] = state
     return found
 
 
@@ -202,12 +220,12 @@ def make_folder(path: str) -> None:
 
 def remove(path: str) -> None:
     """Removes a file, if it exists."""
-    if is_local(path):
-        with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError):
+        if is_local(path):
             os.remove(path)
-    elif exists(path):
-        with _gfile(path) as gfile:
-            gfile.remove(path)
+        else:
+            with _gfile(path) as gfile:
+                gfile.remove(path)
 
 
 def remove_folder(path: str) -> None:

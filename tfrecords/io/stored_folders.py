@@ -94,6 +94,7 @@ def fetch(path: str) -> str:
     """
     if storage.is_local(path):
         return path
+    path = path.rstrip("/")  # In gs://, folder//name is not folder/name.
     target = _copy_path("inputs", path)
     if storage.is_folder(path):
         _fetch_folder(path, target)

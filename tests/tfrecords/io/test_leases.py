@@ -67,3 +67,21 @@ def test_a_holder_notices_that_its_lease_was_taken(folder):
         with pytest.raises(ValueError, match=f"taken by process {os.getpid()}"):
             lease.check()
     assert storage.exists(f"{folder}/{leases.NAME}")  # That of the other.
+
+
+def test_a_renewal_that_took_too_long_may_have_ended_the_lease_of_another(
+    folder, monkeypatch
+):
+    atomic_file = storage.atomic_file
+
+    def slow(path):
+        time.sleep(1.2 * leases.EXPIRY_SECONDS)
+        return atomic_file(path)
+
+    with leases.hold(folder) as lease:
+        monkeypatch.setattr(storage, "atomic_file", slow)
+        time.sleep(2 * leases.RENEWAL_SECONDS)
+        lease.check()
+        time.sleep(1.4 * leases.EXPIRY_SECONDS)
+        with pytest.raises(ValueError, match=r"renewed too late.*resumes"):
+            lease.check()

@@ -161,6 +161,11 @@ def test_files_globs_and_checkpoints_are_fetched(address):
         stored_folders.fetch(f"{address}/nothing")
 
 
+def test_an_address_of_a_folder_may_end_in_a_slash(address):
+    new_folder(address, OLD)
+    assert content(stored_folders.fetch(f"{address}/")) == OLD
+
+
 def test_an_unchanged_file_is_not_copied_again(address, monkeypatch):
     new_folder(address, OLD)
     stored_folders.fetch(address)
