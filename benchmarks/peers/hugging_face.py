@@ -70,6 +70,15 @@ def onnx_inputs(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
+def onnx_step(logits, num_parameters: int) -> work.Step:
+    """Returns the step of a runtime: a function of `onnx_inputs` to logits."""
+    return work.Step(
+        onnx_inputs,
+        lambda batch: float(logits(batch)[0].flat[0]),
+        num_parameters,
+    )
+
+
 def save_onnx(setting: work.Setting, attention: str, file: str) -> int:
     """Writes the model in float32, for batches of the setting's shape.
 

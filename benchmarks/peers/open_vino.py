@@ -14,12 +14,7 @@ from benchmarks.peers import hugging_face
 
 def make(setting: work.Setting) -> work.Step:
     """Returns the step of OpenVINO."""
-    logits, num_parameters = load(setting)
-    return work.Step(
-        hugging_face.onnx_inputs,
-        lambda batch: float(logits(batch)[0].flat[0]),
-        num_parameters,
-    )
+    return hugging_face.onnx_step(*load(setting))
 
 
 def load(setting: work.Setting):
