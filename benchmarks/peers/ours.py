@@ -72,9 +72,7 @@ def task_of(setting: work.Setting):
 
 
 def make_train_steps(task, model, strategy, settings):
-    """Returns the compiled function of one update, as in `loop.train`."""
-    import tensorflow as tf
-
+    """Returns a function of a batch: one update, as in `loop.train`."""
     from bert_tf.training import optimizers, train_step
 
     # The run is so long that the learning rate is practically constant.
@@ -83,7 +81,4 @@ def make_train_steps(task, model, strategy, settings):
         optimizer = optimizers.make_optimizer(
             settings, model.trainable_weights, schedule
         )
-    step = train_step.TrainStep(task, model, optimizer, settings, strategy)
-    train_steps = step.compiled()
-    go_on = tf.constant(0.0)
-    return lambda batch: train_steps(batch, go_on)
+    return train_step.TrainStep(task, model, optimizer, settings, strategy)

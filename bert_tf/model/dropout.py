@@ -5,12 +5,24 @@ seed state is not saved in checkpoints. Here every bit of a mask has a fixed
 position in one Philox stream, computed from seed, step, layer and example. So
 a run that is resumed, or uses a different number of replicas, drops the same
 values.
+
+TPUs emulate 64-bit integers, and cannot bitcast arrays of them. So only numbers
+that determine a position in the stream have 64 bits: step, index, counter.
 """
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
 
-_PHILOX = 1  # The `alg` of raw_ops.StatelessRandomUniformFullIntV2.
+# Values of `alg` of raw_ops.StatelessRandomUniformFullIntV2, by name.
+GENERATORS = {
+    "stateless": 1,  # Philox, on every device.
+    "device": 3,  # Chosen by TensorFlow: on TPUs the generator in hardware.
+}
+_generator = contextvars.ContextVar("_generator", default="stateless")
 _LEVELS = 2**16  # Each value uses 16 random bits: 0.1 becomes 6554 / 65536.
 # The upper half of the counter is step * _IDS_PER_STEP + dropout_id: room for
 # all dropout layers of a model (three for each encoder layer).
@@ -28,6 +40,21 @@ def make_key(seed, step, first_example) -> tf.Tensor:
     return tf.stack([tf.cast(x, tf.int64) for x in (seed, step, first_example)])
 
 
+@contextlib.contextmanager
+def generator(name: str) -> Iterator[None]:
+    """Selects the generator of the masks that are drawn in the context.
+
+    Args:
+      name: a key of `GENERATORS`. With "device" the masks of TPUs differ from
+        those of other devices, and depend on the number of replicas.
+    """
+    token = _generator.set(name)
+    try:
+        yield
+    finally:
+        _generator.reset(token)
+
+
 def keep_mask(
     shape: tf.TensorShape | tf.Tensor | tuple,
     rate: float,
@@ -37,7 +64,7 @@ def keep_mask(
     """Returns a bool mask of `shape` that is False with probability `rate`.
 
     Row b of the result depends on `dropout_key[2] + b` and not on the number
-    of rows. A Philox block is two uint64, enough for eight values. Each row
+    of rows. A Philox block is four uint32, enough for eight values. Each row
     starts at a new block, so its counter follows from its example index.
 
     Args:
@@ -57,11 +84,11 @@ def keep_mask(
         ]
     )
     bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=tf.stack([rows, 2 * blocks]),
+        shape=tf.stack([rows, 4 * blocks]),
         key=tf.cast(seed, tf.uint64)[None],
         counter=tf.cast(counter, tf.uint64),
-        alg=_PHILOX,
-        dtype=tf.uint64,
+        alg=GENERATORS[_generator.get()],
+        dtype=tf.uint32,
     )
     # Signed, since some devices cannot compare unsigned 16-bit integers.
     levels = tf.reshape(tf.bitcast(bits, tf.int16), [rows, 8 * blocks])

@@ -121,6 +121,23 @@ class TrainingConfig(Options):
         "--save_checkpoints_steps.",
         at_least=1,
     )
+    save_checkpoints_minutes: float | None = option(
+        None,
+        "Also save a checkpoint when the last one is this many minutes old, "
+        "above 0.",
+    )
+    dropout: str = option(
+        "stateless",
+        "Generator of dropout masks. stateless: the same masks on every "
+        "device and any number of replicas. device: chosen by TensorFlow for "
+        "the device; on a TPU the generator in hardware, which is faster.",
+        choices=("stateless", "device"),
+    )
+    use_one_hot_embeddings: bool = option(
+        False,
+        "Look up embeddings by a matrix product with one-hot vectors, as the "
+        "original does on TPUs.",
+    )
     precision: str | None = option(
         "float32",
         "Type of matrix products; weights and attention scores stay float32. "
@@ -149,6 +166,11 @@ class TrainingConfig(Options):
         "machines that announce their preemption by a file.",
         on_disk=True,
     )
+    preemption_server: str | None = option(
+        None,
+        "Stop likewise when this metadata server announces the preemption of "
+        "the machine: metadata.google.internal on Google Cloud.",
+    )
     distribution_strategy: str = option(
         "one_device",
         "one_device; mirrored: all accelerators of this machine; "
@@ -176,15 +198,20 @@ class TrainingConfig(Options):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("clip_norm", "layerwise_lr_decay"):
-            if not getattr(self, name) > 0:
-                raise ValueError(
-                    f"--{name}={getattr(self, name)} should be above 0."
-                )
+        for name in (
+            "clip_norm",
+            "layerwise_lr_decay",
+            "save_checkpoints_minutes",
+        ):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"--{name}={value} should be above 0.")
 
     def decisive_settings(self) -> dict:
         """Returns the settings that affect the final weights, for run.json."""
         settings = {name: getattr(self, name) for name in _DECISIVE}
+        if self.dropout != "stateless":
+            settings["dropout"] = self.dropout
         if self.correct_bias is None:
             # You et al. 2020 correct the bias; the original AdamW does not.
             settings["correct_bias"] = self.optimizer == "lamb"

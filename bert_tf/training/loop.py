@@ -2,9 +2,11 @@
 
 import dataclasses
 import functools
+import http.client
 import json
 import math
 import os
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -133,41 +135,41 @@ def train(
 
     with (
         run_folder.open_run(config.output_dir, strategy, settings),
-        stopping.after_step(config.preemption_file) as request,
+        stopping.after_step(
+            config.preemption_file, config.preemption_server
+        ) as request,
     ):
         train_steps, saved, start_step = _resume(
             task, model, config, strategy, schedule, metadata, vocab_file
         )
         flags = [settings, config.steps_per_loop, save_steps]
         _check_start(strategy, start_step, end_step, flags)
-        logs = os.path.join(config.output_dir, "logs", "train")
-        report = reporting.Report(
-            reporting.Writer(logs, start_step) if is_chief else None,
-            num_train_steps=num_train_steps,
-            log_every_steps=config.log_every_steps,
-            where=functools.partial(_describe, phases, saved),
-        )
+        report = _make_report(config, phases, saved, start_step)
         if is_chief and start_step and is_regular(start_step):
             # A run that stopped at this step may have skipped the evaluation.
             _evaluate_once(on_checkpoint, start_step, config.output_dir)
-        wants_to_stop = stopped_before = [0.0]  # See `_all_stop`.
+        wishes = _Wishes(config, strategy, train_steps, request)
+        step = start_step
 
-        for phase, step, count, batch in read_batches(
+        for phase, end, batches in read_batches(
             strategy, phases, start_step, end_step, config.steps_per_loop
         ):
-            values = train_steps(batch, count, request.is_made)
-            stopped_before, wants_to_stop = wants_to_stop, values.pop("stop")
-            report.add(step, values, *_sizes(strategy, phase, batch))
-            stops = _all_stop(strategy, request, stopped_before)
-            if stops or step == end_step or is_regular(step):
+            values = train_steps(batches, end - step)
+            count = values["loss"].shape[0]  # Fewer than asked for, to stop.
+            step += count
+            wishes.update(values)
+            report.add(step, values, *_sizes(strategy, phase, batches, count))
+            stops = wishes.to_stop
+            if stops or wishes.to_save or step == end_step or is_regular(step):
                 with report.paused():
                     report.flush()  # Raises before saving if a loss is NaN.
                     saved.save(step, is_regular)
-                    if is_chief and is_regular(step) and not stops:
+                    if is_regular(step) and is_chief and not stops:
                         _evaluate_once(on_checkpoint, step, config.output_dir)
                     _publish(strategy)
+                wishes.begin_waiting()
                 # A signal may have arrived in the meantime.
-                stops = stops or _all_stop(strategy, request, stopped_before)
+                stops = wishes.to_stop
             if stops:
                 raise stopping.Stopped(
                     f"after step {step}, with a checkpoint; the same command "
@@ -209,33 +211,114 @@ def _resume(
     return update, saved, strategies.chief_first(strategy, saved.restore_latest)
 
 
+def _make_report(config, phases, saved, start_step) -> reporting.Report:
+    """Returns the report of a run, which the chief writes to `logs/train/`."""
+    logs = os.path.join(config.output_dir, "logs", "train")
+    return reporting.Report(
+        reporting.Writer(logs, start_step) if saved.is_chief else None,
+        num_train_steps=sum(phase.num_steps for phase in phases),
+        log_every_steps=config.log_every_steps,
+        where=functools.partial(_describe, phases, saved),
+    )
+
+
+class _Wishes:
+    """Wishes to stop, and to save a checkpoint after some minutes.
+
+    Each step sums those of all processes, so that all stop or save after the
+    same step. A process that trains alone need not wait for the sums.
+
+    Args:
+      config: reads `save_checkpoints_minutes` and `steps_per_loop`.
+      strategy: strategy of the run.
+      train_steps: gets the wishes of this process.
+      request: request to stop this process.
+    """
+
+    def __init__(self, config, strategy, train_steps, request):
+        self.seconds = math.inf
+        if config.save_checkpoints_minutes and strategies.is_chief(strategy):
+            self.seconds = 60.0 * config.save_checkpoints_minutes
+        self.is_alone = strategies.num_workers(strategy) == 1
+        self.waits = config.steps_per_loop > 1
+        self.train_steps = train_steps
+        self.request = request
+        self.sums = self.later = [0.0], [0.0]
+        self.saved_at = time.monotonic()
+        # Possibly in another thread, during a call of several steps.
+        request.notify(lambda: train_steps.stop.assign(1.0))
+
+    def update(self, values: dict[str, tf.Tensor]) -> None:
+        """Removes the sums of a call from its values, and uses them.
+
+        Reading a value waits for its step. A call of one step is not waited
+        for: its sums are used after the next one.
+        """
+        sums = values.pop("stop"), values.pop("save")
+        if self.waits:
+            self.sums = sums
+        elif not self.is_alone:
+            self.sums, self.later = self.later, sums
+        if self.is_due:
+            self.train_steps.save.assign(1.0)
+
+    def begin_waiting(self) -> None:
+        """Starts the minutes until the next checkpoint."""
+        self.saved_at = time.monotonic()
+        self.train_steps.save.assign(0.0)
+        self.sums, self.later = (
+            (stops, [0.0]) for stops, _ in (self.sums, self.later)
+        )
+
+    @property
+    def is_due(self) -> bool:
+        """Whether this process wishes to save a checkpoint."""
+        return time.monotonic() - self.saved_at >= self.seconds
+
+    @property
+    def to_stop(self) -> bool:
+        """Whether to stop now; the same in every process."""
+        if self.is_alone and self.request.is_made:
+            return True
+        return float(self.sums[0][-1]) > 0
+
+    @property
+    def to_save(self) -> bool:
+        """Whether to save a checkpoint now; the same in every process."""
+        if self.is_alone and self.is_due:
+            return True
+        return float(self.sums[1][-1]) > 0
+
+
 def read_batches(
     strategy: tf.distribute.Strategy,
     phases: Sequence[Phase],
     start_step: int,
     end_step: int,
     steps_per_loop: int,
-) -> Iterator[tuple[Phase, int, int, Mapping]]:
-    """Yields (phase, last step, steps, batches) of each TrainStep call.
+) -> Iterator[tuple[Phase, int, Mapping | Iterator]]:
+    """Yields (phase, last step, batches) of each TrainStep call.
 
     Args:
       strategy: strategy whose replicas share each batch.
       phases: phases of the run.
       start_step: updates already applied.
       end_step: the last step.
-      steps_per_loop: maximum number of updates per call.
+      steps_per_loop: maximum number of updates per call. If it is 1, `batches`
+        is one batch, otherwise an iterator that the call advances.
     """
-    key, batches = None, None
+    current, batches = None, None
     for index, begin, count in calls(
         start_step, end_step, phases, steps_per_loop
     ):
-        if key != (index, count):
-            key = index, count
+        if current != index:
+            current = index
             before = sum(phase.num_steps for phase in phases[:index])
             batches = strategies.distribute_batches(
-                strategy, phases[index].batches, begin - before, count
+                strategy, phases[index].batches, begin - before
             )
-        yield phases[index], begin + count, count, next(batches)
+        one = next(batches) if steps_per_loop == 1 else batches
+        yield phases[index], begin + count, one
 
 
 def calls(
@@ -257,27 +340,17 @@ def calls(
         step += count
 
 
-def _sizes(strategy, phase: Phase, batch: Mapping) -> tuple[float, int]:
-    """Returns the examples and tokens of a TrainStep call, on all replicas."""
-    local = strategy.experimental_local_results
-    rows = math.prod(local(batch["is_real_example"])[0].shape)
-    tokens = math.prod(local(batch["input_mask"])[0].shape)
-    replicas = strategy.num_replicas_in_sync
-    return rows * phase.examples_per_row * replicas, tokens * replicas
-
-
-def _all_stop(strategy, request: stopping.Request, stopped_before) -> bool:
-    """Returns whether to stop now; the same in every process.
-
-    Args:
-      strategy: strategy of the run.
-      request: request to stop this process.
-      stopped_before: `stop` values of the previous call, which are known
-        without waiting for the current one.
-    """
-    if strategies.num_workers(strategy) == 1:
-        return request.is_made
-    return float(stopped_before[-1]) > 0
+def _sizes(strategy, phase: Phase, batches, count: int) -> tuple[float, int]:
+    """Returns the examples and tokens of `count` updates, on all replicas."""
+    if not isinstance(batches, Mapping):
+        batches = batches.element_spec
+    # Of the first replica, if there are several.
+    rows, tokens = (
+        math.prod(tf.nest.flatten(batches[name], True)[0].shape)
+        for name in ("is_real_example", "input_mask")
+    )
+    updates = count * strategy.num_replicas_in_sync
+    return rows * phase.examples_per_row * updates, tokens * updates
 
 
 def _evaluate_once(on_checkpoint, step: int, output_dir: str) -> None:
@@ -318,10 +391,11 @@ def open_strategy(
     Must be called before TensorFlow creates a tensor.
 
     Raises:
-      ValueError: if the device does not exist, the preemption file does, or
-        several workers would write to a store; or, with `do_train`, if
-        `train_batch_size` cannot be split over replicas and micro-batches, or
-        settings of the loop are incompatible.
+      ValueError: if the device does not exist, or several workers would write
+        to a store; or, with `do_train`, if the preemption file exists, its
+        server does not answer, `train_batch_size` cannot be split over replicas
+        and micro-batches, or settings of the loop are incompatible.
+      stopping.Stopped: with `do_train`, if this machine will be preempted.
     """
     given = stored_folders.address(config.output_dir)
     if config.distribution_strategy == "multi_worker" and (
@@ -332,11 +406,8 @@ def open_strategy(
             "write: it cannot be used with --distribution_strategy="
             "multi_worker. Give a folder that all workers have mounted."
         )
-    if config.preemption_file and os.path.exists(config.preemption_file):
-        raise ValueError(
-            f"--preemption_file={config.preemption_file} exists already, so "
-            "that the run would stop at once. Remove it, or give another name."
-        )
+    if do_train:
+        _check_preemption(config)
     strategy = strategies.make_strategy(
         config.distribution_strategy,
         config.virtual_devices,
@@ -353,6 +424,28 @@ def open_strategy(
         save_steps = config.save_checkpoints_steps or config.steps_per_loop
         check_calls(strategy, config, save_steps)
     return strategy
+
+
+def _check_preemption(config: TrainingConfig) -> None:
+    """Raises an error if the run would stop at once, or is not told to."""
+    file, server = config.preemption_file, config.preemption_server
+    if file and os.path.exists(file):
+        raise ValueError(
+            f"--preemption_file={file} exists already, so that the run would "
+            "stop at once. Remove it, or give another name."
+        )
+    if not server:
+        return
+    try:
+        is_preempted = stopping.is_preempted(server)
+    except (OSError, http.client.HTTPException) as error:
+        raise ValueError(
+            f"--preemption_server={server} does not answer ({error}). Omit the "
+            "flag unless this is a machine of Google Cloud; there it is "
+            "metadata.google.internal."
+        ) from error
+    if is_preempted:
+        raise stopping.Stopped(f"because {server} says it will be preempted")
 
 
 def check_batch(

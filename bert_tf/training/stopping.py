@@ -7,10 +7,14 @@ checkpoint and exits with a code that makes supervisors restart it.
 
 import contextlib
 import ctypes
+import http.client
 import os
+import select
 import signal
+import socket
 import sys
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 
 from absl import logging
@@ -25,6 +29,10 @@ DIVERGED_EXIT_CODE = 3
 _PARENT = "BERT_TF_PARENT"
 # linux/prctl.h
 _PR_SET_PDEATHSIG = 1
+_STOP_SIGNALS = signal.SIGTERM, signal.SIGHUP, signal.SIGINT
+# Seconds between looks at the preemption file and questions to the server.
+_POLL_SECONDS = 1.0
+_SERVER_SECONDS = 2.0  # Until a server that does not answer is given up.
 
 
 class Stopped(Exception):
@@ -45,31 +53,106 @@ class Request:
 
     Args:
       preemption_file: a file that makes the request when it appears, if given.
+      preemption_server: address of a metadata server that makes the request
+        when it announces the preemption of this machine, if given.
     """
 
-    def __init__(self, preemption_file: str | None = None):
+    def __init__(
+        self,
+        preemption_file: str | None = None,
+        preemption_server: str | None = None,
+    ):
         self._file = preemption_file
-        self._is_made = False
+        self._server = preemption_server
+        # Locked once the request is made; a signal may interrupt anything.
+        self._made = threading.Lock()
+        self._functions: list[Callable] = []
 
     @property
     def is_made(self) -> bool:
         """Whether the request has been made."""
-        if self._file and not self._is_made and os.path.exists(self._file):
-            self._make(self._file)
-        return self._is_made
+        if self._file and not self._made.locked():
+            if os.path.exists(self._file):
+                self._make(self._file)
+        return self._made.locked()
+
+    def notify(self, function: Callable[[], object]) -> None:
+        """Calls a function when the request is made, in another thread.
+
+        Python calls signal handlers in the main thread, after the operation
+        that it executes: a call of TensorFlow may take minutes.
+        """
+        self._functions.append(function)
 
     def _make(self, why: str, more: str = "") -> None:
-        self._is_made = True
-        logging.warning(
-            "%s: stopping after this step, with a checkpoint%s", why, more
-        )
+        if self._made.acquire(blocking=False):
+            logging.warning(
+                "%s: stopping after this step, with a checkpoint%s", why, more
+            )
 
     def _on_signal(self, number, frame) -> None:
         del frame
-        if self._is_made and number == signal.SIGINT:
+        if self._made.locked() and number == signal.SIGINT:
             raise KeyboardInterrupt  # Second Ctrl-C: without a checkpoint.
         again = " (again: immediately)" if number == signal.SIGINT else ""
         self._make(signal.Signals(number).name, again)
+
+    def watch(self, signals: socket.socket) -> None:
+        """Notifies when the request is made, or the socket gets a signal.
+
+        Returns when the other end of the socket is closed.
+        """
+        is_notified = False
+        while True:
+            polls = (self._file or self._server) and not is_notified
+            wait = _POLL_SECONDS if polls else None
+            has_signal = False
+            if select.select([signals], [], [], wait)[0]:
+                number = signals.recv(1)
+                if not number:
+                    return
+                has_signal = number[0] in _STOP_SIGNALS
+            if is_notified:
+                continue
+            self._ask_server()
+            if has_signal or self.is_made:
+                is_notified = True
+                for function in self._functions:
+                    function()
+
+    def _ask_server(self) -> None:
+        if not self._server:
+            return
+        try:
+            if is_preempted(self._server):
+                self._make(f"preemption announced by {self._server}")
+        except (OSError, http.client.HTTPException) as error:
+            # It may be restarted; the run goes on, and asks again.
+            logging.log_first_n(
+                logging.WARNING,
+                "--preemption_server=%s does not answer (%s)",
+                1,
+                self._server,
+                error,
+            )
+
+
+def is_preempted(server: str) -> bool:
+    """Returns whether a metadata server of Google Cloud announces preemption.
+
+    Args:
+      server: its address, such as metadata.google.internal.
+
+    Raises:
+      OSError: if it cannot be reached, or has no such entry.
+      http.client.HTTPException: if it is no web server.
+    """
+    url = f"http://{server}/computeMetadata/v1/instance/preempted"
+    request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
+    # It is on this machine's own network, never behind a proxy.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=_SERVER_SECONDS) as response:
+        return response.read(16).strip().upper() == b"TRUE"
 
 
 def child_environment() -> dict[str, str]:
@@ -128,12 +211,40 @@ def at_once_on_signal() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def after_step(preemption_file: str | None = None) -> Iterator[Request]:
-    """Yields a Request that SIGTERM, SIGHUP and SIGINT make, or a file.
+def after_step(
+    preemption_file: str | None = None, preemption_server: str | None = None
+) -> Iterator[Request]:
+    """Yields a Request that SIGTERM, SIGHUP and SIGINT make.
 
-    Outside the main thread signals do not make it.
+    Or a file or a server, see Request. Outside the main thread signals do not
+    make it.
     """
-    request = Request(preemption_file)
-    numbers = signal.SIGTERM, signal.SIGHUP, signal.SIGINT
-    with _handling(request._on_signal, *numbers):
-        yield request
+    request = Request(preemption_file, preemption_server)
+    own, other = socket.socketpair()
+    watcher = threading.Thread(target=request.watch, args=(other,), daemon=True)
+    handling = _handling(request._on_signal, *_STOP_SIGNALS)
+    with other, handling, _copied_to(own):
+        watcher.start()
+        try:
+            yield request
+        finally:
+            own.shutdown(socket.SHUT_WR)
+            watcher.join()
+
+
+@contextlib.contextmanager
+def _copied_to(wakeup: socket.socket) -> Iterator[None]:
+    """Writes the number of each signal to a socket, in the main thread."""
+    is_main = threading.current_thread() is threading.main_thread()
+    with wakeup:
+        wakeup.setblocking(False)  # As Python requires.
+        if not is_main:
+            yield
+            return
+        before = signal.set_wakeup_fd(
+            wakeup.fileno(), warn_on_full_buffer=False
+        )
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)

@@ -8,7 +8,6 @@ TensorFlow the addresses of all workers and which one it is:
 """
 
 import contextlib
-import functools
 import json
 import os
 import re
@@ -334,17 +333,14 @@ def distribute_batches(
     strategy: tf.distribute.Strategy,
     make_batches: Callable[..., tf.data.Dataset],
     start_batch: int,
-    steps_per_loop: int = 1,
 ) -> Iterator:
-    """Returns an iterator over global batches.
+    """Returns an endless iterator over global batches.
 
     Args:
       strategy: strategy whose replicas share each batch.
       make_batches: (start batch, replicas=, first_replica=, local_replicas=)
-        -> dataset of the local replicas' parts of each batch.
+        -> endless dataset of the local replicas' parts of each batch.
       start_batch: number of the first batch.
-      steps_per_loop: if above 1, this many batches are stacked along a new
-        first dimension.
     """
     replicas = strategy.num_replicas_in_sync
     options = tf.data.Options()
@@ -359,28 +355,17 @@ def distribute_batches(
             first_replica=context.input_pipeline_id * local,
             local_replicas=local,
         ).with_options(options)
-        if steps_per_loop == 1:
-            return dataset
-        dataset = dataset.batch(steps_per_loop * local, drop_remainder=True)
-        regroup = functools.partial(_by_replica, steps_per_loop, local)
-        # AutoGraph would leave files in TMPDIR after a kill.
-        regroup = tf.autograph.experimental.do_not_convert(regroup)
-        return dataset.map(regroup).unbatch().prefetch(2)
+        # Otherwise workers would tell each other before each batch whether they
+        # have one.
+        endless = tf.data.experimental.assert_cardinality(
+            tf.data.experimental.INFINITE_CARDINALITY
+        )
+        return dataset.apply(endless)
 
     if isinstance(strategy, tf.distribute.OneDeviceStrategy):
         # A strategy's wrapper would be autotuned regardless of the options.
         return iter(local_batches(tf.distribute.InputContext()))
     return iter(strategy.distribute_datasets_from_function(local_batches))
-
-
-def _by_replica(steps: int, local: int, batches):
-    """Reshapes each feature: [steps x local, ...] -> [local, steps, ...]."""
-    by_step = tf.nest.map_structure(
-        lambda x: tf.reshape(x, [steps, local, *x.shape[1:]]), batches
-    )
-    return tf.nest.map_structure(
-        lambda x: tf.experimental.numpy.swapaxes(x, 0, 1), by_step
-    )
 
 
 def all_gather(strategy: tf.distribute.Strategy, value: int) -> list[int]:

@@ -4,8 +4,7 @@ Shapes: B rows, n steps of one call, k micro-batches of one step, M means (one
 for each loss and accuracy), N values to log.
 """
 
-import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import keras
@@ -134,22 +133,27 @@ class TrainStep:
       task: task whose losses to minimize.
       model: maps a batch to logits.
       optimizer: optimizer of the model's trainable weights.
-      config: reads `seed` (for dropout), `clip_norm`, `clip_before_reduce`,
-        `gradient_accumulation_steps` and `jit_compile`.
+      config: reads `seed` (for dropout), `dropout`, `clip_norm`,
+        `clip_before_reduce`, `gradient_accumulation_steps` and `jit_compile`.
       strategy: strategy whose replicas share each batch.
       loss_scale: loss scale for float16; None otherwise.
 
+    Attributes:
+      stop: float32 variable of this process, above 0 if it wishes to stop. It
+        may be assigned by another thread during a call.
+      save: float32 variable, above 0 if it wishes to save a checkpoint.
+
     Call arguments:
-      batches: a global batch; with n = `num_steps` above 1, n batches stacked
-        along a first dimension.
-      num_steps: n, the number of updates.
-      stop: whether this process requests to stop.
+      batches: a global batch, for one update; or an iterator over batches of
+        one static shape, for several.
+      num_steps: number of updates; a call ends early if a process wishes to
+        stop.
 
     Returns:
-      Name -> [n] float32 for the global batch: the task's losses and
-      accuracies; `loss`, the sum of the losses; `gradient_norm`, before
-      clipping; `learning_rate`; `loss_scale` in float16; and `stop`, the number
-      of replicas whose process requests to stop.
+      Name -> [n] float32 for the global batch, with n the updates made: the
+      task's losses and accuracies; `loss`, the sum of the losses;
+      `gradient_norm`, before clipping; `learning_rate`; `loss_scale` in
+      float16; and `stop` and `save`, sums of the variables over all replicas.
     """
 
     def __init__(
@@ -167,63 +171,77 @@ class TrainStep:
         self.config = config
         self.strategy = strategy
         self.loss_scale = loss_scale
+        with tf.device("CPU:0"):  # Read by the host, between steps.
+            self.stop = tf.Variable(0.0, trainable=False)
+            self.save = tf.Variable(0.0, trainable=False)
         self.functions: dict[tuple, tf.types.experimental.GenericFunction] = {}
+        self._update = self.update
+        if config.jit_compile:
+            self._update = tf.function(
+                self.update, autograph=False, jit_compile=True
+            )
         # Set while tracing, since loops in a graph return only tensors.
         self._means: _MeanNames | None = None
         self._names: list[str] = []
 
-    def __call__(self, batches: Batch, num_steps: int, stop: bool):
-        """Runs `num_steps` updates; see the class."""
-        local = self.strategy.experimental_local_results(batches["input_mask"])
-        # One graph for each shape and number of steps; the last call may have
-        # fewer steps.
-        key = (num_steps, *local[0].shape)
-        if key not in self.functions:
-            self.functions[key] = self.compiled(num_steps)
-        # A copy, which the caller may change.
-        return dict(self.functions[key](batches, tf.constant(float(stop))))
-
-    def compiled(self, num_steps: int = 1):
-        """Returns a tf.function (batches, scalar float32 stop) -> values."""
-        # No Python control flow depends on tensors, so autograph is not needed
-        # and would only cost time.
-        return tf.function(
-            functools.partial(self._steps, num_steps),
-            autograph=False,
-            jit_compile=self.config.jit_compile,
-        )
-
-    def _steps(self, num_steps, batches, stop):
-        """Runs n updates, in cross-replica context."""
-        if num_steps == 1:
-            rows = self._step(batches, stop)[None]  # [1, N]
+    def __call__(self, batches: Batch | Iterator, num_steps: int = 1):
+        """Runs up to `num_steps` updates; see the class."""
+        # One graph for each shape.
+        if isinstance(batches, Mapping):
+            local = self.strategy.experimental_local_results
+            key = ("one", *local(batches["input_mask"])[0].shape)
+            function, args = self.one_step, (batches,)
         else:
-            # The loop is outside `strategy.run`, since all-reduce is not
-            # allowed in a loop inside it.
-            def body(i, rows):
-                batch = self.strategy.run(_batch_of, args=(batches, i))
-                return i + 1, rows.write(i, self._step(batch, stop))
+            key = ("several", str(batches.element_spec))
+            function = self.several_steps
+            args = batches, tf.constant(num_steps)
+        if key not in self.functions:
+            # No Python control flow depends on tensors, so autograph is not
+            # needed and would only cost time.
+            self.functions[key] = tf.function(function, autograph=False)
+        return self.functions[key](*args)
 
-            _, rows = tf.while_loop(
-                lambda i, _: i < num_steps,
-                body,
-                [tf.constant(0), tf.TensorArray(tf.float32, num_steps)],
-                parallel_iterations=1,
-            )
-            rows = rows.stack()  # [n, N]
-        columns = tf.unstack(tf.transpose(rows))  # N times [n]
-        return dict(zip(self._names, columns, strict=True))
+    def one_step(self, batch):
+        """Runs an update, in cross-replica context."""
+        return self._by_name(self._step(batch)[None])
 
-    def _step(self, batch, stop):
-        values = self.strategy.run(self.update, args=(batch, stop))
+    def several_steps(self, batches, num_steps):
+        """Runs up to `num_steps` updates, in cross-replica context."""
+
+        # The loop is outside `strategy.run`, since all-reduce is not allowed in
+        # a loop inside it.
+        def body(i, stop, rows):
+            row = self._step(batches.get_next())
+            return i + 1, row[self._names.index("stop")], rows.write(i, row)
+
+        steps, _, rows = tf.while_loop(
+            lambda i, stop, _: (i < num_steps) & (stop == 0.0),
+            body,
+            [
+                tf.constant(0),
+                tf.constant(0.0),
+                tf.TensorArray(tf.float32, num_steps),
+            ],
+            parallel_iterations=1,
+        )
+        return self._by_name(rows.gather(tf.range(steps)))
+
+    def _step(self, batch):
+        wishes = tf.stack([self.stop.read_value(), self.save.read_value()])
+        values = self.strategy.run(self._update, args=(batch, wishes))
         return self.strategy.experimental_local_results(values)[0]  # [N]
 
-    def update(self, batch: Batch, stop: tf.Tensor) -> tf.Tensor:
+    def _by_name(self, rows):
+        """Returns the columns of rows [n, N] by name."""
+        columns = tf.unstack(rows, len(self._names), axis=1)
+        return dict(zip(self._names, columns, strict=True))
+
+    def update(self, batch: Batch, wishes: tf.Tensor) -> tf.Tensor:
         """Updates the weights once, in replica context.
 
         Args:
           batch: rows of this replica.
-          stop: scalar float32, above 0 to request a stop.
+          wishes: [2] float32, `stop` and `save` of this process.
 
         Returns:
           [N] float32, the same on every replica.
@@ -233,11 +251,14 @@ class TrainStep:
         loss_weights = all_reduce_sum(self.task.loss_weights(batch))
         scale = self.loss_scale.value if self.loss_scale else 1.0
         # 2. Forward and backward.
-        gradients, totals = self._gradients_of_rows(batch, loss_weights, scale)
+        with dropout.generator(self.config.dropout):
+            gradients, totals = self._gradients_of_rows(
+                batch, loss_weights, scale
+            )
         # 3. Sum over all replicas, clip.
         clip = clip_and_sum if self.config.clip_before_reduce else sum_and_clip
         gradients, norm, factor = clip(gradients, self.config.clip_norm, scale)
-        totals = all_reduce_sum(tf.concat([totals, [[stop, 0.0]]], axis=0))
+        totals = all_reduce_sum(tf.concat([totals, wishes[None]], axis=0))
         # 4. Update, unless gradients are not finite.
         rate = self.optimizer.learning_rate(self.optimizer.step)
         is_finite = tf.math.is_finite(norm)
@@ -252,7 +273,7 @@ class TrainStep:
         if self.loss_scale:
             values["loss_scale"] = tf.identity(scale)
             self.loss_scale.update(is_finite)
-        values["stop"] = totals[-1, 0]
+        values |= {"stop": totals[-1, 0], "save": totals[-1, 1]}
         self._names = list(values)
         return tf.stack(list(values.values()))
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -311,7 +312,7 @@ def test_a_signal_or_a_file_stops_after_the_step_with_a_checkpoint(
         patch.setattr(
             strategies,
             "distribute_batches",
-            lambda strategy, make, start, count: Source(start),
+            lambda strategy, make, start: Source(start),
         )
         before = number and signal.getsignal(number)
         with pytest.raises(stopping.Stopped, match="after step 5, with a"):
@@ -321,6 +322,66 @@ def test_a_signal_or_a_file_stops_after_the_step_with_a_checkpoint(
     digest, _ = run(tiny_config, batches, tmp_path)
     assert digest == expected
     assert loss_curve(tmp_path) == loss_curve(undisturbed)
+
+
+@pytest.mark.slow
+def test_a_signal_ends_a_call_of_many_steps_after_the_current_one(
+    tmp_path, tiny_config, batches
+):
+    keywords = dict(
+        num_train_steps=10**7,
+        save_checkpoints_steps=10**6,
+        steps_per_loop=10**6,
+    )
+    signals = []
+
+    def kill_later():
+        signals.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    real = train_step.TrainStep.__call__
+
+    def call(self, batches, num_steps):
+        threading.Timer(8.0, kill_later).start()
+        return real(self, batches, num_steps)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_step.TrainStep, "__call__", call)
+        with pytest.raises(stopping.Stopped, match="after step"):
+            run(tiny_config, batches, tmp_path / "stopped", **keywords)
+    assert time.monotonic() - signals[0] < 30
+    step = checkpoints.newest_step(str(tmp_path / "stopped"))
+    assert 0 < step < 10**6
+    end = step + 3
+    for folder in ("stopped", "whole"):
+        with pytest.raises(stopping.Stopped, match="because of --stop_at"):
+            run(
+                tiny_config,
+                batches,
+                tmp_path / folder,
+                stop_at_step=end,
+                **keywords,
+            )
+    stopped, whole = (lines(tmp_path / f) for f in ("stopped", "whole"))
+    assert stopped == whole and len(whole) == end
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_checkpoints_are_also_saved_after_some_minutes(
+    tmp_path, tiny_config, batches, complete
+):
+    expected = {None: [3, 6, 8], 1e-9: list(range(1, 9)), 1e9: [3, 6, 8]}
+    for minutes, steps in expected.items():
+        folder = tmp_path / str(minutes)
+        digest, _ = run(
+            tiny_config,
+            batches,
+            folder,
+            save_checkpoints_minutes=minutes,
+            keep_checkpoint_max=100,
+        )
+        assert checkpoints.steps(str(folder / "checkpoints")) == steps
+        assert digest == complete[1]
 
 
 @pytest.mark.usefixtures("eagerly")

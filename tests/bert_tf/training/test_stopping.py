@@ -1,8 +1,11 @@
+import hashlib
+import http.server
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -31,6 +34,88 @@ def test_a_file_makes_the_request(tmp_path, caplog):
         assert request.is_made and request.is_made
     expected = f"{file}: stopping after this step, with a checkpoint"
     assert caplog.messages == [expected]
+
+
+@pytest.fixture
+def metadata_server():
+    """Address and answers of a server like that of Google Cloud."""
+    answers = {"/computeMetadata/v1/instance/preempted": b"FALSE"}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            is_known = self.path in answers
+            is_asked_well = self.headers["Metadata-Flavor"] == "Google"
+            self.send_response(200 if is_known and is_asked_well else 403)
+            self.end_headers()
+            self.wfile.write(answers.get(self.path, b""))
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}", answers
+        server.shutdown()
+
+
+def test_a_metadata_server_makes_the_request(
+    metadata_server, monkeypatch, caplog
+):
+    monkeypatch.setattr(stopping, "_POLL_SECONDS", 0.05)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # Not used.
+    address, answers = metadata_server
+    assert not stopping.is_preempted(address)
+    notified = threading.Event()
+    with stopping.after_step(preemption_server=address) as request:
+        request.notify(notified.set)
+        assert not notified.wait(0.3) and not request.is_made
+        answers.clear()  # An error is not an announcement.
+        assert not notified.wait(0.3) and not request.is_made
+        answers["/computeMetadata/v1/instance/preempted"] = b"TRUE\n"
+        assert notified.wait(30) and request.is_made
+    assert caplog.messages == [
+        f"--preemption_server={address} does not answer (HTTP Error 403: "
+        "Forbidden)",
+        f"preemption announced by {address}: stopping after this step, with a "
+        "checkpoint",
+    ]
+
+
+def test_a_file_notifies_other_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr(stopping, "_POLL_SECONDS", 0.05)
+    notified, file = threading.Event(), tmp_path / "preempted"
+    with stopping.after_step(str(file)) as request:
+        request.notify(notified.set)
+        assert not notified.wait(0.2)
+        file.touch()
+        assert notified.wait(30)
+
+
+def test_a_signal_notifies_while_the_main_thread_is_in_a_long_call():
+    """Python calls the handler only after that call."""
+    notified = []
+    with stopping.after_step() as request:
+        request.notify(lambda: notified.append(time.monotonic()))
+        arguments = os.getpid(), signal.SIGTERM
+        threading.Timer(0.1, os.kill, arguments).start()
+        # About a second in C, without the lock of the interpreter.
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 3_000_000)
+        end = time.monotonic()
+        assert request.is_made
+    assert len(notified) == 1
+    assert notified[0] < end - 0.1
+
+
+def test_other_signals_do_not_notify():
+    notified = threading.Event()
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        with stopping.after_step() as request:
+            request.notify(notified.set)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert not notified.wait(0.3) and not request.is_made
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_only_a_second_sigint_stops_immediately():

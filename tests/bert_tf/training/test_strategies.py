@@ -293,14 +293,3 @@ def test_lost_worker_errors_are_translated(monkeypatch):
     with pytest.raises(tf.errors.InternalError, match="unrelated"):
         with strategies.clear_errors(strategy):
             raise tf.errors.InternalError(None, None, "an unrelated error")
-
-
-def test_batches_of_a_call_are_stacked(tiny_config, make_batch, make_batches):
-    make = make_batches(make_batch(tiny_config, rows=12), 4)
-    strategy = strategies.make_strategy("one_device")
-    one = strategies.distribute_batches(strategy, make, 2)
-    both = next(strategies.distribute_batches(strategy, make, 2, 2))
-    for i in range(2):
-        batch = next(one)
-        for name, value in both.items():
-            assert (value[i].numpy() == batch[name].numpy()).all(), name

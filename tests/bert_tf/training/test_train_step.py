@@ -1,3 +1,6 @@
+import threading
+import time
+
 import numpy as np
 import planted_tasks as tasks
 import pytest
@@ -40,7 +43,9 @@ def as_tensors(batch):
     return {name: tf.constant(value) for name, value in batch.items()}
 
 
-STOP = tf.constant(0.0)
+def repeated(batch):
+    """Returns an endless iterator over one batch."""
+    return iter(tf.data.Dataset.from_tensors(batch).repeat())
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +73,7 @@ def test_a_step_clips_gradients_by_their_global_norm(
     expected = tape.gradient(total, [w.value for w in model.trainable_weights])
     expected = [tf.convert_to_tensor(g).numpy() for g in expected]
     norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in expected))
-    values = step.compiled()(batch, STOP)
+    values = step(batch)
     np.testing.assert_allclose(values["loss"], [total], rtol=1e-5)
     if not clip_before_reduce:
         np.testing.assert_allclose(values["gradient_norm"], [norm], rtol=1e-5)
@@ -89,7 +94,7 @@ def test_micro_batches_do_not_change_the_update(
     results = []
     for parts in (1, k):
         _, optimizer, _, step = make(config, gradient_accumulation_steps=parts)
-        values = step.compiled()(batch, STOP)
+        values = step(batch)
         results.append((values, optimizer.first_moments))
     (expected, expected_moments), (values, moments) = results
     assert list(expected) == list(values)
@@ -127,7 +132,7 @@ def test_a_gradient_that_is_not_finite_does_not_change_weights(
     batch["masked_lm_weights"][0, 0] = np.inf
     model, optimizer, _, step = make(tiny_config)
     before = [weight.numpy() for weight in model.trainable_weights]
-    values = step.compiled()(as_tensors(batch), STOP)
+    values = step(as_tensors(batch))
     assert not np.isfinite(values["gradient_norm"]).any()
     assert int(optimizer.step.numpy()) == 1  # The next batch follows.
     for weight, old in zip(model.trainable_weights, before, strict=True):
@@ -140,15 +145,15 @@ def test_an_overflow_of_float16_halves_the_scale_and_is_counted(
     tiny_config, make_batch
 ):
     _, optimizer, scale, step = make(tiny_config, precision="float16")
-    step, batch = step.compiled(), as_tensors(make_batch(tiny_config))
+    batch = as_tensors(make_batch(tiny_config))
     scale.value.assign(2.0**24)  # Gradients of this size overflow.
-    values = step(batch, STOP)
+    values = step(batch)
     assert np.isinf(values["gradient_norm"]) | np.isnan(values["gradient_norm"])
     assert np.isfinite(values["loss"])
     assert values["loss_scale"] == 2.0**24
     assert float(scale.value) == 2.0**23
     assert int(scale.skipped) == 1
-    while not np.isfinite(step(batch, STOP)["gradient_norm"]):
+    while not np.isfinite(step(batch)["gradient_norm"]):
         pass
     assert int(scale.good_steps) == 1
     assert int(optimizer.step) == int(scale.skipped) + 1
@@ -158,7 +163,7 @@ def test_an_overflow_of_float16_halves_the_scale_and_is_counted(
 def test_float16_and_bfloat16_gradients_match_float32(tiny_config, make_batch):
     batch = as_tensors(make_batch(tiny_config))
     norms = [
-        make(tiny_config, precision=precision)[3].compiled()(batch, STOP)
+        make(tiny_config, precision=precision)[3](batch)
         for precision in ("float32", "float16", "bfloat16")
     ]
     norms = [float(values["gradient_norm"][0]) for values in norms]
@@ -169,13 +174,12 @@ def test_float16_and_bfloat16_gradients_match_float32(tiny_config, make_batch):
 @pytest.mark.slow
 def test_xla_does_not_change_updates(tiny_config, make_batch):
     batch = make_batch(tiny_config, rows=8)
-    stacked = {n: tf.stack([v, v]) for n, v in batch.items()}
     results = []
     for jit_compile in (False, True):
         model, _, _, step = make(
             tiny_config, gradient_accumulation_steps=2, jit_compile=jit_compile
         )
-        values = step.compiled(num_steps=2)(stacked, STOP)
+        values = step(repeated(batch), 2)
         results.append((values, [w.numpy() for w in model.trainable_weights]))
     (plain, weights), (compiled, compiled_weights) = results
     for name in plain:
@@ -186,32 +190,33 @@ def test_xla_does_not_change_updates(tiny_config, make_batch):
         np.testing.assert_allclose(x, y, atol=2e-4)
 
 
-def test_a_loop_of_steps_lowers_to_static_shapes_without_host_calls(
-    tiny_config, make_batch
-):
-    """TPUs need this: the loop is one program with static shapes.
-
-    In HLO, bounded dynamic dimensions are written as `<=3`, and host calls as
-    custom calls, infeeds, sends or receives.
-    """
-    batch = make_batch(tiny_config, rows=8)
-    stacked = as_tensors({n: np.stack([v, v]) for n, v in batch.items()})
-    _, _, _, step = make(
-        tiny_config, gradient_accumulation_steps=2, jit_compile=True
-    )
-    function = step.compiled(num_steps=2)
-    hlo = function.experimental_get_compiler_ir(stacked, STOP)(stage="hlo")
-    assert "while(" in hlo
-    assert "<=" not in hlo
-    for call in ("custom-call", "infeed", "outfeed", " send(", " recv("):
-        assert call not in hlo, call
-
-
-def test_values_contain_the_stop_of_this_process(tiny_config, make_batch):
+def test_values_contain_the_wishes_of_this_process(tiny_config, make_batch):
     step = make(tiny_config)[3]
     batch = as_tensors(make_batch(tiny_config))
-    assert step(batch, 1, False)["stop"] == 0
-    assert step(batch, 1, True)["stop"] == 1
+    for wishes in ([0.0, 0.0], [1.0, 0.0], [0.0, 1.0]):
+        step.stop.assign(wishes[0])
+        step.save.assign(wishes[1])
+        values = step(batch)
+        assert [values["stop"], values["save"]] == wishes
+
+
+def test_a_call_of_several_steps_ends_after_the_step_that_is_to_stop(
+    tiny_config, make_batch
+):
+    """The wish is made by another thread, during the call."""
+    step = make(tiny_config)[3]
+    batch = make_batch(tiny_config)
+    values = step(repeated(batch), 3)  # Traces.
+    assert values["loss"].shape == (3,)
+    batches = repeated(batch)
+    threading.Timer(0.5, lambda: step.stop.assign(1.0)).start()
+    begin = time.monotonic()
+    values = step(batches, 10**6)
+    assert 0 < len(values["loss"]) < 10**6
+    assert values["stop"].numpy().tolist()[-2:] == [0.0, 1.0]
+    assert int(step.optimizer.step) == 3 + len(values["loss"])
+    assert time.monotonic() - begin < 60
+    assert len(step(batches, 10)["loss"]) == 1  # Always at least one.
 
 
 def test_a_step_makes_one_dropout_key(tiny_config, make_batch, monkeypatch):
@@ -223,7 +228,7 @@ def test_a_step_makes_one_dropout_key(tiny_config, make_batch, monkeypatch):
         return real(seed, step, first)
 
     monkeypatch.setattr(dropout, "make_key", make_key)
-    make(tiny_config)[3](as_tensors(make_batch(tiny_config)), 1, False)
+    make(tiny_config)[3](as_tensors(make_batch(tiny_config)))
     assert len(firsts) == 1
 
 
