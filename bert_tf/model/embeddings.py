@@ -19,6 +19,11 @@ class Embeddings(keras.layers.Layer):
         `max_position_embeddings`, `type_vocab_size` (T), `initializer_range`
         and `hidden_dropout_prob`.
 
+    Attributes:
+      use_one_hot: whether tables are multiplied with one-hot vectors instead of
+        gathered from, as in modeling.py: embedding_lookup. The result is the
+        same; TPUs may be faster at it, other devices are much slower.
+
     Call arguments:
       input_word_ids: [B, S] int32.
       input_type_ids: [B, S] int32.
@@ -38,6 +43,7 @@ class Embeddings(keras.layers.Layer):
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
         self.config = config
+        self.use_one_hot = False
         self.norm = layers.LayerNorm(name="norm")
         self.dropout = dropout.Dropout(
             config.hidden_dropout_prob, dropout_id=0, dtype=self.dtype_policy
@@ -75,12 +81,12 @@ class Embeddings(keras.layers.Layer):
         training=None,
         dropout_key=None,
     ):
-        words = _rows(self.word_embeddings, input_word_ids)
-        types = _rows(self.type_embeddings, input_type_ids)
+        words = self.rows(self.word_embeddings, input_word_ids)
+        types = self.rows(self.type_embeddings, input_type_ids)
         if position_ids is None:
             positions = self.first_positions(input_word_ids)  # [S, H]
         else:
-            positions = _rows(self.position_embeddings, position_ids)
+            positions = self.rows(self.position_embeddings, position_ids)
         hidden = self.norm(words + types + positions)  # [B, S, H]
         hidden = tf.cast(hidden, self.compute_dtype)
         return self.dropout(hidden, training=training, dropout_key=dropout_key)
@@ -95,11 +101,13 @@ class Embeddings(keras.layers.Layer):
             )
         return self.position_embeddings[: tf.shape(input_word_ids)[1]]
 
-
-def _rows(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
-    """Returns the rows [..., H] of a table [N, H] for ids [...].
-
-    tf.gather of a variable, instead of its value, would make TensorFlow copy
-    the variable whenever it is read or assigned, for the rest of the process.
-    """
-    return tf.gather(tf.convert_to_tensor(table.value), ids)
+    def rows(self, table, ids):  # [N, H], [...] -> [..., H]
+        # tf.gather of a variable, instead of its value, would make TensorFlow
+        # copy the variable whenever it is read or assigned, for the rest of the
+        # process.
+        table = tf.convert_to_tensor(table.value)
+        if self.use_one_hot:
+            return tf.matmul(
+                tf.one_hot(ids, table.shape[0], dtype=table.dtype), table
+            )
+        return tf.gather(table, ids)

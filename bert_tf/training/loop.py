@@ -64,8 +64,8 @@ def build_model(
       task: the task of the model.
       config: sizes of the model.
       strategy: strategy whose devices hold the weights.
-      training_config: reads `seed`, `precision` and `remat`. Weights are
-        float32 for every precision.
+      training_config: reads `seed`, `precision`, `remat` and
+        `use_one_hot_embeddings`. Weights are float32 for every precision.
     """
     keras.utils.set_random_seed(training_config.seed)
     with strategy.scope():
@@ -74,6 +74,9 @@ def build_model(
         )
     if training_config.remat:
         model.encoder.enable_remat()
+    model.encoder.embeddings.use_one_hot = (
+        training_config.use_one_hot_embeddings
+    )
     return model
 
 

@@ -226,6 +226,8 @@ def _train_choices(
             config,
             output_dir=os.path.join(config.output_dir, choice),
             precision="float32",
+            remat=False,  # These are about the encoder, which is frozen.
+            use_one_hot_embeddings=False,
         )
         model = loop.build_model(task, bert_config, strategy, own)
         run = fine_tuning.Run(

@@ -56,3 +56,30 @@ def test_look_ups_do_not_make_tensorflow_copy_the_tables(layer):
     ids = tf.constant([[5, 6]])
     graph = tf.function(layer).get_concrete_function(ids, ids, ids).graph
     assert "ResourceGather" not in {op.type for op in graph.get_operations()}
+
+
+def test_products_with_one_hot_vectors_look_up_the_same_rows(layer):
+    ids = tf.constant([[5, 6, 7, 5], [8, 5, 0, 1]])
+    inputs = ids, ids % 2, ids % 3
+    graphs = []
+
+    def run(*inputs):
+        with tf.GradientTape() as tape:
+            outputs = layer(*inputs)
+            loss = tf.reduce_sum(
+                outputs * tf.random.stateless_normal(outputs.shape, (1, 2))
+            )
+        tables = [weight.value for weight in layer.weights]
+        gradients = tape.gradient(loss, tables)
+        return outputs, [tf.convert_to_tensor(g) for g in gradients]
+
+    results = []
+    for layer.use_one_hot in (False, True):
+        function = tf.function(run).get_concrete_function(*inputs)
+        graphs.append({op.type for op in function.graph.get_operations()})
+        results.append(function(*inputs))
+    assert "GatherV2" in graphs[0] and "GatherV2" not in graphs[1]
+    (gathered, gradients), (multiplied, other_gradients) = results
+    np.testing.assert_array_equal(gathered, multiplied)
+    for expected, gradient in zip(gradients, other_gradients, strict=True):
+        np.testing.assert_allclose(gradient, expected, atol=1e-6)
