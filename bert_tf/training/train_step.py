@@ -287,7 +287,7 @@ class TrainStep:
         num_rows = batch["is_real_example"].shape[0]
         first = replica.replica_id_in_sync_group * tf.constant(num_rows)
         if k == 1:
-            return self._gradients(batch, first, loss_weights, scale)
+            return self.gradients(batch, first, loss_weights, scale)
         rows = num_rows // k
         parts = {
             name: tf.reshape(value, [k, rows, *value.shape[1:]])
@@ -295,7 +295,7 @@ class TrainStep:
         }
 
         def body(i, sums, totals):
-            gradients, values = self._gradients(
+            gradients, values = self.gradients(
                 _batch_of(parts, i), first + i * rows, loss_weights, scale
             )
             sums = [a + b for a, b in zip(sums, gradients, strict=True)]
@@ -314,7 +314,7 @@ class TrainStep:
         )
         return gradients, tf.reduce_sum(totals.stack(), axis=0)
 
-    def _gradients(self, batch, first_row, loss_weights, scale):
+    def gradients(self, batch, first_row, loss_weights, scale):
         """Returns the contribution of rows to the gradients and the totals.
 
         Args:
