@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import http.client
 import json
 import math
 import os
@@ -441,7 +440,7 @@ def _check_preemption(config: TrainingConfig) -> None:
         return
     try:
         is_preempted = stopping.is_preempted(server)
-    except (OSError, http.client.HTTPException) as error:
+    except OSError as error:
         raise ValueError(
             f"--preemption_server={server} does not answer ({error}). Omit the "
             "flag unless this is a machine of Google Cloud; there it is "

@@ -126,7 +126,7 @@ class Request:
         try:
             if is_preempted(self._server):
                 self._make(f"preemption announced by {self._server}")
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             # It may be restarted; the run goes on, and asks again.
             logging.log_first_n(
                 logging.WARNING,
@@ -144,15 +144,18 @@ def is_preempted(server: str) -> bool:
       server: its address, such as metadata.google.internal.
 
     Raises:
-      OSError: if it cannot be reached, or has no such entry.
-      http.client.HTTPException: if it is no web server.
+      OSError: if it cannot be asked, or does not know.
     """
     url = f"http://{server}/computeMetadata/v1/instance/preempted"
-    request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
+    headers = {"Metadata-Flavor": "Google"}
     # It is on this machine's own network, never behind a proxy.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=_SERVER_SECONDS) as response:
-        return response.read(16).strip().upper() == b"TRUE"
+    try:
+        request = urllib.request.Request(url, headers=headers)
+        with opener.open(request, timeout=_SERVER_SECONDS) as response:
+            return response.read(16).strip().upper() == b"TRUE"
+    except (http.client.HTTPException, ValueError) as error:  # Not an address.
+        raise OSError(str(error)) from error
 
 
 def child_environment() -> dict[str, str]:

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from bert_tf.model import dropout
 from bert_tf.training import optimizers, strategies
 from bert_tf.training.config import TrainingConfig
 
@@ -18,6 +19,11 @@ def test_settings_of_logs_and_checkpoints_are_not_decisive():
     before = settings()
     assert settings(log_every_steps=7, save_checkpoints_steps=9) == before
     assert settings(precision="bfloat16") != before
+
+
+def test_another_generator_of_dropout_is_another_run():
+    assert "dropout" not in settings(), "runs of earlier versions resume"
+    assert settings(dropout="device")["dropout"] == "device"
 
 
 def test_a_default_and_its_explicit_value_are_the_same_run():
@@ -36,6 +42,7 @@ def test_choices_are_complete():
     }
     assert choices["optimizer"] == tuple(optimizers.OPTIMIZERS)
     assert choices["distribution_strategy"] == tuple(strategies.NAMES)
+    assert choices["dropout"] == tuple(dropout.GENERATORS)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +50,10 @@ def test_choices_are_complete():
     [
         ({"clip_norm": 0}, "--clip_norm=0 should be above 0"),
         ({"clip_norm": float("nan")}, "--clip_norm=nan should be a finite"),
+        (
+            {"save_checkpoints_minutes": 0},
+            "--save_checkpoints_minutes=0 should",
+        ),
         ({"train_batch_size": 0}, "--train_batch_size=0 should be at least 1"),
         ({"precision": "int8"}, "--precision=int8: choose one of float32, b"),
     ],

@@ -232,6 +232,26 @@ def test_a_step_makes_one_dropout_key(tiny_config, make_batch, monkeypatch):
     assert len(firsts) == 1
 
 
+@pytest.mark.parametrize("name", dropout.GENERATORS)
+@pytest.mark.parametrize("remat", [False, True])
+def test_all_masks_are_from_the_generator_of_the_config(
+    tiny_config, make_batch, monkeypatch, name, remat
+):
+    drawn = []
+    real = tf.raw_ops.StatelessRandomUniformFullIntV2
+
+    def draw(**arguments):
+        drawn.append(arguments["alg"])
+        return real(**arguments)
+
+    monkeypatch.setattr(tf.raw_ops, "StatelessRandomUniformFullIntV2", draw)
+    make(tiny_config, dropout=name, remat=remat)[3](
+        as_tensors(make_batch(tiny_config))
+    )
+    # One in the embeddings; three in the layer, drawn again with remat.
+    assert drawn == [dropout.GENERATORS[name]] * (7 if remat else 4)
+
+
 def test_the_global_norm_is_that_of_the_concatenated_values():
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=shape) for shape in ((9, 6), (4,), ())]
