@@ -41,7 +41,12 @@ CASES = [
     Case("run_glue", "--preemption_file=vocab.txt", "exists already, so that"),
     *(
         Case("run_glue", f"--preemption_server={address}", "does not answer")
-        for address in ("127.0.0.1:1", "no-such-host.invalid", "localhost:x", "[")
+        for address in (
+            "127.0.0.1:1",
+            "no-such-host.invalid",
+            "localhost:x",
+            "[",
+        )
     ),
     Case("run_glue", "--save_checkpoints_minutes=0", "=0.0 should be above 0"),
     Case(
