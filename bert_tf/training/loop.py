@@ -73,9 +73,8 @@ def build_model(
         )
     if training_config.remat:
         model.encoder.enable_remat()
-    model.encoder.embeddings.use_one_hot = (
-        training_config.use_one_hot_embeddings
-    )
+    if training_config.use_one_hot_embeddings:
+        model.encoder.embeddings.use_one_hot = True
     return model
 
 
@@ -169,7 +168,7 @@ def train(
                     if is_regular(step) and is_chief and not stops:
                         _evaluate_once(on_checkpoint, step, config.output_dir)
                     _publish(strategy)
-                wishes.begin_waiting()
+                wishes.note_save()
                 # A signal may have arrived in the meantime.
                 stops = wishes.to_stop
             if stops:
@@ -264,8 +263,8 @@ class _Wishes:
         if self.is_due:
             self.train_steps.save.assign(1.0)
 
-    def begin_waiting(self) -> None:
-        """Starts the minutes until the next checkpoint."""
+    def note_save(self) -> None:
+        """Counts the minutes from now, when a checkpoint was saved."""
         self.saved_at = time.monotonic()
         self.train_steps.save.assign(0.0)
         self.sums, self.later = (
