@@ -310,13 +310,8 @@ def _connect_tpu(name: str | None):
         )
     if name == "local" and not _has_tpu_kernels():
         raise ValueError(_NO_TPU_KERNELS)
-    address = name.removeprefix("grpc://")
-    if address != name and not _answers(address):
-        # TensorFlow would wait for it silently.
-        raise ValueError(
-            f"No TPU at --tpu={name}: nothing answers at {address}. Check the "
-            "address, and that its TPU is running; on a TPU VM give local."
-        )
+    if name.startswith("grpc://"):
+        _check_addresses(name)
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
         if name != "local":
@@ -342,9 +337,27 @@ def _has_tpu_kernels() -> bool:
     )
 
 
+def _check_addresses(name: str) -> None:
+    """Raises ValueError if nothing answers; TensorFlow would wait silently."""
+    for part in name.split(","):
+        address = part.removeprefix("grpc://")
+        if not _is_address(address):
+            raise ValueError(
+                f"--tpu={name}: {address!r} is not an address, host:port, such "
+                "as grpc://10.0.0.2:8470."
+            )
+        if not _answers(address):
+            raise ValueError(
+                f"No TPU at --tpu={name}: nothing answers at {address}. Check "
+                "the address, and that its TPU is running; on a TPU VM give "
+                "local."
+            )
+
+
 def _cause(error: Exception) -> str:
     """Returns the line of an error that says what went wrong."""
-    if isinstance(error, urllib.error.URLError):
+    has_answered = isinstance(error, urllib.error.HTTPError)
+    if isinstance(error, urllib.error.URLError) and not has_answered:
         return (
             "Google Cloud, which knows the names of TPUs, does not answer "
             f"({error.reason}); its machines can ask it"

@@ -309,14 +309,21 @@ def test_a_name_that_cannot_be_looked_up_is_named_with_the_reason(monkeypatch):
     error = urllib.error.URLError("Name or service not known")
     message = fail_with(error, monkeypatch)
     assert "does not answer (Name or service not known)" in message
+    error = urllib.error.HTTPError("http://x", 404, "Not Found", None, None)
+    message = fail_with(error, monkeypatch)
+    assert "HTTP Error 404: Not Found. Give" in message
 
 
 def test_an_address_where_nothing_answers_is_named_at_once():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    name = f"grpc://127.0.0.1:{port}"
-    with pytest.raises(ValueError, match="nothing answers at 127.0.0.1:"):
-        strategies.make_strategy("tpu", tpu=name)
+        closed = f"127.0.0.1:{server.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answering = f"127.0.0.1:{server.getsockname()[1]}"
+        for name in (f"grpc://{closed}", f"grpc://{answering},grpc://{closed}"):
+            with pytest.raises(ValueError, match=f"answers at {closed}. Check"):
+                strategies.make_strategy("tpu", tpu=name)
+    with pytest.raises(ValueError, match="'10.0.0.2' is not an address"):
+        strategies.make_strategy("tpu", tpu="grpc://10.0.0.2")
 
 
 def test_a_single_process_is_the_chief_and_does_not_wait():
