@@ -27,6 +27,8 @@ REQUIRES = [
     "matplotlib>=3.10,<4",
 ]
 
+# No extra for TPUs: TensorFlow Text requires the wheel `tensorflow`, over which
+# tensorflow-tpu would be installed. See docs/guide/cloud_tpu.md.
 EXTRAS = {
     "test": [
         "pytest==9.2.0",

@@ -13,11 +13,13 @@ import os
 import re
 import socket
 import time
+import urllib.error
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import tensorflow as tf
 from absl import logging
+from tensorflow.python.framework import kernels
 
 from bert_tf.training import stopping
 
@@ -28,6 +30,14 @@ _TF_CONFIG = (
 )
 # TensorFlow's jobs that train. It ignores an evaluator, but waits for a ps.
 _JOBS = ("chief", "worker")
+_NO_TPU_KERNELS = (
+    f"This TensorFlow {tf.__version__} has no TPU kernels; they are in the "
+    "wheel tensorflow-tpu of the same version, which replaces the wheel "
+    "tensorflow. On a TPU VM: pip uninstall -y tensorflow; pip install "
+    f"tensorflow-tpu=={tf.__version__} libtpu==0.0.14"
+)
+# Lines of TensorFlow's errors that are the same for all causes.
+_NO_CAUSE = re.compile("Graph execution error|Detected at node|<stack traces")
 _SAY_SECONDS = 10.0
 _POLL_SECONDS = 0.5
 
@@ -297,6 +307,10 @@ def _connect_tpu(name: str | None):
             "--distribution_strategy=tpu needs --tpu: the name of a TPU, its "
             "grpc:// address, or local on a TPU VM."
         )
+    if name == "local" and not _has_tpu_kernels():
+        raise ValueError(_NO_TPU_KERNELS)
+    if name.startswith("grpc://"):
+        _check_addresses(name)
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
         if name != "local":
@@ -304,11 +318,55 @@ def _connect_tpu(name: str | None):
         tf.tpu.experimental.initialize_tpu_system(resolver)
     # Any error: the resolver uses the network, the cloud API and the driver.
     except Exception as error:
+        if "No OpKernel was registered" in str(error):
+            raise ValueError(_NO_TPU_KERNELS) from error
         raise ValueError(
-            f"No TPU at --tpu={name}: {str(error).splitlines()[0]}. Give the "
-            "name of a TPU, its grpc:// address, or local on a TPU VM."
+            f"No TPU at --tpu={name}: {_cause(error)}. Give the name of a TPU, "
+            "its grpc:// address, or local on a TPU VM."
         ) from error
     return resolver
+
+
+def _has_tpu_kernels() -> bool:
+    """Returns whether this TensorFlow was built for TPUs, used or not."""
+    # TensorFlow rewrites the public ConfigureDistributedTPU, which never has a
+    # kernel, to this.
+    return bool(
+        kernels.get_registered_kernels_for_op("_ConfigureDistributedTPU").kernel
+    )
+
+
+def _check_addresses(name: str) -> None:
+    """Raises ValueError if nothing answers; TensorFlow would wait silently."""
+    for part in name.split(","):
+        address = part.removeprefix("grpc://")
+        if not _is_address(address):
+            raise ValueError(
+                f"--tpu={name}: {address!r} is not an address, host:port, such "
+                "as grpc://10.0.0.2:8470."
+            )
+        if not _answers(address):
+            raise ValueError(
+                f"No TPU at --tpu={name}: nothing answers at {address}. Check "
+                "the address, and that its TPU is running; on a TPU VM give "
+                "local."
+            )
+
+
+def _cause(error: Exception) -> str:
+    """Returns the line of an error that says what went wrong."""
+    has_answered = isinstance(error, urllib.error.HTTPError)
+    if isinstance(error, urllib.error.URLError) and not has_answered:
+        return (
+            "Google Cloud, which knows the names of TPUs, does not answer "
+            f"({error.reason}); its machines can ask it"
+        )
+    lines = [
+        line.strip()
+        for line in str(error).splitlines()
+        if line.strip() and not _NO_CAUSE.match(line)
+    ]
+    return (lines or [type(error).__name__])[0].rstrip(".")
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:

@@ -3,6 +3,7 @@
 import dataclasses
 
 from bert_tf.training.config import MAX_SEED, TrainingConfig
+from bert_tf.workflows.doctor import accelerators
 from tfrecords.options import (
     MAX_BATCH_SIZE,
     MAX_SEQ_LENGTH,
@@ -337,4 +338,11 @@ class DoctorConfig(TrainingConfig, ModelSource):
         None,
         "Optimizer steps of the planned run, to estimate its time and epochs.",
         at_least=1,
+    )
+    accelerator: str | None = option(
+        None,
+        "Where the run is planned: its bytes and times are calculated from "
+        "published rates and memory, instead of estimated for this machine. "
+        "GPUs are the SXM models, where there are several.",
+        choices=accelerators.NAMES,
     )

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import tensorflow as tf
 from absl import logging
 
 from bert_tf.training import checkpoints, reporting
@@ -53,7 +54,7 @@ def write_flags(command: str, output_dir: str, *configs) -> None:
     os.makedirs(output_dir, exist_ok=True)
     path = os.path.join(output_dir, FLAGS_FILE)
     versions = "  ".join(  # As comments, which absl skips in flag files.
-        f"{name} {importlib.metadata.version(name)}"
+        f"{name} {_version(name)}"
         for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
     )
     with atomic_files.atomic_file(path) as file:
@@ -116,12 +117,7 @@ def read_flags(run_dir: str) -> Source:
 def warn_of_versions(versions: Mapping[str, str]) -> None:
     """Logs a warning for each version that differs from that of a run."""
     for name, then in versions.items():
-        try:
-            now = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            now = "not installed"
-        if name == "python":
-            now = sys.version.split()[0]
+        now = _version(name)
         if now != then:
             logging.warning(
                 "%s was %s in this run and is %s here: rounding may differ",
@@ -129,6 +125,19 @@ def warn_of_versions(versions: Mapping[str, str]) -> None:
                 then,
                 now,
             )
+
+
+def _version(name: str) -> str:
+    """Returns the installed version of "python" or of a package."""
+    if name == "python":
+        return sys.version.split()[0]
+    if name == "tensorflow":
+        # Its wheel may have another name, such as tensorflow-tpu.
+        return tf.__version__
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def read_log(run_dir: str) -> dict[int, dict[str, float]]:

@@ -96,6 +96,32 @@ def test_a_valid_run_passes_with_an_estimate(tmp_path, examine):
     assert "not checked without --init_checkpoint: weights" in lines
 
 
+def test_an_accelerator_replaces_the_estimate_for_this_machine(
+    tmp_path, examine, monkeypatch
+):
+    monkeypatch.setattr(estimates, "measure_rate", None)  # Not called.
+    words = plant(tmp_path)
+    status, lines = examine(*words, "--accelerator=v5e-8")
+    assert status == 0, lines
+    text = "\n".join(lines)
+    assert "estimate: " not in text
+    assert "replicas: 8, each with 4 of 32 rows of 32 tokens" in text
+    assert "--num_train_steps=1000 is 40.00 epochs, " in text
+    assert "not measured" in text
+    answer = examine(*words, "--accelerator=v5e-8", "--train_batch_size=30")
+    assert "is not a multiple of 8" in the_error(answer, "accelerator")
+    # 8.1 GB on each of eight chips, 65 GB on one.
+    large = "--train_batch_size=1000000"
+    assert examine(*words, "--accelerator=v5e-8", large)[0] == 0
+    answer = examine(*words, "--accelerator=v5e-1", large)
+    assert "16.0 GB that it has on v5e-1" in the_error(answer, "memory")
+
+
+def test_an_unknown_accelerator_is_an_error_with_the_names(tmp_path, examine):
+    with pytest.raises(flags.Error, match="v9.*v4-8.*h100"):
+        examine(*plant(tmp_path), "--accelerator=v9")
+
+
 @pytest.mark.parametrize(
     "schema_name", ["masked_lm", "unmasked_pairs", "unmasked_segments"]
 )

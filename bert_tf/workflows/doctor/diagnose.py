@@ -11,8 +11,8 @@ from bert_tf.conversion import checkpoint as checkpoint_lib
 from bert_tf.training import checkpoints, model_folders
 from bert_tf.workflows import model_source
 from bert_tf.workflows.configs import DoctorConfig
-from bert_tf.workflows.doctor import checks, estimates
-from tfrecords.inspection import samples, shard_checks
+from bert_tf.workflows.doctor import arithmetic, checks, estimates
+from tfrecords.inspection import sample_statistics, samples, shard_checks
 from tfrecords.inspection.diagnostics import (
     ERROR,
     NOTE,
@@ -76,14 +76,9 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
             f"{statistics.num_examples:,} examples checked",
         )
         if bert_config:
-            step = checks.step_of(config, bert_config, records)
-            diagnostics += checks.check_memory(step)
-            mean_tokens = statistics.num_tokens / statistics.num_examples
-            # Each choice of an example is a separate row.
-            num_rows = len(records) * step.batch_size / config.train_batch_size
-            lines += _estimate(
-                step, num_rows, mean_tokens, config.num_train_steps
-            )
+            costs = _costs(config, bert_config, records, statistics)
+            diagnostics += costs[0]
+            lines += costs[1]
     if checkpoint and bert_config:
         task = checks.task_of(samples.schema_name(records))
         diagnostics += check_checkpoint(
@@ -145,6 +140,28 @@ def _not_checked(
     return lines
 
 
+def _costs(
+    config: DoctorConfig,
+    bert_config: BertConfig,
+    records: records_lib.Records,
+    statistics: sample_statistics.SampleStatistics,
+) -> tuple[list[Diagnostic], list[str]]:
+    """Returns diagnostics and lines on memory and time of the run.
+
+    They are for this machine, or for the accelerator that the config names.
+    """
+    step = checks.step_of(config, bert_config, records)
+    # Each choice of an example is a separate row.
+    num_rows = len(records) * step.batch_size / config.train_batch_size
+    if config.accelerator:
+        return arithmetic.calculate(
+            config.accelerator, config, step, num_rows, config.num_train_steps
+        )
+    mean_tokens = statistics.num_tokens / statistics.num_examples
+    lines = _estimate(step, num_rows, mean_tokens, config.num_train_steps)
+    return checks.check_memory(step), lines
+
+
 def _estimate(
     step: estimates.Step,
     num_rows: float,
@@ -175,25 +192,19 @@ def _estimate(
         f"memory {sum(parts.values()) / _GB:.1f} GB ({words})"
         + f"; free {available.name} {available.free / _GB:.1f} GB"
         * bool(available.total),
-        f"estimate: {_time(seconds)} per step of {step.batch_size} rows of "
-        f"{step.max_seq_length} tokens in {step.precision}, at "
-        f"{rate / 1e12:.2f} TFLOP/s measured for matrix products; "
-        f"{steps:,.0f} steps per epoch, {_time(steps * seconds)}",
+        f"estimate: {estimates.duration(seconds)} per step of "
+        f"{step.batch_size} rows of {step.max_seq_length} tokens in "
+        f"{step.precision}, at {rate / 1e12:.2f} TFLOP/s measured for matrix "
+        "products; "
+        f"{steps:,.0f} steps per epoch, {estimates.duration(steps * seconds)}",
     ]
     if num_train_steps:
         lines.append(
             f"estimate: --num_train_steps={num_train_steps} is "
             f"{num_train_steps / steps:.2f} epochs, "
-            f"{_time(num_train_steps * seconds)}"
+            f"{estimates.duration(num_train_steps * seconds)}"
         )
     return lines
-
-
-def _time(seconds: float) -> str:
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
 def check_checkpoint(

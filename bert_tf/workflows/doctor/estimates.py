@@ -165,6 +165,14 @@ def step_seconds(step: Step, rate: float) -> float:
     return seconds
 
 
+def duration(seconds: float) -> str:
+    """Returns a time in the unit in which it reads best."""
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
 class Memory(NamedTuple):
     """Memory of the device that trains.
 

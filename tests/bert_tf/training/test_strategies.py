@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 
 import pytest
 import tensorflow as tf
@@ -258,10 +259,71 @@ def test_a_tpu_needs_a_name():
         strategies.make_strategy("mirrored", tpu="local")
 
 
-def test_a_missing_tpu_raises():
-    """Runs as much of the TPU set-up as is possible without one."""
-    with pytest.raises(ValueError, match="No TPU at --tpu=local: .*Give the"):
+def test_a_tensorflow_without_tpu_kernels_is_named_with_its_wheel():
+    """The installed wheel has none; nothing is connected."""
+    with pytest.raises(ValueError, match="has no TPU kernels") as info:
         strategies.make_strategy("tpu", tpu="local")
+    version = tf.__version__
+    assert "\n" not in str(info.value)
+    assert f"pip install tensorflow-tpu=={version} libtpu==" in str(info.value)
+    assert info.value.__cause__ is None
+
+
+def test_tensorflows_error_for_missing_kernels_is_translated(monkeypatch):
+    """As a TPU of another name would raise it, after it was connected."""
+    monkeypatch.setattr(strategies, "_has_tpu_kernels", lambda: True)
+    with pytest.raises(ValueError, match="has no TPU kernels") as info:
+        strategies.make_strategy("tpu", tpu="local")
+    assert "'ConfigureDistributedTPU'" in str(info.value.__cause__)
+
+
+def fail_with(error, monkeypatch):
+    """Lets the initialization of the TPU fail; returns our message."""
+
+    def initialize(resolver):
+        raise error
+
+    monkeypatch.setattr(strategies, "_has_tpu_kernels", lambda: True)
+    monkeypatch.setattr(
+        tf.tpu.experimental, "initialize_tpu_system", initialize
+    )
+    with pytest.raises(ValueError, match="^No TPU at --tpu=local: ") as info:
+        strategies.make_strategy("tpu", tpu="local")
+    return str(info.value)
+
+
+def test_a_machine_without_a_tpu_is_named_by_the_cause(monkeypatch):
+    # What tensorflow-tpu 2.20.0 with libtpu 0.0.14 raises.
+    text = (
+        "Graph execution error:\n\nDetected at node disconnect_tpu_host/_1 "
+        "defined at (most recent call last):\n<stack traces unavailable>\n"
+        "RET_CHECK failure (tpu_node_interfaces.cc:432) *platform \n\t [[x]]"
+    )
+    message = fail_with(tf.errors.InternalError(None, None, text), monkeypatch)
+    assert "local: RET_CHECK failure (tpu_node_interfaces.cc:432) *" in message
+    assert "\n" not in message and "or local on a TPU VM" in message
+    assert "local: RuntimeError. Give" in fail_with(RuntimeError(), monkeypatch)
+
+
+def test_a_name_that_cannot_be_looked_up_is_named_with_the_reason(monkeypatch):
+    error = urllib.error.URLError("Name or service not known")
+    message = fail_with(error, monkeypatch)
+    assert "does not answer (Name or service not known)" in message
+    error = urllib.error.HTTPError("http://x", 404, "Not Found", None, None)
+    message = fail_with(error, monkeypatch)
+    assert "HTTP Error 404: Not Found. Give" in message
+
+
+def test_an_address_where_nothing_answers_is_named_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closed = f"127.0.0.1:{server.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answering = f"127.0.0.1:{server.getsockname()[1]}"
+        for name in (f"grpc://{closed}", f"grpc://{answering},grpc://{closed}"):
+            with pytest.raises(ValueError, match=f"answers at {closed}. Check"):
+                strategies.make_strategy("tpu", tpu=name)
+    with pytest.raises(ValueError, match="'10.0.0.2' is not an address"):
+        strategies.make_strategy("tpu", tpu="grpc://10.0.0.2")
 
 
 def test_a_single_process_is_the_chief_and_does_not_wait():

@@ -1,8 +1,10 @@
 import dataclasses
+import importlib.metadata
 import json
 import sys
 
 import pytest
+import tensorflow as tf
 from absl import flags
 
 from bert_tf.training.config import TrainingConfig
@@ -40,6 +42,23 @@ def test_the_flag_file_of_a_run_repeats_it(tmp_path):
     common_flags.define(values, Config)
     common_flags.parse(values, ["script", f"--flagfile={path}"], "Doc.")
     assert common_flags.config(Config, values) == config
+
+
+def test_tensorflow_may_be_installed_by_a_wheel_of_another_name(
+    tmp_path, monkeypatch
+):
+    """tensorflow-tpu has the module, but no metadata of `tensorflow`."""
+    version = importlib.metadata.version
+
+    def missing(name):
+        if name == "tensorflow":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    run_history.write_flags("run_x", str(tmp_path), Config(output_dir="x"))
+    text = (tmp_path / "run.flags").read_text()
+    assert f"  tensorflow {tf.__version__}  keras 3." in text
 
 
 def write_flags(folder, *lines):
