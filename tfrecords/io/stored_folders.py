@@ -320,6 +320,8 @@ class Outputs:
 
         Raises:
           ValueError: if the store cannot be written to safely.
+          OSError: if it cannot be written to at all, which a small file that
+            is removed again shows before the work.
         """
         _check(address)
         # Also raises if the store cannot be reached.
@@ -327,6 +329,19 @@ class Outputs:
             raise IsADirectoryError(
                 errno.EISDIR, os.strerror(errno.EISDIR), address
             )
+        folder, _, name = address.rpartition("/")
+        trial = f"{folder}/.{name}.{secrets.token_hex(8)}.tmp"
+        try:
+            with storage.atomic_file(trial, "wb"):
+                pass
+            storage.remove(trial)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"cannot be written ({error.strerror}). Check that the bucket "
+                "or folder exists, and that you may write to it",
+                address,
+            ) from error
         path = _copy_path("outputs", address)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
