@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfrecords import schema
 from tfrecords.io import records, stored_folders
-from tfrecords.reading import batch_features, batches, streaming
+from tfrecords.reading import batches, streaming
 
 SIZES = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 PACKED_SIZES = {
@@ -348,3 +348,90 @@ def test_an_unknown_mode_is_named(ten):
         batches.evaluation_batches(
             *(ten, schema.PRETRAINING, SIZES), batch_size=4, input_mode="tape"
         )
+
+
+# Another process.
+
+# Serves TensorFlow ops at the port that it prints, until stdin is closed.
+SERVER = """
+import sys
+import tensorflow as tf
+server = tf.distribute.Server(
+    {"worker": ["127.0.0.1:0"]}, job_name="worker", task_index=0)
+print(server.target.rpartition(":")[2], flush=True)
+sys.stdin.read()
+"""
+# Prints where the batches are, whether they equal those of this process, and
+# how often Python has read records for them.
+CLIENT = """
+import sys
+import numpy as np
+import tensorflow as tf
+from tfrecords import schema
+from tfrecords.io import records
+from tfrecords.reading import batches
+
+path, port, mode = sys.argv[1:]
+tf.config.experimental_connect_to_host(f"127.0.0.1:{port}", "worker")
+found = records.Records.open(path)
+sizes = {"max_seq_length": 8, "max_predictions_per_seq": 2}
+
+def make(mode):
+    return batches.training_batches(
+        found, schema.PRETRAINING, sizes, batch_size=4, seed=1,
+        vocab_size=50, input_mode=mode)
+
+expected = list(make("python").take(9).as_numpy_iterator())
+calls, get = [], records.Records.get
+records.Records.get = lambda *arguments: calls.append(0) or get(*arguments)
+with tf.device("/job:worker/task:0/device:CPU:0"):
+    iterator = iter(make(mode))
+    read = [next(iterator) for _ in range(9)]
+assert all("/job:worker" in x.device for batch in read for x in batch.values())
+for batch, wanted in zip(read, expected):
+    for name in wanted:
+        np.testing.assert_array_equal(batch[name], wanted[name])
+print("calls of Python:", len(calls))
+"""
+
+
+def python(code, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", batches.INPUT_MODES)
+def test_another_process_reads_the_same_batches(tmp_path, mode):
+    write_rows(tmp_path / "a", schema.PRETRAINING, SIZES)
+    with python(SERVER) as server:
+        try:
+            port = server.stdout.readline().strip()
+            with python(CLIENT, tmp_path / "a", port, mode) as client:
+                printed, errors = client.communicate(timeout=300)
+        finally:
+            server.kill()
+    assert client.returncode == 0, errors
+    calls = int(printed.rpartition(":")[2])
+    # In the other mode, TensorFlow calls back to this process for each batch.
+    assert calls == 0 if mode == "stream" else calls >= 9
+
+
+def test_another_process_reads_the_store(ten, monkeypatch):
+    monkeypatch.setattr(streaming, "_is_of_this_process", lambda _: False)
+    monkeypatch.setattr(
+        stored_folders, "address", lambda path: f"{path}.of_the_store"
+    )
+    for path in ten.paths:
+        shutil.move(path, f"{path}.of_the_store")
+    streamed = streaming.StreamedRecords(ten)
+    (data,) = streamed.get(tf.constant([3], tf.int64)).numpy()
+    assert data.startswith(b"\n")
+    with pytest.raises(OSError, match="No such file"):
+        ten.get([3])
