@@ -6,6 +6,7 @@ import pytest
 
 from bert_tf.training import optimizers, strategies
 from bert_tf.training.config import TrainingConfig
+from tfrecords.reading import batches
 
 CONFIG = TrainingConfig(output_dir="x")
 
@@ -36,6 +37,7 @@ def test_choices_are_complete():
     }
     assert choices["optimizer"] == tuple(optimizers.OPTIMIZERS)
     assert choices["distribution_strategy"] == tuple(strategies.NAMES)
+    assert choices["input_mode"] == batches.INPUT_MODES
 
 
 @pytest.mark.parametrize(
