@@ -34,9 +34,9 @@ def write_rows(path, features, sizes, count=300, rename=lambda name: name):
     rows = []
     for _ in range(count):
         row = {
-            name: rng.integers(
-                0, 50, schema.shape_of(feature, sizes)
-            ).astype(feature.dtype)
+            name: rng.integers(0, 50, schema.shape_of(feature, sizes)).astype(
+                feature.dtype
+            )
             for name, feature in features.items()
         }
         length = rng.integers(1, sizes["max_seq_length"] + 1)
@@ -184,7 +184,10 @@ def graph_of(dataset):
 
 def ops_of(dataset):
     graph = graph_of(dataset)
-    nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
+    nodes = [
+        *graph.node,
+        *(n for f in graph.library.function for n in f.node_def),
+    ]
     return {node.op for node in nodes}
 
 
@@ -244,7 +247,8 @@ def test_an_id_out_of_range_is_named_as_by_python(ten):
     message = first_error(ten, vocab_size=9)
     place = ten.describe(9).replace("'", "\\'")  # Assert escapes quotes.
     assert (
-        f"Id 9 in input_word_ids of {place} is not below vocab_size 9" in message
+        f"Id 9 in input_word_ids of {place} is not below vocab_size 9"
+        in message
     )
 
 
