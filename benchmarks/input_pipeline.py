@@ -9,7 +9,7 @@ and without static lengths. Importing TensorFlow is not counted.
 
 Reading: pre-training records of 128 tokens, in the page cache, are read with
 `batches.training_batches`, timed by wall clock and by CPU time of all threads,
-in both input modes; the ratio is that of streaming to Python, in the same round.
+in both input modes; the ratio is that of streaming to Python, round by round.
 Fetching the bytes and parsing them are also timed separately.
 """
 
