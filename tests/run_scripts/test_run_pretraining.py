@@ -224,7 +224,7 @@ def test_a_damaged_record_is_named_when_streamed(
         file.write(b"\xff\xff")
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
         run(
-            *(tmp_path, tmp_path / "damaged", f"--vocab_file={tiny_vocab_file}"),
+            *(tmp_path, tmp_path / "broken", f"--vocab_file={tiny_vocab_file}"),
             *("--input_mode=stream", "--nodoctor", "--num_train_steps=99"),
         )
     message = common_flags._message(raised.value)
