@@ -8,7 +8,8 @@ the first batch, at example 10 and at example 10^8 of the infinite stream, with
 and without static lengths. Importing TensorFlow is not counted.
 
 Reading: pre-training records of 128 tokens, in the page cache, are read with
-`batches.training_batches`, timed by wall clock and by CPU time of all threads.
+`batches.training_batches`, timed by wall clock and by CPU time of all threads,
+in both input modes; the ratio is that of streaming to Python, round by round.
 Fetching the bytes and parsing them are also timed separately.
 """
 
@@ -69,6 +70,8 @@ _SMALL = {"max_seq_length": 8, "max_predictions_per_seq": 1}
 _LARGE = {"max_seq_length": 128, "max_predictions_per_seq": 20}
 _VOCAB_SIZE = 30522
 _BUCKETS = (4, 8)
+# Names of what is compared.
+PLAIN, STREAMED = "batches", "batches, streamed"
 _LARGE_RECORDS = 20_000
 # Number of distinct records; the others are copies.
 _DIFFERENT = 1000
@@ -172,7 +175,14 @@ def reading_steps(opened: records.Records, batch_size: int) -> dict:
     sizes = opened.manifest.sizes
     arguments = {"batch_size": batch_size, "seed": 1}
     arguments["vocab_size"] = _VOCAB_SIZE
-    plain = iter(batches.training_batches(opened, features, sizes, **arguments))
+    plain, streamed = (
+        iter(
+            batches.training_batches(
+                opened, features, sizes, input_mode=mode, **arguments
+            )
+        )
+        for mode in batches.INPUT_MODES
+    )
     lengths = static_lengths.read(opened, sizes["max_seq_length"])
     chosen = static_lengths.choose(lengths, sizes["max_seq_length"])
     buckets = iter(
@@ -184,7 +194,8 @@ def reading_steps(opened: records.Records, batch_size: int) -> dict:
     serialized = tf.constant(opened.get(np.arange(batch_size)))
     parse = tf.function(lambda x: schema.parse(x, features, sizes))
     return {
-        "batches": lambda: next(plain),
+        PLAIN: lambda: next(plain),
+        STREAMED: lambda: next(streamed),
         "batches, static lengths": lambda: next(buckets),
         "fetching bytes only": lambda: opened.get(
             rng.integers(0, len(opened), batch_size)
@@ -253,6 +264,16 @@ def show(restarts: dict, rates: dict) -> None:
     for name, rounds in rates.items():
         wall, cpu = map(statistics.median, zip(*rounds, strict=True))
         print(f"{name:40s} {wall:10.0f} {cpu:16.0f}")
+    print(f"\n{'streamed / in Python, batch size':40s} examples/s")
+    for name, rounds in rates.items():
+        kind, _, size = name.rpartition(", ")
+        if kind == STREAMED:
+            pairs = zip(rounds, rates[f"{PLAIN}, {size}"], strict=True)
+            ratios = [streamed[0] / plain[0] for streamed, plain in pairs]
+            print(
+                f"{size:40s} {statistics.median(ratios):10.2f} "
+                f"({min(ratios):.2f} to {max(ratios):.2f})"
+            )
 
 
 def main(argv: list[str]) -> None:

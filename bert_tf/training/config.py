@@ -178,6 +178,13 @@ class TrainingConfig(Options):
         "variable TF_CONFIG; tpu.",
         choices=("one_device", "mirrored", "multi_worker", "tpu"),
     )
+    input_mode: str | None = option(
+        None,
+        "How records are read: python, by Python in this process; or stream, "
+        "by TensorFlow ops alone, which can run on other hosts. The batches "
+        "are the same. Default: python; stream if a TPU is on other hosts.",
+        choices=("python", "stream"),
+    )
     worker_timeout: float = option(
         300.0,
         "With --distribution_strategy=multi_worker: seconds to wait until the "
@@ -192,8 +199,8 @@ class TrainingConfig(Options):
     tpu: str | None = option(
         None,
         "With --distribution_strategy=tpu: local on a TPU VM; or the name or "
-        "grpc:// address of a TPU on another host, which may not work, since "
-        "Python on this host reads the records.",
+        "grpc:// address of a TPU on other hosts, which then read the records "
+        "(--input_mode=stream).",
     )
 
     def __post_init__(self):

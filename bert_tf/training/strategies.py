@@ -387,6 +387,32 @@ def num_workers(strategy: tf.distribute.Strategy) -> int:
     return sum(len(jobs.get(job, ())) for job in ("chief", "worker"))
 
 
+def find_input_mode(
+    strategy: tf.distribute.Strategy, input_mode: str | None
+) -> str:
+    """Returns how records are read: "python" or "stream".
+
+    Args:
+      strategy: strategy of the run.
+      input_mode: the flag; None for the default.
+
+    Raises:
+      ValueError: if Python would have to run on the other hosts of a TPU.
+    """
+    on_other_hosts = isinstance(strategy, tf.distribute.TPUStrategy) and any(
+        # The job of a process that is not connected to others.
+        tf.DeviceSpec.from_string(device).job != "localhost"
+        for device in strategy.extended.worker_devices
+    )
+    if on_other_hosts and input_mode == "python":
+        raise ValueError(
+            "--input_mode=python reads records by Python in this process, but "
+            "the hosts of this TPU are others. Use --input_mode=stream, or "
+            "omit the flag."
+        )
+    return input_mode or ("stream" if on_other_hosts else "python")
+
+
 def distribute_batches(
     strategy: tf.distribute.Strategy,
     make_batches: Callable[..., tf.data.Dataset],

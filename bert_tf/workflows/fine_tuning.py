@@ -59,6 +59,7 @@ class RecordSplit:
       vocab_size: vocabulary size; larger ids raise an error.
       bucket_lengths: static lengths of batches; empty to pad all examples to
         `max_seq_length`.
+      input_mode: "python" or "stream", see `batches.training_batches`.
     """
 
     def __init__(
@@ -67,11 +68,13 @@ class RecordSplit:
         task: FineTuningTask,
         vocab_size: int,
         bucket_lengths: tuple[int, ...],
+        input_mode: str,
     ):
         self.records = records
         self.task = task
         self.vocab_size = vocab_size
         self.bucket_lengths = bucket_lengths
+        self.input_mode = input_mode
 
     def __len__(self):
         return len(self.records)
@@ -84,6 +87,7 @@ class RecordSplit:
             self.records.manifest.sizes,
             num_steps=num_steps,
             vocab_size=self.vocab_size,
+            input_mode=self.input_mode,
             batch_size=config.train_batch_size,
             seed=config.seed,
             bucket_lengths=self.train_lengths(config),
@@ -111,6 +115,7 @@ class RecordSplit:
             batch_size=batch_size,
             vocab_size=self.vocab_size,
             bucket_lengths=self.bucket_lengths,
+            input_mode=self.input_mode,
         )
 
 
@@ -212,6 +217,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         max_seq_length=config.max_seq_length
         or metadata.get("max_seq_length", task.max_seq_length),
         precision=config.precision or metadata.get("precision", "float32"),
+        input_mode=strategies.find_input_mode(strategy, config.input_mode),
     )
     task.prepare(trained, metadata)
     tokenizer, vocab_file = model_source.find_tokenizer(config, source)
@@ -232,7 +238,10 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         task=task,
         model=model,
         splits={
-            split: RecordSplit(opened, task, bert_config.vocab_size, lengths)
+            split: RecordSplit(
+                *(opened, task, bert_config.vocab_size, lengths),
+                config.input_mode,
+            )
             for split, opened in records.items()
         },
         vocab_file=vocab_file,

@@ -139,6 +139,12 @@ def fine_tune(
     command_config, config = config, config.with_defaults()
     _check(config)
     strategy = loop.open_strategy(config, config.do_train)
+    if strategies.find_input_mode(strategy, config.input_mode) != "python":
+        raise ValueError(
+            "--input_mode=stream: with --feature_layers the features of words "
+            "are read by Python, so that a TPU on other hosts cannot be used. "
+            "Use --input_mode=python, and another device if it needs one."
+        )
     with run_folder.open_run(config.output_dir, strategy):
         return _train_choices(data, config, strategy, command, command_config)
 

@@ -55,6 +55,10 @@ def pretrain(config: PretrainingConfig) -> None:
             "this warning off"
         )
     strategy = loop.open_strategy(config, do_train)
+    config = dataclasses.replace(
+        config,
+        input_mode=strategies.find_input_mode(strategy, config.input_mode),
+    )
     # Locked until the end: a second run would truncate the logs of this one.
     with run_folder.open_run(config.output_dir, strategy):
         model_dir = strategies.chief_first(
@@ -234,6 +238,7 @@ def _train(
                 phase.sizes,
                 num_steps=phase.num_steps,
                 vocab_size=model.config.vocab_size,
+                input_mode=config.input_mode,
                 batch_size=config.train_batch_size,
                 seed=config.seed,
             )
@@ -290,6 +295,7 @@ class HeldOutEvaluation:
             self.data.sizes,
             batch_size=self.config.eval_batch_size,
             vocab_size=self.vocab_size,
+            input_mode=self.config.input_mode,
         ).take(self.config.max_eval_steps or -1)
 
     def __call__(self, step: int) -> dict[str, float]:

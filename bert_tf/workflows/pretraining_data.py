@@ -7,6 +7,7 @@ from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
 from bert_tf.workflows.configs import PretrainingConfig
 from tfrecords.io import records as records_lib
+from tfrecords.reading import batches
 
 
 class PretrainingData(NamedTuple):
@@ -105,7 +106,8 @@ def open_data(
       num_steps: optimizer steps on them.
 
     Raises:
-      ValueError: if a size is unknown, or records and model do not match.
+      ValueError: if a size is unknown, the records cannot be read in the
+        `input_mode`, or records and model do not match.
     """
     opened = records_lib.Records.open(path)
     manifest = opened.manifest
@@ -134,6 +136,7 @@ def open_data(
             f"{bert_config.max_position_embeddings}. Make shorter examples."
         )
     task = pretraining.task_of(opened, bert_config)
+    batches.check_input_mode(opened, task.schema, config.input_mode or "python")
     return PretrainingData(opened, sizes, task, num_steps)
 
 

@@ -13,6 +13,7 @@ def make_phase(
     *,
     num_steps: int,
     vocab_size: int,
+    input_mode: str = "python",
     **order,
 ) -> loop.Phase:
     """Returns the phase of `num_steps` batches of these records.
@@ -23,6 +24,7 @@ def make_phase(
       sizes: dimension name -> size.
       num_steps: number of batches.
       vocab_size: vocabulary size; larger ids raise an error.
+      input_mode: "python" or "stream", see `batches.training_batches`.
       **order: `batch_size`, `seed` and `bucket_lengths`, see
         `batches.training_batches`.
     """
@@ -35,6 +37,7 @@ def make_phase(
             sizes,
             start_batch=start_batch,
             vocab_size=vocab_size,
+            input_mode=input_mode,
             **order,
             **replicas,
         )

@@ -249,6 +249,10 @@ def _message(error: Exception) -> str:
     """Returns an error's message, without TensorFlow's text around ours."""
     if not isinstance(error, _tensorflow_errors()):
         return str(error)
+    if failed := re.search(r"assertion failed: \[(.*)\]", error.message):
+        # Of tf.debugging.Assert, which escapes quotes and all but ASCII.
+        text = failed[1].encode().decode("unicode_escape")
+        return text.encode("latin-1").decode(errors="replace")
     # An error in a dataset: "{{node ...}} ValueError: <ours>\n\nTraceback".
     text = error.message.rpartition("ValueError: ")[2]
     # Names of nodes mean nothing to users: {{function_node ...}}, [Op:Name].

@@ -129,6 +129,19 @@ def test_cola_end_to_end(cola_run, tiny_vocab_file):
     assert read_predictions(output / "predictions/CoLA.tsv") == predictions
 
 
+@pytest.mark.slow
+def test_a_streamed_run_has_the_same_weights_and_scores(cola_run, tmp_path):
+    flags, trained = cola_run
+    run(*flags, f"--output_dir={tmp_path}", "--input_mode=stream")
+    for name in (
+        "eval_results.json",
+        "run.json",
+        "best/state.json",  # Has the sha256 of the weights.
+        "predictions/CoLA.tsv",
+    ):
+        assert (tmp_path / name).read_bytes() == (trained / name).read_bytes()
+
+
 def test_dev_scores_do_not_depend_on_bucket_lengths(cola_run, tmp_path):
     (task_name, data_dir, *_), trained = cola_run
     # Rows are short, so training used shorter batches.

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from bert_tf.training import checkpoints, stopping
 from run_scripts import make_pretraining_records, run_pretraining
+from run_scripts.flags import common_flags
 from tfrecords import schema
 from tfrecords.io import records
 
@@ -174,11 +175,65 @@ def test_single_segments_are_trained_on_without_next_sentence_labels(
     steps = [json.loads(line) for line in path.read_text().splitlines()]
     assert len(steps) == 6
     assert not [name for name in steps[0] if "next_sentence" in name]
+    with pytest.raises(ValueError, match="--input_mode=stream cannot read"):
+        run(folder, tmp_path / "other", *more, "--input_mode=stream")
+    assert not (tmp_path / "other").exists()
     with pytest.raises(ValueError, match="The records were made differently"):
         run(folder, tmp_path / "other", *more[::2])
     words = [f"--init_checkpoint={tmp_path}/run", "--nodo_train"]
     with pytest.raises(ValueError, match="was trained with --pairs=no"):
         run(folder, tmp_path / "evaluated", *words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "modes", [["stream"], ["stream", "python"], ["python", "stream"]]
+)
+def test_a_run_does_not_depend_on_the_input_mode(
+    folder, trained, tiny_vocab_file, tmp_path, modes
+):
+    words = [f"--vocab_file={tiny_vocab_file}", f"--input_mode={modes[0]}"]
+    if len(modes) == 2:
+        with pytest.raises(stopping.Stopped):
+            run(folder, tmp_path, *words, "--stop_at_step=4")
+        words[1] = f"--input_mode={modes[1]}"
+    run(folder, tmp_path, *words)
+    found = checkpoints.find(str(tmp_path))
+    for name in (
+        "eval_results.json",
+        "run.json",
+        "checkpoints/step-00000006/state.json",  # Has the sha256 of weights.
+        "logs/train/steps.jsonl",
+        "logs/eval/steps.jsonl",
+    ):
+        expected = (trained / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == expected, name
+    assert f"--input_mode={modes[-1]}\n" in (tmp_path / "run.flags").read_text()
+    assert found.endswith("step-00000006")
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_a_damaged_record_is_named_when_streamed(
+    folder, tiny_vocab_file, tmp_path
+):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (path,) = (tmp_path / "train").glob("*.tfrecord")
+    begin = int(np.load(f"{path}.index")[3])
+    with open(path, "r+b") as file:
+        file.seek(begin + 100)
+        file.write(b"\xff\xff")
+    with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+        run(
+            *(tmp_path, tmp_path / "broken", f"--vocab_file={tiny_vocab_file}"),
+            *("--input_mode=stream", "--nodoctor", "--num_train_steps=99"),
+        )
+    message = common_flags._message(raised.value)
+    assert message == (
+        f"Corrupt or missing record at '{path}', record 3, byte {begin}. If "
+        f"only its index is wrong: delete '{path}.index', which is made again "
+        "from the shard. Otherwise delete the shard and rerun the command that "
+        "makes it."
+    )
 
 
 class Killed(BaseException):

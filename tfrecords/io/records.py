@@ -223,6 +223,11 @@ class Records:
     def __len__(self) -> int:
         return int(self.first[-1])
 
+    @property
+    def offsets(self) -> np.ndarray:
+        """[records + shards] int64: `Shard.offsets` of all shards, joined."""
+        return np.concatenate([shard.offsets for shard in self._shards])
+
     def _locate(self, indices) -> Iterator[tuple[shards.Shard, int]]:
         """Returns the shard of each record and its index in the shard."""
         indices = np.asarray(indices, np.int64)

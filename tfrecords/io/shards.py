@@ -24,7 +24,7 @@ from tfrecords.io import storage
 # masked as in tensorflow/core/lib/hash/crc32c.h.
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
-_FRAME_BYTES = _HEADER.size + _FOOTER.size
+FRAME_BYTES = _HEADER.size + _FOOTER.size  # Added to each record.
 _WRITE_RECORDS = 1024  # Records in each write to the file.
 _NPY = b"\x93NUMPY"  # First bytes of an npy file.
 _OPEN_FILES = 256  # Well below the usual limit of 1,024 per process.
@@ -114,7 +114,7 @@ def scan(path: str) -> np.ndarray:
                         f"Corrupt header at {record}: not a TFRecord file, or "
                         "damaged. Make or copy it again."
                     )
-                offset += _FRAME_BYTES + length
+                offset += FRAME_BYTES + length
             if len(header) < _HEADER.size or offset > end:
                 raise ValueError(
                     f"Truncated record at {record}: the file ends at byte "
@@ -236,7 +236,7 @@ class Shard:
         begin, end = self.offsets[record : record + 2].tolist()
         file = _open(self.path, *self._version)
         size = os.fstat(file.descriptor).st_size
-        if begin < 0 or end > size or end - begin < _FRAME_BYTES:
+        if begin < 0 or end > size or end - begin < FRAME_BYTES:
             return None
         data = os.pread(file.descriptor, end - begin, begin)
         payload = data[_HEADER.size : -_FOOTER.size]

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
+from tfrecords.reading import streaming
 
 # The dimension that is cut if static lengths are given.
 SEQUENCE = "max_seq_length"
@@ -69,6 +70,8 @@ class Source(NamedTuple):
     is_cut: bool  # Whether sequences are cut to the batch's length.
     # (rows, positions) -> rows with masks, for records without masks.
     mask: Callable | None = None
+    # To read them by TensorFlow ops alone; None to read them in Python.
+    streamed: streaming.StreamedRecords | None = None
 
 
 def needs_masks(
@@ -96,13 +99,8 @@ def read(
     Returns:
       Dict of name to feature, including `is_real_example`.
     """
-
-    def get(indices):
-        with _reads:
-            return np.array(source.records.get(indices), dtype=object)
-
-    serialized = tf.numpy_function(get, [indices], tf.string)
-    serialized.set_shape(indices.shape)
+    reader = source.streamed or _PythonReader(source.records)
+    serialized = reader.get(indices)
     on_disk = source.schema
     if source.mask:
         on_disk = schema_lib.SCHEMAS[source.records.manifest.schema_name]
@@ -110,9 +108,7 @@ def read(
         serialized, on_disk, source.sizes, source.records.legacy_names
     )
     if source.vocab_size is not None:
-        features = _check_ids(
-            source.records, features, indices, source.vocab_size
-        )
+        features = _check_ids(reader, features, indices, source.vocab_size)
     if source.mask:
         features |= _masked(source, features, positions)
     if source.is_cut:
@@ -124,6 +120,27 @@ def read(
         indices.shape, schema_lib.IS_REAL_EXAMPLE.dtype
     )
     return features
+
+
+class _PythonReader(NamedTuple):
+    """Reads records in Python; like `StreamedRecords` otherwise."""
+
+    records: records_lib.Records
+
+    def get(self, indices: tf.Tensor) -> tf.Tensor:
+        """Returns the serialized examples at indices."""
+
+        def get(indices):
+            with _reads:
+                return np.array(self.records.get(indices), dtype=object)
+
+        serialized = tf.numpy_function(get, [indices], tf.string)
+        serialized.set_shape(indices.shape)
+        return serialized
+
+    def describe(self, index: tf.Tensor) -> tf.Tensor:
+        """Returns the text of `Records.describe`."""
+        return tf.numpy_function(self.records.describe, [index], tf.string)
 
 
 def _masked(source, features, positions):
@@ -149,24 +166,24 @@ def _masked(source, features, positions):
     return dict(zip(names, masked, strict=True))
 
 
-def _check_ids(records, features, indices, vocab_size):
+def _check_ids(reader, features, indices, vocab_size):
     """Returns the features, with a control dependency that checks token ids."""
 
-    def fail(name, ids, indices):
-        index = tuple(np.argwhere((ids < 0) | (ids >= vocab_size))[0])
-        raise ValueError(
-            f"Id {ids[index]} in {name.decode()!r} of "
-            f"{records.describe(int(indices[index[0]]))} is not below "
-            f"vocab_size {vocab_size}. Use the vocabulary and the "
-            "bert_config.json that the records were made for."
-        )
-
     def check(name, ids):
-        return tf.cond(
-            tf.reduce_any((ids < 0) | (ids >= vocab_size)),
-            lambda: tf.numpy_function(fail, [name, ids, indices], tf.bool),
-            lambda: tf.constant(True),
-        )
+        is_wrong = (ids < 0) | (ids >= vocab_size)
+
+        def fail():
+            place = tf.where(is_wrong)[0]
+            record = reader.describe(indices[place[0]])
+            message = [
+                *("Id ", tf.as_string(tf.gather_nd(ids, place))),
+                *(f" in {name} of ", record),
+                f" is not below vocab_size {vocab_size}. Use the vocabulary "
+                "and the bert_config.json that the records were made for.",
+            ]
+            return tf.debugging.Assert(False, [tf.strings.join(message)])
+
+        return tf.cond(tf.reduce_any(is_wrong), fail, tf.no_op)
 
     checks = [
         check(name, features[name]) for name in _TOKEN_IDS if name in features

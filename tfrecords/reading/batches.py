@@ -12,8 +12,14 @@ import tensorflow as tf
 
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
-from tfrecords.reading import batch_features, batch_order, static_lengths
+from tfrecords.reading import (
+    batch_features,
+    batch_order,
+    static_lengths,
+    streaming,
+)
 
+INPUT_MODES = ("python", "stream")
 # Records of a batch named in messages.
 _NAMED = 3
 
@@ -32,6 +38,7 @@ def training_batches(
     vocab_size: int | None = None,
     bucket_lengths: Sequence[int] = (),
     num_batches: int | None = None,
+    input_mode: str = "python",
 ) -> tf.data.Dataset:
     """Returns endless batches; each epoch is a permutation of all records.
 
@@ -59,6 +66,9 @@ def training_batches(
         max_seq_length. `static_lengths.choose` finds good ones.
       num_batches: number of batches in the complete run. If given, a run sees
         the same examples with buckets as without; the dataset is endless.
+      input_mode: how records are read: "python", or "stream", by TensorFlow
+        ops alone, so that the pipeline can run in another process; then this
+        is called in its device scope. The batches are the same.
 
     Returns:
       Parts of batches, of static shape: the schema's features [B / R, ...],
@@ -66,8 +76,9 @@ def training_batches(
       `bucket_lengths` the sequence dimension is that of the global batch.
 
     Raises:
-      ValueError: if there are no records, replicas cannot share a batch, or a
-        bucket is longer than max_seq_length.
+      ValueError: if there are no records, replicas cannot share a batch, a
+        bucket is longer than max_seq_length, or records without masks are
+        streamed.
       tf.errors.InvalidArgumentError: during iteration, naming the record, if it
         is damaged or has ids out of range.
     """
@@ -76,7 +87,9 @@ def training_batches(
     order = _order(
         records, sizes, batch_size, seed, bucket_lengths, num_batches
     )
-    source = _source(records, schema, sizes, vocab_size, bucket_lengths, seed)
+    source = _source(
+        *(records, schema, sizes, vocab_size, bucket_lengths, seed, input_mode)
+    )
     return pipeline(
         order.parts(start_batch, replicas, first_replica, local_replicas),
         lambda part: batch_features.read(
@@ -128,6 +141,7 @@ def evaluation_batches(
     batch_size: int,
     vocab_size: int | None = None,
     bucket_lengths: Sequence[int] = (),
+    input_mode: str = "python",
 ) -> tf.data.Dataset:
     """Returns every record once, in order, in batches of one static shape.
 
@@ -154,7 +168,9 @@ def evaluation_batches(
         indices = np.argsort(-lengths, kind="stable")[indices]
         lengths = batch_order.round_up(lengths[indices[:, 0]], static)
     lengths = np.broadcast_to(lengths, [num_batches])
-    source = _source(records, schema, sizes, vocab_size, bucket_lengths, None)
+    source = _source(
+        *(records, schema, sizes, vocab_size, bucket_lengths, None, input_mode)
+    )
 
     def batch(indices, length, is_real):
         features = batch_features.read(source, indices, indices, length)
@@ -173,15 +189,39 @@ def evaluation_batches(
     return pipeline(tf.data.Dataset.from_tensor_slices(elements), batch)
 
 
-def _source(records, schema, sizes, vocab_size, bucket_lengths, seed):
-    mask = None
+def check_input_mode(
+    records: records_lib.Records, schema: schema_lib.Schema, input_mode: str
+) -> None:
+    """Raises ValueError if records cannot be read in an input mode."""
+    if input_mode not in INPUT_MODES:
+        raise ValueError(
+            f"input_mode={input_mode!r} should be one of "
+            f"{', '.join(INPUT_MODES)}."
+        )
+    if input_mode == "stream" and batch_features.needs_masks(records, schema):
+        raise ValueError(
+            f"--input_mode=stream cannot read {records.paths[0]!r}: its "
+            "records are masked when read (--masking_time=dynamic), in "
+            "Python. Use --input_mode=python, or make records with "
+            "--masking_time=static."
+        )
+
+
+def _source(
+    records, schema, sizes, vocab_size, bucket_lengths, seed, input_mode
+):
+    check_input_mode(records, schema, input_mode)
+    mask, streamed = None, None
+    if input_mode == "stream":
+        streamed = streaming.StreamedRecords(records)
     if batch_features.needs_masks(records, schema):
         from tfrecords.reading import dynamic_masking
 
         masker = dynamic_masking.masker(records, sizes, seed)
         mask = functools.partial(dynamic_masking.mask, masker)
     return batch_features.Source(
-        records, schema, sizes, vocab_size, bool(bucket_lengths), mask
+        *(records, schema, sizes, vocab_size, bool(bucket_lengths)),
+        *(mask, streamed),
     )
 
 

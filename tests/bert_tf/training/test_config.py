@@ -7,6 +7,7 @@ import pytest
 from bert_tf.model import dropout
 from bert_tf.training import optimizers, strategies
 from bert_tf.training.config import TrainingConfig
+from tfrecords.reading import batches
 
 CONFIG = TrainingConfig(output_dir="x")
 
@@ -43,6 +44,7 @@ def test_choices_are_complete():
     assert choices["optimizer"] == tuple(optimizers.OPTIMIZERS)
     assert choices["distribution_strategy"] == tuple(strategies.NAMES)
     assert choices["dropout"] == tuple(dropout.GENERATORS)
+    assert choices["input_mode"] == batches.INPUT_MODES
 
 
 @pytest.mark.parametrize(

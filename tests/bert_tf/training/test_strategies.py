@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import urllib.error
 
 import pytest
@@ -50,6 +51,31 @@ def test_a_cpu_is_split_into_virtual_devices():
         text=True,
     ).stdout.split()
     assert printed == ["3", *(f"/device:CPU:{n}" for n in range(3))]
+
+
+class _Tpu(tf.distribute.TPUStrategy):
+    """A TPU with the given devices."""
+
+    extended = None
+
+    def __init__(self, *devices):
+        self.extended = types.SimpleNamespace(worker_devices=devices)
+
+
+@pytest.mark.parametrize("own", [None, "python", "stream"])
+def test_records_are_read_in_python_unless_the_flag_says_otherwise(own):
+    here = _Tpu("/job:localhost/replica:0/task:0/device:TPU:0")
+    for strategy in (here, strategies.make_strategy("one_device")):
+        found = strategies.find_input_mode(strategy, own)
+        assert found == (own or "python")
+
+
+def test_the_hosts_of_a_tpu_read_records_without_python():
+    hosts = [f"/job:worker/replica:0/task:{n}/device:TPU:0" for n in (0, 1)]
+    assert strategies.find_input_mode(_Tpu(*hosts), None) == "stream"
+    assert strategies.find_input_mode(_Tpu(*hosts), "stream") == "stream"
+    with pytest.raises(ValueError, match="--input_mode=python .*mode=stream"):
+        strategies.find_input_mode(_Tpu(*hosts), "python")
 
 
 # Errors.

@@ -188,6 +188,11 @@ def test_traceback_is_printed_and_not_passed_to_the_script(capsys, monkeypatch):
             "{{node a}} ValueError: train-0, record 3\n\nTrace",
             "train-0, record 3",
         ),
+        (
+            r"passed to Map:5: assertion failed: [Id 9 of \'a[1]/\303\274\', "
+            "record 3]\n\t [[{{node Assert}}]]",
+            "Id 9 of 'a[1]/ü', record 3",
+        ),
         ("a [[{{node b}}]] [[c]]\nmore", "a"),
         ("", "UnknownError"),
     ],

@@ -161,7 +161,7 @@ def test_ids_out_of_range_are_named_with_their_record(ten):
     next(iter(training(ten, vocab_size=10)))
     with pytest.raises(
         tf.errors.InvalidArgumentError,
-        match=r"Id 9 in 'input_word_ids' of .*00002.*record 1, byte \d+ is "
+        match=r"Id 9 in input_word_ids of .*00002.*record 1, byte \d+ is "
         "not below vocab_size 9",
     ):
         numbers_of(training(ten, vocab_size=9), 3)
@@ -173,7 +173,7 @@ def test_masked_ids_are_checked_too(tmp_path, samples):
     data = schema.serialize(wrong, schema.PRETRAINING, SIZES)
     records.write_shard(path, [data])
     with pytest.raises(
-        tf.errors.InvalidArgumentError, match="Id 55 in 'masked_lm_ids'"
+        tf.errors.InvalidArgumentError, match="Id 55 in masked_lm_ids"
     ):
         found = records.Records.open(path)
         next(iter(training(found, vocab_size=50)))
