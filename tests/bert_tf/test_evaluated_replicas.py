@@ -5,6 +5,7 @@ Files are compared byte by byte: each replica computes whole batches.
 
 import json
 import shutil
+import signal
 
 import planted_squad
 import pytest
@@ -68,6 +69,31 @@ def test_held_out_metrics_are_the_same_bytes(tmp_path, pretraining_records):
         files = files_on_replicas("run_pretraining", [*flags, *more], folder)
         metrics = json.loads(files["eval_results.json"])
         assert metrics["step"] == 4 and metrics["masked_lm_loss"] > 0
+
+
+def test_a_worker_lost_in_an_evaluation_stops_the_others(
+    tmp_path, pretraining_records
+):
+    run_processes.write_config(tmp_path)
+    arguments = run_processes.training_arguments(
+        pretraining_records,
+        tmp_path / "run",
+        bert_config_file=tmp_path / "bert_config.json",
+        eval_input_file=pretraining_records / "train",
+        eval_batch_size=1,
+        num_train_steps=1000,
+        save_checkpoints_steps=4,
+    )
+    logs = [tmp_path / "0.log", tmp_path / "1.log"]
+    with run_processes.workers(arguments, logs, is_forked=True) as processes:
+        chief, other = processes
+        # An evaluation follows.
+        chief.wait_until(
+            lambda: 4 in run_processes.saved_steps(tmp_path / "run")
+        )
+        other.send(signal.SIGKILL)
+        assert chief.wait(120.0) == 75, chief.printed()
+        assert "another worker has ended" in chief.printed()
 
 
 @pytest.fixture(scope="module")
