@@ -5,6 +5,7 @@ imported TensorFlow, which is faster in tests.
 """
 
 import contextlib
+import importlib
 import json
 import multiprocessing
 import os
@@ -88,10 +89,10 @@ def training_arguments(
 class _Fresh:
     """A process started with `python -m`."""
 
-    def __init__(self, arguments, log, environment):
+    def __init__(self, script, arguments, log, environment):
         with open(log, "ab") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", SCRIPT, *arguments],
+                [sys.executable, "-m", script, *arguments],
                 cwd=ROOT,
                 env=os.environ | environment,
                 stdout=file,
@@ -109,27 +110,32 @@ class _Fresh:
             os.killpg(self.process.pid, number)
 
 
-def _train(arguments: Sequence[str], log: str, environment) -> None:
+def _train(
+    script: str, arguments: Sequence[str], log: str, environment
+) -> None:
     """Trains in a forked process."""
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     os.environ.update(environment)
-    sys.argv = [SCRIPT, *arguments]
-    from run_scripts import run_pretraining
-
-    run_pretraining.run()
+    sys.argv = [script, *arguments]
+    importlib.import_module(script).run()
 
 
 class _Forked:
     """A process forked from a server that has imported TensorFlow."""
 
-    def __init__(self, arguments, log, environment):
+    def __init__(self, script, arguments, log, environment):
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([SCRIPT])
         self.process = context.Process(
             target=_train,
-            args=(list(map(str, arguments)), str(log), dict(environment)),
+            args=(
+                script,
+                list(map(str, arguments)),
+                str(log),
+                dict(environment),
+            ),
             daemon=True,
         )
         self.process.start()
@@ -149,17 +155,25 @@ class Training:
     """A training process.
 
     Args:
-      arguments: flags of run_pretraining.
+      arguments: flags of the script.
       log: file to which its output is appended.
       environment: environment variables to set.
       is_forked: whether to fork it from a process that has TensorFlow.
+      script: module of the script.
     """
 
-    def __init__(self, arguments, log, environment=None, is_forked=False):
+    def __init__(
+        self,
+        arguments,
+        log,
+        environment=None,
+        is_forked=False,
+        script=SCRIPT,
+    ):
         kind = _Forked if is_forked else _Fresh
         self.log = pathlib.Path(log)
         self.begin = self.log.stat().st_size if self.log.exists() else 0
-        self.process = kind(arguments, log, environment or {})
+        self.process = kind(script, arguments, log, environment or {})
         self.code, self.send = self.process.code, self.process.send
 
     def printed(self) -> str:

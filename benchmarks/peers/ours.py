@@ -40,7 +40,9 @@ def make(
         # As in export_savedmodel.
         policy = training_config.inference_policy(setting.precision)
         model = task.build_model(config, dtype=policy)
-        predict = evaluation.make_prediction_step(model)
+        predict = evaluation.make_prediction_step(
+            model, strategies.make_strategy("one_device")
+        )
 
         def run(batch):
             return float(next(iter(predict(batch).values())).numpy().flat[0])

@@ -57,7 +57,8 @@ class TrainingConfig(Options):
     )
     eval_batch_size: int = option(
         64,
-        "Examples in one evaluation batch.",
+        "Examples in one evaluation batch of a replica. The results do not "
+        "depend on the number of replicas.",
         at_least=1,
         at_most=MAX_BATCH_SIZE,
     )

@@ -108,9 +108,9 @@ def train(
       num_warmup_steps: updates until the peak of the learning rate.
       save_checkpoints_steps: updates between regular checkpoints; None for
         the value in `config`. The last step also has a regular checkpoint.
-      on_checkpoint: called with the step after each regular checkpoint, to
-        evaluate and keep the best model. If the run stops at that checkpoint,
-        the resumed run calls it instead.
+      on_checkpoint: called with the step after each regular checkpoint, by all
+        workers, to evaluate and keep the best model. If the run stops at that
+        checkpoint, the resumed run calls it instead.
 
     Returns:
       The sha256 of the final weights.
@@ -129,7 +129,6 @@ def train(
         config.learning_rate, num_train_steps, num_warmup_steps
     )
     check_calls(strategy, config, save_steps)
-    is_chief = strategies.is_chief(strategy)
 
     def is_regular(step: int) -> bool:
         return step % save_steps == 0 or step == num_train_steps
@@ -146,9 +145,9 @@ def train(
         flags = [settings, config.steps_per_loop, save_steps]
         _check_start(strategy, start_step, end_step, flags)
         report = _make_report(config, phases, saved, start_step)
-        if is_chief and start_step and is_regular(start_step):
+        if start_step and is_regular(start_step):
             # A run that stopped at this step may have skipped the evaluation.
-            _evaluate_once(on_checkpoint, start_step, config.output_dir)
+            _evaluate_once(strategy, on_checkpoint, start_step, config)
         wishes = _Wishes(config, strategy, train_steps, request)
         step = start_step
 
@@ -165,8 +164,8 @@ def train(
                 with report.paused():
                     report.flush()  # Raises before saving if a loss is NaN.
                     saved.save(step, is_regular)
-                    if is_regular(step) and is_chief and not stops:
-                        _evaluate_once(on_checkpoint, step, config.output_dir)
+                    if is_regular(step) and not stops:
+                        _evaluate_once(strategy, on_checkpoint, step, config)
                     _publish(strategy)
                 wishes.note_save()
                 # A signal may have arrived in the meantime.
@@ -354,16 +353,17 @@ def _sizes(strategy, phase: Phase, batches, count: int) -> tuple[float, int]:
     return rows * phase.examples_per_row * updates, tokens * updates
 
 
-def _evaluate_once(on_checkpoint, step: int, output_dir: str) -> None:
+def _evaluate_once(strategy, on_checkpoint, step: int, config) -> None:
     """Calls `on_checkpoint`, unless an earlier process of the run did so."""
-    if not on_checkpoint:
-        return
-    path = os.path.join(output_dir, "logs", "evaluated.json")
+    path = os.path.join(config.output_dir, "logs", "evaluated.json")
     before = json_files.read(path) if os.path.exists(path) else {}
-    if before.get("step") == step:
+    # The file may appear later to other workers, which have to do the same.
+    is_done = strategies.of_chief(strategy, before.get("step") == step)
+    if is_done or not on_checkpoint:
         return
     on_checkpoint(step)
-    json_files.write(path, {"step": step})
+    if strategies.is_chief(strategy):
+        json_files.write(path, {"step": step})
 
 
 def _publish(strategy) -> None:

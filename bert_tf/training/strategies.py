@@ -14,9 +14,11 @@ import re
 import socket
 import time
 import urllib.error
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 from tensorflow.python.framework import kernels
@@ -371,12 +373,15 @@ def _cause(error: Exception) -> str:
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether this process writes checkpoints and logs."""
+    return worker_index(strategy) == 0
+
+
+def worker_index(strategy: tf.distribute.Strategy) -> int:
+    """Returns the index of this process; that of the chief is 0."""
     resolver = strategy.cluster_resolver
-    if num_workers(strategy) == 1:
-        return True
-    if "chief" in resolver.cluster_spec().jobs:
-        return resolver.task_type == "chief"
-    return resolver.task_type == "worker" and resolver.task_id == 0
+    if num_workers(strategy) == 1 or resolver.task_type == "chief":
+        return 0
+    return resolver.task_id + ("chief" in resolver.cluster_spec().jobs)
 
 
 def num_workers(strategy: tf.distribute.Strategy) -> int:
@@ -461,26 +466,75 @@ def all_gather(strategy: tf.distribute.Strategy, value: int) -> list[int]:
     """
     if num_workers(strategy) == 1:
         return [value]
+    return _all_gather(strategy, np.array(value, np.int32)).tolist()
+
+
+def _all_gather(strategy, value: np.ndarray) -> np.ndarray:
+    """Returns [workers, ...]: the int32 values [...] of all processes."""
+    workers = num_workers(strategy)
+    local = strategy.num_replicas_in_sync // workers
 
     @tf.function(autograph=False)
     def gather(value):
         def one():
             replica = tf.distribute.get_replica_context()
+            number = replica.replica_id_in_sync_group
             # Sums are the only collective that all strategies support.
-            position = tf.one_hot(
-                replica.replica_id_in_sync_group,
-                strategy.num_replicas_in_sync,
-                dtype=tf.int32,
-            )
+            position = tf.one_hot(number // local, workers, dtype=tf.int32)
+            position *= tf.cast(number % local == 0, tf.int32)
+            position = tf.reshape(position, [-1] + [1] * value.shape.rank)
             return replica.all_reduce(
                 tf.distribute.ReduceOp.SUM, value * position
             )
 
         return strategy.run(one)
 
-    values = gather(tf.constant(value, tf.int32))
-    values = strategy.experimental_local_results(values)[0].numpy().tolist()
-    return values[:: len(values) // num_workers(strategy)]
+    values = gather(tf.constant(value))
+    return strategy.experimental_local_results(values)[0].numpy()
+
+
+def gather_arrays(
+    strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]
+) -> list[list[np.ndarray]]:
+    """Returns the arrays of each process, once each has called this.
+
+    Args:
+      strategy: strategy of the run.
+      arrays: at least one, float32 or int32; each has the same shape in all
+        processes.
+
+    Returns:
+      A list for each process, the chief first; equal bit for bit.
+
+    Raises:
+      ValueError: in every process, if types, shapes or numbers differ.
+    """
+    if num_workers(strategy) == 1:
+        return [list(arrays)]
+    described = str([(array.dtype.name, array.shape) for array in arrays])
+    sums = all_gather(strategy, zlib.crc32(described.encode()) >> 1)
+    if len(set(sums)) > 1:
+        raise ValueError(
+            "The workers have results of different shapes. Give all of them "
+            "the same flags and the same files."
+        )
+    # Bits, since a sum of floats would lose the sign of -0.0 and spread a NaN.
+    bits = [np.ravel(array).view(np.int32) for array in arrays]
+    ends = np.cumsum([len(each) for each in bits])
+    return [
+        [
+            part.view(array.dtype).reshape(array.shape)
+            for part, array in zip(
+                np.split(row, ends[:-1]), arrays, strict=True
+            )
+        ]
+        for row in _all_gather(strategy, np.concatenate(bits))
+    ]
+
+
+def of_chief(strategy: tf.distribute.Strategy, value: bool) -> bool:
+    """Returns the chief's value, once each process has called this."""
+    return bool(all_gather(strategy, int(value))[0])
 
 
 def barrier(strategy: tf.distribute.Strategy) -> None:

@@ -26,6 +26,7 @@ def make_keep_best(
     best_metric: str,
     metadata_of: Callable[[Scores], dict],
     vocab_file: str | None,
+    is_chief: bool = True,
 ) -> Callable[[int], None]:
     """Returns step -> None, which evaluates and saves the best to `best/`.
 
@@ -37,12 +38,15 @@ def make_keep_best(
       best_metric: metric of the first dev set that selects the best model.
       metadata_of: scores -> content of model.json.
       vocab_file: vocabulary to save with the model, if any.
+      is_chief: whether this process writes; the others only evaluate.
     """
     best_dir = os.path.join(output_dir, checkpoints.BEST)
     writers: dict[str, reporting.Writer] = {}
 
     def keep_best(step: int) -> None:
         results = evaluate()
+        if not is_chief:
+            return
         # Read here, after the run has been restored from a checkpoint.
         start_step = checkpoints.newest_step(output_dir)
         for split, values in results.items():

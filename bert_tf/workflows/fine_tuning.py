@@ -13,11 +13,13 @@ One call makes the records, trains, saves the model with the best dev score to
 `best/`, evaluates and predicts. The same call resumes after a stop.
 """
 
+import contextlib
 import dataclasses
 import functools
 import math
 import os
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import keras
@@ -106,8 +108,10 @@ class RecordSplit:
             "bucket_lengths": list(self.train_lengths(config)) or None,
         }
 
-    def evaluation_batches(self, batch_size: int) -> tf.data.Dataset:
-        """Returns the inputs of all examples, in order."""
+    def evaluation_batches(
+        self, batch_size: int, **replicas: int
+    ) -> tf.data.Dataset:
+        """Returns the inputs of all examples, or those of given replicas."""
         return batches.evaluation_batches(
             self.records,
             self.task.inputs,
@@ -116,6 +120,7 @@ class RecordSplit:
             vocab_size=self.vocab_size,
             bucket_lengths=self.bucket_lengths,
             input_mode=self.input_mode,
+            **replicas,
         )
 
 
@@ -362,11 +367,13 @@ def train_and_predict(
 ) -> Scores:
     """Trains, evaluates and predicts, as the config specifies.
 
+    All worker processes take part, and only the chief writes.
+
     Returns:
-      Scores of the best model on each dev split; empty without `do_eval`, and
-      in worker processes other than the chief.
+      Scores of the best model on each dev split; empty without `do_eval`.
     """
-    predict = _make_predict(run, config.eval_batch_size)
+    is_chief = strategies.is_chief(strategy)
+    predict = _make_predict(run, config.eval_batch_size, strategy)
     source, weights_sha256 = run.source, None
     if config.do_train:
         if source:
@@ -382,11 +389,10 @@ def train_and_predict(
                     run.metadata | run.task.tuned_metadata(scores)
                 ),
                 vocab_file=run.vocab_file,
+                is_chief=is_chief,
             )
         weights_sha256 = _train(run, config, strategy, on_checkpoint, command)
         source = checkpoints.find(config.output_dir)
-    if not strategies.is_chief(strategy):
-        return {}  # Only the chief evaluates and predicts.
     load_trained(run, source)
     # The weights no longer change, so each split is predicted only once.
     predict = functools.cache(predict)
@@ -395,30 +401,49 @@ def train_and_predict(
         # First, since it may read an invalid file.
         baseline = run.task.majority_baseline()
         scores = _evaluate(run, predict)
-        dev_results.write(
-            scores,
-            baseline,
-            checkpoints.step_of(source),
-            config.output_dir,
-            task_name=run.task.name,
-            best_metric=run.task.best_metric,
-        )
+        if is_chief:
+            dev_results.write(
+                scores,
+                baseline,
+                checkpoints.step_of(source),
+                config.output_dir,
+                task_name=run.task.name,
+                best_metric=run.task.best_metric,
+            )
     if config.do_predict:
-        folder = os.path.join(config.output_dir, PREDICTIONS)
-        run.task.write_predictions(predict, folder)
+        with _predictions_folder(config.output_dir, is_chief) as folder:
+            run.task.write_predictions(predict, folder)
     if config.do_train:
         step = checkpoints.newest_step(config.output_dir)
         logging.info("step %d  weights sha256 %s", step, weights_sha256)
     return scores
 
 
-def _make_predict(run: Run, batch_size: int) -> Callable[[str], SplitOutputs]:
+@contextlib.contextmanager
+def _predictions_folder(output_dir: str, is_chief: bool) -> Iterator[str]:
+    """Yields the folder to write prediction files to.
+
+    The task decides which splits to predict. So other workers, which have to
+    predict the same splits, write the same files, to a folder to be removed.
+    """
+    if is_chief:
+        yield os.path.join(output_dir, PREDICTIONS)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield folder
+
+
+def _make_predict(
+    run: Run, batch_size: int, strategy: tf.distribute.Strategy
+) -> Callable[[str], SplitOutputs]:
     """Returns split -> outputs by name for all examples, in order."""
-    prediction_step = evaluation.make_prediction_step(run.model)
+    prediction_step = evaluation.make_prediction_step(run.model, strategy)
 
     def predict(split: str) -> SplitOutputs:
-        inputs = run.splits[split].evaluation_batches(batch_size)
-        return evaluation.predict(prediction_step, inputs)
+        make_batches = functools.partial(
+            run.splits[split].evaluation_batches, batch_size
+        )
+        return evaluation.predict(prediction_step, make_batches, strategy)
 
     return predict
 

@@ -111,9 +111,11 @@ class FeatureSplit:
             ),
         )
 
-    def evaluation_batches(self, batch_size: int) -> tf.data.Dataset:
-        """Returns batches of all sentences, in order."""
-        return self.sentences.evaluation_batches(batch_size)
+    def evaluation_batches(
+        self, batch_size: int, **replicas: int
+    ) -> Iterator[dict[str, tf.Tensor]]:
+        """Yields batches of all sentences, or those of the given replicas."""
+        return self.sentences.evaluation_batches(batch_size, **replicas)
 
 
 def fine_tune(

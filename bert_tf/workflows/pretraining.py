@@ -118,8 +118,8 @@ def _train_and_evaluate(
     if model_dir:
         _load_weights(model, model_dir, do_train, held_out)
     evaluate = None
-    if held_out and is_chief:
-        evaluate = HeldOutEvaluation(config, model, held_out)
+    if held_out:
+        evaluate = HeldOutEvaluation(config, model, held_out, strategy)
     if do_train:
         _train(
             config,
@@ -135,7 +135,9 @@ def _train_and_evaluate(
     else:
         step = checkpoints.step_of(model_dir)
     # A finished run may be evaluated later, or on other records.
-    if evaluate and not (do_train and evaluate.is_done(step)):
+    if evaluate and not strategies.of_chief(
+        strategy, do_train and evaluate.is_done(step)
+    ):
         evaluate(step)
 
 
@@ -262,10 +264,13 @@ def _train(
 class HeldOutEvaluation:
     """Evaluates a model on held-out records; logs and writes the metrics.
 
+    All worker processes evaluate; only the chief logs and writes.
+
     Args:
       config: config of the run.
       model: model to evaluate.
       data: held-out records.
+      strategy: strategy of the model, whose replicas share the batches.
 
     Call arguments:
       step: optimizer steps of the model.
@@ -276,19 +281,23 @@ class HeldOutEvaluation:
         config: PretrainingConfig,
         model: keras.Model,
         data: pretraining_data.PretrainingData,
+        strategy: tf.distribute.Strategy,
     ):
         self.config = config
         self.data = data
+        self.strategy = strategy
         self.vocab_size = model.config.vocab_size
-        self.evaluation_step = evaluation.make_evaluation_step(data.task, model)
+        self.evaluation_step = evaluation.make_evaluation_step(
+            data.task, model, strategy
+        )
         # Baseline: always predicting the most frequent token.
         self.unigram_accuracy = pretraining.unigram_accuracy(
             self.batches(), self.vocab_size, data.task
         )
         self.writer: reporting.Writer | None = None
 
-    def batches(self) -> tf.data.Dataset:
-        """Returns the batches to evaluate on."""
+    def batches(self, **replicas: int) -> tf.data.Dataset:
+        """Returns the batches to evaluate on, of all or the given replicas."""
         return batches.evaluation_batches(
             self.data.records,
             self.data.task.schema,
@@ -296,14 +305,23 @@ class HeldOutEvaluation:
             batch_size=self.config.eval_batch_size,
             vocab_size=self.vocab_size,
             input_mode=self.config.input_mode,
-        ).take(self.config.max_eval_steps or -1)
+            num_batches=self.config.max_eval_steps or None,
+            **replicas,
+        )
 
     def __call__(self, step: int) -> dict[str, float]:
         """Returns the metrics, by name."""
-        output_dir = self.config.output_dir
-        metrics = evaluation.evaluate(self.evaluation_step, self.batches())
+        metrics = evaluation.evaluate(
+            self.evaluation_step, self.batches, self.strategy
+        )
         metrics["perplexity"] = pretraining.perplexity(metrics)
         metrics["unigram_accuracy"] = self.unigram_accuracy
+        if strategies.is_chief(self.strategy):
+            self._write(step, metrics)
+        return metrics
+
+    def _write(self, step: int, metrics: dict[str, float]) -> None:
+        output_dir = self.config.output_dir
         logging.info(
             "held out, step %d  %s", step, reporting.format_values(metrics)
         )
@@ -317,7 +335,6 @@ class HeldOutEvaluation:
             os.path.join(output_dir, _RESULTS),
             {"step": step, **self._source(), **metrics},
         )
-        return metrics
 
     def _log_folder(self) -> str:
         """Returns the folder of the log, which has one set of records."""

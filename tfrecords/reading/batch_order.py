@@ -167,6 +167,83 @@ class TrainingOrder:
         )
 
 
+class EvaluationParts(NamedTuple):
+    """The evaluation batches of a process, n batches of B rows."""
+
+    indices: np.ndarray  # [n, B] int64, records; a filled-up row repeats one.
+    lengths: np.ndarray  # [n] int64, static lengths.
+    is_real: np.ndarray  # [n, B] bool, False in rows that fill up a batch.
+
+
+def evaluation_parts(
+    num_records: int,
+    *,
+    batch_size: int,
+    max_seq_length: int,
+    lengths: np.ndarray | None = None,
+    bucket_lengths: Sequence[int] = (),
+    num_batches: int | None = None,
+    replicas: int = 1,
+    first_replica: int = 0,
+    local_replicas: int = 1,
+) -> EvaluationParts:
+    """Returns batches with every record once: in order, or the longest first.
+
+    Replica r of R has batches r, r + R, r + 2 R ... The batches that replicas
+    have at the same time have the same length: where a length has no batch left
+    for a replica, it gets one without real rows. So a record is in a batch of
+    the same records for any number of replicas.
+
+    Args:
+      num_records: N.
+      batch_size: B; at most N rows are used.
+      max_seq_length: length of a batch without `bucket_lengths`.
+      lengths: [N] int, tokens of each record; required for `bucket_lengths`.
+      bucket_lengths: static lengths. If given, the longest records come first.
+      num_batches: number of batches to return, of all replicas and without
+        those that have no real rows; None for all.
+      replicas: number of replicas, over all processes (R).
+      first_replica: index of this process's first replica.
+      local_replicas: number of replicas of this process. The result has their
+        batches in turn.
+
+    Raises:
+      ValueError: if a bucket length is not in [1, max_seq_length].
+    """
+    static = static_lengths(bucket_lengths, max_seq_length)
+    records = np.arange(num_records)
+    if bucket_lengths:
+        records = np.argsort(-lengths, kind="stable")
+    batch_size = min(batch_size, num_records)
+    count = -(-num_records // batch_size)
+    positions = np.arange(count * batch_size).reshape(count, -1)[:num_batches]
+    is_real = positions < num_records
+    indices = records[np.where(is_real, positions, positions[:, :1])]
+    of_batches = np.full(len(indices), static[-1])
+    if bucket_lengths:
+        of_batches = round_up(lengths[indices[:, 0]], static)
+    numbers = _in_full_groups(of_batches, replicas)
+    is_real = is_real[numbers]
+    is_real[1:] &= (numbers[1:] != numbers[:-1])[:, None]
+    replica = np.arange(len(numbers)) % replicas
+    last = first_replica + local_replicas
+    own = (replica >= first_replica) & (replica < last)
+    numbers, is_real = numbers[own], is_real[own]
+    return EvaluationParts(indices[numbers], of_batches[numbers], is_real)
+
+
+def _in_full_groups(lengths: np.ndarray, replicas: int) -> np.ndarray:
+    """Returns numbers of batches; for each length a multiple of the replicas.
+
+    The last batch of a length is repeated to fill up.
+    """
+    numbers = np.arange(len(lengths))
+    groups = np.split(numbers, np.flatnonzero(np.diff(lengths)) + 1)
+    return np.concatenate(
+        [np.pad(g, (0, -len(g) % replicas), mode="edge") for g in groups]
+    )
+
+
 def static_lengths(
     bucket_lengths: Sequence[int], max_seq_length: int
 ) -> np.ndarray:

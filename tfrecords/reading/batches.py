@@ -7,7 +7,6 @@ the replicas, so that it is the same for any number of replicas.
 import functools
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import tensorflow as tf
 
 from tfrecords import schema as schema_lib
@@ -142,32 +141,40 @@ def evaluation_batches(
     vocab_size: int | None = None,
     bucket_lengths: Sequence[int] = (),
     input_mode: str = "python",
+    num_batches: int | None = None,
+    replicas: int = 1,
+    first_replica: int = 0,
+    local_replicas: int = 1,
 ) -> tf.data.Dataset:
     """Returns every record once, in order, in batches of one static shape.
 
     The last batch is filled with rows of zeros, whose `is_real_example` is 0.
-    There are not more rows than records.
+    There are not more rows than records. Replicas have whole batches in turn,
+    see `batch_order.evaluation_parts`: an output may depend, in its last
+    digits, on the number of rows, so a part of a batch would differ.
     With `bucket_lengths` the longest records come first, each batch is cut to
     the smallest static length that fits, and an additional feature,
     `example_index` [B] int32, is the index of the record, by which
     `evaluation.predict` sorts the outputs. The dynamic masks of a record are
-    the same each time. Arguments, result and errors are otherwise those of
-    `training_batches` for one replica.
+    the same each time. `num_batches` is the number of batches, over all
+    replicas; None for all. Arguments, result and errors are otherwise those of
+    `training_batches`, with B rows for each replica.
     """
     _check_not_empty(records, batch_size)
-    static = batch_order.static_lengths(
-        bucket_lengths, sizes[batch_features.SEQUENCE]
-    )
-    batch_size = min(batch_size, len(records))
-    num_batches = -(-len(records) // batch_size)
-    positions = np.arange(num_batches * batch_size).reshape(num_batches, -1)
-    is_real = positions < len(records)
-    indices, lengths = np.where(is_real, positions, 0), static[-1:]
+    lengths = None
     if bucket_lengths:
         lengths = static_lengths.read(records, sizes[batch_features.SEQUENCE])
-        indices = np.argsort(-lengths, kind="stable")[indices]
-        lengths = batch_order.round_up(lengths[indices[:, 0]], static)
-    lengths = np.broadcast_to(lengths, [num_batches])
+    parts = batch_order.evaluation_parts(
+        len(records),
+        batch_size=batch_size,
+        max_seq_length=sizes[batch_features.SEQUENCE],
+        lengths=lengths,
+        bucket_lengths=bucket_lengths,
+        num_batches=num_batches,
+        replicas=replicas,
+        first_replica=first_replica,
+        local_replicas=local_replicas,
+    )
     source = _source(
         *(records, schema, sizes, vocab_size, bucket_lengths, None, input_mode)
     )
@@ -185,8 +192,8 @@ def evaluation_batches(
             for name, value in features.items()
         }
 
-    elements = (indices, lengths, is_real)
-    return pipeline(tf.data.Dataset.from_tensor_slices(elements), batch)
+    elements = tf.data.Dataset.from_tensor_slices(tuple(parts))
+    return pipeline(elements, batch)
 
 
 def check_input_mode(

@@ -132,26 +132,32 @@ class Sentences:
         )
 
     def evaluation_batches(
-        self, batch_size: int
+        self, batch_size: int, **replicas: int
     ) -> Iterator[dict[str, tf.Tensor]]:
         """Yields every sentence once, the longest first, with `example_index`.
 
         The last batch is filled with sentences whose `is_real_example` is 0. No
         batch has more rows than there are sentences.
+
+        Args:
+          batch_size: sentences in a batch.
+          **replicas: `replicas`, `first_replica` and `local_replicas`, see
+            `batch_order.evaluation_parts`.
         """
-        batch_size = min(batch_size, len(self))
-        by_length = np.argsort(-self.lengths, kind="stable")
-        allowed = np.array(self.static_lengths)
-        for begin in range(0, len(self), batch_size):
-            indices = by_length[begin : begin + batch_size]
-            filled = np.resize(indices, batch_size)
-            length = batch_order.round_up(self.lengths[indices[:1]], allowed)
-            values = self.read(filled, int(length[0]))
-            is_real = np.arange(batch_size) < len(indices)
+        parts = batch_order.evaluation_parts(
+            len(self),
+            batch_size=batch_size,
+            max_seq_length=self.static_lengths[-1],
+            lengths=self.lengths,
+            bucket_lengths=self.static_lengths,
+            **replicas,
+        )
+        for indices, length, is_real in zip(*parts, strict=True):
+            values = self.read(indices, int(length))
             yield {
                 name: tf.constant(value)
                 for name, value in zip(BATCH, values, strict=True)
             } | {
                 "is_real_example": tf.constant(is_real, tf.float32),
-                "example_index": tf.constant(filled, tf.int32),
+                "example_index": tf.constant(indices, tf.int32),
             }

@@ -1,10 +1,16 @@
+import functools
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+import replica_outputs
 import tensorflow as tf
 
 import bert_tf
 from bert_tf.tasks import pretraining
-from bert_tf.training import evaluation
+from bert_tf.training import evaluation, strategies
 from tfrecords import schema
 from tfrecords.io import records
 from tfrecords.reading import batches
@@ -15,8 +21,17 @@ def model(tiny_config):
     return bert_tf.BertPretrainer(tiny_config)
 
 
-def batches_of(examples, batch_size):
+@pytest.fixture(scope="module")
+def strategy():
+    return strategies.make_strategy("one_device")
+
+
+def batches_of(examples, batch_size, **replicas):
     """Splits rows into batches; the last is padded with zeros."""
+    assert replicas in (
+        {},
+        {"replicas": 1, "first_replica": 0, "local_replicas": 1},
+    )
     rows = len(examples["is_real_example"])
     for start in range(0, rows, batch_size):
         part = {n: a[start : start + batch_size] for n, a in examples.items()}
@@ -30,12 +45,14 @@ def batches_of(examples, batch_size):
 
 
 def test_metrics_do_not_depend_on_the_batch_size(
-    model, tiny_config, make_batch
+    model, strategy, tiny_config, make_batch
 ):
     examples = make_batch(tiny_config, rows=7)
-    step = evaluation.make_evaluation_step(pretraining.TASK, model)
+    step = evaluation.make_evaluation_step(pretraining.TASK, model, strategy)
     values = [
-        evaluation.evaluate(step, batches_of(examples, size))
+        evaluation.evaluate(
+            step, functools.partial(batches_of, examples, size), strategy
+        )
         for size in (7, 3, 2)
     ]
     for other in values[1:]:
@@ -52,10 +69,14 @@ def test_metrics_do_not_depend_on_the_batch_size(
     }
 
 
-def test_loss_is_a_sum_and_accuracy_a_fraction(model, tiny_config, make_batch):
+def test_loss_is_a_sum_and_accuracy_a_fraction(
+    model, strategy, tiny_config, make_batch
+):
     examples = make_batch(tiny_config, rows=5)
-    step = evaluation.make_evaluation_step(pretraining.TASK, model)
-    values = evaluation.evaluate(step, batches_of(examples, 2))
+    step = evaluation.make_evaluation_step(pretraining.TASK, model, strategy)
+    values = evaluation.evaluate(
+        step, functools.partial(batches_of, examples, 2), strategy
+    )
     assert values["loss"] == pytest.approx(
         values["masked_lm_loss"] + values["next_sentence_loss"]
     )
@@ -66,12 +87,16 @@ def test_loss_is_a_sum_and_accuracy_a_fraction(model, tiny_config, make_batch):
 
 
 def test_predictions_omit_padding_and_keep_order(
-    model, tiny_config, make_batch
+    model, strategy, tiny_config, make_batch
 ):
     examples = make_batch(tiny_config, rows=5)
-    step = evaluation.make_prediction_step(model)
-    expected = evaluation.predict(step, batches_of(examples, 5))
-    outputs = evaluation.predict(step, batches_of(examples, 2))
+    step = evaluation.make_prediction_step(model, strategy)
+    expected, outputs = (
+        evaluation.predict(
+            step, functools.partial(batches_of, examples, size), strategy
+        )
+        for size in (5, 2)
+    )
     assert set(outputs) == {"masked_lm_logits", "next_sentence_logits"}
     for name, array in outputs.items():
         assert array.shape == expected[name].shape
@@ -79,31 +104,40 @@ def test_predictions_omit_padding_and_keep_order(
         np.testing.assert_allclose(array, expected[name], atol=1e-5)
 
 
-def test_bucket_lengths_do_not_change_outputs(
-    model, tiny_config, make_batch, tmp_path
-):
+@pytest.fixture
+def nine_records(tmp_path, tiny_config, make_batch):
+    """Path of records of nine examples with up to 12 tokens."""
     examples = make_batch(tiny_config, rows=9, tokens=12, seed=3)
     del examples["is_real_example"]
-    sizes = {"max_seq_length": 12, "max_predictions_per_seq": 3}
     rows = [{n: a[row] for n, a in examples.items()} for row in range(9)]
     path = str(tmp_path / "records")
+    sizes = replica_outputs.SIZES
     data = [schema.serialize(r, schema.PRETRAINING, sizes) for r in rows]
     records.write_shard(path, data)
+    return path
 
+
+def test_bucket_lengths_do_not_change_outputs(model, strategy, nine_records):
     def outputs_with(bucket_lengths):
-        dataset = batches.evaluation_batches(
-            records.Records.open(path),
+        make_batches = functools.partial(
+            batches.evaluation_batches,
+            records.Records.open(nine_records),
             schema.PRETRAINING,
-            sizes,
+            replica_outputs.SIZES,
             batch_size=2,
             bucket_lengths=bucket_lengths,
         )
-        lengths = {batch["input_mask"].shape[1] for batch in dataset}
-        predicted = evaluation.predict(predict, dataset)
-        return lengths, predicted, evaluation.evaluate(evaluate, dataset)
+        lengths = {batch["input_mask"].shape[1] for batch in make_batches()}
+        return (
+            lengths,
+            evaluation.predict(predict, make_batches, strategy),
+            evaluation.evaluate(evaluate, make_batches, strategy),
+        )
 
-    predict = evaluation.make_prediction_step(model)
-    evaluate = evaluation.make_evaluation_step(pretraining.TASK, model)
+    predict = evaluation.make_prediction_step(model, strategy)
+    evaluate = evaluation.make_evaluation_step(
+        pretraining.TASK, model, strategy
+    )
     plain, bucketed = outputs_with(()), outputs_with((6, 9))
     assert plain[0] == {12} < bucketed[0]
     for name, array in bucketed[1].items():
@@ -111,7 +145,42 @@ def test_bucket_lengths_do_not_change_outputs(
     assert bucketed[2] == pytest.approx(plain[2], rel=1e-5)
 
 
-def test_outputs_of_different_lengths_are_padded():
+@pytest.mark.slow
+def test_results_on_several_devices_are_the_same_bit_for_bit(
+    tmp_path, tiny_config, nine_records
+):
+    tiny_config.to_json_file(tmp_path / "bert_config.json")
+    subprocess.run(
+        [sys.executable, replica_outputs.__file__, str(tmp_path)],
+        check=True,
+        env=os.environ
+        | {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "CUDA_VISIBLE_DEVICES": "",
+        },
+    )
+    for case in replica_outputs.CASES:
+        one, *others = (
+            dict(np.load(replica_outputs.path_of(tmp_path, number, case)))
+            for number in replica_outputs.NUM_DEVICES
+        )
+        assert {"loss", "masked_lm_logits"} <= one.keys()
+        assert one.pop("replica").tolist() == [0.0] * 9
+        batch_size, bucket_lengths = case
+        for number, found in zip((2, 4), others, strict=True):
+            replica = found.pop("replica")
+            if not bucket_lengths:  # With them, the longest rows come first.
+                expected = np.arange(9) // batch_size % number
+                assert replica.tolist() == expected.tolist()
+            elif number == 2:
+                assert set(replica) == {0, 1}
+            assert found.keys() == one.keys()
+            for name, value in found.items():
+                assert value.dtype == one[name].dtype
+                assert value.tobytes() == one[name].tobytes(), (number, name)
+
+
+def test_outputs_of_different_lengths_are_padded(strategy):
     def step(batch):
         return {"logits": batch["x"], "states": batch["x"][..., None]}
 
@@ -126,24 +195,29 @@ def test_outputs_of_different_lengths_are_padded():
             (1, 0.0, [1, 0]),
         )
     ]
-    outputs = evaluation.predict(step, dataset)
+    outputs = evaluation.predict(step, lambda **_: dataset, strategy)
     padding = -np.inf
     expected = [[3, 3, 3], [1, padding, padding], [3, 3, 3]]
     np.testing.assert_array_equal(outputs["logits"], expected)
     assert outputs["states"].shape == (3, 3, 1)
 
 
-def test_outputs_that_are_not_finite_raise():
+def test_outputs_that_are_not_finite_raise(strategy):
+    def step(batch):
+        return {"logits": 1 / batch["x"]}
+
+    def predict():
+        return evaluation.predict(step, lambda **_: [batch], strategy)
+
     batch = {"x": tf.constant([1.0, 0.0]), "is_real_example": tf.ones(2)}
     with pytest.raises(FloatingPointError, match="not finite.*--learning_ra"):
-        evaluation.predict(lambda b: {"logits": 1 / b["x"]}, [batch])
+        predict()
     # Padding rows are not checked.
     batch["is_real_example"] = tf.constant([1.0, 0.0])
-    outputs = evaluation.predict(lambda b: {"logits": 1 / b["x"]}, [batch])
-    assert outputs["logits"].tolist() == [1.0]
+    assert predict()["logits"].tolist() == [1.0]
 
 
-def test_evaluation_without_examples_raises(model):
-    step = evaluation.make_evaluation_step(pretraining.TASK, model)
+def test_evaluation_without_examples_raises(model, strategy):
+    step = evaluation.make_evaluation_step(pretraining.TASK, model, strategy)
     with pytest.raises(ValueError, match="the records have no examples"):
-        evaluation.evaluate(step, [])
+        evaluation.evaluate(step, lambda **_: [], strategy)

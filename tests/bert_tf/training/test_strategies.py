@@ -10,6 +10,7 @@ import time
 import types
 import urllib.error
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
@@ -358,6 +359,49 @@ def test_a_single_process_is_the_chief_and_does_not_wait():
     assert strategies.num_workers(strategy) == 1
     strategies.barrier(strategy)
     assert strategies.chief_first(strategy, lambda: 5) == 5
+    assert strategies.worker_index(strategy) == 0
+    assert strategies.of_chief(strategy, True)
+    assert not strategies.of_chief(strategy, False)
+    ones = np.ones(3)
+    ((found,),) = strategies.gather_arrays(strategy, [ones])
+    assert found is ones
+
+
+def test_arrays_of_workers_keep_their_bits(monkeypatch):
+    strategy = strategies.make_strategy("one_device")
+    own = [
+        np.array([[-0.0, np.nan], [np.inf, 1e-42]], np.float32),
+        np.array([-1, 2**31 - 1], np.int32),
+        np.float32(0.1).reshape([]),
+    ]
+    monkeypatch.setattr(strategies, "num_workers", lambda _: 2)
+    monkeypatch.setattr(strategies, "all_gather", lambda _, n: [n, n])
+    monkeypatch.setattr(
+        strategies, "_all_gather", lambda _, bits: np.stack([bits, bits ^ 1])
+    )
+    found, others = strategies.gather_arrays(strategy, own)
+    for array, expected, other in zip(found, own, others, strict=True):
+        assert (array.dtype, array.shape) == (expected.dtype, expected.shape)
+        assert array.tobytes() == expected.tobytes()
+        assert other.tobytes() != expected.tobytes()
+    monkeypatch.setattr(strategies, "all_gather", lambda _, n: [n, n + 1])
+    with pytest.raises(ValueError, match="different shapes. Give .* the same"):
+        strategies.gather_arrays(strategy, own)
+
+
+@pytest.mark.parametrize(
+    "job, index, expected",
+    [("chief", 0, 0), ("worker", 0, 1), ("worker", 1, 2)],
+)
+def test_workers_are_counted_from_the_chief(monkeypatch, job, index, expected):
+    jobs = {"chief": ["a:1"], "worker": ["b:1", "c:1"]}
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(jobs), task_type=job, task_id=index
+    )
+    strategy = types.SimpleNamespace(cluster_resolver=resolver)
+    monkeypatch.setattr(strategies, "num_workers", lambda _: 3)
+    assert strategies.worker_index(strategy) == expected
+    assert strategies.is_chief(strategy) == (job == "chief")
 
 
 @pytest.mark.parametrize("name", ["one_device", "multi_worker", "tpu"])

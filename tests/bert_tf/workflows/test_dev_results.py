@@ -40,6 +40,23 @@ def test_the_first_of_the_best_steps_is_kept(tmp_path, monkeypatch):
     assert values == [0.25, 0.5, 0.75, 1.0]
 
 
+def test_a_worker_that_is_not_the_chief_evaluates_and_writes_nothing(tmp_path):
+    evaluated = []
+    keep_best = dev_results.make_keep_best(
+        None,
+        lambda: evaluated.append(1) or {"dev": {"accuracy": 1.0}},
+        str(tmp_path),
+        best_metric="accuracy",
+        metadata_of=dict,
+        vocab_file=None,
+        is_chief=False,
+    )
+    keep_best(1)
+    keep_best(2)
+    assert evaluated == [1, 1]
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_damaged_best_model_is_replaced(tmp_path, caplog):
     best = tmp_path / "best"
     assert dev_results.best_value(str(best)) == -math.inf

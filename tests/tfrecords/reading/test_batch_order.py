@@ -167,3 +167,71 @@ def test_no_generated_code_is_left_in_tmpdir(tmp_path, monkeypatch):
     )
     next(iter(order.parts(0, 2, 0, 2)))
     assert not list(tmp_path.iterdir())
+
+
+# Evaluation.
+
+
+def evaluation_parts(**changes):
+    settings = {"batch_size": 4, "max_seq_length": 32, "lengths": LENGTHS}
+    return batch_order.evaluation_parts(RECORDS, **(settings | changes))
+
+
+def rows_of(parts):
+    """Returns the real rows of each batch."""
+    return [
+        tuple(indices[is_real])
+        for indices, is_real in zip(parts.indices, parts.is_real, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("bucket_lengths", [(), (8, 16)])
+@pytest.mark.parametrize("replicas", [2, 3, 4, 16])
+def test_replicas_evaluate_the_batches_of_one_in_turn(replicas, bucket_lengths):
+    one = evaluation_parts(bucket_lengths=bucket_lengths)
+    assert sorted(sum(rows_of(one), ())) == list(range(RECORDS))
+    assert one.indices.shape == (13, 4)  # The last batch has two records.
+    given = {"replicas": replicas, "bucket_lengths": bucket_lengths}
+    together = evaluation_parts(**given, local_replicas=replicas)
+    # Batches that have real rows are those of one replica, in their order.
+    filled = together.is_real.any(axis=1)
+    for name in one._fields:
+        expected, found = getattr(one, name), getattr(together, name)[filled]
+        np.testing.assert_array_equal(found, expected)
+    # At each step the lengths are the same, and the number of batches is the
+    # smallest with which this is possible.
+    steps = together.lengths.reshape(-1, replicas)
+    assert (steps == steps[:, :1]).all()
+    _, counts = np.unique(one.lengths, return_counts=True)
+    assert len(steps) == np.sum(-(-counts // replicas))
+    for first in range(replicas):
+        own = evaluation_parts(**given, first_replica=first)
+        for name in one._fields:
+            expected = getattr(together, name)[first::replicas]
+            np.testing.assert_array_equal(getattr(own, name), expected)
+
+
+def test_the_longest_are_evaluated_first():
+    parts = evaluation_parts(bucket_lengths=(8, 16))
+    rows = np.concatenate(rows_of(parts))
+    assert (np.diff(LENGTHS[rows]) <= 0).all()
+    assert parts.lengths.tolist() == sorted(parts.lengths, reverse=True)
+    assert set(parts.lengths) == {8, 16, 32}
+    for indices, length in zip(parts.indices, parts.lengths, strict=True):
+        assert LENGTHS[indices].max() <= length
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_a_number_of_evaluation_batches_counts_those_of_all(replicas):
+    parts = evaluation_parts(
+        num_batches=3, replicas=replicas, local_replicas=replicas
+    )
+    assert sum(rows_of(parts), ()) == tuple(range(12))
+
+
+def test_fewer_records_than_replicas_are_one_batch():
+    parts = batch_order.evaluation_parts(
+        3, batch_size=64, max_seq_length=8, replicas=4, local_replicas=4
+    )
+    assert rows_of(parts) == [(0, 1, 2), (), (), ()]
+    assert parts.indices.shape == (4, 3)

@@ -53,6 +53,22 @@ def test_evaluation_has_each_sentence_once(sentences):
     assert sentences.mask.sum(axis=1).tolist() == LENGTHS
 
 
+def test_replicas_share_an_evaluation(sentences):
+    parts = [
+        list(sentences.evaluation_batches(2, replicas=2, first_replica=replica))
+        for replica in range(2)
+    ]
+    assert len(parts[0]) == len(parts[1])
+    seen = []
+    for at_a_time in zip(*parts, strict=True):
+        assert len({b["word_features"].shape for b in at_a_time}) == 1
+        for batch in map(as_arrays, at_a_time):
+            check(batch, batch["example_index"])
+            real = batch["is_real_example"] > 0
+            seen += batch["example_index"][real].tolist()
+    assert seen == [2, 3, 0, 4, 1]
+
+
 def test_an_evaluation_batch_has_at_most_all_sentences(sentences):
     (batch,) = sentences.evaluation_batches(10**6)
     assert sorted(batch["example_index"].numpy().tolist()) == [0, 1, 2, 3, 4]
