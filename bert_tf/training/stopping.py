@@ -77,12 +77,15 @@ class Request:
         return self._made.locked()
 
     def notify(self, function: Callable[[], object]) -> None:
-        """Calls a function when the request is made, in another thread.
+        """Calls a function when the request is made, or now if it was.
 
-        Python calls signal handlers in the main thread, after the operation
-        that it executes: a call of TensorFlow may take minutes.
+        In another thread: Python calls signal handlers in the main thread,
+        after the operation that it executes, and a call of TensorFlow may take
+        minutes.
         """
         self._functions.append(function)
+        if self.is_made:
+            function()
 
     def _make(self, why: str, more: str = "") -> None:
         if self._made.acquire(blocking=False):
@@ -114,7 +117,8 @@ class Request:
                 has_signal = number[0] in _STOP_SIGNALS
             if is_notified:
                 continue
-            self._ask_server()
+            if not has_signal:
+                self._ask_server()
             if has_signal or self.is_made:
                 is_notified = True
                 for function in self._functions:

@@ -106,6 +106,16 @@ def test_a_signal_notifies_while_the_main_thread_is_in_a_long_call():
     assert notified[0] < end - 0.1
 
 
+def test_a_request_that_was_made_before_notifies_at_once():
+    with stopping.after_step() as request:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert request.is_made
+        time.sleep(0.2)  # The thread has seen it, too.
+        notified = []
+        request.notify(lambda: notified.append(1))
+        assert notified
+
+
 def test_other_signals_do_not_notify():
     notified = threading.Event()
     before = signal.signal(signal.SIGUSR1, lambda *_: None)
