@@ -168,5 +168,5 @@ def test_ids_out_of_range_raise_with_the_record(folder, tokenizer):
         batch_size=7,
         vocab_size=50,
     )
-    with pytest.raises(Exception, match="in 'input_word_ids' of .*record 0"):
+    with pytest.raises(Exception, match="in input_word_ids of .*record 0"):
         next(iter(dataset))
