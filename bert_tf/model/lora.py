@@ -150,8 +150,6 @@ def _check(encoder, rank, alpha, targets) -> None:
             f"targets {quoted(tuple(targets))} should be one or more of "
             f"{', '.join(LORA_TARGETS)}."
         )
-    if not 0 < alpha < math.inf:
-        raise ValueError(f"alpha={alpha} should be above 0 and finite.")
     config = encoder.config
     most = min(config.hidden_size, config.intermediate_size)
     if not 1 <= rank <= most:
@@ -159,6 +157,8 @@ def _check(encoder, rank, alpha, targets) -> None:
             f"rank={rank} should be at least 1 and at most {most}, the "
             "smaller side of the model's matrices."
         )
+    if not 0 < alpha < math.inf:
+        raise ValueError(f"alpha={alpha} should be above 0 and finite.")
 
 
 def adapted(model: keras.Model) -> list[keras.layers.Dense]:
