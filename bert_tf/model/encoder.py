@@ -131,7 +131,9 @@ class BertEncoder(ConfiguredModel):
         and pre-training without sentence pairs leaves it random. To freeze it,
         set `pooler.trainable = False`. Under a strategy, call it in its scope.
 
-        Model folders and exports contain the merged kernels.
+        Model folders, exports and `.keras` files have the merged kernels and
+        no adapters. Save a model after `fit` with `include_optimizer=False`:
+        the slots of the adapters would not fit the loaded model.
 
         Args:
           rank: 1 or more; 8 is common.

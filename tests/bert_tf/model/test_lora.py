@@ -254,3 +254,25 @@ def test_adapters_are_added_once(tiny_config):
     encoder.enable_lora(2)
     with pytest.raises(ValueError, match="has adapters already"):
         encoder.enable_lora(2)
+
+
+def test_fit_of_a_functional_model_changes_only_trained_weights(
+    tiny_config, make_batch, tmp_path
+):
+    encoder = build(tiny_config).encoder
+    encoder.enable_lora(RANK)
+    names = ("input_word_ids", "input_mask", "input_type_ids")
+    inputs = {n: keras.Input((12,), dtype="int32", name=n) for n in names}
+    logits = keras.layers.Dense(2)(encoder(inputs).pooled_output)
+    model = keras.Model(inputs, logits)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.AdamW(0.1), loss)
+    before = [w.numpy() for w in encoder.weights]
+    batch = {name: make_batch(tiny_config)[name] for name in names}
+    model.fit(batch, np.arange(4) % 2, epochs=2, verbose=0)
+    for weight, old in zip(encoder.weights, before, strict=True):
+        assert np.array_equal(weight, old) != weight.trainable, weight.path
+    # The loaded model has no adapters, so that the slots would not fit it.
+    model.save(tmp_path / "model.keras", include_optimizer=False)
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded(batch), model(batch), atol=1e-5)
