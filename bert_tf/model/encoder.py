@@ -132,8 +132,8 @@ class BertEncoder(ConfiguredModel):
         set `pooler.trainable = False`. Under a strategy, call it in its scope.
 
         Model folders, exports and `.keras` files have the merged kernels and
-        no adapters. Save a model after `fit` with `include_optimizer=False`:
-        the slots of the adapters would not fit the loaded model.
+        no adapters. Load a file saved after `fit` with `compile=False`: the
+        optimizer's slots, of the adapters, do not fit the loaded model.
 
         Args:
           rank: 1 or more; 8 is common.

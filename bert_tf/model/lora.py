@@ -116,10 +116,7 @@ def enable(
     alpha: float | None = None,
     targets: Sequence[str] = DEFAULT_TARGETS,
 ) -> None:
-    """Freezes an encoder except its pooler, and adds adapters.
-
-    See `BertEncoder.enable_lora`.
-    """
+    """Adds adapters to an encoder; see `BertEncoder.enable_lora`."""
     alpha = rank if alpha is None else alpha
     _check(encoder, rank, alpha, targets)
     for weight in (
@@ -235,8 +232,7 @@ def counts(model: keras.Model) -> tuple[int, int]:
 
 def _by_name(encoder, weights) -> dict[str, keras.Variable]:
     """Returns weights by their path in the encoder."""
-    *_, own = encoder.embeddings.path.rpartition("/")
-    start = len(encoder.embeddings.path) - len(own)
+    start = len(encoder.embeddings.path) - len("embeddings")
     return {weight.path[start:]: weight for weight in weights}
 
 
