@@ -34,6 +34,16 @@ NAMED_VOCAB_SIZES = {
     "-chinese": 21128,
 }
 
+# Products of a layer that can have adapters, see `model.lora`.
+LORA_TARGETS = (
+    "query",
+    "key",
+    "value",
+    "attention_output",
+    "intermediate",
+    "output",
+)
+
 # Keys of some released files that no BERT code uses.
 _IGNORED_KEYS = frozenset(
     {

@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf import config as bert_config
-from bert_tf.model import dropout, fused
+from bert_tf.model import dropout, fused, lora
 
 DROPOUTS_PER_LAYER = 3
 
@@ -76,9 +76,10 @@ def fused_dense(rows, parts, training=False) -> tf.Tensor:
       parts: Dense layers with O units in total; activations are not applied.
       training: see `fused.dense`.
     """
-    kernel = tf.concat([part.kernel for part in parts], 1)
+    kernel = tf.concat([lora.frozen_kernel(part) for part in parts], 1)
     bias = tf.concat([part.bias for part in parts], 0)
-    return fused.dense(rows, kernel, bias, training)
+    outputs = fused.dense(rows, kernel, bias, training)
+    return lora.add_updates(outputs, rows, parts)
 
 
 def packed_attention_mask(example_numbers: tf.Tensor) -> tf.Tensor:

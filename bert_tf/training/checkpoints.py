@@ -2,7 +2,9 @@
 
 A checkpoint is a model folder (see model_folders.py) that also contains
 `optimizer.safetensors` and `state.json`. `state.json` contains the sha256 of
-every other file and of its own entries (see checksums.py).
+every other file and of its own entries (see checksums.py). With LoRA there is
+also `lora.safetensors`: adapters, and the frozen kernels that they belong to,
+since the model folder has the merged kernels.
 """
 
 import os
@@ -14,10 +16,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.model import lora
 from bert_tf.training import checksums, model_folders
 from tfrecords.io import atomic_files
 
 OPTIMIZER = "optimizer.safetensors"
+LORA = "lora.safetensors"
 STATE = checksums.STATE
 _PREFIX = "step-"
 _DAMAGED = "damaged-"  # Prefix of checkpoints that could not be restored.
@@ -215,6 +219,9 @@ class RunCheckpoints:
             )
             path = os.path.join(folder, OPTIMIZER)
             model_folders.write_tensors(self._slots(), path)
+            if adapters := lora.unmerged(self.model):
+                path = os.path.join(folder, LORA)
+                model_folders.write_tensors(adapters, path)
             checksums.write_checksums(folder, self._state(step))
 
     def _state(self, step: int) -> dict:
@@ -301,6 +308,11 @@ class RunCheckpoints:
             model_folders.read_tensors(weights),
             weights,
         )
+        if adapters := lora.unmerged(self.model):
+            path = os.path.join(folder, LORA)
+            model_folders.assign(
+                adapters, model_folders.read_tensors(path), path
+            )
         slots = os.path.join(folder, OPTIMIZER)
         model_folders.assign(
             self._slots(), model_folders.read_tensors(slots), slots

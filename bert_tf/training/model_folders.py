@@ -18,6 +18,7 @@ import safetensors
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf.config import BertConfig
+from bert_tf.model import lora
 from bert_tf.training import checksums
 from tfrecords.io import json_files
 from tfrecords.options import quoted
@@ -78,14 +79,26 @@ _TYPES = {
 
 
 def weight_names(model: keras.Model) -> dict[str, keras.Variable]:
-    """Returns path -> weight; paths omit the leading name of the model."""
+    """Returns path -> weight; paths omit the leading name of the model.
+
+    Adapters are left out: files have ordinary weights, see `merged_weights`.
+    """
     own = f"{model.name}/"
-    return {weight.path.removeprefix(own): weight for weight in model.weights}
+    return {
+        weight.path.removeprefix(own): weight
+        for weight in model.weights
+        if not lora.is_factor(weight)
+    }
+
+
+def merged_weights(model: keras.Model) -> dict:
+    """Returns path -> weight, to be written: adapters are merged (LoRA)."""
+    return lora.merged(model, weight_names(model))
 
 
 def digest(model: keras.Model) -> str:
     """Returns the sha256 of names, types, shapes and bytes of all weights."""
-    return digest_of(weight_names(model))
+    return digest_of(merged_weights(model))
 
 
 def digest_of(tensors: Mapping) -> str:
@@ -203,7 +216,7 @@ def save_model(
       metadata: task, labels and tokenizer, for `model.json`.
       vocab_file: vocabulary to copy, if any.
     """
-    save_weights(folder, weight_names(model), model.config, metadata)
+    save_weights(folder, merged_weights(model), model.config, metadata)
     if vocab_file:
         shutil.copyfile(vocab_file, os.path.join(folder, VOCABULARY))
 
@@ -360,6 +373,7 @@ def load_weights(model: keras.Model, folder: str) -> None:
     tensors, kept = read_tensors(path), _not_in_source(folder)
     check_finite(tensors, path)
     assign(weight_names(model), tensors, path, kept)
+    lora.reset(model)  # The folder's kernels are merged.
 
 
 def _not_in_source(folder: str) -> set[str]:
@@ -392,6 +406,7 @@ def _load_encoder(encoder: keras.Model, folder: str) -> None:
     tensors = {name.removeprefix(prefix): x for name, x in tensors.items()}
     kept = {name.removeprefix(prefix) for name in _not_in_source(folder)}
     assign(weight_names(encoder), tensors, path, kept)
+    lora.reset(encoder)
 
 
 def build_encoder(folder: str, dtype: str = "float32") -> keras.Model:

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from bert_tf.config import LORA_TARGETS
 from bert_tf.training.config import MAX_SEED, TrainingConfig
 from bert_tf.workflows.doctor import accelerators
 from tfrecords.options import (
@@ -92,6 +93,23 @@ class FineTuningConfig(TrainingConfig, ModelSource):
         "the model's bert_config.json.",
         at_least=0,
     )
+    lora_rank: int | None = option(
+        None,
+        "Rank of adapters (LoRA), such as 8: only they, pooler and head are "
+        "trained, and saved models have the merged weights. Needs a higher "
+        "learning rate. Default: no adapters, all weights are trained.",
+        at_least=1,
+    )
+    lora_alpha: float | None = option(
+        None,
+        "With --lora_rank: scale of the adapters' outputs, which are divided "
+        "by the rank. Default: the rank.",
+    )
+    lora_targets: tuple[str, ...] | None = option(
+        None,
+        "With --lora_rank: products of each layer that get adapters: "
+        f"{', '.join(LORA_TARGETS)}. Default: query,value.",
+    )
     records_dir: str | None = option(
         None,
         "Folder for the records. Default: records in --output_dir.",
@@ -103,9 +121,45 @@ class FineTuningConfig(TrainingConfig, ModelSource):
         "errors; run_scripts.doctor reports details.",
     )
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.lora_rank is None:
+            for name in ("lora_alpha", "lora_targets"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"--{name} needs --lora_rank. Add it, or omit --{name}."
+                    )
+            return
+        if self.do_train and not self.init_checkpoint:
+            raise ValueError(
+                f"--lora_rank={self.lora_rank} keeps the encoder's weights: "
+                "without --init_checkpoint they would be random. Add it, or "
+                "omit --lora_rank."
+            )
+        if self.lora_alpha is not None and not self.lora_alpha > 0:
+            raise ValueError(
+                f"--lora_alpha={self.lora_alpha} should be above 0."
+            )
+        unknown = set(self.lora_targets or ()) - set(LORA_TARGETS)
+        if unknown or self.lora_targets == ():
+            raise ValueError(
+                f"--lora_targets={','.join(self.lora_targets)} should be one "
+                f"or more of {', '.join(LORA_TARGETS)}."
+            )
+
     def with_defaults(self) -> "FineTuningConfig":
         """Returns a copy with the defaults that follow from other fields."""
         return self
+
+    def decisive_settings(self) -> dict:
+        """Returns the settings that affect the final weights, for run.json."""
+        settings = super().decisive_settings()
+        if self.lora_rank is not None:  # Earlier runs have no such entries.
+            targets = self.lora_targets and list(self.lora_targets)
+            settings["lora_rank"] = self.lora_rank
+            settings["lora_alpha"] = self.lora_alpha
+            settings["lora_targets"] = targets
+        return settings
 
 
 def _fill(config: FineTuningConfig, **defaults) -> FineTuningConfig:
@@ -214,6 +268,11 @@ class NerConfig(FineTuningConfig):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.feature_layers is not None and self.lora_rank is not None:
+            raise ValueError(
+                f"--lora_rank={self.lora_rank}: with --feature_layers no "
+                "weight of the encoder is trained. Omit one of the two."
+            )
         if self.feature_layers is None:
             for name in ("features_dir", "lstm_units"):
                 if getattr(self, name) is not None:

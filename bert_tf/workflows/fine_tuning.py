@@ -26,6 +26,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.model import lora
 from bert_tf.tasks.task import FineTuningTask, Scores, SplitOutputs
 from bert_tf.training import (
     checkpoints,
@@ -233,7 +234,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     )
     if config.do_train:
         _check_records(records["train"], config, bert_config, vocab_file)
-    model = loop.build_model(task, bert_config, strategy, config)
+    model = _build_model(task, bert_config, strategy, config)
     if lengths is None:
         lengths = choose_bucket_lengths(
             records, config, bert_config.hidden_size
@@ -263,6 +264,30 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         source=source,
     )
     return run, config
+
+
+def _build_model(task, bert_config, strategy, config) -> keras.Model:
+    """Returns a newly initialized model, in training with adapters if any."""
+    model = loop.build_model(task, bert_config, strategy, config)
+    if not config.do_train or config.lora_rank is None:
+        return model
+    with strategy.scope():
+        model.encoder.enable_lora(
+            config.lora_rank,
+            config.lora_alpha,
+            config.lora_targets or lora.DEFAULT_TARGETS,
+        )
+    if not model_folders.reads_pooler(task.metadata()["task"], bert_config):
+        model.encoder.pooler.trainable = False
+    trained, total = lora.counts(model)
+    logging.info(
+        "adapters of rank %d  trained %s of %s weights (%.2f %%)",
+        config.lora_rank,
+        f"{trained:,}",
+        f"{total:,}",
+        100.0 * trained / total,
+    )
+    return model
 
 
 def _check_records(records, config, bert_config, vocab_file) -> None:

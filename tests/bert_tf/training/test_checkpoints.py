@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
+from bert_tf.model import lora
 from bert_tf.training import (
     checkpoints,
     checksums,
@@ -570,3 +571,58 @@ def test_a_kill_at_any_moment_leaves_only_intact_checkpoints(tmp_path):
             assert (variable.numpy() == last).all()
         assert checkpoints.step_of(saved.path(last)) == last
     assert num_unfinished, "no kill came while a checkpoint was written"
+
+
+def test_adapters_are_restored_exactly_and_merged_in_the_model_folder(
+    tmp_path, model, tiny_config
+):
+    model.encoder.enable_lora(2)
+    saved, optimizer = make_run(tmp_path, model)
+    # No slots for frozen weights.
+    assert len(saved._slots()) == 2 * len(model.trainable_weights)
+    assert len(model.trainable_weights) < len(model.weights) / 2
+    update(optimizer)  # B is no longer 0.
+    saved.save(1)
+    values = {name: w.numpy() for name, w in lora.unmerged(model).items()}
+
+    # As in a restarted run, whose initial weights are any.
+    other = bert_tf.BertClassifier(tiny_config, num_classes=2)
+    other.encoder.enable_lora(2)
+    restored, other_optimizer = make_run(tmp_path, other)
+    assert restored.restore_latest() == 1
+    for name, weight in lora.unmerged(other).items():
+        np.testing.assert_array_equal(weight, values[name])
+    update(optimizer)
+    update(other_optimizer)
+    assert model_folders.digest(other) == model_folders.digest(model)
+
+    # A model without adapters reads the folder, with the same outputs.
+    restored.restore_latest()
+    folder = restored.path(1)
+    plain = bert_tf.BertClassifier(tiny_config, num_classes=2)
+    model_folders.load_weights(plain, folder)
+    assert model_folders.digest(plain) == model_folders.digest(other)
+    kernel = model_folders.weight_names(plain)[
+        "encoder/layer_0/attention/query/kernel"
+    ]
+    merged = kernel.numpy()
+    frozen = values["encoder/layer_0/attention/query/kernel"]
+    assert np.abs(merged - frozen).max() > 0
+
+    # With adapters, too: B is 0 then, since the kernels are merged.
+    model_folders.load_weights(other, folder)
+    assert model_folders.digest(other) == model_folders.digest(plain)
+
+
+def test_a_damaged_file_of_adapters_is_a_damaged_checkpoint(
+    tmp_path, model, tiny_config
+):
+    model.encoder.enable_lora(2)
+    saved, _ = make_run(tmp_path, model)
+    saved.save(1)
+    saved.save(2)
+    path = tmp_path / "step-00000002" / checkpoints.LORA
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    assert saved.restore_latest() == 1

@@ -1,8 +1,12 @@
 """Fine-tuning settings -> steps, static lengths, errors."""
 
+import types
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from bert_tf.model import models
 from bert_tf.workflows import fine_tuning
 from bert_tf.workflows.configs import FineTuningConfig
 from tfrecords import schema
@@ -87,3 +91,35 @@ def test_an_invalid_list_of_lengths_is_rejected(sets, text):
         f"--bucket_lengths={text} should be auto, none or lengths such as "
         "16,32,64, of at least 1 and at most --max_seq_length=16."
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("tagging", {"tagging/dense"}),
+        ("classification", {"classification/dense", "encoder/pooler"}),
+    ],
+)
+def test_with_adapters_a_pooler_that_no_head_reads_is_frozen(
+    tiny_config, kind, names
+):
+    def build(config, dtype):
+        return models.for_task(kind, config, num_labels=3, dtype=dtype)
+
+    task = types.SimpleNamespace(
+        build_model=build, metadata=lambda: {"task": kind}
+    )
+    config = FineTuningConfig(
+        output_dir="x",
+        init_checkpoint="y",
+        do_train=True,
+        precision="float32",
+        lora_rank=2,
+    )
+    strategy = tf.distribute.get_strategy()
+    model = fine_tuning._build_model(task, tiny_config, strategy, config)
+    own = f"{model.name}/"
+    paths = [w.path.removeprefix(own) for w in model.trainable_weights]
+    others = {path.rpartition("/")[0] for path in paths if "lora" not in path}
+    assert others == names
+    assert len(paths) == 2 * 2 * 2 + 2 * len(names)

@@ -1,0 +1,150 @@
+"""Fine-tuning with --lora_rank: resumed, read by other commands, refused."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import served
+
+from bert_tf.training import stopping
+from bert_tf.workflows import configs
+from run_scripts import run_glue
+
+SUBJECTS = ["The ship", "A white sail", "The captain", "The crew", "The sea"]
+VERBS = ["was coming", "looked", "told them", "came near", "was lost"]
+
+
+def run(*flags):
+    run_glue.main(["run_glue", *map(str, flags)])
+
+
+def weights(folder):
+    return safetensors.numpy.load_file(folder / "model.safetensors")
+
+
+def read_json(path):
+    return json.loads(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory, tiny_model_flags):
+    """Flags of a run with adapters, and the model that it starts from."""
+    folder = tmp_path_factory.mktemp("lora")
+    data = folder / "CoLA"
+    data.mkdir()
+    rows = [
+        f"made\t{n % 2}\t\t{' '.join((a, b) if n % 2 else (b, a))} .\n"
+        for n, (a, b) in enumerate((a, b) for a in SUBJECTS for b in VERBS)
+    ]
+    (data / "train.tsv").write_text("".join(rows))
+    (data / "dev.tsv").write_text("".join(rows[:9]))
+    (data / "test.tsv").write_text("index\tsentence\n0\tThe sea\n1\tsea The\n")
+    base = [
+        "--task_name=CoLA",
+        f"--data_dir={data}",
+        "--max_seq_length=16",
+        "--train_batch_size=8",
+        "--learning_rate=1e-2",
+        f"--records_dir={folder / 'records'}",
+    ]
+    source = folder / "source"
+    run(
+        *base,
+        *tiny_model_flags,
+        "--do_train",
+        "--num_train_epochs=1",
+        f"--output_dir={source}",
+    )
+    base += [f"--init_checkpoint={source}", "--num_train_epochs=2"]
+    return [*base, "--do_train", "--do_eval", "--lora_rank=4"], source
+
+
+@pytest.mark.slow
+def test_a_resumed_run_has_the_same_weights_as_an_uninterrupted_one(
+    flags, tmp_path, caplog
+):
+    flags, source = flags
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    with caplog.at_level(logging.INFO):
+        run(*flags, f"--output_dir={whole}")
+    assert "adapters of rank 4  trained 818 of" in caplog.text
+    with pytest.raises(stopping.Stopped):
+        run(*flags, f"--output_dir={parts}", "--stop_at_step=3")
+    run(*flags, f"--output_dir={parts}")
+    last = "checkpoints/step-00000006"
+    for name in ("model", "lora", "optimizer"):
+        file = f"{last}/{name}.safetensors"
+        assert (whole / file).read_bytes() == (parts / file).read_bytes()
+
+    # Only adapted kernels, pooler and head have changed.
+    (first,) = source.glob("checkpoints/*")
+    before, after = weights(first), weights(whole / last)
+    assert set(before) == set(after)
+    changed = {
+        name
+        for name in after
+        if name.startswith("encoder/")
+        and not np.array_equal(before[name], after[name])
+    }
+    assert changed == {
+        "encoder/pooler/kernel",
+        "encoder/pooler/bias",
+        *(
+            f"encoder/layer_{i}/attention/{name}/kernel"
+            for i in (0, 1)
+            for name in ("query", "value")
+        ),
+    }
+    # Slots only for weights that are trained.
+    slots = safetensors.numpy.load_file(whole / last / "optimizer.safetensors")
+    trained = [name for name in slots if name.startswith("m/")]
+    assert len(trained) == 2 * 2 * 2 + 2 + 2
+
+    # Other settings are another run.
+    with pytest.raises(ValueError, match="lora_rank: was 4, is now 2"):
+        run(*flags, f"--output_dir={whole}", "--lora_rank=2")
+    with pytest.raises(ValueError, match="lora_rank: was 4, is now None"):
+        run(*flags[:-1], f"--output_dir={whole}")
+
+
+@pytest.mark.slow
+def test_the_best_model_is_an_ordinary_one(flags, tmp_path):
+    flags, _ = flags
+    run(*flags, f"--output_dir={tmp_path}", "--lora_targets=query,output")
+    results = read_json(tmp_path / "eval_results.json")
+    assert not (tmp_path / "best/lora.safetensors").exists()
+    # Without --do_train and --lora_rank a model without adapters is built.
+    run(*flags[:2], f"--output_dir={tmp_path}", "--do_eval", "--do_predict")
+    again = read_json(tmp_path / "eval_results.json")
+    assert again["dev"] == pytest.approx(results["dev"], abs=1e-6)
+    assert (tmp_path / "predictions/CoLA.tsv").exists()
+    answers = served.answers(tmp_path, [{"text_a": "The sea ."}], tmp_path)
+    assert answers[0]["label"] in ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lora_rank": 0}, "--lora_rank=0 should be at least 1"),
+        ({"lora_rank": 4, "do_train": True}, "Add it, or omit --lora_rank"),
+        ({"lora_alpha": 4.0}, "--lora_alpha needs --lora_rank"),
+        ({"lora_targets": ("key",)}, "--lora_targets needs --lora_rank"),
+        ({"lora_rank": 4, "lora_alpha": 0.0}, "lora_alpha=0.0 should be above"),
+        ({"lora_rank": 4, "lora_targets": ("x",)}, "lora_targets=x should be"),
+        ({"lora_rank": 4, "lora_targets": ()}, "lora_targets= should be one"),
+        (
+            {"lora_rank": 4, "feature_layers": ("last",)},
+            "--lora_rank=4: with --feature_layers",
+        ),
+    ],
+)
+def test_invalid_flags_are_rejected(options, message):
+    with pytest.raises(ValueError, match=message):
+        configs.NerConfig(output_dir="x", **options)
+
+
+def test_runs_without_adapters_have_no_settings_of_them():
+    config = configs.TrialsConfig(output_dir="x").with_defaults()
+    assert not any("lora" in name for name in config.decisive_settings())
