@@ -70,7 +70,7 @@ def load(
     """
     if not isinstance(path, str | os.PathLike):
         raise ValueError(
-            f"path is {path!r}, a {type(path).__name__}; give the folder of a "
+            f"path is {path!r} ({type(path).__name__}); give the folder of a "
             "model."
         )
     if labels is not None:
@@ -98,7 +98,17 @@ def load(
         }
     )
     _log(path, given)
-    return model, make_tokenizer(model, path)
+    if given.vocabulary is None:
+        logging.warning("%s has no vocabulary, so no tokenizer", path)
+        return model, None
+    tokenizer = make_tokenizer(
+        given.vocabulary,
+        metadata.get("do_lower_case", True),
+        [MASK] if given.task == "pretraining" else [],
+        path,
+    )
+    check_vocabulary(tokenizer, model, path)
+    return model, tokenizer
 
 
 def _log(path: str, given: checkpoint_lib.Checkpoint) -> None:
@@ -290,39 +300,29 @@ def metadata_of(model: keras.Model) -> dict[str, object]:
 
 
 def make_tokenizer(
-    model: keras.Model, source: str, kept_tokens: Sequence[str] | None = None
-) -> BertTokenizer | None:
-    """Returns the tokenizer of a model from `load`, None without vocabulary.
+    vocabulary: bytes,
+    do_lower_case: bool,
+    kept_tokens: Sequence[str],
+    source: str,
+) -> BertTokenizer:
+    """Returns the tokenizer of a vocabulary in memory.
 
     Args:
-      model: reads `metadata` and `vocabulary`.
-      source: where the model is from, for messages.
-      kept_tokens: as for BertTokenizer. Default: "[MASK]" for pre-training.
+      vocabulary: content of vocab.txt.
+      do_lower_case, kept_tokens: as for BertTokenizer.
+      source: where the vocabulary is from, for messages.
 
     Raises:
-      ValueError: if the vocabulary is malformed, or larger than the model's.
+      ValueError: if the vocabulary is malformed.
     """
-    if model.vocabulary is None:
-        logging.warning(
-            "%s has no vocabulary, so there is no tokenizer for its model",
-            source,
-        )
-        return None
-    if kept_tokens is None:
-        is_pretrainer = model.metadata["task"] == "pretraining"
-        kept_tokens = [MASK] if is_pretrainer else []
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, model_folders.VOCABULARY)
-        vocabularies.write(model.vocabulary, path)
+        vocabularies.write(vocabulary, path)
         try:
-            tokenizer = BertTokenizer(
-                path, model.metadata.get("do_lower_case", True), kept_tokens
-            )
+            return BertTokenizer(path, do_lower_case, kept_tokens)
         except ValueError as error:
             message = str(error).replace(path, f"the vocabulary of {source}")
             raise ValueError(message) from None
-    check_vocabulary(tokenizer, model, source)
-    return tokenizer
 
 
 def check_vocabulary(
