@@ -309,7 +309,8 @@ def make_tokenizer(
 
     Args:
       vocabulary: content of vocab.txt.
-      do_lower_case, kept_tokens: as for BertTokenizer.
+      do_lower_case: as for BertTokenizer.
+      kept_tokens: as for BertTokenizer.
       source: where the vocabulary is from, for messages.
 
     Raises:
