@@ -374,6 +374,8 @@ def save(
     ):
         raise ValueError(f"{path} already exists. Choose a new folder.")
     given = _checkpoint_of(model, tokenizer, labels)
+    if format != formats.OURS:
+        _check_trained(given, format)
     with atomic_files.atomic_folder(path) as folder:
         if format != formats.OURS:
             for line in convert.write(given, format, folder)[1]:
@@ -392,6 +394,19 @@ def save(
                 given.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
             )
     logging.info("saved %s as %s  format %s", given.task, path, format)
+
+
+def _check_trained(given: checkpoint_lib.Checkpoint, format: str) -> None:
+    """Raises ValueError if a format would have no weights for the head."""
+    missing = given.missing()
+    if given.task != "pretraining" and any(
+        name.startswith(f"{given.task}/") for name in missing
+    ):
+        raise ValueError(
+            f"The head for {given.task} is newly initialized, and only "
+            f"{formats.OURS} has a place for that, not {format}. Train it "
+            "first."
+        )
 
 
 def _float32_weights(model: keras.Model) -> dict[str, np.ndarray]:

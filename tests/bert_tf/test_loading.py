@@ -152,6 +152,16 @@ def test_a_new_head_is_untrained_until_it_changes(tmp_path, classifier):
     checkpoint_folders.assert_same_bits(tensors_of(again), tensors_of(model))
 
 
+@pytest.mark.parametrize("name", ["google", "hugging_face", "keras_hub"])
+def test_other_formats_refuse_an_untrained_head(tmp_path, classifier, name):
+    model, _ = bert_tf.load(
+        classifier, task="classification", labels=["no", "yes"]
+    )
+    with pytest.raises(ValueError, match=f"newly initialized.* not {name}"):
+        bert_tf.save(model, tmp_path / "new", format=name)
+    assert not (tmp_path / "new").exists()
+
+
 def test_the_same_task_and_labels_keep_the_head(classifier):
     old = tensors_of(bert_tf.load(classifier)[0])
     for labels in (None, exports.LABELS):
