@@ -19,6 +19,7 @@ from bert_tf.model import models
 from bert_tf.training import checkpoints, checksums, model_folders
 from bert_tf.training import config as training_config
 from tfrecords.io import atomic_files, stored_folders
+from tfrecords.options import is_address
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -68,14 +69,9 @@ def load(
         if `task` and `labels` do not fit.
       OSError: if a file cannot be read.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise ValueError(
-            f"path is {path!r} ({type(path).__name__}); give the folder of a "
-            "model."
-        )
     if labels is not None:
         labels = _check_labels(labels)
-    path = stored_folders.fetch(os.fspath(path))
+    path = stored_folders.fetch(_as_str(path))
     given = _with_head(_read(path), task, labels)
     metadata = checkpoint_lib.metadata_of(given)
     policies = training_config.POLICIES
@@ -111,6 +107,16 @@ def load(
     return model, tokenizer
 
 
+def _as_str(path) -> str:
+    """Returns a path as a str; raises ValueError if it is none, or empty."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(
+            f"path is {path!r} ({type(path).__name__}); give the folder of a "
+            "model."
+        )
+    return os.fspath(path)
+
+
 def _log(path: str, given: checkpoint_lib.Checkpoint) -> None:
     labels = f"  labels {', '.join(given.labels)}" if given.labels else ""
     layers = {name.rpartition("/")[0] for name in given.missing()}
@@ -144,8 +150,7 @@ def _check_labels(labels: Sequence[str]) -> tuple[str, ...]:
 
 def _read(path: str) -> checkpoint_lib.Checkpoint:
     """Reads a checkpoint of any format, without Adam's moments if possible."""
-    _check_one(path)
-    if not formats.is_ours(path):
+    if _find_format(path) != formats.OURS:
         return convert.read(path)
     folder = checkpoints.find(path)
     given = checkpoint_lib.read(folder, with_slots=False)
@@ -153,9 +158,11 @@ def _read(path: str) -> checkpoint_lib.Checkpoint:
     return given
 
 
-def _check_one(path: str) -> None:
-    """Raises ValueError unless there are files of exactly one format."""
+def _find_format(path: str) -> str:
+    """Returns the format of a model; raises ValueError if there are 0 or 2."""
     found = formats.find_all(path)
+    if found[1:] and found[0] == "google" and not _has_weights(path):
+        found = found[:1]  # The config.json is of another release of it.
     if len(found) > 1:
         raise ValueError(
             f"{path} has models of {len(found)} formats: {', '.join(found)}. "
@@ -163,9 +170,10 @@ def _check_one(path: str) -> None:
             "can also be given by its prefix, such as "
             f"{os.path.join(path, 'bert_model.ckpt')}."
         )
+    if not found and os.path.isfile(path):
+        raise ValueError(f"{path} is a file. Give the folder of its model.")
     if found or not os.path.isdir(path) or "config.json" in os.listdir(path):
-        formats.detect(path)  # Raises if there is none.
-        return
+        return formats.detect(path)  # Raises if there is none.
     names = sorted(os.listdir(path))
     inside = [name for name in names if _is_model(os.path.join(path, name))]
     if inside:
@@ -188,6 +196,14 @@ def _check_one(path: str) -> None:
         f"{path} has no model of a format that can be read "
         f"({', '.join(formats.CONVERTERS)}); found: "
         f"{', '.join(names[:_MOST_NAMES]) or 'nothing'}{more}. {advice}"
+    )
+
+
+def _has_weights(folder: str) -> bool:
+    """Returns whether a folder has weights in a file of Hugging Face."""
+    return any(
+        name.endswith((".safetensors", ".bin", ".h5"))
+        for name in os.listdir(folder)
     )
 
 
@@ -368,7 +384,13 @@ def save(
         raise ValueError(
             f"format {format!r} is not one of {', '.join(formats.CONVERTERS)}."
         )
-    path = os.path.normpath(os.fspath(path))
+    path = _as_str(path)
+    if is_address(path):
+        raise ValueError(
+            f"{path} is in a store; models are written atomically only to a "
+            "disk. Give a local folder, and copy it there."
+        )
+    path = os.path.normpath(path)
     if os.path.exists(path) and not (
         os.path.isdir(path) and not os.listdir(path)
     ):

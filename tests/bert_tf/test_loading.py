@@ -6,6 +6,7 @@ import shutil
 
 import checkpoint_folders
 import exports
+import folder_store
 import keras
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from bert_tf import loading
 from bert_tf.conversion import checkpoint
 from bert_tf.model import models
 from bert_tf.training import checkpoints, model_folders
+from tfrecords.io import storage, stored_folders
 
 # Format -> tasks whose models it can hold.
 TASKS = {
@@ -214,9 +216,26 @@ def test_arguments_that_do_not_fit_are_refused(classifier, arguments, message):
         bert_tf.load(classifier, **arguments)
 
 
-def test_a_path_of_another_type_is_refused():
-    with pytest.raises(ValueError, match=r"path is 3 \(int\)"):
-        bert_tf.load(3)
+@pytest.mark.parametrize("path", [3, None, "", ["a"]])
+def test_a_path_of_another_type_is_refused(path):
+    with pytest.raises(ValueError, match=r"path is .* \(\w+\); give the fold"):
+        bert_tf.load(path)
+    with pytest.raises(ValueError, match=r"path is .* \(\w+\); give the fold"):
+        bert_tf.save(exports.make_model("regression"), path)
+
+
+def test_a_model_in_a_store_is_copied_and_loaded(
+    tmp_path, classifier, monkeypatch
+):
+    cache = str(tmp_path / "cache")
+    monkeypatch.setenv(stored_folders.CACHE_VARIABLE, cache)
+    monkeypatch.setattr(storage, "_gfile", storage._gfile)
+    folder_store.use(tmp_path / "store")
+    shutil.copytree(classifier, tmp_path / "store" / "bucket" / "model")
+    model, _ = bert_tf.load("gs://bucket/model")
+    assert model.metadata["labels"] == exports.LABELS
+    with pytest.raises(ValueError, match="gs://bucket/new is in a store"):
+        bert_tf.save(model, "gs://bucket/new")
 
 
 def one_line(path):
@@ -237,6 +256,7 @@ def test_folders_without_one_model_say_what_was_found(tmp_path, classifier):
     assert "It is a SavedModel" in one_line(empty)
     assert "Give one of the models in it: classifier" in one_line(tmp_path)
     assert "does not exist" in one_line(tmp_path / "nothing")
+    assert "Give the folder of" in one_line(f"{classifier}/model.safetensors")
 
 
 def test_two_models_in_a_folder_are_named(tmp_path):
@@ -253,6 +273,10 @@ def test_two_models_in_a_folder_are_named(tmp_path):
     shutil.copy(google / "bert_config.json", other)
     assert "2 formats: google, hugging_face" in one_line(other)
     assert bert_tf.load(other / "bert_model.ckpt")[0].num_classes == 3
+    # A config alone is no second model.
+    (google / "config.json").write_text((other / "config.json").read_text())
+    assert bert_tf.load(google)[0].num_classes == 3
+    (google / "config.json").unlink()
     # The file that names the newest one.
     (google / "checkpoint").unlink()
     assert "several checkpoints: bert_model.ckpt, second" in one_line(google)

@@ -6,8 +6,10 @@ import os
 import exports
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_tf
+from bert_tf.export import export_model, kinds
 from bert_tf.prediction import answers, predictions, text_rows
 from bert_tf.prediction.predictor import parse
 
@@ -170,6 +172,24 @@ def test_answers_are_those_of_the_saved_model(exported, kind):
     one = bert_tf.Predictor(model, tokenizer, batch_size=1, **settings)
     for value, line in zip(inputs, lines, strict=True):
         CHECKS[kind](one(value), line)
+
+
+@pytest.mark.slow
+def test_half_precision_is_that_of_the_saved_model(make):
+    folder = make("classification", precision="bfloat16")
+    path = str(folder.parent / "export")
+    config = kinds.ExportConfig(model_dir=str(folder), export_dir=path)
+    export_model.export(config)
+    loaded = tf.saved_model.load(path)
+    expected = loaded.text(TEXTS)["probabilities"]
+    for dtype in (None, "bfloat16"):
+        model, tokenizer = bert_tf.load(folder, dtype=dtype)
+        found = bert_tf.Predictor(model, tokenizer)(TEXTS)
+        np.testing.assert_allclose(
+            [list(answer.probabilities.values()) for answer in found],
+            expected,
+            **exports.ROUNDING,
+        )
 
 
 @pytest.mark.slow
