@@ -1,5 +1,6 @@
 """load and save: every format, tasks and heads, labels, bad folders."""
 
+import dataclasses
 import json
 import logging
 import shutil
@@ -358,3 +359,13 @@ def test_folders_in_use_and_unknown_formats_are_refused(tmp_path, classifier):
     assert names == before
     with pytest.raises(ValueError, match="'onnx' is not one of bert_tf, goog"):
         bert_tf.save(model, tmp_path / "new", format="onnx")
+
+
+def test_settings_that_only_we_have_are_refused_by_name(tmp_path):
+    sizes = exports.make_model("pretraining").config
+    causal = dataclasses.replace(sizes, is_causal=True)
+    model = bert_tf.BertPretrainer(causal)
+    with pytest.raises(ValueError, match="is_causal=True.*hugging_face does"):
+        bert_tf.save(model, tmp_path / "model", format="hugging_face")
+    bert_tf.save(model, tmp_path / "model")
+    assert bert_tf.load(tmp_path / "model")[0].config.is_causal
