@@ -28,13 +28,21 @@ _MODULES = {
         "BertTagger",
     ),
 }
-__all__ = sorted(name for names in _MODULES.values() for name in names)
+# The same, imported only when one of the names is used: they are not of Keras.
+_ON_DEMAND = {
+    "loading": ("load", "save"),
+    "prediction.predictor": ("Predictor",),
+}
+__all__ = sorted(
+    name for names in (_MODULES | _ON_DEMAND).values() for name in names
+)
 
 
 def __getattr__(name: str):
     if name not in __all__:
         raise AttributeError(f"module 'bert_tf' has no attribute {name!r}")
-    for module, names in _MODULES.items():
+    modules = {m: names for m, names in _ON_DEMAND.items() if name in names}
+    for module, names in (modules or _MODULES).items():
         loaded = importlib.import_module(f"bert_tf.{module}")
         globals().update({n: getattr(loaded, n) for n in names})
     return globals()[name]

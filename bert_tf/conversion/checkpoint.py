@@ -141,8 +141,12 @@ def shapes(
     return weights | _dense(f"{task}/dense", width, classes.get(task, 1))
 
 
-def read(path: str) -> Checkpoint:
+def read(path: str, *, with_slots: bool = True) -> Checkpoint:
     """Reads a bert_tf model folder, or the model that a run folder resolves to.
+
+    Args:
+      path: the folder.
+      with_slots: whether to read Adam's moments too, twice the weights' size.
 
     Raises:
       ValueError: if it is damaged, or its weights contradict its metadata.
@@ -159,7 +163,7 @@ def read(path: str) -> Checkpoint:
     not_in_source = set(metadata.get("not_in_source", ()))
     tensors = model_folders.read_tensors(path)
     slots_path = os.path.join(folder, checkpoints.OPTIMIZER)
-    has_slots = os.path.isfile(slots_path)
+    has_slots = with_slots and os.path.isfile(slots_path)
     checkpoint = Checkpoint(
         source=f"bert_tf {folder}",
         config=bert_config.BertConfig.from_json_file(
@@ -249,6 +253,20 @@ def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
     return model
 
 
+def metadata_of(checkpoint: Checkpoint) -> dict[str, object]:
+    """Returns the content of a checkpoint's model.json."""
+    metadata = checkpoint.metadata | {
+        "task": checkpoint.task,
+        "labels": list(checkpoint.labels),
+        "do_lower_case": checkpoint.do_lower_case,
+        vocabularies.INFERRED_CASE: checkpoint.is_case_inferred or None,
+        "source": checkpoint.source,
+        SOURCE_FILES: checkpoint.source_files or None,
+        "not_in_source": checkpoint.missing(),
+    }
+    return {n: x for n, x in metadata.items() if x not in (None, [])}
+
+
 def write(checkpoint: Checkpoint, folder: str) -> None:
     """Writes a model folder to `folder`, which `atomic_folder` made."""
     weights = {
@@ -263,17 +281,9 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
             ", ".join(missing),
         )
         weights = model_folders.weight_names(build_model(checkpoint))
-    metadata = checkpoint.metadata | {
-        "task": checkpoint.task,
-        "labels": list(checkpoint.labels),
-        "do_lower_case": checkpoint.do_lower_case,
-        vocabularies.INFERRED_CASE: checkpoint.is_case_inferred or None,
-        "source": checkpoint.source,
-        SOURCE_FILES: checkpoint.source_files or None,
-        "not_in_source": missing,
-    }
-    metadata = {n: x for n, x in metadata.items() if x not in (None, [])}
-    model_folders.save_weights(folder, weights, checkpoint.config, metadata)
+    model_folders.save_weights(
+        folder, weights, checkpoint.config, metadata_of(checkpoint)
+    )
     vocabularies.write(
         checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
     )

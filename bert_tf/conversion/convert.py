@@ -124,6 +124,34 @@ def _check_supported(given: ours.Checkpoint, to: str) -> None:
         )
 
 
+def write(
+    given: ours.Checkpoint, to: str, folder: str
+) -> tuple[ours.Checkpoint, list[str]]:
+    """Writes a Checkpoint, reads it back and compares the two, bit for bit.
+
+    Args:
+      given: what to write.
+      to: target format, a key of `formats.CONVERTERS`.
+      folder: a folder from `atomic_files.atomic_folder`.
+
+    Returns:
+      The Checkpoint read back, and lines of the report: its notes, and how
+      tensors changed.
+
+    Raises:
+      ValueError: if the format cannot hold it, or the written files differ.
+    """
+    _check_supported(given, to)
+    target = formats.converter(to)
+    target.write(given, folder)
+    written = target.read(folder)
+    return written, [
+        *(f"note on the target: {note}" for note in written.notes),
+        *parity.tensor_lines(given, written),
+        *parity.check_lossless(given, written),
+    ]
+
+
 def convert(
     path: str,
     to: str,
@@ -157,21 +185,17 @@ def convert(
     """
     _check_free(path, output_dir, overwrite)
     given = read(path, hidden_act, allow_nan_weights=allow_nan_weights)
-    _check_supported(given, to)
-    target = formats.converter(to)
     with atomic_files.atomic_folder(os.path.normpath(output_dir)) as folder:
-        target.write(given, folder)
-        written = target.read(folder)
+        written, changes = write(given, to, folder)
         report = [
             f"{given.source} -> {to} {output_dir}",
             f"task {given.task}, hidden_act {written.config.hidden_act}",
             *(f"note on the source: {note}" for note in given.notes),
-            *(f"note on the target: {note}" for note in written.notes),
-            *parity.tensor_lines(given, written),
-            *parity.check_lossless(given, written),
+            *changes,
         ]
         if compare:
             source = formats.converter(formats.detect(path))
+            target = formats.converter(to)
             sides = [("source", path, source), ("target", folder, target)]
             report += parity.peer_lines(
                 written, [side for side in sides if side[2] is not ours]

@@ -106,24 +106,33 @@ def is_keras_hub(path: str) -> bool:
     return "registered_name" in (_read_config(path) or {})
 
 
+def find_all(path: str) -> list[str]:
+    """Returns the names of all formats that the files at `path` match.
+
+    Raises:
+      DamagedError: as in `is_ours`.
+    """
+    if is_ours(path):
+        return [OURS]
+    from bert_tf.conversion import tf_files
+
+    matches = {
+        "google": tf_files.prefixes(path, "TF1"),
+        "hugging_face": is_hugging_face(path),
+        "model_garden": tf_files.prefixes(path, "TF2"),
+        "keras_hub": is_keras_hub(path),
+    }
+    return [name for name, is_match in matches.items() if is_match]
+
+
 def detect(path: str) -> str:
     """Returns the name of a checkpoint's format.
 
     Raises:
       ValueError: if `path` does not exist, or its format is unknown.
     """
-    if is_ours(path):
-        return OURS
-    from bert_tf.conversion import tf_files
-
-    if tf_files.prefixes(path, "TF1"):
-        return "google"
-    if is_hugging_face(path):
-        return "hugging_face"
-    if tf_files.prefixes(path, "TF2"):
-        return "model_garden"
-    if is_keras_hub(path):
-        return "keras_hub"
+    if found := find_all(path):
+        return found[0]
     if not os.path.exists(path):
         raise ValueError(
             f"{path} does not exist. Give the folder of a model; models are "

@@ -62,8 +62,8 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
             config.model_dir,
         )
     tokenizer = _load_tokenizer(folder, metadata, model.config.vocab_size, kind)
-    length = _find_length(config, metadata, model.config)
-    signatures, parts = _make_signatures(
+    length = find_length(config, metadata, model.config)
+    signatures, parts = make_signatures(
         config, kind, model, tokenizer, length, metadata, has_pooler
     )
     saved_model.export_text(
@@ -148,7 +148,7 @@ def _load_tokenizer(
     return tokenizer
 
 
-def _find_length(config, metadata: Mapping, model_config: BertConfig) -> int:
+def find_length(config, metadata: Mapping, model_config: BertConfig) -> int:
     """Returns the configured sequence length; by default, that of training."""
     limit = model_config.max_position_embeddings
     length = config.max_seq_length or metadata.get("max_seq_length", limit)
@@ -160,7 +160,7 @@ def _find_length(config, metadata: Mapping, model_config: BertConfig) -> int:
     return length
 
 
-def _make_signatures(
+def make_signatures(
     config: kinds.ExportConfig,
     kind: str,
     model: keras.Model,
@@ -171,7 +171,8 @@ def _make_signatures(
 ) -> tuple[dict[str, text_signatures.Function], dict[str, Any]]:
     """Returns the signatures with string inputs, and other attributes to save.
 
-    For fill_mask, `tokenizer` must keep [MASK] as a token.
+    The signatures also run in this process, with the weights of the moment. For
+    fill_mask, `tokenizer` must keep [MASK] as a token.
     """
     if kind == "question_answering":
         settings = question_signatures.find_settings(

@@ -46,7 +46,13 @@ class ConfiguredModel(keras.Model):
     Args:
       config: BertConfig, or a dict from `BertConfig.to_dict`.
       **kwargs: `name` and `dtype`, as for every Keras layer.
+
+    Attributes:
+      config: a BertConfig.
+      metadata, vocabulary, new_weights: set by `bert_tf.load`, which see.
     """
+
+    metadata = vocabulary = new_weights = None
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)

@@ -21,14 +21,14 @@ _BATCHES_OF_A_GROUP = 8
 # `pooled_output`.
 _NOT_WRITTEN = ("sequence_output", "encoder_outputs", "input_mask", "default")
 # JSON key -> model output, for a word and for one of the n-best answers.
-_WORD = {
+WORD = {
     "word": "words",
     "tag": "tags",
     "start": "starts",
     "end": "ends",
     "probability": "probabilities",
 }
-_ANSWER = {
+ANSWER = {
     "answer": "nbest_answers",
     "start": "nbest_starts",
     "end": "nbest_ends",
@@ -251,6 +251,22 @@ def answer_rows(
       ranks: from `find_inputs`.
       outputs: names of the outputs to write.
     """
+    answers = compute(signature, rows, ranks)
+    for row, of_row in zip(rows, answers, strict=True):
+        answer = _to_json(row, of_row, set(outputs))
+        yield {"line": row.line} | row.fields | answer
+
+
+def compute(
+    signature, rows: Sequence[text_rows.Row], ranks: Mapping[str, int]
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields all outputs for each row of a batch, [1, ...], without padding.
+
+    Args:
+      signature: signature of a SavedModel, or the function that becomes one.
+      rows: one batch.
+      ranks: name -> rank of its inputs, as from `find_inputs`.
+    """
     inputs = {
         name: make_tensor(rows, name, rank) for name, rank in ranks.items()
     }
@@ -258,12 +274,10 @@ def answer_rows(
     lists = [name for name in ranks if ranks[name] == 2]
     for i, row in enumerate(rows):
         num_texts = max((len(row.fields[name]) for name in lists), default=None)
-        of_row = without_padding(
+        yield without_padding(
             {name: array[i : i + 1] for name, array in answers.items()},
             num_texts,
         )
-        answer = _to_json(row, of_row, set(outputs))
-        yield {"line": row.line} | row.fields | answer
 
 
 def plain(value: np.ndarray):
@@ -323,7 +337,7 @@ def fill_masks(text: str, tokens: np.ndarray, probabilities: np.ndarray):
     return {"filled": _join(texts, best), "masks": masks}
 
 
-def _records(answers: Mapping[str, np.ndarray], names: Mapping) -> list[dict]:
+def records(answers: Mapping[str, np.ndarray], names: Mapping) -> list[dict]:
     """Returns outputs [1, n] as n dicts; `names` are key -> output."""
     columns = [plain(answers[name])[0] for name in names.values()]
     return [
@@ -373,8 +387,8 @@ def _to_json(
             answers["tokens"][0],
             answers["probabilities"][0],
         )
-    if set(_WORD.values()) <= outputs:
-        return {"words": _records(answers, _WORD)}
+    if set(WORD.values()) <= outputs:
+        return {"words": records(answers, WORD)}
     written = {name: plain(answers[name])[0] for name in sorted(outputs)}
     if {"answer", "nbest_answers", "num_answers"} <= outputs:
         best = {
@@ -382,5 +396,5 @@ def _to_json(
             for name, value in written.items()
             if not name.startswith(("num_answers", "nbest_"))
         }
-        return best | {"nbest": _records(answers, _ANSWER)}
+        return best | {"nbest": records(answers, ANSWER)}
     return written

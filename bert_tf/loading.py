@@ -1,0 +1,519 @@
+"""Folder of a model in any format <-> Keras model and tokenizer."""
+
+import dataclasses
+import os
+import tempfile
+import types
+from collections.abc import Collection, Sequence
+
+import keras
+import numpy as np
+from absl import logging
+
+from bert_tf.conversion import (
+    checkpoint as checkpoint_lib,
+)
+from bert_tf.conversion import convert, formats, vocabularies
+from bert_tf.model import encoder as encoder_lib
+from bert_tf.model import models
+from bert_tf.training import checkpoints, checksums, model_folders
+from bert_tf.training import config as training_config
+from tfrecords.io import atomic_files, stored_folders
+from tfrecords.options import is_address
+from tfrecords.text import vocab
+from tfrecords.text.tokenizer import BertTokenizer
+
+MASK = "[MASK]"
+# Tasks whose models have class names.
+_WITH_LABELS = ("classification", "tagging")
+# Entries of model.json that also hold for the encoder under another head.
+_OF_ENCODER = ("precision",)
+_MOST_NAMES = 5  # Of a folder's content, in messages.
+
+
+def load(
+    path: str | os.PathLike,
+    *,
+    task: str | None = None,
+    labels: Sequence[str] | None = None,
+    dtype: str | None = None,
+) -> tuple[keras.Model, BertTokenizer | None]:
+    """Returns the model in a folder, with its weights, and its tokenizer.
+
+    The model is that of its task, a value of `models.TASK_MODELS`; a BERT
+    without a head is a pre-training model whose heads are newly initialized,
+    with Keras's seed. It has three attributes more:
+
+      metadata     the content of its model.json: `task`, `labels`,
+                   `do_lower_case`, `max_seq_length` and so on
+      vocabulary   content of its vocab.txt, bytes; None if there is none
+      new_weights  name -> sha256 of each newly initialized weight
+
+    Args:
+      path: a run or model folder of bert_tf, or a checkpoint of any format in
+        `formats.CONVERTERS`: a folder, the prefix of a TensorFlow checkpoint,
+        or the address of either in a store, such as gs://.
+      task: a key of `models.TASK_MODELS`. A model of another task, or with
+        other labels, gets a newly initialized head. Default: its own.
+      labels: class names, for classification and tagging, in the order of
+        their ids. Without `task` they rename the model's own classes.
+      dtype: Keras dtype policy. Default: that of the model's training if
+        known, otherwise Keras's global policy.
+
+    Returns:
+      The model, and its tokenizer, or None if the folder has no vocabulary.
+      That of a pre-training model keeps "[MASK]" as a token.
+
+    Raises:
+      ValueError: if there is no model at `path`, several, or a damaged one; or
+        if `task` and `labels` do not fit.
+      OSError: if a file cannot be read.
+    """
+    if labels is not None:
+        labels = _check_labels(labels)
+    path = stored_folders.fetch(_as_str(path))
+    given = _with_head(_read(path), task, labels)
+    metadata = checkpoint_lib.metadata_of(given)
+    policies = training_config.POLICIES
+    model = models.for_task(
+        given.task,
+        given.config,
+        len(given.labels),
+        dtype=dtype or policies.get(metadata.get("precision")),
+    )
+    weights = model_folders.weight_names(model)
+    for name, tensor in given.tensors.items():
+        weights[name].assign(tensor)
+    # Read-only, so that Keras does not take it for a part of the model.
+    model.metadata = types.MappingProxyType(metadata)
+    model.vocabulary = given.vocabulary
+    model.new_weights = types.MappingProxyType(
+        {
+            name: model_folders.digest_of({name: weights[name]})
+            for name in given.missing()
+        }
+    )
+    _log(path, given)
+    if given.vocabulary is None:
+        logging.warning("%s has no vocabulary, so no tokenizer", path)
+        return model, None
+    tokenizer = make_tokenizer(
+        given.vocabulary,
+        metadata.get("do_lower_case", True),
+        [MASK] if given.task == "pretraining" else [],
+        path,
+    )
+    check_vocabulary(tokenizer, model, path)
+    return model, tokenizer
+
+
+def _as_str(path) -> str:
+    """Returns a path as a str; raises ValueError if it is none, or empty."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(
+            f"path is {path!r} ({type(path).__name__}); give the folder of a "
+            "model."
+        )
+    return os.fspath(path)
+
+
+def _log(path: str, given: checkpoint_lib.Checkpoint) -> None:
+    labels = f"  labels {', '.join(given.labels)}" if given.labels else ""
+    layers = {name.rpartition("/")[0] for name in given.missing()}
+    logging.log(
+        logging.WARNING if layers else logging.INFO,
+        "loaded %s  task %s%s  weights loaded %d  newly initialized %s",
+        stored_folders.address(path),
+        given.task,
+        labels,
+        len(given.tensors),
+        ", ".join(sorted(layers)) or "none",
+    )
+
+
+def _check_labels(labels: Sequence[str]) -> tuple[str, ...]:
+    """Returns class names as a tuple; raises ValueError if they are not."""
+    wrong = isinstance(labels, str) or not isinstance(labels, Collection)
+    names = () if wrong else tuple(labels)
+    if wrong or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(
+            f"labels is {labels!r}; give a list of the class names in the "
+            "order of their ids, such as ['negative', 'positive']."
+        )
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"labels has a name twice: {', '.join(names)}. Each class needs a "
+            "name of its own."
+        )
+    return names
+
+
+def _read(path: str) -> checkpoint_lib.Checkpoint:
+    """Reads a checkpoint of any format, without Adam's moments if possible."""
+    if _find_format(path) != formats.OURS:
+        return convert.read(path)
+    folder = checkpoints.find(path)
+    given = checkpoint_lib.read(folder, with_slots=False)
+    model_folders.check_finite(given.tensors, folder)
+    return given
+
+
+def _find_format(path: str) -> str:
+    """Returns the format of a model; raises ValueError if there are 0 or 2."""
+    found = formats.find_all(path)
+    if found[1:] and found[0] == "google" and not _has_weights(path):
+        found = found[:1]  # The config.json is of another release of it.
+    if len(found) > 1:
+        raise ValueError(
+            f"{path} has models of {len(found)} formats: {', '.join(found)}. "
+            "Keep one of them in a folder of its own; a TensorFlow checkpoint "
+            "can also be given by its prefix, such as "
+            f"{os.path.join(path, 'bert_model.ckpt')}."
+        )
+    if not found and os.path.isfile(path):
+        raise ValueError(f"{path} is a file. Give the folder of its model.")
+    if found or not os.path.isdir(path) or "config.json" in os.listdir(path):
+        return formats.detect(path)  # Raises if there is none.
+    names = sorted(os.listdir(path))
+    inside = [name for name in names if _is_model(os.path.join(path, name))]
+    if inside:
+        advice = (
+            f"Give one of the models in it: {', '.join(inside[:_MOST_NAMES])}."
+        )
+    elif "saved_model.pb" in names:
+        advice = (
+            "It is a SavedModel; tf.saved_model.load loads it. Give the folder "
+            "that it was exported from."
+        )
+    else:
+        advice = (
+            "Give a folder with, for example, bert_config.json, model.json and "
+            "model.safetensors (bert_tf), or config.json, model.safetensors "
+            "and vocab.txt (hugging_face)."
+        )
+    more = ", ..." if len(names) > _MOST_NAMES else ""
+    raise ValueError(
+        f"{path} has no model of a format that can be read "
+        f"({', '.join(formats.CONVERTERS)}); found: "
+        f"{', '.join(names[:_MOST_NAMES]) or 'nothing'}{more}. {advice}"
+    )
+
+
+def _has_weights(folder: str) -> bool:
+    """Returns whether a folder has weights in a file of Hugging Face."""
+    return any(
+        name.endswith((".safetensors", ".bin", ".h5"))
+        for name in os.listdir(folder)
+    )
+
+
+def _is_model(folder: str) -> bool:
+    try:
+        return os.path.isdir(folder) and bool(formats.find_all(folder))
+    except checksums.DamagedError:
+        return False
+
+
+def _with_head(
+    given: checkpoint_lib.Checkpoint,
+    task: str | None,
+    labels: tuple[str, ...] | None,
+) -> checkpoint_lib.Checkpoint:
+    """Returns a Checkpoint with the task and labels that `load` was given.
+
+    If they need another head, it has only the weights of the encoder.
+    """
+    if task is not None and task not in models.TASK_MODELS:
+        raise ValueError(
+            f"task {task!r} is not one of {', '.join(models.TASK_MODELS)}."
+        )
+    found = task or given.task
+    if labels is not None and found not in _WITH_LABELS:
+        raise ValueError(
+            f"labels are for {' and '.join(_WITH_LABELS)}, but the task is "
+            f"{found!r}. Omit labels, or give task=."
+        )
+    if task is None:
+        return _renamed(given, labels)
+    if task == given.task and labels in (None, given.labels):
+        return given
+    if task in _WITH_LABELS and not labels:
+        raise ValueError(
+            f"{given.source} has task {given.task!r}; a new head for {task} "
+            "needs labels=, a list of the class names."
+        )
+    metadata = {n: x for n, x in given.metadata.items() if n in _OF_ENCODER}
+    metadata |= _untrained_pooler(given, task)
+    return dataclasses.replace(
+        given,
+        task=task,
+        labels=labels or (),
+        tensors={
+            name: tensor
+            for name, tensor in given.tensors.items()
+            if name.startswith("encoder/")
+        },
+        slots={},
+        step=0,
+        metadata=metadata,
+    )
+
+
+def _renamed(
+    given: checkpoint_lib.Checkpoint, labels: tuple[str, ...] | None
+) -> checkpoint_lib.Checkpoint:
+    """Returns a Checkpoint with other names for its classes, if given."""
+    if given.task in _WITH_LABELS and not given.labels:
+        raise ValueError(
+            f'{given.source} has no labels; add "labels" to its model.json, '
+            "a list of the class names in the order of their ids."
+        )
+    if labels is None:
+        return given
+    if len(labels) != len(given.labels):
+        raise ValueError(
+            f"labels has {len(labels)} names, but the head of {given.source} "
+            f"has {len(given.labels)} classes: {', '.join(given.labels)}. Give "
+            f"as many, or task={given.task!r} for a new head."
+        )
+    return dataclasses.replace(given, labels=labels)
+
+
+def _untrained_pooler(
+    given: checkpoint_lib.Checkpoint, task: str
+) -> dict[str, object]:
+    """Returns the entries of model.json on a pooler that stays untrained."""
+    old = checkpoint_lib.metadata_of(given)
+    untrained = model_folders.find_newly_initialized(old, given.config)
+    if model_folders.has_pooler(untrained):
+        return {}
+    return model_folders.newly_initialized_metadata(task, given.config, None)
+
+
+def metadata_of(model: keras.Model) -> dict[str, object]:
+    """Returns the content of model.json for a model in its present state.
+
+    A newly initialized weight is `not_in_source` until training changes it.
+
+    Raises:
+      ValueError: if the model is not from `load`.
+    """
+    metadata = getattr(model, "metadata", None)
+    if metadata is None:
+        raise ValueError(
+            f"{type(model).__name__} has no metadata, such as its labels. Give "
+            "a model that bert_tf.load has returned; bert_tf.save with labels= "
+            "writes a folder for it."
+        )
+    weights = model_folders.weight_names(model)
+    untrained = [
+        name
+        for name, sha256 in model.new_weights.items()
+        if model_folders.digest_of({name: weights[name]}) == sha256
+    ]
+    metadata = dict(metadata) | {"not_in_source": untrained}
+    return {n: x for n, x in metadata.items() if x not in (None, [])}
+
+
+def make_tokenizer(
+    vocabulary: bytes,
+    do_lower_case: bool,
+    kept_tokens: Sequence[str],
+    source: str,
+) -> BertTokenizer:
+    """Returns the tokenizer of a vocabulary in memory.
+
+    Args:
+      vocabulary: content of vocab.txt.
+      do_lower_case: as for BertTokenizer.
+      kept_tokens: as for BertTokenizer.
+      source: where the vocabulary is from, for messages.
+
+    Raises:
+      ValueError: if the vocabulary is malformed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, model_folders.VOCABULARY)
+        vocabularies.write(vocabulary, path)
+        try:
+            return BertTokenizer(path, do_lower_case, kept_tokens)
+        except ValueError as error:
+            message = str(error).replace(path, f"the vocabulary of {source}")
+            raise ValueError(message) from None
+
+
+def check_vocabulary(
+    tokenizer: BertTokenizer, model: keras.Model, source: str
+) -> None:
+    """Raises ValueError if a vocabulary has ids that the model does not."""
+    if tokenizer.vocab_size > model.config.vocab_size:
+        raise ValueError(
+            f"The vocabulary of {source} has {tokenizer.vocab_size} entries, "
+            f"but the model has vocab_size={model.config.vocab_size}. Use the "
+            "model's own vocabulary."
+        )
+
+
+def save(
+    model: keras.Model,
+    path: str | os.PathLike,
+    tokenizer: BertTokenizer | None = None,
+    *,
+    labels: Sequence[str] | None = None,
+    format: str = formats.OURS,
+) -> None:
+    """Writes a model to a new folder, atomically, in any format.
+
+    Other formats are read back and compared, as by `convert.convert`.
+
+    Args:
+      model: a model of `models.TASK_MODELS`, from `load` or not, or a
+        BertEncoder.
+      path: folder to write; it may exist if it is empty.
+      tokenizer: its tokenizer. Default: that of `load`.
+      labels: class names, for classification and tagging. Default: those of
+        `load`.
+      format: a key of `formats.CONVERTERS`.
+
+    Raises:
+      ValueError: if `path` is in use, the format is unknown or cannot hold the
+        model, or `labels` do not fit it.
+      OSError: if a file cannot be written.
+    """
+    if format not in formats.CONVERTERS:
+        raise ValueError(
+            f"format {format!r} is not one of {', '.join(formats.CONVERTERS)}."
+        )
+    path = _as_str(path)
+    if is_address(path):
+        raise ValueError(
+            f"{path} is in a store; models are written atomically only to a "
+            "disk. Give a local folder, and copy it there."
+        )
+    path = os.path.normpath(path)
+    if os.path.exists(path) and not (
+        os.path.isdir(path) and not os.listdir(path)
+    ):
+        raise ValueError(f"{path} already exists. Choose a new folder.")
+    given = _checkpoint_of(model, tokenizer, labels)
+    if format != formats.OURS:
+        _check_trained(given, format)
+    with atomic_files.atomic_folder(path) as folder:
+        if format != formats.OURS:
+            for line in convert.write(given, format, folder)[1]:
+                logging.info("%s", line)
+        elif isinstance(model, encoder_lib.BertEncoder):
+            checkpoint_lib.write(given, folder)
+        else:
+            # Its newly initialized weights too, with their values.
+            model_folders.save_weights(
+                folder,
+                _float32_weights(model),
+                given.config,
+                checkpoint_lib.metadata_of(given),
+            )
+            vocabularies.write(
+                given.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
+            )
+    logging.info("saved %s as %s  format %s", given.task, path, format)
+
+
+def _check_trained(given: checkpoint_lib.Checkpoint, format: str) -> None:
+    """Raises ValueError if a format would have no weights for the head."""
+    missing = given.missing()
+    if given.task != "pretraining" and any(
+        name.startswith(f"{given.task}/") for name in missing
+    ):
+        raise ValueError(
+            f"The head for {given.task} is newly initialized, and only "
+            f"{formats.OURS} has a place for that, not {format}. Train it "
+            "first."
+        )
+
+
+def _float32_weights(model: keras.Model) -> dict[str, np.ndarray]:
+    return {
+        name: weight.numpy().astype(np.float32)
+        for name, weight in model_folders.weight_names(model).items()
+    }
+
+
+def _checkpoint_of(
+    model: keras.Model,
+    tokenizer: BertTokenizer | None,
+    labels: Sequence[str] | None,
+) -> checkpoint_lib.Checkpoint:
+    """Returns a model as a Checkpoint, without weights never trained."""
+    tensors = _float32_weights(model)
+    if isinstance(model, encoder_lib.BertEncoder):
+        task = "pretraining"
+        tensors = {f"encoder/{n}": tensor for n, tensor in tensors.items()}
+    else:
+        task = _task_of(model)
+    metadata = {}
+    if model.metadata is not None:
+        metadata = metadata_of(model)
+    untrained = metadata.pop("not_in_source", ())
+    if task in _WITH_LABELS and labels is None:
+        labels = metadata.get("labels")
+    labels = _labels_of(model, task, labels)
+    vocabulary, do_lower_case = model.vocabulary, metadata.get("do_lower_case")
+    is_case_inferred = bool(metadata.get(vocabularies.INFERRED_CASE))
+    if tokenizer is not None:
+        check_vocabulary(tokenizer, model, "tokenizer")
+        do_lower_case = bool(tokenizer.do_lower_case)
+        is_case_inferred &= do_lower_case == metadata.get("do_lower_case")
+        if vocabulary is None or tokenizer.vocab != _entries(vocabulary):
+            vocabulary = vocab.to_bytes(tokenizer.vocab)
+    # The fields of their own of a Checkpoint.
+    known = ("task", "labels", "do_lower_case", vocabularies.INFERRED_CASE)
+    known += ("source", checkpoint_lib.SOURCE_FILES)
+    return checkpoint_lib.Checkpoint(
+        source=metadata.get("source", type(model).__name__),
+        config=model.config,
+        task=task,
+        tensors={n: x for n, x in tensors.items() if n not in untrained},
+        labels=labels,
+        vocabulary=vocabulary,
+        do_lower_case=do_lower_case,
+        is_case_inferred=is_case_inferred,
+        metadata={n: x for n, x in metadata.items() if n not in known},
+    )
+
+
+def _entries(vocabulary: bytes) -> list[str]:
+    return vocabulary.decode("utf-8").removesuffix("\n").split("\n")
+
+
+def _task_of(model: keras.Model) -> str:
+    """Returns the task of a model by its class."""
+    for task, kind in models.TASK_MODELS.items():
+        if isinstance(model, kind):
+            return task
+    kinds = ", ".join(kind.__name__ for kind in models.TASK_MODELS.values())
+    raise ValueError(
+        f"model is a {type(model).__name__}; expected a BertEncoder or one of "
+        f"{kinds}."
+    )
+
+
+def _labels_of(
+    model: keras.Model, task: str, labels: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Returns the class names of a model; raises ValueError if they misfit."""
+    if task not in _WITH_LABELS:
+        if labels is not None:
+            raise ValueError(f"labels do not fit task {task!r}. Omit them.")
+        return ()
+    if labels is None:
+        raise ValueError(
+            f"The model has {model.num_classes} classes without names; give "
+            "labels=, a list of them in the order of their ids."
+        )
+    labels = _check_labels(labels)
+    if len(labels) != model.num_classes:
+        raise ValueError(
+            f"labels has {len(labels)} names, but the model has "
+            f"{model.num_classes} classes."
+        )
+    return labels

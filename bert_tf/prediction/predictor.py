@@ -1,0 +1,351 @@
+"""Model, or its folder, and texts -> typed answers, in this process.
+
+The computation is that of the SavedModel which `export_savedmodel` writes.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import loading
+from bert_tf.export import export_model, kinds, mask_signatures
+from bert_tf.prediction import answers, predictions, text_rows
+from bert_tf.training import model_folders
+from tfrecords.options import quoted
+from tfrecords.text import vocab
+from tfrecords.text.tokenizer import BertTokenizer
+
+_PAIR = {"text_a": 1, "text_b": 1}
+# Kind -> the model's inputs and their ranks, see `predictions.find_inputs`.
+_INPUTS = {
+    "classification": _PAIR,
+    "regression": _PAIR,
+    "question_answering": {"question": 1, "context": 1},
+    "multiple_choice": {"context": 1, "endings": 2},
+    "fill_mask": {"text": 1},
+    "sentence_embedding": {"text": 1},
+}
+# Signature of a tagger -> the same.
+_OF_TAGGERS = {"text": {"text": 1}, "words": {"words": 2}}
+# Kind -> what one input is, for messages.
+_EXPECTED = {
+    "classification": "a str, or a pair (str, str)",
+    "regression": "a str, or a pair (str, str)",
+    "question_answering": "a pair (question, context), or a dict with these",
+    "multiple_choice": "(context, [ending, ...]), or a dict with these",
+    "fill_mask": f"a str, with {mask_signatures.MASK} in it",
+    "sentence_embedding": "a str",
+    "tagging": "a str, or a list of words that are not empty",
+}
+# Kinds that read long texts in windows.
+_IN_WINDOWS = ("question_answering", "tagging")
+
+
+class Predictor:
+    """Answers with a model, in batches of similar length.
+
+    The answers are those of the model's SavedModel, and of `predict` with it.
+    Weights that change later, as in training, change the answers.
+
+    Args:
+      model: a model from `bert_tf.load`, or a path for it.
+      tokenizer: a BertTokenizer. Default: the model's.
+      batch_size: maximum number of texts in one call of the model.
+      max_seq_length: maximum tokens of a text. Longer texts are cut, with a
+        warning; passages and texts to tag are read in windows of it. Default:
+        as in training, otherwise all positions of the model.
+      **settings: `kind`, and settings of an export: `pooling`, `layers`,
+        `top_k`, `doc_stride`, `n_best_size` and so on, see
+        `kinds.ExportConfig`. With kind="sentence_embedding" any model returns
+        vectors.
+
+    Call arguments:
+      inputs: one input or a list of inputs. By kind, an input is
+
+        classification, regression   a str; or a pair, a tuple of two
+        question_answering           (question, context), or a dict of these
+        multiple_choice              (context, [ending, ...]), or a dict
+        tagging                      a str; or its words, a tuple (in a list of
+                                     inputs, also a list) of str
+        fill_mask                    a str with [MASK] in it
+        sentence_embedding           a str
+
+    Returns:
+      For one input an answer, a NamedTuple of `answers`: Label, Score, Answer,
+      Choice, Tagged or Filled. For a list, a list of them in the same order.
+      For sentence_embedding [H] or [N, H] float32, H per selected layer.
+
+    Attributes:
+      model, tokenizer, kind, max_seq_length: those in use.
+
+    Raises:
+      ValueError: if there is no such model, its head is newly initialized, a
+        setting does not apply to it, or an input is of another form.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model | str | os.PathLike,
+        tokenizer: BertTokenizer | None = None,
+        *,
+        batch_size: int = 32,
+        max_seq_length: int | None = None,
+        **settings,
+    ):
+        if batch_size < 1:
+            raise ValueError(f"batch_size={batch_size} should be at least 1.")
+        source = type(model).__name__
+        if isinstance(model, str | os.PathLike):
+            source = os.fspath(model)
+            model, own = loading.load(model)
+            tokenizer = tokenizer or own
+        metadata = loading.metadata_of(model)
+        untrained = model_folders.find_newly_initialized(metadata, model.config)
+        config = _find_config(
+            settings, max_seq_length, metadata["task"], untrained, model.config
+        )
+        self.model, self.kind = model, config.kind
+        self.batch_size = batch_size
+        self.max_seq_length = export_model.find_length(
+            config, metadata, model.config
+        )
+        self.tokenizer = _find_tokenizer(model, tokenizer, self.kind, source)
+        self._labels = metadata.get("labels") or ()
+        self._signatures, _ = export_model.make_signatures(
+            config,
+            self.kind,
+            model,
+            self.tokenizer,
+            self.max_seq_length,
+            metadata,
+            model_folders.has_pooler(untrained),
+        )
+
+    def __call__(self, inputs):
+        """Returns the answers to one or several inputs; see the class."""
+        is_one = isinstance(inputs, str | tuple | Mapping)
+        rows = [
+            text_rows.Row(i, parse(self.kind, value, where))
+            for i, value, where in _numbered(inputs, is_one)
+        ]
+        found, num_cut = {}, 0
+        for name, ranks in self._inputs().items():
+            of_signature = [row for row in rows if set(row.fields) <= {*ranks}]
+            for batch in predictions.batches_of(
+                of_signature, ranks, self.batch_size
+            ):
+                num_cut += self._count_cut(batch)
+                found |= self._answer(name, batch, ranks)
+        if num_cut:
+            logging.warning(
+                "%d of %d texts have more than max_seq_length=%d tokens and "
+                "are cut",
+                num_cut,
+                len(rows),
+                self.max_seq_length,
+            )
+        in_order = [found[row.line] for row in rows]
+        if is_one:
+            return in_order[0]
+        if self.kind != "sentence_embedding":
+            return in_order
+        if not rows:  # [0, H].
+            nothing = tf.constant([], tf.string)
+            return self._signatures["text"](nothing)["embedding"].numpy()
+        return np.stack(in_order)
+
+    def _inputs(self) -> Mapping[str, Mapping[str, int]]:
+        """Returns signature -> its inputs and their ranks."""
+        if self.kind == "tagging":
+            return _OF_TAGGERS
+        return {"text": _INPUTS[self.kind]}
+
+    def _answer(self, signature: str, batch, ranks) -> dict[int, Any]:
+        """Returns the number of each row of a batch -> its answer."""
+        outputs = predictions.compute(self._signatures[signature], batch, ranks)
+        return {
+            row.line: answers.make(self.kind, row.fields, of_row, self._labels)
+            for row, of_row in zip(batch, outputs, strict=True)
+        }
+
+    def _count_cut(self, batch: Sequence[text_rows.Row]) -> int:
+        """Returns how many texts of a batch have too many tokens."""
+        if self.kind in _IN_WINDOWS:
+            return 0
+        rows = [_parts(row.fields) for row in batch]
+        # A token has at least a byte.
+        rows = [
+            parts
+            for parts in rows
+            if _num_tokens(map(str.encode, parts)) > self.max_seq_length
+        ]
+        if not rows:
+            return 0
+        texts = tf.constant([text for parts in rows for text in parts])
+        tokens = iter(self.tokenizer(texts))
+        lengths = [_num_tokens([next(tokens) for _ in parts]) for parts in rows]
+        return sum(length > self.max_seq_length for length in lengths)
+
+
+def _num_tokens(parts) -> int:
+    """Returns the length of [CLS] a [SEP] or [CLS] a [SEP] b [SEP]."""
+    lengths = [len(part) for part in parts]
+    return 1 + sum(lengths) + len(lengths)
+
+
+def _parts(fields: Mapping[str, Any]) -> list[str]:
+    """Returns the texts of a row; of several endings only the longest."""
+    parts = [
+        text if isinstance(text, str) else max(text, key=len)
+        for text in fields.values()
+    ]
+    return [text for text in parts if text] or [""]
+
+
+def _find_config(
+    settings: Mapping[str, Any],
+    max_seq_length: int | None,
+    task: str,
+    untrained: Sequence[str],
+    model_config,
+) -> kinds.ExportConfig:
+    """Returns the settings of an export with the same answers."""
+    known = ("kind", *kinds.APPLIES_TO)
+    if unknown := sorted(set(settings) - set(known)):
+        raise ValueError(
+            f"{', '.join(unknown)} is no setting of a Predictor; it has "
+            f"{', '.join(known)}."
+        )
+    # The paths are not used.
+    config = kinds.ExportConfig(
+        model_dir="model",
+        export_dir="export",
+        max_seq_length=max_seq_length,
+        **settings,
+    )
+    if config.kind == "encoder":
+        raise ValueError(
+            "kind='encoder' has an output for each token; call model.encoder "
+            "for it, or use kind='sentence_embedding' for a vector."
+        )
+    if config.kind == "auto":
+        auto = kinds.ExportConfig(model_dir="model", export_dir="export")
+        kind = kinds.find_kind(auto, task, untrained, model_config)
+        if kind == "encoder" and task != "pretraining":
+            raise ValueError(
+                f"The model's head for {task} is newly initialized, so its "
+                "answers would be random. Train it first, or use "
+                "kind='sentence_embedding' for vectors."
+            )
+        if kind == "encoder":
+            kind = "sentence_embedding"
+        config = dataclasses.replace(config, kind=kind)
+    kinds.find_kind(config, task, untrained, model_config)  # Raises.
+    return config
+
+
+def _find_tokenizer(
+    model: keras.Model, tokenizer: BertTokenizer | None, kind: str, source: str
+) -> BertTokenizer:
+    """Returns the tokenizer; one that keeps [MASK] only to fill it."""
+    kept_tokens = (mask_signatures.MASK,) if kind == "fill_mask" else ()
+    if tokenizer is not None:
+        loading.check_vocabulary(tokenizer, model, "tokenizer")
+        if tokenizer.kept_tokens == kept_tokens:
+            return tokenizer
+        vocabulary = vocab.to_bytes(tokenizer.vocab)
+        do_lower_case = tokenizer.do_lower_case
+    else:
+        vocabulary = model.vocabulary
+        do_lower_case = model.metadata.get("do_lower_case", True)
+    if vocabulary is None:
+        raise ValueError(
+            f"{source} has no vocabulary, so text cannot be tokenized. Give "
+            "tokenizer=BertTokenizer('vocab.txt')."
+        )
+    return loading.make_tokenizer(
+        vocabulary, do_lower_case, kept_tokens, source
+    )
+
+
+def _numbered(inputs, is_one: bool):
+    """Yields the number of each input, the input, and its name for messages."""
+    if is_one:
+        yield 0, inputs, "the input"
+        return
+    if hasattr(inputs, "tolist"):  # NumPy arrays, columns of pandas.
+        inputs = inputs.tolist()
+    if not isinstance(inputs, list):
+        raise ValueError(
+            f"The input is {quoted(inputs)} ({type(inputs).__name__}); give "
+            "one input, such as a str, or a list of them."
+        )
+    for i, value in enumerate(inputs):
+        yield i, value, f"inputs[{i}]"
+
+
+def parse(kind: str, value, where: str) -> dict[str, Any]:
+    """Returns an input of a Predictor as name -> str, or list of str.
+
+    Args:
+      kind: kind of the Predictor.
+      value: the input.
+      where: its name, for messages.
+
+    Raises:
+      ValueError: if it is not of the form that the kind expects.
+    """
+    fields = _fields(kind, value)
+    ranks = _INPUTS.get(kind) or _OF_TAGGERS["text"] | _OF_TAGGERS["words"]
+    if fields is None or not all(
+        _fits(text, ranks[name]) for name, text in fields.items()
+    ):
+        raise ValueError(
+            f"{where} is {quoted(value)} ({type(value).__name__}); expected "
+            f"{_EXPECTED[kind]}."
+        )
+    for text in fields.values():
+        try:
+            "".join(text).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{where} has {error.object[error.start]!r}, an unpaired "
+                "surrogate, which is no character. Remove it."
+            ) from None
+    return fields
+
+
+def _fields(kind: str, value) -> dict[str, Any] | None:
+    """Returns an input by name; None if its parts are not those expected."""
+    is_listed = isinstance(value, tuple | list)
+    if kind == "tagging":
+        if is_listed:
+            return {"words": list(value)}
+        return {"text": value} if isinstance(value, str) else None
+    names = _INPUTS[kind]
+    if isinstance(value, str):
+        value = {min(names): value} if len(names) == 1 else {"text_a": value}
+    elif is_listed and len(value) == len(names) == 2:
+        value = dict(zip(names, value, strict=True))
+    elif not isinstance(value, Mapping):
+        return None
+    fields = {name: value[name] for name in names if name in value}
+    missing = names.keys() - fields.keys() - set(text_rows.OPTIONAL)
+    return None if missing else fields
+
+
+def _fits(text, rank: int) -> bool:
+    """Returns whether an input is a str, or a list of str with letters."""
+    if rank == 1:
+        return isinstance(text, str)
+    return (
+        isinstance(text, tuple | list)
+        and len(text) > 0
+        and all(isinstance(part, str) and part for part in text)
+    )

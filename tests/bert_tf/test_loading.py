@@ -1,0 +1,371 @@
+"""load and save: every format, tasks and heads, labels, bad folders."""
+
+import dataclasses
+import json
+import logging
+import shutil
+
+import checkpoint_folders
+import exports
+import folder_store
+import keras
+import numpy as np
+import pytest
+
+import bert_tf
+from bert_tf import loading
+from bert_tf.conversion import checkpoint
+from bert_tf.model import models
+from bert_tf.training import checkpoints, model_folders
+from tfrecords.io import storage, stored_folders
+
+# Format -> tasks whose models it can hold.
+TASKS = {
+    "bert_tf": tuple(models.TASK_MODELS),
+    "google": ("pretraining", "classification", "regression", "spans"),
+    "hugging_face": tuple(models.TASK_MODELS),
+    "model_garden": ("pretraining",),
+    "keras_hub": ("pretraining", "classification", "regression"),
+}
+PAIRS = [(name, task) for name in TASKS for task in TASKS[name]]
+SENTENCE = "the cat sat"
+
+
+def given_of(task, folder):
+    """Writes a model folder and returns it as a Checkpoint."""
+    more = {} if task in ("classification", "tagging") else {"labels": None}
+    exports.save_model(exports.make_model(task), task, folder, **more)
+    return checkpoint.read(str(folder))
+
+
+def tensors_of(model):
+    weights = model_folders.weight_names(model)
+    return {name: weight.numpy() for name, weight in weights.items()}
+
+
+@pytest.fixture
+def classifier(tmp_path):
+    """Folder of a classifier with the labels of `exports`."""
+    given_of("classification", tmp_path / "classifier")
+    return str(tmp_path / "classifier")
+
+
+@pytest.mark.parametrize("name, task", PAIRS)
+def test_every_format_is_loaded_and_written_back(tmp_path, name, task):
+    given = given_of(task, tmp_path / "ours")
+    first = checkpoint_folders.write(given, tmp_path / "first", name)
+    model, tokenizer = bert_tf.load(first)
+    assert type(model) is models.TASK_MODELS[task]
+    checkpoint_folders.assert_same_bits(tensors_of(model), given.tensors)
+    has_names = name != "google" or not given.labels
+    labels = list(given.labels) if has_names else ["0", "1", "2"]
+    assert model.metadata.get("labels", []) == labels
+    assert model.metadata["do_lower_case"] is tokenizer.do_lower_case is True
+    assert not model.new_weights
+    expected = bert_tf.load(tmp_path / "ours")[1]
+    assert tokenizer([SENTENCE]).to_list() == expected([SENTENCE]).to_list()
+    bert_tf.save(model, tmp_path / "second", format=name)
+    again, _ = bert_tf.load(tmp_path / "second")
+    assert type(again) is type(model)
+    checkpoint_folders.assert_same_bits(tensors_of(again), given.tensors)
+    assert again.vocabulary == given.vocabulary
+    assert again.metadata.get("labels", []) == labels
+
+
+@pytest.mark.parametrize(
+    "name, task",
+    [
+        (name, task)
+        for name in TASKS
+        for task in models.TASK_MODELS
+        if task not in TASKS[name]
+    ],
+)
+def test_formats_without_the_head_refuse_by_name(tmp_path, name, task):
+    given_of(task, tmp_path / "ours")
+    model, _ = bert_tf.load(tmp_path / "ours")
+    with pytest.raises(ValueError, match=f"no head for {task}|for {task}"):
+        bert_tf.save(model, tmp_path / "other", format=name)
+    assert not (tmp_path / "other").exists()
+
+
+def test_our_settings_survive_only_in_our_format(tmp_path, classifier):
+    model, _ = bert_tf.load(classifier)
+    assert model.metadata["max_seq_length"] == exports.MAX_SEQ_LENGTH
+    bert_tf.save(model, tmp_path / "copy")
+    again, _ = bert_tf.load(tmp_path / "copy")
+    assert again.metadata["max_seq_length"] == exports.MAX_SEQ_LENGTH
+
+
+def test_a_run_folder_is_its_newest_checkpoint(tmp_path, classifier):
+    run = tmp_path / "run"
+    shutil.copytree(classifier, run / "checkpoints" / checkpoints.name(7))
+    model, _ = bert_tf.load(run)
+    expected = model_folders.read_tensors(f"{classifier}/model.safetensors")
+    checkpoint_folders.assert_same_bits(tensors_of(model), expected)
+
+
+def test_the_bert_of_sentence_transformers_has_new_heads(tmp_path, caplog):
+    given = checkpoint_folders.pretraining(
+        given_of("pretraining", tmp_path / "ours")
+    )
+    folder = checkpoint_folders.write(given, tmp_path / "st", "hugging_face")
+    modules = [
+        {"type": "sentence_transformers.models.Transformer", "path": ""},
+        {"type": "sentence_transformers.models.Normalize", "path": "2_N"},
+    ]
+    (tmp_path / "st" / "modules.json").write_text(json.dumps(modules))
+    with caplog.at_level(logging.WARNING):
+        model, tokenizer = bert_tf.load(folder)
+    assert type(model) is bert_tf.BertPretrainer
+    assert tokenizer.kept_tokens == ("[MASK]",)
+    assert {n.split("/")[0] for n in model.new_weights} == {
+        "masked_lm",
+        "next_sentence",
+    }
+    (line,) = [x for x in caplog.messages if x.startswith("loaded ")]
+    assert "newly initialized masked_lm, masked_lm/norm" in line
+
+
+def test_a_new_head_is_untrained_until_it_changes(tmp_path, classifier):
+    old = tensors_of(bert_tf.load(classifier)[0])
+    keras.utils.set_random_seed(5)
+    model, _ = bert_tf.load(
+        classifier, task="tagging", labels=["O", "B-X", "I-X"]
+    )
+    assert type(model) is bert_tf.BertTagger and model.num_classes == 3
+    new = tensors_of(model)
+    for name in new.keys() & old.keys():
+        assert name.startswith("encoder/")
+        assert new[name].tobytes() == old[name].tobytes()
+    head = ["tagging/dense/kernel", "tagging/dense/bias"]
+    assert list(model.new_weights) == head
+    assert "max_seq_length" not in model.metadata  # Of the old task.
+    assert loading.metadata_of(model)["not_in_source"] == head
+    bert_tf.save(model, tmp_path / "untrained")
+    found = tensors_of(bert_tf.load(tmp_path / "untrained")[0])
+    # Listed as new, it is initialized again.
+    assert found[head[0]].tobytes() != new[head[0]].tobytes()
+    for weight in model.head.weights:
+        weight.assign_add(np.full(weight.shape, 0.5, np.float32))
+    assert "not_in_source" not in loading.metadata_of(model)
+    bert_tf.save(model, tmp_path / "trained")
+    again, _ = bert_tf.load(tmp_path / "trained")
+    assert not again.new_weights
+    checkpoint_folders.assert_same_bits(tensors_of(again), tensors_of(model))
+
+
+@pytest.mark.parametrize("name", ["google", "hugging_face", "keras_hub"])
+def test_other_formats_refuse_an_untrained_head(tmp_path, classifier, name):
+    model, _ = bert_tf.load(
+        classifier, task="classification", labels=["no", "yes"]
+    )
+    with pytest.raises(ValueError, match=f"newly initialized.* not {name}"):
+        bert_tf.save(model, tmp_path / "new", format=name)
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_same_task_and_labels_keep_the_head(classifier):
+    old = tensors_of(bert_tf.load(classifier)[0])
+    for labels in (None, exports.LABELS):
+        model, _ = bert_tf.load(
+            classifier, task="classification", labels=labels
+        )
+        checkpoint_folders.assert_same_bits(tensors_of(model), old)
+    model, _ = bert_tf.load(
+        classifier, task="classification", labels=["x", "y", "z"]
+    )
+    assert len(model.new_weights) == 2
+
+
+def test_labels_alone_rename_the_classes(classifier):
+    model, _ = bert_tf.load(classifier, labels=["x", "y", "z"])
+    assert model.metadata["labels"] == ["x", "y", "z"]
+    assert not model.new_weights
+
+
+def test_a_pooler_without_training_stays_so_under_a_tagger(tmp_path):
+    exports.save_model(
+        exports.make_model("pretraining"),
+        "pretraining",
+        tmp_path / "model",
+        pairs="none",
+    )
+    load = bert_tf.load
+    tagger, _ = load(tmp_path / "model", task="tagging", labels=["O", "B-X"])
+    assert tagger.metadata["untrained"] == [model_folders.POOLER]
+    spans, _ = load(tmp_path / "model", task="regression")
+    assert "untrained" not in spans.metadata
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"labels": ["a", "b"]}, "2 names, but .* has 3 classes: bad, good"),
+        ({"labels": "ab"}, "give a list"),
+        ({"labels": ["a", 2, "c"]}, "give a list"),
+        ({"labels": ["a", "a", "c"]}, "name twice"),
+        ({"task": "ner"}, "'ner' is not one of pretraining, class"),
+        ({"task": "tagging"}, "needs labels="),
+        ({"task": "spans", "labels": ["a", "b"]}, "but the task is 'spans'"),
+        ({"task": "classification", "labels": ["a"]}, "num_classes=1"),
+        ({"dtype": "float33"}, "float33"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(classifier, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bert_tf.load(classifier, **arguments)
+
+
+@pytest.mark.parametrize("path", [3, None, "", ["a"]])
+def test_a_path_of_another_type_is_refused(path):
+    with pytest.raises(ValueError, match=r"path is .* \(\w+\); give the fold"):
+        bert_tf.load(path)
+    with pytest.raises(ValueError, match=r"path is .* \(\w+\); give the fold"):
+        bert_tf.save(exports.make_model("regression"), path)
+
+
+def test_a_model_in_a_store_is_copied_and_loaded(
+    tmp_path, classifier, monkeypatch
+):
+    cache = str(tmp_path / "cache")
+    monkeypatch.setenv(stored_folders.CACHE_VARIABLE, cache)
+    monkeypatch.setattr(storage, "_gfile", storage._gfile)
+    folder_store.use(tmp_path / "store")
+    shutil.copytree(classifier, tmp_path / "store" / "bucket" / "model")
+    model, _ = bert_tf.load("gs://bucket/model")
+    assert model.metadata["labels"] == exports.LABELS
+    with pytest.raises(ValueError, match="gs://bucket/new is in a store"):
+        bert_tf.save(model, "gs://bucket/new")
+
+
+def one_line(path):
+    """Returns the message of `load`, which must be one line."""
+    with pytest.raises(ValueError) as error:
+        bert_tf.load(path)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_folders_without_one_model_say_what_was_found(tmp_path, classifier):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "found: nothing" in one_line(empty)
+    (empty / "notes.txt").write_text("")
+    assert "found: notes.txt" in one_line(empty)
+    (empty / "saved_model.pb").write_text("")
+    assert "It is a SavedModel" in one_line(empty)
+    assert "Give one of the models in it: classifier" in one_line(tmp_path)
+    assert "does not exist" in one_line(tmp_path / "nothing")
+    assert "Give the folder of" in one_line(f"{classifier}/model.safetensors")
+
+
+def test_two_models_in_a_folder_are_named(tmp_path):
+    given = given_of("classification", tmp_path / "ours")
+    google = tmp_path / "google"
+    checkpoint_folders.write(given, google, "google")
+    other = tmp_path / "other"
+    checkpoint_folders.write(given, other, "hugging_face")
+    for file in google.glob("bert_model.ckpt.*"):
+        name = file.name.replace("bert_model", "second")
+        shutil.copy(file, google / name)
+        shutil.copy(file, other / file.name)
+    assert bert_tf.load(google / "second.ckpt")[0].num_classes == 3
+    shutil.copy(google / "bert_config.json", other)
+    assert "2 formats: google, hugging_face" in one_line(other)
+    assert bert_tf.load(other / "bert_model.ckpt")[0].num_classes == 3
+    # A config alone is no second model.
+    (google / "config.json").write_text((other / "config.json").read_text())
+    assert bert_tf.load(google)[0].num_classes == 3
+    (google / "config.json").unlink()
+    # The file that names the newest one.
+    (google / "checkpoint").unlink()
+    assert "several checkpoints: bert_model.ckpt, second" in one_line(google)
+
+
+def test_a_damaged_model_names_the_file(classifier):
+    path = f"{classifier}/model.safetensors"
+    with open(path, "r+b") as file:
+        file.truncate(1000)
+    assert path in one_line(classifier)
+
+
+def test_weights_that_are_nan_are_refused(tmp_path):
+    model = exports.make_model("regression")
+    model.head.weights[0].assign(np.full(model.head.weights[0].shape, np.nan))
+    exports.save_model(model, "regression", tmp_path / "nan")
+    with pytest.raises(ValueError, match="NaN"):
+        bert_tf.load(tmp_path / "nan")
+
+
+def test_a_model_without_vocabulary_has_no_tokenizer(tmp_path, classifier):
+    (tmp_path / "classifier" / "vocab.txt").unlink()
+    model, tokenizer = bert_tf.load(classifier)
+    assert tokenizer is None and model.vocabulary is None
+    own = loading.make_tokenizer(
+        b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n", True, (), "it"
+    )
+    bert_tf.save(model, tmp_path / "with", own)
+    assert bert_tf.load(tmp_path / "with")[1].vocab == own.vocab
+
+
+def test_a_vocabulary_that_is_too_large_is_refused(tmp_path, classifier):
+    with open(f"{classifier}/vocab.txt", "a") as file:
+        file.write("oneentrymore\n")
+    with pytest.raises(ValueError, match=f"{classifier} has .* entries, but"):
+        bert_tf.load(classifier)
+
+
+def test_the_precision_is_that_of_training(tmp_path):
+    exports.save_model(
+        exports.make_model("regression"),
+        "regression",
+        tmp_path / "half",
+        precision="bfloat16",
+    )
+    model, _ = bert_tf.load(tmp_path / "half")
+    assert model.dtype_policy.name == "mixed_bfloat16"
+    model, _ = bert_tf.load(tmp_path / "half", dtype="float32")
+    assert model.dtype_policy.name == "float32"
+
+
+def test_models_made_in_code_are_saved_with_their_labels(tmp_path, classifier):
+    model = exports.make_model("classification")
+    _, tokenizer = bert_tf.load(classifier)
+    with pytest.raises(ValueError, match="3 classes without names"):
+        bert_tf.save(model, tmp_path / "made", tokenizer)
+    with pytest.raises(ValueError, match="2 names, but the model has 3"):
+        bert_tf.save(model, tmp_path / "made", tokenizer, labels=["a", "b"])
+    labels = ["a", "b", "c"]
+    bert_tf.save(model, tmp_path / "made", tokenizer, labels=labels)
+    again, own = bert_tf.load(tmp_path / "made")
+    assert again.metadata["labels"] == labels and own.vocab == tokenizer.vocab
+    checkpoint_folders.assert_same_bits(tensors_of(again), tensors_of(model))
+    bert_tf.save(model.encoder, tmp_path / "encoder", format="google")
+    encoder = bert_tf.load(tmp_path / "encoder")[0].encoder
+    checkpoint_folders.assert_same_bits(
+        tensors_of(encoder), tensors_of(model.encoder)
+    )
+    with pytest.raises(ValueError, match="model is a Sequential"):
+        bert_tf.save(keras.Sequential([]), tmp_path / "third")
+
+
+def test_folders_in_use_and_unknown_formats_are_refused(tmp_path, classifier):
+    model, _ = bert_tf.load(classifier)
+    before = sorted(path.name for path in (tmp_path / "classifier").iterdir())
+    with pytest.raises(ValueError, match="already exists"):
+        bert_tf.save(model, classifier)
+    names = sorted(path.name for path in (tmp_path / "classifier").iterdir())
+    assert names == before
+    with pytest.raises(ValueError, match="'onnx' is not one of bert_tf, goog"):
+        bert_tf.save(model, tmp_path / "new", format="onnx")
+
+
+def test_settings_that_only_we_have_are_refused_by_name(tmp_path):
+    sizes = exports.make_model("pretraining").config
+    causal = dataclasses.replace(sizes, is_causal=True)
+    model = bert_tf.BertPretrainer(causal)
+    with pytest.raises(ValueError, match="is_causal=True.*hugging_face does"):
+        bert_tf.save(model, tmp_path / "model", format="hugging_face")
+    bert_tf.save(model, tmp_path / "model")
+    assert bert_tf.load(tmp_path / "model")[0].config.is_causal
