@@ -27,6 +27,7 @@ _MODULES = {
         "BertSpanPredictor",
         "BertTagger",
     ),
+    "text_preprocessor": ("TextPreprocessor",),
 }
 __all__ = sorted(name for names in _MODULES.values() for name in names)
 
