@@ -13,9 +13,7 @@ import tensorflow as tf
 
 from tfrecords.text import segments
 
-# [CLS], [SEP] and one token; a second text adds a token and [SEP].
-_LEAST_LENGTH = 3
-_LEAST_LENGTH_OF_PAIRS = 5
+_LEAST_LENGTH = 3  # As in `segments.pack`, which checks that of pairs.
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -79,12 +77,6 @@ class TextPreprocessor(keras.layers.Layer):
         if text_b is not None:
             texts.append(_strings(text_b, "text_b"))
             texts[1] = _same_number(*texts)
-            if self.max_seq_length < _LEAST_LENGTH_OF_PAIRS:
-                raise ValueError(
-                    f"max_seq_length={self.max_seq_length} has no room for "
-                    "[CLS], a token of each text and two [SEP]; use "
-                    f"{_LEAST_LENGTH_OF_PAIRS} or more for pairs."
-                )
         with tf.device("CPU"):
             tokens = self.tokenizer.tokenize_each(*texts)
             inputs = segments.pack(
@@ -127,8 +119,7 @@ def _check_length(max_seq_length) -> int:
     if length < _LEAST_LENGTH:
         raise ValueError(
             f"max_seq_length={max_seq_length!r}; expected an integer of "
-            f"{_LEAST_LENGTH} or more, for [CLS], a token and [SEP], or of "
-            f"{_LEAST_LENGTH_OF_PAIRS} or more for pairs."
+            f"{_LEAST_LENGTH} or more, for [CLS], a token and [SEP]."
         )
     return length
 
