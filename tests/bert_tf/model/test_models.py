@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.model import dropout
+from bert_tf.model import dropout, fused
 from tfrecords import schema
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -260,3 +260,35 @@ def test_fit_on_two_replicas_equals_one(wide_config, make_batch, tmp_path):
         assert found == num_replicas
         losses.append(loss)
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_functional", [False, True])
+def test_fit_uses_the_custom_gradients(
+    tiny_config, make_batch, monkeypatch, is_functional
+):
+    inputs = rows(make_batch, tiny_config, number=4)
+    model = model_of(tiny_config)
+    if is_functional:
+        text = {
+            name: keras.Input(x.shape[1:], dtype="int32", name=name)
+            for name, x in inputs.items()
+        }
+        pooled = model.encoder(text).pooled_output
+        model = keras.Model(text, keras.layers.Dense(2)(pooled))
+    model.compile(
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    calls = []
+    gradient = fused._attend_gradient
+    monkeypatch.setattr(
+        fused,
+        "_attend_gradient",
+        lambda *args: calls.append(args) or gradient(*args),
+    )
+    data = tf.data.Dataset.from_tensor_slices((inputs, np.arange(4) % 2))
+    data = data.batch(2, drop_remainder=True)
+    model.fit(data, shuffle=False, verbose=0)
+    # Keras traces a step once or twice.
+    assert len(calls) in {i * tiny_config.num_hidden_layers for i in (1, 2)}
+    # Loops are compiled only for static shapes, see `fused.one_loop`.
+    assert all(query.shape.is_fully_defined() for query, *_ in calls)
