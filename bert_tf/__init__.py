@@ -27,6 +27,7 @@ _MODULES = {
         "BertSpanPredictor",
         "BertTagger",
     ),
+    "text_preprocessor": ("TextPreprocessor",),
 }
 # The same, imported only when one of the names is used: they are not of Keras.
 _ON_DEMAND = {

@@ -27,40 +27,58 @@ def log_softmax(x):
     return x - np.log(np.exp(x).sum(-1, keepdims=True))
 
 
-def attention(hidden, mask, weights, name, num_heads):
-    """Attention of one example: hidden [S, H], mask [S] or [S, S]."""
+def dense(x, weights, name):
+    return x @ weights[f"{name}/kernel"] + weights[f"{name}/bias"]
 
-    def project(part):
-        return (
-            hidden @ weights[f"{name}/{part}/kernel"]
-            + weights[f"{name}/{part}/bias"]
-        )
 
-    query, key, value = project("query"), project("key"), project("value")
+def attention_weights(hidden, mask, weights, name, num_heads):
+    """Probabilities [A, S, S] of one example: hidden [S, H], mask [S, S]."""
+    query = dense(hidden, weights, f"{name}/query")
+    key = dense(hidden, weights, f"{name}/key")
     size = hidden.shape[1] // num_heads
-    context = np.zeros_like(hidden)
+    heads = []
     for head in range(num_heads):
         part = slice(head * size, (head + 1) * size)
         scores = query[:, part] @ key[:, part].T / math.sqrt(size)
         scores = scores + (1 - mask) * -10000.0
-        probabilities = np.exp(log_softmax(scores))
-        context[:, part] = probabilities @ value[:, part]
-    return (
-        context @ weights[f"{name}/output_dense/kernel"]
-        + weights[f"{name}/output_dense/bias"]
+        heads.append(np.exp(log_softmax(scores)))
+    return np.stack(heads)
+
+
+def attention(hidden, mask, weights, name, num_heads):
+    """Attention of one example: hidden [S, H], mask [S, S]."""
+    value = dense(hidden, weights, f"{name}/value")
+    context = np.concatenate(
+        [
+            probabilities @ part
+            for probabilities, part in zip(
+                attention_weights(hidden, mask, weights, name, num_heads),
+                np.split(value, num_heads, axis=1),
+                strict=True,
+            )
+        ],
+        axis=1,
+    )
+    return dense(context, weights, f"{name}/output_dense")
+
+
+def attention_mask(mask, config):
+    """Returns [S, S]: which key positions a query position attends to."""
+    length = len(mask)
+    return np.array(
+        [
+            [
+                mask[j] if j <= i or not config.is_causal else 0
+                for j in range(length)
+            ]
+            for i in range(length)
+        ]
     )
 
 
-def encode_one(word_ids, mask, type_ids, weights, config):
-    """Returns (hidden states of each layer, pooled) of one example."""
-
-    def norm(x, name):
-        return layer_norm(x, weights[f"{name}/gamma"], weights[f"{name}/beta"])
-
-    def dense(x, name):
-        return x @ weights[f"{name}/kernel"] + weights[f"{name}/bias"]
-
-    hidden = np.stack(
+def embed(word_ids, type_ids, weights):
+    """Returns the normalized embeddings [S, H] of one example."""
+    total = np.stack(
         [
             weights["embeddings/word_embeddings"][word]
             + weights["embeddings/position_embeddings"][position]
@@ -70,34 +88,36 @@ def encode_one(word_ids, mask, type_ids, weights, config):
             )
         ]
     )
-    hidden = norm(hidden, "embeddings/norm")
-    attention_mask, pooled_position = mask, 0
-    if config.is_causal:
-        attention_mask = np.array(
-            [
-                [mask[j] if j <= i else 0 for j in range(len(mask))]
-                for i in range(len(mask))
-            ]
-        )
-        pooled_position = int(mask.sum()) - 1
+    name = "embeddings/norm"
+    return layer_norm(total, weights[f"{name}/gamma"], weights[f"{name}/beta"])
+
+
+def encode_one(word_ids, mask, type_ids, weights, config):
+    """Returns (hidden states of each layer, pooled) of one example."""
+
+    def norm(x, name):
+        return layer_norm(x, weights[f"{name}/gamma"], weights[f"{name}/beta"])
+
+    hidden = embed(word_ids, type_ids, weights)
+    pooled_position = int(mask.sum()) - 1 if config.is_causal else 0
     layers = []
     for i in range(config.num_hidden_layers):
         name = f"layer_{i}"
         attended = attention(
             hidden,
-            attention_mask,
+            attention_mask(mask, config),
             weights,
             f"{name}/attention",
             config.num_attention_heads,
         )
         hidden = norm(hidden + attended, f"{name}/attention_norm")
-        expanded = gelu(dense(hidden, f"{name}/intermediate"))
+        expanded = gelu(dense(hidden, weights, f"{name}/intermediate"))
         hidden = norm(
-            hidden + dense(expanded, f"{name}/output_dense"),
+            hidden + dense(expanded, weights, f"{name}/output_dense"),
             f"{name}/output_norm",
         )
         layers.append(hidden)
-    return layers, np.tanh(dense(hidden[pooled_position], "pooler"))
+    return layers, np.tanh(dense(hidden[pooled_position], weights, "pooler"))
 
 
 def encode(batch, weights, config):
@@ -117,6 +137,36 @@ def encode(batch, weights, config):
         for i in range(config.num_hidden_layers)
     ]
     return layers, np.stack([pooled for _, pooled in outputs])
+
+
+def attention_of_layers(batch, weights, config):
+    """Returns (embeddings [B, S, H], attention [L][B, A, S, S]) in float64."""
+    weights = {n: np.asarray(w, np.float64) for n, w in weights.items()}
+    names = ("input_word_ids", "input_type_ids")
+    embedded = np.stack(
+        [
+            embed(*row, weights)
+            for row in zip(*(batch[name] for name in names), strict=True)
+        ]
+    )
+    hidden_states = [embedded, *encode(batch, weights, config)[0]]
+    return embedded, [
+        np.stack(
+            [
+                attention_weights(
+                    hidden,
+                    attention_mask(mask, config),
+                    weights,
+                    f"layer_{i}/attention",
+                    config.num_attention_heads,
+                )
+                for hidden, mask in zip(
+                    hidden_states[i], batch["input_mask"], strict=True
+                )
+            ]
+        )
+        for i in range(config.num_hidden_layers)
+    ]
 
 
 def masked_lm_logits(sequence_output, positions, weights):

@@ -31,7 +31,7 @@ TFRECORDS_ORDER = (
     ("reading", "inspection"),
 )
 BERT_TF_ORDER = (
-    ("config",),
+    ("config", "text_preprocessor"),
     ("model",),
     ("tasks",),
     ("training",),
@@ -44,6 +44,7 @@ BERT_TF_ORDER = (
 # Folder of bert_tf -> modules of tfrecords that it may import.
 TFRECORDS_IMPORTS = {
     "config": ("tfrecords.io",),
+    "text_preprocessor": ("tfrecords.text",),
     "model": ("tfrecords.schema", "tfrecords.io"),
     "tasks": ("tfrecords.schema", "tfrecords.io", "tfrecords.tasks"),
     "training": ("tfrecords.schema", "tfrecords.io"),

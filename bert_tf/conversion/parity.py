@@ -66,12 +66,14 @@ def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
     rows = {
         name: tf.reshape(x, [-1, x.shape[-1]]) for name, x in inputs.items()
     }
-    encoded = model.encoder(rows)._asdict()
+    encoded = model.encoder(rows)
     values = {
         f"encoder_outputs_{i}": layer
-        for i, layer in enumerate(encoded.pop("encoder_outputs"))
+        for i, layer in enumerate(encoded.encoder_outputs)
     }
-    values |= encoded | model(inputs)
+    values["sequence_output"] = encoded.sequence_output
+    values["pooled_output"] = encoded.pooled_output
+    values |= model(inputs)
     missing = checkpoint.missing()
     return {
         name: np.asarray(value)

@@ -27,11 +27,10 @@ def encoder_interface(
       the pooler is trained, `pooled_output` [B, H], and `default`, which equals
       it. All are float32.
     """
-    named = tf.nest.map_structure(
-        lambda x: tf.cast(x, tf.float32), outputs._asdict()
-    )
-    named["encoder_outputs"] = list(named["encoder_outputs"])
-    pooled = named.pop("pooled_output")
+    hidden = tf.cast(outputs.sequence_output, tf.float32)
+    pooled = tf.cast(outputs.pooled_output, tf.float32)
+    layers = [tf.cast(x, tf.float32) for x in outputs.encoder_outputs]
+    named = {"sequence_output": hidden, "encoder_outputs": layers}
     if has_pooler:
         named |= {"pooled_output": pooled, "default": pooled}
     return named

@@ -40,6 +40,26 @@ def make_key(seed, step, first_example) -> tf.Tensor:
     return tf.stack([tf.cast(x, tf.int64) for x in (seed, step, first_example)])
 
 
+def draw_key(
+    seed_generator: keras.random.SeedGenerator, rows: tf.Tensor
+) -> tf.Tensor:
+    """Returns a new key, [3] int64, for a call outside of our training loop.
+
+    Every replica has its own copy of the state, and draws the same numbers. So
+    that their masks differ, the rows are counted over the replicas. If these
+    have as many rows each, they drop what one replica with all rows would.
+
+    Args:
+      seed_generator: its state is a seed and the number of draws before.
+      rows: number of rows of this replica, a scalar integer.
+    """
+    seed, draws = tf.unstack(tf.cast(seed_generator.next(), tf.int64))
+    context = tf.distribute.get_replica_context()
+    replica = context.replica_id_in_sync_group if context else 0
+    first_row = tf.cast(replica, tf.int64) * tf.cast(rows, tf.int64)
+    return make_key(seed, draws, first_row)
+
+
 @contextlib.contextmanager
 def generator(name: str) -> Iterator[None]:
     """Selects the generator of the masks that are drawn in the context.
@@ -112,7 +132,7 @@ class Dropout(keras.layers.Layer):
       inputs: [B, ...] float.
       training: whether to apply dropout.
       dropout_key: [3] int64, from `make_key`. Without it, as in Keras's
-        `fit`, a Keras seed generator makes a new key for each call.
+        `fit`, `draw_key` makes one for each call.
     """
 
     def __init__(self, rate: float, dropout_id: int, **kwargs):
@@ -127,8 +147,7 @@ class Dropout(keras.layers.Layer):
         if not training or not self.rate:
             return None
         if dropout_key is None:
-            low, high = tf.unstack(tf.cast(self.seed_generator.next(), "int64"))
-            dropout_key = make_key(low, high, 0)
+            dropout_key = draw_key(self.seed_generator, shape[0])
         return keep_mask(shape, self.rate, dropout_key, self.dropout_id)
 
     def call(self, inputs, training=None, dropout_key=None):

@@ -106,6 +106,10 @@ class Embeddings(keras.layers.Layer):
         # copy the variable whenever it is read or assigned, for the rest of the
         # process.
         table = tf.convert_to_tensor(table.value)
+        # Keras's `fit` on several replicas first calls a model with
+        # placeholders that are float32 whatever the inputs are.
+        if ids.dtype.is_floating:
+            ids = tf.cast(ids, tf.int32)
         if self.use_one_hot:
             return tf.matmul(
                 tf.one_hot(ids, table.shape[0], dtype=table.dtype), table

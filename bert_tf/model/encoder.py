@@ -7,17 +7,30 @@ import keras
 import tensorflow as tf
 
 from bert_tf import config as bert_config
-from bert_tf.model import embeddings, layers, lora
+from bert_tf.model import dropout, embeddings, layers, lora
 
 
 class EncoderOutputs(NamedTuple):
-    """Hidden states and pooled output, the inputs of the heads."""
+    """Hidden states and pooled output, the inputs of the heads.
+
+    `hidden_states` are all L + 1 of them: `embedding_output`, then
+    `encoder_outputs`.
+    """
 
     sequence_output: tf.Tensor  # [B, S, H] float, of the last layer
     # [B, H] float, tanh of a projection of [CLS], or of the last token if
     # attention is causal. [B, E, H] for packed rows.
     pooled_output: tf.Tensor
     encoder_outputs: tuple[tf.Tensor, ...]  # L times [B, S, H], every layer
+    embedding_output: tf.Tensor  # [B, S, H], the input of the first layer
+    # L times [B, A, S, S] float32: query position, key position. Empty unless
+    # `return_attention`.
+    attention: tuple[tf.Tensor, ...] = ()
+
+    @property
+    def hidden_states(self) -> tuple[tf.Tensor, ...]:
+        """L + 1 times [B, S, H]: the embeddings, then every layer."""
+        return (self.embedding_output, *self.encoder_outputs)
 
 
 def last_positions(inputs) -> tf.Tensor:
@@ -86,7 +99,11 @@ class BertEncoder(ConfiguredModel):
         `schema.PACKED_INPUTS`: `example_numbers` and `position_ids`, [B, S]
         int32, and `cls_positions`, [B, E] int32. Other entries are ignored.
       training: whether to apply dropout.
-      dropout_key: [3] int64, see `dropout.make_key`.
+      dropout_key: [3] int64, see `dropout.make_key`. Without it, as in
+        Keras's `fit`, a Keras seed generator makes one for each call.
+      return_attention: whether to return the attention probabilities of each
+        layer, as they are before dropout. This takes more time and memory:
+        they are computed a second time, and kept.
 
     Returns:
       EncoderOutputs.
@@ -123,8 +140,8 @@ class BertEncoder(ConfiguredModel):
     def enable_remat(self):
         """Saves memory in training: recomputes activations for the gradient.
 
-        Only the input of each layer is kept. It takes effect only if `call`
-        gets a `dropout_key`: the recomputation needs the same dropout masks.
+        Only the input of each layer is kept. Call it before `fit`, or before
+        the first call in a `tf.function`, which are traced once.
         """
         self.remat = True
 
@@ -191,33 +208,60 @@ class BertEncoder(ConfiguredModel):
             layer.build(hidden_shape)
         self.pooler.build((None, self.config.hidden_size))
 
-    def call(self, inputs, training=None, dropout_key=None):
+    def call(
+        self,
+        inputs,
+        training=None,
+        dropout_key=None,
+        return_attention=False,
+    ):
+        if training and dropout_key is None:
+            dropout_key = self.draw_key(inputs)
         input_mask = inputs["input_mask"]
         if "example_numbers" in inputs:
             input_mask = layers.packed_attention_mask(inputs["example_numbers"])
         if self.config.is_causal:
             input_mask = layers.causal_mask(input_mask)
-        hidden = self.embeddings(
+        embedded = hidden = self.embeddings(
             inputs["input_word_ids"],
             inputs["input_type_ids"],
             inputs.get("position_ids"),
             training=training,
             dropout_key=dropout_key,
         )
-        encoder_outputs = []
+        encoder_outputs, attention = [], []
         for layer in self.encoder_layers:
             run = functools.partial(
                 layer,
                 input_mask=input_mask,
                 training=training,
                 dropout_key=dropout_key,
+                return_attention=return_attention,
             )
-            if self.remat and training and dropout_key is not None:
+            if self.remat and training:
                 run = tf.recompute_grad(run)
             hidden = run(hidden)
+            if return_attention:
+                hidden, weights = hidden
+                attention.append(weights)
             encoder_outputs.append(hidden)
         pooled = self.pooler(self.pooled_token(hidden, inputs))
-        return EncoderOutputs(hidden, pooled, tuple(encoder_outputs))
+        return EncoderOutputs(
+            hidden, pooled, tuple(encoder_outputs), embedded, tuple(attention)
+        )
+
+    def draw_key(self, inputs) -> tf.Tensor | None:
+        """Returns a new key for all dropout of one call; None without dropout.
+
+        Layers would otherwise draw a key each, and another one whenever they
+        are recomputed.
+        """
+        rows = tf.shape(inputs["input_mask"])[0]
+        attention = self.encoder_layers[0].attention
+        for layer in (self.embeddings.dropout, attention.dropout):
+            if layer.rate:
+                return dropout.draw_key(layer.seed_generator, rows)
+        return None
 
     def pooled_token(self, hidden, inputs):  # [B, H], packed [B, E, H]
         """Returns the hidden state that represents the example: that of [CLS].

@@ -58,14 +58,7 @@ def make_step(
 
     @tf.function(autograph=False)
     def step(batch):
-        hidden = encoder(batch, training=False).encoder_outputs
-        embedded = encoder.embeddings(
-            batch["input_word_ids"],
-            batch["input_type_ids"],
-            batch.get("position_ids"),
-            training=False,
-        )
-        hidden = [embedded, *hidden]
+        hidden = encoder(batch, training=False).hidden_states
         return tf.stack(
             [tf.cast(hidden[i], tf.float32) for i in layers], axis=2
         )

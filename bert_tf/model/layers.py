@@ -134,10 +134,12 @@ class SelfAttention(keras.layers.Layer):
         bool from `packed_attention_mask` or `causal_mask`.
       training: whether to drop attention weights.
       dropout_key: [3] int64, see `dropout.make_key`.
+      return_attention: whether to return the attention weights, too.
 
     Returns:
       [B S, H] float, before the residual sum and its LayerNorm. Values at
-      padding are finite but meaningless.
+      padding are finite but meaningless. With `return_attention` a pair of it
+      and the weights before dropout, [B, A, S, S] float32.
     """
 
     def __init__(self, config, dropout_id: int, **kwargs):
@@ -160,7 +162,14 @@ class SelfAttention(keras.layers.Layer):
         for part in (self.query, self.key, self.value, self.output_dense):
             part.build(hidden_shape)
 
-    def call(self, hidden, input_mask, training=None, dropout_key=None):
+    def call(
+        self,
+        hidden,
+        input_mask,
+        training=None,
+        dropout_key=None,
+        return_attention=False,
+    ):
         batch, length = tf.unstack(tf.shape(hidden)[:2])
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [B S, H]
         qkv = fused_dense(rows, (self.query, self.key, self.value), training)
@@ -171,7 +180,12 @@ class SelfAttention(keras.layers.Layer):
         rate = self.dropout.rate
         context = fused.attend(qkv, input_mask, keep, rate, training)
         context = tf.reshape(context, tf.shape(rows))  # [B S, A D]
-        return fused_dense(context, (self.output_dense,), training)
+        outputs = fused_dense(context, (self.output_dense,), training)
+        if not return_attention:
+            return outputs
+        # `fused.attend` keeps them only as its gradient needs them.
+        query, key, _ = fused.split_heads(qkv)
+        return outputs, fused.attention_weights(query, key, input_mask)
 
 
 class EncoderLayer(keras.layers.Layer):
@@ -187,9 +201,11 @@ class EncoderLayer(keras.layers.Layer):
       input_mask: [B, S] int32 or [B, S, S] bool, see SelfAttention.
       training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
+      return_attention: whether to return the attention weights, too.
 
     Returns:
-      [B, S, H] float.
+      [B, S, H] float. With `return_attention` a pair of it and the attention
+      weights before dropout, [B, A, S, S] float32.
     """
 
     def __init__(self, config, index: int, **kwargs):
@@ -226,12 +242,25 @@ class EncoderLayer(keras.layers.Layer):
         self.output_dense.build((*hidden_shape[:-1], self.intermediate.units))
         self.output_norm.build(hidden_shape)
 
-    def call(self, hidden, input_mask, training=None, dropout_key=None):
+    def call(
+        self,
+        hidden,
+        input_mask,
+        training=None,
+        dropout_key=None,
+        return_attention=False,
+    ):
         shape = tf.shape(hidden)
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [B S, H]
         change = self.attention(
-            hidden, input_mask, training=training, dropout_key=dropout_key
+            hidden,
+            input_mask,
+            training=training,
+            dropout_key=dropout_key,
+            return_attention=return_attention,
         )
+        if return_attention:
+            change, weights = change
         drop, norm = self.attention_dropout, self.attention_norm
         rows = add_norm(change, rows, shape, drop, norm, training, dropout_key)
         expanded = fused_dense(rows, (self.intermediate,), training)
@@ -239,7 +268,8 @@ class EncoderLayer(keras.layers.Layer):
         change = fused_dense(expanded, (self.output_dense,), training)
         drop, norm = self.output_dropout, self.output_norm
         rows = add_norm(change, rows, shape, drop, norm, training, dropout_key)
-        return tf.reshape(rows, shape)  # [B, S, H]
+        hidden = tf.reshape(rows, shape)  # [B, S, H]
+        return (hidden, weights) if return_attention else hidden
 
     def activate(self, x, training):
         activation = self.intermediate.activation

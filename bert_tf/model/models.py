@@ -77,6 +77,32 @@ class BertPretrainer(encoder.ConfiguredModel):
         }
 
 
+# Keras's names of losses, without "_" -> the losses of logits.
+_LOSSES_OF_LOGITS = {
+    loss.__name__.lower(): loss
+    for loss in (
+        keras.losses.BinaryCrossentropy,
+        keras.losses.CategoricalCrossentropy,
+        keras.losses.SparseCategoricalCrossentropy,
+    )
+}
+
+
+def _of_logits(loss):
+    """Returns a loss for `compile`, by name or as given, that takes logits."""
+    name = loss if isinstance(loss, str) else getattr(loss, "__name__", "")
+    name = name.replace("_", "").lower()
+    if name in _LOSSES_OF_LOGITS:
+        return _LOSSES_OF_LOGITS[name](from_logits=True)
+    if isinstance(loss, keras.Loss):
+        if loss.get_config().get("from_logits") is False:
+            raise ValueError(
+                f"loss={type(loss).__name__} has from_logits=False, but the "
+                "model returns logits. Pass from_logits=True, or no loss."
+            )
+    return loss
+
+
 class _FineTunedModel(encoder.ConfiguredModel):
     """Base class of BERT with one head, which the subclasses add.
 
@@ -85,11 +111,16 @@ class _FineTunedModel(encoder.ConfiguredModel):
     Args:
       config: BertConfig.
 
+    Attributes:
+      default_loss: Keras's name of the loss if `compile` gets none.
+
     Call arguments:
       batch: dict of the encoder's inputs, [B, S] int32 unless noted otherwise.
       training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
     """
+
+    default_loss = "sparse_categorical_crossentropy"
 
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
@@ -120,9 +151,36 @@ class _FineTunedModel(encoder.ConfiguredModel):
             return outputs.sequence_output, outputs.pooled_output
         return self.bilstm(outputs.sequence_output, batch["input_mask"])
 
-    def score_text(self, batch, **kwargs):
+    def score_text(self, batch, training=None, dropout_key=None):
         """Returns the head's logits for the text, [B, C]."""
+        if training and dropout_key is None:
+            dropout_key = self.encoder.draw_key(batch)
+        kwargs = {"training": training, "dropout_key": dropout_key}
         return self.head(self.read(batch, **kwargs)[1], **kwargs)
+
+    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+        """Like `keras.Model.compile`, for losses of logits.
+
+        Args:
+          optimizer: as in Keras.
+          loss: None for the loss of the paper: cross-entropy with integer
+            labels, or for BertRegressor the mean squared error. Names, such as
+            "sparse_categorical_crossentropy", are here for the losses of
+            logits, which these models return.
+          **kwargs: as in Keras, such as `metrics=["accuracy"]`.
+
+        Raises:
+          ValueError: if `loss` is a loss of probabilities.
+        """
+        if loss is None:
+            loss = self.default_loss
+        super().compile(optimizer, _of_logits(loss), **kwargs)
+
+    def compile_from_config(self, config):
+        """Compiles a loaded model; Keras does so only for its own `compile`."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        # Its slots exist before their saved values are loaded.
+        self.optimizer.build(self.trainable_variables)
 
 
 class _ModelOfClasses(_FineTunedModel):
@@ -177,6 +235,8 @@ class BertRegressor(_FineTunedModel):
       Dict of `predictions` [B] float32.
     """
 
+    default_loss = "mean_squared_error"
+
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
         self.add_head(heads.ClassificationHead, "regression", 1)
@@ -200,6 +260,14 @@ class BertSpanPredictor(_FineTunedModel):
         super().__init__(config, **kwargs)
         self.add_head(heads.SpanHead, "spans")
 
+    def compile(self, optimizer="rmsprop", loss=None, metrics=None, **kwargs):
+        """Like the other models'; names of metrics are for both outputs."""
+        is_list = isinstance(metrics, (list, tuple))
+        if is_list and all(isinstance(metric, str) for metric in metrics):
+            outputs = ("start_logits", "end_logits")
+            metrics = {name: list(metrics) for name in outputs}
+        super().compile(optimizer, loss, metrics=metrics, **kwargs)
+
     def call(self, batch, training=None, dropout_key=None):
         hidden, _ = self.read(batch, training=training, dropout_key=dropout_key)
         start, end = tf.unstack(self.head(hidden), axis=-1)  # [B, S] each
@@ -219,6 +287,8 @@ class BertTagger(_ModelOfClasses):
         self.add_head(heads.TaggingHead, "tagging", num_classes)
 
     def call(self, batch, training=None, dropout_key=None):
+        if training and dropout_key is None:
+            dropout_key = self.encoder.draw_key(batch)
         hidden, _ = self.read(batch, training=training, dropout_key=dropout_key)
         logits = self.head(hidden, training=training, dropout_key=dropout_key)
         return {"logits": logits}

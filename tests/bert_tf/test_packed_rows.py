@@ -216,3 +216,28 @@ def test_packed_rows_lower_to_static_shapes(tiny_config, both):
     hlo = losses.experimental_get_compiler_ir(both[1])(stage="hlo")
     assert "<=" not in hlo
     assert "custom-call" not in hlo
+
+
+def test_attention_of_packed_rows_is_that_of_their_examples(config, both):
+    encoder = randomised(bert_tf.BertEncoder(config))
+    unpacked, packed = (
+        encoder(batch, return_attention=True).attention[0].numpy()
+        for batch in both
+    )
+    numbers = both[1]["example_numbers"].numpy()
+    lengths = both[0]["input_mask"].numpy().sum(axis=1)
+    example = 0
+    for row, weights in zip(numbers, packed, strict=True):
+        for number in range(1, row.max() + 1):
+            (where,) = np.nonzero(row == number)
+            length = lengths[example]
+            assert len(where) == length
+            np.testing.assert_allclose(
+                weights[:, where][:, :, where],
+                unpacked[example, :, :length, :length],
+                atol=1e-6,
+            )
+            others = np.nonzero(row != number)[0]
+            assert not weights[:, where][:, :, others].any()
+            example += 1
+    assert example == len(lengths)

@@ -164,8 +164,13 @@ def our_side(batch, precision):
             weights[name].assign(tensor)
         change(model)
         inputs = {name: tf.constant(x) for name, x in batch.items()}
-        outputs = model.encoder(inputs)._asdict()
-        del outputs["encoder_outputs"]
+        encoded = model.encoder(inputs, return_attention=True)
+        outputs = {
+            "sequence_output": encoded.sequence_output,
+            "pooled_output": encoded.pooled_output,
+            "hidden_states": tf.stack(encoded.hidden_states),
+            "attention": tf.stack(encoded.attention),
+        }
         with tf.GradientTape() as tape:
             logits = model(inputs)
             terms = losses(logits, inputs)

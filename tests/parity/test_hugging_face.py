@@ -19,6 +19,8 @@ def peer(need, config, request):
     torch.manual_seed(1)
     values = config.to_dict() | {"hidden_act": request.param}
     model = transformers.BertForPreTraining(transformers.BertConfig(**values))
+    # Only this implementation returns attention.
+    model.set_attn_implementation("eager")
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.1 * torch.randn_like(weight))
@@ -56,6 +58,7 @@ def their_side(model, batch, precision, folder):
             labels=labels,
             next_sentence_label=long("next_sentence_labels"),
             output_hidden_states=True,
+            output_attentions=True,
         )
         hidden = found.hidden_states[-1]
         pooled = model.bert.pooler(hidden)
@@ -63,6 +66,8 @@ def their_side(model, batch, precision, folder):
     values = {
         "sequence_output": hidden,
         "pooled_output": pooled,
+        "hidden_states": torch.stack(found.hidden_states),
+        "attention": torch.stack(found.attentions),
         "masked_lm_logits": found.prediction_logits[rows, positions],
         "next_sentence_logits": found.seq_relationship_logits,
         "total_loss": found.loss,

@@ -6,6 +6,8 @@ differences. N strings.
 """
 
 import functools
+import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
@@ -35,7 +37,8 @@ class BertTokenizer(tf.Module):
     attribute of the exported module.
 
     Args:
-      vocab_file: one entry per line, as released with BERT.
+      vocab_file: path of a file with one entry per line, as released with
+        BERT; or the entries themselves, in the order of their ids.
       do_lower_case: whether to lower-case and to strip accents; True for
         uncased vocabularies.
       kept_tokens: entries that are not split, even within a word:
@@ -52,7 +55,8 @@ class BertTokenizer(tf.Module):
       vocab: entries, in the order of their ids.
       vocab_size: number of entries.
       do_lower_case, kept_tokens: as given.
-      sha256: digest of the file's bytes, in hexadecimal.
+      sha256: digest of the file's bytes, in hexadecimal; for entries, that of
+        the file that `vocab.write` makes of them.
       pad_id, unk_id, cls_id, sep_id, mask_id: ids of the special tokens.
 
     Raises:
@@ -62,13 +66,19 @@ class BertTokenizer(tf.Module):
 
     def __init__(
         self,
-        vocab_file: str,
+        vocab_file: str | Sequence[str],
         do_lower_case: bool = True,
         kept_tokens: Sequence[str] = (),
     ):
         super().__init__()
-        entries = vocab_lib.read(vocab_file)
-        self.sha256 = vocab_lib.digest(vocab_file)
+        if isinstance(vocab_file, (str, os.PathLike)):
+            entries = vocab_lib.read(vocab_file)
+            self.sha256 = vocab_lib.digest(vocab_file)
+        else:
+            entries, vocab_file = list(vocab_file), "the vocabulary"
+            vocab_lib.check(entries, vocab_file)
+            file = vocab_lib.to_bytes(entries)
+            self.sha256 = hashlib.sha256(file).hexdigest()
         self.do_lower_case = do_lower_case
         self.vocab_size = len(entries)
         ids = {entry: i for i, entry in enumerate(entries)}

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import pathlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from absl import logging
 
@@ -48,7 +48,7 @@ def write(entries: list[str], path: str) -> None:
     Raises:
       ValueError: if the entries would not pass `read`.
     """
-    _check(entries, path)
+    check(entries, path)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with atomic_files.atomic_file(path, "wb") as file:
         file.write(to_bytes(entries))
@@ -114,7 +114,7 @@ def read(path: str) -> list[str]:
             quoted(entries[with_spaces[0]]),
             len(with_spaces) - 1,
         )
-    _check(stripped, path)
+    check(stripped, path)
     pad_id = stripped.index("[PAD]")
     if pad_id:
         logging.warning(
@@ -133,8 +133,13 @@ def digest(path: str) -> str:
     return atomic_files.digest(path)
 
 
-def _check(entries: list[str], path: str) -> None:
-    """Raises ValueError, naming file and line, if an entry is invalid."""
+def check(entries: Sequence[str], path: str) -> None:
+    """Raises ValueError, naming file and line, if an entry is invalid.
+
+    Args:
+      entries: the vocabulary; entry i is on line i + 1.
+      path: its file, or any name for entries that were not read from a file.
+    """
     line_of: dict[str, int] = {}
     for line, entry in enumerate(entries, 1):
         if not entry.strip():

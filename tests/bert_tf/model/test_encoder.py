@@ -58,6 +58,96 @@ def test_every_layer_and_the_pooled_output_match_the_reference(
     np.testing.assert_allclose(outputs.pooled_output, pooled, atol=1e-5)
 
 
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_attention_and_embeddings_match_the_reference(
+    tiny_config, make_batch, is_causal, training
+):
+    config = dataclasses.replace(
+        tiny_config,
+        is_causal=is_causal,
+        hidden_dropout_prob=0.0,
+        # Probabilities are returned as they are before their dropout.
+        attention_probs_dropout_prob=0.5 if training else 0.0,
+        num_hidden_layers=1 if training else 2,
+    )
+    encoder = bert_tf.BertEncoder(config)
+    randomise(encoder)
+    batch = make_batch(config)
+    outputs = encoder(batch, training=training, return_attention=True)
+    embedded, attention = reference_bert.attention_of_layers(
+        batch, weights_of(encoder), config
+    )
+    np.testing.assert_allclose(outputs.embedding_output, embedded, atol=1e-5)
+    for ours, theirs in zip(outputs.attention, attention, strict=True):
+        assert ours.dtype == tf.float32
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    assert len(outputs.hidden_states) == config.num_hidden_layers + 1
+    assert outputs.hidden_states[0] is outputs.embedding_output
+    assert outputs.hidden_states[-1] is outputs.sequence_output
+
+
+def test_asking_for_attention_changes_no_other_output(
+    encoder, tiny_config, make_batch
+):
+    batch = make_batch(tiny_config)
+    key = dropout.make_key(7, 3, 0)
+    for kwargs in ({}, {"training": True, "dropout_key": key}):
+        plain = encoder(batch, **kwargs)
+        assert plain.attention == ()
+        asked = encoder(batch, return_attention=True, **kwargs)
+        for a, b in zip(plain.hidden_states, asked.hidden_states, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("remat", [False, True])
+def test_attention_has_a_gradient(encoder, tiny_config, make_batch, remat):
+    encoder.remat = remat
+    batch = make_batch(tiny_config)
+    kernel = encoder.encoder_layers[-1].attention.query.kernel.value
+    key = dropout.make_key(7, 3, 0)
+
+    def loss():
+        outputs = encoder(
+            batch, training=True, dropout_key=key, return_attention=True
+        )
+        return tf.reduce_sum(outputs.attention[-1][..., 0])
+
+    with tf.GradientTape() as tape:
+        total = loss()
+    slope = tf.reduce_sum(tape.gradient(total, kernel)).numpy()
+    step = 1e-2
+    kernel.assign_add(tf.fill(kernel.shape, step))
+    after = loss()
+    kernel.assign_sub(tf.fill(kernel.shape, 2 * step))
+    difference = (after - loss()).numpy() / (2 * step)
+    assert abs(slope) > 0.01
+    np.testing.assert_allclose(slope, difference, rtol=0.05)
+
+
+def test_a_functional_model_returns_attention(
+    tiny_config, make_batch, tmp_path
+):
+    inputs = {
+        name: keras.Input((12,), dtype="int32", name=name)
+        for name in schema.ENCODER_INPUTS
+    }
+    encoder = bert_tf.BertEncoder(tiny_config)
+    outputs = encoder(inputs, return_attention=True)
+    model = keras.Model(inputs, [*outputs.attention, *outputs.hidden_states])
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    batch = make_batch(tiny_config)
+    batch = {name: batch[name] for name in schema.ENCODER_INPUTS}
+    found = loaded(batch)
+    expected = encoder(batch, return_attention=True)
+    assert [x.shape for x in found[:2]] == [(4, 2, 12, 12)] * 2
+    for x, y in zip(
+        found, [*expected.attention, *expected.hidden_states], strict=True
+    ):
+        np.testing.assert_allclose(x, y, atol=1e-6)
+
+
 @pytest.mark.parametrize("act", ["gelu", "gelu_erf", "relu", "tanh"])
 def test_activations_match_their_formulas(act):
     from scipy import special

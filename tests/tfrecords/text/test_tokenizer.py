@@ -46,6 +46,17 @@ def test_ids_are_ragged_int32(ours):
     assert ours(tf.constant([], tf.string)).shape[0] == 0
 
 
+def test_entries_are_as_good_as_their_file(ours, tmp_path):
+    path = str(tmp_path / "vocab.txt")
+    vocab.write(ENTRIES, path)
+    made = tokenizer.BertTokenizer(ENTRIES, ours.do_lower_case)
+    assert list(made.vocab) == list(ours.vocab)
+    assert made.sha256 == vocab.digest(path)
+    assert made(TRICKY).to_list() == ours(TRICKY).to_list()
+    with pytest.raises(ValueError, match="the vocabulary has 2 entries but no"):
+        tokenizer.BertTokenizer(ENTRIES[:2])
+
+
 def test_tricky_strings_are_split_as_by_the_original(ours):
     assert tokens(ours, TRICKY) == expected(ours, TRICKY)
 

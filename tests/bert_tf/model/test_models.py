@@ -1,0 +1,294 @@
+"""`compile`, `fit` and dropout keys of the models."""
+
+import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_tf
+from bert_tf.model import dropout, fused
+from tfrecords import schema
+
+ROOT = pathlib.Path(__file__).parents[3]
+LOGITS = np.array([[2.0, -1.0, 0.5], [0.0, 3.0, -2.0]], np.float32)
+EXPECTED = 0.1481483  # Mean of -log softmax(LOGITS)[[0, 1]].
+
+
+def rows(make_batch, config, labels=None, number=32):
+    """Random encoder inputs whose second token tells the label, 0 or 1."""
+    batch = make_batch(config, rows=number)
+    inputs = {name: batch[name] for name in schema.ENCODER_INPUTS}
+    if labels is not None:
+        inputs["input_word_ids"][:, 1] = 20 + labels
+    return inputs
+
+
+def model_of(config, seed=1, **kwargs):
+    keras.utils.set_random_seed(seed)
+    return bert_tf.BertClassifier(config, 2, **kwargs)
+
+
+@pytest.fixture
+def wide_config(tiny_config):
+    """Initial weights that are large enough to learn in a few steps."""
+    return dataclasses.replace(tiny_config, initializer_range=0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [None, "sparse_categorical_crossentropy"])
+def test_fit_learns_with_integer_labels(wide_config, make_batch, loss):
+    labels = np.arange(32) % 2
+    inputs = rows(make_batch, wide_config, labels)
+    model = model_of(wide_config)
+    model.compile(keras.optimizers.Adam(5e-3), loss, metrics=["accuracy"])
+    history = model.fit(inputs, labels, epochs=15, batch_size=8, verbose=0)
+    found = model.evaluate(inputs, labels, verbose=0, return_dict=True)
+    assert found["accuracy"] == 1.0, history.history
+    assert found["loss"] < 0.2
+    # The loss is the one of the logits.
+    logits = model.predict(inputs, verbose=0)["logits"]
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    np.testing.assert_allclose(found["loss"], np.mean(each), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("loss", "labels"),
+    [
+        (None, [0, 1]),
+        ("sparse_categorical_crossentropy", [0, 1]),
+        ("SparseCategoricalCrossentropy", [0, 1]),
+        (keras.losses.sparse_categorical_crossentropy, [0, 1]),
+        ("categorical_crossentropy", np.eye(3)[:2]),
+        (keras.losses.CategoricalCrossentropy(from_logits=True), np.eye(3)[:2]),
+    ],
+)
+def test_losses_take_logits(tiny_config, loss, labels):
+    model = bert_tf.BertClassifier(tiny_config, 3)
+    model.compile(loss=loss)
+    labels = tf.constant(labels)
+    found = model.compute_loss(y=labels, y_pred={"logits": LOGITS})
+    np.testing.assert_allclose(found, EXPECTED, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        keras.losses.SparseCategoricalCrossentropy(),
+        keras.losses.CategoricalCrossentropy(),
+        keras.losses.BinaryCrossentropy(),
+    ],
+)
+def test_losses_of_probabilities_are_refused(tiny_config, loss):
+    model = bert_tf.BertClassifier(tiny_config, 3)
+    with pytest.raises(ValueError, match="has from_logits=False, but the"):
+        model.compile(loss=loss)
+
+
+def test_each_model_has_a_default_loss(tiny_config, make_batch):
+    inputs = rows(make_batch, tiny_config, number=4)
+    zeros = np.zeros(4, np.int32)
+    spans = {"start_logits": zeros, "end_logits": zeros + 1}
+    choices = {n: x.reshape(2, 2, -1) for n, x in inputs.items()}
+    tags = np.zeros((4, 12), np.int32)
+    for model, x, y in (
+        (bert_tf.BertTagger(tiny_config, 3), inputs, tags),
+        (bert_tf.BertSpanPredictor(tiny_config), inputs, spans),
+        (bert_tf.BertMultipleChoice(tiny_config), choices, zeros[:2]),
+    ):
+        model.compile(metrics=["accuracy"], run_eagerly=True)
+        found = model.evaluate(x, y, verbose=0, return_dict=True)
+        outputs = model(x)
+        y = y if isinstance(y, dict) else {"logits": y}
+        each = [
+            tf.nn.sparse_softmax_cross_entropy_with_logits(y[name], logits)
+            for name, logits in outputs.items()
+        ]
+        expected = sum(np.mean(loss) for loss in each)
+        np.testing.assert_allclose(found["loss"], expected, rtol=1e-5)
+        names = [f"{n}_accuracy" for n in y] if len(y) > 1 else ["accuracy"]
+        assert set(names) <= set(found)
+    model = bert_tf.BertRegressor(tiny_config)
+    model.compile(run_eagerly=True)
+    found = model.evaluate(inputs, zeros + 2.0, verbose=0)
+    expected = np.mean((model(inputs)["predictions"] - 2.0) ** 2)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_loaded_model_is_compiled(tiny_config, make_batch, tmp_path):
+    inputs = rows(make_batch, tiny_config, number=4)
+    labels = np.array([0, 1, 1, 0])
+    model = model_of(tiny_config)
+    model.compile(keras.optimizers.Adam(1e-3), metrics=["accuracy"])
+    model.train_on_batch(inputs, labels)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.evaluate(inputs, labels, verbose=0) == model.evaluate(
+        inputs, labels, verbose=0
+    )
+    for x, y in zip(
+        loaded.optimizer.variables, model.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(x, y)
+    assert loaded.optimizer.iterations == 1
+
+
+def draws(model):
+    """Number of draws from the seed generator of each dropout layer."""
+    found = [
+        layer.seed_generator.state[1].numpy()
+        for layer in model._flatten_layers()
+        if isinstance(layer, dropout.Dropout)
+    ]
+    assert len(found) > 1
+    return found
+
+
+@pytest.mark.parametrize("name", ["classifier", "tagger", "choices", "encoder"])
+def test_a_call_without_key_draws_one(tiny_config, make_batch, name):
+    inputs = rows(make_batch, tiny_config, number=4)
+    model = {
+        "classifier": lambda: bert_tf.BertClassifier(tiny_config, 2),
+        "tagger": lambda: bert_tf.BertTagger(tiny_config, 2),
+        "choices": lambda: bert_tf.BertMultipleChoice(tiny_config),
+        "encoder": lambda: bert_tf.BertEncoder(tiny_config),
+    }[name]()
+    if name == "choices":
+        inputs = {n: x.reshape(2, 2, -1) for n, x in inputs.items()}
+    model(inputs)
+    assert sum(draws(model)) == 0
+    first, second = (
+        tf.nest.flatten(model(inputs, training=True))[0] for _ in range(2)
+    )
+    assert sum(draws(model)) == 2
+    assert (first.numpy() != second.numpy()).any()
+
+
+def test_without_dropout_no_key_is_drawn(tiny_config, make_batch):
+    config = dataclasses.replace(
+        tiny_config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    model = model_of(config)
+    inputs = rows(make_batch, config, number=4)
+    np.testing.assert_allclose(
+        model(inputs, training=True)["logits"],
+        model(inputs)["logits"],
+        atol=1e-6,
+    )
+
+
+@pytest.mark.slow
+def test_remat_in_fit_gives_the_same_losses(
+    wide_config, make_batch, monkeypatch
+):
+    labels = np.arange(32) % 2
+    inputs = rows(make_batch, wide_config, labels)
+    recomputed = []
+    recompute_grad = tf.recompute_grad
+    monkeypatch.setattr(
+        tf,
+        "recompute_grad",
+        lambda run: recomputed.append(run) or recompute_grad(run),
+    )
+    losses = []
+    for remat in (False, True):
+        model = model_of(wide_config)
+        if remat:
+            model.encoder.enable_remat()
+        model.compile(keras.optimizers.SGD(0.1))
+        history = model.fit(
+            inputs, labels, epochs=2, batch_size=8, shuffle=False, verbose=0
+        )
+        losses.append(history.history["loss"])
+        assert sum(draws(model)) == 8  # One in each step.
+        # Per traced call and layer.
+        expected = wide_config.num_hidden_layers if remat else 0
+        assert len(recomputed) == expected
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+
+
+MIRRORED = """
+import json, sys
+import keras, numpy as np, tensorflow as tf
+num_replicas = int(sys.argv[1])
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(
+    cpu, [tf.config.LogicalDeviceConfiguration()] * num_replicas
+)
+import bert_tf
+config = bert_tf.BertConfig.from_json_file(sys.argv[2])
+arrays = dict(np.load(sys.argv[3]))
+labels = arrays.pop("labels")
+devices = [f"CPU:{i}" for i in range(num_replicas)]
+strategy = tf.distribute.MirroredStrategy(devices)
+keras.utils.set_random_seed(1)
+with strategy.scope():
+    model = bert_tf.BertClassifier(config, 2)
+    model.encoder.enable_remat()
+    model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"])
+history = model.fit(
+    arrays, labels, epochs=2, batch_size=8, shuffle=False, verbose=0
+)
+print(json.dumps([strategy.num_replicas_in_sync, history.history["loss"]]))
+"""
+
+
+@pytest.mark.slow
+def test_fit_on_two_replicas_equals_one(wide_config, make_batch, tmp_path):
+    """With dropout: the replicas drop what one would in all rows."""
+    labels = np.arange(32) % 2
+    inputs = rows(make_batch, wide_config, labels)
+    np.savez(tmp_path / "rows.npz", labels=labels, **inputs)
+    wide_config.to_json_file(tmp_path / "config.json")
+    losses = []
+    for num_replicas in (1, 2):
+        arguments = [num_replicas, tmp_path / "config.json"]
+        arguments.append(tmp_path / "rows.npz")
+        done = subprocess.run(
+            [sys.executable, "-c", MIRRORED, *map(str, arguments)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        found, loss = json.loads(done.stdout.splitlines()[-1])
+        assert found == num_replicas
+        losses.append(loss)
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_functional", [False, True])
+def test_fit_uses_the_custom_gradients(
+    tiny_config, make_batch, monkeypatch, is_functional
+):
+    inputs = rows(make_batch, tiny_config, number=4)
+    model = model_of(tiny_config)
+    if is_functional:
+        text = {
+            name: keras.Input(x.shape[1:], dtype="int32", name=name)
+            for name, x in inputs.items()
+        }
+        pooled = model.encoder(text).pooled_output
+        model = keras.Model(text, keras.layers.Dense(2)(pooled))
+    model.compile(
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    calls = []
+    gradient = fused._attend_gradient
+    monkeypatch.setattr(
+        fused,
+        "_attend_gradient",
+        lambda *args: calls.append(args) or gradient(*args),
+    )
+    data = tf.data.Dataset.from_tensor_slices((inputs, np.arange(4) % 2))
+    data = data.batch(2, drop_remainder=True)
+    model.fit(data, shuffle=False, verbose=0)
+    # Keras traces a step once or twice.
+    assert len(calls) in {i * tiny_config.num_hidden_layers for i in (1, 2)}
+    # Loops are compiled only for static shapes, see `fused.one_loop`.
+    assert all(query.shape.is_fully_defined() for query, *_ in calls)
