@@ -4,7 +4,7 @@ import dataclasses
 import os
 import tempfile
 import types
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 
 import keras
 import numpy as np
@@ -119,7 +119,7 @@ def _as_str(path) -> str:
 
 def _log(path: str, given: checkpoint_lib.Checkpoint) -> None:
     labels = f"  labels {', '.join(given.labels)}" if given.labels else ""
-    layers = {name.rpartition("/")[0] for name in given.missing()}
+    layers = set(map(_layer, given.missing()))
     logging.log(
         logging.WARNING if layers else logging.INFO,
         "loaded %s  task %s%s  weights loaded %d  newly initialized %s",
@@ -133,7 +133,8 @@ def _log(path: str, given: checkpoint_lib.Checkpoint) -> None:
 
 def _check_labels(labels: Sequence[str]) -> tuple[str, ...]:
     """Returns class names as a tuple; raises ValueError if they are not."""
-    wrong = isinstance(labels, str) or not isinstance(labels, Collection)
+    # A set has no order.
+    wrong = isinstance(labels, str | Set) or not isinstance(labels, Collection)
     names = () if wrong else tuple(labels)
     if wrong or not all(isinstance(name, str) and name for name in names):
         raise ValueError(
@@ -293,7 +294,8 @@ def _untrained_pooler(
 def metadata_of(model: keras.Model) -> dict[str, object]:
     """Returns the content of model.json for a model in its present state.
 
-    A newly initialized weight is `not_in_source` until training changes it.
+    A newly initialized weight is `not_in_source` until training changes its
+    layer.
 
     Raises:
       ValueError: if the model is not from `load`.
@@ -306,13 +308,21 @@ def metadata_of(model: keras.Model) -> dict[str, object]:
             "writes a folder for it."
         )
     weights = model_folders.weight_names(model)
-    untrained = [
+    unchanged = [
         name
         for name, sha256 in model.new_weights.items()
         if model_folders.digest_of({name: weights[name]}) == sha256
     ]
+    # Of a trained layer, one weight may stay the same: the bias of a softmax
+    # over choices has no gradient.
+    trained = {_layer(name) for name in model.new_weights.keys() - unchanged}
+    untrained = [name for name in unchanged if _layer(name) not in trained]
     metadata = dict(metadata) | {"not_in_source": untrained}
     return {n: x for n, x in metadata.items() if x not in (None, [])}
+
+
+def _layer(name: str) -> str:
+    return name.rpartition("/")[0]
 
 
 def make_tokenizer(
@@ -434,7 +444,7 @@ def _check_trained(given: checkpoint_lib.Checkpoint, format: str) -> None:
 def _float32_weights(model: keras.Model) -> dict[str, np.ndarray]:
     return {
         name: weight.numpy().astype(np.float32)
-        for name, weight in model_folders.weight_names(model).items()
+        for name, weight in model_folders.merged_weights(model).items()
     }
 
 

@@ -164,6 +164,8 @@ def read(path: str, *, with_slots: bool = True) -> Checkpoint:
     tensors = model_folders.read_tensors(path)
     slots_path = os.path.join(folder, checkpoints.OPTIMIZER)
     has_slots = with_slots and os.path.isfile(slots_path)
+    # Moments of adapters do not belong to the merged kernels.
+    has_slots &= not os.path.isfile(os.path.join(folder, checkpoints.LORA))
     checkpoint = Checkpoint(
         source=f"bert_tf {folder}",
         config=bert_config.BertConfig.from_json_file(

@@ -21,8 +21,9 @@ class Embeddings(keras.layers.Layer):
 
     Attributes:
       use_one_hot: whether tables are multiplied with one-hot vectors instead of
-        gathered from, as in modeling.py: embedding_lookup. The result is the
-        same; TPUs may be faster at it, other devices are much slower.
+        gathered from, as in modeling.py: embedding_lookup. TPUs may be faster
+        at it, other devices are much slower. The result is the same, unless
+        the device rounds products of float32, as TPUs and some GPUs do.
 
     Call arguments:
       input_word_ids: [B, S] int32.
@@ -106,10 +107,6 @@ class Embeddings(keras.layers.Layer):
         # copy the variable whenever it is read or assigned, for the rest of the
         # process.
         table = tf.convert_to_tensor(table.value)
-        # Keras's `fit` on several replicas first calls a model with
-        # placeholders that are float32 whatever the inputs are.
-        if ids.dtype.is_floating:
-            ids = tf.cast(ids, tf.int32)
         if self.use_one_hot:
             return tf.matmul(
                 tf.one_hot(ids, table.shape[0], dtype=table.dtype), table

@@ -8,6 +8,10 @@ import tensorflow as tf
 
 from bert_tf import config as bert_config
 from bert_tf.model import dropout, embeddings, layers, lora
+from tfrecords import schema
+
+# Inputs of models that are integers.
+_INTEGERS = (*schema.PACKED_INPUTS, "masked_lm_positions")
 
 
 class EncoderOutputs(NamedTuple):
@@ -72,6 +76,22 @@ class ConfiguredModel(keras.Model):
         if isinstance(config, dict):
             config = bert_config.BertConfig.from_dict(config)
         self.config = config
+
+    def __call__(self, inputs, *args, **kwargs):
+        """Calls the model, as in Keras; ids may be integers of type float.
+
+        `keras.Input` makes them by default, and so does `fit` on several
+        replicas before its first step. They become int32 before Keras casts
+        them to the dtype of the model: bfloat16 has no integers above 256.
+        """
+        if isinstance(inputs, dict):
+            inputs = {
+                name: keras.ops.cast(x, "int32")
+                if name in _INTEGERS and "float" in str(x.dtype)
+                else x
+                for name, x in inputs.items()
+            }
+        return super().__call__(inputs, *args, **kwargs)
 
     def get_config(self):
         """Returns the dict for `from_config`."""
@@ -153,6 +173,10 @@ class BertEncoder(ConfiguredModel):
         The pooler is trained as well: it belongs to the task, like the head,
         and pre-training without sentence pairs leaves it random. To freeze it,
         set `pooler.trainable = False`. Under a strategy, call it in its scope.
+
+        Call it before `compile` and `fit`, which keep the weights to train,
+        and before making a Predictor; but after `load_weights` of Keras, which
+        sets A and B to 0.
 
         Model folders, exports and `.keras` files have the merged kernels and
         no adapters. Load a file saved after `fit` with `compile=False`: the

@@ -82,10 +82,13 @@ _LOSSES_OF_LOGITS = {
     loss.__name__.lower(): loss
     for loss in (
         keras.losses.BinaryCrossentropy,
+        keras.losses.BinaryFocalCrossentropy,
         keras.losses.CategoricalCrossentropy,
+        keras.losses.CategoricalFocalCrossentropy,
         keras.losses.SparseCategoricalCrossentropy,
     )
 }
+_LOSSES_OF_LOGITS["bce"] = keras.losses.BinaryCrossentropy
 
 
 def _of_logits(loss):
@@ -174,7 +177,9 @@ class _FineTunedModel(encoder.ConfiguredModel):
         """
         if loss is None:
             loss = self.default_loss
-        super().compile(optimizer, _of_logits(loss), **kwargs)
+        # One loss, or a dict or list of losses for the outputs.
+        loss = keras.tree.map_structure(_of_logits, loss)
+        super().compile(optimizer, loss, **kwargs)
 
     def compile_from_config(self, config):
         """Compiles a loaded model; Keras does so only for its own `compile`."""

@@ -337,7 +337,8 @@ def _fields(kind: str, value) -> dict[str, Any] | None:
         return None
     fields = {name: value[name] for name in names if name in value}
     missing = names.keys() - fields.keys() - set(text_rows.OPTIONAL)
-    return None if missing else fields
+    unknown = value.keys() - names.keys()  # Perhaps a misspelt name.
+    return None if missing or unknown else fields
 
 
 def _fits(text, rank: int) -> bool:

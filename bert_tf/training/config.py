@@ -137,7 +137,7 @@ class TrainingConfig(Options):
     use_one_hot_embeddings: bool = option(
         False,
         "Look up embeddings by a matrix product with one-hot vectors, as the "
-        "original does on TPUs.",
+        "original does on TPUs, which round them to bfloat16.",
     )
     precision: str | None = option(
         "float32",
@@ -220,6 +220,8 @@ class TrainingConfig(Options):
         settings = {name: getattr(self, name) for name in _DECISIVE}
         if self.dropout != "stateless":
             settings["dropout"] = self.dropout
+        if self.use_one_hot_embeddings:
+            settings["use_one_hot_embeddings"] = True
         if self.correct_bias is None:
             # You et al. 2020 correct the bias; the original AdamW does not.
             settings["correct_bias"] = self.optimizer == "lamb"

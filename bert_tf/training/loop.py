@@ -143,6 +143,7 @@ def train(
             task, model, config, strategy, schedule, metadata, vocab_file
         )
         flags = [settings, config.steps_per_loop, save_steps]
+        flags += [on_checkpoint is not None, config.eval_batch_size]
         _check_start(strategy, start_step, end_step, flags)
         report = _make_report(config, phases, saved, start_step)
         if start_step and is_regular(start_step):
@@ -226,7 +227,11 @@ class _Wishes:
     """Wishes to stop, and to save a checkpoint after some minutes.
 
     Each step sums those of all processes, so that all stop or save after the
-    same step. A process that trains alone need not wait for the sums.
+    same step. Reading a sum waits for its step, so it is read:
+
+    - never, if this process trains alone: it knows its own wishes;
+    - after the next call, if several processes make one step a call;
+    - after the call, if a call makes several steps and may have ended early.
 
     Args:
       config: reads `save_checkpoints_minutes` and `steps_per_loop`.
@@ -240,25 +245,22 @@ class _Wishes:
         if config.save_checkpoints_minutes and strategies.is_chief(strategy):
             self.seconds = 60.0 * config.save_checkpoints_minutes
         self.is_alone = strategies.num_workers(strategy) == 1
-        self.waits = config.steps_per_loop > 1
+        self.makes_several_steps = config.steps_per_loop > 1
         self.train_steps = train_steps
         self.request = request
-        self.sums = self.later = [0.0], [0.0]
+        # Sums of wishes to stop and to save: those in use, and the next ones.
+        self.known = self.pending = [0.0], [0.0]
         self.saved_at = time.monotonic()
         # Possibly in another thread, during a call of several steps.
         request.notify(lambda: train_steps.stop.assign(1.0))
 
     def update(self, values: dict[str, tf.Tensor]) -> None:
-        """Removes the sums of a call from its values, and uses them.
-
-        Reading a value waits for its step. A call of one step is not waited
-        for: its sums are used after the next one.
-        """
+        """Removes the sums of a call from its values, and uses them."""
         sums = values.pop("stop"), values.pop("save")
-        if self.waits:
-            self.sums = sums
+        if self.makes_several_steps:
+            self.known = sums
         elif not self.is_alone:
-            self.sums, self.later = self.later, sums
+            self.known, self.pending = self.pending, sums
         if self.is_due:
             self.train_steps.save.assign(1.0)
 
@@ -266,8 +268,8 @@ class _Wishes:
         """Counts the minutes from now, when a checkpoint was saved."""
         self.saved_at = time.monotonic()
         self.train_steps.save.assign(0.0)
-        self.sums, self.later = (
-            (stops, [0.0]) for stops, _ in (self.sums, self.later)
+        self.known, self.pending = (
+            (stops, [0.0]) for stops, _ in (self.known, self.pending)
         )
 
     @property
@@ -280,14 +282,14 @@ class _Wishes:
         """Whether to stop now; the same in every process."""
         if self.is_alone and self.request.is_made:
             return True
-        return float(self.sums[0][-1]) > 0
+        return float(self.known[0][-1]) > 0
 
     @property
     def to_save(self) -> bool:
         """Whether to save a checkpoint now; the same in every process."""
         if self.is_alone and self.is_due:
             return True
-        return float(self.sums[1][-1]) > 0
+        return float(self.known[1][-1]) > 0
 
 
 def read_batches(
@@ -354,16 +356,24 @@ def _sizes(strategy, phase: Phase, batches, count: int) -> tuple[float, int]:
 
 
 def _evaluate_once(strategy, on_checkpoint, step: int, config) -> None:
-    """Calls `on_checkpoint`, unless an earlier process of the run did so."""
+    """Calls `on_checkpoint`, unless an earlier process of the run did so.
+
+    Returns when it has been called in every process.
+    """
     path = os.path.join(config.output_dir, "logs", "evaluated.json")
-    before = json_files.read(path) if os.path.exists(path) else {}
-    # The file may appear later to other workers, which have to do the same.
-    is_done = strategies.of_chief(strategy, before.get("step") == step)
-    if is_done or not on_checkpoint:
+
+    def is_done() -> bool:
+        return (
+            os.path.exists(path) and json_files.read(path).get("step") == step
+        )
+
+    if strategies.of_chief(strategy, is_done) or not on_checkpoint:
         return
     on_checkpoint(step)
     if strategies.is_chief(strategy):
         json_files.write(path, {"step": step})
+    # The chief may have written the best model, which all read later.
+    strategies.barrier(strategy)
 
 
 def _publish(strategy) -> None:
@@ -438,7 +448,7 @@ def _check_preemption(config: TrainingConfig) -> None:
     if not server:
         return
     try:
-        is_preempted = stopping.is_preempted(server)
+        is_preempted = stopping.is_preempted(server, attempts=3)
     except OSError as error:
         raise ValueError(
             f"--preemption_server={server} does not answer ({error}). Omit the "

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 
@@ -115,18 +116,17 @@ class Request:
                 if not number:
                     return
                 has_signal = number[0] in _STOP_SIGNALS
-            if is_notified:
-                continue
-            if not has_signal:
-                self._ask_server()
-            if has_signal or self.is_made:
+            if not is_notified and (has_signal or self.is_made):
                 is_notified = True
                 for function in self._functions:
                     function()
 
-    def _ask_server(self) -> None:
-        if not self._server:
-            return
+    def ask_server(self, is_over: threading.Event) -> None:
+        """Asks the server until it announces the preemption, or it is over."""
+        while not (self.is_made or is_over.wait(_POLL_SECONDS)):
+            self._ask_once()
+
+    def _ask_once(self) -> None:
         try:
             if is_preempted(self._server):
                 self._make(f"preemption announced by {self._server}")
@@ -141,15 +141,26 @@ class Request:
             )
 
 
-def is_preempted(server: str) -> bool:
+def is_preempted(server: str, attempts: int = 1) -> bool:
     """Returns whether a metadata server of Google Cloud announces preemption.
 
     Args:
       server: its address, such as metadata.google.internal.
+      attempts: how often to ask a server that does not answer.
 
     Raises:
       OSError: if it cannot be asked, or does not know.
     """
+    try:
+        return _ask(server)
+    except OSError:
+        if attempts == 1:
+            raise
+    time.sleep(_POLL_SECONDS)
+    return is_preempted(server, attempts - 1)
+
+
+def _ask(server: str) -> bool:
     url = f"http://{server}/computeMetadata/v1/instance/preempted"
     headers = {"Metadata-Flavor": "Google"}
     # It is on this machine's own network, never behind a proxy.
@@ -229,12 +240,19 @@ def after_step(
     request = Request(preemption_file, preemption_server)
     own, other = socket.socketpair()
     watcher = threading.Thread(target=request.watch, args=(other,), daemon=True)
+    is_over = threading.Event()
+    if preemption_server:
+        # A thread of its own, which is not waited for: an answer may take long.
+        threading.Thread(
+            target=request.ask_server, args=(is_over,), daemon=True
+        ).start()
     handling = _handling(request._on_signal, *_STOP_SIGNALS)
     with other, handling, _copied_to(own):
         watcher.start()
         try:
             yield request
         finally:
+            is_over.set()
             own.shutdown(socket.SHUT_WR)
             watcher.join()
 

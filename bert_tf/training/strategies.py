@@ -532,8 +532,14 @@ def gather_arrays(
     ]
 
 
-def of_chief(strategy: tf.distribute.Strategy, value: bool) -> bool:
-    """Returns the chief's value, once each process has called this."""
+def of_chief(
+    strategy: tf.distribute.Strategy, function: Callable[[], bool]
+) -> bool:
+    """Returns `function()` of the chief, once each process has called this.
+
+    Only the chief calls it: files may appear later, or fail, elsewhere.
+    """
+    value = is_chief(strategy) and function()
     return bool(all_gather(strategy, int(value))[0])
 
 

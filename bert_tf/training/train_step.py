@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from bert_tf.model import dropout
 from bert_tf.tasks import losses
-from bert_tf.training import optimizers
+from bert_tf.training import optimizers, strategies
 from bert_tf.training.config import TrainingConfig
 
 Batch = Mapping[str, tf.Tensor]
@@ -203,16 +203,20 @@ class TrainStep:
 
     def one_step(self, batch):
         """Runs an update, in cross-replica context."""
-        return self._by_name(self._step(batch)[None])
+        return self._by_name(self._step(batch, self.wishes())[None])
 
     def several_steps(self, batches, num_steps):
         """Runs up to `num_steps` updates, in cross-replica context."""
+        is_alone = strategies.num_workers(self.strategy) == 1
 
         # The loop is outside `strategy.run`, since all-reduce is not allowed in
         # a loop inside it.
         def body(i, stop, rows):
-            row = self._step(batches.get_next())
-            return i + 1, row[self._names.index("stop")], rows.write(i, row)
+            wishes = self.wishes()
+            row = self._step(batches.get_next(), wishes)
+            # Without other processes, the host need not wait for the device.
+            stop = wishes[0] if is_alone else row[self._names.index("stop")]
+            return i + 1, stop, rows.write(i, row)
 
         steps, _, rows = tf.while_loop(
             lambda i, stop, _: (i < num_steps) & (stop == 0.0),
@@ -226,8 +230,11 @@ class TrainStep:
         )
         return self._by_name(rows.gather(tf.range(steps)))
 
-    def _step(self, batch):
-        wishes = tf.stack([self.stop.read_value(), self.save.read_value()])
+    def wishes(self) -> tf.Tensor:
+        """Returns [2] float32: `stop` and `save`."""
+        return tf.stack([self.stop.read_value(), self.save.read_value()])
+
+    def _step(self, batch, wishes):
         values = self.strategy.run(self._update, args=(batch, wishes))
         return self.strategy.experimental_local_results(values)[0]  # [N]
 

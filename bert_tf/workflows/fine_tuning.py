@@ -417,7 +417,9 @@ def train_and_predict(
                 is_chief=is_chief,
             )
         weights_sha256 = _train(run, config, strategy, on_checkpoint, command)
-        source = checkpoints.find(config.output_dir)
+        source = strategies.chief_first(
+            strategy, lambda: checkpoints.find(config.output_dir)
+        )
     load_trained(run, source)
     # The weights no longer change, so each split is predicted only once.
     predict = functools.cache(predict)

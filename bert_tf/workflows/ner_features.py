@@ -154,7 +154,7 @@ def fine_tune(
 # Options for a trained encoder; each is None or False unless it was set.
 _FINE_TUNING_OPTIONS = (
     *("bert_config_file", "bert_config_name", "bilstm_units", "records_dir"),
-    *("precision", "remat"),
+    *("precision", "remat", "use_one_hot_embeddings"),
 )
 
 
@@ -234,8 +234,6 @@ def _train_choices(
             config,
             output_dir=os.path.join(config.output_dir, choice),
             precision="float32",
-            remat=False,  # These are about the encoder, which is frozen.
-            use_one_hot_embeddings=False,
         )
         model = loop.build_model(task, bert_config, strategy, own)
         run = fine_tuning.Run(

@@ -136,7 +136,7 @@ def _train_and_evaluate(
         step = checkpoints.step_of(model_dir)
     # A finished run may be evaluated later, or on other records.
     if evaluate and not strategies.of_chief(
-        strategy, do_train and evaluate.is_done(step)
+        strategy, lambda: do_train and evaluate.is_done(step)
     ):
         evaluate(step)
 

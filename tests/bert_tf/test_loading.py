@@ -11,6 +11,7 @@ import folder_store
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_tf
 from bert_tf import loading
@@ -203,6 +204,7 @@ def test_a_pooler_without_training_stays_so_under_a_tagger(tmp_path):
     [
         ({"labels": ["a", "b"]}, "2 names, but .* has 3 classes: bad, good"),
         ({"labels": "ab"}, "give a list"),
+        ({"labels": {"a", "b", "c"}}, "give a list"),  # Without an order.
         ({"labels": ["a", 2, "c"]}, "give a list"),
         ({"labels": ["a", "a", "c"]}, "name twice"),
         ({"task": "ner"}, "'ner' is not one of pretraining, class"),
@@ -348,6 +350,32 @@ def test_models_made_in_code_are_saved_with_their_labels(tmp_path, classifier):
     )
     with pytest.raises(ValueError, match="model is a Sequential"):
         bert_tf.save(keras.Sequential([]), tmp_path / "third")
+
+
+@pytest.mark.parametrize("name", ["bert_tf", "hugging_face"])
+def test_adapters_are_merged_when_a_model_is_saved(tmp_path, classifier, name):
+    model, tokenizer = bert_tf.load(classifier)
+    model.encoder.enable_lora(2)
+    for weight in model.trainable_weights:
+        if "lora_kernel_b" in weight.path:
+            weight.assign(tf.random.stateless_normal(weight.shape, (1, 2)))
+    bert_tf.save(model, tmp_path / "saved", format=name)
+    saved, _ = bert_tf.load(tmp_path / "saved")
+    base, _ = bert_tf.load(classifier)
+    batch = bert_tf.TextPreprocessor(tokenizer.vocab, max_seq_length=8)(
+        tf.constant([SENTENCE])
+    )
+    expected = model(batch)["logits"].numpy()
+    np.testing.assert_allclose(saved(batch)["logits"], expected, atol=1e-5)
+    assert abs(base(batch)["logits"] - expected).numpy().max() > 1e-3
+
+
+def test_a_layer_is_trained_if_one_of_its_weights_is(classifier):
+    model, _ = bert_tf.load(classifier, task="multiple_choice")
+    assert loading.metadata_of(model)["not_in_source"]
+    kernel = model.head.weights[0]  # The bias has no gradient.
+    kernel.assign(kernel + 1.0)
+    assert "not_in_source" not in loading.metadata_of(model)
 
 
 def test_folders_in_use_and_unknown_formats_are_refused(tmp_path, classifier):

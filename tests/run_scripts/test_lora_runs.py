@@ -8,6 +8,7 @@ import pytest
 import safetensors.numpy
 import served
 
+from bert_tf.conversion import convert
 from bert_tf.training import stopping
 from bert_tf.workflows import configs
 from run_scripts import run_glue
@@ -101,6 +102,10 @@ def test_a_resumed_run_has_the_same_weights_as_an_uninterrupted_one(
     slots = safetensors.numpy.load_file(whole / last / "optimizer.safetensors")
     trained = [name for name in slots if name.startswith("m/")]
     assert len(trained) == 2 * 2 * 2 + 2 + 2
+
+    # The moments of adapters do not belong to the merged kernels.
+    convert.convert(str(whole / last), "google", str(tmp_path / "google"))
+    assert (tmp_path / "google" / "bert_config.json").exists()
 
     # Other settings are another run.
     with pytest.raises(ValueError, match="lora_rank: was 4, is now 2"):

@@ -224,6 +224,7 @@ def evaluation_parts(
         of_batches = round_up(lengths[indices[:, 0]], static)
     numbers = _in_full_groups(of_batches, replicas)
     is_real = is_real[numbers]
+    # A repeated batch only fills up the replicas of a step.
     is_real[1:] &= (numbers[1:] != numbers[:-1])[:, None]
     replica = np.arange(len(numbers)) % replicas
     last = first_replica + local_replicas

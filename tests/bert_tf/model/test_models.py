@@ -64,6 +64,7 @@ def test_fit_learns_with_integer_labels(wide_config, make_batch, loss):
         ("sparse_categorical_crossentropy", [0, 1]),
         ("SparseCategoricalCrossentropy", [0, 1]),
         (keras.losses.sparse_categorical_crossentropy, [0, 1]),
+        ({"logits": "sparse_categorical_crossentropy"}, [0, 1]),
         ("categorical_crossentropy", np.eye(3)[:2]),
         (keras.losses.CategoricalCrossentropy(from_logits=True), np.eye(3)[:2]),
     ],
@@ -82,12 +83,33 @@ def test_losses_take_logits(tiny_config, loss, labels):
         keras.losses.SparseCategoricalCrossentropy(),
         keras.losses.CategoricalCrossentropy(),
         keras.losses.BinaryCrossentropy(),
+        {"logits": keras.losses.SparseCategoricalCrossentropy()},
     ],
 )
 def test_losses_of_probabilities_are_refused(tiny_config, loss):
     model = bert_tf.BertClassifier(tiny_config, 3)
     with pytest.raises(ValueError, match="has from_logits=False, but the"):
         model.compile(loss=loss)
+
+
+def test_ids_of_type_float_are_not_rounded(tiny_config):
+    """`keras.Input` makes them; bfloat16 has no integers above 256."""
+    config = type(tiny_config).from_dict(
+        tiny_config.to_dict() | {"vocab_size": 1000}
+    )
+    encoder = bert_tf.BertEncoder(config, dtype="mixed_bfloat16")
+    ids = np.array([[999, 257, 513, 3]], np.int32)
+    batch = {
+        "input_word_ids": ids,
+        "input_mask": np.ones_like(ids),
+        "input_type_ids": np.zeros_like(ids),
+    }
+    expected = encoder(batch).pooled_output
+    floats = {name: x.astype(np.float32) for name, x in batch.items()}
+    np.testing.assert_array_equal(encoder(floats).pooled_output, expected)
+    inputs = {name: keras.Input((4,), name=name) for name in batch}
+    functional = keras.Model(inputs, encoder(inputs).pooled_output)
+    np.testing.assert_array_equal(functional(batch), expected)
 
 
 def test_each_model_has_a_default_loss(tiny_config, make_batch):

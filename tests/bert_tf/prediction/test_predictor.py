@@ -311,6 +311,7 @@ def test_a_bert_without_heads_gives_vectors_and_a_new_head_nothing(make):
         ("classification", ("a", None)),
         ("classification", ("a", "b", "c")),
         ("classification", b"a"),
+        ("classification", {"text_a": "a", "text_B": "b"}),
         ("fill_mask", ("a", "b")),
         ("sentence_embedding", None),
         ("question_answering", "who?"),

@@ -27,6 +27,12 @@ def test_another_generator_of_dropout_is_another_run():
     assert settings(dropout="device")["dropout"] == "device"
 
 
+def test_one_hot_look_ups_are_another_run():
+    """Devices may round them."""
+    assert "use_one_hot_embeddings" not in settings()
+    assert settings(use_one_hot_embeddings=True)["use_one_hot_embeddings"]
+
+
 def test_a_default_and_its_explicit_value_are_the_same_run():
     for optimizer, correct_bias in (("adamw", False), ("lamb", True)):
         assert settings(optimizer=optimizer) == settings(
