@@ -489,6 +489,7 @@ class FakeVariable:
 
     def __init__(self, path):
         self.path = path
+        self.name = path.rpartition("/")[2]
         self.value = np.zeros([100, 100], np.float32)
         self.shape = self.value.shape
 
