@@ -53,6 +53,15 @@ class Predictor:
     The answers are those of the model's SavedModel, and of `predict` with it.
     Weights that change later, as in training, change the answers.
 
+    By kind, an input is:
+
+        classification, regression   a str; or a pair, a tuple of two
+        question_answering           (question, context), or a dict of these
+        multiple_choice              (context, [ending, ...]), or a dict
+        tagging                      a str; or its words, a tuple of str
+        fill_mask                    a str with [MASK] in it
+        sentence_embedding           a str
+
     Args:
       model: a model from `bert_tf.load`, or a path for it.
       tokenizer: a BertTokenizer. Default: the model's.
@@ -66,15 +75,8 @@ class Predictor:
         vectors.
 
     Call arguments:
-      inputs: one input or a list of inputs. By kind, an input is
-
-        classification, regression   a str; or a pair, a tuple of two
-        question_answering           (question, context), or a dict of these
-        multiple_choice              (context, [ending, ...]), or a dict
-        tagging                      a str; or its words, a tuple (in a list of
-                                     inputs, also a list) of str
-        fill_mask                    a str with [MASK] in it
-        sentence_embedding           a str
+      inputs: one input or a list of inputs, see above. In a list, the words
+        of a tagger may also be a list.
 
     Returns:
       For one input an answer, a NamedTuple of `answers`: Label, Score, Answer,
