@@ -360,8 +360,8 @@ def test_a_single_process_is_the_chief_and_does_not_wait():
     strategies.barrier(strategy)
     assert strategies.chief_first(strategy, lambda: 5) == 5
     assert strategies.worker_index(strategy) == 0
-    assert strategies.of_chief(strategy, True)
-    assert not strategies.of_chief(strategy, False)
+    assert strategies.of_chief(strategy, lambda: True)
+    assert not strategies.of_chief(strategy, lambda: False)
     ones = np.ones(3)
     ((found,),) = strategies.gather_arrays(strategy, [ones])
     assert found is ones
