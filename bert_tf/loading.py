@@ -10,9 +10,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from bert_tf.conversion import (
-    checkpoint as checkpoint_lib,
-)
+from bert_tf.conversion import checkpoint as checkpoint_lib
 from bert_tf.conversion import convert, formats, vocabularies
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model import models
@@ -23,7 +21,6 @@ from tfrecords.options import is_address
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
-MASK = "[MASK]"
 # Tasks whose models have class names.
 _WITH_LABELS = ("classification", "tagging")
 # Entries of model.json that also hold for the encoder under another head.
@@ -100,7 +97,7 @@ def load(
     tokenizer = make_tokenizer(
         given.vocabulary,
         metadata.get("do_lower_case", True),
-        [MASK] if given.task == "pretraining" else [],
+        [vocab.MASK] if given.task == "pretraining" else [],
         path,
     )
     check_vocabulary(tokenizer, model, path)
@@ -405,7 +402,8 @@ def save(
         os.path.isdir(path) and not os.listdir(path)
     ):
         raise ValueError(f"{path} already exists. Choose a new folder.")
-    given = _checkpoint_of(model, tokenizer, labels)
+    weights = _float32_weights(model)
+    given = _checkpoint_of(model, weights, tokenizer, labels)
     if format != formats.OURS:
         _check_trained(given, format)
     with atomic_files.atomic_folder(path) as folder:
@@ -418,7 +416,7 @@ def save(
             # Its newly initialized weights too, with their values.
             model_folders.save_weights(
                 folder,
-                _float32_weights(model),
+                weights,
                 given.config,
                 checkpoint_lib.metadata_of(given),
             )
@@ -450,11 +448,11 @@ def _float32_weights(model: keras.Model) -> dict[str, np.ndarray]:
 
 def _checkpoint_of(
     model: keras.Model,
+    tensors: dict[str, np.ndarray],
     tokenizer: BertTokenizer | None,
     labels: Sequence[str] | None,
 ) -> checkpoint_lib.Checkpoint:
-    """Returns a model as a Checkpoint, without weights never trained."""
-    tensors = _float32_weights(model)
+    """Returns a model and its weights, without those never trained."""
     if isinstance(model, encoder_lib.BertEncoder):
         task = "pretraining"
         tensors = {f"encoder/{n}": tensor for n, tensor in tensors.items()}

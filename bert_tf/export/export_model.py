@@ -26,6 +26,7 @@ from bert_tf.model import layer_outputs, models
 from bert_tf.training import config as training_config
 from bert_tf.training import model_folders
 from tfrecords.text import tokenizer as tokenizer_lib
+from tfrecords.text import vocab
 
 # Tasks whose model.json must name the labels.
 _NEED_LABELS = ("classification", "tagging")
@@ -138,7 +139,7 @@ def _load_tokenizer(
     tokenizer = tokenizer_lib.BertTokenizer(
         vocab_file,
         metadata.get("do_lower_case", True),
-        kept_tokens=[mask_signatures.MASK] if kind == "fill_mask" else [],
+        kept_tokens=[vocab.MASK] if kind == "fill_mask" else [],
     )
     if tokenizer.vocab_size > vocab_size:
         raise ValueError(

@@ -7,8 +7,7 @@ maximum masks per text, k candidates.
 import tensorflow as tf
 
 from bert_tf.export import text_signatures
-
-MASK = "[MASK]"
+from tfrecords.text.vocab import MASK
 
 
 def pack_masked(

@@ -315,7 +315,7 @@ def fill_masks(text: str, tokens: np.ndarray, probabilities: np.ndarray):
       `filled`, the text with the best token for each mask, and `masks`: for
       each mask a list of `token`, `probability`, and `filled` with this token.
     """
-    from bert_tf.export.mask_signatures import MASK
+    from tfrecords.text.vocab import MASK
 
     texts = text.split(MASK)
     tokens, probabilities = plain(tokens), plain(probabilities)

@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import loading
-from bert_tf.export import export_model, kinds, mask_signatures
+from bert_tf.export import export_model, kinds
 from bert_tf.prediction import answers, predictions, text_rows
 from bert_tf.training import model_folders
 from tfrecords.options import quoted
@@ -39,7 +39,7 @@ _EXPECTED = {
     "regression": "a str, or a pair (str, str)",
     "question_answering": "a pair (question, context), or a dict with these",
     "multiple_choice": "(context, [ending, ...]), or a dict with these",
-    "fill_mask": f"a str, with {mask_signatures.MASK} in it",
+    "fill_mask": f"a str, with {vocab.MASK} in it",
     "sentence_embedding": "a str",
     "tagging": "a str, or a list of words that are not empty",
 }
@@ -256,23 +256,24 @@ def _find_tokenizer(
     model: keras.Model, tokenizer: BertTokenizer | None, kind: str, source: str
 ) -> BertTokenizer:
     """Returns the tokenizer; one that keeps [MASK] only to fill it."""
-    kept_tokens = (mask_signatures.MASK,) if kind == "fill_mask" else ()
+    kept_tokens = (vocab.MASK,) if kind == "fill_mask" else ()
     if tokenizer is not None:
         loading.check_vocabulary(tokenizer, model, "tokenizer")
         if tokenizer.kept_tokens == kept_tokens:
             return tokenizer
-        vocabulary = vocab.to_bytes(tokenizer.vocab)
-        do_lower_case = tokenizer.do_lower_case
-    else:
-        vocabulary = model.vocabulary
-        do_lower_case = model.metadata.get("do_lower_case", True)
-    if vocabulary is None:
+        return BertTokenizer(
+            tokenizer.vocab, tokenizer.do_lower_case, kept_tokens
+        )
+    if model.vocabulary is None:
         raise ValueError(
             f"{source} has no vocabulary, so text cannot be tokenized. Give "
             "tokenizer=BertTokenizer('vocab.txt')."
         )
     return loading.make_tokenizer(
-        vocabulary, do_lower_case, kept_tokens, source
+        model.vocabulary,
+        model.metadata.get("do_lower_case", True),
+        kept_tokens,
+        source,
     )
 
 

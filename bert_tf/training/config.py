@@ -204,13 +204,16 @@ class TrainingConfig(Options):
         "(--input_mode=stream).",
     )
 
+    # Names of options whose values, unless None, are above 0.
+    _above_zero = (
+        "clip_norm",
+        "layerwise_lr_decay",
+        "save_checkpoints_minutes",
+    )
+
     def __post_init__(self):
         super().__post_init__()
-        for name in (
-            "clip_norm",
-            "layerwise_lr_decay",
-            "save_checkpoints_minutes",
-        ):
+        for name in self._above_zero:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"--{name}={value} should be above 0.")

@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 from absl import logging
-from tensorflow.python.framework import kernels
 
 from bert_tf.training import stopping
 
@@ -331,6 +330,8 @@ def _connect_tpu(name: str | None):
 
 def _has_tpu_kernels() -> bool:
     """Returns whether this TensorFlow was built for TPUs, used or not."""
+    from tensorflow.python.framework import kernels  # There is no public name.
+
     # TensorFlow rewrites the public ConfigureDistributedTPU, which never has a
     # kernel, to this.
     return bool(

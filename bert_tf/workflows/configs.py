@@ -121,6 +121,8 @@ class FineTuningConfig(TrainingConfig, ModelSource):
         "errors; run_scripts.doctor reports details.",
     )
 
+    _above_zero = (*TrainingConfig._above_zero, "lora_alpha")
+
     def __post_init__(self):
         super().__post_init__()
         if self.lora_rank is None:
@@ -135,10 +137,6 @@ class FineTuningConfig(TrainingConfig, ModelSource):
                 f"--lora_rank={self.lora_rank} keeps the encoder's weights: "
                 "without --init_checkpoint they would be random. Add it, or "
                 "omit --lora_rank."
-            )
-        if self.lora_alpha is not None and not self.lora_alpha > 0:
-            raise ValueError(
-                f"--lora_alpha={self.lora_alpha} should be above 0."
             )
         unknown = set(self.lora_targets or ()) - set(LORA_TARGETS)
         if unknown or self.lora_targets == ():

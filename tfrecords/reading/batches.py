@@ -87,7 +87,13 @@ def training_batches(
         records, sizes, batch_size, seed, bucket_lengths, num_batches
     )
     source = _source(
-        *(records, schema, sizes, vocab_size, bucket_lengths, seed, input_mode)
+        records,
+        schema,
+        sizes,
+        vocab_size=vocab_size,
+        is_cut=bool(bucket_lengths),
+        seed=seed,
+        input_mode=input_mode,
     )
     return pipeline(
         order.parts(start_batch, replicas, first_replica, local_replicas),
@@ -176,7 +182,13 @@ def evaluation_batches(
         local_replicas=local_replicas,
     )
     source = _source(
-        *(records, schema, sizes, vocab_size, bucket_lengths, None, input_mode)
+        records,
+        schema,
+        sizes,
+        vocab_size=vocab_size,
+        is_cut=bool(bucket_lengths),
+        seed=None,
+        input_mode=input_mode,
     )
 
     def batch(indices, length, is_real):
@@ -214,9 +226,7 @@ def check_input_mode(
         )
 
 
-def _source(
-    records, schema, sizes, vocab_size, bucket_lengths, seed, input_mode
-):
+def _source(records, schema, sizes, *, vocab_size, is_cut, seed, input_mode):
     check_input_mode(records, schema, input_mode)
     mask, streamed = None, None
     if input_mode == "stream":
@@ -227,8 +237,7 @@ def _source(
         masker = dynamic_masking.masker(records, sizes, seed)
         mask = functools.partial(dynamic_masking.mask, masker)
     return batch_features.Source(
-        *(records, schema, sizes, vocab_size, bool(bucket_lengths)),
-        *(mask, streamed),
+        records, schema, sizes, vocab_size, is_cut, mask, streamed
     )
 
 

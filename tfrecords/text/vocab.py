@@ -13,7 +13,8 @@ from tfrecords.options import Options, option, quoted
 from tfrecords.text import text_files
 
 # Entries that models and the tokenizer look up by name.
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+MASK = "[MASK]"
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", MASK)
 _UNUSED = re.compile(r"\[unused\d+\]")
 _BOM = b"\xef\xbb\xbf"  # Byte order mark of UTF-8.
 # tokenization.py: WordpieceTokenizer.max_input_chars_per_word; longer words are
