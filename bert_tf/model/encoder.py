@@ -100,6 +100,10 @@ class ConfiguredModel(keras.Model):
     def build_from_config(self, config):
         """Does nothing: the constructor has already built the model."""
 
+    def quantize(self, *args, **kwargs):
+        """Raises ValueError: Keras cannot quantize the layers of BERT."""
+        raise ValueError(f"{type(self).__name__}: {layers.NO_QUANTIZE}")
+
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertEncoder(ConfiguredModel):

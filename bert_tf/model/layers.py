@@ -19,6 +19,11 @@ from bert_tf import config as bert_config
 from bert_tf.model import dropout, fused, lora
 
 DROPOUTS_PER_LAYER = 3
+NO_QUANTIZE = (
+    "layers of BERT are not quantized by Keras, whose int8 products are slower "
+    "on a CPU than those in float32. bert-export-savedmodel writes int8 models "
+    "for other runtimes, with --quantize."
+)
 
 
 def initializer(config: bert_config.BertConfig) -> keras.Initializer:
@@ -30,11 +35,21 @@ def initializer(config: bert_config.BertConfig) -> keras.Initializer:
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
+class Dense(keras.layers.Dense):
+    """Dense layer that Keras's `Model.quantize` leaves as it is.
+
+    `fused_dense` multiplies kernels as they are stored, which a layer quantized
+    by Keras could not share. `quantize` of a model with a BertEncoder in it
+    warns of this error and goes on to the next layer.
+    """
+
+    def quantize(self, *args, **kwargs):
+        raise NotImplementedError(f"{self.path}: {NO_QUANTIZE}")
+
+
 def dense(units: int, config: bert_config.BertConfig, **kwargs):
     """Returns a Dense layer with BERT's initializer."""
-    return keras.layers.Dense(
-        units, kernel_initializer=initializer(config), **kwargs
-    )
+    return Dense(units, kernel_initializer=initializer(config), **kwargs)
 
 
 class LayerNorm(keras.layers.LayerNormalization):

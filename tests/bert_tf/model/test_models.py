@@ -5,6 +5,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import warnings
 
 import keras
 import numpy as np
@@ -314,3 +315,33 @@ def test_fit_uses_the_custom_gradients(
     assert len(calls) in {i * tiny_config.num_hidden_layers for i in (1, 2)}
     # Loops are compiled only for static shapes, see `fused.one_loop`.
     assert all(query.shape.is_fully_defined() for query, *_ in calls)
+
+
+def test_quantize_is_refused(tiny_config):
+    model = model_of(tiny_config)
+    for part in (model, model.encoder):
+        with pytest.raises(ValueError, match="not quantized by Keras"):
+            part.quantize("int8")
+
+
+def test_quantize_of_a_larger_model_leaves_bert_as_it_is(
+    tiny_config, make_batch
+):
+    inputs = rows(make_batch, tiny_config, number=2)
+    text = {
+        name: keras.Input(x.shape[1:], dtype="int32", name=name)
+        for name, x in inputs.items()
+    }
+    encoder = model_of(tiny_config).encoder
+    outputs = encoder(text)
+    model = keras.Model(text, keras.layers.Dense(2)(outputs.pooled_output))
+    before = [weight.numpy() for weight in encoder.weights]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.quantize("int8")
+    warned = [str(warning.message) for warning in caught]
+    assert any("encoder/pooler: layers of BERT" in line for line in warned)
+    assert model.layers[-1].quantization_mode == "int8"
+    assert model.predict(inputs, verbose=0).shape == (2, 2)
+    for weight, value in zip(encoder.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, value)
