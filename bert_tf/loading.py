@@ -14,7 +14,7 @@ from bert_tf.conversion import checkpoint as checkpoint_lib
 from bert_tf.conversion import convert, formats, vocabularies
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model import models
-from bert_tf.training import checkpoints, checksums, model_folders
+from bert_tf.training import checkpoints, model_folders
 from bert_tf.training import config as training_config
 from tfrecords.io import atomic_files, stored_folders
 from tfrecords.options import is_address
@@ -25,7 +25,6 @@ from tfrecords.text.tokenizer import BertTokenizer
 _WITH_LABELS = ("classification", "tagging")
 # Entries of model.json that also hold for the encoder under another head.
 _OF_ENCODER = ("precision",)
-_MOST_NAMES = 5  # Of a folder's content, in messages.
 
 
 def load(
@@ -148,68 +147,12 @@ def _check_labels(labels: Sequence[str]) -> tuple[str, ...]:
 
 def _read(path: str) -> checkpoint_lib.Checkpoint:
     """Reads a checkpoint of any format, without Adam's moments if possible."""
-    if _find_format(path) != formats.OURS:
+    if formats.detect(path) != formats.OURS:
         return convert.read(path)
     folder = checkpoints.find(path)
     given = checkpoint_lib.read(folder, with_slots=False)
     model_folders.check_finite(given.tensors, folder)
     return given
-
-
-def _find_format(path: str) -> str:
-    """Returns the format of a model; raises ValueError if there are 0 or 2."""
-    found = formats.find_all(path)
-    if found[1:] and found[0] == "google" and not _has_weights(path):
-        found = found[:1]  # The config.json is of another release of it.
-    if len(found) > 1:
-        raise ValueError(
-            f"{path} has models of {len(found)} formats: {', '.join(found)}. "
-            "Keep one of them in a folder of its own; a TensorFlow checkpoint "
-            "can also be given by its prefix, such as "
-            f"{os.path.join(path, 'bert_model.ckpt')}."
-        )
-    if not found and os.path.isfile(path):
-        raise ValueError(f"{path} is a file. Give the folder of its model.")
-    if found or not os.path.isdir(path) or "config.json" in os.listdir(path):
-        return formats.detect(path)  # Raises if there is none.
-    names = sorted(os.listdir(path))
-    inside = [name for name in names if _is_model(os.path.join(path, name))]
-    if inside:
-        advice = (
-            f"Give one of the models in it: {', '.join(inside[:_MOST_NAMES])}."
-        )
-    elif "saved_model.pb" in names:
-        advice = (
-            "It is a SavedModel; tf.saved_model.load loads it. Give the folder "
-            "that it was exported from."
-        )
-    else:
-        advice = (
-            "Give a folder with, for example, bert_config.json, model.json and "
-            "model.safetensors (bert_tf), or config.json, model.safetensors "
-            "and vocab.txt (hugging_face)."
-        )
-    more = ", ..." if len(names) > _MOST_NAMES else ""
-    raise ValueError(
-        f"{path} has no model of a format that can be read "
-        f"({', '.join(formats.CONVERTERS)}); found: "
-        f"{', '.join(names[:_MOST_NAMES]) or 'nothing'}{more}. {advice}"
-    )
-
-
-def _has_weights(folder: str) -> bool:
-    """Returns whether a folder has weights in a file of Hugging Face."""
-    return any(
-        name.endswith((".safetensors", ".bin", ".h5"))
-        for name in os.listdir(folder)
-    )
-
-
-def _is_model(folder: str) -> bool:
-    try:
-        return os.path.isdir(folder) and bool(formats.find_all(folder))
-    except checksums.DamagedError:
-        return False
 
 
 def _with_head(

@@ -20,6 +20,7 @@ import importlib
 import os
 import re
 import types
+from typing import NoReturn
 
 from absl import logging
 
@@ -59,6 +60,7 @@ _PRETRAINED = re.compile(
 )
 # Subfolders of KerasHub and sentence-transformers folders.
 _FOLDERS_INSIDE = re.compile(r"assets|tokenizer|\d+_\w+")
+_MOST_NAMES = 5  # Of a folder's content, in messages.
 
 
 def is_ours(path: str) -> bool:
@@ -129,23 +131,71 @@ def detect(path: str) -> str:
     """Returns the name of a checkpoint's format.
 
     Raises:
-      ValueError: if `path` does not exist, or its format is unknown.
+      ValueError: if there is no checkpoint of a known format, or there are
+        checkpoints of several formats.
     """
-    if found := find_all(path):
-        return found[0]
+    found = find_all(path)
+    if found[1:] and found[0] == "google" and not _has_weights(path):
+        found = found[:1]  # The config.json is of another release of it.
+    if len(found) > 1:
+        raise ValueError(
+            f"{path} has models of {len(found)} formats: {', '.join(found)}. "
+            "Keep one of them in a folder of its own; a TensorFlow checkpoint "
+            "can also be given by its prefix, such as "
+            f"{os.path.join(path, 'bert_model.ckpt')}."
+        )
+    if not found:
+        _raise_no_model(path)
+    return found[0]
+
+
+def _has_weights(folder: str) -> bool:
+    """Returns whether a folder has weights in a file of Hugging Face."""
+    return any(
+        name.endswith((".safetensors", ".bin", ".h5"))
+        for name in os.listdir(folder)
+    )
+
+
+def _raise_no_model(path: str) -> NoReturn:
+    """Raises ValueError: says what was found instead, and what would work."""
     if not os.path.exists(path):
         raise ValueError(
             f"{path} does not exist. Give the folder of a model; models are "
             "not downloaded by name."
         )
-    config = os.path.join(path, "config.json")
-    if os.path.isfile(config):
-        json_files.read(config)  # Raises if it is not JSON.
+    if os.path.isfile(path):
+        raise ValueError(f"{path} is a file. Give the folder of its model.")
+    names = sorted(os.listdir(path))
+    if "config.json" in names:
+        json_files.read(os.path.join(path, "config.json"))  # Is it damaged?
+    inside = [name for name in names if _is_model(os.path.join(path, name))]
+    if inside:
+        advice = (
+            f"Give one of the models in it: {', '.join(inside[:_MOST_NAMES])}."
+        )
+    elif "saved_model.pb" in names:
+        advice = (
+            "It is a SavedModel; tf.saved_model.load loads it. Give the folder "
+            "that it was exported from."
+        )
+    else:
+        files = (f"{EXPECTED[name]} ({name})" for name in EXPECTED)
+        advice = f"Give a folder with {'; or '.join(files)}."
+    more = ", ..." if len(names) > _MOST_NAMES else ""
     raise ValueError(
-        f"{path} contains no model; expected one of\n"
-        + "\n".join(f"  {name}: {EXPECTED[name]}" for name in EXPECTED)
-        + "\nGive the folder that contains these files."
+        f"{path} contains no model; found: "
+        f"{', '.join(names[:_MOST_NAMES]) or 'nothing'}{more}. {advice}"
     )
+
+
+def _is_model(folder: str) -> bool:
+    from bert_tf.training import checksums
+
+    try:
+        return os.path.isdir(folder) and bool(find_all(folder))
+    except checksums.DamagedError:
+        return False
 
 
 def converter(name: str) -> types.ModuleType:

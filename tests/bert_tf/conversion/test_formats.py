@@ -60,9 +60,18 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
     with pytest.raises(ValueError) as raised:
         convert.read(str(tmp_path))
     message = str(raised.value)
-    assert f"{tmp_path} contains no model; expected one of" in message
+    assert f"{tmp_path} contains no model; found: notes.txt. " in message
     for name in formats.CONVERTERS:
-        assert f"  {name}: {formats.EXPECTED[name]}" in message
+        assert f"{formats.EXPECTED[name]} ({name})" in message
+
+
+def test_a_folder_with_two_models_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    for suffix in ("index", "data-00000-of-00001"):
+        (tmp_path / f"bert_model.ckpt.{suffix}").write_bytes(b"")
+    with pytest.raises(ValueError, match="2 formats: google, hugging_face"):
+        convert.read(str(tmp_path))
 
 
 def test_a_model_that_is_not_bert_is_named(tmp_path):
