@@ -25,7 +25,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.tasks import losses
-from bert_tf.training.optimizers import AdamW, WarmupLinearDecay
+from bert_tf.training.optimizers import AdamW, WarmupDecay
 from tfrecords import schema
 from tfrecords.io import records, serialization
 from tfrecords.pretraining import masking
@@ -170,7 +170,7 @@ def train(model, metrics, dataset, num_steps, learning_rate):
     """Trains a model and prints its metrics."""
     # As in the original's optimization.py: Adam without bias correction, no
     # decay of biases and LayerNorm, gradients clipped to a global norm of 1.
-    schedule = WarmupLinearDecay(learning_rate, num_steps, num_steps // 10)
+    schedule = WarmupDecay(learning_rate, num_steps, num_steps // 10)
     optimizer = AdamW(model.trainable_weights, schedule)
     weights = [weight.value for weight in model.trainable_weights]
 

@@ -78,7 +78,7 @@ def make_train_steps(task, model, strategy, settings):
     from bert_tf.training import optimizers, train_step
 
     # The run is so long that the learning rate is practically constant.
-    schedule = optimizers.WarmupLinearDecay(settings.learning_rate, 10**9)
+    schedule = optimizers.WarmupDecay(settings.learning_rate, 10**9)
     with strategy.scope():
         optimizer = optimizers.make_optimizer(
             settings, model.trainable_weights, schedule

@@ -14,6 +14,8 @@ POLICIES = {
 FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 # The largest seed that keras.utils.set_random_seed accepts.
 MAX_SEED = 2**32 - 1
+# See `optimizers.WarmupDecay`.
+LEARNING_RATE_SCHEDULES = ("linear", "constant", "cosine", "one_cycle")
 # Fields that affect the final weights. A run cannot resume with other values.
 _DECISIVE = (
     "train_batch_size",
@@ -27,6 +29,17 @@ _DECISIVE = (
     "correct_bias",
     "layerwise_lr_decay",
     "precision",
+)
+# Fields that do, too, but are in run.json only unless they are the default:
+# earlier runs have no such entries.
+_DECISIVE_UNLESS_DEFAULT = (
+    "learning_rate_schedule",
+    "final_learning_rate",
+    "adam_beta_1",
+    "adam_beta_2",
+    "adam_epsilon",
+    "dropout",
+    "use_one_hot_embeddings",
 )
 
 
@@ -72,6 +85,17 @@ class TrainingConfig(Options):
         100, "Optimizer steps between progress lines.", at_least=1
     )
     learning_rate: float = option(5e-5, "Peak learning rate.", at_least=0.0)
+    learning_rate_schedule: str = option(
+        "linear",
+        "How the learning rate falls after the warmup. linear, as in the "
+        "original: on a line from the peak at step 0 to the final rate; "
+        "constant: not at all; cosine; one_cycle: on a line from the end of "
+        "the warmup, which may be half of the run.",
+        choices=LEARNING_RATE_SCHEDULES,
+    )
+    final_learning_rate: float = option(
+        0.0, "Learning rate at the end of the run.", at_least=0.0
+    )
     weight_decay_rate: float = option(
         0.01,
         "Weight decay, of all weights except biases and LayerNorm.",
@@ -86,6 +110,17 @@ class TrainingConfig(Options):
         "adamw",
         "adamw, as in the original; or lamb, for very large batches.",
         choices=("adamw", "lamb"),
+    )
+    adam_beta_1: float = option(
+        0.9, "Decay rate of Adam's first moment, below 1.", at_least=0.0
+    )
+    adam_beta_2: float = option(
+        0.999,
+        "Decay rate of Adam's second moment, below 1; 0.98 for short runs.",
+        at_least=0.0,
+    )
+    adam_epsilon: float = option(
+        1e-6, "Added to the root of Adam's second moment, above 0."
     )
     correct_bias: bool | None = option(
         None,
@@ -206,6 +241,7 @@ class TrainingConfig(Options):
 
     # Names of options whose values, unless None, are above 0.
     _above_zero = (
+        "adam_epsilon",
         "clip_norm",
         "layerwise_lr_decay",
         "save_checkpoints_minutes",
@@ -217,14 +253,18 @@ class TrainingConfig(Options):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"--{name}={value} should be above 0.")
+        for name in ("adam_beta_1", "adam_beta_2"):
+            if not getattr(self, name) < 1:
+                raise ValueError(
+                    f"--{name}={getattr(self, name)} should be below 1."
+                )
 
     def decisive_settings(self) -> dict:
         """Returns the settings that affect the final weights, for run.json."""
         settings = {name: getattr(self, name) for name in _DECISIVE}
-        if self.dropout != "stateless":
-            settings["dropout"] = self.dropout
-        if self.use_one_hot_embeddings:
-            settings["use_one_hot_embeddings"] = True
+        for name in _DECISIVE_UNLESS_DEFAULT:
+            if getattr(self, name) != getattr(TrainingConfig, name):
+                settings[name] = getattr(self, name)
         if self.correct_bias is None:
             # You et al. 2020 correct the bias; the original AdamW does not.
             settings["correct_bias"] = self.optimizer == "lamb"

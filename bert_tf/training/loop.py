@@ -125,8 +125,8 @@ def train(
     num_train_steps = sum(phase.num_steps for phase in phases)
     end_step = min(num_train_steps, config.stop_at_step or num_train_steps)
     save_steps = save_checkpoints_steps or config.save_checkpoints_steps
-    schedule = optimizers.WarmupLinearDecay(
-        config.learning_rate, num_train_steps, num_warmup_steps
+    schedule = optimizers.make_schedule(
+        config, num_train_steps, num_warmup_steps
     )
     check_calls(strategy, config, save_steps)
 

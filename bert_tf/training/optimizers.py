@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.training.config import TrainingConfig
+from bert_tf.training.config import LEARNING_RATE_SCHEDULES, TrainingConfig
 
 ADAM_EPSILON = 1e-6  # optimization.py: create_optimizer.
 BETA_1 = 0.9  # Appendix A.2.
@@ -20,21 +20,33 @@ WEIGHT_DECAY_RATE = 0.01
 _UNDECAYED = ("bias", "gamma", "beta")
 
 
-@keras.saving.register_keras_serializable("bert_tf")
-class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warmup, then linear decay to zero.
+# The original name: .keras files with an optimizer have it.
+@keras.saving.register_keras_serializable("bert_tf", "WarmupLinearDecay")
+class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warmup, then decay: by default linear, to zero.
 
-    Devlin et al. 2018, appendix A.2. As in optimization.py of the original,
-    decay counts from step 0, not from the end of warmup, so the rate just
-    after warmup is `learning_rate * (1 - num_warmup_steps / num_train_steps)`.
+    Devlin et al. 2018, appendix A.2. With W warmup steps of T steps in all, the
+    rate after t updates is peak * t / W in the warmup, and then
+
+      final + (peak - final) * (1 - t / T)          linear
+      peak                                          constant
+      final + (peak - final) * (1 + cos(pi p)) / 2  cosine
+      final + (peak - final) * (1 - p)              one_cycle
+
+    where p = (t - W) / (T - W). As in optimization.py of the original, linear
+    decay counts from step 0, so that the rate just after the warmup is below
+    the peak; one_cycle counts from its end. one_cycle with W = T / 2 is the
+    triangle of Geiping and Goldstein 2022 (arXiv 2212.14034), section 4.3.
 
     Args:
-      learning_rate: learning rate the decay line starts from, e.g. 1e-4.
-      num_train_steps: optimizer steps at which the rate reaches zero.
-      num_warmup_steps: optimizer steps, not examples; 0 for no warmup.
+      learning_rate: the peak, e.g. 1e-4.
+      num_train_steps: T, optimizer steps at which the decay ends.
+      num_warmup_steps: W, optimizer steps, not examples; 0 for no warmup.
+      schedule: one of `config.LEARNING_RATE_SCHEDULES`.
+      final_learning_rate: the rate at the end.
 
     Call arguments:
-      step: scalar integer, the number of updates already applied.
+      step: scalar integer, t, the number of updates already applied.
 
     Returns:
       Scalar float32 learning rate.
@@ -49,6 +61,8 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         learning_rate: float,
         num_train_steps: int,
         num_warmup_steps: int = 0,
+        schedule: str = "linear",
+        final_learning_rate: float = 0.0,
     ):
         if learning_rate < 0:
             raise ValueError(
@@ -66,17 +80,46 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
                 "reach its peak. Lower --num_warmup_steps or raise "
                 "--num_train_steps."
             )
+        if schedule not in LEARNING_RATE_SCHEDULES:
+            raise ValueError(
+                f"learning_rate_schedule={schedule} should be one of "
+                f"{', '.join(LEARNING_RATE_SCHEDULES)}."
+            )
+        if not 0 <= final_learning_rate <= learning_rate:
+            raise ValueError(
+                f"final_learning_rate={final_learning_rate} should be between "
+                f"0 and the peak, learning_rate={learning_rate}."
+            )
+        if final_learning_rate and schedule == "constant":
+            raise ValueError(
+                f"final_learning_rate={final_learning_rate} does not apply to "
+                "learning_rate_schedule=constant. Omit one of the two."
+            )
         self.learning_rate = learning_rate
         self.num_train_steps = num_train_steps
         self.num_warmup_steps = num_warmup_steps
+        self.schedule = schedule
+        self.final_learning_rate = final_learning_rate
 
     def __call__(self, step):
         """Returns the learning rate of the next update after `step` updates."""
         step = tf.cast(step, tf.float32)
-        decay = 1.0 - tf.minimum(step / self.num_train_steps, 1.0)
-        warmup = step / max(self.num_warmup_steps, 1)
-        factor = tf.where(step < self.num_warmup_steps, warmup, decay)
-        return self.learning_rate * factor
+        final = self.final_learning_rate
+        decayed = final + (self.learning_rate - final) * self._decay(step)
+        warmup = self.learning_rate * (step / max(self.num_warmup_steps, 1))
+        return tf.where(step < self.num_warmup_steps, warmup, decayed)
+
+    def _decay(self, step):
+        """Returns the part of peak - final that is left after the warmup."""
+        if self.schedule == "constant":
+            return 1.0
+        if self.schedule == "linear":
+            return 1.0 - tf.minimum(step / self.num_train_steps, 1.0)
+        steps = max(self.num_train_steps - self.num_warmup_steps, 1)
+        part = tf.minimum((step - self.num_warmup_steps) / steps, 1.0)
+        if self.schedule == "cosine":
+            return 0.5 * (1.0 + tf.cos(math.pi * part))
+        return 1.0 - part
 
     def get_config(self):
         """Returns the dict for `from_config`."""
@@ -84,7 +127,22 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
             "learning_rate": self.learning_rate,
             "num_train_steps": self.num_train_steps,
             "num_warmup_steps": self.num_warmup_steps,
+            "schedule": self.schedule,
+            "final_learning_rate": self.final_learning_rate,
         }
+
+
+def make_schedule(
+    config: TrainingConfig, num_train_steps: int, num_warmup_steps: int
+) -> WarmupDecay:
+    """Returns the schedule of a run; raises ValueError as `WarmupDecay`."""
+    return WarmupDecay(
+        config.learning_rate,
+        num_train_steps,
+        num_warmup_steps,
+        config.learning_rate_schedule,
+        config.final_learning_rate,
+    )
 
 
 def decays(variable: keras.Variable) -> bool:
@@ -342,13 +400,16 @@ def make_optimizer(
     """Returns a new optimizer; must be called in the strategy's scope.
 
     Args:
-      config: reads `optimizer`, `weight_decay_rate`, `correct_bias` and
-        `layerwise_lr_decay`.
+      config: reads `optimizer`, `weight_decay_rate`, `adam_beta_1`,
+        `adam_beta_2`, `adam_epsilon`, `correct_bias` and `layerwise_lr_decay`.
       variables: weights to train.
       learning_rate: step -> scalar float32.
     """
     settings = {
         "weight_decay_rate": config.weight_decay_rate,
+        "beta_1": config.adam_beta_1,
+        "beta_2": config.adam_beta_2,
+        "epsilon": config.adam_epsilon,
         "layerwise_lr_decay": config.layerwise_lr_decay,
     }
     if config.correct_bias is not None:

@@ -22,15 +22,21 @@ def test_settings_of_logs_and_checkpoints_are_not_decisive():
     assert settings(precision="bfloat16") != before
 
 
-def test_another_generator_of_dropout_is_another_run():
-    assert "dropout" not in settings(), "runs of earlier versions resume"
-    assert settings(dropout="device")["dropout"] == "device"
-
-
-def test_one_hot_look_ups_are_another_run():
-    """Devices may round them."""
-    assert "use_one_hot_embeddings" not in settings()
-    assert settings(use_one_hot_embeddings=True)["use_one_hot_embeddings"]
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("dropout", "device"),
+        ("use_one_hot_embeddings", True),  # Devices may round them.
+        ("learning_rate_schedule", "cosine"),
+        ("final_learning_rate", 1e-5),
+        ("adam_beta_1", 0.8),
+        ("adam_beta_2", 0.98),
+        ("adam_epsilon", 1e-8),
+    ],
+)
+def test_newer_options_are_in_run_json_unless_they_are_the_default(name, value):
+    assert name not in settings(), "runs of earlier versions resume"
+    assert settings(**{name: value})[name] == value
 
 
 def test_a_default_and_its_explicit_value_are_the_same_run():
@@ -63,6 +69,9 @@ def test_choices_are_complete():
             "--save_checkpoints_minutes=0 should",
         ),
         ({"train_batch_size": 0}, "--train_batch_size=0 should be at least 1"),
+        ({"adam_epsilon": 0.0}, "--adam_epsilon=0.0 should be above 0"),
+        ({"adam_beta_2": 1.0}, "--adam_beta_2=1.0 should be below 1"),
+        ({"adam_beta_1": -0.1}, "--adam_beta_1=-0.1 should be at least 0"),
         ({"precision": "int8"}, "--precision=int8: choose one of float32, b"),
     ],
 )

@@ -160,20 +160,25 @@ def test_weight_decay_is_not_lost_to_rounding():
     assert np.sqrt(np.mean(np.square(error))) < 1e-7
 
 
+@pytest.mark.parametrize("beta_1, epsilon", [(0.9, 1e-6), (0.95, 1e-12)])
 @pytest.mark.parametrize("beta_2", [0.98, 0.999, 0.9999])
-def test_any_beta_2_matches_float64(beta_2):
+def test_any_betas_match_float64(beta_1, beta_2, epsilon):
     rng = np.random.default_rng(2)
     variable = keras.Variable(np.zeros(50, np.float32), name="kernel")
     optimizer = optimizers.AdamW(
-        [variable], lambda step: tf.constant(1e-2), beta_2=beta_2
+        [variable],
+        lambda step: tf.constant(1e-2),
+        beta_1=beta_1,
+        beta_2=beta_2,
+        epsilon=epsilon,
     )
     weight, m, v = np.zeros((3, 50))
     for _ in range(100):
         gradient = rng.normal(size=50).astype(np.float32)
         optimizer.apply([tf.constant(gradient)])
-        m = 0.9 * m + 0.1 * gradient
+        m = beta_1 * m + (1 - beta_1) * gradient
         v = beta_2 * v + (1 - beta_2) * np.square(gradient, dtype=np.float64)
-        update = m / (np.sqrt(v) + 1e-6) + 0.01 * weight
+        update = m / (np.sqrt(v) + epsilon) + 0.01 * weight
         weight = weight - 1e-2 * update
     np.testing.assert_allclose(variable, weight, rtol=1e-5, atol=2e-6)
 
@@ -297,23 +302,48 @@ def test_make_optimizer_follows_the_config():
     assert made.correct_bias and made.decay_rates == [0.02]
     assert not make(optimizer="lamb", correct_bias=False).correct_bias
     assert make(correct_bias=True).correct_bias
+    made = make(adam_beta_1=0.8, adam_beta_2=0.98, adam_epsilon=1e-8)
+    assert (made.beta_1, made.beta_2, made.epsilon) == (0.8, 0.98, 1e-8)
 
 
 def test_the_schedule_at_start_in_warmup_after_it_and_at_the_end():
-    schedule = optimizers.WarmupLinearDecay(1e-4, 100, 10)
+    schedule = optimizers.WarmupDecay(1e-4, 100, 10)
     rates = [float(schedule(step)) for step in (0, 5, 10, 55, 100, 200)]
     expected = [0.0, 5e-5, 9e-5, 4.5e-5, 0.0, 0.0]
     np.testing.assert_allclose(rates, expected, rtol=1e-5, atol=1e-12)
 
 
-def test_without_warmup_the_rate_starts_at_its_peak():
-    assert float(optimizers.WarmupLinearDecay(1e-4, 100)(0)) == (
-        pytest.approx(1e-4)
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("linear", [0.0, 2e-4, 3.66e-4, 2.13e-4, 0.6e-4, 0.6e-4]),
+        ("constant", [0.0, 2e-4, 4e-4, 4e-4, 4e-4, 4e-4]),
+        ("cosine", [0.0, 2e-4, 4e-4, 2.3e-4, 0.6e-4, 0.6e-4]),
+        ("one_cycle", [0.0, 2e-4, 4e-4, 2.3e-4, 0.6e-4, 0.6e-4]),
+    ],
+)
+def test_schedules_fall_to_the_final_rate(schedule, expected):
+    final = 0.0 if schedule == "constant" else 0.6e-4
+    schedule = optimizers.WarmupDecay(4e-4, 100, 10, schedule, final)
+    rates = [float(schedule(step)) for step in (0, 5, 10, 55, 100, 200)]
+    np.testing.assert_allclose(rates, expected, rtol=1e-5, atol=1e-12)
+
+
+def test_cosine_and_one_cycle_differ_between_their_ends():
+    cosine, one_cycle = (
+        float(optimizers.WarmupDecay(1.0, 100, 20, name)(40))
+        for name in ("cosine", "one_cycle")
     )
+    assert one_cycle == pytest.approx(0.75)
+    assert cosine == pytest.approx((1 + np.cos(np.pi / 4)) / 2)
+
+
+def test_without_warmup_the_rate_starts_at_its_peak():
+    assert float(optimizers.WarmupDecay(1e-4, 100)(0)) == (pytest.approx(1e-4))
 
 
 def test_the_schedule_works_in_a_keras_optimizer():
-    schedule = optimizers.WarmupLinearDecay(1e-4, 100, 10)
+    schedule = optimizers.WarmupDecay(1e-4, 100, 10)
     optimizer = keras.optimizers.SGD(schedule)
     again = keras.optimizers.SGD.from_config(optimizer.get_config())
     assert again._learning_rate.get_config() == schedule.get_config()
@@ -326,8 +356,11 @@ def test_the_schedule_works_in_a_keras_optimizer():
         ((1e-4, 0, 0), "num_train_steps=0 should be at least 1"),
         ((1e-4, 10, -1), "num_warmup_steps=-1 at least 0"),
         ((-1.0, 10, 0), "learning_rate=-1.0 should be 0 or more"),
+        ((1.0, 9, 0, "step"), "=step should be one of linear, constant, cos"),
+        ((1.0, 9, 0, "cosine", 2.0), "final_learning_rate=2.0 should be betwe"),
+        ((1.0, 9, 0, "constant", 0.1), "does not apply to .*=constant"),
     ],
 )
 def test_a_schedule_out_of_range_is_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
-        optimizers.WarmupLinearDecay(*arguments)
+        optimizers.WarmupDecay(*arguments)
