@@ -57,7 +57,7 @@ _IGNORED_KEYS = frozenset(
 )
 # Keys that only bert_tf knows. They are written only when set: other BERT code
 # would ignore them and treat the weights as those of an ordinary BERT.
-_KEYS_OF_OURS = ("is_causal", "bilstm_units")
+_KEYS_OF_OURS = ("is_causal", "bilstm_units", "norm_first")
 _SIZES = (
     "vocab_size",
     "hidden_size",
@@ -75,6 +75,7 @@ _KINDS = dict.fromkeys(_SIZES, range(1, 2**31)) | {
     "initializer_range": float,
     "is_causal": bool,
     "bilstm_units": range(2**31),  # 0 is for no LSTM.
+    "norm_first": bool,
 }
 # Far beyond any BERT: a config with more has an error.
 _MAX_LAYERS = 10_000
@@ -104,6 +105,10 @@ class BertConfig:
         of the paper's section 5.1.
       bilstm_units: units of each direction of a BiLSTM between encoder and
         head in fine-tuning (same section); 0 for none.
+      norm_first: whether LayerNorm precedes each sublayer, with one more after
+        the last layer (pre-LN), instead of following it. Deep models then
+        train at higher rates and without warmup (Xiong et al. 2020, arXiv
+        2002.04745). The paper's BERT has post-LN.
 
     Raises:
       ValueError: if a value is out of its range.
@@ -122,6 +127,7 @@ class BertConfig:
     initializer_range: float = 0.02
     is_causal: bool = False
     bilstm_units: int = 0
+    norm_first: bool = False
 
     def __post_init__(self):
         for name, kind in _KINDS.items():

@@ -103,20 +103,23 @@ def encode_one(word_ids, mask, type_ids, weights, config):
     layers = []
     for i in range(config.num_hidden_layers):
         name = f"layer_{i}"
+        norm_1, norm_2 = f"{name}/attention_norm", f"{name}/output_norm"
         attended = attention(
-            hidden,
+            norm(hidden, norm_1) if config.norm_first else hidden,
             attention_mask(mask, config),
             weights,
             f"{name}/attention",
             config.num_attention_heads,
         )
-        hidden = norm(hidden + attended, f"{name}/attention_norm")
-        expanded = gelu(dense(hidden, weights, f"{name}/intermediate"))
-        hidden = norm(
-            hidden + dense(expanded, weights, f"{name}/output_dense"),
-            f"{name}/output_norm",
-        )
+        hidden = hidden + attended
+        hidden = hidden if config.norm_first else norm(hidden, norm_1)
+        expanded = norm(hidden, norm_2) if config.norm_first else hidden
+        expanded = gelu(dense(expanded, weights, f"{name}/intermediate"))
+        hidden = hidden + dense(expanded, weights, f"{name}/output_dense")
+        hidden = hidden if config.norm_first else norm(hidden, norm_2)
         layers.append(hidden)
+    if config.norm_first:
+        layers[-1] = hidden = norm(hidden, "final_norm")
     return layers, np.tanh(dense(hidden[pooled_position], weights, "pooler"))
 
 
@@ -150,6 +153,15 @@ def attention_of_layers(batch, weights, config):
         ]
     )
     hidden_states = [embedded, *encode(batch, weights, config)[0]]
+    if config.norm_first:
+        names = [
+            [f"layer_{i}/attention_norm/{part}" for part in ("gamma", "beta")]
+            for i in range(config.num_hidden_layers)
+        ]
+        hidden_states = [
+            layer_norm(hidden, weights[gamma], weights[beta])
+            for hidden, (gamma, beta) in zip(hidden_states, names, strict=False)
+        ]
     return embedded, [
         np.stack(
             [

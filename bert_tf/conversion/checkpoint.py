@@ -108,6 +108,8 @@ def _encoder_shapes(config: bert_config.BertConfig):
         weights |= _dense(f"{layer}/intermediate", width, inner)
         weights |= _dense(f"{layer}/output_dense", inner, width)
         weights |= _norm(f"{layer}/output_norm", width)
+    if config.norm_first:
+        weights |= _norm("encoder/final_norm", width)
     return weights | _dense("encoder/pooler", width, width)
 
 

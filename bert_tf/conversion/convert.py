@@ -118,8 +118,8 @@ def _check_supported(given: ours.Checkpoint, to: str) -> None:
         settings = ", ".join(f"{name}={value}" for name, value in keys.items())
         raise ValueError(
             f"{given.source} has {settings} in its bert_config.json, which "
-            f"{to} does not support: its weights would be read as those of a "
-            "bidirectional BERT without an LSTM. Keep such a model in the "
+            f"{to} does not support: its weights would be read as those of an "
+            "ordinary BERT. Keep such a model in the "
             f"format {formats.OURS}; export_savedmodel can export it."
         )
 

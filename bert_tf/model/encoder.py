@@ -18,7 +18,8 @@ class EncoderOutputs(NamedTuple):
     """Hidden states and pooled output, the inputs of the heads.
 
     `hidden_states` are all L + 1 of them: `embedding_output`, then
-    `encoder_outputs`.
+    `encoder_outputs`. With `norm_first` those of the last layer alone are
+    normalized.
     """
 
     sequence_output: tf.Tensor  # [B, S, H] float, of the last layer
@@ -151,6 +152,10 @@ class BertEncoder(ConfiguredModel):
             layers.EncoderLayer(config, i, name=f"layer_{i}", dtype=policy)
             for i in range(config.num_hidden_layers)
         ]
+        # Layers that begin with LayerNorm do not end with one.
+        self.final_norm = None
+        if config.norm_first:
+            self.final_norm = layers.LayerNorm(name="final_norm")
         # 3. Hidden state of [CLS] to the pooled output.
         self.pooler = layers.dense(
             config.hidden_size,
@@ -234,6 +239,8 @@ class BertEncoder(ConfiguredModel):
         self.embeddings.build()
         for layer in self.encoder_layers:
             layer.build(hidden_shape)
+        if self.final_norm:
+            self.final_norm.build(hidden_shape)
         self.pooler.build((None, self.config.hidden_size))
 
     def call(
@@ -273,6 +280,8 @@ class BertEncoder(ConfiguredModel):
                 hidden, weights = hidden
                 attention.append(weights)
             encoder_outputs.append(hidden)
+        if self.final_norm:
+            encoder_outputs[-1] = hidden = self.final_norm(hidden)
         pooled = self.pooler(self.pooled_token(hidden, inputs))
         return EncoderOutputs(
             hidden, pooled, tuple(encoder_outputs), embedded, tuple(attention)

@@ -206,6 +206,53 @@ def add_norm(
     return function(change, hidden, gamma, beta)
 
 
+def add(change, hidden, keep=None, rate=0.0, training=False) -> tf.Tensor:
+    """Returns hidden + dropout(change), [N, H]; arguments as in `add_norm`.
+
+    For the gradient it keeps the dropout mask alone.
+    """
+    if not training:
+        return hidden + change
+
+    @tf.custom_gradient
+    def function(change, hidden):
+        def gradient(dy):
+            return _drop(dy, keep, rate), dy
+
+        return _add(change, hidden, keep, rate), gradient
+
+    return function(change, hidden)
+
+
+@one_loop
+def _add(change, hidden, keep, rate):
+    total = upcast(hidden) + _dropped(change, keep, rate)
+    return tf.cast(total, hidden.dtype)
+
+
+@one_loop
+def _drop(x, keep, rate):
+    return tf.cast(_dropped(x, keep, rate), x.dtype)
+
+
+def norm(x, gamma, beta, epsilon, training=False) -> tf.Tensor:
+    """Returns LayerNorm(x), [N, H], as `layer_norm`; its gradient keeps `x`."""
+    if not training:
+        return layer_norm(x, gamma, beta, epsilon)
+
+    @tf.custom_gradient
+    def function(x, gamma, beta):
+        def gradient(dy):
+            return _add_norm_gradient(x, None, gamma, epsilon, 0.0, dy)[1:]
+
+        return _compiled_layer_norm(x, gamma, beta, epsilon), gradient
+
+    return function(x, gamma, beta)
+
+
+_compiled_layer_norm = one_loop(layer_norm)
+
+
 def split_heads(qkv: tf.Tensor) -> list[tf.Tensor]:
     """Returns query, key and value: [B, S, 3, A, D] -> 3 times [B, A, S, D]."""
     return tf.unstack(tf.transpose(qkv, [2, 0, 3, 1, 4]))

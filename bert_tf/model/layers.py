@@ -7,7 +7,8 @@ Layers that only contain layers also define `build`: without it Keras traces
 each of them twice, and each layer inside it twice again.
 
 Devlin et al. 2018, section 3, as in modeling.py of google-research/bert:
-LayerNorm after each residual sum, GELU in its tanh form.
+LayerNorm after each residual sum, GELU in its tanh form. With `norm_first`,
+LayerNorm precedes each sublayer instead.
 """
 
 import math
@@ -206,8 +207,12 @@ class SelfAttention(keras.layers.Layer):
 class EncoderLayer(keras.layers.Layer):
     """Transformer layer: attention, then feed-forward, each with add & norm.
 
+    A sublayer f adds to its input x: LayerNorm(x + dropout(f(x))), or with
+    `norm_first` x + dropout(f(LayerNorm(x))) (Xiong et al. 2020, arXiv
+    2002.04745, figure 1).
+
     Args:
-      config: reads `intermediate_size` (I), `hidden_act`,
+      config: reads `intermediate_size` (I), `hidden_act`, `norm_first`,
         `hidden_dropout_prob` and the fields of SelfAttention.
       index: number of this layer in the encoder, from 0.
 
@@ -228,6 +233,7 @@ class EncoderLayer(keras.layers.Layer):
         policy = self.dtype_policy
         dropout_id = 1 + DROPOUTS_PER_LAYER * index
         rate = config.hidden_dropout_prob
+        self.norm_first = config.norm_first
         self.attention = SelfAttention(
             config, dropout_id, name="attention", dtype=policy
         )
@@ -266,23 +272,31 @@ class EncoderLayer(keras.layers.Layer):
         return_attention=False,
     ):
         shape = tf.shape(hidden)
+        keys = {"training": training, "dropout_key": dropout_key}
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [B S, H]
+        if self.norm_first:
+            parameters = self.attention_norm.parameters()
+            hidden = fused.norm(rows, *parameters, training)
+            hidden = tf.reshape(hidden, shape)
         change = self.attention(
             hidden,
             input_mask,
-            training=training,
-            dropout_key=dropout_key,
             return_attention=return_attention,
+            **keys,
         )
         if return_attention:
             change, weights = change
         drop, norm = self.attention_dropout, self.attention_norm
-        rows = add_norm(change, rows, shape, drop, norm, training, dropout_key)
-        expanded = fused_dense(rows, (self.intermediate,), training)
+        rows = self._add(change, rows, shape, drop, norm, **keys)
+        expanded = rows
+        if self.norm_first:
+            parameters = self.output_norm.parameters()
+            expanded = fused.norm(rows, *parameters, training)
+        expanded = fused_dense(expanded, (self.intermediate,), training)
         expanded = self.activate(expanded, training)  # [B S, I]
         change = fused_dense(expanded, (self.output_dense,), training)
         drop, norm = self.output_dropout, self.output_norm
-        rows = add_norm(change, rows, shape, drop, norm, training, dropout_key)
+        rows = self._add(change, rows, shape, drop, norm, **keys)
         hidden = tf.reshape(rows, shape)  # [B, S, H]
         return (hidden, weights) if return_attention else hidden
 
@@ -292,13 +306,24 @@ class EncoderLayer(keras.layers.Layer):
             return fused.gelu_tanh(x, training)
         return activation(x)
 
+    def _add(self, change, rows, shape, drop, norm, training, dropout_key):
+        """Returns rows + dropout(change), normalized unless `norm_first`.
 
-def add_norm(change, rows, shape, drop, norm, training, dropout_key):
-    """Returns LayerNorm(rows + dropout(change)), [B S, H]; shape: [B, S, H]."""
-    keep = drop.keep_mask(shape, training, dropout_key)
-    return fused.add_norm(
-        change, rows, *norm.parameters(), keep, drop.rate, training
-    )
+        Args:
+          change: [B S, H] float, output of a sublayer.
+          rows: [B S, H] float, input of the sublayer.
+          shape: [B, S, H], shape of the dropout mask.
+          drop: dropout of the sublayer.
+          norm: LayerNorm of the sublayer.
+          training: whether to apply dropout.
+          dropout_key: [3] int64.
+        """
+        keep = drop.keep_mask(shape, training, dropout_key)
+        if self.norm_first:
+            return fused.add(change, rows, keep, drop.rate, training)
+        return fused.add_norm(
+            change, rows, *norm.parameters(), keep, drop.rate, training
+        )
 
 
 class BiLSTM(keras.layers.Layer):

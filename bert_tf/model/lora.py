@@ -119,11 +119,10 @@ def enable(
     """Adds adapters to an encoder; see `BertEncoder.enable_lora`."""
     alpha = rank if alpha is None else alpha
     _check(encoder, rank, alpha, targets)
-    for weight in (
-        *encoder.embeddings.weights,
-        *(w for layer in encoder.encoder_layers for w in layer.weights),
-    ):
-        weight.trainable = False
+    pooler = {id(weight) for weight in encoder.pooler.weights}
+    for weight in encoder.weights:
+        if id(weight) not in pooler:
+            weight.trainable = False
     names = tuple(name for name in LORA_TARGETS if name in targets)
     encoder.lora = Adapters(rank, float(alpha), names)
     for part in adapted(encoder):

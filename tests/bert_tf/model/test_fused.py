@@ -107,6 +107,37 @@ def test_add_norm(dtype, rate, always_compiled):
     check(ours, formula, arguments, BOUNDS[dtype])
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
+def test_add(dtype, rate, always_compiled):
+    def ours(change, hidden):
+        keep = drop.keep_mask(tf.shape(change), True, KEY)
+        return fused.add(change, hidden, keep, rate, training=True)
+
+    def formula(change, hidden):
+        return hidden + drop(change, training=True, dropout_key=KEY)
+
+    drop = dropout.Dropout(rate, 5, dtype="float64")
+    arguments = [normal(6, 16, seed=seed, dtype=dtype) for seed in (1, 2)]
+    check(ours, formula, arguments, BOUNDS[dtype])
+
+
+@pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
+def test_norm(dtype, always_compiled):
+    def formula(x, gamma, beta):
+        mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+        return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-5)
+
+    wide = tf.float32 if dtype == tf.bfloat16 else dtype
+    arguments = [
+        normal(6, 16, seed=1, dtype=dtype),
+        normal(16, seed=3, dtype=wide),
+        normal(16, seed=4, dtype=wide),
+    ]
+    ours = functools.partial(fused.norm, epsilon=1e-5, training=True)
+    check(ours, formula, arguments, BOUNDS[dtype])
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 @pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
 def test_attend(dtype, rate, always_compiled):
@@ -168,6 +199,8 @@ def test_custom_and_automatic_gradients_agree():
             ),
             [x[0], 2.0 * x[0], gamma, beta],
         ),
+        (fused.add, [x[0], 2.0 * x[0]]),
+        (functools.partial(fused.norm, epsilon=1e-12), [x[0], gamma, beta]),
         (
             lambda qkv, training=False: fused.attend(
                 qkv, mask, training=training

@@ -1,0 +1,153 @@
+"""Models whose sublayers begin with LayerNorm (pre-LN)."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import reference_bert
+import tensorflow as tf
+
+import bert_tf
+from bert_tf.conversion import formats
+from bert_tf.model import dropout, lora, models
+from bert_tf.training import model_folders
+
+KEY = dropout.make_key(7, 3, 0)
+
+
+@pytest.fixture(params=[False, True], ids=["bidirectional", "causal"])
+def config(request, tiny_config):
+    """No dropout, so that training matches the reference."""
+    return dataclasses.replace(
+        tiny_config,
+        norm_first=True,
+        is_causal=request.param,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+
+
+def randomised(model):
+    """Sets weights so large that every term affects the outputs."""
+    rng = np.random.default_rng(2)
+    for weight in model.weights:
+        weight.assign(rng.normal(0.1, 0.3, weight.shape))
+    return model
+
+
+def weights_of(model):
+    return {
+        name: weight.numpy().astype(np.float64)
+        for name, weight in model_folders.weight_names(model).items()
+    }
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "training"])
+def test_every_layer_and_attention_match_the_reference(config, make_batch, key):
+    encoder = randomised(bert_tf.BertEncoder(config))
+    batch, weights = make_batch(config), weights_of(encoder)
+    outputs = encoder(
+        batch,
+        training=key is not None,
+        dropout_key=key,
+        return_attention=True,
+    )
+    expected, pooled = reference_bert.encode(batch, weights, config)
+    real = batch["input_mask"] > 0
+    for ours, theirs in zip(outputs.encoder_outputs, expected, strict=True):
+        np.testing.assert_allclose(ours[real], theirs[real], atol=2e-5)
+    np.testing.assert_allclose(outputs.pooled_output, pooled, atol=1e-5)
+    np.testing.assert_array_equal(
+        outputs.sequence_output, outputs.hidden_states[-1]
+    )
+    _, attention = reference_bert.attention_of_layers(batch, weights, config)
+    for ours, theirs in zip(outputs.attention, attention, strict=True):
+        np.testing.assert_allclose(ours[:1], theirs[:1], atol=1e-5)
+
+
+def gradients(encoder, batch, training):
+    variables = [weight.value for weight in encoder.trainable_weights]
+
+    @tf.function(autograph=False)
+    def run():
+        with tf.GradientTape() as tape:
+            outputs = encoder(batch, training=training, dropout_key=KEY)
+            total = tf.reduce_sum(outputs.sequence_output[..., 0] ** 2)
+            total += tf.reduce_sum(outputs.pooled_output)
+        return tape.gradient(total, variables)
+
+    return [tf.convert_to_tensor(gradient).numpy() for gradient in run()]
+
+
+def test_gradients_match_those_of_tensorflow_also_recomputed(
+    config, make_batch
+):
+    encoder = randomised(bert_tf.BertEncoder(config))
+    batch = {name: tf.constant(x) for name, x in make_batch(config).items()}
+    plain = gradients(encoder, batch, training=False)
+    largest = max(np.abs(gradient).max() for gradient in plain)
+    for recomputes in (False, True):
+        encoder.remat = recomputes
+        ours = gradients(encoder, batch, training=True)
+        for one, other in zip(ours, plain, strict=True):
+            np.testing.assert_allclose(
+                one, other, rtol=1e-3, atol=1e-6 * largest
+            )
+
+
+def test_dropout_applies_to_each_sublayer(tiny_config, make_batch):
+    config = dataclasses.replace(tiny_config, norm_first=True)
+    encoder, batch = bert_tf.BertEncoder(config), make_batch(config)
+    first, again, other = (
+        encoder(batch, training=True, dropout_key=key).sequence_output
+        for key in (KEY, KEY, dropout.make_key(7, 4, 0))
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 0.1
+
+
+def test_it_is_written_only_when_set_and_other_formats_refuse_it(
+    tiny_config, tmp_path
+):
+    assert "norm_first" not in tiny_config.to_dict()
+    config = dataclasses.replace(tiny_config, norm_first=True)
+    assert bert_tf.BertConfig.from_dict(config.to_dict()) == config
+    model = randomised(models.BertClassifier(config, 2))
+    for format in set(formats.CONVERTERS) - {formats.OURS}:
+        with pytest.raises(
+            ValueError, match=f"norm_first=True in its .*which {format} does"
+        ):
+            bert_tf.save(
+                model, tmp_path / format, labels=["a", "b"], format=format
+            )
+        assert not (tmp_path / format).exists()
+    with pytest.raises(ValueError, match="norm_first is 1; it should be true"):
+        dataclasses.replace(tiny_config, norm_first=1)
+
+
+@pytest.mark.parametrize("how", ["keras", "folder"])
+def test_saved_models_compute_the_same(config, make_batch, tmp_path, how):
+    model = randomised(models.BertClassifier(config, 2))
+    batch = make_batch(config)
+    if how == "keras":
+        model.save(tmp_path / "model.keras")
+        again = keras.models.load_model(tmp_path / "model.keras")
+    else:
+        bert_tf.save(model, tmp_path / "model", labels=["a", "b"])
+        again = bert_tf.load(tmp_path / "model")[0]
+    assert again.config == config
+    np.testing.assert_array_equal(
+        again(batch)["logits"], model(batch)["logits"]
+    )
+
+
+def test_adapters_leave_all_norms_frozen(config):
+    encoder = bert_tf.BertEncoder(config)
+    encoder.enable_lora(2)
+    trained = {
+        weight.path.split("/")[1]
+        for weight in encoder.trainable_weights
+        if not lora.is_factor(weight)
+    }
+    assert trained == {"pooler"}
