@@ -44,6 +44,9 @@ LORA_TARGETS = (
     "output",
 )
 
+# Value of initializer_range that stands for a number.
+SMALL_INIT = "small_init"
+
 # Keys of some released files that no BERT code uses.
 _IGNORED_KEYS = frozenset(
     {
@@ -67,8 +70,8 @@ _SIZES = (
     "max_position_embeddings",
     "type_vocab_size",
 )
-# Kinds of the keys, see `json_files.check`.
-_KINDS = dict.fromkeys(_SIZES, range(1, 2**31)) | {
+# Kinds of the other keys, see `json_files.check`.
+_KINDS = {
     "hidden_act": str,
     "hidden_dropout_prob": float,
     "attention_probs_dropout_prob": float,
@@ -100,7 +103,10 @@ class BertConfig:
       attention_probs_dropout_prob: dropout of attention weights.
       max_position_embeddings: maximum sequence length.
       type_vocab_size: number of segment types.
-      initializer_range: standard deviation of the truncated normal.
+      initializer_range: standard deviation of the truncated normal; or
+        "small_init" for sqrt(2 / (5 H)), which suits every width (Nguyen and
+        Salazar 2019, arXiv 1910.05895, section 2.2): 0.056 for H = 128, and
+        0.023 for 768, where BERT has 0.02.
       is_causal: whether attention is causal (left-to-right), as in the models
         of the paper's section 5.1.
       bilstm_units: units of each direction of a BiLSTM between encoder and
@@ -124,14 +130,19 @@ class BertConfig:
     attention_probs_dropout_prob: float = 0.1
     max_position_embeddings: int = 512
     type_vocab_size: int = 2
-    initializer_range: float = 0.02
+    initializer_range: float | str = 0.02
     is_causal: bool = False
     bilstm_units: int = 0
     norm_first: bool = False
 
     def __post_init__(self):
+        for name in _SIZES:
+            self._check_kind(name, range(1, 2**31))
+        if self.initializer_range == SMALL_INIT:
+            value = math.sqrt(2 / (5 * self.hidden_size))
+            object.__setattr__(self, "initializer_range", value)
         for name, kind in _KINDS.items():
-            json_files.check(getattr(self, name), kind, "BERT config", name)
+            self._check_kind(name, kind)
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size={self.hidden_size} is not a multiple of "
@@ -155,6 +166,9 @@ class BertConfig:
                 "gelu_erf, relu or tanh."
             )
         self._check_num_weights()
+
+    def _check_kind(self, name: str, kind) -> None:
+        json_files.check(getattr(self, name), kind, "BERT config", name)
 
     def _check_num_weights(self) -> None:
         """Raises ValueError if the model is larger than any machine's memory.

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 
@@ -142,3 +143,17 @@ def test_keys_only_bert_tf_knows_are_written_only_when_set():
         "bilstm_units": 8,
     }
     assert config.BertConfig.from_dict(other.to_dict()) == other
+
+
+def test_small_init_is_a_function_of_the_width(tmp_path):
+    path = tmp_path / "bert_config.json"
+    values = {"vocab_size": 9, "hidden_size": 128, "num_attention_heads": 2}
+    path.write_text(json.dumps(values | {"initializer_range": "small_init"}))
+    narrow = config.BertConfig.from_json_file(path)
+    assert narrow.initializer_range == pytest.approx(math.sqrt(2 / 640))
+    wide = config.BertConfig.from_name("base", initializer_range="small_init")
+    assert wide.initializer_range == pytest.approx(0.0228, abs=1e-4)
+    # Written as a number, which all other formats know.
+    assert narrow.to_dict()["initializer_range"] == narrow.initializer_range
+    with pytest.raises(ValueError, match='initializer_range is "small"; it sh'):
+        dataclasses.replace(wide, initializer_range="small")
