@@ -155,5 +155,5 @@ def test_small_init_is_a_function_of_the_width(tmp_path):
     assert wide.initializer_range == pytest.approx(0.0228, abs=1e-4)
     # Written as a number, which all other formats know.
     assert narrow.to_dict()["initializer_range"] == narrow.initializer_range
-    with pytest.raises(ValueError, match='initializer_range is "small"; it sh'):
+    with pytest.raises(ValueError, match="initializer_range is 'small'; it"):
         dataclasses.replace(wide, initializer_range="small")
