@@ -185,28 +185,40 @@ def train(
     return weights_sha256
 
 
-def _resume(
-    task, model, config, strategy, schedule, metadata, vocab_file
-) -> tuple[train_step.TrainStep, checkpoints.RunCheckpoints, int]:
-    """Returns the TrainStep, the checkpoints, and the restored step."""
+def make_step(
+    task,
+    model: keras.Model,
+    config: TrainingConfig,
+    strategy: tf.distribute.Strategy,
+    schedule: Callable[[tf.Tensor], tf.Tensor],
+) -> train_step.TrainStep:
+    """Returns the step of a run, with a new optimizer."""
     with strategy.scope():
         optimizer = optimizers.make_optimizer(
             config, model.trainable_weights, schedule
         )
         in_float16 = model.dtype_policy.compute_dtype == "float16"
         loss_scale = train_step.LossScale() if in_float16 else None
+    return train_step.TrainStep(
+        task, model, optimizer, config, strategy, loss_scale
+    )
+
+
+def _resume(
+    task, model, config, strategy, schedule, metadata, vocab_file
+) -> tuple[train_step.TrainStep, checkpoints.RunCheckpoints, int]:
+    """Returns the TrainStep, the checkpoints, and the restored step."""
+    update = make_step(task, model, config, strategy, schedule)
+    loss_scale = update.loss_scale
     saved = checkpoints.RunCheckpoints(
         os.path.join(config.output_dir, "checkpoints"),
         model,
-        optimizer,
+        update.optimizer,
         keep=config.keep_checkpoint_max,
         extra=loss_scale.state() if loss_scale else None,
         is_chief=strategies.is_chief(strategy),
         metadata=metadata,
         vocab_file=vocab_file,
-    )
-    update = train_step.TrainStep(
-        task, model, optimizer, config, strategy, loss_scale
     )
     # The chief restores first, because it renames damaged checkpoints.
     return update, saved, strategies.chief_first(strategy, saved.restore_latest)

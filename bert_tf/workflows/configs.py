@@ -342,13 +342,28 @@ class PretrainingConfig(TrainingConfig, ModelSource):
         choices=("masked_lm", "left_to_right"),
     )
     learning_rate: float = option(1e-4, "Peak learning rate.", at_least=0.0)
-    num_train_steps: int = option(
-        100000, "Optimizer steps of the complete run.", at_least=1
+    num_train_steps: int | None = option(
+        None,
+        "Optimizer steps of the complete run. Default: 100000.",
+        at_least=1,
     )
-    num_warmup_steps: int = option(
-        10000,
-        "Optimizer steps in which the learning rate rises to its peak.",
+    train_hours: float | None = option(
+        None,
+        "Instead of --num_train_steps: hours of training on this machine, "
+        "above 0. A few steps are timed first, and the number of steps is "
+        "written to run.json; evaluations and checkpoints take extra time.",
+    )
+    num_warmup_steps: int | None = option(
+        None,
+        "Optimizer steps in which the learning rate rises to its peak. "
+        "Default: 10000; with --train_hours a tenth of the steps.",
         at_least=0,
+    )
+    warmup_proportion: float | None = option(
+        None,
+        "Instead of --num_warmup_steps: the fraction of the optimizer steps.",
+        at_least=0.0,
+        at_most=1.0,
     )
     max_eval_steps: int = option(
         0, "Maximum number of evaluation batches; 0 for all.", at_least=0
@@ -360,6 +375,41 @@ class PretrainingConfig(TrainingConfig, ModelSource):
         "Check a sample of the records before training, and stop if they have "
         "errors; run_scripts.doctor reports details.",
     )
+
+    _above_zero = (*TrainingConfig._above_zero, "train_hours")
+
+    def __post_init__(self):
+        super().__post_init__()
+        for one, other in (
+            ("train_hours", "num_train_steps"),
+            ("warmup_proportion", "num_warmup_steps"),
+        ):
+            values = getattr(self, one), getattr(self, other)
+            if None not in values:
+                raise ValueError(
+                    f"--{one}={values[0]} is given instead of --{other}, which "
+                    f"is {values[1]}. Omit one of the two."
+                )
+
+    def with_steps(self, num_train_steps: int | None) -> "PretrainingConfig":
+        """Returns a copy with the numbers of steps, of training and warmup.
+
+        Args:
+          num_train_steps: the number that fits `train_hours`, if that is set.
+        """
+        steps = num_train_steps or self.num_train_steps or 100_000
+        warmup, proportion = self.num_warmup_steps, self.warmup_proportion
+        if proportion is None and self.train_hours is not None:
+            proportion = 0.1
+        if warmup is None:
+            warmup = 10_000 if proportion is None else int(steps * proportion)
+        return dataclasses.replace(
+            self,
+            num_train_steps=steps,
+            train_hours=None,
+            num_warmup_steps=warmup,
+            warmup_proportion=None,
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from bert_tf.workflows import (
     model_source,
     pretraining_data,
     run_history,
+    time_budget,
     training_phases,
 )
 from bert_tf.workflows.configs import PretrainingConfig
@@ -33,6 +34,8 @@ from tfrecords.reading import batches
 from tfrecords.text import vocab
 
 _RESULTS = "eval_results.json"
+# Steps of a run whose number of steps is not known yet.
+_ENOUGH_TO_TIME = 10**6
 
 
 def pretrain(config: PretrainingConfig) -> None:
@@ -87,7 +90,8 @@ def _train_and_evaluate(
     bert_config = model_source.find_config(config, vocab_size, model_dir)
     bert_config = _with_objective(config, bert_config)
     # All records are opened and checked before the model is built.
-    phases, held_out = [], None
+    given, phases, held_out = config, [], None
+    config = given.with_steps(_ENOUGH_TO_TIME if given.train_hours else None)
     if do_train:
         phases = pretraining_data.open_phases(config, bert_config, sha256)
     if config.do_eval and config.eval_input_file:
@@ -101,7 +105,12 @@ def _train_and_evaluate(
         from bert_tf.workflows.doctor import checks
 
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
+        if given.train_hours is not None:
+            config = _fit_steps(given, phases, bert_config, strategy)
+            phases = pretraining_data.open_phases(config, bert_config, sha256)
         settings = _run_settings(config, bert_config, phases)
+        if given.train_hours is not None:
+            settings["train_hours"] = given.train_hours
         # Check before writing anything: the folder may contain another run.
         run_folder.check(config.output_dir, settings, is_chief=is_chief)
         if checkpoints.newest_step(config.output_dir):
@@ -111,9 +120,7 @@ def _train_and_evaluate(
                 made_with.do_lower_case,
             )
         if is_chief:
-            run_history.write_flags(
-                "run_pretraining", config.output_dir, config
-            )
+            run_history.write_flags("run_pretraining", config.output_dir, given)
     model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
     if model_dir:
         _load_weights(model, model_dir, do_train, held_out)
@@ -139,6 +146,29 @@ def _train_and_evaluate(
         strategy, lambda: do_train and evaluate.is_done(step)
     ):
         evaluate(step)
+
+
+def _fit_steps(
+    given: PretrainingConfig,
+    phases: Sequence[pretraining_data.PretrainingData],
+    bert_config: BertConfig,
+    strategy: tf.distribute.Strategy,
+) -> PretrainingConfig:
+    """Returns the config with the steps that fit its `train_hours`.
+
+    A run that has begun keeps its number of steps.
+    """
+    if steps := time_budget.steps_of_begun_run(given):
+        return given.with_steps(steps)
+    config = given.with_steps(_ENOUGH_TO_TIME)
+    steps = time_budget.find_steps(
+        phases[0].task,
+        _loop_phases(phases, bert_config, config),
+        bert_config,
+        given,
+        strategy,
+    )
+    return given.with_steps(steps)
 
 
 def _with_objective(
@@ -233,19 +263,7 @@ def _train(
     loop.train(
         task,
         model,
-        [
-            training_phases.make_phase(
-                phase.records,
-                phase.task.schema,
-                phase.sizes,
-                num_steps=phase.num_steps,
-                vocab_size=model.config.vocab_size,
-                input_mode=config.input_mode,
-                batch_size=config.train_batch_size,
-                seed=config.seed,
-            )
-            for phase in phases
-        ],
+        _loop_phases(phases, model.config, config),
         config,
         metadata={
             "task": task.name,
@@ -259,6 +277,26 @@ def _train(
         num_warmup_steps=config.num_warmup_steps,
         **keywords,
     )
+
+
+def _loop_phases(
+    phases: Sequence[pretraining_data.PretrainingData],
+    bert_config: BertConfig,
+    config: PretrainingConfig,
+) -> list[loop.Phase]:
+    return [
+        training_phases.make_phase(
+            phase.records,
+            phase.task.schema,
+            phase.sizes,
+            num_steps=phase.num_steps,
+            vocab_size=bert_config.vocab_size,
+            input_mode=config.input_mode,
+            batch_size=config.train_batch_size,
+            seed=config.seed,
+        )
+        for phase in phases
+    ]
 
 
 class HeldOutEvaluation:

@@ -9,6 +9,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.training import checkpoints, stopping
+from bert_tf.workflows import pretraining, time_budget
+from bert_tf.workflows.configs import PretrainingConfig
 from run_scripts import make_pretraining_records, run_pretraining
 from run_scripts.flags import common_flags
 from tfrecords import schema
@@ -475,3 +477,91 @@ def test_evaluations_on_other_records_have_a_log_of_their_own(
     run(folder, tmp_path, "--save_checkpoints_steps=2")
     assert list(eval_logs(tmp_path)["eval"]) == [2, 6]
     assert eval_logs(tmp_path)[name] == losses
+
+
+# Hours instead of steps.
+
+
+def pretrain_for(folder, output_dir, tiny_vocab_file, **settings):
+    pretraining.pretrain(
+        PretrainingConfig(
+            input_file=f"{folder}/train",
+            bert_config_file=f"{folder}/bert_config.json",
+            vocab_file=str(tiny_vocab_file),
+            output_dir=str(output_dir),
+            train_batch_size=8,
+            learning_rate=1e-2,
+            save_checkpoints_steps=3,
+            **settings,
+        )
+    )
+
+
+def test_hours_fix_the_steps_of_an_exact_run(
+    folder, tiny_vocab_file, tmp_path, monkeypatch
+):
+    calls = []
+
+    def seconds(*args):
+        calls.append(args)
+        return 60.0
+
+    monkeypatch.setattr(time_budget, "_seconds_per_step", seconds)
+    by_hours, by_steps = tmp_path / "hours", tmp_path / "steps"
+    settings = {"train_hours": 0.1, "warmup_proportion": 0.5}
+    with pytest.raises(stopping.Stopped):
+        pretrain_for(
+            folder, by_hours, tiny_vocab_file, stop_at_step=3, **settings
+        )
+    settings_of = json.loads((by_hours / "run.json").read_text())
+    assert settings_of["train_hours"] == 0.1
+    assert settings_of["num_train_steps"] == 6
+    assert settings_of["num_warmup_steps"] == 3
+    pretrain_for(folder, by_hours, tiny_vocab_file, **settings)
+    assert len(calls) == 1, "the number of steps is in run.json"
+    pretrain_for(
+        folder,
+        by_steps,
+        tiny_vocab_file,
+        num_train_steps=6,
+        num_warmup_steps=3,
+    )
+    states = [
+        (path / "checkpoints/step-00000006/model.safetensors").read_bytes()
+        for path in (by_hours, by_steps)
+    ]
+    assert states[0] == states[1]
+    with pytest.raises(ValueError, match="train_hours"):
+        pretrain_for(
+            folder, by_hours, tiny_vocab_file, **settings | {"train_hours": 9.0}
+        )
+
+
+def test_steps_are_timed_without_changing_the_run(
+    folder, tiny_vocab_file, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(time_budget, "_TIMED_SECONDS", 0.2)
+    run_dir = tmp_path / "run"
+    with pytest.raises(stopping.Stopped):
+        pretrain_for(
+            folder, run_dir, tiny_vocab_file, train_hours=2.0, stop_at_step=1
+        )
+    settings = json.loads((run_dir / "run.json").read_text())
+    # Between a millisecond and 20 seconds.
+    assert 360 < settings["num_train_steps"] < 7_200_000
+    assert settings["num_warmup_steps"] == settings["num_train_steps"] // 10
+
+
+def test_hours_that_hold_no_step_are_refused(
+    folder, tiny_vocab_file, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(time_budget, "_seconds_per_step", lambda *args: 60.0)
+    with pytest.raises(ValueError, match="train_hours=0.01 is less than one s"):
+        pretrain_for(
+            folder, tmp_path / "run", tiny_vocab_file, train_hours=0.01
+        )
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(ValueError, match="hours=1.0 is given instead of --num"):
+        PretrainingConfig(output_dir="x", train_hours=1.0, num_train_steps=5)
+    with pytest.raises(ValueError, match="--train_hours=0.0 should be above 0"):
+        PretrainingConfig(output_dir="x", train_hours=0.0)
