@@ -4,7 +4,8 @@ A checkpoint is a model folder (see model_folders.py) that also contains
 `optimizer.safetensors` and `state.json`. `state.json` contains the sha256 of
 every other file and of its own entries (see checksums.py). With LoRA there is
 also `lora.safetensors`: adapters, and the frozen kernels that they belong to,
-since the model folder has the merged kernels.
+since the model folder has the merged kernels. If weights are averaged, the
+model folder has the averages, and `optimizer.safetensors` the weights, too.
 """
 
 import os
@@ -211,18 +212,20 @@ class RunCheckpoints:
 
     def _write(self, step: int) -> None:
         with atomic_files.atomic_folder(self.path(step)) as folder:
-            model_folders.save_model(
-                folder,
-                self.model,
-                metadata=self.metadata,
-                vocab_file=self.vocab_file,
-            )
+            with self.optimizer.averaged():
+                model_folders.save_model(
+                    folder,
+                    self.model,
+                    metadata=self.metadata,
+                    vocab_file=self.vocab_file,
+                )
+                state = self._state(step)
             path = os.path.join(folder, OPTIMIZER)
             model_folders.write_tensors(self._slots(), path)
             if adapters := lora.unmerged(self.model):
                 path = os.path.join(folder, LORA)
                 model_folders.write_tensors(adapters, path)
-            checksums.write_checksums(folder, self._state(step))
+            checksums.write_checksums(folder, state)
 
     def _state(self, step: int) -> dict:
         """Returns the content of state.json, except the checksums of files."""

@@ -38,6 +38,7 @@ _DECISIVE_UNLESS_DEFAULT = (
     "adam_beta_1",
     "adam_beta_2",
     "adam_epsilon",
+    "ema_decay",
     "dropout",
     "use_one_hot_embeddings",
 )
@@ -132,6 +133,11 @@ class TrainingConfig(Options):
         "Factor on the learning rate from each layer to the one below it, "
         "such as 0.9 in fine-tuning; 1 for the same rate in all layers.",
         at_most=1.0,
+    )
+    ema_decay: float | None = option(
+        None,
+        "Decay of a moving average of the weights, above 0 and below 1, such "
+        "as 0.999. Evaluations and saved models then have the averages.",
     )
     seed: int = option(
         12345,
@@ -243,6 +249,7 @@ class TrainingConfig(Options):
     _above_zero = (
         "adam_epsilon",
         "clip_norm",
+        "ema_decay",
         "layerwise_lr_decay",
         "save_checkpoints_minutes",
     )
@@ -253,8 +260,8 @@ class TrainingConfig(Options):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"--{name}={value} should be above 0.")
-        for name in ("adam_beta_1", "adam_beta_2"):
-            if not getattr(self, name) < 1:
+        for name in ("adam_beta_1", "adam_beta_2", "ema_decay"):
+            if not (getattr(self, name) or 0) < 1:
                 raise ValueError(
                     f"--{name}={getattr(self, name)} should be below 1."
                 )

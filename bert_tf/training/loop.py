@@ -113,7 +113,7 @@ def train(
         checkpoint, the resumed run calls it instead.
 
     Returns:
-      The sha256 of the final weights.
+      The sha256 of the final weights: of their averages, with `ema_decay`.
 
     Raises:
       ValueError: if `output_dir` contains another run, a setting is out of
@@ -148,7 +148,7 @@ def train(
         report = _make_report(config, phases, saved, start_step)
         if start_step and is_regular(start_step):
             # A run that stopped at this step may have skipped the evaluation.
-            _evaluate_once(strategy, on_checkpoint, start_step, config)
+            _evaluate_once(train_steps, on_checkpoint, start_step)
         wishes = _Wishes(config, strategy, train_steps, request)
         step = start_step
 
@@ -166,7 +166,7 @@ def train(
                     report.flush()  # Raises before saving if a loss is NaN.
                     saved.save(step, is_regular)
                     if is_regular(step) and not stops:
-                        _evaluate_once(strategy, on_checkpoint, step, config)
+                        _evaluate_once(train_steps, on_checkpoint, step)
                     _publish(strategy)
                 wishes.note_save()
                 # A signal may have arrived in the meantime.
@@ -180,8 +180,14 @@ def train(
     if end_step < num_train_steps:
         message = f"after step {end_step}, because of --stop_at_step"
         raise stopping.Stopped(f"{message}; omit the flag to resume", 0)
-    weights_sha256 = model_folders.digest(model)
-    logging.info("step %d  weights sha256 %s", num_train_steps, weights_sha256)
+    return _finish(train_steps, num_train_steps)
+
+
+def _finish(update: train_step.TrainStep, step: int) -> str:
+    """Gives the model its averages; logs and returns the sha256 of them."""
+    update.optimizer.swap_averages()
+    weights_sha256 = model_folders.digest(update.model)
+    logging.info("step %d  weights sha256 %s", step, weights_sha256)
     return weights_sha256
 
 
@@ -367,12 +373,14 @@ def _sizes(strategy, phase: Phase, batches, count: int) -> tuple[float, int]:
     return rows * phase.examples_per_row * updates, tokens * updates
 
 
-def _evaluate_once(strategy, on_checkpoint, step: int, config) -> None:
+def _evaluate_once(update: train_step.TrainStep, on_checkpoint, step) -> None:
     """Calls `on_checkpoint`, unless an earlier process of the run did so.
 
-    Returns when it has been called in every process.
+    The model then has the averages of its weights, if there are any. Returns
+    when it has been called in every process.
     """
-    path = os.path.join(config.output_dir, "logs", "evaluated.json")
+    strategy, folder = update.strategy, update.config.output_dir
+    path = os.path.join(folder, "logs", "evaluated.json")
 
     def is_done() -> bool:
         return (
@@ -381,7 +389,8 @@ def _evaluate_once(strategy, on_checkpoint, step: int, config) -> None:
 
     if strategies.of_chief(strategy, is_done) or not on_checkpoint:
         return
-    on_checkpoint(step)
+    with update.optimizer.averaged():
+        on_checkpoint(step)
     if strategies.is_chief(strategy):
         json_files.write(path, {"step": step})
     # The chief may have written the best model, which all read later.

@@ -1,8 +1,9 @@
 """Gradients -> updated weights: the original's AdamW and schedule, LAMB."""
 
+import contextlib
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 import numpy as np
@@ -211,6 +212,12 @@ class AdamW(tf.Module):
       correct_bias: whether to divide the moments by 1 - beta^t, as in Kingma
         and Ba 2015.
       layerwise_lr_decay: see `layerwise_factors`.
+      ema_decay: decay of a moving average of each weight; None for none. In
+        the first steps t it is at most (1 + t) / (10 + t), as in TensorFlow's
+        ExponentialMovingAverage, so that the initial weights are forgotten.
+
+    Attributes:
+      averages: the moving averages, in the order of `variables`; [] without.
     """
 
     def __init__(
@@ -224,6 +231,7 @@ class AdamW(tf.Module):
         epsilon: float = ADAM_EPSILON,
         correct_bias: bool = False,
         layerwise_lr_decay: float = 1.0,
+        ema_decay: float | None = None,
     ):
         super().__init__(name="optimizer")
         self.paths = [variable.path for variable in variables]
@@ -242,6 +250,14 @@ class AdamW(tf.Module):
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self.first_moments = [self._slot(v, "m") for v in variables]
         self.second_moments = [self._slot(v, "v") for v in variables]
+        self.ema_decay = ema_decay
+        self.averages = []
+        if ema_decay is not None:
+            self.averages = [self._slot(v, "average") for v in variables]
+            for average, weight in zip(
+                self.averages, self.variables_to_train, strict=True
+            ):
+                average.assign(tf.cast(weight, tf.float32))
 
     @staticmethod
     def _slot(variable: keras.Variable, name: str) -> tf.Variable:
@@ -252,15 +268,38 @@ class AdamW(tf.Module):
         )
 
     def slots(self) -> dict[str, tf.Variable]:
-        """Returns the slots by name: `m/` or `v/` and the weight's path."""
+        """Returns the slots by name: `m/` or `v/` and the weight's path.
+
+        With moving averages also `average/`, and `weight/`: a checkpoint's
+        model has the averages, so that the weights are saved here.
+        """
+        kinds = {"m": self.first_moments, "v": self.second_moments}
+        if self.averages:
+            kinds["average"] = self.averages
+            kinds["weight"] = self.variables_to_train
         return {
             f"{kind}/{path}": slot
-            for kind, slots in (
-                ("m", self.first_moments),
-                ("v", self.second_moments),
-            )
+            for kind, slots in kinds.items()
             for path, slot in zip(self.paths, slots, strict=True)
         }
+
+    def swap_averages(self) -> None:
+        """Exchanges weights and averages; does nothing without averages."""
+        for average, weight in zip(
+            self.averages, self.variables_to_train, strict=False
+        ):
+            value = tf.identity(weight)
+            weight.assign(average)
+            average.assign(value)
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The model has the averages of its weights, if there are any."""
+        self.swap_averages()
+        try:
+            yield
+        finally:
+            self.swap_averages()
 
     def apply(
         self, gradients: Sequence[tf.Tensor], scale: tf.Tensor | None = None
@@ -280,7 +319,19 @@ class AdamW(tf.Module):
             self._update(
                 i, gradient * scale, rate * self.rate_factors[i], kernel
             )
+        self._average()
         self.step.assign_add(1)
+
+    def _average(self) -> None:
+        """Updates the moving averages with the new weights."""
+        if not self.averages:
+            return
+        step = tf.cast(self.step, tf.float32)
+        decay = tf.minimum(self.ema_decay, (1.0 + step) / (10.0 + step))
+        for average, weight in zip(
+            self.averages, self.variables_to_train, strict=True
+        ):
+            average.assign_add((1.0 - decay) * (weight - average))
 
     def skip(self) -> None:
         """Counts a step without an update; training uses the next batch."""
@@ -401,7 +452,8 @@ def make_optimizer(
 
     Args:
       config: reads `optimizer`, `weight_decay_rate`, `adam_beta_1`,
-        `adam_beta_2`, `adam_epsilon`, `correct_bias` and `layerwise_lr_decay`.
+        `adam_beta_2`, `adam_epsilon`, `correct_bias`, `layerwise_lr_decay` and
+        `ema_decay`.
       variables: weights to train.
       learning_rate: step -> scalar float32.
     """
@@ -410,6 +462,7 @@ def make_optimizer(
         "beta_1": config.adam_beta_1,
         "beta_2": config.adam_beta_2,
         "epsilon": config.adam_epsilon,
+        "ema_decay": config.ema_decay,
         "layerwise_lr_decay": config.layerwise_lr_decay,
     }
     if config.correct_bias is not None:

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from safetensors.numpy import load_file
 
 from bert_tf.training import checkpoints, stopping
 from bert_tf.workflows import pretraining, time_budget
@@ -477,6 +478,57 @@ def test_evaluations_on_other_records_have_a_log_of_their_own(
     run(folder, tmp_path, "--save_checkpoints_steps=2")
     assert list(eval_logs(tmp_path)["eval"]) == [2, 6]
     assert eval_logs(tmp_path)[name] == losses
+
+
+# Averages of the weights.
+
+
+def test_a_resumed_run_has_the_same_averages_and_evaluates_them(
+    folder, tiny_vocab_file, tmp_path
+):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    settings = {
+        "ema_decay": 0.9,
+        "eval_input_file": f"{folder}/held_out",
+        "num_train_steps": 6,
+        "num_warmup_steps": 2,
+    }
+    pretrain_for(folder, whole, tiny_vocab_file, **settings)
+    with pytest.raises(stopping.Stopped):
+        pretrain_for(
+            folder, stopped, tiny_vocab_file, stop_at_step=4, **settings
+        )
+    pretrain_for(folder, stopped, tiny_vocab_file, **settings)
+    name = "checkpoints/step-00000006/"
+    for file in ("model.safetensors", "optimizer.safetensors", "state.json"):
+        ours, theirs = (
+            (path / name / file).read_bytes() for path in (stopped, whole)
+        )
+        assert ours == theirs, file
+    results = json.loads((whole / "eval_results.json").read_text())
+    assert results == json.loads((stopped / "eval_results.json").read_text())
+
+    saved = load_file(whole / name / "model.safetensors")
+    slots = load_file(whole / name / "optimizer.safetensors")
+    path = "masked_lm/bias"
+    np.testing.assert_array_equal(saved[path], slots[f"average/{path}"])
+    assert np.abs(saved[path] - slots[f"weight/{path}"]).max() > 1e-4
+    # The model folder alone, evaluated without training, gives the results.
+    again = tmp_path / "again"
+    pretrain_for(
+        folder,
+        again,
+        tiny_vocab_file,
+        do_train=False,
+        init_checkpoint=str(whole),
+        eval_input_file=f"{folder}/held_out",
+    )
+    found = json.loads((again / "eval_results.json").read_text())
+    assert found["loss"] == pytest.approx(results["loss"], rel=1e-6)
+    with pytest.raises(ValueError, match="ema_decay"):
+        pretrain_for(
+            folder, whole, tiny_vocab_file, **settings | {"ema_decay": None}
+        )
 
 
 # Hours instead of steps.

@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import os
 import pathlib
@@ -509,7 +510,9 @@ def make_fake_run(folder):
     model = types.SimpleNamespace(name="a", config=config, weights=weights)
     slots = {f"m/a/{i}": FakeVariable("") for i in range(3)}
     step = FakeVariable("")
-    optimizer = types.SimpleNamespace(slots=lambda: slots, step=step)
+    optimizer = types.SimpleNamespace(
+        slots=lambda: slots, step=step, averaged=contextlib.nullcontext
+    )
     saved = checkpoints.RunCheckpoints(folder, model, optimizer, keep=2)
     return saved, [*weights, *slots.values(), step]
 

@@ -32,6 +32,7 @@ def test_settings_of_logs_and_checkpoints_are_not_decisive():
         ("adam_beta_1", 0.8),
         ("adam_beta_2", 0.98),
         ("adam_epsilon", 1e-8),
+        ("ema_decay", 0.99),
     ],
 )
 def test_newer_options_are_in_run_json_unless_they_are_the_default(name, value):
@@ -71,6 +72,8 @@ def test_choices_are_complete():
         ({"train_batch_size": 0}, "--train_batch_size=0 should be at least 1"),
         ({"adam_epsilon": 0.0}, "--adam_epsilon=0.0 should be above 0"),
         ({"adam_beta_2": 1.0}, "--adam_beta_2=1.0 should be below 1"),
+        ({"ema_decay": 1.0}, "--ema_decay=1.0 should be below 1"),
+        ({"ema_decay": 0.0}, "--ema_decay=0.0 should be above 0"),
         ({"adam_beta_1": -0.1}, "--adam_beta_1=-0.1 should be at least 0"),
         ({"precision": "int8"}, "--precision=int8: choose one of float32, b"),
     ],

@@ -281,6 +281,34 @@ def test_replicas_update_equally_and_like_one_device():
         np.testing.assert_allclose(np.float32(weights), expected[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("make", [optimizers.AdamW, optimizers.Lamb])
+def test_moving_averages_match_float64_and_do_not_change_training(make):
+    rng = np.random.default_rng(3)
+    start = rng.normal(size=50).astype(np.float32)
+    averaged, plain = (keras.Variable(start, name="kernel") for _ in range(2))
+    rate = 0.1
+    both = [
+        make([variable], lambda step: tf.constant(rate), ema_decay=decay)
+        for variable, decay in ((averaged, 0.9), (plain, None))
+    ]
+    expected = start.astype(np.float64)
+    for step in range(100):
+        gradient = tf.constant(rng.normal(size=50).astype(np.float32))
+        for optimizer in both:
+            optimizer.apply([gradient])
+        decay = min(0.9, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * plain.numpy()
+    np.testing.assert_array_equal(averaged, plain)
+    with both[0].averaged(), both[1].averaged():
+        np.testing.assert_allclose(averaged, expected, rtol=1e-5, atol=1e-6)
+        assert np.abs(averaged - plain.numpy()).max() > 0.1
+    np.testing.assert_array_equal(averaged, plain)
+    assert set(both[0].slots()) == {
+        f"{kind}/kernel" for kind in ("m", "v", "average", "weight")
+    }
+    assert set(both[1].slots()) == {"m/kernel", "v/kernel"}
+
+
 def test_make_optimizer_follows_the_config():
     variables = [keras.Variable(np.ones(3, np.float32), name="kernel")]
 
@@ -302,6 +330,7 @@ def test_make_optimizer_follows_the_config():
     assert made.correct_bias and made.decay_rates == [0.02]
     assert not make(optimizer="lamb", correct_bias=False).correct_bias
     assert make(correct_bias=True).correct_bias
+    assert make(ema_decay=0.9).ema_decay == 0.9
     made = make(adam_beta_1=0.8, adam_beta_2=0.98, adam_epsilon=1e-8)
     assert (made.beta_1, made.beta_2, made.epsilon) == (0.8, 0.98, 1e-8)
 
