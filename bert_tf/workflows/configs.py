@@ -315,6 +315,11 @@ class PretrainingConfig(TrainingConfig, ModelSource):
         "steps, such as 128:0.9,512:0.1. Default for two folders: the shorter "
         "for 0.9 of the steps, then the longer for 0.1, as in the paper.",
     )
+    batch_size_ramp: tuple[str, ...] | None = option(
+        None,
+        "Smaller batches first: their sizes and fractions of the optimizer "
+        "steps, such as 32:0.2,128:0.3. The rest has --train_batch_size.",
+    )
     eval_input_file: str | None = option(
         None,
         "Records to evaluate on, at every checkpoint and at the end of the "

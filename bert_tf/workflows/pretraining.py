@@ -94,6 +94,10 @@ def _train_and_evaluate(
     config = given.with_steps(_ENOUGH_TO_TIME if given.train_hours else None)
     if do_train:
         phases = pretraining_data.open_phases(config, bert_config, sha256)
+    for phase in phases:
+        loop.check_batch(
+            strategy, phase.batch_size, config.gradient_accumulation_steps
+        )
     if config.do_eval and config.eval_input_file:
         held_out = pretraining_data.open_data(
             config, config.eval_input_file, bert_config, sha256
@@ -246,6 +250,8 @@ def _run_settings(
             "records": [phase.digest for phase in phases],
             "phases": [phase.num_steps for phase in phases],
         }
+    if config.batch_size_ramp:
+        settings["batch_sizes"] = [phase.batch_size for phase in phases]
     return settings | config.decisive_settings()
 
 
@@ -292,7 +298,8 @@ def _loop_phases(
             num_steps=phase.num_steps,
             vocab_size=bert_config.vocab_size,
             input_mode=config.input_mode,
-            batch_size=config.train_batch_size,
+            first_batch=phase.first_batch,
+            batch_size=phase.batch_size,
             seed=config.seed,
         )
         for phase in phases

@@ -1,5 +1,6 @@
 """Pre-training records -> data of each phase, held-out data."""
 
+import math
 import os
 from typing import NamedTuple
 
@@ -18,12 +19,17 @@ class PretrainingData(NamedTuple):
       sizes: dimension name -> size, of the examples.
       task: task of the records; its schema is that of a batch.
       num_steps: optimizer steps on them; 0 if held out.
+      batch_size: examples in one optimizer step; 0 if held out.
+      first_batch: number of the first batch, of this size, in the order of the
+        records.
     """
 
     records: records_lib.Records
     sizes: dict[str, int]
     task: pretraining.PretrainingTask
     num_steps: int = 0
+    batch_size: int = 0
+    first_batch: int = 0
 
     @property
     def digest(self) -> str | list[str]:
@@ -94,7 +100,6 @@ def open_data(
     path: str,
     bert_config: BertConfig,
     sha256: str | None,
-    num_steps: int = 0,
 ) -> PretrainingData:
     """Opens records and checks that they match the model.
 
@@ -103,7 +108,6 @@ def open_data(
       path: folder, or TFRecord files as comma-separated globs.
       bert_config: config of the model.
       sha256: sha256 of the vocabulary that all records share, if known.
-      num_steps: optimizer steps on them.
 
     Raises:
       ValueError: if a size is unknown, the records cannot be read in the
@@ -137,7 +141,7 @@ def open_data(
         )
     task = pretraining.task_of(opened, bert_config)
     batches.check_input_mode(opened, task.schema, config.input_mode or "python")
-    return PretrainingData(opened, sizes, task, num_steps)
+    return PretrainingData(opened, sizes, task)
 
 
 def open_phases(
@@ -148,29 +152,99 @@ def open_phases(
     Raises:
       ValueError: if `input_file`, `phases`, records and model do not match.
     """
-    total = config.num_train_steps
+    total, size = config.num_train_steps, config.train_batch_size
     parts = [
-        open_data(config, path, bert_config, sha256, total)
+        open_data(config, path, bert_config, sha256)
         for path in _folders(config)
     ]
+    if config.batch_size_ramp:
+        return _ramp(config, parts)
     if len(parts) == 1 and not config.phases:
-        return parts
+        return [parts[0]._replace(num_steps=total, batch_size=size)]
     by_length = {part.sizes["max_seq_length"]: part for part in parts}
     fractions = _fractions(config, sorted(by_length), len(parts))
+    return [
+        by_length[length]._replace(num_steps=num_steps, batch_size=size)
+        for length, num_steps in _steps("phases", fractions, total).items()
+    ]
+
+
+def _steps(name: str, fractions: dict[int, float], total: int):
+    """Returns key -> number of steps, for fractions with a sum of 1."""
     ends, done = [0], 0.0
     for fraction in fractions.values():
         done += fraction
         ends.append(round(done * total))
-    ordered = []
-    for i, (length, fraction) in enumerate(fractions.items()):
-        num_steps = ends[i + 1] - ends[i]
-        if num_steps < 1:
+    steps = {}
+    for i, (key, fraction) in enumerate(fractions.items()):
+        steps[key] = ends[i + 1] - ends[i]
+        if steps[key] < 1:
             raise ValueError(
-                f"--phases={length}:{fraction:g} of --num_train_steps={total} "
-                "is less than one step. Increase one of the two."
+                f"--{name}={key}:{fraction:g} of --num_train_steps={total} is "
+                "less than one step. Increase one of the two."
             )
-        ordered.append(by_length[length]._replace(num_steps=num_steps))
-    return ordered
+    return steps
+
+
+def _ramp(
+    config: PretrainingConfig, parts: list[PretrainingData]
+) -> list[PretrainingData]:
+    """Returns the parts of a run whose batches grow; none reads data again.
+
+    Raises:
+      ValueError: if `batch_size_ramp` is malformed, or there are several
+        folders.
+    """
+    flag = f"--batch_size_ramp={','.join(config.batch_size_ramp)}"
+    if len(parts) > 1 or config.phases:
+        raise ValueError(
+            f"{flag} cannot be combined with several folders in --input_file. "
+            "Omit it, or give one folder."
+        )
+    fractions = _parse(flag, config.batch_size_ramp, "32:0.2,128:0.3", "sizes")
+    rest = 1.0 - sum(fractions.values())
+    sizes = [*fractions, config.train_batch_size]
+    # Both comparisons are false for NaN.
+    if not (min(fractions.values()) > 0 and rest > 0):
+        raise ValueError(
+            f"{flag}: the fractions should be above 0, with a sum below 1; the "
+            "rest of the steps has --train_batch_size."
+        )
+    if sorted(set(sizes)) != sizes or sizes[0] < 1:
+        raise ValueError(
+            f"{flag}: the sizes should grow, up to --train_batch_size="
+            f"{config.train_batch_size}."
+        )
+    steps = _steps(
+        "batch_size_ramp",
+        fractions | {config.train_batch_size: rest},
+        config.num_train_steps,
+    )
+    phases, examples = [], 0
+    for size, num_steps in steps.items():
+        first = math.ceil(examples / size)
+        phases.append(
+            parts[0]._replace(
+                num_steps=num_steps, batch_size=size, first_batch=first
+            )
+        )
+        examples = (first + num_steps) * size
+    return phases
+
+
+def _parse(flag: str, words, example: str, keys: str) -> dict[int, float]:
+    """Returns the content of words such as 128:0.9; each key is there once."""
+    try:
+        pairs = [word.split(":") for word in words]
+        fractions = {int(key): float(value) for key, value in pairs}
+    except ValueError:
+        raise ValueError(
+            f"{flag} should have the form {example}: {keys}, and fractions of "
+            "the optimizer steps."
+        ) from None
+    if len(fractions) != len(pairs):
+        raise ValueError(f"{flag}: give each of the {keys} once.")
+    return fractions
 
 
 def _fractions(
@@ -190,15 +264,8 @@ def _fractions(
             f"--input_file has {num_folders} folders, of {lengths} tokens. "
             "Give the steps on each with --phases=LENGTH:FRACTION,..."
         )
-    try:
-        pairs = [word.split(":") for word in config.phases]
-        fractions = {int(length): float(value) for length, value in pairs}
-    except ValueError:
-        raise ValueError(
-            f"{flag} should have the form 128:0.9,512:0.1: lengths, and "
-            "fractions of the optimizer steps."
-        ) from None
-    if sorted(fractions) != lengths or len(fractions) != len(pairs):
+    fractions = _parse(flag, config.phases, "128:0.9,512:0.1", "lengths")
+    if sorted(fractions) != lengths:
         raise ValueError(
             f"{flag}: the records of --input_file have examples of {lengths} "
             "tokens. Give each length once."

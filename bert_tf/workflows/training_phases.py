@@ -14,6 +14,7 @@ def make_phase(
     num_steps: int,
     vocab_size: int,
     input_mode: str = "python",
+    first_batch: int = 0,
     **order,
 ) -> loop.Phase:
     """Returns the phase of `num_steps` batches of these records.
@@ -25,6 +26,8 @@ def make_phase(
       num_steps: number of batches.
       vocab_size: vocabulary size; larger ids raise an error.
       input_mode: "python" or "stream", see `batches.training_batches`.
+      first_batch: number of the phase's first batch, in the order of the
+        records.
       **order: `batch_size`, `seed` and `bucket_lengths`, see
         `batches.training_batches`.
     """
@@ -35,7 +38,7 @@ def make_phase(
             records,
             features,
             sizes,
-            start_batch=start_batch,
+            start_batch=first_batch + start_batch,
             vocab_size=vocab_size,
             input_mode=input_mode,
             **order,
@@ -43,6 +46,7 @@ def make_phase(
         )
 
     def describe(number):
+        number += first_batch
         return batches.describe_batch(records, sizes, number, **order)
 
     return loop.Phase(

@@ -480,6 +480,42 @@ def test_evaluations_on_other_records_have_a_log_of_their_own(
     assert eval_logs(tmp_path)[name] == losses
 
 
+# Batches that grow.
+
+
+def test_a_ramp_resumes_exactly_and_must_divide(
+    folder, tiny_vocab_file, tmp_path
+):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    settings = {
+        "batch_size_ramp": ("4:0.5",),
+        "num_train_steps": 6,
+        "num_warmup_steps": 2,
+    }
+    pretrain_for(folder, whole, tiny_vocab_file, **settings)
+    run_json = json.loads((whole / "run.json").read_text())
+    assert run_json["batch_sizes"] == [4, 8]
+    assert run_json["phases"] == [3, 3]
+    with pytest.raises(stopping.Stopped):
+        pretrain_for(
+            folder, stopped, tiny_vocab_file, stop_at_step=4, **settings
+        )
+    pretrain_for(folder, stopped, tiny_vocab_file, **settings)
+    name = "checkpoints/step-00000006/state.json"
+    assert (whole / name).read_bytes() == (stopped / name).read_bytes()
+    with pytest.raises(
+        ValueError, match="train_batch_size=4 is not a multiple"
+    ):
+        pretrain_for(
+            folder,
+            tmp_path / "new",
+            tiny_vocab_file,
+            gradient_accumulation_steps=8,
+            **settings,
+        )
+    assert not (tmp_path / "new").exists()
+
+
 # Averages of the weights.
 
 

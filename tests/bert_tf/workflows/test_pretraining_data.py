@@ -103,6 +103,49 @@ def test_fractions_are_rounded_to_steps_with_the_right_sum(
     assert sum(steps) == total
 
 
+def ramp(folders, text, *lengths, **fields):
+    """Returns (batch size, steps, first batch) of each part."""
+    paths = ",".join(folders[length] for length in lengths or [16])
+    config = config_of(paths, batch_size_ramp=tuple(text.split(",")), **fields)
+    return [
+        (phase.batch_size, phase.num_steps, phase.first_batch)
+        for phase in pretraining_data.open_phases(config, CONFIG, SHA256)
+    ]
+
+
+def test_a_ramp_goes_on_where_smaller_batches_ended(folders):
+    parts = ramp(folders, "4:0.3,10:0.2", num_train_steps=100)
+    # 30 batches of 4 end at example 120; 20 of 10 at 320.
+    assert parts == [(4, 30, 0), (10, 20, 12), (32, 50, 10)]
+    # 3 batches of 5 end at example 15: the next of 32 starts at example 32.
+    assert ramp(folders, "5:0.3") == [(5, 3, 0), (32, 7, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("4:0.5,8:0.5", "above 0, with a sum below 1"),
+        ("4:0.5,8:nan", "above 0, with a sum below 1"),
+        ("4:-0.5", "above 0, with a sum below 1"),
+        ("8:0.2,4:0.2", "should grow, up to --train_batch_size=32"),
+        ("64:0.2", "should grow, up to --train_batch_size=32"),
+        ("4:0.2,4:0.3", "give each of the sizes once"),
+        ("4=0.5", "should have the form 32:0.2,128:0.3: sizes, and fractions"),
+        ("4:0.01", "batch_size_ramp=4:0.01 of --num_train_steps=10 is less"),
+    ],
+)
+def test_a_malformed_ramp_is_rejected(folders, text, message):
+    with pytest.raises(ValueError, match=message):
+        ramp(folders, text)
+
+
+def test_a_ramp_has_one_folder(folders):
+    with pytest.raises(ValueError, match="combined with several folders"):
+        ramp(folders, "4:0.5", 8, 16)
+    with pytest.raises(ValueError, match="combined with several folders"):
+        ramp(folders, "4:0.5", 8, phases=("8:1",))
+
+
 def test_files_and_globs_are_one_phase(folders, tmp_path):
     again = write_records(tmp_path / "again", 8)
     shards = ",".join(f"{folder}/train*" for folder in (folders[8], again))
@@ -140,9 +183,16 @@ def test_fractions_are_above_0_and_have_sum_1(folders, flag):
         open_phases(folders, [8, 16], flag)
 
 
-@pytest.mark.parametrize("flag", ["8:1", "8:0.5,32:0.5", "8:0.5,8:0.5,16:0.5"])
-def test_each_length_of_the_records_is_given_once(folders, flag):
-    with pytest.raises(ValueError, match=r"of \[8, 16\] tokens. Give each"):
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("8:1", r"of \[8, 16\] tokens. Give each"),
+        ("8:0.5,32:0.5", r"of \[8, 16\] tokens. Give each"),
+        ("8:0.5,8:0.5,16:0.5", "give each of the lengths once"),
+    ],
+)
+def test_each_length_of_the_records_is_given_once(folders, flag, message):
+    with pytest.raises(ValueError, match=message):
         open_phases(folders, [8, 16], flag)
 
 
