@@ -35,6 +35,8 @@ EXTRAS = {
         "pytest-xdist>=3.8,<4",
         "hypothesis>=6.148,<7",
         "ruff==0.17.5",
+        # Its protocol buffers, to read the warm-up requests of exports.
+        "tensorflow-serving-api==2.20.0",
     ],
     # The site that `make docs` builds.
     "docs": [

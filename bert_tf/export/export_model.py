@@ -17,12 +17,13 @@ from bert_tf.export import (
     encoder_signatures,
     kinds,
     mask_signatures,
+    preprocessor,
     question_signatures,
     saved_model,
     tag_signatures,
     text_signatures,
 )
-from bert_tf.model import layer_outputs, models
+from bert_tf.model import layer_outputs, layers, models
 from bert_tf.training import config as training_config
 from bert_tf.training import model_folders
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -52,8 +53,13 @@ def export(config: kinds.ExportConfig) -> None:
 
 def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
     metadata = model_folders.read_metadata(folder)
+    if config.kind == kinds.PREPROCESSOR:
+        _export_preprocessor(config, folder, metadata)
+        return
     precision = _find_precision(config, folder, metadata)
-    model = _load_model(folder, metadata, precision)
+    model = _load_model(
+        folder, metadata, _find_policy(precision, config.weights_dtype)
+    )
     new_weights = model_folders.find_newly_initialized(metadata, model.config)
     kind = kinds.find_kind(config, metadata["task"], new_weights, model.config)
     has_pooler = model_folders.has_pooler(new_weights)
@@ -80,6 +86,7 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
             "kind": kind,
             "max_seq_length": length,
             "precision": precision,
+            "weights_dtype": config.weights_dtype or precision,
             "vocab_sha256": tokenizer.sha256,
         },
         overwrite=config.overwrite,
@@ -90,6 +97,36 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
         kind,
         config.export_dir,
         precision,
+    )
+
+
+def _export_preprocessor(config, folder: str, metadata: Mapping) -> None:
+    kinds.check_settings(config, config.kind)
+    model_config = BertConfig.from_json_file(
+        os.path.join(folder, model_folders.CONFIG)
+    )
+    tokenizer = _load_tokenizer(
+        folder, metadata, model_config.vocab_size, config.kind
+    )
+    length = find_length(config, metadata, model_config)
+    signature, parts = preprocessor.make(tokenizer, length)
+    saved_model.export_text(
+        [],
+        config.export_dir,
+        signatures={saved_model.TEXT: signature},
+        parts=parts,
+        metadata={
+            "kind": config.kind,
+            "do_lower_case": tokenizer.do_lower_case,
+            "max_seq_length": length,
+            "vocab_sha256": tokenizer.sha256,
+        },
+        overwrite=config.overwrite,
+    )
+    logging.info(
+        "exported the preprocessor of %s to %s",
+        config.model_dir,
+        config.export_dir,
     )
 
 
@@ -105,7 +142,15 @@ def _find_precision(config, folder: str, metadata: Mapping) -> str:
     return precision
 
 
-def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
+def _find_policy(precision: str, weights_dtype: str | None):
+    """Returns the dtype policy of a model that computes in `precision`."""
+    policy = training_config.inference_policy(precision)
+    if weights_dtype == "bfloat16":
+        return layers.StoredInBfloat16(policy)
+    return policy
+
+
+def _load_model(folder: str, metadata: Mapping, policy) -> keras.Model:
     """Returns the model of a model folder, with its weights."""
     config = BertConfig.from_json_file(
         os.path.join(folder, model_folders.CONFIG)
@@ -120,7 +165,6 @@ def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
             f'{path} has no labels; add "labels", a list of the class names in '
             "the order of their ids."
         )
-    policy = training_config.inference_policy(precision)
     model = models.for_task(task, config, len(labels), dtype=policy)
     model_folders.load_weights(model, folder)
     return model

@@ -15,11 +15,11 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.export import encoder_signatures
+from bert_tf.export import encoder_signatures, warmup
 from tfrecords.io import atomic_files, json_files
 
 SAVED_MODEL = "saved_model.pb"
-# TensorFlow Serving ignores this folder; it is for users and clients.
+# For users and clients; TensorFlow Serving reads only `warmup.PATH` in it.
 EXTRA = "assets.extra"
 METADATA = "model.json"
 
@@ -96,6 +96,8 @@ def _save(root, folder: str, signatures: Mapping, metadata: Mapping) -> None:
         logging.set_verbosity(verbosity)
     os.makedirs(os.path.join(folder, EXTRA), exist_ok=True)
     json_files.write(os.path.join(folder, EXTRA, METADATA), metadata)
+    if "max_seq_length" in metadata:
+        warmup.write(folder, metadata["max_seq_length"])
 
 
 def export_text(

@@ -405,6 +405,63 @@ def test_the_default_precision_is_that_of_the_run(tmp_path, flag, precision):
     assert json_files.read(str(metadata))["precision"] == precision
 
 
+def stored(path):
+    """Returns the bytes of the weights in a SavedModel, and their types."""
+    reader = tf.train.load_checkpoint(os.path.join(path, "variables/variables"))
+    shapes = reader.get_variable_to_shape_map()
+    types = reader.get_variable_to_dtype_map()
+    # The others are seeds of dropout and a counter.
+    names = [name for name in shapes if types[name].is_floating]
+    sizes = [types[name].size * np.prod(shapes[name]) for name in names]
+    return sum(sizes), {types[name] for name in names}
+
+
+def test_each_weight_is_stored_once_for_all_signatures(exported):
+    model, path, _ = exported("classification")
+    assert stored(path) == (4 * model.count_params(), {tf.float32})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("task", ["classification", "pretraining"])
+def test_weights_may_be_stored_in_bfloat16(tmp_path, task, precision):
+    model = make_model(task)
+    folder, path = tmp_path / "model", str(tmp_path / "out")
+    save_model(model, task, folder)
+    words = ["--weights_dtype=bfloat16", f"--precision={precision}"]
+    export(folder, path, *words)
+    num_bytes, types = stored(path)
+    assert types == {tf.bfloat16, tf.float32}
+    single = ("norm", "classification", "next_sentence", "masked_lm/bias")
+    assert num_bytes == sum(
+        np.prod(x.shape) * (4 if any(n in x.path for n in single) else 2)
+        for x in model.weights
+    )
+    # The weights are rounded, and with bfloat16 the products, too.
+    loaded = tf.saved_model.load(path)
+    answers = loaded.text([TEXTS[0] + " [MASK]"])
+    batch = loaded.preprocess([TEXTS[0] + " [MASK]"])
+    for weight in model.weights:
+        rounded = tf.cast(weight, tf.bfloat16)
+        if not any(name in weight.path for name in single):
+            weight.assign(tf.cast(rounded, tf.float32))
+    name = {"classification": "logits", "pretraining": "masked_lm_logits"}[task]
+    expected = tf.nn.softmax(model(batch)[name])
+    if task == "pretraining":
+        expected = tf.math.top_k(expected, 5)[0]
+    bound = {"float32": 1e-5, "bfloat16": 0.02}[precision]
+    np.testing.assert_allclose(answers["probabilities"], expected, atol=bound)
+    metadata = os.path.join(path, "assets.extra", "model.json")
+    found = json_files.read(metadata)
+    assert found["weights_dtype"] == "bfloat16"
+    assert found["precision"] == precision
+
+
+def test_other_types_of_weights_are_refused(model_dir, tmp_path):
+    with pytest.raises(flags.Error, match="weights_dtype.*bfloat16"):
+        export(model_dir, tmp_path / "out", "--weights_dtype=int8")
+
+
 def test_an_unknown_precision_is_refused(model_dir, tmp_path):
     path = str(model_dir / "model.json")
     metadata = json_files.read(path)
