@@ -22,6 +22,7 @@ REQUIRES = [
     "scikit-learn>=1.7,<2",
     "scipy>=1.15,<2",
     "sentencex==1.0.32",
+    "huggingface_hub>=1.0,<3",
     "tokenizers==0.23.3",
     "tqdm>=4.67,<5",
     "matplotlib>=3.10,<4",

@@ -11,7 +11,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.conversion import convert, formats, vocabularies
+from bert_tf.conversion import convert, formats, model_card, vocabularies
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model import models
 from bert_tf.training import checkpoints, checksums, model_folders
@@ -368,8 +368,12 @@ def save(
     *,
     labels: Sequence[str] | None = None,
     format: str = formats.OURS,
+    license: str | None = None,
 ) -> None:
     """Writes a model to a new folder, atomically, in any format.
+
+    README.md is its model card; scores and data of a model in memory are not
+    known.
 
     Other formats are read back and compared, as by `convert.convert`.
 
@@ -381,6 +385,8 @@ def save(
       labels: class names, for classification and tagging. Default: those of
         `load`.
       format: a key of `formats.CONVERTERS`.
+      license: licence of the weights, for the card: an identifier of Hugging
+        Face's list, such as "apache-2.0". Default: unknown.
 
     Raises:
       ValueError: if `path` is in use, the format is unknown or cannot hold the
@@ -391,6 +397,7 @@ def save(
         raise ValueError(
             f"format {format!r} is not one of {', '.join(formats.CONVERTERS)}."
         )
+    model_card.check_license(license)
     path = _as_str(path)
     if is_address(path):
         raise ValueError(
@@ -423,6 +430,8 @@ def save(
             vocabularies.write(
                 given.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
             )
+        facts = model_card.of_checkpoint(given, format, license)
+        model_card.write(folder, facts)
     logging.info("saved %s as %s  format %s", given.task, path, format)
 
 

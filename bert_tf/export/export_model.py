@@ -12,6 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.config import BertConfig
+from bert_tf.conversion import model_card
 from bert_tf.export import (
     choice_signatures,
     encoder_signatures,
@@ -38,12 +39,15 @@ _OF_ENCODER = ("encoder", "sentence_embedding")
 def export(config: kinds.ExportConfig) -> None:
     """Writes the SavedModel of a run, model folder or converted checkpoint.
 
+    README.md in it is the model card.
+
     Raises:
       ValueError: if a setting does not apply to the model, or no model exists.
       OSError: if the SavedModel cannot be written.
     """
     from bert_tf.conversion import formats
 
+    model_card.check_license(config.license)
     with tempfile.TemporaryDirectory() as converted:
         folder = formats.as_model_folder(
             config.model_dir, os.path.join(converted, "model")
@@ -73,6 +77,14 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
     signatures, parts = make_signatures(
         config, kind, model, tokenizer, length, metadata, has_pooler
     )
+    settings = {
+        "kind": kind,
+        "max_seq_length": length,
+        "precision": precision,
+        "vocab_sha256": tokenizer.sha256,
+    }
+    if config.weights_dtype:
+        settings["weights_dtype"] = config.weights_dtype
     saved_model.export_text(
         [model.encoder if kind in _OF_ENCODER else model],
         config.export_dir,
@@ -81,14 +93,8 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
         encoder=model.encoder,
         has_pooler=has_pooler,
         default=saved_model.ENCODER if kind == "encoder" else saved_model.TEXT,
-        metadata=metadata
-        | {
-            "kind": kind,
-            "max_seq_length": length,
-            "precision": precision,
-            "weights_dtype": config.weights_dtype or precision,
-            "vocab_sha256": tokenizer.sha256,
-        },
+        metadata=metadata | settings,
+        card=make_card(config, folder, metadata, model.config, settings),
         overwrite=config.overwrite,
     )
     logging.info(
@@ -109,18 +115,20 @@ def _export_preprocessor(config, folder: str, metadata: Mapping) -> None:
         folder, metadata, model_config.vocab_size, config.kind
     )
     length = find_length(config, metadata, model_config)
+    settings = {
+        "kind": config.kind,
+        "do_lower_case": tokenizer.do_lower_case,
+        "max_seq_length": length,
+        "vocab_sha256": tokenizer.sha256,
+    }
     signature, parts = preprocessor.make(tokenizer, length)
     saved_model.export_text(
         [],
         config.export_dir,
         signatures={saved_model.TEXT: signature},
         parts=parts,
-        metadata={
-            "kind": config.kind,
-            "do_lower_case": tokenizer.do_lower_case,
-            "max_seq_length": length,
-            "vocab_sha256": tokenizer.sha256,
-        },
+        metadata=settings,
+        card=make_card(config, folder, metadata, model_config, settings),
         overwrite=config.overwrite,
     )
     logging.info(
@@ -128,6 +136,39 @@ def _export_preprocessor(config, folder: str, metadata: Mapping) -> None:
         config.model_dir,
         config.export_dir,
     )
+
+
+def make_card(
+    config: kinds.ExportConfig,
+    folder: str,
+    metadata: Mapping,
+    model_config: BertConfig,
+    settings: Mapping,
+    files: str = "SavedModel",
+) -> str:
+    """Returns the model card of an export.
+
+    Args:
+      config: reads `license`.
+      folder: the model folder, perhaps in a run.
+      metadata: content of its model.json.
+      model_config: config of the model.
+      settings: of the export, at least `kind`.
+      files: format of the export.
+
+    Raises:
+      ValueError: as in `model_card.find_run`.
+    """
+    facts = model_card.Facts(
+        config=model_config,
+        metadata=metadata,
+        files=files,
+        kind=settings["kind"],
+        settings=settings,
+        license=config.license,
+        **model_card.find_run(folder),
+    )
+    return model_card.text(facts)
 
 
 def _find_precision(config, folder: str, metadata: Mapping) -> str:

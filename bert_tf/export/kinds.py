@@ -90,6 +90,11 @@ class ExportConfig(Options):
         "embeddings in float32.",
         choices=("bfloat16",),
     )
+    license: str | None = option(
+        None,
+        "Licence of the weights, for the model card: an identifier of Hugging "
+        "Face's list, such as apache-2.0. Default: unknown.",
+    )
     top_k: int | None = option(
         None,
         "fill_mask: number of candidates for each [MASK]. Default: 5.",

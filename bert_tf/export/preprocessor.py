@@ -28,6 +28,7 @@ class Tokenize(tf.Module):
 
     @tf.function(input_signature=[text_signatures.STRINGS], autograph=False)
     def __call__(self, text):
+        """Returns the ids of each text; see the class."""
         return self.words(text)
 
     @tf.function(input_signature=[], autograph=False)
@@ -54,7 +55,7 @@ class Pack(tf.Module):
       max_seq_length: the default of `seq_length`.
 
     Call arguments:
-      segments: list of one or two ragged tensors [B, (t)] int32.
+      inputs: list of one or two ragged tensors [B, (t)] int32, the segments.
       seq_length: S of the outputs, scalar int32.
     """
 
@@ -72,6 +73,7 @@ class Pack(tf.Module):
 
     @tf.function(autograph=False)
     def __call__(self, inputs, seq_length=None):
+        """Returns `schema.ENCODER_INPUTS`, [B, S]; `inputs` are segments."""
         return segments.pack(
             inputs[0],
             inputs[1] if len(inputs) == 2 else None,
