@@ -25,6 +25,11 @@ from tfrecords.text.tokenizer import BertTokenizer
 _WITH_LABELS = ("classification", "tagging")
 # Entries of model.json that also hold for the encoder under another head.
 _OF_ENCODER = ("precision",)
+# The same for an encoder that is saved without a head.
+_OF_SAVED_ENCODER = (
+    *("do_lower_case", vocabularies.INFERRED_CASE, "precision"),
+    *("source", checkpoint_lib.SOURCE_FILES),
+)
 _MOST_NAMES = 5  # Of a folder's content, in messages.
 
 
@@ -90,6 +95,7 @@ def load(
             for name in given.missing()
         }
     )
+    _describe_encoder(model, given)
     _log(path, given)
     if given.vocabulary is None:
         logging.warning("%s has no vocabulary, so no tokenizer", path)
@@ -102,6 +108,32 @@ def load(
     )
     check_vocabulary(tokenizer, model, path)
     return model, tokenizer
+
+
+def _describe_encoder(
+    model: keras.Model, given: checkpoint_lib.Checkpoint
+) -> None:
+    """Gives a model's encoder what `save` writes of it, without the head."""
+    encoder = model.encoder
+    metadata = {n: model.metadata.get(n) for n in _OF_SAVED_ENCODER}
+    metadata |= _untrained_pooler(
+        # Weights not in the source are among `new_weights`.
+        dataclasses.replace(given, tensors=dict.fromkeys(given.shapes())),
+        "pretraining",
+    )
+    encoder.vocabulary = given.vocabulary
+    encoder.metadata = types.MappingProxyType(
+        {n: x for n, x in metadata.items() if x is not None}
+    )
+    weights = model_folders.weight_names(encoder)
+    names = [name.removeprefix("encoder/") for name in model.new_weights]
+    encoder.new_weights = types.MappingProxyType(
+        {
+            name: model_folders.digest_of({name: weights[name]})
+            for name in names
+            if name in weights
+        }
+    )
 
 
 def _as_str(path) -> str:
@@ -298,12 +330,16 @@ def metadata_of(model: keras.Model) -> dict[str, object]:
       ValueError: if the model is not from `load`.
     """
     metadata = getattr(model, "metadata", None)
-    if metadata is None:
+    if metadata is None or isinstance(model, encoder_lib.BertEncoder):
         raise ValueError(
             f"{type(model).__name__} has no metadata, such as its labels. Give "
             "a model that bert_tf.load has returned; bert_tf.save with labels= "
             "writes a folder for it."
         )
+    return _present_metadata(model)
+
+
+def _present_metadata(model: keras.Model) -> dict[str, object]:
     weights = model_folders.weight_names(model)
     unchanged = [
         name
@@ -314,7 +350,7 @@ def metadata_of(model: keras.Model) -> dict[str, object]:
     # over choices has no gradient.
     trained = {_layer(name) for name in model.new_weights.keys() - unchanged}
     untrained = [name for name in unchanged if _layer(name) not in trained]
-    metadata = dict(metadata) | {"not_in_source": untrained}
+    metadata = dict(model.metadata) | {"not_in_source": untrained}
     return {n: x for n, x in metadata.items() if x not in (None, [])}
 
 
@@ -381,7 +417,8 @@ def save(
       model: a model of `models.TASK_MODELS`, from `load` or not, or a
         BertEncoder.
       path: folder to write; it may exist if it is empty.
-      tokenizer: its tokenizer. Default: that of `load`.
+      tokenizer: its tokenizer. Default: that of `load`, also for the encoder
+        of a loaded model.
       labels: class names, for classification and tagging. Default: those of
         `load`.
       format: a key of `formats.CONVERTERS`.
@@ -462,15 +499,15 @@ def _checkpoint_of(
     labels: Sequence[str] | None,
 ) -> checkpoint_lib.Checkpoint:
     """Returns a model and its weights, without those never trained."""
-    if isinstance(model, encoder_lib.BertEncoder):
-        task = "pretraining"
-        tensors = {f"encoder/{n}": tensor for n, tensor in tensors.items()}
-    else:
-        task = _task_of(model)
+    is_encoder = isinstance(model, encoder_lib.BertEncoder)
+    task = "pretraining" if is_encoder else _task_of(model)
     metadata = {}
     if model.metadata is not None:
-        metadata = metadata_of(model)
+        metadata = _present_metadata(model)
     untrained = metadata.pop("not_in_source", ())
+    if is_encoder:
+        tensors = {f"encoder/{n}": tensor for n, tensor in tensors.items()}
+        untrained = [f"encoder/{name}" for name in untrained]
     if task in _WITH_LABELS and labels is None:
         labels = metadata.get("labels")
     labels = _labels_of(model, task, labels)

@@ -5,8 +5,11 @@ read as a pre-training model without heads; Hugging Face's BertForMaskedLM, as
 one without the pooler and the next-sentence head.
 """
 
+import contextlib
 import dataclasses
 import os
+import random
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import keras
@@ -240,15 +243,30 @@ def coverage(
     )
 
 
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seeds Keras's initializers, and leaves the caller's random state alone.
+
+    Each takes a seed from Python's generator, and draws with that one only.
+    """
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
 def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
     """Returns a model with a checkpoint's weights.
 
-    Weights missing in the checkpoint are initialized from `seed`.
+    Weights missing in the checkpoint are initialized from `seed`; the random
+    state of the process stays as it is.
     """
-    keras.utils.set_random_seed(seed)
-    model = models.for_task(
-        checkpoint.task, checkpoint.config, len(checkpoint.labels)
-    )
+    with _seeded(seed):
+        model = models.for_task(
+            checkpoint.task, checkpoint.config, len(checkpoint.labels)
+        )
     weights = model_folders.weight_names(model)
     for name, tensor in checkpoint.tensors.items():
         weights[name].assign(tensor)
