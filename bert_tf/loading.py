@@ -21,8 +21,6 @@ from tfrecords.options import is_address
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
-# Tasks whose models have class names.
-_WITH_LABELS = ("classification", "tagging")
 # Entries of model.json that also hold for the encoder under another head.
 _OF_ENCODER = ("precision",)
 # The same for an encoder that is saved without a head.
@@ -258,16 +256,17 @@ def _with_head(
             f"task {task!r} is not one of {', '.join(models.TASK_MODELS)}."
         )
     found = task or given.task
-    if labels is not None and found not in _WITH_LABELS:
+    if labels is not None and found not in checkpoint_lib.WITH_LABELS:
         raise ValueError(
-            f"labels are for {' and '.join(_WITH_LABELS)}, but the task is "
-            f"{found!r}. Omit labels, or give task=."
+            f"labels are for {' and '.join(checkpoint_lib.WITH_LABELS)}, but "
+            f"the task is {found!r}. Omit labels, or give task=."
         )
     if task is None:
         return _renamed(given, labels)
     if task == given.task and labels in (None, given.labels):
+        checkpoint_lib.check_labels(given)
         return given
-    if task in _WITH_LABELS and not labels:
+    if task in checkpoint_lib.WITH_LABELS and not labels:
         raise ValueError(
             f"{given.source} has task {given.task!r}; a new head for {task} "
             "needs labels=, a list of the class names."
@@ -293,18 +292,17 @@ def _renamed(
     given: checkpoint_lib.Checkpoint, labels: tuple[str, ...] | None
 ) -> checkpoint_lib.Checkpoint:
     """Returns a Checkpoint with other names for its classes, if given."""
-    if given.task in _WITH_LABELS and not given.labels:
-        raise ValueError(
-            f'{given.source} has no labels; add "labels" to its model.json, '
-            "a list of the class names in the order of their ids."
-        )
     if labels is None:
+        checkpoint_lib.check_labels(given)
         return given
-    if len(labels) != len(given.labels):
+    head = given.tensors.get(f"{given.task}/dense/bias")
+    num_classes = len(given.labels) if head is None else head.size
+    if len(labels) != num_classes:
+        names = f": {', '.join(given.labels)}" if given.labels else ""
         raise ValueError(
             f"labels has {len(labels)} names, but the head of {given.source} "
-            f"has {len(given.labels)} classes: {', '.join(given.labels)}. Give "
-            f"as many, or task={given.task!r} for a new head."
+            f"has {num_classes} classes{names}. Give as many, or "
+            f"task={given.task!r} for a new head."
         )
     return dataclasses.replace(given, labels=labels)
 
@@ -508,7 +506,7 @@ def _checkpoint_of(
     if is_encoder:
         tensors = {f"encoder/{n}": tensor for n, tensor in tensors.items()}
         untrained = [f"encoder/{name}" for name in untrained]
-    if task in _WITH_LABELS and labels is None:
+    if task in checkpoint_lib.WITH_LABELS and labels is None:
         labels = metadata.get("labels")
     labels = _labels_of(model, task, labels)
     vocabulary, do_lower_case = model.vocabulary, metadata.get("do_lower_case")
@@ -555,7 +553,7 @@ def _labels_of(
     model: keras.Model, task: str, labels: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Returns the class names of a model; raises ValueError if they misfit."""
-    if task not in _WITH_LABELS:
+    if task not in checkpoint_lib.WITH_LABELS:
         if labels is not None:
             raise ValueError(f"labels do not fit task {task!r}. Omit them.")
         return ()

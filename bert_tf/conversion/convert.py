@@ -25,12 +25,13 @@ def read(
 
     Raises:
       ValueError: if its format is unknown, its weights do not match its
-        config, or some are NaN or infinite.
+        config, some are NaN or infinite, or it has classes without names.
     """
     name = formats.detect(path)
     # Computed first, as the files may change while they are read.
     digest = formats.source_digest(path)
     checkpoint = formats.converter(name).read(path)
+    ours.check_labels(checkpoint)
     model_folders.check_finite(
         checkpoint.tensors | checkpoint.slots, path, allow_nan=allow_nan_weights
     )

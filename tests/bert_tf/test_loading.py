@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import loading
-from bert_tf.conversion import checkpoint
+from bert_tf.conversion import checkpoint, convert
 from bert_tf.model import models
 from bert_tf.training import checkpoints, model_folders
 from tfrecords.io import storage, stored_folders
@@ -449,3 +449,27 @@ def test_an_untrained_pooler_of_a_saved_encoder_stays_untrained(tmp_path, more):
         bert_tf.save(model.encoder, tmp_path / "trained")
         found = bert_tf.load(tmp_path / "trained")[0].new_weights
         assert not [name for name in found if name in pooler]
+
+
+@pytest.mark.parametrize("task", ["classification", "tagging"])
+def test_classes_without_names_can_be_named(tmp_path, task):
+    folder = tmp_path / "model"
+    made = exports.make_model(task)
+    exports.save_model(made, task, folder, labels=None)
+    for words in ({}, {"task": task}):
+        with pytest.raises(ValueError, match='has no labels; add "labels" to'):
+            bert_tf.load(folder, **words)
+    with pytest.raises(ValueError, match="2 names, .* has 3 classes. Give"):
+        bert_tf.load(folder, labels=["a", "b"])
+    model, _ = bert_tf.load(folder, labels=["a", "b", "c"])
+    assert model.metadata["labels"] == ["a", "b", "c"]
+    assert not model.new_weights
+    checkpoint_folders.assert_same_bits(tensors_of(model), tensors_of(made))
+    model, _ = bert_tf.load(folder, task="regression")
+    assert set(model.new_weights) == {
+        "regression/dense/kernel",
+        "regression/dense/bias",
+    }
+    with pytest.raises(ValueError, match='has no labels; add "labels" to'):
+        convert.convert(str(folder), "hugging_face", str(tmp_path / "theirs"))
+    assert not (tmp_path / "theirs").exists()
