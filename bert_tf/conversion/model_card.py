@@ -314,6 +314,7 @@ def _rows(results: Mapping) -> list[tuple[str, str, float, float | None]]:
         (split, name, value, baselines.get(split, {}).get(name))
         for split, scores in splits.items()
         for name, value in scores.items()
+        if value is not None
     ]
 
 

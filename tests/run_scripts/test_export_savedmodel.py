@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import c_loader
+import huggingface_hub
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -20,6 +21,7 @@ from exports import (
     strings,
 )
 
+from bert_tf.training import checksums
 from bert_tf.training import config as training_config
 from run_scripts import export_savedmodel
 from tfrecords.io import json_files
@@ -289,6 +291,21 @@ def test_metadata_is_saved_in_assets_extra(exported):
     assert len(description["vocab_sha256"]) == 64
 
 
+def card_of(path):
+    """Returns the model card of an export, as Hugging Face reads it."""
+    return huggingface_hub.ModelCard.load(os.path.join(path, "README.md"))
+
+
+def test_every_export_has_a_model_card(exported):
+    model, path, _ = exported("classification")
+    card = card_of(path)
+    assert card.data.pipeline_tag == "text-classification"
+    assert card.data.license is None and card.data.eval_results is None
+    assert f"| parameters | {model.count_params():,} |" in card.content
+    assert "| labels | bad, good, so so |" in card.content
+    assert "Data and settings are not known" in card.content
+
+
 def export(model_dir, export_dir, *words):
     export_savedmodel.main(
         [
@@ -305,6 +322,28 @@ def model_dir(tmp_path):
     folder = tmp_path / "model"
     save_model(make_model("classification"), "classification", folder)
     return folder
+
+
+@pytest.mark.slow
+def test_the_card_of_a_run_has_its_scores_and_licence(tmp_path):
+    best = tmp_path / "run" / "best"
+    save_model(make_model("classification"), "classification", best)
+    checksums.write_checksums(str(best), {"step": 3})
+    results = {"task_name": "MRPC", "step": 3, "dev": {"f1": 0.8}}
+    results |= {"trivial": {"dev": {"f1": 0.5}}}
+    json_files.write(str(tmp_path / "run" / "eval_results.json"), results)
+    export(tmp_path / "run", tmp_path / "out", "--license=mit")
+    card = card_of(tmp_path / "out")
+    assert card.data.license == "mit"
+    (score,) = card.data.eval_results
+    assert (score.metric_type, score.metric_value) == ("f1", 0.8)
+    assert "| dev | f1 | 0.8 | 0.5 |" in card.content
+
+
+def test_a_malformed_licence_is_refused(model_dir, tmp_path):
+    with pytest.raises(ValueError, match="--license='Apache 2' should be an"):
+        export(model_dir, tmp_path / "out", "--license=Apache 2")
+    assert not (tmp_path / "out").exists()
 
 
 def describe(folder, **metadata):
