@@ -18,6 +18,7 @@ _OF_EXAMPLES = (
     tf.saved_model.REGRESS_METHOD_NAME,
 )
 _SHORT = "a [MASK]"  # A kind of export reads it; to others it is text.
+_MOST_COLUMNS = 4  # Of endings, each of which is a row of the model.
 
 
 def signatures_of(folder: str) -> dict[str, meta_graph_pb2.SignatureDef]:
@@ -56,7 +57,8 @@ def inputs_of(
       text: value of every text.
       length: number of token ids, where these are the inputs.
     """
-    values: Mapping[int, Sequence] = {1: [text], 2: [text.split()]}
+    columns = text.split()[:_MOST_COLUMNS]
+    values: Mapping[int, Sequence] = {1: [text], 2: [columns]}
     if signature.method_name in _OF_EXAMPLES:
         example = tf.train.Example()
         example.features.feature["text_a"].bytes_list.value.append(

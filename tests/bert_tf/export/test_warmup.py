@@ -105,13 +105,14 @@ def test_inputs_have_the_rank_and_type_of_the_signature():
     strings, ids = types_pb2.DT_STRING, types_pb2.DT_INT32
     found = warmup.inputs_of(
         signature(context=(strings, 1), endings=(strings, 2), ids=(ids, 2)),
-        "a b",
+        "a b" + 300 * " c",
         3,
     )
     arrays = {name: tf.make_ndarray(x).tolist() for name, x in found.items()}
     assert arrays == {
-        "context": [b"a b"],
-        "endings": [[b"a", b"b"]],
+        "context": [b"a b" + 300 * b" c"],
+        # Each ending is a row of the model.
+        "endings": [[b"a", b"b", b"c", b"c"]],
         "ids": [[1, 1, 1]],
     }
 
