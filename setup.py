@@ -22,6 +22,7 @@ REQUIRES = [
     "scikit-learn>=1.7,<2",
     "scipy>=1.15,<2",
     "sentencex==1.0.32",
+    "huggingface_hub>=1.0,<3",
     "tokenizers==0.23.3",
     "tqdm>=4.67,<5",
     "matplotlib>=3.10,<4",
@@ -35,6 +36,8 @@ EXTRAS = {
         "pytest-xdist>=3.8,<4",
         "hypothesis>=6.148,<7",
         "ruff==0.17.5",
+        # Its protocol buffers, to read the warm-up requests of exports.
+        "tensorflow-serving-api==2.20.0",
     ],
     # The site that `make docs` builds.
     "docs": [

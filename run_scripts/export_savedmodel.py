@@ -15,14 +15,18 @@ tensorflow_text. Its signature `serving_default` maps
     sentence_embedding  text -> embedding
     encoder             input_word_ids, input_mask, input_type_ids ->
                         sequence_output, pooled_output, encoder_outputs_0, ...
+    preprocessor        text_a, text_b -> inputs of encoder; has no weights
 
-Every model can be exported as `--kind=sentence_embedding` and `--kind=encoder`.
+Every model can be exported as the last three.
 Every export has a signature `encoder`, with the inputs in the last row; that of
 `--kind=encoder` has `text` as well, for strings. A tagger has the signature
 `words`, for text that is already split into words. `classify` and `regress`
 serve TensorFlow Serving's APIs of these names. With TensorFlow Serving or
 `loaded.text(...)`, `text_b` may be omitted; `loaded.signatures[...]` in Python
 needs it, at least as an empty list, `[]`.
+
+The export also has requests with which TensorFlow Serving warms up, and a model
+card, README.md, of what the model's folder records of data and scores.
 """
 
 from bert_tf.export import kinds

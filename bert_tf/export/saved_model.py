@@ -15,11 +15,12 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.export import encoder_signatures
+from bert_tf.conversion import model_card
+from bert_tf.export import encoder_signatures, warmup
 from tfrecords.io import atomic_files, json_files
 
 SAVED_MODEL = "saved_model.pb"
-# TensorFlow Serving ignores this folder; it is for users and clients.
+# For users and clients; TensorFlow Serving reads only `warmup.PATH` in it.
 EXTRA = "assets.extra"
 METADATA = "model.json"
 
@@ -96,6 +97,8 @@ def _save(root, folder: str, signatures: Mapping, metadata: Mapping) -> None:
         logging.set_verbosity(verbosity)
     os.makedirs(os.path.join(folder, EXTRA), exist_ok=True)
     json_files.write(os.path.join(folder, EXTRA, METADATA), metadata)
+    if "max_seq_length" in metadata:
+        warmup.write(folder, metadata["max_seq_length"])
 
 
 def export_text(
@@ -108,6 +111,7 @@ def export_text(
     has_pooler: bool = True,
     default: str = TEXT,
     metadata: Mapping | None = None,
+    card: str | None = None,
     overwrite: bool = False,
 ) -> None:
     """Writes a SavedModel with string inputs, including the tokenizer.
@@ -131,7 +135,10 @@ def export_text(
         `encoder_signatures.make_functions`.
       has_pooler: whether the pooler is trained.
       default: name of the signature that is also `serving_default`.
-      metadata: content of `assets.extra/model.json`.
+      metadata: content of `assets.extra/model.json`. If it has
+        `max_seq_length`, requests of this length are written, with which
+        TensorFlow Serving warms up.
+      card: content of README.md.
       overwrite: whether to replace an existing SavedModel.
 
     Raises:
@@ -147,3 +154,7 @@ def export_text(
             )
         signatures[DEFAULT] = signatures[default]
         _save(root, folder, signatures, metadata or {})
+        if card is not None:
+            path = os.path.join(folder, model_card.FILE)
+            with atomic_files.atomic_file(path) as file:
+                file.write(card)

@@ -62,17 +62,25 @@ class Embeddings(keras.layers.Layer):
             ("position_embeddings", config.max_position_embeddings),
             ("type_embeddings", config.type_vocab_size),
         ):
-            # Rows are gathered and added in float32. Autocast would cast the
-            # complete table, of which a batch uses few rows.
+            # Autocast would cast the complete table, of which a batch uses few
+            # rows.
             table = self.add_weight(
                 name=name,
                 shape=(entries, config.hidden_size),
                 initializer=layers.initializer(config),
-                dtype=keras.backend.result_type(self.variable_dtype, "float32"),
+                dtype=self.table_dtype(),
                 autocast=False,
             )
             setattr(self, name, table)
         self.norm.build((None, None, config.hidden_size))
+
+    def table_dtype(self):
+        if isinstance(self.dtype_policy, layers.StoredInBfloat16):
+            return self.variable_dtype
+        return self.sum_dtype()
+
+    def sum_dtype(self):  # Rows are added in float32, under every policy.
+        return keras.backend.result_type(self.variable_dtype, "float32")
 
     def call(
         self,
@@ -100,7 +108,8 @@ class Embeddings(keras.layers.Layer):
                 f"max_position_embeddings={self.config.max_position_embeddings}"
                 ". Lower max_seq_length."
             )
-        return self.position_embeddings[: tf.shape(input_word_ids)[1]]
+        rows = self.position_embeddings[: tf.shape(input_word_ids)[1]]
+        return tf.cast(rows, self.sum_dtype())
 
     def rows(self, table, ids):  # [N, H], [...] -> [..., H]
         # tf.gather of a variable, instead of its value, would make TensorFlow
@@ -108,7 +117,9 @@ class Embeddings(keras.layers.Layer):
         # process.
         table = tf.convert_to_tensor(table.value)
         if self.use_one_hot:
-            return tf.matmul(
+            rows = tf.matmul(
                 tf.one_hot(ids, table.shape[0], dtype=table.dtype), table
             )
-        return tf.gather(table, ids)
+        else:
+            rows = tf.gather(table, ids)
+        return tf.cast(rows, self.sum_dtype())

@@ -47,6 +47,31 @@ class Dense(keras.layers.Dense):
         raise NotImplementedError(f"{self.path}: {NO_QUANTIZE}")
 
 
+class StoredInBfloat16(keras.DTypePolicy):
+    """Dtype policy of a model that is not trained: bfloat16 weights.
+
+    Unlike "bfloat16" it applies to the tables of the embeddings too, and not to
+    products: these have another dtype, to which each call casts their weights.
+    LayerNorm, LSTM and the last layer of a head stay float32, as always.
+
+    Args:
+      compute_dtype: dtype of products, such as "float32".
+    """
+
+    def __init__(self, compute_dtype: str):
+        super().__init__("bfloat16")
+        self._compute_dtype = compute_dtype
+
+    def get_config(self):
+        return {"compute_dtype": self._compute_dtype}
+
+    def __eq__(self, other):
+        return (
+            isinstance(other, StoredInBfloat16)
+            and self.compute_dtype == other.compute_dtype
+        )
+
+
 def dense(units: int, config: bert_config.BertConfig, **kwargs):
     """Returns a Dense layer with BERT's initializer."""
     return Dense(units, kernel_initializer=initializer(config), **kwargs)
