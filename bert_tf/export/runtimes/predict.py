@@ -1,0 +1,388 @@
+"""Texts -> answers of the model in this folder, without TensorFlow.
+
+    python predict.py < texts.txt
+    echo '{"question": "Who sat?", "context": "The cat sat."}' | python predict.py
+
+A line is a text, or a JSON object with the fields of the model: `text_a` and
+`text_b`, `question` and `context`, `context` and `endings`, `text`, or `words`.
+Each line gives a line of JSON. It needs NumPy, the runtime of the model
+(ai-edge-litert, onnxruntime or openvino), and tokenizer.py beside it.
+
+`export_savedmodel` copies this file beside a model. In Python:
+
+    model = Model("folder")
+    model.answer([{"text_a": "a fine film"}])
+
+Shapes: N rows, S tokens of the longest row, C classes, P masks, k candidates.
+"""
+
+import json
+import os
+import sys
+
+import numpy as np
+import tokenizer as tokenizer_lib
+
+# Kind -> fields of its rows; the first is that of a line that is not JSON.
+FIELDS = {
+    "classification": ("text_a", "text_b"),
+    "regression": ("text_a", "text_b"),
+    "question_answering": ("question", "context"),
+    "multiple_choice": ("context", "endings"),
+    "tagging": ("text", "words"),
+    "fill_mask": ("text",),
+    "sentence_embedding": ("text",),
+    "encoder": ("text_a", "text_b"),
+}
+_OF_ONE_TEXT = ("text_a", "text")
+
+
+class Network:
+    """The exported model, from token ids to numbers.
+
+    Args:
+      folder: folder of the model.
+      num_threads: processor cores to use; None for the runtime's default.
+
+    Attributes:
+      settings: content of model.json.
+      run: dict of inputs, [N, S] int32 -> dict of outputs, see model.json.
+    """
+
+    def __init__(self, folder, num_threads=None):
+        with open(os.path.join(folder, "model.json"), encoding="utf-8") as file:
+            self.settings = json.load(file)
+        runtimes = {
+            "litert": _open_litert,
+            "onnx": _open_onnx,
+            "openvino": _open_openvino,
+        }
+        path = os.path.join(folder, self.settings["file"])
+        self.run = runtimes[self.settings["format"]](path, num_threads)
+
+
+def _open_litert(path, num_threads):
+    from ai_edge_litert import interpreter
+
+    runner = interpreter.Interpreter(
+        path, num_threads=num_threads
+    ).get_signature_runner()
+    return lambda inputs: runner(**inputs)
+
+
+def _open_onnx(path, num_threads):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads or 0
+    session = onnxruntime.InferenceSession(
+        path, options, providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    return lambda inputs: dict(
+        zip(names, session.run(names, inputs), strict=True)
+    )
+
+
+def _open_openvino(path, num_threads):
+    # `import openvino` sends usage data, unless this is missing.
+    sys.modules.setdefault("openvino_telemetry", None)
+    import openvino
+
+    # Otherwise it computes in bfloat16 where the processor can.
+    settings = {"INFERENCE_PRECISION_HINT": "f32"}
+    if num_threads:
+        settings["INFERENCE_NUM_THREADS"] = num_threads
+    compiled = openvino.Core().compile_model(path, "CPU", settings)
+    names = {
+        output: name
+        for output in compiled.outputs
+        for name in output.get_names()
+    }
+
+    def run(inputs):
+        outputs = compiled(inputs)
+        return {name: outputs[output] for output, name in names.items()}
+
+    return run
+
+
+class Model:
+    """The network with its tokenizer: texts to answers.
+
+    Args:
+      folder: folder of the model.
+      num_threads: see Network.
+      batch_size: maximum number of rows in one call of the network.
+    """
+
+    def __init__(self, folder, num_threads=None, batch_size=16):
+        self.network = Network(folder, num_threads)
+        self.settings = self.network.settings
+        self.kind = self.settings["kind"]
+        self.batch_size = batch_size
+        self.tokenizer = tokenizer_lib.Tokenizer(
+            os.path.join(folder, "vocab.txt"),
+            self.settings["do_lower_case"],
+            ("[MASK]",) if self.kind == "fill_mask" else (),
+        )
+
+    def answer(self, rows):
+        """Returns a dict for each row, a dict of the kind's FIELDS."""
+        length = self.settings["max_seq_length"]
+        return getattr(self, f"_{self.kind}")(rows, length)
+
+    def outputs(self, encoded, positions=None):
+        """Yields the outputs of each encoded row, without padding's tokens.
+
+        Args:
+          encoded: rows of the tokenizer.
+          positions: for fill_mask, the positions of [MASK] in each.
+        """
+        for first in range(0, len(encoded), self.batch_size):
+            part = slice(first, first + self.batch_size)
+            inputs = self.inputs(
+                encoded[part], positions and positions[part]
+            )
+            outputs = self.network.run(inputs)
+            for i in range(len(encoded[part])):
+                yield {name: values[i] for name, values in outputs.items()}
+
+    def inputs(self, encoded, positions=None):
+        """Returns the inputs of the network, int32, padded with 0."""
+        inputs = tokenizer_lib.pad(encoded)
+        if positions is not None:
+            most = max(1, *map(len, positions))
+            inputs["masked_lm_positions"] = [
+                row + [0] * (most - len(row)) for row in positions
+            ]
+        return {name: np.array(x, np.int32) for name, x in inputs.items()}
+
+    def _encode(self, rows, length, names=("text_a", "text_b")):
+        return [
+            self.tokenizer.encode(
+                *(row.get(name) or "" for name in names), max_seq_length=length
+            )
+            for row in rows
+        ]
+
+    def _classification(self, rows, length):
+        return [
+            {
+                "label": self.settings["labels"][int(np.argmax(x["logits"]))],
+                "probabilities": x["probabilities"].tolist(),
+            }
+            for x in self.outputs(self._encode(rows, length))
+        ]
+
+    def _regression(self, rows, length):
+        return [
+            {"score": float(x["score"])}
+            for x in self.outputs(self._encode(rows, length))
+        ]
+
+    def _encoder(self, rows, length):
+        return [
+            {
+                name: x[name].tolist()
+                for name in ("pooled_output",)
+                if name in x
+            }
+            for x in self.outputs(self._encode(rows, length))
+        ]
+
+    def _sentence_embedding(self, rows, length):
+        encoded = self._encode(rows, length, ("text",))
+        return [
+            {"embedding": x["embedding"].tolist()}
+            for x in self.outputs(encoded)
+        ]
+
+    def _multiple_choice(self, rows, length):
+        pairs = [(row["context"], e) for row in rows for e in row["endings"]]
+        encoded = [
+            self.tokenizer.encode(*pair, max_seq_length=length)
+            for pair in pairs
+        ]
+        logits = [x["logits"] for x in self.outputs(encoded)]
+        answers = []
+        for row in rows:
+            count = len(row["endings"])
+            own, logits = logits[:count], logits[count:]
+            choice = int(np.argmax(own)) if own else -1
+            answers.append(
+                {
+                    "choice": choice,
+                    "ending": row["endings"][choice] if own else "",
+                    "probabilities": _softmax(own).tolist(),
+                }
+            )
+        return answers
+
+    def _fill_mask(self, rows, length):
+        encoded = self._encode(rows, length, ("text",))
+        positions = [self.tokenizer.mask_positions(row) for row in encoded]
+        return [
+            {
+                "masks": [
+                    [
+                        {
+                            "token": self.tokenizer.entries[token],
+                            "probability": float(probability),
+                        }
+                        for token, probability in zip(*candidates, strict=True)
+                    ]
+                    for candidates in zip(
+                        x["token_ids"][: len(of_row)],
+                        x["probabilities"],
+                        strict=False,
+                    )
+                ]
+            }
+            for of_row, x in zip(
+                positions, self.outputs(encoded, positions), strict=True
+            )
+        ]
+
+    def _tagging(self, rows, length):
+        return [self._tag(row, length) for row in rows]
+
+    def _tag(self, row, length):
+        words = row.get("words")
+        located = [] if words else tokenizer_lib.split_words(row["text"])
+        words = words or [word.text for word in located]
+        encoded, positions = self.tokenizer.word_windows(
+            words,
+            max_seq_length=length,
+            doc_stride=self.settings["doc_stride"],
+        )
+        logits = [x["logits"] for x in self.outputs(encoded)]
+        tags = []
+        for word, (window, position) in zip(words, positions, strict=True):
+            scores = _softmax(logits[window][position])
+            best = int(np.argmax(scores))
+            tags.append(
+                {
+                    "word": word,
+                    "tag": self.settings["labels"][best],
+                    "probability": float(scores[best]),
+                }
+            )
+        for tag, word in zip(tags, located, strict=False):
+            tag |= {"start": word.start, "end": word.end}
+        return {"words": tags}
+
+    def _question_answering(self, rows, length):
+        return [self._answer(row, length) for row in rows]
+
+    def _answer(self, row, length):
+        settings = self.settings
+        windows = self.tokenizer.question_windows(
+            row["question"],
+            row["context"],
+            max_seq_length=length,
+            doc_stride=settings["doc_stride"],
+            max_query_length=settings["max_query_length"],
+        )
+        logits = list(self.outputs([window.row for window in windows]))
+        nbest = _find_spans(windows, logits, row["context"], settings)
+        null = None
+        if settings["version_2_with_negative"]:
+            null = _null_score(logits)
+        return _choose(nbest, null, row, settings)
+
+
+def _softmax(logits):
+    logits = np.asarray(logits, np.float32)
+    exponentials = np.exp(logits - np.max(logits, initial=-np.inf))
+    return exponentials / np.sum(exponentials)
+
+
+def _find_spans(windows, logits, context, settings):
+    """Returns the best (score, text, start, end), with different texts."""
+    k = settings["n_best_size"]
+    found = []
+    for window, outputs in zip(windows, logits, strict=True):
+        length = len(window.row["input_mask"])
+        starts, ends = (
+            outputs[name][:length].astype(np.float64)
+            for name in ("start_logits", "end_logits")
+        )
+        best_ends = np.argsort(-ends, kind="stable")[:k] - window.offset
+        for start in np.argsort(-starts, kind="stable")[:k] - window.offset:
+            for end in best_ends:
+                is_possible = (
+                    0 <= start <= end < len(window.tokens)
+                    and end - start < settings["max_answer_length"]
+                    and window.has_max_context[start]
+                )
+                if is_possible:
+                    score = starts[start + window.offset]
+                    score += ends[end + window.offset]
+                    first, last = window.tokens[start], window.tokens[end]
+                    found.append((score, first.start, last.end))
+    found.sort(key=lambda span: -span[0])  # Stable, as in the original.
+    nbest = {}
+    for score, start, end in found:
+        nbest.setdefault(context[start:end], (score, start, end))
+        if len(nbest) == k:
+            break
+    return [(score, text, *at) for text, (score, *at) in nbest.items()]
+
+
+def _null_score(logits):
+    """Returns the lowest score of no answer, at [CLS], of all windows."""
+    return min(
+        np.float64(x["start_logits"][0]) + np.float64(x["end_logits"][0])
+        for x in logits
+    )
+
+
+def _choose(nbest, null, row, settings):
+    """Returns the answer, its place and probability, and the others."""
+    if null is not None or not nbest:
+        nbest = [*nbest, (0.0 if null is None else null, "", -1, -1)]
+        nbest.sort(key=lambda span: -span[0])
+    probabilities = _softmax([score for score, *_ in nbest])
+    answers = [
+        {
+            "answer": text,
+            "start": start,
+            "end": end,
+            "probability": float(probability),
+        }
+        for (_, text, start, end), probability in zip(
+            nbest, probabilities, strict=True
+        )
+    ]
+    with_text = [i for i, (_, text, *_) in enumerate(nbest) if text]
+    chosen = with_text[0] if with_text else 0
+    if null is not None and with_text:
+        odds = null - nbest[chosen][0]
+        if odds > settings["null_score_diff_threshold"]:
+            chosen = next(i for i, x in enumerate(nbest) if not x[1])
+    return {**answers[chosen], "nbest": answers}
+
+
+def parse(line, kind):
+    """Returns the row of a line: a text, or a JSON object."""
+    names = FIELDS[kind]
+    if line.lstrip().startswith("{") or names[0] not in _OF_ONE_TEXT:
+        row = json.loads(line)
+        if isinstance(row, dict) and set(row) & set(names):
+            return row
+        raise ValueError(f"{line!r} has none of {', '.join(names)}.")
+    return {names[0]: line}
+
+
+def main():
+    """Answers the lines of stdin."""
+    model = Model(os.path.dirname(os.path.abspath(__file__)))
+    for line in sys.stdin:
+        line = line.removesuffix("\n").removesuffix("\r")
+        answers = model.answer([parse(line, model.kind)])
+        print(json.dumps(answers[0], ensure_ascii=False), flush=True)
+
+
+if __name__ == "__main__":
+    main()
