@@ -25,18 +25,24 @@ serve TensorFlow Serving's APIs of these names. With TensorFlow Serving or
 needs it, at least as an empty list, `[]`.
 """
 
-from bert_tf.export import kinds
+from bert_tf.export.runtimes import config
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(kinds.ExportConfig)
+FLAGS = common_flags.flags_of(config.RuntimeConfig)
 
 
 def main(argv: list[str]) -> None:
     """Exports the model."""
     common_flags.parse(FLAGS, argv, __doc__)
-    from bert_tf.export import export_model
+    settings = common_flags.config(config.RuntimeConfig, FLAGS)
+    if settings.format == config.SAVED_MODEL:
+        from bert_tf.export import export_model
 
-    export_model.export(common_flags.config(kinds.ExportConfig, FLAGS))
+        export_model.export(settings)
+        return
+    from bert_tf.export.runtimes import export_network
+
+    export_network.export(settings)
 
 
 run = common_flags.command(main)

@@ -53,7 +53,7 @@ def export(config: kinds.ExportConfig) -> None:
 def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
     metadata = model_folders.read_metadata(folder)
     precision = _find_precision(config, folder, metadata)
-    model = _load_model(folder, metadata, precision)
+    model = load_model(folder, metadata, precision)
     new_weights = model_folders.find_newly_initialized(metadata, model.config)
     kind = kinds.find_kind(config, metadata["task"], new_weights, model.config)
     has_pooler = model_folders.has_pooler(new_weights)
@@ -62,7 +62,7 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
             "%s has no trained pooler; pooled_output is left out",
             config.model_dir,
         )
-    tokenizer = _load_tokenizer(folder, metadata, model.config.vocab_size, kind)
+    tokenizer = load_tokenizer(folder, metadata, model.config.vocab_size, kind)
     length = find_length(config, metadata, model.config)
     signatures, parts = make_signatures(
         config, kind, model, tokenizer, length, metadata, has_pooler
@@ -105,7 +105,7 @@ def _find_precision(config, folder: str, metadata: Mapping) -> str:
     return precision
 
 
-def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
+def load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
     """Returns the model of a model folder, with its weights."""
     config = BertConfig.from_json_file(
         os.path.join(folder, model_folders.CONFIG)
@@ -126,7 +126,7 @@ def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
     return model
 
 
-def _load_tokenizer(
+def load_tokenizer(
     folder: str, metadata: Mapping, vocab_size: int, kind: str
 ) -> tokenizer_lib.BertTokenizer:
     """Returns the tokenizer that the model was trained with."""

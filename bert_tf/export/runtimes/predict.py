@@ -23,17 +23,6 @@ import sys
 import numpy as np
 import tokenizer as tokenizer_lib
 
-# Kind -> fields of its rows; the first is that of a line that is not JSON.
-FIELDS = {
-    "classification": ("text_a", "text_b"),
-    "regression": ("text_a", "text_b"),
-    "question_answering": ("question", "context"),
-    "multiple_choice": ("context", "endings"),
-    "tagging": ("text", "words"),
-    "fill_mask": ("text",),
-    "sentence_embedding": ("text",),
-    "encoder": ("text_a", "text_b"),
-}
 _OF_ONE_TEXT = ("text_a", "text")
 
 
@@ -127,133 +116,97 @@ class Model:
             ("[MASK]",) if self.kind == "fill_mask" else (),
         )
 
-    def answer(self, rows):
-        """Returns a dict for each row, a dict of the kind's FIELDS."""
-        length = self.settings["max_seq_length"]
-        return getattr(self, f"_{self.kind}")(rows, length)
+    def answer(self, texts):
+        """Returns a dict for each text, a dict of the kind's fields."""
+        return getattr(self, f"_{self.kind}")(texts)
 
-    def outputs(self, encoded, positions=None):
-        """Yields the outputs of each encoded row, without padding's tokens.
+    def encode(self, fields):
+        """Returns the rows that the network reads for the fields of a text."""
+        return tokenizer_lib.encode_fields(
+            self.tokenizer, fields, self.settings
+        )
 
-        Args:
-          encoded: rows of the tokenizer.
-          positions: for fill_mask, the positions of [MASK] in each.
-        """
+    def outputs(self, encoded):
+        """Yields the outputs of each encoded row; there are some at padding."""
         for first in range(0, len(encoded), self.batch_size):
-            part = slice(first, first + self.batch_size)
-            inputs = self.inputs(
-                encoded[part], positions and positions[part]
-            )
-            outputs = self.network.run(inputs)
-            for i in range(len(encoded[part])):
+            part = encoded[first : first + self.batch_size]
+            outputs = self.network.run(to_arrays(part))
+            for i in range(len(part)):
                 yield {name: values[i] for name, values in outputs.items()}
 
-    def inputs(self, encoded, positions=None):
-        """Returns the inputs of the network, int32, padded with 0."""
-        inputs = tokenizer_lib.pad(encoded)
-        if positions is not None:
-            most = max(1, *map(len, positions))
-            inputs["masked_lm_positions"] = [
-                row + [0] * (most - len(row)) for row in positions
-            ]
-        return {name: np.array(x, np.int32) for name, x in inputs.items()}
+    def _each(self, texts):
+        """Yields the outputs of texts that have one row each."""
+        return self.outputs([row for x in texts for row in self.encode(x)])
 
-    def _encode(self, rows, length, names=("text_a", "text_b")):
-        return [
-            self.tokenizer.encode(
-                *(row.get(name) or "" for name in names), max_seq_length=length
-            )
-            for row in rows
-        ]
-
-    def _classification(self, rows, length):
+    def _classification(self, texts):
         return [
             {
                 "label": self.settings["labels"][int(np.argmax(x["logits"]))],
                 "probabilities": x["probabilities"].tolist(),
             }
-            for x in self.outputs(self._encode(rows, length))
+            for x in self._each(texts)
         ]
 
-    def _regression(self, rows, length):
+    def _regression(self, texts):
+        return [{"score": float(x["score"])} for x in self._each(texts)]
+
+    def _encoder(self, texts):
         return [
-            {"score": float(x["score"])}
-            for x in self.outputs(self._encode(rows, length))
+            {name: x[name].tolist() for name in ("pooled_output",) if name in x}
+            for x in self._each(texts)
         ]
 
-    def _encoder(self, rows, length):
-        return [
-            {
-                name: x[name].tolist()
-                for name in ("pooled_output",)
-                if name in x
-            }
-            for x in self.outputs(self._encode(rows, length))
-        ]
+    def _sentence_embedding(self, texts):
+        return [{"embedding": x["embedding"].tolist()} for x in self._each(texts)]
 
-    def _sentence_embedding(self, rows, length):
-        encoded = self._encode(rows, length, ("text",))
-        return [
-            {"embedding": x["embedding"].tolist()}
-            for x in self.outputs(encoded)
-        ]
-
-    def _multiple_choice(self, rows, length):
-        pairs = [(row["context"], e) for row in rows for e in row["endings"]]
-        encoded = [
-            self.tokenizer.encode(*pair, max_seq_length=length)
-            for pair in pairs
-        ]
-        logits = [x["logits"] for x in self.outputs(encoded)]
+    def _multiple_choice(self, texts):
+        logits = [x["logits"] for x in self._each(texts)]
         answers = []
-        for row in rows:
-            count = len(row["endings"])
-            own, logits = logits[:count], logits[count:]
-            choice = int(np.argmax(own)) if own else -1
+        for text in texts:
+            endings = text["endings"]
+            own, logits = logits[: len(endings)], logits[len(endings) :]
+            choice = int(np.argmax(own)) if endings else -1
             answers.append(
                 {
                     "choice": choice,
-                    "ending": row["endings"][choice] if own else "",
+                    "ending": endings[choice] if endings else "",
                     "probabilities": _softmax(own).tolist(),
                 }
             )
         return answers
 
-    def _fill_mask(self, rows, length):
-        encoded = self._encode(rows, length, ("text",))
-        positions = [self.tokenizer.mask_positions(row) for row in encoded]
+    def _fill_mask(self, texts):
+        encoded = [row for text in texts for row in self.encode(text)]
         return [
             {
                 "masks": [
-                    [
-                        {
-                            "token": self.tokenizer.entries[token],
-                            "probability": float(probability),
-                        }
-                        for token, probability in zip(*candidates, strict=True)
-                    ]
-                    for candidates in zip(
-                        x["token_ids"][: len(of_row)],
-                        x["probabilities"],
-                        strict=False,
-                    )
+                    self._candidates(x["token_ids"][i], x["probabilities"][i])
+                    for i in range(len(row[tokenizer_lib.POSITIONS]))
                 ]
             }
-            for of_row, x in zip(
-                positions, self.outputs(encoded, positions), strict=True
-            )
+            for row, x in zip(encoded, self.outputs(encoded), strict=True)
         ]
 
-    def _tagging(self, rows, length):
-        return [self._tag(row, length) for row in rows]
+    def _candidates(self, ids, probabilities):
+        return [
+            {
+                "token": self.tokenizer.entries[i],
+                "probability": float(probability),
+            }
+            for i, probability in zip(ids, probabilities, strict=True)
+        ]
 
-    def _tag(self, row, length):
-        words = row.get("words")
-        located = [] if words else tokenizer_lib.split_words(row["text"])
-        words = words or [word.text for word in located]
+    def _tagging(self, texts):
+        return [self._tag(text) for text in texts]
+
+    def _tag(self, fields):
+        words, located = fields.get("words"), []
+        if not words:
+            located = tokenizer_lib.split_words(fields["text"])
+            words = [word.text for word in located]
         encoded, positions = self.tokenizer.word_windows(
             words,
-            max_seq_length=length,
+            max_seq_length=self.settings["max_seq_length"],
             doc_stride=self.settings["doc_stride"],
         )
         logits = [x["logits"] for x in self.outputs(encoded)]
@@ -272,24 +225,24 @@ class Model:
             tag |= {"start": word.start, "end": word.end}
         return {"words": tags}
 
-    def _question_answering(self, rows, length):
-        return [self._answer(row, length) for row in rows]
+    def _question_answering(self, texts):
+        return [self._answer(text) for text in texts]
 
-    def _answer(self, row, length):
-        settings = self.settings
-        windows = self.tokenizer.question_windows(
-            row["question"],
-            row["context"],
-            max_seq_length=length,
-            doc_stride=settings["doc_stride"],
-            max_query_length=settings["max_query_length"],
+    def _answer(self, fields):
+        windows = tokenizer_lib.question_windows(
+            self.tokenizer, fields, self.settings
         )
         logits = list(self.outputs([window.row for window in windows]))
-        nbest = _find_spans(windows, logits, row["context"], settings)
-        null = None
-        if settings["version_2_with_negative"]:
-            null = _null_score(logits)
-        return _choose(nbest, null, row, settings)
+        nbest = _find_spans(windows, logits, fields["context"], self.settings)
+        if not self.tokenizer.tokenize(fields["question"]):
+            nbest = []
+        return _choose(nbest, logits, self.settings)
+
+
+def to_arrays(encoded):
+    """Returns the inputs of the network for encoded rows, int32."""
+    padded = tokenizer_lib.pad(encoded)
+    return {name: np.array(x, np.int32) for name, x in padded.items()}
 
 
 def _softmax(logits):
@@ -338,8 +291,11 @@ def _null_score(logits):
     )
 
 
-def _choose(nbest, null, row, settings):
+def _choose(nbest, logits, settings):
     """Returns the answer, its place and probability, and the others."""
+    null = None
+    if settings["version_2_with_negative"]:
+        null = _null_score(logits)
     if null is not None or not nbest:
         nbest = [*nbest, (0.0 if null is None else null, "", -1, -1)]
         nbest.sort(key=lambda span: -span[0])
@@ -366,7 +322,7 @@ def _choose(nbest, null, row, settings):
 
 def parse(line, kind):
     """Returns the row of a line: a text, or a JSON object."""
-    names = FIELDS[kind]
+    names = tokenizer_lib.FIELDS[kind]
     if line.lstrip().startswith("{") or names[0] not in _OF_ONE_TEXT:
         row = json.loads(line)
         if isinstance(row, dict) and set(row) & set(names):

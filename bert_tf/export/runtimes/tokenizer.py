@@ -20,7 +20,18 @@ import string
 import unicodedata
 from typing import NamedTuple
 
-INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+POSITIONS = "masked_lm_positions"
+# Kind of model -> fields of a text, see `encode_fields`.
+FIELDS = {
+    "classification": ("text_a", "text_b"),
+    "regression": ("text_a", "text_b"),
+    "question_answering": ("question", "context"),
+    "multiple_choice": ("context", "endings"),
+    "tagging": ("text", "words"),
+    "fill_mask": ("text",),
+    "sentence_embedding": ("text",),
+    "encoder": ("text_a", "text_b"),
+}
 # As in the original; longer words are [UNK].
 MAX_CHARS_PER_WORD = 200
 _CHINESE = (
@@ -425,10 +436,58 @@ def split_words(text):
 _RUN = "[^\t\n\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 
 
+def encode_fields(tokenizer, fields, settings):
+    """Returns the rows that a model reads for a text.
+
+    Args:
+      tokenizer: a Tokenizer; for fill_mask it keeps [MASK].
+      fields: name -> str, or list of str for `endings` and `words`; names are
+        those of FIELDS.
+      settings: content of model.json.
+    """
+    kind, length = settings["kind"], settings["max_seq_length"]
+    if kind == "question_answering":
+        windows = question_windows(tokenizer, fields, settings)
+        return [window.row for window in windows]
+    if kind == "tagging":
+        words = fields.get("words") or [
+            word.text for word in split_words(fields["text"])
+        ]
+        rows, _ = tokenizer.word_windows(
+            words, max_seq_length=length, doc_stride=settings["doc_stride"]
+        )
+        return rows
+    if kind == "multiple_choice":
+        return [
+            tokenizer.encode(fields["context"], ending, max_seq_length=length)
+            for ending in fields["endings"]
+        ]
+    row = tokenizer.encode(
+        *(fields.get(name) or "" for name in FIELDS[kind]),
+        max_seq_length=length,
+    )
+    if kind == "fill_mask":
+        row[POSITIONS] = tokenizer.mask_positions(row)
+    return [row]
+
+
+def question_windows(tokenizer, fields, settings):
+    """Returns the Windows of a `question` and its `context`."""
+    return tokenizer.question_windows(
+        fields["question"],
+        fields["context"],
+        max_seq_length=settings["max_seq_length"],
+        doc_stride=settings["doc_stride"],
+        max_query_length=settings["max_query_length"],
+    )
+
+
 def pad(rows):
     """Returns rows of different lengths as lists of lists of one length."""
-    length = max(len(row["input_mask"]) for row in rows)
-    return {
-        name: [row[name] + [0] * (length - len(row[name])) for row in rows]
-        for name in INPUTS
-    }
+    padded = {}
+    for name in rows[0]:
+        length = max(1, *(len(row[name]) for row in rows))
+        padded[name] = [
+            row[name] + [0] * (length - len(row[name])) for row in rows
+        ]
+    return padded

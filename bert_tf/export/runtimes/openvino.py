@@ -1,0 +1,47 @@
+"""SavedModel of a network -> OpenVINO's IR."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+FILE = "model.xml"  # And model.bin, the weights.
+
+
+def convert(
+    saved_model: str,
+    path: str,
+    *,
+    quantize: str | None,
+    half: bool,
+    rows: Sequence[Mapping[str, np.ndarray]],
+) -> None:
+    """Writes the model for OpenVINO.
+
+    Args:
+      saved_model: folder of a SavedModel with the signature of `networks`.
+      path: .xml file to write, with the weights beside it.
+      quantize: None; "dynamic" for int8 weights, to which OpenVINO quantizes
+        activations at run time where that is faster; or "static".
+      half: whether weights are float16.
+      rows: inputs for calibration, [1, s] int32 each.
+    """
+    # `import openvino` sends usage data, unless this is missing.
+    sys.modules.setdefault("openvino_telemetry", None)
+    import openvino
+
+    model = openvino.convert_model(saved_model)
+    if quantize:
+        import nncf
+
+        if quantize == "dynamic":
+            model = nncf.compress_weights(model)
+        else:
+            model = nncf.quantize(
+                model,
+                nncf.Dataset(rows),
+                model_type=nncf.ModelType.TRANSFORMER,
+                subset_size=len(rows),
+            )
+    openvino.save_model(model, os.path.abspath(path), compress_to_fp16=half)
