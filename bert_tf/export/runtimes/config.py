@@ -14,7 +14,7 @@ MODULES = {
     "openvino": ("openvino",),
 }
 # Format -> its further modules for --quantize.
-_QUANTIZERS = {"openvino": ("nncf",)}
+QUANTIZERS = {"openvino": ("nncf",)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class RuntimeConfig(kinds.ExportConfig):
         """Raises ValueError if a package that the format needs is missing."""
         modules = MODULES[self.format]
         if self.quantize:
-            modules += _QUANTIZERS.get(self.format, ())
+            modules += QUANTIZERS.get(self.format, ())
         missing = [m for m in modules if importlib.util.find_spec(m) is None]
         if missing:
             raise ValueError(

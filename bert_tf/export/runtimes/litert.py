@@ -6,6 +6,19 @@ import numpy as np
 import tensorflow as tf
 
 FILE = "model.tflite"
+# Stay float32 under static quantization: in int8 they cost 5 points of accuracy
+# on SST-2 (LayerNorm and the sums most) and save no time worth it. Products
+# with weights and the embeddings remain.
+_FLOAT_OPS = (
+    "ADD",
+    "BATCH_MATMUL",
+    "MEAN",
+    "MUL",
+    "RSQRT",
+    "SOFTMAX",
+    "SUB",
+    "TANH",
+)
 
 
 def convert(
@@ -36,12 +49,12 @@ def convert(
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if half:
         converter.target_spec.supported_types = [tf.float16]
-    if quantize == "static":
-        converter.representative_dataset = lambda: (
-            _padded(row, max_seq_length) for row in rows
-        )
     try:
-        model = converter.convert()
+        if quantize == "static":
+            padded = [_padded(row, max_seq_length) for row in rows]
+            model = _convert_static(converter, padded)
+        else:
+            model = converter.convert()
     except Exception as error:
         # ConverterError, a subclass of Exception that is not public.
         reason = str(error).partition("\n")[0]
@@ -50,6 +63,19 @@ def convert(
         ) from error
     with open(path, "wb") as file:
         file.write(model)
+
+
+def _convert_static(converter, rows) -> bytes:
+    converter.representative_dataset = lambda: iter(rows)
+    # The only public way to choose which operations are quantized.
+    debugger = tf.lite.experimental.QuantizationDebugger(
+        converter=converter,
+        debug_dataset=converter.representative_dataset,
+        debug_options=tf.lite.experimental.QuantizationDebugOptions(
+            denylisted_ops=list(_FLOAT_OPS)
+        ),
+    )
+    return debugger.get_nondebug_quantized_model()
 
 
 def _padded(row: Mapping[str, np.ndarray], length: int):

@@ -77,32 +77,45 @@ def _halve(model) -> None:
 def _quantize(path: str, quantize: str, rows) -> None:
     import onnx
     from onnxruntime import quantization
+    from onnxruntime.quantization import shape_inference
 
-    settings = {"per_channel": True, "weight_type": quantization.QuantType.QInt8}
+    shape_inference.quant_pre_process(
+        path, path, skip_optimization=True, skip_symbolic_shape=True
+    )
+    int8 = {"weight_type": quantization.QuantType.QInt8}
     if quantize == "dynamic":
-        quantization.quantize_dynamic(path, path, **settings)
+        quantization.quantize_dynamic(path, path, per_channel=True, **int8)
         return
-
-    class Reader(quantization.CalibrationDataReader):
-        def __init__(self):
-            self._rows = iter(rows)
-
-        def get_next(self):
-            return next(self._rows, None)
-
     graph = onnx.load(path).graph
     weights = {weight.name for weight in graph.initializer}
-    # Products of two activations, in attention, lose most and cost least.
-    nodes = [
+    # Products of two activations, in attention, stay float32.
+    products = [
         node.name
         for node in graph.node
-        if node.op_type in ("MatMul", "Gather") and weights & set(node.input)
+        if node.op_type == "MatMul" and weights & set(node.input)
     ]
+    # Static quantization would convert the embedding tables to float32 in each
+    # call; dynamic quantization converts only the rows that were looked up.
+    quantization.quantize_dynamic(
+        path, path, op_types_to_quantize=["Gather"], **int8
+    )
     quantization.quantize_static(
         path,
         path,
-        Reader(),
-        nodes_to_quantize=nodes,
-        op_types_to_quantize=["MatMul", "Gather"],
-        **settings,
+        _Reader(rows),
+        nodes_to_quantize=products,
+        op_types_to_quantize=["MatMul"],
+        per_channel=True,
+        **int8,
     )
+
+
+class _Reader:
+    """Rows -> one at a time, as onnxruntime's CalibrationDataReader."""
+
+    def __init__(self, rows):
+        self._rows = iter(rows)
+
+    def get_next(self):
+        """Returns the next row, None after the last."""
+        return next(self._rows, None)
