@@ -71,6 +71,11 @@ def export(config: RuntimeConfig) -> None:
 def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
     metadata = model_folders.read_metadata(folder)
     model = export_model.load_model(folder, metadata, "float32")
+    if config.format == "litert" and model.config.bilstm_units:
+        raise ValueError(
+            f"--format=litert: bilstm_units={model.config.bilstm_units}, and "
+            "LiteRT has no LSTM for texts of any length. Use onnx or openvino."
+        )
     new_weights = model_folders.find_newly_initialized(metadata, model.config)
     kind = kinds.find_kind(config, metadata["task"], new_weights, model.config)
     entries = export_model.load_tokenizer(
@@ -178,7 +183,9 @@ def _encode(texts, vocab_file: str, settings) -> list[dict[str, np.ndarray]]:
     kept = (vocab.MASK,) if settings["kind"] == "fill_mask" else ()
     words = tokenizer.Tokenizer(vocab_file, settings["do_lower_case"], kept)
     encoded = [
-        row for x in texts for row in tokenizer.encode_fields(words, x, settings)
+        row
+        for x in texts
+        for row in tokenizer.encode_fields(words, x, settings)
     ]
     return [
         {n: np.array(x, np.int32) for n, x in tokenizer.pad([row]).items()}

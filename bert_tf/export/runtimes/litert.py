@@ -1,5 +1,6 @@
 """SavedModel of a network -> LiteRT flatbuffer."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -67,15 +68,19 @@ def convert(
 
 def _convert_static(converter, rows) -> bytes:
     converter.representative_dataset = lambda: iter(rows)
-    # The only public way to choose which operations are quantized.
-    debugger = tf.lite.experimental.QuantizationDebugger(
-        converter=converter,
-        debug_dataset=converter.representative_dataset,
-        debug_options=tf.lite.experimental.QuantizationDebugOptions(
-            denylisted_ops=list(_FLOAT_OPS)
-        ),
+    options = tf.lite.experimental.QuantizationDebugOptions(
+        denylisted_ops=list(_FLOAT_OPS)
     )
-    return debugger.get_nondebug_quantized_model()
+    with warnings.catch_warnings():
+        # It makes an interpreter of TensorFlow's own, which we do not use.
+        warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter")
+        # The only public way to choose which operations are quantized.
+        debugger = tf.lite.experimental.QuantizationDebugger(
+            converter=converter,
+            debug_dataset=converter.representative_dataset,
+            debug_options=options,
+        )
+        return debugger.get_nondebug_quantized_model()
 
 
 def _padded(row: Mapping[str, np.ndarray], length: int):

@@ -77,7 +77,9 @@ def make(
         if kind == "fill_mask":
             return _fill(outputs, vocab_size, config.top_k or 5)
         if kind == "regression":
-            return dict(text_signatures.score(outputs, batch, score_range=score_range))
+            return dict(
+                text_signatures.score(outputs, batch, score_range=score_range)
+            )
         return _logits(outputs, kind)
 
     return network

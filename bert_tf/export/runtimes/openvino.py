@@ -1,5 +1,7 @@
 """SavedModel of a network -> OpenVINO's IR."""
 
+import contextlib
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,15 +35,20 @@ def convert(
 
     model = openvino.convert_model(saved_model)
     if quantize:
-        import nncf
-
-        if quantize == "dynamic":
-            model = nncf.compress_weights(model)
-        else:
-            model = nncf.quantize(
-                model,
-                nncf.Dataset(rows),
-                model_type=nncf.ModelType.TRANSFORMER,
-                subset_size=len(rows),
-            )
+        # NNCF prints tables and progress bars.
+        with contextlib.redirect_stdout(io.StringIO()):
+            model = _quantized(model, quantize, rows)
     openvino.save_model(model, os.path.abspath(path), compress_to_fp16=half)
+
+
+def _quantized(model, quantize: str, rows):
+    import nncf
+
+    if quantize == "dynamic":
+        return nncf.compress_weights(model)
+    return nncf.quantize(
+        model,
+        nncf.Dataset(rows),
+        model_type=nncf.ModelType.TRANSFORMER,
+        subset_size=len(rows),
+    )

@@ -157,7 +157,9 @@ class Model:
         ]
 
     def _sentence_embedding(self, texts):
-        return [{"embedding": x["embedding"].tolist()} for x in self._each(texts)]
+        return [
+            {"embedding": x["embedding"].tolist()} for x in self._each(texts)
+        ]
 
     def _multiple_choice(self, texts):
         logits = [x["logits"] for x in self._each(texts)]

@@ -322,9 +322,7 @@ class Tokenizer:
                 "input_type_ids": [0] * len(first) + [1] * len(second),
             }
             is_best = [best[i] == number for i in range(start, end)]
-            windows.append(
-                Window(row, tokens[start:end], len(first), is_best)
-            )
+            windows.append(Window(row, tokens[start:end], len(first), is_best))
         return windows
 
     def word_windows(self, words, *, max_seq_length, doc_stride=None):

@@ -32,7 +32,9 @@ WORDS = {
         "--n_best_size=8",
     ],
 }
-PASSAGE = "The cat sat on the warm stone. It rained, and old bread was told. " * 2
+PASSAGE = (
+    "The cat sat on the warm stone. It rained, and old bread was told. " * 2
+)
 _PAIRS = [
     {"text_a": "The cat sat on the warm stone."},
     {"text_a": "It was told.", "text_b": "caf\u00e9 ship \u6f22\u5b57"},
@@ -157,24 +159,25 @@ def model_of(made_once):
 def exported(need_format, model_of, made_once):
     """Kind, format, more flags -> Exported, made once a session."""
 
-    def make(kind, name, *words):
+    def make(kind, name, *words):  # TEXTS in words is the path of texts.
         need_format(name)
         model_dir = model_of(kind)
 
         def write(folder):
             lines = [json.dumps(text) + "\n" for text in TEXTS[kind]]
-            (folder / "texts.jsonl").write_text("".join(lines))
+            texts = folder / "texts.jsonl"
+            texts.write_text("".join(lines))
             export(
                 model_dir,
                 folder / "export",
                 f"--format={name}",
                 f"--kind={kind}",
-                f"--report_file={folder / 'texts.jsonl'}",
+                f"--report_file={texts}",
                 *WORDS.get(kind, ()),
-                *words,
+                *(word.replace("TEXTS", str(texts)) for word in words),
             )
 
-        title = "_".join(["runtime", kind, name, *words]).replace("/", "")
+        title = "_".join(["runtime", kind, name, *words])
         folder = made_once(title, write) / "export"
         report = json.loads((folder / "report.json").read_text())
         return Exported(model_dir, folder, report)

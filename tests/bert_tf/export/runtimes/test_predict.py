@@ -5,7 +5,7 @@ import pytest
 
 import bert_tf
 from bert_tf.export.runtimes import config
-from tfrecords.text import segments, tokenizer
+from tfrecords.text import segments
 
 CLOSE = dict(abs=2e-5, rel=2e-5)
 FORMATS = tuple(config.MODULES)
@@ -125,8 +125,7 @@ def test_vectors(both, name):
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_encoder(exported, texts_of, name):
     found = exported("encoder", name)
-    model = bert_tf.load(found.model_dir)
-    words = tokenizer.BertTokenizer(model.vocabulary)
+    model, words = bert_tf.load(found.model_dir)
     texts = texts_of["encoder"]
     batch = segments.pack(
         words([text["text_a"] for text in texts]),

@@ -79,9 +79,7 @@ def test_tokens_and_offsets_equal_ours(both):
     ours, plain = both
     rng = random.Random(0)
     letters = tokenizer_cases.LETTERS + " .,'\u0301"
-    texts = TEXTS + [
-        "".join(rng.choices(letters, k=30)) for _ in range(200)
-    ]
+    texts = TEXTS + ["".join(rng.choices(letters, k=30)) for _ in range(200)]
     found = [plain.tokenize_with_offsets(text) for text in texts]
     ids, starts, ends = ours.tokenize_with_offsets(texts)
     assert [[t.id for t in row] for row in found] == ids.to_list()
@@ -92,9 +90,7 @@ def test_tokens_and_offsets_equal_ours(both):
 
 def test_kept_tokens_are_not_split(tiny_vocab_file):
     ours = BertTokenizer(tiny_vocab_file, kept_tokens=["[MASK]"])
-    plain = plain_tokenizer.Tokenizer(
-        tiny_vocab_file, kept_tokens=("[MASK]",)
-    )
+    plain = plain_tokenizer.Tokenizer(tiny_vocab_file, kept_tokens=("[MASK]",))
     texts = ["the [MASK] sat", "[MASK]the[MASK].", "[mask] [SEP]", ""]
     assert [plain.tokenize(text) for text in texts] == ours(texts).to_list()
     row = plain.encode(texts[1], max_seq_length=8)
@@ -123,7 +119,9 @@ def test_pairs_are_packed_and_cut_as_ours(both, max_seq_length):
 def test_windows_of_questions_equal_ours(both, stride, words):
     ours, plain = both
     questions = ["", "the in", "un able " * 9]
-    passage = " ".join(["Un", "able", ",", "in", "caf\u00e9"][i % 5] for i in range(words))
+    passage = " ".join(
+        ["Un", "able", ",", "in", "caf\u00e9"][i % 5] for i in range(words)
+    )
     tokens = question_windows.tokenize(
         ours, tf.constant(questions), tf.constant([passage] * 3)
     )
@@ -171,9 +169,7 @@ def test_windows_of_questions_equal_ours(both, stride, words):
 def test_words_of_texts_equal_ours():
     rng = random.Random(1)
     letters = "ab.,-()\u00b7 \u00a0\u3000\n漢\u0301\u200b$"
-    texts = TEXTS + [
-        "".join(rng.choices(letters, k=12)) for _ in range(300)
-    ]
+    texts = TEXTS + ["".join(rng.choices(letters, k=12)) for _ in range(300)]
     expected = raw_words.split(tf.constant(texts))
     found = [plain_tokenizer.split_words(text) for text in texts]
     for i, name in enumerate(("words", "starts", "ends")):
@@ -191,12 +187,17 @@ def test_windows_of_words_equal_ours(both, stride):
     for count in (0, 1, 5, 30):
         words = rng.choices(choices, k=count)
         windows = word_windows.make(
-            tf.ragged.constant([words], tf.string, ragged_rank=1), ours, 8, stride
+            tf.ragged.constant([words], tf.string, ragged_rank=1),
+            ours,
+            8,
+            stride,
         )
         rows, positions = plain.word_windows(
             words, max_seq_length=8, doc_stride=stride
         )
-        assert [list(p) for p in positions] == windows.positions.numpy().tolist()
+        assert [
+            list(p) for p in positions
+        ] == windows.positions.numpy().tolist()
         ids = windows.inputs["input_word_ids"].numpy().tolist()
         assert [
             row["input_word_ids"] + [0] * (8 - len(row["input_mask"]))
