@@ -61,7 +61,7 @@ format: $(VENV)/.installed
 # and OpenVINO, and compares with TensorFlow.
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
-	  tests/bert_tf/export/runtimes \
+	  tests/bert_tf/export/runtimes tests/benchmarks/test_export_formats.py \
 	  tests/bert_tf/conversion/hugging_face/test_peer.py \
 	  tests/bert_tf/conversion/hugging_face/test_pickles.py $(ARGS)
 

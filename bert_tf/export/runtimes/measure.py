@@ -22,7 +22,7 @@ _MOST_SECONDS = 1.5
 
 
 def time_calls(run, inputs):
-    """Returns the median milliseconds of `run(inputs)`, after one to warm up."""
+    """Returns the median milliseconds of `run(inputs)`, once warmed up."""
     run(inputs)
     rounds, begun = [], time.perf_counter()
     while len(rounds) < _MOST_ROUNDS:
@@ -35,7 +35,7 @@ def time_calls(run, inputs):
 
 
 def full_inputs(inputs, batch_size, num_tokens):
-    """Returns the first row of `inputs`, repeated to a batch without padding."""
+    """Returns the first row of `inputs`, repeated to a full batch."""
     row = {name: values[:1] for name, values in inputs.items()}
     lengths = {name: num_tokens for name in row}
     lengths["masked_lm_positions"] = 1

@@ -1,7 +1,8 @@
-"""Texts -> answers of the model in this folder, without TensorFlow.
+r"""Texts -> answers of the model in this folder, without TensorFlow.
 
     python predict.py < texts.txt
-    echo '{"question": "Who sat?", "context": "The cat sat."}' | python predict.py
+    echo '{"question": "Who sat?", "context": "The cat sat."}' | \
+      python predict.py
 
 A line is a text, or a JSON object with the fields of the model: `text_a` and
 `text_b`, `question` and `context`, `context` and `endings`, `text`, or `words`.

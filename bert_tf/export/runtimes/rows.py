@@ -59,7 +59,7 @@ def _parse(path: str, kind: str, lines: Iterator[str]) -> Iterator[dict]:
 
 
 def _fields(values: Mapping, names, where: str) -> dict:
-    """Returns the fields of a text; its first field or `words` must be there."""
+    """Returns the fields of a text; `words` may be there instead of `text`."""
     found = {x: values[x] for x in (*names, LABEL) if x in values}
     needed = [x for x in names if x not in _OPTIONAL]
     missing = [x for x in needed if x not in found]

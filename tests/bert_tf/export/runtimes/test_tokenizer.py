@@ -52,6 +52,7 @@ def test_it_imports_only_the_standard_library():
     assert modules and modules <= set(sys.stdlib_module_names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["uncased", "cased"])
 def test_all_of_unicode_has_the_ids_of_the_original(shared_data, case):
     plain = plain_tokenizer.Tokenizer(
