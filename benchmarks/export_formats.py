@@ -23,8 +23,8 @@ from tfrecords.io import json_files
 WEIGHTS = {
     "float32": (),
     "float16": ("--half",),
-    "int8, dynamic": ("--quantize=dynamic",),
-    "int8, static": ("--quantize=static",),
+    "int8_dynamic": ("--quantize=dynamic",),
+    "int8_static": ("--quantize=static",),
 }
 
 FLAGS = flags.FlagValues()
@@ -49,7 +49,7 @@ def export(name: str, weights: str, folder: str) -> dict:
         f"--report_file={FLAGS.report_file}",
         *WEIGHTS[weights],
     ]
-    if weights == "int8, static":
+    if weights == "int8_static":
         words += [f"--calibration_file={FLAGS.calibration_file}"]
     subprocess.run(
         [sys.executable, "-m", "run_scripts.export_savedmodel", *words],

@@ -1,4 +1,4 @@
-r"""Trained model folder -> SavedModel that takes raw strings.
+r"""Trained model folder -> SavedModel that takes raw strings, or other format.
 
     python -m run_scripts.export_savedmodel \
       --model_dir=runs/sst2 --export_dir=exports/sst2
@@ -23,6 +23,14 @@ Every export has a signature `encoder`, with the inputs in the last row; that of
 serve TensorFlow Serving's APIs of these names. With TensorFlow Serving or
 `loaded.text(...)`, `text_b` may be omitted; `loaded.signatures[...]` in Python
 needs it, at least as an empty list, `[]`.
+
+With --format, the model is one for a process without TensorFlow instead. It
+takes token ids; a tokenizer in plain Python and a script that answers texts are
+copied beside it:
+
+    python -m run_scripts.export_savedmodel --format=onnx \
+      --model_dir=runs/sst2 --export_dir=exports/sst2-onnx
+    echo "a fine film" | python exports/sst2-onnx/predict.py
 """
 
 from bert_tf.export.runtimes import config

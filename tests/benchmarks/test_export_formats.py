@@ -41,7 +41,7 @@ def test_one_format_is_exported(tmp_path, capsys):
             f"--report_file={tmp_path / 'dev.tsv'}",
             f"--calibration_file={tmp_path / 'dev.tsv'}",
             "--formats=onnx",
-            "--weights=int8, static",
+            "--weights=int8_static",
         ]
     )
-    assert "| onnx | int8, static | " in capsys.readouterr().out
+    assert "| onnx | int8_static | " in capsys.readouterr().out

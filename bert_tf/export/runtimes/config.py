@@ -1,4 +1,4 @@
-"""Format of an export and its settings, without TensorFlow."""
+"""Flags of an export -> its format and settings, checked."""
 
 import dataclasses
 import importlib.util

@@ -101,7 +101,8 @@ def _random_inputs(settings: Mapping, tokens: int, vocab_size: int):
 
 def _run(folder: str, work_folder: str, tokens: int) -> dict:
     """Runs measure.py and returns what it measured."""
-    words = [sys.executable, "-I", measure.__file__, folder, work_folder]
+    # -B: no __pycache__ in the folder of the export.
+    words = [sys.executable, "-IB", measure.__file__, folder, work_folder]
     process = subprocess.run(
         [*words, str(tokens)], capture_output=True, text=True, check=False
     )

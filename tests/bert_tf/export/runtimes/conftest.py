@@ -79,7 +79,7 @@ class Exported(NamedTuple):
         lines = "".join(json.dumps(text) + "\n" for text in texts)
         process = subprocess.run(
             # -I: neither this folder nor PYTHONPATH is searched.
-            [sys.executable, "-I", "-c", _RUN, str(self.folder)],
+            [sys.executable, "-IB", "-c", _RUN, str(self.folder)],
             input=lines,
             capture_output=True,
             check=True,

@@ -1,6 +1,7 @@
 """Folders of exports: their files, what is refused, and the report."""
 
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -33,9 +34,8 @@ def test_a_folder_has_all_that_a_client_needs(exported, name):
     assert settings["labels"] == exports.LABELS
     assert settings["weights"] == "float32"
     assert settings["outputs"] == ["logits"]
-    assert (found.folder / "vocab.txt").read_bytes() == open(
-        exports.VOCAB_FILE, "rb"
-    ).read()
+    entries = pathlib.Path(exports.VOCAB_FILE).read_bytes()
+    assert (found.folder / "vocab.txt").read_bytes() == entries
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ def test_a_folder_has_all_that_a_client_needs(exported, name):
 def test_predict_reads_lines_of_text(exported, name):
     found = exported("classification", name)
     output = subprocess.run(
-        [sys.executable, str(found.folder / "predict.py")],
+        [sys.executable, "-B", str(found.folder / "predict.py")],
         input='a ship\n{"text_a": "a ship", "text_b": ""}\n',
         capture_output=True,
         check=True,

