@@ -28,6 +28,7 @@ from bert_tf.export.runtimes import (
 from bert_tf.export.runtimes.config import RuntimeConfig
 from bert_tf.training import model_folders
 from tfrecords.io import json_files
+from tfrecords.options import quoted
 from tfrecords.text import vocab
 
 METADATA = "model.json"
@@ -71,18 +72,15 @@ def export(config: RuntimeConfig) -> None:
 def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
     metadata = model_folders.read_metadata(folder)
     model = export_model.load_model(folder, metadata, "float32")
-    if config.format == "litert" and model.config.bilstm_units:
-        raise ValueError(
-            f"--format=litert: bilstm_units={model.config.bilstm_units}, and "
-            "LiteRT has no LSTM for texts of any length. Use onnx or openvino."
-        )
     new_weights = model_folders.find_newly_initialized(metadata, model.config)
     kind = kinds.find_kind(config, metadata["task"], new_weights, model.config)
+    _check_lstm(config, kind, model.config.bilstm_units)
     entries = export_model.load_tokenizer(
         folder, metadata, model.config.vocab_size, kind
     ).vocab
     length = export_model.find_length(config, metadata, model.config)
     settings = find_settings(config, kind, length, metadata)
+    calibration, texts = _read_texts(config, settings)
     network = networks.make(
         model,
         kind,
@@ -107,9 +105,45 @@ def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
         for name in _COPIED:
             own = os.path.join(os.path.dirname(tokenizer.__file__), name)
             shutil.copyfile(own, os.path.join(target, name))
-        _convert(config, network, source, target, settings)
+        calibration = _encode(calibration, target, settings)
+        _convert(config, network, source, target, settings, calibration)
         if config.report:
-            _report(config, source, target, settings, work, len(entries))
+            _report(source, target, settings, work, len(entries), texts)
+
+
+def _check_lstm(config: RuntimeConfig, kind: str, bilstm_units: int) -> None:
+    is_read = kind not in ("encoder", "sentence_embedding")
+    if config.format == "litert" and bilstm_units and is_read:
+        raise ValueError(
+            f"--format=litert: bilstm_units={bilstm_units}, and LiteRT has no "
+            "LSTM for texts of any length. Use onnx or openvino."
+        )
+
+
+def _read_texts(config: RuntimeConfig, settings: Mapping):
+    """Returns the texts for calibration and those for the report.
+
+    Raises:
+      ValueError: as in `rows.read`, or if a label is unknown.
+    """
+    kind, calibration = settings["kind"], []
+    if config.calibration_file:
+        calibration = rows.read(
+            config.calibration_file, kind, _CALIBRATION_TEXTS
+        )
+    if not config.report_file:
+        return calibration, calibration
+    texts = rows.read(config.report_file, kind)
+    if kind == "classification":
+        found = {text[rows.LABEL] for text in texts if rows.LABEL in text}
+        if unknown := found - set(settings["labels"]):
+            raise ValueError(
+                f"--report_file={config.report_file} has the label "
+                f"{quoted(min(unknown))}; the model's are "
+                f"{', '.join(settings['labels'])}. Correct the column, or "
+                "rename it if it is none."
+            )
+    return calibration, texts
 
 
 def find_settings(
@@ -153,16 +187,9 @@ def _save(model, network, folder: str) -> None:
         )
 
 
-def _convert(config, network, source: str, target: str, settings) -> None:
-    calibration = []
-    if config.quantize == "static":
-        calibration = _encode(
-            rows.read(
-                config.calibration_file, settings["kind"], _CALIBRATION_TEXTS
-            ),
-            os.path.join(target, "vocab.txt"),
-            settings,
-        )
+def _convert(
+    config, network, source: str, target: str, settings, calibration
+) -> None:
     options = {
         "quantize": config.quantize,
         "half": config.half,
@@ -178,8 +205,9 @@ def _convert(config, network, source: str, target: str, settings) -> None:
         openvino.convert(source, path, **options)
 
 
-def _encode(texts, vocab_file: str, settings) -> list[dict[str, np.ndarray]]:
+def _encode(texts, target: str, settings) -> list[dict[str, np.ndarray]]:
     """Returns the inputs of the network for texts, [1, s] int32 each."""
+    vocab_file = os.path.join(target, "vocab.txt")
     kept = (vocab.MASK,) if settings["kind"] == "fill_mask" else ()
     words = tokenizer.Tokenizer(vocab_file, settings["do_lower_case"], kept)
     encoded = [
@@ -187,20 +215,20 @@ def _encode(texts, vocab_file: str, settings) -> list[dict[str, np.ndarray]]:
         for x in texts
         for row in tokenizer.encode_fields(words, x, settings)
     ]
+    if texts and not encoded:
+        raise ValueError("The texts of --calibration_file have no words.")
     return [
         {n: np.array(x, np.int32) for n, x in tokenizer.pad([row]).items()}
         for row in encoded[:_CALIBRATION_TEXTS]
     ]
 
 
-def _report(config, source, target, settings, work, vocab_size) -> None:
+def _report(source, target, settings, work, vocab_size, texts) -> None:
     """Writes report.json.
 
     Raises:
       RuntimeError: if a model in float32 differs from the network.
     """
-    file = config.report_file or config.calibration_file
-    texts = rows.read(file, settings["kind"]) if file else []
     folder = os.path.join(work, "report")
     os.makedirs(folder)
     found = report.make(
@@ -208,10 +236,11 @@ def _report(config, source, target, settings, work, vocab_size) -> None:
     )
     for line in report.lines(found):
         logging.info("%s", line)
-    largest = max(found["largest_difference"]["random"].values())
+    largest = np.max([*found["largest_difference"]["random"].values()])
     if settings["weights"] == "float32" and not largest <= _MOST_DIFFERENCE:
         raise RuntimeError(
-            f"Outputs of {config.format} differ by {largest} from TensorFlow's "
-            f"({_MOST_DIFFERENCE} is allowed), so the export is not kept."
+            f"Outputs of {settings['format']} differ by {largest} from "
+            f"TensorFlow's ({_MOST_DIFFERENCE} is allowed), so the export is "
+            "not kept."
         )
     json_files.write(os.path.join(target, REPORT), found)

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 FILE = "model.onnx"
-# The first version with LayerNormalization; all runtimes of today have it.
-_OPSET = 17
+_OPSET = 17  # Of 2022; the default of tf2onnx is 15.
 # Smaller tensors, such as biases, stay float32.
 _LEAST_HALF = 1024
 

@@ -32,7 +32,7 @@ class Network:
 
     Args:
       folder: folder of the model.
-      num_threads: processor cores to use; None for the runtime's default.
+      num_threads: processor cores to use; None for all.
 
     Attributes:
       settings: content of model.json.
@@ -55,7 +55,7 @@ def _open_litert(path, num_threads):
     from ai_edge_litert import interpreter
 
     runner = interpreter.Interpreter(
-        path, num_threads=num_threads
+        path, num_threads=num_threads or os.cpu_count()
     ).get_signature_runner()
     return lambda inputs: runner(**inputs)
 

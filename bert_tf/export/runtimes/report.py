@@ -152,7 +152,9 @@ def _differences(batches: Sequence[tuple[dict, dict]]) -> dict[str, float]:
                 )
             if values.dtype.kind == "f":
                 difference = np.max(np.abs(values - theirs[name]))
-                found[name] = max(found.get(name, 0.0), float(difference))
+                # Not max, which ignores NaN.
+                largest = np.maximum(found.get(name, 0.0), difference)
+                found[name] = float(largest)
     return found
 
 
@@ -182,8 +184,8 @@ def _scores(settings: Mapping, texts: Sequence[Mapping], batches) -> dict:
     found = {}
     for key, outputs in ((settings["format"], theirs), ("savedmodel", ours)):
         if kind == "classification":
-            labels = np.array([str(x) for x in settings["labels"]])
-            is_right = labels[outputs.argmax(-1)] == np.array(gold, str)
+            labels = np.array(settings["labels"])
+            is_right = labels[outputs.argmax(-1)] == np.array(gold)
             found[key] = float(is_right.mean())
         else:
             gold_scores = np.array(gold, float)

@@ -25,7 +25,7 @@ def read(path: str, kind: str, most: int | None = None) -> list[dict]:
       most: maximum number of texts.
 
     Returns:
-      At least one dict of `tokenizer.FIELDS[kind]` and perhaps `label`.
+      At least one dict of `tokenizer.FIELDS[kind]` and perhaps `label`, str.
 
     Raises:
       ValueError: if the file is missing, empty or not UTF-8 text, or a text
@@ -69,6 +69,8 @@ def _fields(values: Mapping, names, where: str) -> dict:
             f"{', '.join(missing)}. Name the columns or keys so; --help tells "
             "how."
         )
+    if LABEL in found:
+        found[LABEL] = str(found[LABEL])
     for name in names:
         kind = [str] if name in _LISTS else str
         if name in found:

@@ -8,7 +8,7 @@ import sys
 import exports
 import pytest
 
-from bert_tf.export.runtimes import config, report
+from bert_tf.export.runtimes import config, export_network, report
 from tfrecords.io import json_files
 
 FORMATS = tuple(config.MODULES)
@@ -88,6 +88,17 @@ def test_labels_give_a_score(need_format, model_of, export, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_wrong_conversion_is_not_kept(
+    need_format, model_of, export, tmp_path, monkeypatch
+):
+    need_format("litert")
+    monkeypatch.setattr(export_network, "_MOST_DIFFERENCE", 0.0)
+    with pytest.raises(RuntimeError, match="Outputs of litert differ by"):
+        export(model_of("classification"), tmp_path / "out", "--format=litert")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
 def test_without_a_report(need_format, model_of, export, tmp_path):
     need_format("litert")
     words = ("--format=litert", "--noreport")
@@ -141,6 +152,18 @@ def test_a_kind_that_does_not_match_the_task_is_refused(
     words = ("--format=onnx", "--kind=tagging")
     with pytest.raises(ValueError, match="--kind=tagging does not fit a model"):
         export(model_of("classification"), tmp_path / "out", *words)
+
+
+def test_an_unknown_label_is_refused_before_the_conversion(
+    monkeypatch, model_of, export, tmp_path
+):
+    monkeypatch.setitem(config.MODULES, "onnx", ())
+    path = tmp_path / "dev.tsv"
+    path.write_text("text_a\tlabel\na ship\tfine\na ship\tgood\n")
+    words = ("--format=onnx", f"--report_file={path}")
+    with pytest.raises(ValueError, match="dev.tsv has the label 'fine'; the m"):
+        export(model_of("classification"), tmp_path / "out", *words)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_package_is_refused_first(monkeypatch, export, tmp_path):

@@ -36,8 +36,8 @@ def test_objects_have_the_fields(write):
     assert rows.read(path, "multiple_choice") == [
         {"context": "c", "endings": ["a", "b"]}
     ]
-    path = write("t.jsonl", '{"words": ["a", "b"]}\n')
-    assert rows.read(path, "tagging") == [{"words": ["a", "b"]}]
+    path = write("t.jsonl", '{"words": ["a", "b"], "label": 1}\n')
+    assert rows.read(path, "tagging") == [{"words": ["a", "b"], "label": "1"}]
 
 
 @pytest.mark.parametrize(
