@@ -24,7 +24,9 @@ import sys
 import numpy as np
 import tokenizer as tokenizer_lib
 
+# First fields of kinds for which a line of text is enough.
 _OF_ONE_TEXT = ("text_a", "text")
+_OPTIONAL = ("text_b", "words")
 
 
 class Network:
@@ -324,14 +326,27 @@ def _choose(nbest, logits, settings):
 
 
 def parse(line, kind):
-    """Returns the row of a line: a text, or a JSON object."""
+    """Returns the fields of a line: a text, or a JSON object.
+
+    Raises:
+      ValueError: if the line is neither, or lacks a field.
+    """
     names = tokenizer_lib.FIELDS[kind]
-    if line.lstrip().startswith("{") or names[0] not in _OF_ONE_TEXT:
-        row = json.loads(line)
-        if isinstance(row, dict) and set(row) & set(names):
-            return row
-        raise ValueError(f"{line!r} has none of {', '.join(names)}.")
-    return {names[0]: line}
+    if names[0] in _OF_ONE_TEXT and not line.lstrip().startswith("{"):
+        return {names[0]: line}
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        fields = None
+    needed = [x for x in names if x not in _OPTIONAL]
+    is_complete = isinstance(fields, dict) and (
+        "words" in names
+        and "words" in fields
+        or all(x in fields for x in needed)
+    )
+    if not is_complete:
+        raise ValueError(f"{line!r}: expected JSON with {', '.join(needed)}.")
+    return fields
 
 
 def main():
@@ -339,8 +354,12 @@ def main():
     model = Model(os.path.dirname(os.path.abspath(__file__)))
     for line in sys.stdin:
         line = line.removesuffix("\n").removesuffix("\r")
-        answers = model.answer([parse(line, model.kind)])
-        print(json.dumps(answers[0], ensure_ascii=False), flush=True)
+        try:
+            fields = parse(line, model.kind)
+        except ValueError as error:
+            sys.exit(str(error))
+        (answer,) = model.answer([fields])
+        print(json.dumps(answer, ensure_ascii=False), flush=True)
 
 
 if __name__ == "__main__":

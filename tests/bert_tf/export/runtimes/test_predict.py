@@ -1,5 +1,10 @@
 """Answers of the shipped predict.py equal those of the model in TensorFlow."""
 
+import json
+import shutil
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -76,6 +81,53 @@ def test_answers(both, name):
             assert [
                 (x["answer"], x["start"], x["end"]) for x in found["nbest"]
             ] == [(x.text, x.begin, x.end) for x in wanted.nbest]
+
+
+@pytest.mark.parametrize("threshold", [-1000.0, 0.0, 1000.0])
+def test_questions_without_an_answer(exported, texts_of, tmp_path, threshold):
+    found = exported("question_answering", "onnx", "--version_2_with_negative")
+    folder = shutil.copytree(found.folder, tmp_path / "export")
+    settings = json.loads((folder / "model.json").read_text())
+    settings["null_score_diff_threshold"] = threshold
+    (folder / "model.json").write_text(json.dumps(settings))
+    ours = bert_tf.Predictor(
+        found.model_dir,
+        version_2_with_negative=True,
+        null_score_diff_threshold=threshold,
+        doc_stride=settings["doc_stride"],
+        max_query_length=settings["max_query_length"],
+        n_best_size=settings["n_best_size"],
+    )
+    texts = texts_of["question_answering"]
+    wanted = ours([tuple(text.values()) for text in texts])
+    assert (wanted[0].text == "") == (threshold == -1000) or threshold == 0
+    answers = found._replace(folder=folder).predict(texts)
+    for answer, expected in zip(answers, wanted, strict=True):
+        assert answer["answer"] == expected.text
+        assert (answer["start"], answer["end"]) == (
+            expected.begin,
+            expected.end,
+        )
+        assert [x["answer"] for x in answer["nbest"]] == [
+            x.text for x in expected.nbest
+        ]
+        assert answer["probability"] == pytest.approx(
+            expected.probability, **CLOSE
+        )
+
+
+@pytest.mark.parametrize("line", ["{}", '{"text": "a"}', "[1]", "who?"])
+def test_a_line_without_the_fields_is_refused(exported, line):
+    found = exported("question_answering", "onnx")
+    process = subprocess.run(
+        [sys.executable, "-B", str(found.folder / "predict.py")],
+        input=f"{line}\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 1
+    assert "expected JSON with question, context" in process.stderr
 
 
 @pytest.mark.parametrize("name", FORMATS)
