@@ -14,6 +14,7 @@ Rows are dicts of lists: `input_word_ids`, `input_mask`, `input_type_ids`.
 Shapes: S maximum number of tokens in a row.
 """
 
+import bisect
 import functools
 import re
 import string
@@ -215,19 +216,14 @@ class Tokenizer:
 
     def tokenize(self, text):
         """Returns the ids of the tokens of a text, without special tokens."""
-        return [
-            piece
-            for part in self._around_kept(text)
-            for piece in (
-                [self.ids[part]]
-                if part in self.kept_tokens
-                else [
-                    piece
-                    for word in _words(part, self.do_lower_case)
-                    for piece, _ in self._pieces(word)
-                ]
-            )
-        ]
+        ids = []
+        for part in self._around_kept(text):
+            if part in self.kept_tokens:
+                ids.append(self.ids[part])
+                continue
+            for word in _words(part, self.do_lower_case):
+                ids += [piece for piece, _ in self._pieces(word)]
+        return ids
 
     def tokenize_with_offsets(self, text):
         """Returns the tokens of a text, without special tokens, as Tokens."""
@@ -277,11 +273,7 @@ class Tokenizer:
         sep = self.ids["[SEP]"]
         first = [self.ids["[CLS]"], *ids_a[:most_a], sep]
         second = [*ids_b[:most_b], sep] if ids_b else []
-        return {
-            "input_word_ids": first + second,
-            "input_mask": [1] * (len(first) + len(second)),
-            "input_type_ids": [0] * len(first) + [1] * len(second),
-        }
+        return _row(first, second)
 
     def mask_positions(self, row):
         """Returns the positions of [MASK] in a row."""
@@ -312,17 +304,13 @@ class Tokenizer:
         spans = [(start, min(start + room, len(tokens))) for start in starts]
         cls, sep = self.ids["[CLS]"], self.ids["[SEP]"]
         first = [cls, *query, sep]
-        best = [_best_window(spans, i) for i in range(len(tokens))]
+        best = _best_windows(spans, len(tokens))
         windows = []
         for number, (start, end) in enumerate(spans):
-            second = [*(token.id for token in tokens[start:end]), sep]
-            row = {
-                "input_word_ids": first + second,
-                "input_mask": [1] * (len(first) + len(second)),
-                "input_type_ids": [0] * len(first) + [1] * len(second),
-            }
+            part = tokens[start:end]
+            row = _row(first, [*(token.id for token in part), sep])
             is_best = [best[i] == number for i in range(start, end)]
-            windows.append(Window(row, tokens[start:end], len(first), is_best))
+            windows.append(Window(row, part, len(first), is_best))
         return windows
 
     def word_windows(self, words, *, max_seq_length, doc_stride=None):
@@ -353,35 +341,41 @@ class Tokenizer:
         return rows, _find_positions(spans, before)
 
 
-def _best_window(spans, token):
-    """Returns the number of the window with the most context of a token.
+def _row(first, second):
+    """Returns the row of one or two segments with their special tokens."""
+    return {
+        "input_word_ids": first + second,
+        "input_mask": [1] * (len(first) + len(second)),
+        "input_type_ids": [0] * len(first) + [1] * len(second),
+    }
+
+
+def _best_windows(spans, num_tokens):
+    """Returns the number of the window with the most context of each token.
 
     The context is the smaller of the numbers of tokens to its left and right,
     plus a bonus for the window's length; ties go to the first window.
     """
-    return max(
-        (i for i, (start, end) in enumerate(spans) if start <= token < end),
-        key=lambda i: (
-            min(token - spans[i][0], spans[i][1] - 1 - token)
-            + 0.01 * (spans[i][1] - spans[i][0])
-        ),
-    )
+    best, scores = [0] * num_tokens, [-1.0] * num_tokens
+    for number, (start, end) in enumerate(spans):
+        for token in range(start, end):
+            score = min(token - start, end - 1 - token) + 0.01 * (end - start)
+            if score > scores[token]:
+                best[token], scores[token] = number, score
+    return best
 
 
 def _find_spans(before, most, stride):
     """Returns (first word, end) of each window of at most `most` pieces."""
     num_words, spans, first = len(before) - 1, [], 0
     while first < num_words:
-        last = first
-        while last < num_words and before[last + 1] <= before[first] + most:
-            last += 1
+        last = bisect.bisect_right(before, before[first] + most) - 1
         spans.append((first, last))
         if last == num_words:
             break
         # The last window starts early enough to be full.
         wanted = min(before[first] + stride, before[-1] - most)
-        after = next(i for i, n in enumerate(before) if n >= wanted)
-        first = min(after, last)
+        first = min(bisect.bisect_left(before, wanted), last)
     return spans
 
 
