@@ -13,6 +13,11 @@ MODULES = {
     "onnx": ("tf2onnx", "onnx", "onnxruntime"),
     "openvino": ("openvino",),
 }
+# Settings of a SavedModel that also apply to these formats.
+_SHARED = (
+    *("model_dir", "export_dir", "overwrite", "kind", "max_seq_length"),
+    *("precision", *kinds.APPLIES_TO),
+)
 # Format -> its further modules for --quantize.
 QUANTIZERS = {"openvino": ("nncf",)}
 
@@ -62,6 +67,14 @@ class RuntimeConfig(kinds.ExportConfig):
         if self.format == SAVED_MODEL:
             self._check_unused()
             return
+        for field in dataclasses.fields(self):
+            is_known = field.name in (*_SHARED, *RuntimeConfig.__annotations__)
+            value = getattr(self, field.name)
+            if not is_known and value != field.default:
+                raise ValueError(
+                    f"--{field.name}={value} is for --format=savedmodel, and "
+                    f"the format is {self.format}. Omit the flag."
+                )
         if self.precision not in (None, "float32"):
             raise ValueError(
                 f"--precision={self.precision} is for --format=savedmodel; "

@@ -1,8 +1,11 @@
 """Flags of the formats: which are refused, and missing packages."""
 
+import dataclasses
+
 import pytest
 
 from bert_tf.export.runtimes import config
+from tfrecords import options
 
 
 def make(**settings):
@@ -51,6 +54,20 @@ def test_a_saved_model_is_the_default():
 def test_flags_that_do_not_fit_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         make(**settings)
+
+
+def test_other_settings_of_saved_models_are_refused():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class WithMore(config.RuntimeConfig):
+        warm_up: bool = options.option(True, "A setting of SavedModels.")
+
+    paths = {"model_dir": "m", "export_dir": "e"}
+    assert not WithMore(**paths, warm_up=False).warm_up
+    assert WithMore(**paths, format="onnx").warm_up
+    with pytest.raises(
+        ValueError, match="--warm_up=False is for --format=savedmodel, and the "
+    ):
+        WithMore(**paths, format="onnx", warm_up=False)
 
 
 def test_a_missing_package_is_named(monkeypatch):
