@@ -6,9 +6,9 @@ r"""Texts -> answers of the model in this folder, without TensorFlow.
 
 A line is a text, or a JSON object with the fields of the model: `text_a` and
 `text_b`, `question` and `context`, `context` and `endings`, `text`, or `words`.
-Each line gives a line of JSON. It needs Python 3.10 or later, NumPy, the runtime
-of the model (ai-edge-litert, onnxruntime or openvino), and tokenizer.py beside
-it.
+Each line gives a line of JSON. It needs Python 3.10 or later, NumPy, the
+runtime of the model (ai-edge-litert, onnxruntime or openvino), and tokenizer.py
+beside it.
 
 `export_savedmodel` copies this file beside a model. In Python:
 
