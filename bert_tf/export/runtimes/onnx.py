@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import convert_to_constants
 
 FILE = "model.onnx"
 _OPSET = 17  # Of 2022; the default of tf2onnx is 15.
-# Smaller tensors, such as biases, stay float32.
+# Smaller tensors, such as biases, are constants and stay float32.
 _LEAST_HALF = 1024
+_FLOAT = tf.float32.as_datatype_enum
 
 
 def convert(
@@ -28,11 +31,8 @@ def convert(
       rows: inputs for calibration, [1, s] int32 each.
     """
     import onnx
-    import tf2onnx
 
-    model, _ = tf2onnx.convert.from_function(
-        network, input_signature=network.input_signature, opset=_OPSET
-    )
+    model = _convert(network)
     for value in model.graph.input:
         name = "masks" if value.name == "masked_lm_positions" else "tokens"
         dims = value.type.tensor_type.shape.dim
@@ -42,6 +42,57 @@ def convert(
     onnx.save(model, path)
     if quantize:
         _quantize(path, quantize, rows)
+
+
+def _convert(network):
+    """Returns the function as an ONNX model with its weights.
+
+    tf2onnx copies constants in every step, which takes more than 23 GB for
+    BERT-base. So the weights are inputs while it converts.
+    """
+    import tf2onnx
+    from onnx import numpy_helper
+
+    concrete = network.get_concrete_function()
+    frozen = convert_to_constants.convert_variables_to_constants_v2(concrete)
+    graph = frozen.graph.as_graph_def()
+    weights = _take_weights(graph)
+    # Outputs are in the order of their names.
+    outputs = [tensor.name for tensor in frozen.outputs]
+    names = sorted(concrete.structured_outputs)
+    inputs = {tensor.name: tensor.name[:-2] for tensor in frozen.inputs}
+    model, _ = tf2onnx.convert.from_graph_def(
+        graph,
+        input_names=[*inputs, *weights],
+        output_names=outputs,
+        opset=_OPSET,
+        tensors_to_rename=inputs | dict(zip(outputs, names, strict=True)),
+    )
+    kept = [x for x in model.graph.input if x.name not in weights]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(values, name)
+        for name, values in weights.items()
+    )
+    return model
+
+
+def _take_weights(graph) -> dict[str, np.ndarray]:
+    """Makes the large constants of a GraphDef inputs; returns them by name."""
+    weights = {}
+    for node in graph.node:
+        if node.op != "Const" or node.attr["dtype"].type != _FLOAT:
+            continue
+        values = tf.make_ndarray(node.attr["value"].tensor)
+        if values.size < _LEAST_HALF:
+            continue
+        weights[f"{node.name}:0"] = values
+        node.op = "Placeholder"
+        shape = tf.TensorShape(values.shape).as_proto()
+        del node.attr["value"]
+        node.attr["shape"].shape.CopyFrom(shape)
+    return weights
 
 
 def _halve(model) -> None:
@@ -79,7 +130,10 @@ def _quantize(path: str, quantize: str, rows) -> None:
     from onnxruntime.quantization import shape_inference
 
     shape_inference.quant_pre_process(
-        path, path, skip_optimization=True, skip_symbolic_shape=True
+        # Its optimization joins the kernels of query, key and value.
+        path,
+        path,
+        skip_symbolic_shape=True,
     )
     int8 = {"weight_type": quantization.QuantType.QInt8}
     if quantize == "dynamic":
