@@ -57,9 +57,11 @@ format: $(VENV)/.installed
 	$(BIN)/ruff format .
 
 # Compares with tf-models-official, KerasHub and transformers, and the latter on
-# onnxruntime and OpenVINO with torch.
+# onnxruntime and OpenVINO with torch. Exports every kind for LiteRT, onnxruntime
+# and OpenVINO, and compares with TensorFlow.
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
+	  tests/bert_tf/export/runtimes tests/benchmarks/test_export_formats.py \
 	  tests/bert_tf/conversion/hugging_face/test_peer.py \
 	  tests/bert_tf/conversion/hugging_face/test_pickles.py $(ARGS)
 
@@ -86,7 +88,7 @@ $(VENV)/.docs: $(VENV)/.installed
 
 $(VENV)/.installed: EXTRAS := test
 $(ENGINES_VENV)/.installed: EXTRAS := test,spark,beam,parquet
-$(PARITY_VENV)/.installed: EXTRAS := test,parity
+$(PARITY_VENV)/.installed: EXTRAS := test,parity,export
 # Its pinned packages need Python 3.11.
 $(PARITY_VENV)/.installed: OLDEST := 11
 

@@ -28,6 +28,9 @@ REQUIRES = [
     "matplotlib>=3.10,<4",
 ]
 
+# Pins shared by two extras, which `make parity` installs together.
+RUNTIMES = ["onnx==1.23.2", "onnxruntime==1.32.0", "openvino==2026.4.1"]
+
 # No extra for TPUs: TensorFlow Text requires the wheel `tensorflow`, over which
 # tensorflow-tpu would be installed. See docs/guide/cloud_tpu.md.
 EXTRAS = {
@@ -50,6 +53,10 @@ EXTRAS = {
     "beam": ["apache-beam==2.77.0"],
     # For reading Parquet and .zst.
     "parquet": ["pyarrow>=14,<26"],
+    # For export_savedmodel --format=litert, onnx and openvino; Python 3.11 or
+    # later.
+    "export": ["ai-edge-litert==2.3.0", "nncf==3.4.0", "tf2onnx==1.17.0"]
+    + RUNTIMES,
     # Implementations that `make parity` compares with; Python 3.11 or later.
     "parity": [
         "tf-models-official==2.20.0",
@@ -58,9 +65,7 @@ EXTRAS = {
         "torch==2.13.0",
         "transformers==5.23.0",
         # Of benchmarks.inference; torch gives them the model as ONNX.
-        "onnx==1.23.2",
-        "onnxruntime==1.32.0",
-        "openvino==2026.4.1",
+        *RUNTIMES,
         # For the Trainer of transformers.
         "accelerate==1.14.0",
         # tensorflow-hub, a dependency of the first, imports pkg_resources.

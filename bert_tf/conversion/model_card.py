@@ -394,13 +394,13 @@ def _limits(facts: Facts) -> list[str]:
     trained = facts.run.get("precision") or metadata.get("precision")
     others = [
         f"{name} {settings[name]}"
-        for name in ("precision", "weights_dtype")
+        for name in ("precision", "weights_dtype", "weights")
         if trained and settings.get(name, trained) != trained
     ]
     if others:
         lines.append(
             f"Trained with precision {trained}; these files have "
-            f"{' and '.join(others)}, and were not scored."
+            f"{' and '.join(others)}, so their scores may differ."
         )
     if missing := metadata.get("not_in_source"):
         lines.append(

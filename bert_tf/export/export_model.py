@@ -61,7 +61,7 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
         _export_preprocessor(config, folder, metadata)
         return
     precision = _find_precision(config, folder, metadata)
-    model = _load_model(
+    model = load_model(
         folder, metadata, _find_policy(precision, config.weights_dtype)
     )
     new_weights = model_folders.find_newly_initialized(metadata, model.config)
@@ -72,7 +72,7 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
             "%s has no trained pooler; pooled_output is left out",
             config.model_dir,
         )
-    tokenizer = _load_tokenizer(folder, metadata, model.config.vocab_size, kind)
+    tokenizer = load_tokenizer(folder, metadata, model.config.vocab_size, kind)
     length = find_length(config, metadata, model.config)
     signatures, parts = make_signatures(
         config, kind, model, tokenizer, length, metadata, has_pooler
@@ -111,7 +111,7 @@ def _export_preprocessor(config, folder: str, metadata: Mapping) -> None:
     model_config = BertConfig.from_json_file(
         os.path.join(folder, model_folders.CONFIG)
     )
-    tokenizer = _load_tokenizer(
+    tokenizer = load_tokenizer(
         folder, metadata, model_config.vocab_size, config.kind
     )
     length = find_length(config, metadata, model_config)
@@ -191,7 +191,7 @@ def _find_policy(precision: str, weights_dtype: str | None):
     return policy
 
 
-def _load_model(folder: str, metadata: Mapping, policy) -> keras.Model:
+def load_model(folder: str, metadata: Mapping, policy) -> keras.Model:
     """Returns the model of a model folder, with its weights."""
     config = BertConfig.from_json_file(
         os.path.join(folder, model_folders.CONFIG)
@@ -211,7 +211,7 @@ def _load_model(folder: str, metadata: Mapping, policy) -> keras.Model:
     return model
 
 
-def _load_tokenizer(
+def load_tokenizer(
     folder: str, metadata: Mapping, vocab_size: int, kind: str
 ) -> tokenizer_lib.BertTokenizer:
     """Returns the tokenizer that the model was trained with."""

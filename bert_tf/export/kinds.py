@@ -56,10 +56,10 @@ class ExportConfig(Options):
         reads=True,
     )
     export_dir: str = option(
-        REQUIRED, "Folder to write the SavedModel to.", writes="folder"
+        REQUIRED, "Folder to write the export to.", writes="folder"
     )
     overwrite: bool = option(
-        False, "Replace an existing SavedModel in --export_dir."
+        False, "Replace an existing export in --export_dir."
     )
     kind: str = option(
         "auto",

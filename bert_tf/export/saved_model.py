@@ -51,13 +51,29 @@ def _root(*models: keras.Model, **parts) -> tf.train.Checkpoint:
 
 
 @contextlib.contextmanager
-def _new_export(path: str, overwrite: bool) -> Iterator[str]:
-    """Yields a folder to write to, which becomes `path` when complete."""
+def new_export(
+    path: str,
+    overwrite: bool,
+    file: str = SAVED_MODEL,
+    title: str = "a SavedModel",
+) -> Iterator[str]:
+    """Yields a folder to write to, which becomes `path` when complete.
+
+    Args:
+      path: the folder; an existing one that is not empty must have `file`.
+      overwrite: whether it may be replaced.
+      file: name of the model's file.
+      title: what such a folder is, for messages.
+
+    Raises:
+      ValueError: if `path` exists and may not be replaced.
+      OSError: if it cannot be written.
+    """
     path = os.path.normpath(path)
     is_empty = os.path.isdir(path) and not os.listdir(path)
-    is_export = os.path.isfile(os.path.join(path, SAVED_MODEL))
+    is_export = os.path.isfile(os.path.join(path, file))
     if os.path.exists(path) and not is_empty and not (overwrite and is_export):
-        fault, fix = "exists and is not a SavedModel", "move it away"
+        fault, fix = f"exists and is not {title}", "move it away"
         if is_export:
             fault, fix = "already exists", "add --overwrite to replace it"
         raise ValueError(f"{path} {fault}; give a new folder, or {fix}.")
@@ -86,15 +102,21 @@ def _name_methods(folder: str, signatures: Iterable[str]) -> None:
     os.remove(os.path.join(folder, "fingerprint.pb"))
 
 
-def _save(root, folder: str, signatures: Mapping, metadata: Mapping) -> None:
+@contextlib.contextmanager
+def without_logs() -> Iterator[None]:
+    """Suppresses TensorFlow's log lines about the duration of callbacks."""
     verbosity = logging.get_verbosity()
-    # Suppresses TensorFlow's log lines about the duration of callbacks.
     logging.set_verbosity(logging.WARNING)
     try:
-        tf.saved_model.save(root, folder, signatures=dict(signatures))
-        _name_methods(folder, signatures)
+        yield
     finally:
         logging.set_verbosity(verbosity)
+
+
+def _save(root, folder: str, signatures: Mapping, metadata: Mapping) -> None:
+    with without_logs():
+        tf.saved_model.save(root, folder, signatures=dict(signatures))
+        _name_methods(folder, signatures)
     os.makedirs(os.path.join(folder, EXTRA), exist_ok=True)
     json_files.write(os.path.join(folder, EXTRA, METADATA), metadata)
     if "max_seq_length" in metadata:
@@ -145,7 +167,7 @@ def export_text(
       ValueError: if `path` exists and may not be replaced.
       OSError: if it cannot be written.
     """
-    with _new_export(path, overwrite) as folder:
+    with new_export(path, overwrite) as folder:
         root = _root(*models, *filter(None, [encoder]), **parts, **signatures)
         signatures = dict(signatures)
         if encoder is not None:

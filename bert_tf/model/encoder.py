@@ -46,7 +46,8 @@ def last_positions(inputs) -> tf.Tensor:
     Returns:
       [B, 1] int32; [B, E] for packed rows, 0 for unused slots.
     """
-    is_token = inputs["input_mask"][:, None]  # [B, 1, S]
+    # expand_dims here and in masks, since LiteRT has no dynamic [:, None].
+    is_token = tf.expand_dims(inputs["input_mask"], 1)  # [B, 1, S]
     if "cls_positions" in inputs:
         numbers = 1 + tf.range(tf.shape(inputs["cls_positions"])[1])  # [E]
         of_each = inputs["example_numbers"][:, None] == numbers[:, None]

@@ -153,8 +153,8 @@ def causal_mask(input_mask: tf.Tensor) -> tf.Tensor:
     positions = tf.range(tf.shape(input_mask)[-1])
     is_token = tf.cast(input_mask, tf.bool)
     if len(input_mask.shape) == 2:
-        is_token = is_token[:, None, :]
-    return is_token & (positions[:, None] >= positions)
+        is_token = tf.expand_dims(is_token, 1)
+    return is_token & (tf.expand_dims(positions, 1) >= positions)
 
 
 class SelfAttention(keras.layers.Layer):
