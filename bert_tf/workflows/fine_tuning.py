@@ -41,6 +41,7 @@ from bert_tf.workflows import (
     dev_results,
     model_source,
     run_history,
+    teachers,
     training_phases,
 )
 from bert_tf.workflows.configs import FineTuningConfig
@@ -136,6 +137,7 @@ class Run:
       vocab_file: vocabulary to save with the model, if any.
       metadata: content of model.json.
       source: model folder to initialize from or to predict with, if any.
+      teacher: model that the student learns from, if any.
       command_config: config to write to run.flags; None for that of the run.
     """
 
@@ -145,6 +147,7 @@ class Run:
     vocab_file: str | None
     metadata: dict
     source: str | None
+    teacher: keras.Model | None = None
     command_config: FineTuningConfig | None = None
 
 
@@ -232,8 +235,18 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     records = strategies.chief_first(
         strategy, lambda: _open_records(task, config, tokenizer)
     )
+    teacher = None
     if config.do_train:
         _check_records(records["train"], config, bert_config, vocab_file)
+        teacher = teachers.load(
+            task,
+            config,
+            bert_config,
+            strategy,
+            max_seq_length=config.max_seq_length,
+            vocabulary_sha256=tokenizer.sha256,
+            do_lower_case=tokenizer.do_lower_case,
+        )
     model = _build_model(task, bert_config, strategy, config)
     if lengths is None:
         lengths = choose_bucket_lengths(
@@ -262,6 +275,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         )
         | task.metadata(),
         source=source,
+        teacher=teacher,
     )
     return run, config
 
@@ -403,6 +417,7 @@ def train_and_predict(
     if config.do_train:
         if source:
             model_folders.load_encoder(run.model, source)
+        teachers.copy_layers(run.teacher, run.model, config)
         on_checkpoint = None
         if config.do_eval:
             on_checkpoint = dev_results.make_keep_best(
@@ -514,6 +529,7 @@ def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
         }
         | split.identity(config)
         | config.decisive_settings()
+        | teachers.settings(run.teacher)
     )
     logging.info(
         "%s  examples %d  epochs %g  steps %d  %s",
@@ -533,7 +549,7 @@ def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
             command, config.output_dir, run.task.data, repeated
         )
     return loop.train(
-        run.task,
+        teachers.with_losses(run.task, run.teacher, config),
         run.model,
         [split.phase(config, steps.to_train)],
         config,

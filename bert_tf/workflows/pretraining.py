@@ -25,6 +25,7 @@ from bert_tf.workflows import (
     model_source,
     pretraining_data,
     run_history,
+    teachers,
     training_phases,
 )
 from bert_tf.workflows.configs import PretrainingConfig
@@ -97,11 +98,22 @@ def _train_and_evaluate(
     opened = [data.records for data in phases]
     pretraining.check_pairs([*opened, held_out.records] if held_out else opened)
     is_chief = strategies.is_chief(strategy)
+    teacher = None
     if do_train:
+        teacher = teachers.load(
+            phases[0].task,
+            config,
+            bert_config,
+            strategy,
+            max_seq_length=max(p.sizes["max_seq_length"] for p in phases),
+            vocabulary_sha256=sha256,
+            do_lower_case=do_lower_case,
+        )
         from bert_tf.workflows.doctor import checks
 
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
         settings = _run_settings(config, bert_config, phases)
+        settings |= teachers.settings(teacher)
         # Check before writing anything: the folder may contain another run.
         run_folder.check(config.output_dir, settings, is_chief=is_chief)
         if checkpoints.newest_step(config.output_dir):
@@ -117,6 +129,7 @@ def _train_and_evaluate(
     model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
     if model_dir:
         _load_weights(model, model_dir, do_train, held_out)
+    teachers.copy_layers(teacher, model, config)
     evaluate = None
     if held_out:
         evaluate = HeldOutEvaluation(config, model, held_out, strategy)
@@ -125,6 +138,7 @@ def _train_and_evaluate(
             config,
             model,
             phases,
+            teacher,
             strategy=strategy,
             settings=settings,
             vocab_file=vocab_file,
@@ -223,6 +237,7 @@ def _train(
     config: PretrainingConfig,
     model: keras.Model,
     phases: Sequence[pretraining_data.PretrainingData],
+    teacher: keras.Model | None,
     *,
     vocab_file: str | None,
     do_lower_case: bool,
@@ -231,7 +246,7 @@ def _train(
     """Trains to `num_train_steps`; `keywords` are passed to `loop.train`."""
     task = phases[0].task
     loop.train(
-        task,
+        teachers.with_losses(task, teacher, config),
         model,
         [
             training_phases.make_phase(
