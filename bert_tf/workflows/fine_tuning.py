@@ -244,7 +244,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
             bert_config,
             strategy,
             max_seq_length=config.max_seq_length,
-            vocabulary_sha256=tokenizer.sha256,
+            vocab_file=vocab_file,
             do_lower_case=tokenizer.do_lower_case,
         )
     model = _build_model(task, bert_config, strategy, config)

@@ -106,8 +106,9 @@ def _train_and_evaluate(
             bert_config,
             strategy,
             max_seq_length=max(p.sizes["max_seq_length"] for p in phases),
-            vocabulary_sha256=sha256,
+            vocab_file=vocab_file,
             do_lower_case=do_lower_case,
+            vocabulary_sha256=sha256,
         )
         from bert_tf.workflows.doctor import checks
 

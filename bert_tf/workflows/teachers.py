@@ -15,6 +15,7 @@ from bert_tf.tasks.task import Task
 from bert_tf.training import model_folders
 from bert_tf.training.config import POLICIES
 from bert_tf.workflows.configs import DistillationConfig
+from tfrecords.text import vocab
 
 _PRETRAINING = "pretraining"
 _NEXT_SENTENCE = "next_sentence"
@@ -28,8 +29,9 @@ def load(
     strategy: tf.distribute.Strategy,
     *,
     max_seq_length: int,
-    vocabulary_sha256: str | None,
+    vocab_file: str | None,
     do_lower_case: bool,
+    vocabulary_sha256: str | None = None,
 ) -> keras.Model | None:
     """Returns the model of --teacher, or None if there is none.
 
@@ -41,8 +43,9 @@ def load(
       student: config of the student.
       strategy: strategy of the run; each replica has a copy of the teacher.
       max_seq_length: tokens in the longest examples.
-      vocabulary_sha256: sha256 of the student's vocabulary, if known.
+      vocab_file: vocabulary of the student, if known.
       do_lower_case: whether the student's text is lower-cased.
+      vocabulary_sha256: digest of the vocabulary, if there is no `vocab_file`.
 
     Raises:
       ValueError: as in `loading.load`, or if task, labels, vocabulary or sizes
@@ -60,12 +63,16 @@ def load(
             f"--teacher={path} has no vocabulary to compare with the student's."
             " Put the vocab.txt that it was trained with into its folder."
         )
-    if vocabulary_sha256 not in (None, tokenizer.sha256):
+    if vocab_file:
+        is_same = tokenizer.vocab == vocab.read(vocab_file)
+    else:
+        is_same = vocabulary_sha256 in (None, tokenizer.sha256)
+    if not is_same:
         raise ValueError(
-            f"--teacher={path} has another vocabulary (sha256 "
-            f"{tokenizer.sha256[:8]}, the student's {vocabulary_sha256[:8]}): "
-            "the same ids would be other words. Use a teacher with the "
-            "student's vocabulary, or train the student with the teacher's."
+            f"--teacher={path} has another vocabulary than "
+            f"{vocab_file or 'that of the records'}: the same ids are other "
+            "words. Use a teacher with the student's vocabulary, or train the "
+            "student with the teacher's."
         )
     is_inferred = model.metadata.get(vocabularies.INFERRED_CASE)
     if tokenizer.do_lower_case != do_lower_case and not is_inferred:
@@ -85,7 +92,7 @@ def load(
         )
     model.trainable = False
     logging.info(
-        "teacher %s  task %s  layers %d of %d  losses %s",
+        "teacher %s  task %s  layers %d  hidden_size %d  losses %s",
         path,
         model.metadata["task"],
         model.config.num_hidden_layers,
