@@ -167,10 +167,6 @@ class DistilledTask(Task):
         self.relation_heads = relation_heads
         self.relation_layer = relation_layer
 
-    def build_model(self, config, dtype=None):
-        """Returns a new student."""
-        return self.task.build_model(config, dtype)
-
     def targets(self, batch):
         """Returns the targets of the labels."""
         return self.task.targets(batch)
@@ -213,8 +209,9 @@ class DistilledTask(Task):
         }
         for name, mean in self._soft_targets(outputs, batch).items():
             found[name] = _times(mean, self.weight)
+        # The same mask for both models, so the student's is not needed here.
+        mask = self.teacher.encoder.attention_mask(batch)
         for name in self.relations:
-            mask = self.teacher.encoder.attention_mask(batch)
             mean = relations(
                 *outputs[name], self.relation_heads, mask, _is_token(batch)
             )
@@ -224,6 +221,7 @@ class DistilledTask(Task):
     def _soft_targets(self, outputs: Outputs, batch: Batch):
         """Returns name -> WeightedMean of each target, {} if not learned."""
         targets = self.targets(batch) if self.has_soft_targets else {}
+        share = self._share(batch)
         found = {}
         for name, target in targets.items():
             learned = outputs[target.logits]
@@ -238,9 +236,7 @@ class DistilledTask(Task):
                     self.temperature,
                     target.epsilon,
                 )
-            found[f"{name}_soft_targets_loss"] = _times(
-                mean, self._share(batch)
-            )
+            found[f"{name}_soft_targets_loss"] = _times(mean, share)
         return found
 
     def _share(self, batch) -> float:

@@ -210,7 +210,13 @@ def settings(teacher: keras.Model | None) -> dict[str, str]:
     """Returns the entry of run.json, {} without a teacher."""
     if teacher is None:
         return {}
-    return {"teacher_sha256": model_folders.digest(teacher)}
+    return {"teacher_sha256": model_folders.digest_of(_weights(teacher))}
+
+
+def _weights(teacher: keras.Model) -> dict[str, keras.Variable]:
+    """Returns name -> weight, without those that `loading.load` made up."""
+    weights = model_folders.weight_names(teacher)
+    return {n: x for n, x in weights.items() if n not in teacher.new_weights}
 
 
 def with_losses(
@@ -240,7 +246,8 @@ def copy_layers(
 ) -> None:
     """Copies `init_from_teacher_layers`, embeddings, pooler and head, if given.
 
-    A head of another task, or a BiLSTM that the teacher lacks, stays as it is.
+    Weights that the teacher lacks, such as the head of another task, stay as
+    they are.
 
     Raises:
       ValueError: if the student has another number of layers, the teacher lacks
@@ -257,13 +264,13 @@ def copy_layers(
             f"{flag} should be {num_layers} numbers, one for each layer of the "
             f"student, from 0 to {last}, the last layer of the teacher."
         )
-    weights = model_folders.weight_names(teacher)
+    weights = _weights(teacher)
+    own = model_folders.weight_names(student)
     copied = {
         name: weights[_source(name, layers)]
-        for name in model_folders.weight_names(student)
+        for name in own
         if _source(name, layers) in weights
     }
-    own = model_folders.weight_names(student)
     _check_shapes(own, copied, flag)
     for name, weight in copied.items():
         own[name].assign(weight.numpy())

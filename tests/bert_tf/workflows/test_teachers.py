@@ -99,8 +99,17 @@ def test_without_a_teacher_nothing_changes():
 
 
 def test_relations_alone_need_no_head_of_the_task(tmp_path):
-    encoder = exports.make_model("pretraining")
-    exports.save_model(encoder, "pretraining", tmp_path / "x", labels=None)
+    exports.save_model(
+        exports.make_model("pretraining"),
+        "pretraining",
+        tmp_path / "ours",
+        labels=None,
+    )
+    given = checkpoint.read(str(tmp_path / "ours"))
+    # A BERT without heads, as of many Hugging Face folders.
+    checkpoint_folders.write(
+        checkpoint_folders.pretraining(given), tmp_path / "x", "hugging_face"
+    )
     with pytest.raises(ValueError, match="is a model for pretraining"):
         load(tmp_path / "x")
     config = config_of(tmp_path, distillation_losses=("hidden_relations",))
@@ -110,6 +119,17 @@ def test_relations_alone_need_no_head_of_the_task(tmp_path):
     )
     task = teachers.with_losses(task_of(LABELS), model, config)
     assert (task.relation_heads, task.relation_layer) == (2, 0)
+    # Its new heads are random, and not a part of what a run must repeat.
+    keras.utils.set_random_seed(7)
+    again = load(
+        tmp_path / "x",
+        student=model.config,
+        distillation_losses=config.distillation_losses,
+    )
+    kernel = "next_sentence/dense/kernel"
+    found, other = weights_of(model)[kernel], weights_of(again)[kernel]
+    assert not np.array_equal(found, other)
+    assert teachers.settings(model) == teachers.settings(again)
 
 
 def test_layers_are_copied(classifier):
