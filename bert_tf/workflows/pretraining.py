@@ -100,21 +100,16 @@ def _train_and_evaluate(
     is_chief = strategies.is_chief(strategy)
     teacher = None
     if do_train:
-        teacher = teachers.load(
-            phases[0].task,
-            config,
-            bert_config,
-            strategy,
-            max_seq_length=max(p.sizes["max_seq_length"] for p in phases),
-            vocab_file=vocab_file,
-            do_lower_case=do_lower_case,
-            vocabulary_sha256=sha256,
-        )
         from bert_tf.workflows.doctor import checks
 
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
-        settings = _run_settings(config, bert_config, phases)
-        settings |= teachers.settings(teacher)
+        teacher = _load_teacher(
+            *(config, bert_config, phases, strategy),
+            vocab_file=vocab_file,
+            vocabulary_sha256=sha256,
+            do_lower_case=do_lower_case,
+        )
+        settings = _run_settings(config, bert_config, phases, teacher)
         # Check before writing anything: the folder may contain another run.
         run_folder.check(config.output_dir, settings, is_chief=is_chief)
         if checkpoints.newest_step(config.output_dir):
@@ -154,6 +149,24 @@ def _train_and_evaluate(
         strategy, lambda: do_train and evaluate.is_done(step)
     ):
         evaluate(step)
+
+
+def _load_teacher(
+    config: PretrainingConfig,
+    bert_config: BertConfig,
+    phases: Sequence[pretraining_data.PretrainingData],
+    strategy: tf.distribute.Strategy,
+    **vocabulary,
+) -> keras.Model | None:
+    """Returns the teacher of a run on these phases; see `teachers.load`."""
+    return teachers.load(
+        phases[0].task,
+        config,
+        bert_config,
+        strategy,
+        max_seq_length=_max_length(phases),
+        **vocabulary,
+    )
 
 
 def _with_objective(
@@ -214,6 +227,7 @@ def _run_settings(
     config: PretrainingConfig,
     bert_config: BertConfig,
     phases: Sequence[pretraining_data.PretrainingData],
+    teacher: keras.Model | None,
 ) -> dict:
     """Returns the settings that identify this run, for run.json."""
     settings = {
@@ -231,7 +245,13 @@ def _run_settings(
             "records": [phase.digest for phase in phases],
             "phases": [phase.num_steps for phase in phases],
         }
+    settings |= teachers.settings(teacher)
     return settings | config.decisive_settings()
+
+
+def _max_length(phases: Sequence[pretraining_data.PretrainingData]) -> int:
+    """Returns the tokens in the longest examples."""
+    return max(phase.sizes["max_seq_length"] for phase in phases)
 
 
 def _train(
@@ -266,9 +286,7 @@ def _train(
         metadata={
             "task": task.name,
             "do_lower_case": do_lower_case,
-            "max_seq_length": max(
-                phase.sizes["max_seq_length"] for phase in phases
-            ),
+            "max_seq_length": _max_length(phases),
             **task.metadata(),
         },
         vocab_file=vocab_file,
