@@ -232,12 +232,8 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     tokenizer, vocab_file = model_source.find_tokenizer(config, source)
     bert_config = find_config(config, tokenizer.vocab_size, source)
     lengths = read_bucket_lengths(config)
-    records = strategies.chief_first(
-        strategy, lambda: _open_records(task, config, tokenizer)
-    )
     teacher = None
-    if config.do_train:
-        _check_records(records["train"], config, bert_config, vocab_file)
+    if config.do_train:  # Before records are made, which takes longer.
         teacher = teachers.load(
             task,
             config,
@@ -247,6 +243,11 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
             vocab_file=vocab_file,
             do_lower_case=tokenizer.do_lower_case,
         )
+    records = strategies.chief_first(
+        strategy, lambda: _open_records(task, config, tokenizer)
+    )
+    if config.do_train:
+        _check_records(records["train"], config, bert_config, vocab_file)
     model = _build_model(task, bert_config, strategy, config)
     if lengths is None:
         lengths = choose_bucket_lengths(

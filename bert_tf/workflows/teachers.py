@@ -16,6 +16,7 @@ from bert_tf.training import model_folders
 from bert_tf.training.config import POLICIES
 from bert_tf.workflows.configs import DistillationConfig
 from tfrecords.text import vocab
+from tfrecords.text.tokenizer import BertTokenizer
 
 _PRETRAINING = "pretraining"
 _NEXT_SENTENCE = "next_sentence"
@@ -54,26 +55,13 @@ def load(
     path = config.teacher
     if path is None:
         return None
-    with strategy.scope():
-        model, tokenizer = loading.load(
-            path, dtype=POLICIES[config.precision or "float32"]
-        )
-    if tokenizer is None:
-        raise ValueError(
-            f"--teacher={path} has no vocabulary to compare with the student's."
-            " Put the vocab.txt that it was trained with into its folder."
-        )
-    if vocab_file:
-        is_same = tokenizer.vocab == vocab.read(vocab_file)
-    else:
-        is_same = vocabulary_sha256 in (None, tokenizer.sha256)
-    if not is_same:
-        raise ValueError(
-            f"--teacher={path} has another vocabulary than "
-            f"{vocab_file or 'that of the records'}: the same ids are other "
-            "words. Use a teacher with the student's vocabulary, or train the "
-            "student with the teacher's."
-        )
+    dtype = POLICIES[config.precision or "float32"]
+    try:
+        with strategy.scope():
+            model, tokenizer = loading.load(path, dtype=dtype)
+    except ValueError as error:
+        raise ValueError(f"--teacher: {error}") from error
+    _check_vocabulary(tokenizer, path, vocab_file, vocabulary_sha256)
     is_inferred = model.metadata.get(vocabularies.INFERRED_CASE)
     if tokenizer.do_lower_case != do_lower_case and not is_inferred:
         raise ValueError(
@@ -82,14 +70,15 @@ def load(
             "Use the same for both."
         )
     _check_sizes(model.config, config, student, max_seq_length)
-    if "soft_targets" in config.distillation_losses:
-        _check_task(model, task, path)
-        _reorder_labels(model, task, path)
-    elif task.metadata().get("task") == "multiple_choice":
+    losses = config.distillation_losses
+    if _task_of(task) == "multiple_choice" and set(losses) != {"soft_targets"}:
         raise ValueError(
-            f"--distillation_losses={','.join(config.distillation_losses)}: a "
-            "multiple-choice model only learns soft_targets."
+            f"--distillation_losses={','.join(losses)}: choice models "
+            "learn only soft_targets. Omit the others."
         )
+    if "soft_targets" in losses:
+        _check_task(model, task, path)
+        _check_classes(model, student, task, path)
     model.trainable = False
     logging.info(
         "teacher %s  task %s  layers %d  hidden_size %d  losses %s",
@@ -97,9 +86,34 @@ def load(
         model.metadata["task"],
         model.config.num_hidden_layers,
         model.config.hidden_size,
-        ", ".join(config.distillation_losses),
+        ", ".join(losses),
     )
     return model
+
+
+def _check_vocabulary(
+    tokenizer: BertTokenizer | None,
+    path: str,
+    vocab_file: str | None,
+    sha256: str | None,
+) -> None:
+    """Raises ValueError if the teacher has another vocabulary, or none."""
+    if tokenizer is None:
+        raise ValueError(
+            f"--teacher={path} has no vocabulary to compare with the student's."
+            " Put the vocab.txt that it was trained with into its folder."
+        )
+    if vocab_file:
+        is_same = tokenizer.vocab == vocab.read(vocab_file)
+    else:
+        is_same = sha256 in (None, tokenizer.sha256)
+    if not is_same:
+        raise ValueError(
+            f"--teacher={path} has another vocabulary than "
+            f"{vocab_file or 'that of the records'}: the same ids are other "
+            "words. Use a teacher with the student's vocabulary, or train the "
+            "student with the teacher's."
+        )
 
 
 def _check_sizes(
@@ -184,12 +198,21 @@ def _check_task(model: keras.Model, task: Task, path: str) -> None:
         )
 
 
-def _reorder_labels(model: keras.Model, task: Task, path: str) -> None:
+def _check_classes(
+    model: keras.Model, student: BertConfig, task: Task, path: str
+) -> None:
     """Brings the classes of the teacher's head into the order of the task's.
 
     Raises:
       ValueError: if they are not the same classes.
     """
+    is_pretraining = _task_of(task) == _PRETRAINING
+    if is_pretraining and model.config.vocab_size != student.vocab_size:
+        raise ValueError(
+            f"--teacher={path} has vocab_size={model.config.vocab_size}, the "
+            f"student {student.vocab_size}: it predicts other ids. Use the "
+            "teacher's vocab_size in the student's config."
+        )
     labels = list(task.metadata().get("labels") or ())
     own = list(model.metadata.get("labels") or ())
     if own == labels:
