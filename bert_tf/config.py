@@ -44,6 +44,13 @@ LORA_TARGETS = (
     "output",
 )
 
+# What a student can learn from a teacher, see `tasks.distillation`.
+DISTILLATION_LOSSES = (
+    "soft_targets",
+    "attention_relations",
+    "hidden_relations",
+)
+
 # Keys of some released files that no BERT code uses.
 _IGNORED_KEYS = frozenset(
     {

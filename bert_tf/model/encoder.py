@@ -246,11 +246,7 @@ class BertEncoder(ConfiguredModel):
     ):
         if training and dropout_key is None:
             dropout_key = self.draw_key(inputs)
-        input_mask = inputs["input_mask"]
-        if "example_numbers" in inputs:
-            input_mask = layers.packed_attention_mask(inputs["example_numbers"])
-        if self.config.is_causal:
-            input_mask = layers.causal_mask(input_mask)
+        input_mask = self.attention_mask(inputs)
         embedded = hidden = self.embeddings(
             inputs["input_word_ids"],
             inputs["input_type_ids"],
@@ -278,6 +274,17 @@ class BertEncoder(ConfiguredModel):
         return EncoderOutputs(
             hidden, pooled, tuple(encoder_outputs), embedded, tuple(attention)
         )
+
+    def attention_mask(self, inputs) -> tf.Tensor:
+        """Returns the mask of the attention.
+
+        [B, S] int32, 1 for a token; or [B, S, S] bool, query and key position,
+        for packed rows and causal attention.
+        """
+        mask = inputs["input_mask"]
+        if "example_numbers" in inputs:
+            mask = layers.packed_attention_mask(inputs["example_numbers"])
+        return layers.causal_mask(mask) if self.config.is_causal else mask
 
     def draw_key(self, inputs) -> tf.Tensor | None:
         """Returns a new key for all dropout of one call; None without dropout.

@@ -25,6 +25,7 @@ from bert_tf.workflows import (
     model_source,
     pretraining_data,
     run_history,
+    teachers,
     training_phases,
 )
 from bert_tf.workflows.configs import PretrainingConfig
@@ -97,11 +98,18 @@ def _train_and_evaluate(
     opened = [data.records for data in phases]
     pretraining.check_pairs([*opened, held_out.records] if held_out else opened)
     is_chief = strategies.is_chief(strategy)
+    teacher = None
     if do_train:
         from bert_tf.workflows.doctor import checks
 
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
-        settings = _run_settings(config, bert_config, phases)
+        teacher = _load_teacher(
+            *(config, bert_config, phases, strategy),
+            vocab_file=vocab_file,
+            vocabulary_sha256=sha256,
+            do_lower_case=do_lower_case,
+        )
+        settings = _run_settings(config, bert_config, phases, teacher)
         # Check before writing anything: the folder may contain another run.
         run_folder.check(config.output_dir, settings, is_chief=is_chief)
         if checkpoints.newest_step(config.output_dir):
@@ -117,6 +125,7 @@ def _train_and_evaluate(
     model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
     if model_dir:
         _load_weights(model, model_dir, do_train, held_out)
+    teachers.copy_layers(teacher, model, config)
     evaluate = None
     if held_out:
         evaluate = HeldOutEvaluation(config, model, held_out, strategy)
@@ -125,6 +134,7 @@ def _train_and_evaluate(
             config,
             model,
             phases,
+            teacher,
             strategy=strategy,
             settings=settings,
             vocab_file=vocab_file,
@@ -139,6 +149,24 @@ def _train_and_evaluate(
         strategy, lambda: do_train and evaluate.is_done(step)
     ):
         evaluate(step)
+
+
+def _load_teacher(
+    config: PretrainingConfig,
+    bert_config: BertConfig,
+    phases: Sequence[pretraining_data.PretrainingData],
+    strategy: tf.distribute.Strategy,
+    **vocabulary,
+) -> keras.Model | None:
+    """Returns the teacher of a run on these phases; see `teachers.load`."""
+    return teachers.load(
+        phases[0].task,
+        config,
+        bert_config,
+        strategy,
+        max_seq_length=_max_length(phases),
+        **vocabulary,
+    )
 
 
 def _with_objective(
@@ -199,6 +227,7 @@ def _run_settings(
     config: PretrainingConfig,
     bert_config: BertConfig,
     phases: Sequence[pretraining_data.PretrainingData],
+    teacher: keras.Model | None,
 ) -> dict:
     """Returns the settings that identify this run, for run.json."""
     settings = {
@@ -216,13 +245,20 @@ def _run_settings(
             "records": [phase.digest for phase in phases],
             "phases": [phase.num_steps for phase in phases],
         }
+    settings |= teachers.settings(teacher)
     return settings | config.decisive_settings()
+
+
+def _max_length(phases: Sequence[pretraining_data.PretrainingData]) -> int:
+    """Returns the tokens in the longest examples."""
+    return max(phase.sizes["max_seq_length"] for phase in phases)
 
 
 def _train(
     config: PretrainingConfig,
     model: keras.Model,
     phases: Sequence[pretraining_data.PretrainingData],
+    teacher: keras.Model | None,
     *,
     vocab_file: str | None,
     do_lower_case: bool,
@@ -231,7 +267,7 @@ def _train(
     """Trains to `num_train_steps`; `keywords` are passed to `loop.train`."""
     task = phases[0].task
     loop.train(
-        task,
+        teachers.with_losses(task, teacher, config),
         model,
         [
             training_phases.make_phase(
@@ -250,9 +286,7 @@ def _train(
         metadata={
             "task": task.name,
             "do_lower_case": do_lower_case,
-            "max_seq_length": max(
-                phase.sizes["max_seq_length"] for phase in phases
-            ),
+            "max_seq_length": _max_length(phases),
             **task.metadata(),
         },
         vocab_file=vocab_file,
