@@ -228,7 +228,7 @@ def test_folders_without_a_model_with_two_or_a_broken_one_are_named(
     (tmp_path / "broken/model.safetensors").write_bytes(data[:-40])
     for path, message in (
         (tmp_path / "none", "none does not exist"),
-        (tmp_path / "empty", "empty has no model of a format"),
+        (tmp_path / "empty", "empty contains no model"),
         (two, "has models of 2 formats"),
         (broken, "model.safetensors is missing or damaged"),
     ):
