@@ -278,8 +278,9 @@ def test_text_columns_are_refused_for_other_inputs(answers_to):
 
 
 def test_a_folder_without_an_export_is_refused(tmp_path):
-    with pytest.raises(flags.Error, match="export_dir"):
-        predict.main(["predict"])
+    for words in ([], ["--export_dir=a", "--model_dir=b"]):
+        with pytest.raises(ValueError, match="Give either --export_dir"):
+            predict.main(["predict", *words])
     with pytest.raises(ValueError, match="contains no SavedModel"):
         predict.main(["predict", f"--export_dir={tmp_path}"])
     tf.saved_model.save(tf.train.Checkpoint(), str(tmp_path / "other"))
