@@ -45,6 +45,8 @@ EXTRAS = {
     # For make_pretraining_records --runner=spark and --runner=beam.
     "spark": ["pyspark==4.3.0"],
     "beam": ["apache-beam==2.77.0"],
+    # For the page of bert-explore.
+    "explore": ["gradio==6.31.0"],
     # For reading Parquet and .zst.
     "parquet": ["pyarrow>=14,<26"],
     # Implementations that `make parity` compares with; Python 3.11 or later.
@@ -110,5 +112,6 @@ setup(
             for script in SCRIPTS
         ]
         + ["bert-quickstart = run_scripts.quickstart.tour:run"]
+        + ["bert-explore = run_scripts.explore.page:run"]
     },
 )

@@ -5,7 +5,7 @@ file and in a page.
 """
 
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from bert_tf.prediction import answers, attributions
@@ -90,7 +90,7 @@ def explained(explanation: attributions.Explanation) -> str:
         output, parts = "score", [f"<p>score <b>{answer.score:.4g}</b></p>"]
     else:
         output = f"probability of {answer.label}"
-        parts = [probabilities(answer.probabilities)]
+        parts = [bars(answer.probabilities.items())]
     parts.append(attributed(explanation))
     added = explanation.output - explanation.baseline
     parts.append(
@@ -98,15 +98,12 @@ def explained(explanation: attributions.Explanation) -> str:
         f"{explanation.baseline:.4f} with [MASK] for every word, {added:+.4f} "
         f"by the words, {explanation.output:.4f} in all. The words' sum "
         f"differs by {explanation.error:.1g} "
-        f"({explanation.steps} steps).{_cut(explanation.num_cut)}</p>"
+        f"({explanation.steps} steps).</p>"
     )
+    if explanation.num_cut:
+        count = explanation.num_cut
+        parts.append(warn(f"The last {count} tokens were cut, and not read."))
     return "\n".join(parts)
-
-
-def _cut(number: int) -> str:
-    if not number:
-        return ""
-    return f" {number} tokens beyond max_seq_length were cut, and not read."
 
 
 def attributed(explanation: attributions.Explanation) -> str:
@@ -140,17 +137,30 @@ def _shade(value: float, most: float) -> str:
     return "rgba({},{},{},{:.3f})".format(*color, opacity)
 
 
-def probabilities(values: Mapping[str, float]) -> str:
-    """Returns bars, the largest first."""
+def bars(values: Iterable[tuple[str, float]]) -> str:
+    """Returns a bar for each name and probability, the largest first."""
     rows = [
-        f'<tr><td style="padding:2px 12px 2px 0">{html.escape(name)}</td>'
+        f'<tr><td style="padding:2px 12px 2px 0;overflow-wrap:anywhere">'
+        f"{html.escape(name)}</td>"
         f'<td style="padding:2px 8px 2px 0">{value:.4f}</td>'
-        f'<td style="width:100%"><div style="height:12px;border-radius:3px;'
+        f'<td style="width:60%"><div style="height:12px;border-radius:3px;'
         f'background:#2171cd;width:{100 * value:.1f}%"></div></td></tr>'
-        for name, value in sorted(values.items(), key=lambda x: -x[1])
+        for name, value in sorted(values, key=lambda x: -x[1])
     ]
     table = '<table style="width:100%;max-width:40em;border-collapse:collapse">'
     return f"{table}{''.join(rows)}</table>"
+
+
+def boxed(content: str) -> str:
+    """Returns HTML on white, for a page that may be dark."""
+    style = "background:#fff;color:#111;padding:12px;border-radius:6px"
+    return f'<div class="result" style="{style}">{content}</div>'
+
+
+def warn(message: str) -> str:
+    """Returns a message that is easily seen."""
+    style = "background:#fff3cd;color:#111;padding:6px 12px;border-radius:6px"
+    return f'<p class="result" role="alert" style="{style}">{html.escape(message)}</p>'
 
 
 def numbered(line: int, section: str) -> str:
