@@ -82,10 +82,12 @@ def draw_all(attention: Attention) -> str:
                 f'src="{_image(attention.weights[layer, head])}">'
             )
     return (
-        '<div style="display:grid;gap:4px;background:#fff;color:#111;'
-        "font-size:12px;padding:8px;"
+        '<div style="background:#fff;color:#111;font-size:12px;padding:8px">'
+        "<p>Rows are layers, columns are heads. In each, a row is a token that "
+        "attends to the columns: the darker, the more.</p>"
+        '<div style="display:grid;gap:4px;'
         f"grid-template-columns:1.5em repeat({heads},minmax(20px,150px))"
-        f'">{"".join(cells)}</div>'
+        f'">{"".join(cells)}</div></div>'
     )
 
 
@@ -106,7 +108,8 @@ def draw_head(attention: Attention, layer: int, head: int) -> str:
     left = _LETTER * max(map(len, tokens)) + 10
     total = left + cell * size + 2
     return (
-        f'<svg class="result" role="img" aria-label="attention of layer {layer}, head {head}" '
+        '<svg class="result" role="img" '
+        f'aria-label="attention of layer {layer}, head {head}" '
         f'viewBox="0 0 {total} {total}" width="{total}" '
         'style="max-width:100%;background:#fff" font-size="'
         f'{min(13, cell)}" font-family="sans-serif" fill="#111">'

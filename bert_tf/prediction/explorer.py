@@ -151,28 +151,35 @@ def _add_attention(gradio, found) -> None:
     """Adds the tab that draws the attention of each layer and head."""
     config = found.model.config
     attention = gradio.State()
+    with gradio.Row(equal_height=True):
+        first = gradio.Textbox(
+            "The cat sat by the door.",
+            label="Text",
+            scale=4,
+            elem_id="attention-0",
+        )
+        second = gradio.Textbox(
+            label="Second text", scale=4, elem_id="attention-1"
+        )
+        layer, head = (
+            gradio.Dropdown(
+                list(range(size)),
+                value=0,
+                label=name,
+                min_width=80,
+                elem_id=f"attention-{name.lower()}",
+            )
+            for name, size in (
+                ("Layer", config.num_hidden_layers),
+                ("Head", config.num_attention_heads),
+            )
+        )
+        button = gradio.Button(
+            "Draw", variant="primary", min_width=80, elem_id="attention-run"
+        )
     with gradio.Row():
-        with gradio.Column():
-            first = gradio.Textbox(
-                "The cat sat by the door, and it was old.",
-                label="Text",
-                elem_id="attention-0",
-            )
-            second = gradio.Textbox(label="Second text", elem_id="attention-1")
-            with gradio.Row():
-                layer, head = (
-                    gradio.Dropdown(list(range(size)), value=0, label=name)
-                    for name, size in (
-                        ("Layer", config.num_hidden_layers),
-                        ("Head", config.num_attention_heads),
-                    )
-                )
-            button = gradio.Button(
-                "Draw", variant="primary", elem_id="attention-run"
-            )
-            large = gradio.HTML(elem_id="attention-head")
-        with gradio.Column():
-            grid = gradio.HTML(elem_id="attention-all")
+        large = gradio.HTML(elem_id="attention-head")
+        grid = gradio.HTML(elem_id="attention-all")
 
     def draw(text, other, layer, head):
         try:
@@ -181,8 +188,8 @@ def _add_attention(gradio, found) -> None:
             return None, marked_text.warn(str(error)), ""
         return (
             result,
-            note + attention_maps.draw_head(result, layer, head),
-            attention_maps.draw_all(result),
+            attention_maps.draw_head(result, layer, head),
+            note + attention_maps.draw_all(result),
         )
 
     button.click(draw, [first, second, layer, head], [attention, large, grid])

@@ -140,15 +140,15 @@ def _shade(value: float, most: float) -> str:
 def bars(values: Iterable[tuple[str, float]]) -> str:
     """Returns a bar for each name and probability, the largest first."""
     rows = [
-        f'<tr><td style="padding:2px 12px 2px 0;overflow-wrap:anywhere">'
-        f"{html.escape(name)}</td>"
-        f'<td style="padding:2px 8px 2px 0">{value:.4f}</td>'
-        f'<td style="width:60%"><div style="height:12px;border-radius:3px;'
-        f'background:#2171cd;width:{100 * value:.1f}%"></div></td></tr>'
+        f'<div style="display:flex;align-items:center;gap:10px;max-width:40em">'
+        f'<span style="width:35%;overflow-wrap:anywhere">{html.escape(name)}'
+        f'</span><span style="width:4em">{value:.4f}</span>'
+        f'<span style="flex:1"><span style="display:block;height:12px;'
+        f"border-radius:3px;background:#2171cd;width:{100 * value:.1f}%"
+        f'"></span></span></div>'
         for name, value in sorted(values, key=lambda x: -x[1])
     ]
-    table = '<table style="width:100%;max-width:40em;border-collapse:collapse">'
-    return f"{table}{''.join(rows)}</table>"
+    return "".join(rows)
 
 
 def boxed(content: str) -> str:
@@ -160,7 +160,10 @@ def boxed(content: str) -> str:
 def warn(message: str) -> str:
     """Returns a message that is easily seen."""
     style = "background:#fff3cd;color:#111;padding:6px 12px;border-radius:6px"
-    return f'<p class="result" role="alert" style="{style}">{html.escape(message)}</p>'
+    return (
+        f'<p class="result" role="alert" style="{style}">'
+        f"{html.escape(message)}</p>"
+    )
 
 
 def numbered(line: int, section: str) -> str:
