@@ -140,7 +140,8 @@ def _shade(value: float, most: float) -> str:
 def bars(values: Iterable[tuple[str, float]]) -> str:
     """Returns a bar for each name and probability, the largest first."""
     rows = [
-        f'<div style="display:flex;align-items:center;gap:10px;max-width:40em">'
+        '<div class="bar" style="display:flex;align-items:center;gap:10px;'
+        'max-width:40em">'
         f'<span style="width:35%;overflow-wrap:anywhere">{html.escape(name)}'
         f'</span><span style="width:4em">{value:.4f}</span>'
         f'<span style="flex:1"><span style="display:block;height:12px;'
