@@ -71,7 +71,7 @@ def check_address(host: str, port: int) -> None:
         advice = f"({error.strerror or error}). Give another --host or --port."
         if error.errno == errno.EADDRINUSE:
             advice = "is in use. Give another port, such as --port="
-            advice += str(port + 1 if port < 65535 else port - 1)
+            advice += f"{port + 1 if port < 65535 else port - 1}."
         raise ValueError(f"--host={host} --port={port} {advice}") from None
 
 

@@ -18,7 +18,7 @@ def test_a_port_in_use_is_one_clear_line(tmp_path):
             page.main(["explore", f"--model={tmp_path}", f"--port={port}"])
     assert str(error.value) == (
         f"--host=127.0.0.1 --port={port} is in use. Give another port, such as "
-        f"--port={port + 1}"
+        f"--port={port + 1}."
     )
     explorer.check_address("127.0.0.1", port)
 
@@ -40,6 +40,13 @@ def _free_port():
         return server.getsockname()[1]
 
 
+class Gradio:
+    """Stands in for the module: its themes are not looked at."""
+
+    class themes:
+        Default = dict
+
+
 class Page:
     """Stands in for gradio.Blocks."""
 
@@ -53,7 +60,7 @@ class Page:
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_other_hosts_need_a_flag_and_cause_a_warning(monkeypatch, caplog, host):
     shown = Page()
-    monkeypatch.setattr(explorer, "_import_gradio", lambda: FakeGradio)
+    monkeypatch.setattr(explorer, "_import_gradio", lambda: Gradio)
     monkeypatch.setattr(explorer, "make_page", lambda *_: shown)
     monkeypatch.setattr("bert_tf.loading.load", lambda path: (None, None))
     monkeypatch.setattr("bert_tf.prediction.views.Views", lambda *_: None)
@@ -70,10 +77,3 @@ def test_other_hosts_need_a_flag_and_cause_a_warning(monkeypatch, caplog, host):
     assert f"open http://{host}:{port}" in caplog.text
     is_open = host == "0.0.0.0"
     assert ("everybody in the network" in caplog.text) == is_open
-
-
-class FakeGradio:
-    """Stands in for the module: its themes are not looked at."""
-
-    class themes:
-        Default = dict

@@ -110,7 +110,7 @@ def test_long_texts_are_cut_with_a_note(load):
     long = "cat " * 40
     note = "42 tokens, but 16 are read: the end was cut."
     found = load("pretraining")
-    assert note in found.fill(long + "[MASK]").replace("43", "42")
+    assert note in found.fill("cat " * 39 + "[MASK]")
     assert note in found.compare("the cat", long)
     assert found.attend(long, "")[1].count(note) == 1
     assert found.attend("the cat", "")[1] == ""
