@@ -47,6 +47,8 @@ EXTRAS = {
     "beam": ["apache-beam==2.77.0"],
     # For the page of bert-explore.
     "explore": ["gradio==6.31.0"],
+    # For its test; the browser is not from PyPI.
+    "browser": ["selenium==4.51.0"],
     # For reading Parquet and .zst.
     "parquet": ["pyarrow>=14,<26"],
     # Implementations that `make parity` compares with; Python 3.11 or later.

@@ -326,7 +326,7 @@ def _sum_words(
     """Returns the attributions of words: a piece, and all ## after it."""
     words = []
     for part, piece in zip(parts, pieces, strict=True):
-        if piece.continues_word and words:
+        if piece.continues_word:
             first = words.pop()
             text = texts[part.name][first.begin : part.end]
             value = first.value + part.value

@@ -33,9 +33,21 @@ def explore(model: str, host: str, port: int) -> None:
         or there is no model with a vocabulary.
     """
     check_address(host, port)
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    # Gradio asks its own server whether it answers: not through a proxy.
+    for name in ("NO_PROXY", "no_proxy"):
+        known = os.environ.get(name, "")
+        names = (known, *_LOOPBACK, host)
+        os.environ[name] = ",".join(filter(None, names))
     gradio = _import_gradio()
     page = make_page(views.Views(*loading.load(model)), model)
     check_address(host, port)  # Loading takes a while.
+    if host not in _LOOPBACK:
+        logging.warning(
+            "--host=%s: everybody in the network can use this page, without a "
+            "password",
+            host,
+        )
     page.launch(
         server_name=host,
         server_port=port,
@@ -50,12 +62,6 @@ def explore(model: str, host: str, port: int) -> None:
         ),
         prevent_thread_lock=True,
     )
-    if host not in _LOOPBACK:
-        logging.warning(
-            "--host=%s: everybody in the network can use this page, without a "
-            "password",
-            host,
-        )
     logging.info("open http://%s:%d  (Ctrl-C ends)", host, port)
     try:
         threading.Event().wait()
@@ -76,11 +82,7 @@ def check_address(host: str, port: int) -> None:
 
 
 def _import_gradio():
-    """Returns the module gradio, without telemetry and proxies."""
-    # It looks whether its own server answers, which a proxy cannot know.
-    known = os.environ.get("NO_PROXY", "")
-    os.environ["NO_PROXY"] = ",".join(filter(None, [known, *_LOOPBACK]))
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    """Returns the module; raises ValueError if it is not installed."""
     try:
         import gradio
     except ImportError as error:

@@ -1,6 +1,7 @@
 """The address of the page, and what is missing; see tests/run_scripts."""
 
 import logging
+import os
 import socket
 import sys
 
@@ -30,6 +31,7 @@ def test_a_host_that_is_not_this_machine_is_refused(host):
 
 
 def test_without_gradio_the_extra_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr("os.environ", dict(os.environ))
     monkeypatch.setitem(sys.modules, "gradio", None)
     with pytest.raises(ValueError, match=r"pip install 'bert_tf\[explore\]'"):
         explorer.explore(str(tmp_path), "127.0.0.1", _free_port())
@@ -60,6 +62,7 @@ class Page:
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_other_hosts_need_a_flag_and_cause_a_warning(monkeypatch, caplog, host):
     shown = Page()
+    monkeypatch.setattr("os.environ", {"no_proxy": "other"})
     monkeypatch.setattr(explorer, "_import_gradio", lambda: Gradio)
     monkeypatch.setattr(explorer, "make_page", lambda *_: shown)
     monkeypatch.setattr("bert_tf.loading.load", lambda path: (None, None))
@@ -75,5 +78,7 @@ def test_other_hosts_need_a_flag_and_cause_a_warning(monkeypatch, caplog, host):
     assert shown.closed and shown.settings["share"] is False
     assert shown.settings["server_name"] == host
     assert f"open http://{host}:{port}" in caplog.text
+    assert os.environ["no_proxy"] == f"other,127.0.0.1,localhost,{host}"
+    assert os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
     is_open = host == "0.0.0.0"
     assert ("everybody in the network" in caplog.text) == is_open
