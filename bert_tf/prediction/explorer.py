@@ -63,10 +63,7 @@ def explore(model: str, host: str, port: int) -> None:
         prevent_thread_lock=True,
     )
     logging.info("open http://%s:%d  (Ctrl-C ends)", host, port)
-    try:
-        threading.Event().wait()
-    finally:
-        page.close(verbose=False)
+    threading.Event().wait()  # The server's threads end with the process.
 
 
 def check_address(host: str, port: int) -> None:
