@@ -64,7 +64,8 @@ class Explanation(NamedTuple):
       answer: Label or Score, from the Predictor.
       output: F(x), computed in float32.
       baseline: F(b).
-      error: |sum of the attributions - (output - baseline)|.
+      error: absolute difference of the sum of all attributions and
+        `output - baseline`.
       steps: K.
       pieces: WordPieces in order, without those that were cut.
       words: the same, summed over the pieces of each word.
