@@ -23,6 +23,7 @@ from tfrecords.text.tokenizer import BertTokenizer
 # More labels could not be read.
 MAX_TOKENS = 96
 _COLORS = "Blues"
+_GRID = 500  # Pixels of a row of the grid, about.
 _LETTER = 7.5  # Pixels of a letter of a label, about.
 
 
@@ -69,7 +70,9 @@ def _image(weights: np.ndarray) -> str:
 
 def draw_all(attention: Attention) -> str:
     """Returns a grid with a row for each layer and a column for each head."""
-    layers, heads = attention.weights.shape[:2]
+    layers, heads, size = attention.weights.shape[:3]
+    # Pixels of a small image stay sharp; those of a large one are averaged.
+    rendering = "pixelated" if size * heads < _GRID else "auto"
     cells = ["<div></div>"]
     cells += [f'<div style="text-align:center">{a}</div>' for a in range(heads)]
     for layer in range(layers):
@@ -78,7 +81,7 @@ def draw_all(attention: Attention) -> str:
             name = f"layer {layer}, head {head}"
             cells.append(
                 f'<img alt="{name}" title="{name}" style="width:100%;'
-                'image-rendering:pixelated;border:1px solid #ccc" '
+                f'image-rendering:{rendering};border:1px solid #ccc" '
                 f'src="{_image(attention.weights[layer, head])}">'
             )
     return (
