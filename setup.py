@@ -51,6 +51,10 @@ EXTRAS = {
     # For make_pretraining_records --runner=spark and --runner=beam.
     "spark": ["pyspark==4.3.0"],
     "beam": ["apache-beam==2.77.0"],
+    # For the page of bert-explore.
+    "explore": ["gradio==6.31.0"],
+    # For its test; the browser is not from PyPI.
+    "browser": ["selenium==4.51.0"],
     # For reading Parquet and .zst.
     "parquet": ["pyarrow>=14,<26"],
     # For export_savedmodel --format=litert, onnx and openvino; Python 3.11 or
@@ -118,5 +122,6 @@ setup(
             for script in SCRIPTS
         ]
         + ["bert-quickstart = run_scripts.quickstart.tour:run"]
+        + ["bert-explore = run_scripts.explore.page:run"]
     },
 )

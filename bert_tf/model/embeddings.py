@@ -30,6 +30,8 @@ class Embeddings(keras.layers.Layer):
       input_type_ids: [B, S] int32.
       position_ids: [B, S] int32, position of each token in its example;
         None for 0, 1, 2, ... in each row.
+      word_vectors: [B, S, H] float, used in place of the word embeddings of
+        `input_word_ids`; None for these.
       training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
 
@@ -55,6 +57,7 @@ class Embeddings(keras.layers.Layer):
         input_word_ids_shape=None,
         input_type_ids_shape=None,
         position_ids_shape=None,
+        word_vectors_shape=None,
     ):
         config = self.config
         for name, entries in (
@@ -87,10 +90,13 @@ class Embeddings(keras.layers.Layer):
         input_word_ids,
         input_type_ids,
         position_ids=None,
+        word_vectors=None,
         training=None,
         dropout_key=None,
     ):
-        words = self.rows(self.word_embeddings, input_word_ids)
+        words = word_vectors
+        if words is None:
+            words = self.rows(self.word_embeddings, input_word_ids)
         types = self.rows(self.type_embeddings, input_type_ids)
         if position_ids is None:
             positions = self.first_positions(input_word_ids)  # [S, H]

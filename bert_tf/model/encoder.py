@@ -122,7 +122,9 @@ class BertEncoder(ConfiguredModel):
       inputs: dict of `input_word_ids`, `input_mask` and `input_type_ids`,
         each [B, S] int32. Packed rows, of up to E examples each, also have
         `schema.PACKED_INPUTS`: `example_numbers` and `position_ids`, [B, S]
-        int32, and `cls_positions`, [B, E] int32. Other entries are ignored.
+        int32, and `cls_positions`, [B, E] int32. `word_vectors`, [B, S, H]
+        float, replace the word embeddings of the ids, for gradients with
+        respect to them. Other entries are ignored.
       training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`. Without it, as in
         Keras's `fit`, a Keras seed generator makes one for each call.
@@ -251,6 +253,7 @@ class BertEncoder(ConfiguredModel):
             inputs["input_word_ids"],
             inputs["input_type_ids"],
             inputs.get("position_ids"),
+            inputs.get("word_vectors"),
             training=training,
             dropout_key=dropout_key,
         )

@@ -45,6 +45,14 @@ def test_position_ids_are_used_if_given(layer):
     )
 
 
+def test_word_vectors_replace_the_embeddings_of_ids(layer):
+    ids = np.array([[5, 6, 7], [8, 5, 0]], np.int32)
+    other = layer.word_embeddings.numpy()[ids[::-1]]
+    np.testing.assert_array_equal(
+        layer(ids, ids % 2, word_vectors=other), layer(ids[::-1], ids % 2)
+    )
+
+
 def test_a_sequence_over_max_position_embeddings_is_rejected(layer):
     ids = np.ones((1, 65), np.int32)
     with pytest.raises(ValueError, match="65 tokens.*max_position_embeddings"):
