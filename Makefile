@@ -1,21 +1,23 @@
 # make quickstart | make test | make test-all | make docs | make lint
-# make test-engines | make parity | make benchmark | make kill-test
+# make test-engines | make test-explore | make parity | make benchmark
+# make kill-test
 # Each target sets up what it needs from a fresh clone: .venv; .venv-engines with
-# Spark, Beam and Parquet; or .venv-parity for parity and benchmark, which need
-# other implementations of BERT.
+# Spark, Beam and Parquet; .venv-explore with Gradio; or .venv-parity for parity
+# and benchmark, which need other implementations of BERT.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PARITY_VENV := .venv-parity
 ENGINES_VENV := .venv-engines
+EXPLORE_VENV := .venv-explore
 OUTPUT_DIR ?= runs/quickstart
 
 # Tests start many processes, each of which would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quickstart test test-all test-engines docs lint format parity benchmark \
-  kill-test clean
+.PHONY: quickstart test test-all test-engines test-explore docs lint format \
+  parity benchmark kill-test clean
 
 quickstart: $(VENV)/.installed
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
@@ -42,6 +44,15 @@ test-engines: $(ENGINES_VENV)/.installed
 	  tests/tfrecords/text/test_dumps.py tests/tfrecords/text/test_text_files.py \
 	  $(ARGS)
 
+# The page of bert-explore in a headless browser, which is installed on Debian
+# if the user is root.
+test-explore: $(EXPLORE_VENV)/.installed
+	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && \
+	  apt-get update -qq && \
+	  apt-get install -y -qq --no-install-recommends chromium chromium-driver; } || \
+	  echo "No Chromium, and it cannot be installed: its tests are skipped"
+	$(EXPLORE_VENV)/bin/python -m pytest tests/run_scripts/explore $(ARGS)
+
 # The site: warnings are errors, and so are links to pages that do not exist.
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs=auto --quiet \
@@ -57,9 +68,11 @@ format: $(VENV)/.installed
 	$(BIN)/ruff format .
 
 # Compares with tf-models-official, KerasHub and transformers, and the latter on
-# onnxruntime and OpenVINO with torch.
+# onnxruntime and OpenVINO with torch. Exports every kind for LiteRT, onnxruntime
+# and OpenVINO, and compares with TensorFlow.
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
+	  tests/bert_tf/export/runtimes tests/benchmarks/test_export_formats.py \
 	  tests/bert_tf/conversion/hugging_face/test_peer.py \
 	  tests/bert_tf/conversion/hugging_face/test_pickles.py $(ARGS)
 
@@ -86,12 +99,14 @@ $(VENV)/.docs: $(VENV)/.installed
 
 $(VENV)/.installed: EXTRAS := test
 $(ENGINES_VENV)/.installed: EXTRAS := test,spark,beam,parquet
-$(PARITY_VENV)/.installed: EXTRAS := test,parity
+$(EXPLORE_VENV)/.installed: EXTRAS := test,explore,browser
+$(PARITY_VENV)/.installed: EXTRAS := test,parity,export
 # Its pinned packages need Python 3.11.
 $(PARITY_VENV)/.installed: OLDEST := 11
 
 # On Debian, ensurepip is in a separate package, python3-venv.
-$(VENV)/.installed $(ENGINES_VENV)/.installed $(PARITY_VENV)/.installed: setup.py
+$(VENV)/.installed $(ENGINES_VENV)/.installed $(EXPLORE_VENV)/.installed \
+  $(PARITY_VENV)/.installed: setup.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, $(or $(OLDEST),10)) <= v < (3, 13) else f"Python {v[0]}.{v[1]} is not supported; use 3.$(or $(OLDEST),10) to 3.12: make PYTHON=python3.11")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "This Python cannot make virtual environments: installing python3-venv"; \
@@ -103,4 +118,5 @@ $(VENV)/.installed $(ENGINES_VENV)/.installed $(PARITY_VENV)/.installed: setup.p
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(ENGINES_VENV) $(PARITY_VENV) build *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(ENGINES_VENV) $(EXPLORE_VENV) $(PARITY_VENV) build \
+	  *.egg-info .pytest_cache .ruff_cache

@@ -22,10 +22,14 @@ REQUIRES = [
     "scikit-learn>=1.7,<2",
     "scipy>=1.15,<2",
     "sentencex==1.0.32",
+    "huggingface_hub>=1.0,<3",
     "tokenizers==0.23.3",
     "tqdm>=4.67,<5",
     "matplotlib>=3.10,<4",
 ]
+
+# Pins shared by two extras, which `make parity` installs together.
+RUNTIMES = ["onnx==1.23.2", "onnxruntime==1.32.0", "openvino==2026.4.1"]
 
 # No extra for TPUs: TensorFlow Text requires the wheel `tensorflow`, over which
 # tensorflow-tpu would be installed. See docs/guide/cloud_tpu.md.
@@ -35,6 +39,8 @@ EXTRAS = {
         "pytest-xdist>=3.8,<4",
         "hypothesis>=6.148,<7",
         "ruff==0.17.5",
+        # Its protocol buffers, to read the warm-up requests of exports.
+        "tensorflow-serving-api==2.20.0",
     ],
     # The site that `make docs` builds.
     "docs": [
@@ -45,8 +51,16 @@ EXTRAS = {
     # For make_pretraining_records --runner=spark and --runner=beam.
     "spark": ["pyspark==4.3.0"],
     "beam": ["apache-beam==2.77.0"],
+    # For the page of bert-explore.
+    "explore": ["gradio==6.31.0"],
+    # For its test; the browser is not from PyPI.
+    "browser": ["selenium==4.51.0"],
     # For reading Parquet and .zst.
     "parquet": ["pyarrow>=14,<26"],
+    # For export_savedmodel --format=litert, onnx and openvino; Python 3.11 or
+    # later.
+    "export": ["ai-edge-litert==2.3.0", "nncf==3.4.0", "tf2onnx==1.17.0"]
+    + RUNTIMES,
     # Implementations that `make parity` compares with; Python 3.11 or later.
     "parity": [
         "tf-models-official==2.20.0",
@@ -55,9 +69,7 @@ EXTRAS = {
         "torch==2.13.0",
         "transformers==5.23.0",
         # Of benchmarks.inference; torch gives them the model as ONNX.
-        "onnx==1.23.2",
-        "onnxruntime==1.32.0",
-        "openvino==2026.4.1",
+        *RUNTIMES,
         # For the Trainer of transformers.
         "accelerate==1.14.0",
         # tensorflow-hub, a dependency of the first, imports pkg_resources.
@@ -110,5 +122,6 @@ setup(
             for script in SCRIPTS
         ]
         + ["bert-quickstart = run_scripts.quickstart.tour:run"]
+        + ["bert-explore = run_scripts.explore.page:run"]
     },
 )

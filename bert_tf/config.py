@@ -47,6 +47,13 @@ LORA_TARGETS = (
 # Value of initializer_range that stands for a number.
 SMALL_INIT = "small_init"
 
+# What a student can learn from a teacher, see `tasks.distillation`.
+DISTILLATION_LOSSES = (
+    "soft_targets",
+    "attention_relations",
+    "hidden_relations",
+)
+
 # Keys of some released files that no BERT code uses.
 _IGNORED_KEYS = frozenset(
     {

@@ -11,7 +11,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.conversion import convert, formats, vocabularies
+from bert_tf.conversion import convert, formats, model_card, vocabularies
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model import models
 from bert_tf.training import checkpoints, model_folders
@@ -21,10 +21,16 @@ from tfrecords.options import is_address
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
-# Tasks whose models have class names.
-_WITH_LABELS = ("classification", "tagging")
 # Entries of model.json that also hold for the encoder under another head.
 _OF_ENCODER = ("precision",)
+# The same for an encoder that is saved without a head.
+_OF_SAVED_ENCODER = (
+    "do_lower_case",
+    vocabularies.INFERRED_CASE,
+    "precision",
+    "source",
+    checkpoint_lib.SOURCE_FILES,
+)
 
 
 def load(
@@ -89,6 +95,7 @@ def load(
             for name in given.missing()
         }
     )
+    _describe_encoder(model, given)
     _log(path, given)
     if given.vocabulary is None:
         logging.warning("%s has no vocabulary, so no tokenizer", path)
@@ -101,6 +108,32 @@ def load(
     )
     check_vocabulary(tokenizer, model, path)
     return model, tokenizer
+
+
+def _describe_encoder(
+    model: keras.Model, given: checkpoint_lib.Checkpoint
+) -> None:
+    """Gives a model's encoder what `save` writes of it, without the head."""
+    encoder = model.encoder
+    metadata = {n: model.metadata.get(n) for n in _OF_SAVED_ENCODER}
+    metadata |= _untrained_pooler(
+        # Weights not in the source are among `new_weights`.
+        dataclasses.replace(given, tensors=dict.fromkeys(given.shapes())),
+        "pretraining",
+    )
+    encoder.vocabulary = given.vocabulary
+    encoder.metadata = types.MappingProxyType(
+        {n: x for n, x in metadata.items() if x is not None}
+    )
+    weights = model_folders.weight_names(encoder)
+    names = [name.removeprefix("encoder/") for name in model.new_weights]
+    encoder.new_weights = types.MappingProxyType(
+        {
+            name: model_folders.digest_of({name: weights[name]})
+            for name in names
+            if name in weights
+        }
+    )
 
 
 def _as_str(path) -> str:
@@ -169,16 +202,17 @@ def _with_head(
             f"task {task!r} is not one of {', '.join(models.TASK_MODELS)}."
         )
     found = task or given.task
-    if labels is not None and found not in _WITH_LABELS:
+    if labels is not None and found not in checkpoint_lib.WITH_LABELS:
         raise ValueError(
-            f"labels are for {' and '.join(_WITH_LABELS)}, but the task is "
-            f"{found!r}. Omit labels, or give task=."
+            f"labels are for {' and '.join(checkpoint_lib.WITH_LABELS)}, but "
+            f"the task is {found!r}. Omit labels, or give task=."
         )
     if task is None:
         return _renamed(given, labels)
     if task == given.task and labels in (None, given.labels):
+        checkpoint_lib.check_labels(given)
         return given
-    if task in _WITH_LABELS and not labels:
+    if task in checkpoint_lib.WITH_LABELS and not labels:
         raise ValueError(
             f"{given.source} has task {given.task!r}; a new head for {task} "
             "needs labels=, a list of the class names."
@@ -204,18 +238,17 @@ def _renamed(
     given: checkpoint_lib.Checkpoint, labels: tuple[str, ...] | None
 ) -> checkpoint_lib.Checkpoint:
     """Returns a Checkpoint with other names for its classes, if given."""
-    if given.task in _WITH_LABELS and not given.labels:
-        raise ValueError(
-            f'{given.source} has no labels; add "labels" to its model.json, '
-            "a list of the class names in the order of their ids."
-        )
     if labels is None:
+        checkpoint_lib.check_labels(given)
         return given
-    if len(labels) != len(given.labels):
+    head = given.tensors.get(f"{given.task}/dense/bias")
+    num_classes = len(given.labels) if head is None else head.size
+    if len(labels) != num_classes:
+        names = f": {', '.join(given.labels)}" if given.labels else ""
         raise ValueError(
             f"labels has {len(labels)} names, but the head of {given.source} "
-            f"has {len(given.labels)} classes: {', '.join(given.labels)}. Give "
-            f"as many, or task={given.task!r} for a new head."
+            f"has {num_classes} classes{names}. Give as many, or "
+            f"task={given.task!r} for a new head."
         )
     return dataclasses.replace(given, labels=labels)
 
@@ -241,12 +274,16 @@ def metadata_of(model: keras.Model) -> dict[str, object]:
       ValueError: if the model is not from `load`.
     """
     metadata = getattr(model, "metadata", None)
-    if metadata is None:
+    if metadata is None or isinstance(model, encoder_lib.BertEncoder):
         raise ValueError(
             f"{type(model).__name__} has no metadata, such as its labels. Give "
             "a model that bert_tf.load has returned; bert_tf.save with labels= "
             "writes a folder for it."
         )
+    return _present_metadata(model)
+
+
+def _present_metadata(model: keras.Model) -> dict[str, object]:
     weights = model_folders.weight_names(model)
     unchanged = [
         name
@@ -257,7 +294,7 @@ def metadata_of(model: keras.Model) -> dict[str, object]:
     # over choices has no gradient.
     trained = {_layer(name) for name in model.new_weights.keys() - unchanged}
     untrained = [name for name in unchanged if _layer(name) not in trained]
-    metadata = dict(metadata) | {"not_in_source": untrained}
+    metadata = dict(model.metadata) | {"not_in_source": untrained}
     return {n: x for n, x in metadata.items() if x not in (None, [])}
 
 
@@ -311,8 +348,12 @@ def save(
     *,
     labels: Sequence[str] | None = None,
     format: str = formats.OURS,
+    license: str | None = None,
 ) -> None:
     """Writes a model to a new folder, atomically, in any format.
+
+    README.md is its model card; scores and data of a model in memory are not
+    known.
 
     Other formats are read back and compared, as by `convert.convert`.
 
@@ -320,10 +361,13 @@ def save(
       model: a model of `models.TASK_MODELS`, from `load` or not, or a
         BertEncoder.
       path: folder to write; it may exist if it is empty.
-      tokenizer: its tokenizer. Default: that of `load`.
+      tokenizer: its tokenizer. Default: that of `load`, also for the encoder
+        of a loaded model.
       labels: class names, for classification and tagging. Default: those of
         `load`.
       format: a key of `formats.CONVERTERS`.
+      license: licence of the weights, for the card: an identifier of Hugging
+        Face's list, such as "apache-2.0". Default: unknown.
 
     Raises:
       ValueError: if `path` is in use, the format is unknown or cannot hold the
@@ -334,6 +378,7 @@ def save(
         raise ValueError(
             f"format {format!r} is not one of {', '.join(formats.CONVERTERS)}."
         )
+    model_card.check_license(license)
     path = _as_str(path)
     if is_address(path):
         raise ValueError(
@@ -366,6 +411,8 @@ def save(
             vocabularies.write(
                 given.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
             )
+        facts = model_card.of_checkpoint(given, format, license)
+        model_card.write(folder, facts)
     logging.info("saved %s as %s  format %s", given.task, path, format)
 
 
@@ -396,16 +443,16 @@ def _checkpoint_of(
     labels: Sequence[str] | None,
 ) -> checkpoint_lib.Checkpoint:
     """Returns a model and its weights, without those never trained."""
-    if isinstance(model, encoder_lib.BertEncoder):
-        task = "pretraining"
-        tensors = {f"encoder/{n}": tensor for n, tensor in tensors.items()}
-    else:
-        task = _task_of(model)
+    is_encoder = isinstance(model, encoder_lib.BertEncoder)
+    task = "pretraining" if is_encoder else _task_of(model)
     metadata = {}
     if model.metadata is not None:
-        metadata = metadata_of(model)
+        metadata = _present_metadata(model)
     untrained = metadata.pop("not_in_source", ())
-    if task in _WITH_LABELS and labels is None:
+    if is_encoder:
+        tensors = {f"encoder/{n}": tensor for n, tensor in tensors.items()}
+        untrained = [f"encoder/{name}" for name in untrained]
+    if task in checkpoint_lib.WITH_LABELS and labels is None:
         labels = metadata.get("labels")
     labels = _labels_of(model, task, labels)
     vocabulary, do_lower_case = model.vocabulary, metadata.get("do_lower_case")
@@ -452,7 +499,7 @@ def _labels_of(
     model: keras.Model, task: str, labels: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Returns the class names of a model; raises ValueError if they misfit."""
-    if task not in _WITH_LABELS:
+    if task not in checkpoint_lib.WITH_LABELS:
         if labels is not None:
             raise ValueError(f"labels do not fit task {task!r}. Omit them.")
         return ()

@@ -25,6 +25,8 @@ myst_heading_anchors = 3  # Links such as records.md#manifest.
 
 highlight_language = "none"  # Blocks without a language: columns, output.
 default_role = "code"  # Docstrings write `code` in single backticks.
+# export/runtimes/predict.py imports the file that is copied beside it.
+autodoc_mock_imports = ["tokenizer"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"

@@ -7,6 +7,8 @@ import pkgutil
 import re
 
 ROOT = pathlib.Path(__file__).parent.parent
+# Scripts that are a folder -> their module.
+_IN_FOLDERS = {"explore": "explore.page", "quickstart": "quickstart.tour"}
 
 
 def write(folder: pathlib.Path) -> None:
@@ -28,12 +30,12 @@ def write(folder: pathlib.Path) -> None:
 def scripts() -> list[str]:
     """Returns the names of all scripts."""
     files = (ROOT / "run_scripts").glob("[a-z]*.py")
-    return [*sorted(path.stem for path in files), "quickstart"]
+    return [*sorted(path.stem for path in files), *_IN_FOLDERS]
 
 
 def script_page(name: str) -> str:
     """Returns the page of a script: its docstring, then all of its flags."""
-    module = "quickstart.tour" if name == "quickstart" else name
+    module = _IN_FOLDERS.get(name, name)
     script = importlib.import_module(f"run_scripts.{module}")
     lines = [f"# {name}", "", _markdown(inspect.cleandoc(script.__doc__))]
     lines += ["", "## Flags"]

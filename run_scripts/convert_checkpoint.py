@@ -16,7 +16,8 @@ Formats, detected from the files:
 
 The output is read back and compared bit for bit with the source; on any
 difference it is deleted. Adam's slots and the step are converted too if both
-formats have them.
+formats have them. README.md is a model card, with what the source records of
+its data, settings and scores.
 
 `gelu` is not the same function in all formats. By default the converted model
 computes the same outputs as the source; --hidden_act selects another
@@ -60,6 +61,11 @@ class ConvertConfig(Options):
     allow_nan_weights: bool = option(
         False,
         "Convert weights that are NaN or infinite too, to inspect them.",
+    )
+    license: str | None = option(
+        None,
+        "Licence of the weights, for the model card: an identifier of Hugging "
+        "Face's list, such as apache-2.0. Default: unknown.",
     )
 
 

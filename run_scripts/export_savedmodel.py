@@ -1,4 +1,4 @@
-r"""Trained model folder -> SavedModel that takes raw strings.
+r"""Trained model folder -> SavedModel that takes raw strings, or other format.
 
     python -m run_scripts.export_savedmodel \
       --model_dir=runs/sst2 --export_dir=exports/sst2
@@ -15,28 +15,46 @@ tensorflow_text. Its signature `serving_default` maps
     sentence_embedding  text -> embedding
     encoder             input_word_ids, input_mask, input_type_ids ->
                         sequence_output, pooled_output, encoder_outputs_0, ...
+    preprocessor        text_a, text_b -> inputs of encoder; has no weights
 
-Every model can be exported as `--kind=sentence_embedding` and `--kind=encoder`.
+Every model can be exported as the last three.
 Every export has a signature `encoder`, with the inputs in the last row; that of
 `--kind=encoder` has `text` as well, for strings. A tagger has the signature
 `words`, for text that is already split into words. `classify` and `regress`
 serve TensorFlow Serving's APIs of these names. With TensorFlow Serving or
 `loaded.text(...)`, `text_b` may be omitted; `loaded.signatures[...]` in Python
 needs it, at least as an empty list, `[]`.
+
+The export also has requests with which TensorFlow Serving warms up, and a model
+card, README.md, of what the model's folder records of data and scores.
+
+With --format, the model is one for a process without TensorFlow instead. It
+takes token ids; a tokenizer in plain Python and a script that answers texts are
+copied beside it:
+
+    python -m run_scripts.export_savedmodel --format=onnx \
+      --model_dir=runs/sst2 --export_dir=exports/sst2-onnx
+    echo "a fine film" | python exports/sst2-onnx/predict.py
 """
 
-from bert_tf.export import kinds
+from bert_tf.export.runtimes import config
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(kinds.ExportConfig)
+FLAGS = common_flags.flags_of(config.RuntimeConfig)
 
 
 def main(argv: list[str]) -> None:
     """Exports the model."""
     common_flags.parse(FLAGS, argv, __doc__)
-    from bert_tf.export import export_model
+    settings = common_flags.config(config.RuntimeConfig, FLAGS)
+    if settings.format == config.SAVED_MODEL:
+        from bert_tf.export import export_model
 
-    export_model.export(common_flags.config(kinds.ExportConfig, FLAGS))
+        export_model.export(settings)
+        return
+    from bert_tf.export.runtimes import export_network
+
+    export_network.export(settings)
 
 
 run = common_flags.command(main)

@@ -21,9 +21,15 @@ def strings(values) -> list[str]:
 
 
 def make_model(
-    task: str, num_hidden_layers: int = 1, dtype: str | None = None
+    task: str,
+    num_hidden_layers: int = 1,
+    dtype: str | None = None,
+    **settings: Any,
 ) -> keras.Model:
-    """Returns a model with weights large enough for answers to differ."""
+    """Returns a model with weights large enough for answers to differ.
+
+    `settings` are further fields of its BertConfig.
+    """
     from bert_tf import config
     from bert_tf.model import models
 
@@ -38,6 +44,7 @@ def make_model(
         max_position_embeddings=64,
         hidden_dropout_prob=0.0,
         initializer_range=0.5,
+        **settings,
     )
     keras.utils.set_random_seed(1)
     return models.for_task(task, sizes, len(LABELS), dtype=dtype)

@@ -5,8 +5,11 @@ read as a pre-training model without heads; Hugging Face's BertForMaskedLM, as
 one without the pooler and the next-sentence head.
 """
 
+import contextlib
 import dataclasses
 import os
+import random
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import keras
@@ -27,6 +30,7 @@ WRITES = (
     checkpoints.STATE,
 )
 SOURCE_FILES = "source_files"  # In model.json.
+WITH_LABELS = ("classification", "tagging")  # Tasks with class names.
 # Keys of model.json that have a field of their own in a Checkpoint.
 _KNOWN = (
     "task",
@@ -48,7 +52,8 @@ class Checkpoint:
       config: model sizes.
       task: a key of `models.TASK_MODELS`.
       tensors: weights in our shapes, keyed by `model_folders.weight_names`.
-      labels: class names; empty if the task has no classes.
+      labels: class names; empty if the task has no classes, or model.json does
+        not name them.
       slots: `m/` or `v/` and a weight's name -> Adam's moment; may be empty.
       step: number of updates applied to the weights, 0 if unknown.
       vocabulary: content of vocab.txt; None if the source has none.
@@ -186,8 +191,20 @@ def read(path: str, *, with_slots: bool = True) -> Checkpoint:
         is_case_inferred=bool(metadata.get(vocabularies.INFERRED_CASE)),
         metadata={n: x for n, x in metadata.items() if n not in _KNOWN},
     )
-    model_folders.check_partners(checkpoint.shapes(), tensors, path)
+    head = tensors.get(f"{checkpoint.task}/dense/bias", np.zeros(0))
+    num_labels = len(checkpoint.labels) or head.size
+    expected = shapes(checkpoint.config, checkpoint.task, num_labels)
+    model_folders.check_partners(expected, tensors, path)
     return checkpoint
+
+
+def check_labels(given: Checkpoint) -> None:
+    """Raises ValueError if a model has classes without names."""
+    if given.task in WITH_LABELS and not given.labels:
+        raise ValueError(
+            f'{given.source} has no labels; add "labels" to its model.json, '
+            "a list of the class names in the order of their ids."
+        )
 
 
 class Coverage(NamedTuple):
@@ -242,15 +259,30 @@ def coverage(
     )
 
 
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seeds Keras's initializers, and leaves the caller's random state alone.
+
+    Each takes a seed from Python's generator, and draws with that one only.
+    """
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
 def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
     """Returns a model with a checkpoint's weights.
 
-    Weights missing in the checkpoint are initialized from `seed`.
+    Weights missing in the checkpoint are initialized from `seed`; the random
+    state of the process stays as it is.
     """
-    keras.utils.set_random_seed(seed)
-    model = models.for_task(
-        checkpoint.task, checkpoint.config, len(checkpoint.labels)
-    )
+    with _seeded(seed):
+        model = models.for_task(
+            checkpoint.task, checkpoint.config, len(checkpoint.labels)
+        )
     weights = model_folders.weight_names(model)
     for name, tensor in checkpoint.tensors.items():
         weights[name].assign(tensor)

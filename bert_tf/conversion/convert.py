@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from absl import logging
 
 from bert_tf.conversion import checkpoint as ours
-from bert_tf.conversion import formats, parity
-from bert_tf.training import model_folders
+from bert_tf.conversion import formats, model_card, parity
+from bert_tf.training import checkpoints, model_folders
 from tfrecords.io import atomic_files, stored_folders
 
 
@@ -25,12 +25,13 @@ def read(
 
     Raises:
       ValueError: if its format is unknown, its weights do not match its
-        config, or some are NaN or infinite.
+        config, some are NaN or infinite, or it has classes without names.
     """
     name = formats.detect(path)
     # Computed first, as the files may change while they are read.
     digest = formats.source_digest(path)
     checkpoint = formats.converter(name).read(path)
+    ours.check_labels(checkpoint)
     model_folders.check_finite(
         checkpoint.tensors | checkpoint.slots, path, allow_nan=allow_nan_weights
     )
@@ -101,6 +102,11 @@ def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
     unexpected_files = _unexpected_files(
         output_dir, formats.converter(name).WRITES
     )
+    card = model_card.FILE
+    if card in unexpected_files and model_card.is_card(
+        os.path.join(output_dir, card)
+    ):
+        unexpected_files.remove(card)
     if unexpected_files:
         num_more = len(unexpected_files) - 3
         more = f" and {num_more} more" if num_more > 0 else ""
@@ -161,8 +167,9 @@ def convert(
     overwrite: bool = False,
     compare: bool = True,
     allow_nan_weights: bool = False,
+    license: str | None = None,
 ) -> list[str]:
-    """Writes a checkpoint in another format, atomically.
+    """Writes a checkpoint in another format, atomically, with a model card.
 
     The written files are read back and compared with the source, bit for bit.
 
@@ -175,6 +182,7 @@ def convert(
       compare: whether to also compute outputs and compare them with those of
         the libraries that define the two formats, if installed.
       allow_nan_weights: as for `read`.
+      license: of the weights, for the card; see `model_card.check_license`.
 
     Returns:
       The lines of the report.
@@ -183,10 +191,16 @@ def convert(
       ValueError: if the source cannot be read, the target format cannot hold
         it, or the written files differ from it. `output_dir` is then unchanged.
     """
+    model_card.check_license(license)
     _check_free(path, output_dir, overwrite)
     given = read(path, hidden_act, allow_nan_weights=allow_nan_weights)
     with atomic_files.atomic_folder(os.path.normpath(output_dir)) as folder:
         written, changes = write(given, to, folder)
+        run = {}
+        if formats.detect(path) == formats.OURS:
+            run = model_card.find_run(checkpoints.find(path))
+        facts = model_card.of_checkpoint(given, to, license, run)
+        model_card.write(folder, facts)
         report = [
             f"{given.source} -> {to} {output_dir}",
             f"task {given.task}, hidden_act {written.config.hidden_act}",

@@ -12,17 +12,19 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.config import BertConfig
+from bert_tf.conversion import model_card
 from bert_tf.export import (
     choice_signatures,
     encoder_signatures,
     kinds,
     mask_signatures,
+    preprocessor,
     question_signatures,
     saved_model,
     tag_signatures,
     text_signatures,
 )
-from bert_tf.model import layer_outputs, models
+from bert_tf.model import layer_outputs, layers, models
 from bert_tf.training import config as training_config
 from bert_tf.training import model_folders
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -37,12 +39,15 @@ _OF_ENCODER = ("encoder", "sentence_embedding")
 def export(config: kinds.ExportConfig) -> None:
     """Writes the SavedModel of a run, model folder or converted checkpoint.
 
+    README.md in it is the model card.
+
     Raises:
       ValueError: if a setting does not apply to the model, or no model exists.
       OSError: if the SavedModel cannot be written.
     """
     from bert_tf.conversion import formats
 
+    model_card.check_license(config.license)
     with tempfile.TemporaryDirectory() as converted:
         folder = formats.as_model_folder(
             config.model_dir, os.path.join(converted, "model")
@@ -52,8 +57,13 @@ def export(config: kinds.ExportConfig) -> None:
 
 def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
     metadata = model_folders.read_metadata(folder)
+    if config.kind == kinds.PREPROCESSOR:
+        _export_preprocessor(config, folder, metadata)
+        return
     precision = _find_precision(config, folder, metadata)
-    model = _load_model(folder, metadata, precision)
+    model = load_model(
+        folder, metadata, _find_policy(precision, config.weights_dtype)
+    )
     new_weights = model_folders.find_newly_initialized(metadata, model.config)
     kind = kinds.find_kind(config, metadata["task"], new_weights, model.config)
     has_pooler = model_folders.has_pooler(new_weights)
@@ -62,11 +72,19 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
             "%s has no trained pooler; pooled_output is left out",
             config.model_dir,
         )
-    tokenizer = _load_tokenizer(folder, metadata, model.config.vocab_size, kind)
+    tokenizer = load_tokenizer(folder, metadata, model.config.vocab_size, kind)
     length = find_length(config, metadata, model.config)
     signatures, parts = make_signatures(
         config, kind, model, tokenizer, length, metadata, has_pooler
     )
+    settings = {
+        "kind": kind,
+        "max_seq_length": length,
+        "precision": precision,
+        "vocab_sha256": tokenizer.sha256,
+    }
+    if config.weights_dtype:
+        settings["weights_dtype"] = config.weights_dtype
     saved_model.export_text(
         [model.encoder if kind in _OF_ENCODER else model],
         config.export_dir,
@@ -75,13 +93,8 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
         encoder=model.encoder,
         has_pooler=has_pooler,
         default=saved_model.ENCODER if kind == "encoder" else saved_model.TEXT,
-        metadata=metadata
-        | {
-            "kind": kind,
-            "max_seq_length": length,
-            "precision": precision,
-            "vocab_sha256": tokenizer.sha256,
-        },
+        metadata=metadata | settings,
+        card=make_card(config, folder, metadata, model.config, settings),
         overwrite=config.overwrite,
     )
     logging.info(
@@ -91,6 +104,71 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
         config.export_dir,
         precision,
     )
+
+
+def _export_preprocessor(config, folder: str, metadata: Mapping) -> None:
+    kinds.check_settings(config, config.kind)
+    model_config = BertConfig.from_json_file(
+        os.path.join(folder, model_folders.CONFIG)
+    )
+    tokenizer = load_tokenizer(
+        folder, metadata, model_config.vocab_size, config.kind
+    )
+    length = find_length(config, metadata, model_config)
+    settings = {
+        "kind": config.kind,
+        "do_lower_case": tokenizer.do_lower_case,
+        "max_seq_length": length,
+        "vocab_sha256": tokenizer.sha256,
+    }
+    signature, parts = preprocessor.make(tokenizer, length)
+    saved_model.export_text(
+        [],
+        config.export_dir,
+        signatures={saved_model.TEXT: signature},
+        parts=parts,
+        metadata=settings,
+        card=make_card(config, folder, metadata, model_config, settings),
+        overwrite=config.overwrite,
+    )
+    logging.info(
+        "exported the preprocessor of %s to %s",
+        config.model_dir,
+        config.export_dir,
+    )
+
+
+def make_card(
+    config: kinds.ExportConfig,
+    folder: str,
+    metadata: Mapping,
+    model_config: BertConfig,
+    settings: Mapping,
+    files: str = "SavedModel",
+) -> str:
+    """Returns the model card of an export.
+
+    Args:
+      config: reads `license`.
+      folder: the model folder, perhaps in a run.
+      metadata: content of its model.json.
+      model_config: config of the model.
+      settings: of the export, at least `kind`.
+      files: format of the export.
+
+    Raises:
+      ValueError: as in `model_card.find_run`.
+    """
+    facts = model_card.Facts(
+        config=model_config,
+        metadata=metadata,
+        files=files,
+        kind=settings["kind"],
+        settings=settings,
+        license=config.license,
+        **model_card.find_run(folder),
+    )
+    return model_card.text(facts)
 
 
 def _find_precision(config, folder: str, metadata: Mapping) -> str:
@@ -105,7 +183,15 @@ def _find_precision(config, folder: str, metadata: Mapping) -> str:
     return precision
 
 
-def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
+def _find_policy(precision: str, weights_dtype: str | None):
+    """Returns the dtype policy of a model that computes in `precision`."""
+    policy = training_config.inference_policy(precision)
+    if weights_dtype == "bfloat16":
+        return layers.StoredInBfloat16(policy)
+    return policy
+
+
+def load_model(folder: str, metadata: Mapping, policy) -> keras.Model:
     """Returns the model of a model folder, with its weights."""
     config = BertConfig.from_json_file(
         os.path.join(folder, model_folders.CONFIG)
@@ -120,13 +206,12 @@ def _load_model(folder: str, metadata: Mapping, precision: str) -> keras.Model:
             f'{path} has no labels; add "labels", a list of the class names in '
             "the order of their ids."
         )
-    policy = training_config.inference_policy(precision)
     model = models.for_task(task, config, len(labels), dtype=policy)
     model_folders.load_weights(model, folder)
     return model
 
 
-def _load_tokenizer(
+def load_tokenizer(
     folder: str, metadata: Mapping, vocab_size: int, kind: str
 ) -> tokenizer_lib.BertTokenizer:
     """Returns the tokenizer that the model was trained with."""

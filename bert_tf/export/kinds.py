@@ -26,6 +26,8 @@ WEIGHTS = {
     "encoder": "encoder/layer",
     "sentence_embedding": "encoder/layer",
 }
+# The tokenizer alone, without a model.
+PREPROCESSOR = "preprocessor"
 # Field of ExportConfig -> the only kinds that it applies to.
 APPLIES_TO = {
     "top_k": ("fill_mask",),
@@ -54,16 +56,17 @@ class ExportConfig(Options):
         reads=True,
     )
     export_dir: str = option(
-        REQUIRED, "Folder to write the SavedModel to.", writes="folder"
+        REQUIRED, "Folder to write the export to.", writes="folder"
     )
     overwrite: bool = option(
-        False, "Replace an existing SavedModel in --export_dir."
+        False, "Replace an existing export in --export_dir."
     )
     kind: str = option(
         "auto",
         "What `serving_default` computes; auto: the task that the model was "
-        "trained for.",
-        choices=("auto", *WEIGHTS),
+        "trained for; preprocessor: only the inputs of --kind=encoder, from "
+        "text.",
+        choices=("auto", *WEIGHTS, PREPROCESSOR),
     )
     max_seq_length: int | None = option(
         None,
@@ -78,6 +81,19 @@ class ExportConfig(Options):
         "and outputs are float32. Default: as in training, so that predictions "
         "equal those of the run.",
         choices=("float32", "bfloat16", "float16"),
+    )
+    weights_dtype: str | None = option(
+        None,
+        "bfloat16: all weights are stored in it, embeddings included and "
+        "LayerNorm not, which is half the size of float32; with another "
+        "--precision each request casts them. Default: as --precision, with "
+        "embeddings in float32.",
+        choices=("bfloat16",),
+    )
+    license: str | None = option(
+        None,
+        "Licence of the weights, for the model card: an identifier of Hugging "
+        "Face's list, such as apache-2.0. Default: unknown.",
     )
     top_k: int | None = option(
         None,
@@ -178,6 +194,12 @@ def find_kind(
             f"{without}; it can be exported as {' or '.join(kinds)}."
         )
     kind = kinds[0] if config.kind == "auto" else config.kind
+    check_settings(config, kind)
+    return kind
+
+
+def check_settings(config: ExportConfig, kind: str) -> None:
+    """Raises ValueError if a setting does not apply to a kind of export."""
     for name, applies_to in APPLIES_TO.items():
         value = getattr(config, name)
         if value is not None and kind not in applies_to:
@@ -185,7 +207,13 @@ def find_kind(
                 f"--{name}={value} is for --kind={' or '.join(applies_to)}, "
                 f"but the kind of this export is {kind!r}. Omit the flag."
             )
-    return kind
+    for name in ("precision", "weights_dtype"):
+        value = getattr(config, name)
+        if value is not None and kind == PREPROCESSOR:
+            raise ValueError(
+                f"--{name}={value}: a preprocessor has no weights. Omit the "
+                "flag."
+            )
 
 
 def _is_trained(kind, task, new_weights, model_config) -> bool:

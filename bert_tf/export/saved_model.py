@@ -15,11 +15,12 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.export import encoder_signatures
+from bert_tf.conversion import model_card
+from bert_tf.export import encoder_signatures, warmup
 from tfrecords.io import atomic_files, json_files
 
 SAVED_MODEL = "saved_model.pb"
-# TensorFlow Serving ignores this folder; it is for users and clients.
+# For users and clients; TensorFlow Serving reads only `warmup.PATH` in it.
 EXTRA = "assets.extra"
 METADATA = "model.json"
 
@@ -50,13 +51,29 @@ def _root(*models: keras.Model, **parts) -> tf.train.Checkpoint:
 
 
 @contextlib.contextmanager
-def _new_export(path: str, overwrite: bool) -> Iterator[str]:
-    """Yields a folder to write to, which becomes `path` when complete."""
+def new_export(
+    path: str,
+    overwrite: bool,
+    file: str = SAVED_MODEL,
+    title: str = "a SavedModel",
+) -> Iterator[str]:
+    """Yields a folder to write to, which becomes `path` when complete.
+
+    Args:
+      path: the folder; an existing one that is not empty must have `file`.
+      overwrite: whether it may be replaced.
+      file: name of the model's file.
+      title: what such a folder is, for messages.
+
+    Raises:
+      ValueError: if `path` exists and may not be replaced.
+      OSError: if it cannot be written.
+    """
     path = os.path.normpath(path)
     is_empty = os.path.isdir(path) and not os.listdir(path)
-    is_export = os.path.isfile(os.path.join(path, SAVED_MODEL))
+    is_export = os.path.isfile(os.path.join(path, file))
     if os.path.exists(path) and not is_empty and not (overwrite and is_export):
-        fault, fix = "exists and is not a SavedModel", "move it away"
+        fault, fix = f"exists and is not {title}", "move it away"
         if is_export:
             fault, fix = "already exists", "add --overwrite to replace it"
         raise ValueError(f"{path} {fault}; give a new folder, or {fix}.")
@@ -85,17 +102,25 @@ def _name_methods(folder: str, signatures: Iterable[str]) -> None:
     os.remove(os.path.join(folder, "fingerprint.pb"))
 
 
-def _save(root, folder: str, signatures: Mapping, metadata: Mapping) -> None:
+@contextlib.contextmanager
+def without_logs() -> Iterator[None]:
+    """Suppresses TensorFlow's log lines about the duration of callbacks."""
     verbosity = logging.get_verbosity()
-    # Suppresses TensorFlow's log lines about the duration of callbacks.
     logging.set_verbosity(logging.WARNING)
     try:
-        tf.saved_model.save(root, folder, signatures=dict(signatures))
-        _name_methods(folder, signatures)
+        yield
     finally:
         logging.set_verbosity(verbosity)
+
+
+def _save(root, folder: str, signatures: Mapping, metadata: Mapping) -> None:
+    with without_logs():
+        tf.saved_model.save(root, folder, signatures=dict(signatures))
+        _name_methods(folder, signatures)
     os.makedirs(os.path.join(folder, EXTRA), exist_ok=True)
     json_files.write(os.path.join(folder, EXTRA, METADATA), metadata)
+    if "max_seq_length" in metadata:
+        warmup.write(folder, metadata["max_seq_length"])
 
 
 def export_text(
@@ -108,6 +133,7 @@ def export_text(
     has_pooler: bool = True,
     default: str = TEXT,
     metadata: Mapping | None = None,
+    card: str | None = None,
     overwrite: bool = False,
 ) -> None:
     """Writes a SavedModel with string inputs, including the tokenizer.
@@ -131,14 +157,17 @@ def export_text(
         `encoder_signatures.make_functions`.
       has_pooler: whether the pooler is trained.
       default: name of the signature that is also `serving_default`.
-      metadata: content of `assets.extra/model.json`.
+      metadata: content of `assets.extra/model.json`. If it has
+        `max_seq_length`, requests of this length are written, with which
+        TensorFlow Serving warms up.
+      card: content of README.md.
       overwrite: whether to replace an existing SavedModel.
 
     Raises:
       ValueError: if `path` exists and may not be replaced.
       OSError: if it cannot be written.
     """
-    with _new_export(path, overwrite) as folder:
+    with new_export(path, overwrite) as folder:
         root = _root(*models, *filter(None, [encoder]), **parts, **signatures)
         signatures = dict(signatures)
         if encoder is not None:
@@ -147,3 +176,7 @@ def export_text(
             )
         signatures[DEFAULT] = signatures[default]
         _save(root, folder, signatures, metadata or {})
+        if card is not None:
+            path = os.path.join(folder, model_card.FILE)
+            with atomic_files.atomic_file(path) as file:
+                file.write(card)

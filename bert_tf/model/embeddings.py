@@ -30,6 +30,8 @@ class Embeddings(keras.layers.Layer):
       input_type_ids: [B, S] int32.
       position_ids: [B, S] int32, position of each token in its example;
         None for 0, 1, 2, ... in each row.
+      word_vectors: [B, S, H] float, used in place of the word embeddings of
+        `input_word_ids`; None for these.
       training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
 
@@ -55,6 +57,7 @@ class Embeddings(keras.layers.Layer):
         input_word_ids_shape=None,
         input_type_ids_shape=None,
         position_ids_shape=None,
+        word_vectors_shape=None,
     ):
         config = self.config
         for name, entries in (
@@ -62,27 +65,38 @@ class Embeddings(keras.layers.Layer):
             ("position_embeddings", config.max_position_embeddings),
             ("type_embeddings", config.type_vocab_size),
         ):
-            # Rows are gathered and added in float32. Autocast would cast the
-            # complete table, of which a batch uses few rows.
+            # Autocast would cast the complete table, of which a batch uses few
+            # rows.
             table = self.add_weight(
                 name=name,
                 shape=(entries, config.hidden_size),
                 initializer=layers.initializer(config),
-                dtype=keras.backend.result_type(self.variable_dtype, "float32"),
+                dtype=self.table_dtype(),
                 autocast=False,
             )
             setattr(self, name, table)
         self.norm.build((None, None, config.hidden_size))
+
+    def table_dtype(self):
+        if isinstance(self.dtype_policy, layers.StoredInBfloat16):
+            return self.variable_dtype
+        return self.sum_dtype()
+
+    def sum_dtype(self):  # Rows are added in float32, under every policy.
+        return keras.backend.result_type(self.variable_dtype, "float32")
 
     def call(
         self,
         input_word_ids,
         input_type_ids,
         position_ids=None,
+        word_vectors=None,
         training=None,
         dropout_key=None,
     ):
-        words = self.rows(self.word_embeddings, input_word_ids)
+        words = word_vectors
+        if words is None:
+            words = self.rows(self.word_embeddings, input_word_ids)
         types = self.rows(self.type_embeddings, input_type_ids)
         if position_ids is None:
             positions = self.first_positions(input_word_ids)  # [S, H]
@@ -100,7 +114,8 @@ class Embeddings(keras.layers.Layer):
                 f"max_position_embeddings={self.config.max_position_embeddings}"
                 ". Lower max_seq_length."
             )
-        return self.position_embeddings[: tf.shape(input_word_ids)[1]]
+        rows = self.position_embeddings[: tf.shape(input_word_ids)[1]]
+        return tf.cast(rows, self.sum_dtype())
 
     def rows(self, table, ids):  # [N, H], [...] -> [..., H]
         # tf.gather of a variable, instead of its value, would make TensorFlow
@@ -108,7 +123,9 @@ class Embeddings(keras.layers.Layer):
         # process.
         table = tf.convert_to_tensor(table.value)
         if self.use_one_hot:
-            return tf.matmul(
+            rows = tf.matmul(
                 tf.one_hot(ids, table.shape[0], dtype=table.dtype), table
             )
-        return tf.gather(table, ids)
+        else:
+            rows = tf.gather(table, ids)
+        return tf.cast(rows, self.sum_dtype())

@@ -47,7 +47,8 @@ def last_positions(inputs) -> tf.Tensor:
     Returns:
       [B, 1] int32; [B, E] for packed rows, 0 for unused slots.
     """
-    is_token = inputs["input_mask"][:, None]  # [B, 1, S]
+    # expand_dims here and in masks, since LiteRT has no dynamic [:, None].
+    is_token = tf.expand_dims(inputs["input_mask"], 1)  # [B, 1, S]
     if "cls_positions" in inputs:
         numbers = 1 + tf.range(tf.shape(inputs["cls_positions"])[1])  # [E]
         of_each = inputs["example_numbers"][:, None] == numbers[:, None]
@@ -122,7 +123,9 @@ class BertEncoder(ConfiguredModel):
       inputs: dict of `input_word_ids`, `input_mask` and `input_type_ids`,
         each [B, S] int32. Packed rows, of up to E examples each, also have
         `schema.PACKED_INPUTS`: `example_numbers` and `position_ids`, [B, S]
-        int32, and `cls_positions`, [B, E] int32. Other entries are ignored.
+        int32, and `cls_positions`, [B, E] int32. `word_vectors`, [B, S, H]
+        float, replace the word embeddings of the ids, for gradients with
+        respect to them. Other entries are ignored.
       training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`. Without it, as in
         Keras's `fit`, a Keras seed generator makes one for each call.
@@ -252,15 +255,12 @@ class BertEncoder(ConfiguredModel):
     ):
         if training and dropout_key is None:
             dropout_key = self.draw_key(inputs)
-        input_mask = inputs["input_mask"]
-        if "example_numbers" in inputs:
-            input_mask = layers.packed_attention_mask(inputs["example_numbers"])
-        if self.config.is_causal:
-            input_mask = layers.causal_mask(input_mask)
+        input_mask = self.attention_mask(inputs)
         embedded = hidden = self.embeddings(
             inputs["input_word_ids"],
             inputs["input_type_ids"],
             inputs.get("position_ids"),
+            inputs.get("word_vectors"),
             training=training,
             dropout_key=dropout_key,
         )
@@ -286,6 +286,17 @@ class BertEncoder(ConfiguredModel):
         return EncoderOutputs(
             hidden, pooled, tuple(encoder_outputs), embedded, tuple(attention)
         )
+
+    def attention_mask(self, inputs) -> tf.Tensor:
+        """Returns the mask of the attention.
+
+        [B, S] int32, 1 for a token; or [B, S, S] bool, query and key position,
+        for packed rows and causal attention.
+        """
+        mask = inputs["input_mask"]
+        if "example_numbers" in inputs:
+            mask = layers.packed_attention_mask(inputs["example_numbers"])
+        return layers.causal_mask(mask) if self.config.is_causal else mask
 
     def draw_key(self, inputs) -> tf.Tensor | None:
         """Returns a new key for all dropout of one call; None without dropout.

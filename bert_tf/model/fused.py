@@ -272,7 +272,10 @@ def attention_weights(query, key, input_mask) -> tf.Tensor:
     # comes first is fused; hence a name after that of every layer.
     with tf.name_scope("z_mask/"):
         mask = tf.cast(input_mask, scores.dtype)
-        mask = mask[:, None, None] if len(mask.shape) == 2 else mask[:, None]
+        # Not [:, None], which LiteRT has only for static shapes.
+        if len(mask.shape) == 2:
+            mask = tf.expand_dims(mask, 1)
+        mask = tf.expand_dims(mask, 1)  # [B, 1, 1, S] or [B, 1, S, S]
         masked_scores = MASKED_SCORE * (1.0 - mask)
     return tf.nn.softmax(scores + masked_scores)
 

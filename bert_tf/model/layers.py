@@ -48,6 +48,31 @@ class Dense(keras.layers.Dense):
         raise NotImplementedError(f"{self.path}: {NO_QUANTIZE}")
 
 
+class StoredInBfloat16(keras.DTypePolicy):
+    """Dtype policy of a model that is not trained: bfloat16 weights.
+
+    Unlike "bfloat16" it applies to the tables of the embeddings too, and not to
+    products: these have another dtype, to which each call casts their weights.
+    LayerNorm, LSTM and the last layer of a head stay float32, as always.
+
+    Args:
+      compute_dtype: dtype of products, such as "float32".
+    """
+
+    def __init__(self, compute_dtype: str):
+        super().__init__("bfloat16")
+        self._compute_dtype = compute_dtype
+
+    def get_config(self):
+        return {"compute_dtype": self._compute_dtype}
+
+    def __eq__(self, other):
+        return (
+            isinstance(other, StoredInBfloat16)
+            and self.compute_dtype == other.compute_dtype
+        )
+
+
 def dense(units: int, config: bert_config.BertConfig, **kwargs):
     """Returns a Dense layer with BERT's initializer."""
     return Dense(units, kernel_initializer=initializer(config), **kwargs)
@@ -129,8 +154,8 @@ def causal_mask(input_mask: tf.Tensor) -> tf.Tensor:
     positions = tf.range(tf.shape(input_mask)[-1])
     is_token = tf.cast(input_mask, tf.bool)
     if len(input_mask.shape) == 2:
-        is_token = is_token[:, None, :]
-    return is_token & (positions[:, None] >= positions)
+        is_token = tf.expand_dims(is_token, 1)
+    return is_token & (tf.expand_dims(positions, 1) >= positions)
 
 
 class SelfAttention(keras.layers.Layer):

@@ -25,6 +25,7 @@ class BertPretrainer(encoder.ConfiguredModel):
         examples in each, see BertEncoder.
       training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
+      encoder_outputs: EncoderOutputs of the batch, if the caller has them.
 
     Returns:
       Dict of `masked_lm_logits` [B, P, V] and `next_sentence_logits` [B, 2],
@@ -57,8 +58,10 @@ class BertPretrainer(encoder.ConfiguredModel):
         self.masked_lm.build((None, None, size))
         self.next_sentence.build((None, size))
 
-    def call(self, batch, training=None, dropout_key=None):
-        outputs = self.encoder(
+    def call(
+        self, batch, training=None, dropout_key=None, encoder_outputs=None
+    ):
+        outputs = encoder_outputs or self.encoder(
             batch, training=training, dropout_key=dropout_key
         )
         table = self.encoder.embeddings.word_embeddings.value
@@ -121,6 +124,8 @@ class _FineTunedModel(encoder.ConfiguredModel):
       batch: dict of the encoder's inputs, [B, S] int32 unless noted otherwise.
       training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
+      encoder_outputs: EncoderOutputs of the batch, if the caller has them;
+        not for BertMultipleChoice.
     """
 
     default_loss = "sparse_categorical_crossentropy"
@@ -147,19 +152,22 @@ class _FineTunedModel(encoder.ConfiguredModel):
     def build(self, batch_shape=None):
         self.head.build((None, self.width))
 
-    def read(self, batch, **kwargs):
+    def read(self, batch, encoder_outputs=None, **kwargs):
         """Returns the head's inputs: tokens [B, S, width], text [B, width]."""
-        outputs = self.encoder(batch, **kwargs)
+        outputs = encoder_outputs or self.encoder(batch, **kwargs)
         if not self.bilstm:
             return outputs.sequence_output, outputs.pooled_output
         return self.bilstm(outputs.sequence_output, batch["input_mask"])
 
-    def score_text(self, batch, training=None, dropout_key=None):
+    def score_text(
+        self, batch, training=None, dropout_key=None, encoder_outputs=None
+    ):
         """Returns the head's logits for the text, [B, C]."""
         if training and dropout_key is None:
             dropout_key = self.encoder.draw_key(batch)
         kwargs = {"training": training, "dropout_key": dropout_key}
-        return self.head(self.read(batch, **kwargs)[1], **kwargs)
+        _, pooled = self.read(batch, encoder_outputs, **kwargs)
+        return self.head(pooled, **kwargs)
 
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         """Like `keras.Model.compile`, for losses of logits.
@@ -225,10 +233,10 @@ class BertClassifier(_ModelOfClasses):
         super().__init__(config, num_classes, **kwargs)
         self.add_head(heads.ClassificationHead, "classification", num_classes)
 
-    def call(self, batch, training=None, dropout_key=None):
-        logits = self.score_text(
-            batch, training=training, dropout_key=dropout_key
-        )
+    def call(
+        self, batch, training=None, dropout_key=None, encoder_outputs=None
+    ):
+        logits = self.score_text(batch, training, dropout_key, encoder_outputs)
         return {"logits": logits}
 
 
@@ -246,10 +254,10 @@ class BertRegressor(_FineTunedModel):
         super().__init__(config, **kwargs)
         self.add_head(heads.ClassificationHead, "regression", 1)
 
-    def call(self, batch, training=None, dropout_key=None):
-        scores = self.score_text(
-            batch, training=training, dropout_key=dropout_key
-        )
+    def call(
+        self, batch, training=None, dropout_key=None, encoder_outputs=None
+    ):
+        scores = self.score_text(batch, training, dropout_key, encoder_outputs)
         return {"predictions": scores[:, 0]}  # [B]
 
 
@@ -273,8 +281,11 @@ class BertSpanPredictor(_FineTunedModel):
             metrics = {name: list(metrics) for name in outputs}
         super().compile(optimizer, loss, metrics=metrics, **kwargs)
 
-    def call(self, batch, training=None, dropout_key=None):
-        hidden, _ = self.read(batch, training=training, dropout_key=dropout_key)
+    def call(
+        self, batch, training=None, dropout_key=None, encoder_outputs=None
+    ):
+        kwargs = {"training": training, "dropout_key": dropout_key}
+        hidden, _ = self.read(batch, encoder_outputs, **kwargs)
         start, end = tf.unstack(self.head(hidden), axis=-1)  # [B, S] each
         return {"start_logits": start, "end_logits": end}
 
@@ -291,11 +302,14 @@ class BertTagger(_ModelOfClasses):
         super().__init__(config, num_classes, **kwargs)
         self.add_head(heads.TaggingHead, "tagging", num_classes)
 
-    def call(self, batch, training=None, dropout_key=None):
+    def call(
+        self, batch, training=None, dropout_key=None, encoder_outputs=None
+    ):
         if training and dropout_key is None:
             dropout_key = self.encoder.draw_key(batch)
-        hidden, _ = self.read(batch, training=training, dropout_key=dropout_key)
-        logits = self.head(hidden, training=training, dropout_key=dropout_key)
+        kwargs = {"training": training, "dropout_key": dropout_key}
+        hidden, _ = self.read(batch, encoder_outputs, **kwargs)
+        logits = self.head(hidden, **kwargs)
         return {"logits": logits}
 
 

@@ -1,10 +1,12 @@
-"""Text rows and a SavedModel -> the model's answers as JSON lines."""
+"""Text rows and a model -> its answers as JSON lines, and explanations."""
 
+import contextlib
 import dataclasses
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -12,7 +14,7 @@ from tqdm import tqdm
 
 from bert_tf.prediction import text_rows
 from tfrecords.io import atomic_files, streams
-from tfrecords.options import MAX_BATCH_SIZE, REQUIRED, option
+from tfrecords.options import MAX_BATCH_SIZE, option
 
 # Batches whose rows are sorted by length, and answered before the first of them
 # is written.
@@ -42,8 +44,14 @@ ANSWER = {
 class PredictConfig(text_rows.InputConfig):
     """Which model to use, what to read, and where to write the answers."""
 
-    export_dir: str = option(
-        REQUIRED, "SavedModel that export_savedmodel wrote.", reads=True
+    export_dir: str | None = option(
+        None, "SavedModel that export_savedmodel wrote.", reads=True
+    )
+    model_dir: str | None = option(
+        None,
+        "In place of --export_dir: folder of a run or model, or a checkpoint "
+        "of any format that convert_checkpoint reads.",
+        reads=True,
     )
     signature: str = option(
         "text",
@@ -66,6 +74,51 @@ class PredictConfig(text_rows.InputConfig):
         "Outputs to write, comma-separated. Default: all except those with "
         "values per token, such as sequence_output.",
     )
+    explain: str | None = option(
+        None,
+        "HTML file to write, atomically: how much each word adds to each "
+        "answer, by integrated gradients. Needs --model_dir; for models that "
+        "classify or score texts.",
+        writes="file",
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if bool(self.export_dir) == bool(self.model_dir):
+            raise ValueError(
+                "Give either --export_dir, a SavedModel, or --model_dir, the "
+                "folder of a model."
+            )
+        if self.explain and not self.model_dir:
+            raise ValueError(
+                f"--explain={self.explain} needs gradients, which a SavedModel "
+                "does not have. In place of --export_dir give --model_dir, the "
+                "folder that it was exported from."
+            )
+        if self.explain and self.explain == self.output_file:
+            raise ValueError(
+                f"--explain={self.explain} is also --output_file. Give each a "
+                "file of its own."
+            )
+
+
+class Model(NamedTuple):
+    """A model to call.
+
+    Attributes:
+      path: where it is from, for messages.
+      signature: function of named string tensors.
+      ranks: rank of each of its inputs: 1 for a text, 2 for a list of texts.
+      outputs: names of its outputs.
+      owner: the SavedModel, whose variables live as long as it does; or the
+        Predictor.
+    """
+
+    path: str
+    signature: Callable
+    ranks: dict[str, int]
+    outputs: Sequence[str]
+    owner: Any
 
 
 def predict(config: PredictConfig) -> int:
@@ -76,17 +129,20 @@ def predict(config: PredictConfig) -> int:
         setting is invalid.
       OSError: if a file cannot be read or written.
     """
-    streams.check_output(
-        "output_file", config.output_file, [("input_file", config.input_file)]
-    )
-    loaded = load(config.export_dir, config.signature)
-    signature = loaded.signatures[config.signature]
-    ranks = find_inputs(config, signature)
-    outputs = find_outputs(config, signature)
+    inputs = [("input_file", config.input_file)]
+    streams.check_output("output_file", config.output_file, inputs)
+    if config.explain:
+        inputs.append(("output_file", config.output_file))
+        streams.check_output("explain", config.explain, inputs)
+    model = open_model(config)
+    signature, ranks = model.signature, model.ranks
+    check_columns(config, model)
+    outputs = find_outputs(config, model)
     started = time.monotonic()
     with (
         text_rows.open_lines(config.input_file) as lines,
         atomic_files.atomic_file(config.output_file) as file,
+        _open_explanations(config.explain, model) as explain,
         tqdm(
             total=lines.size,
             unit="B",
@@ -108,6 +164,7 @@ def predict(config: PredictConfig) -> int:
             for row in rows:
                 answer = json.dumps(answers[row.line], ensure_ascii=False)
                 file.write(answer + "\n")
+                explain(row)
             file.flush()
             count += len(rows)
             bar.update(lines.num_read - bar.n)
@@ -160,22 +217,69 @@ def load(export_dir: str, signature: str):
     return loaded
 
 
-def find_inputs(config: PredictConfig, signature) -> dict[str, int]:
-    """Returns the rank of each input: 1 for a text, 2 for a list of texts.
+def open_model(config: PredictConfig) -> Model:
+    """Returns the model that the flags name.
 
     Raises:
-      ValueError: if columns are given for inputs that the model does not have.
+      ValueError: if there is none, or it does not have the signature.
     """
+    if config.export_dir:
+        loaded = load(config.export_dir, config.signature)
+        signature = loaded.signatures[config.signature]
+        specs = signature.structured_input_signature[1]
+        ranks = {name: specs[name].shape.rank for name in sorted(specs)}
+        outputs = signature.structured_outputs
+        return Model(
+            config.export_dir, signature, ranks, sorted(outputs), loaded
+        )
+    from bert_tf.prediction.predictor import Predictor  # Imports Keras.
+
+    predictor = Predictor(config.model_dir, batch_size=config.batch_size)
+    if config.signature not in predictor.inputs:
+        raise ValueError(
+            f"{config.model_dir} is for {predictor.kind} and has no signature "
+            f"{config.signature!r}. Omit --signature."
+        )
+    ranks = dict(sorted(predictor.inputs[config.signature].items()))
+    signature = predictor.signatures[config.signature]
+    outputs = signature.get_concrete_function().structured_outputs
+    return Model(config.model_dir, signature, ranks, sorted(outputs), predictor)
+
+
+@contextlib.contextmanager
+def _open_explanations(
+    path: str | None, model: Model
+) -> Iterator[Callable[[text_rows.Row], None]]:
+    """Yields a function that adds a row to the file of explanations."""
+    if not path:
+        yield lambda row: None
+        return
+    from bert_tf.prediction import attributions, marked_text
+
+    explain = attributions.Explainer(model.owner)
+    with atomic_files.atomic_file(path) as file:
+        file.write(marked_text.HEAD)
+
+        def add(row: text_rows.Row) -> None:
+            texts = {name: row.fields.get(name, "") for name in model.ranks}
+            section = marked_text.explained(explain(texts))
+            file.write(marked_text.numbered(row.line, section))
+
+        yield add
+        file.write(marked_text.TAIL)
+
+
+def check_columns(config: PredictConfig, model: Model) -> None:
+    """Raises ValueError for columns of inputs that the model does not have."""
     if config.text_b_column and not config.text_a_column:
         raise ValueError(
             f"--text_b_column={config.text_b_column} needs --text_a_column, "
             "the column of the first text."
         )
-    specs = signature.structured_input_signature[1]
-    names = sorted(specs)
+    names = list(model.ranks)
     if config.text_b_column and len(names) == 1:
         raise ValueError(
-            f"{config.export_dir} has one input, {names[0]!r}; omit "
+            f"{model.path} has one input, {names[0]!r}; omit "
             f"--text_b_column={config.text_b_column}."
         )
     if config.text_a_column and names[0] not in ("text", "text_a"):
@@ -183,24 +287,22 @@ def find_inputs(config: PredictConfig, signature) -> dict[str, int]:
             f"--text_a_column={config.text_a_column}: the inputs of this model "
             f"are {', '.join(names)}; give their columns with --columns."
         )
-    return {name: specs[name].shape.rank for name in names}
 
 
-def find_outputs(config: PredictConfig, signature) -> Sequence[str]:
+def find_outputs(config: PredictConfig, model: Model) -> Sequence[str]:
     """Returns the names of the outputs to write.
 
     Raises:
       ValueError: if the model does not have a requested output.
     """
-    names = sorted(signature.structured_outputs)
     for name in config.outputs or ():
-        if name not in names:
+        if name not in model.outputs:
             raise ValueError(
                 f"--outputs={name} is not an output of this model; choose from "
-                f"{', '.join(names)}."
+                f"{', '.join(model.outputs)}."
             )
     return config.outputs or [
-        name for name in names if not name.startswith(_NOT_WRITTEN)
+        name for name in model.outputs if not name.startswith(_NOT_WRITTEN)
     ]
 
 
@@ -248,7 +350,7 @@ def answer_rows(
     Args:
       signature: signature of a SavedModel.
       rows: one batch.
-      ranks: from `find_inputs`.
+      ranks: `Model.ranks`.
       outputs: names of the outputs to write.
     """
     answers = compute(signature, rows, ranks)
@@ -265,7 +367,7 @@ def compute(
     Args:
       signature: signature of a SavedModel, or the function that becomes one.
       rows: one batch.
-      ranks: name -> rank of its inputs, as from `find_inputs`.
+      ranks: name -> rank of its inputs, see `Model`.
     """
     inputs = {
         name: make_tensor(rows, name, rank) for name, rank in ranks.items()

@@ -22,7 +22,7 @@ from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
 _PAIR = {"text_a": 1, "text_b": 1}
-# Kind -> the model's inputs and their ranks, see `predictions.find_inputs`.
+# Kind -> the model's inputs and their ranks, see `predictions.Model`.
 _INPUTS = {
     "classification": _PAIR,
     "regression": _PAIR,
@@ -85,6 +85,7 @@ class Predictor:
 
     Attributes:
       model, tokenizer, kind, max_seq_length: those in use.
+      signatures: name -> function of string tensors, as in the export.
 
     Raises:
       ValueError: if there is no such model, its head is newly initialized, a
@@ -119,7 +120,7 @@ class Predictor:
         )
         self.tokenizer = _find_tokenizer(model, tokenizer, self.kind, source)
         self._labels = metadata.get("labels") or ()
-        self._signatures, _ = export_model.make_signatures(
+        self.signatures, _ = export_model.make_signatures(
             config,
             self.kind,
             model,
@@ -137,7 +138,7 @@ class Predictor:
             for i, value, where in _numbered(inputs, is_one)
         ]
         found, num_cut = {}, 0
-        for name, ranks in self._inputs().items():
+        for name, ranks in self.inputs.items():
             of_signature = [row for row in rows if set(row.fields) <= {*ranks}]
             for batch in predictions.batches_of(
                 of_signature, ranks, self.batch_size
@@ -159,10 +160,11 @@ class Predictor:
             return in_order
         if not rows:  # [0, H].
             nothing = tf.constant([], tf.string)
-            return self._signatures["text"](nothing)["embedding"].numpy()
+            return self.signatures["text"](nothing)["embedding"].numpy()
         return np.stack(in_order)
 
-    def _inputs(self) -> Mapping[str, Mapping[str, int]]:
+    @property
+    def inputs(self) -> Mapping[str, Mapping[str, int]]:
         """Returns signature -> its inputs and their ranks."""
         if self.kind == "tagging":
             return _OF_TAGGERS
@@ -170,7 +172,7 @@ class Predictor:
 
     def _answer(self, signature: str, batch, ranks) -> dict[int, Any]:
         """Returns the number of each row of a batch -> its answer."""
-        outputs = predictions.compute(self._signatures[signature], batch, ranks)
+        outputs = predictions.compute(self.signatures[signature], batch, ranks)
         return {
             row.line: answers.make(self.kind, row.fields, of_row, self._labels)
             for row, of_row in zip(batch, outputs, strict=True)

@@ -61,6 +61,18 @@ class Task:
         """
         raise NotImplementedError
 
+    def outputs(
+        self, model: keras.Model, batch: Batch, dropout_key: tf.Tensor
+    ) -> Outputs:
+        """Returns what a training step computes: inputs of the losses.
+
+        Args:
+          model: from `build_model`.
+          batch: rows of this replica.
+          dropout_key: [3] int64, see `dropout.make_key`.
+        """
+        return model(batch, training=True, dropout_key=dropout_key)
+
     def targets(self, batch: Batch) -> dict[str, Target]:
         """Returns a batch's prediction targets by name."""
         raise NotImplementedError

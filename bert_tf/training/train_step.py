@@ -338,7 +338,7 @@ class TrainStep:
             self.config.seed, self.optimizer.step, first_row
         )
         with tf.GradientTape() as tape:
-            outputs = self.model(batch, training=True, dropout_key=dropout_key)
+            outputs = self.task.outputs(self.model, batch, dropout_key)
             task_losses = self.task.losses(outputs, batch)
             shares = [
                 tf.math.divide_no_nan(

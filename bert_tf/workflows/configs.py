@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from bert_tf.config import LORA_TARGETS
+from bert_tf.config import DISTILLATION_LOSSES, LORA_TARGETS
 from bert_tf.training.config import MAX_SEED, TrainingConfig
 from bert_tf.workflows.doctor import accelerators
 from tfrecords.options import (
@@ -39,7 +39,118 @@ class ModelSource(VocabularyOptions):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningConfig(TrainingConfig, ModelSource):
+class DistillationConfig(TrainingConfig, ModelSource):
+    """Settings of training with a teacher, or without one."""
+
+    teacher: str | None = option(
+        None,
+        "Model that the student learns from: a run or model folder, or a "
+        "checkpoint of any format that convert_checkpoint reads. It needs the "
+        "vocabulary of the student and, for soft_targets, its task and labels. "
+        "Default: none, only the labels are learned.",
+        reads=True,
+    )
+    distillation_losses: tuple[str, ...] = option(
+        ("soft_targets",),
+        "With --teacher: what to learn from it, one or more of soft_targets, "
+        "the teacher's probabilities; attention_relations, the similarities of "
+        "the tokens' queries, keys and values (MiniLMv2); hidden_relations, "
+        "the same of their hidden states.",
+    )
+    distillation_weight: float = option(
+        0.5,
+        "With --teacher: weight of its losses, above 0; that of the losses of "
+        "the labels is 1 minus this. 1: labels are not used.",
+        at_most=1.0,
+    )
+    temperature: float = option(
+        2.0,
+        "With soft_targets: divisor of both models' logits, above 0. Higher "
+        "ones weigh the less likely classes more.",
+    )
+    relation_heads: int | None = option(
+        None,
+        "With attention_relations or hidden_relations: number of parts of each "
+        "vector whose similarities are compared; it divides the hidden sizes "
+        "of both models. Default: the teacher's attention heads.",
+        at_least=1,
+    )
+    relation_layer: int | None = option(
+        None,
+        "With attention_relations or hidden_relations: the teacher's layer, "
+        "from 0, that the student's last layer learns from. Default: the last.",
+        at_least=0,
+    )
+    init_from_teacher_layers: tuple[str, ...] | None = option(
+        None,
+        "With --teacher: layers of it, from 0, such as 0,4,8,11, which the "
+        "layers of the student are copied from; embeddings, pooler and head "
+        "are copied too. Default: none.",
+    )
+
+    _above_zero = (
+        *TrainingConfig._above_zero,
+        "distillation_weight",
+        "temperature",
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.teacher is None:
+            for field in dataclasses.fields(DistillationConfig):
+                is_own = field.name in DistillationConfig.__annotations__
+                value = getattr(self, field.name)
+                if is_own and value != field.default:
+                    raise ValueError(
+                        f"--{field.name} needs --teacher. Add it, or omit "
+                        f"--{field.name}."
+                    )
+            return
+        losses = self.distillation_losses
+        if not losses or not set(losses) <= set(DISTILLATION_LOSSES):
+            raise ValueError(
+                f"--distillation_losses={','.join(losses)} should be one or "
+                f"more of {', '.join(DISTILLATION_LOSSES)}."
+            )
+        if self.distillation_weight == 1 and "soft_targets" not in losses:
+            raise ValueError(
+                "--distillation_weight=1 without soft_targets in "
+                "--distillation_losses trains no head. Lower it, or add "
+                "soft_targets."
+            )
+        layers = self.init_from_teacher_layers
+        if layers is not None and not (
+            layers and all(word.isdecimal() for word in layers)
+        ):
+            raise ValueError(
+                f"--init_from_teacher_layers={','.join(layers)} should be "
+                "numbers of layers, such as 0,4,8,11."
+            )
+        if layers and self.init_checkpoint:
+            raise ValueError(
+                f"--init_checkpoint={self.init_checkpoint} and "
+                f"--init_from_teacher_layers={','.join(layers)}: weights start "
+                "from one model. Omit one of the two."
+            )
+
+    def decisive_settings(self) -> dict:
+        """Returns the settings that affect the final weights, for run.json."""
+        settings = super().decisive_settings()
+        if self.teacher is not None:  # Other runs have no such entries.
+            layers = self.init_from_teacher_layers
+            settings |= {
+                "distillation_losses": sorted(set(self.distillation_losses)),
+                "distillation_weight": self.distillation_weight,
+                "temperature": self.temperature,
+                "relation_heads": self.relation_heads,
+                "relation_layer": self.relation_layer,
+                "init_from_teacher_layers": layers and list(layers),
+            }
+        return settings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningConfig(DistillationConfig):
     """Fine-tuning settings of all tasks."""
 
     do_train: bool = option(False, "Whether to train.")
@@ -121,7 +232,7 @@ class FineTuningConfig(TrainingConfig, ModelSource):
         "errors; run_scripts.doctor reports details.",
     )
 
-    _above_zero = (*TrainingConfig._above_zero, "lora_alpha")
+    _above_zero = (*DistillationConfig._above_zero, "lora_alpha")
 
     def __post_init__(self):
         super().__post_init__()
@@ -271,6 +382,11 @@ class NerConfig(FineTuningConfig):
                 f"--lora_rank={self.lora_rank}: with --feature_layers no "
                 "weight of the encoder is trained. Omit one of the two."
             )
+        if self.feature_layers is not None and self.teacher is not None:
+            raise ValueError(
+                f"--teacher={self.teacher}: with --feature_layers the model is "
+                "not a BERT. Omit one of the two."
+            )
         if self.feature_layers is None:
             for name in ("features_dir", "lstm_units"):
                 if getattr(self, name) is not None:
@@ -298,7 +414,7 @@ class NerConfig(FineTuningConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingConfig(TrainingConfig, ModelSource):
+class PretrainingConfig(DistillationConfig):
     """Settings of pre-training and its evaluation."""
 
     input_file: str | None = option(
@@ -381,7 +497,7 @@ class PretrainingConfig(TrainingConfig, ModelSource):
         "errors; run_scripts.doctor reports details.",
     )
 
-    _above_zero = (*TrainingConfig._above_zero, "train_hours")
+    _above_zero = (*DistillationConfig._above_zero, "train_hours")
 
     def __post_init__(self):
         super().__post_init__()

@@ -41,6 +41,7 @@ from bert_tf.workflows import (
     dev_results,
     model_source,
     run_history,
+    teachers,
     training_phases,
 )
 from bert_tf.workflows.configs import FineTuningConfig
@@ -136,6 +137,7 @@ class Run:
       vocab_file: vocabulary to save with the model, if any.
       metadata: content of model.json.
       source: model folder to initialize from or to predict with, if any.
+      teacher: model that the student learns from, if any.
       command_config: config to write to run.flags; None for that of the run.
     """
 
@@ -145,6 +147,7 @@ class Run:
     vocab_file: str | None
     metadata: dict
     source: str | None
+    teacher: keras.Model | None = None
     command_config: FineTuningConfig | None = None
 
 
@@ -229,6 +232,17 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     tokenizer, vocab_file = model_source.find_tokenizer(config, source)
     bert_config = find_config(config, tokenizer.vocab_size, source)
     lengths = read_bucket_lengths(config)
+    teacher = None
+    if config.do_train:  # Before records are made, which takes longer.
+        teacher = teachers.load(
+            task,
+            config,
+            bert_config,
+            strategy,
+            max_seq_length=config.max_seq_length,
+            vocab_file=vocab_file,
+            do_lower_case=tokenizer.do_lower_case,
+        )
     records = strategies.chief_first(
         strategy, lambda: _open_records(task, config, tokenizer)
     )
@@ -262,6 +276,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         )
         | task.metadata(),
         source=source,
+        teacher=teacher,
     )
     return run, config
 
@@ -403,6 +418,7 @@ def train_and_predict(
     if config.do_train:
         if source:
             model_folders.load_encoder(run.model, source)
+        teachers.copy_layers(run.teacher, run.model, config)
         on_checkpoint = None
         if config.do_eval:
             on_checkpoint = dev_results.make_keep_best(
@@ -514,6 +530,7 @@ def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
         }
         | split.identity(config)
         | config.decisive_settings()
+        | teachers.settings(run.teacher)
     )
     logging.info(
         "%s  examples %d  epochs %g  steps %d  %s",
@@ -533,7 +550,7 @@ def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
             command, config.output_dir, run.task.data, repeated
         )
     return loop.train(
-        run.task,
+        teachers.with_losses(run.task, run.teacher, config),
         run.model,
         [split.phase(config, steps.to_train)],
         config,

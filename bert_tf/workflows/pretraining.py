@@ -25,6 +25,7 @@ from bert_tf.workflows import (
     model_source,
     pretraining_data,
     run_history,
+    teachers,
     time_budget,
     training_phases,
 )
@@ -105,14 +106,21 @@ def _train_and_evaluate(
     opened = [data.records for data in phases]
     pretraining.check_pairs([*opened, held_out.records] if held_out else opened)
     is_chief = strategies.is_chief(strategy)
+    teacher = None
     if do_train:
         from bert_tf.workflows.doctor import checks
 
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
+        teacher = _load_teacher(
+            *(config, bert_config, phases, strategy),
+            vocab_file=vocab_file,
+            vocabulary_sha256=sha256,
+            do_lower_case=do_lower_case,
+        )
         if given.train_hours is not None:
-            config = _fit_steps(given, phases, bert_config, strategy)
+            config = _fit_steps(given, phases, bert_config, teacher, strategy)
             phases = pretraining_data.open_phases(config, bert_config, sha256)
-        settings = _run_settings(config, bert_config, phases)
+        settings = _run_settings(config, bert_config, phases, teacher)
         if given.train_hours is not None:
             settings["train_hours"] = given.train_hours
         # Check before writing anything: the folder may contain another run.
@@ -128,6 +136,7 @@ def _train_and_evaluate(
     model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
     if model_dir:
         _load_weights(model, model_dir, do_train, held_out)
+    teachers.copy_layers(teacher, model, config)
     evaluate = None
     if held_out:
         evaluate = HeldOutEvaluation(config, model, held_out, strategy)
@@ -136,6 +145,7 @@ def _train_and_evaluate(
             config,
             model,
             phases,
+            teacher,
             strategy=strategy,
             settings=settings,
             vocab_file=vocab_file,
@@ -156,6 +166,7 @@ def _fit_steps(
     given: PretrainingConfig,
     phases: Sequence[pretraining_data.PretrainingData],
     bert_config: BertConfig,
+    teacher: keras.Model | None,
     strategy: tf.distribute.Strategy,
 ) -> PretrainingConfig:
     """Returns the config with the steps that fit its `train_hours`.
@@ -166,13 +177,31 @@ def _fit_steps(
         return given.with_steps(steps)
     config = given.with_steps(_ENOUGH_TO_TIME)
     steps = time_budget.find_steps(
-        phases[0].task,
+        teachers.with_losses(phases[0].task, teacher, given),
         _loop_phases(phases, bert_config, config),
         bert_config,
         given,
         strategy,
     )
     return given.with_steps(steps)
+
+
+def _load_teacher(
+    config: PretrainingConfig,
+    bert_config: BertConfig,
+    phases: Sequence[pretraining_data.PretrainingData],
+    strategy: tf.distribute.Strategy,
+    **vocabulary,
+) -> keras.Model | None:
+    """Returns the teacher of a run on these phases; see `teachers.load`."""
+    return teachers.load(
+        phases[0].task,
+        config,
+        bert_config,
+        strategy,
+        max_seq_length=_max_length(phases),
+        **vocabulary,
+    )
 
 
 def _with_objective(
@@ -233,6 +262,7 @@ def _run_settings(
     config: PretrainingConfig,
     bert_config: BertConfig,
     phases: Sequence[pretraining_data.PretrainingData],
+    teacher: keras.Model | None,
 ) -> dict:
     """Returns the settings that identify this run, for run.json."""
     settings = {
@@ -252,13 +282,20 @@ def _run_settings(
         }
     if config.batch_size_ramp:
         settings["batch_sizes"] = [phase.batch_size for phase in phases]
+    settings |= teachers.settings(teacher)
     return settings | config.decisive_settings()
+
+
+def _max_length(phases: Sequence[pretraining_data.PretrainingData]) -> int:
+    """Returns the tokens in the longest examples."""
+    return max(phase.sizes["max_seq_length"] for phase in phases)
 
 
 def _train(
     config: PretrainingConfig,
     model: keras.Model,
     phases: Sequence[pretraining_data.PretrainingData],
+    teacher: keras.Model | None,
     *,
     vocab_file: str | None,
     do_lower_case: bool,
@@ -267,16 +304,14 @@ def _train(
     """Trains to `num_train_steps`; `keywords` are passed to `loop.train`."""
     task = phases[0].task
     loop.train(
-        task,
+        teachers.with_losses(task, teacher, config),
         model,
         _loop_phases(phases, model.config, config),
         config,
         metadata={
             "task": task.name,
             "do_lower_case": do_lower_case,
-            "max_seq_length": max(
-                phase.sizes["max_seq_length"] for phase in phases
-            ),
+            "max_seq_length": _max_length(phases),
             **task.metadata(),
         },
         vocab_file=vocab_file,

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import loading
-from bert_tf.conversion import checkpoint
+from bert_tf.conversion import checkpoint, convert
 from bert_tf.model import models
 from bert_tf.training import checkpoints, model_folders
 from tfrecords.io import storage, stored_folders
@@ -397,3 +397,79 @@ def test_settings_that_only_we_have_are_refused_by_name(tmp_path):
         bert_tf.save(model, tmp_path / "model", format="hugging_face")
     bert_tf.save(model, tmp_path / "model")
     assert bert_tf.load(tmp_path / "model")[0].config.is_causal
+
+
+def test_an_encoder_is_saved_with_its_vocabulary_and_case(tmp_path):
+    exports.save_model(
+        exports.make_model("classification"),
+        "classification",
+        tmp_path / "classifier",
+        do_lower_case=False,
+        precision="bfloat16",
+    )
+    model, tokenizer = bert_tf.load(tmp_path / "classifier")
+    bert_tf.save(model.encoder, tmp_path / "encoder")
+    again, own = bert_tf.load(tmp_path / "encoder")
+    assert own.vocab == tokenizer.vocab and not own.do_lower_case
+    assert again.metadata["precision"] == "bfloat16"
+    assert "max_seq_length" not in again.metadata
+    untrained = {name.partition("/")[0] for name in again.new_weights}
+    assert untrained == {"masked_lm", "next_sentence"}
+    checkpoint_folders.assert_same_bits(
+        tensors_of(again.encoder), tensors_of(model.encoder)
+    )
+    with pytest.raises(ValueError, match="BertEncoder has no metadata"):
+        loading.metadata_of(model.encoder)
+
+
+@pytest.mark.parametrize(
+    "more", [{"untrained": ["encoder/pooler/"]}, {"not_in_source": "all"}]
+)
+def test_an_untrained_pooler_of_a_saved_encoder_stays_untrained(tmp_path, more):
+    pooler = ["encoder/pooler/kernel", "encoder/pooler/bias"]
+    if "not_in_source" in more:
+        more = {"not_in_source": pooler}
+    exports.save_model(
+        exports.make_model("spans"),
+        "spans",
+        tmp_path / "spans",
+        labels=None,
+        **more,
+    )
+    model, _ = bert_tf.load(tmp_path / "spans")
+    bert_tf.save(model.encoder, tmp_path / "encoder")
+    folder = str(tmp_path / "encoder")
+    untrained = model_folders.find_newly_initialized(
+        model_folders.read_metadata(folder), model.config
+    )
+    assert not model_folders.has_pooler(untrained)
+    # Training the pooler is noticed if it was new in this process.
+    if "not_in_source" in more:
+        model.encoder.pooler.kernel.assign_add(model.encoder.pooler.kernel)
+        bert_tf.save(model.encoder, tmp_path / "trained")
+        found = bert_tf.load(tmp_path / "trained")[0].new_weights
+        assert not [name for name in found if name in pooler]
+
+
+@pytest.mark.parametrize("task", ["classification", "tagging"])
+def test_classes_without_names_can_be_named(tmp_path, task):
+    folder = tmp_path / "model"
+    made = exports.make_model(task)
+    exports.save_model(made, task, folder, labels=None)
+    for words in ({}, {"task": task}):
+        with pytest.raises(ValueError, match='has no labels; add "labels" to'):
+            bert_tf.load(folder, **words)
+    with pytest.raises(ValueError, match="2 names, .* has 3 classes. Give"):
+        bert_tf.load(folder, labels=["a", "b"])
+    model, _ = bert_tf.load(folder, labels=["a", "b", "c"])
+    assert model.metadata["labels"] == ["a", "b", "c"]
+    assert not model.new_weights
+    checkpoint_folders.assert_same_bits(tensors_of(model), tensors_of(made))
+    model, _ = bert_tf.load(folder, task="regression")
+    assert set(model.new_weights) == {
+        "regression/dense/kernel",
+        "regression/dense/bias",
+    }
+    with pytest.raises(ValueError, match='has no labels; add "labels" to'):
+        convert.convert(str(folder), "hugging_face", str(tmp_path / "theirs"))
+    assert not (tmp_path / "theirs").exists()

@@ -11,6 +11,7 @@ import tensorflow as tf
 import bert_tf
 from bert_tf.conversion import formats
 from bert_tf.model import dropout, lora, models
+from bert_tf.tasks import distillation, pretraining
 from bert_tf.training import model_folders
 
 KEY = dropout.make_key(7, 3, 0)
@@ -151,3 +152,32 @@ def test_adapters_leave_all_norms_frozen(config):
         if not lora.is_factor(weight)
     }
     assert trained == {"pooler"}
+
+
+def test_a_student_learns_queries_and_keys_after_layer_norm(config, make_batch):
+    batch = {n: tf.constant(x) for n, x in make_batch(config).items()}
+    model = models.for_task("pretraining", config)
+    task = distillation.DistilledTask(
+        pretraining.TASK,
+        model,
+        losses=("attention_relations",),
+        weight=1.0,
+        temperature=1.0,
+        relation_heads=config.num_attention_heads,
+        relation_layer=config.num_hidden_layers - 1,
+    )
+    learned, taught = task.outputs(model, batch, KEY)["attention_relations"]
+    encoder = model.encoder
+    query, key = (
+        np.stack(np.split(x.numpy(), config.num_attention_heads, -1), 1)
+        for x in learned[:2]
+    )  # [B, A, S, D]
+    scores = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
+    mask = encoder.attention_mask(batch).numpy().astype(bool)
+    mask = mask[:, None] if mask.ndim == 3 else mask[:, None, None]
+    scores = np.where(mask, scores, -1e4)
+    attention = encoder(batch, return_attention=True).attention[-1]
+    np.testing.assert_allclose(
+        np.exp(reference_bert.log_softmax(scores)), attention, atol=1e-5
+    )
+    np.testing.assert_array_equal(learned[2], taught[2])

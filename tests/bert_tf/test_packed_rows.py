@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.model import dropout
-from bert_tf.tasks import pretraining
+from bert_tf.tasks import distillation, pretraining
 from bert_tf.training import loop, optimizers, strategies, train_step
 from bert_tf.training.config import TrainingConfig
 from tfrecords.pretraining import packing
@@ -103,6 +103,31 @@ def test_packing_does_not_change_logits_losses_or_gradients(
     largest = max(np.abs(gradient).max() for gradient in unpacked[2])
     for x, y in zip(packed[2], unpacked[2], strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-5 * largest)
+
+
+def test_packing_does_not_change_what_is_learned_from_a_teacher(config, both):
+    student = randomised(bert_tf.BertPretrainer(config))
+    teacher = bert_tf.BertPretrainer(config)
+    rng = np.random.default_rng(5)
+    for weight in teacher.weights:
+        weight.assign(rng.normal(0.1, 0.3, weight.shape))
+    task = distillation.DistilledTask(
+        pretraining.TASK,
+        teacher,
+        losses=("soft_targets", "attention_relations", "hidden_relations"),
+        weight=0.5,
+        temperature=2.0,
+        relation_heads=4,
+        relation_layer=0,
+    )
+    unpacked, packed = (
+        task.losses(task.outputs(student, batch, KEY), batch) for batch in both
+    )
+    assert len(unpacked) == 6
+    for name, mean in unpacked.items():
+        np.testing.assert_allclose(
+            packed[name].value(), mean.value(), rtol=1e-5, err_msg=name
+        )
 
 
 def test_metrics_count_examples_and_not_rows(config, both):

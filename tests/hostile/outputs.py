@@ -85,6 +85,14 @@ CASES = [
     Case("predict", "--output_file=text/../text/one.txt", _SAME),
     Case("predict", "--output_file=text", "Is a directory: 'text'"),
     Case("predict", "--output_file=none/x", "No such file"),
+    Case("predict", "--explain=x.html", "--explain=x.html needs gradients"),
+    Case("predict", "--model_dir=model", "Give either --export_dir"),
+    Case("run_scripts.explore.page", "--model= ", "--model is empty"),
+    Case(
+        "run_scripts.explore.page",
+        "--model=model --host=192.0.2.1",
+        "--host=192.0.2.1 --port=7860 (Cannot assign",
+    ),
     Case(
         "extract_features", f"{_LAST_LAYER} --output_file=text/one.txt", _SAME
     ),

@@ -156,3 +156,39 @@ def test_embeddings_are_equal(exported, encode, pooling):
             for x in (states[-1], states[-2])
         ]
         np.testing.assert_allclose(answer, np.concatenate(pooled), **BOUND)
+
+
+def test_tensorflow_hub_calls_preprocessor_and_encoder(
+    need, exported, tmp_path
+):
+    need("torch")
+    need("transformers")
+    need("tensorflow_hub")
+    import tensorflow_hub as hub
+
+    _, loaded = exported("BertModel", "--kind=encoder")
+    export_savedmodel.main(
+        [
+            "export_savedmodel",
+            f"--model_dir={tmp_path / 'theirs'}",
+            f"--export_dir={tmp_path / 'preprocessor'}",
+            "--kind=preprocessor",
+            "--max_seq_length=16",
+        ]
+    )
+    path = str(tmp_path / "preprocessor")
+    texts = tf.constant(CONTEXTS)
+    inputs = hub.KerasLayer(path)(texts)
+    outputs = hub.KerasLayer(str(tmp_path / "export"), trainable=True)(inputs)
+    expected = loaded.text(CONTEXTS)["pooled_output"]
+    np.testing.assert_allclose(outputs["default"], expected, **BOUND)
+    preprocessor = hub.load(path)
+    tokenize = hub.KerasLayer(preprocessor.tokenize)
+    pack = hub.KerasLayer(
+        preprocessor.bert_pack_inputs, arguments={"seq_length": 24}
+    )
+    packed = pack([tokenize(texts), tokenize(texts)])
+    pairs = loaded.preprocess(CONTEXTS, CONTEXTS)["input_word_ids"]
+    np.testing.assert_array_equal(
+        packed["input_word_ids"][:, : pairs.shape[1]], pairs
+    )

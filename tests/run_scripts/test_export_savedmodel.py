@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import c_loader
+import huggingface_hub
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -20,6 +21,7 @@ from exports import (
     strings,
 )
 
+from bert_tf.training import checksums
 from bert_tf.training import config as training_config
 from run_scripts import export_savedmodel
 from tfrecords.io import json_files
@@ -289,6 +291,21 @@ def test_metadata_is_saved_in_assets_extra(exported):
     assert len(description["vocab_sha256"]) == 64
 
 
+def card_of(path):
+    """Returns the model card of an export, as Hugging Face reads it."""
+    return huggingface_hub.ModelCard.load(os.path.join(path, "README.md"))
+
+
+def test_every_export_has_a_model_card(exported):
+    model, path, _ = exported("classification")
+    card = card_of(path)
+    assert card.data.pipeline_tag == "text-classification"
+    assert card.data.license is None and card.data.eval_results is None
+    assert f"| parameters | {model.count_params():,} |" in card.content
+    assert "| labels | bad, good, so so |" in card.content
+    assert "Data and settings are not known" in card.content
+
+
 def export(model_dir, export_dir, *words):
     export_savedmodel.main(
         [
@@ -305,6 +322,28 @@ def model_dir(tmp_path):
     folder = tmp_path / "model"
     save_model(make_model("classification"), "classification", folder)
     return folder
+
+
+@pytest.mark.slow
+def test_the_card_of_a_run_has_its_scores_and_licence(tmp_path):
+    best = tmp_path / "run" / "best"
+    save_model(make_model("classification"), "classification", best)
+    checksums.write_checksums(str(best), {"step": 3})
+    results = {"task_name": "MRPC", "step": 3, "dev": {"f1": 0.8}}
+    results |= {"trivial": {"dev": {"f1": 0.5}}}
+    json_files.write(str(tmp_path / "run" / "eval_results.json"), results)
+    export(tmp_path / "run", tmp_path / "out", "--license=mit")
+    card = card_of(tmp_path / "out")
+    assert card.data.license == "mit"
+    (score,) = card.data.eval_results
+    assert (score.metric_type, score.metric_value) == ("f1", 0.8)
+    assert "| dev | f1 | 0.8 | 0.5 |" in card.content
+
+
+def test_a_malformed_licence_is_refused(model_dir, tmp_path):
+    with pytest.raises(ValueError, match="--license='Apache 2' should be an"):
+        export(model_dir, tmp_path / "out", "--license=Apache 2")
+    assert not (tmp_path / "out").exists()
 
 
 def describe(folder, **metadata):
@@ -403,6 +442,63 @@ def test_the_default_precision_is_that_of_the_run(tmp_path, flag, precision):
         assert types <= {tf.float32, tf.string}
     metadata = tmp_path / "out" / "assets.extra" / "model.json"
     assert json_files.read(str(metadata))["precision"] == precision
+
+
+def stored(path):
+    """Returns the bytes of the weights in a SavedModel, and their types."""
+    reader = tf.train.load_checkpoint(os.path.join(path, "variables/variables"))
+    shapes = reader.get_variable_to_shape_map()
+    types = reader.get_variable_to_dtype_map()
+    # The others are seeds of dropout and a counter.
+    names = [name for name in shapes if types[name].is_floating]
+    sizes = [types[name].size * np.prod(shapes[name]) for name in names]
+    return sum(sizes), {types[name] for name in names}
+
+
+def test_each_weight_is_stored_once_for_all_signatures(exported):
+    model, path, _ = exported("classification")
+    assert stored(path) == (4 * model.count_params(), {tf.float32})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("task", ["classification", "pretraining"])
+def test_weights_may_be_stored_in_bfloat16(tmp_path, task, precision):
+    model = make_model(task)
+    folder, path = tmp_path / "model", str(tmp_path / "out")
+    save_model(model, task, folder)
+    words = ["--weights_dtype=bfloat16", f"--precision={precision}"]
+    export(folder, path, *words)
+    num_bytes, types = stored(path)
+    assert types == {tf.bfloat16, tf.float32}
+    single = ("norm", "classification", "next_sentence", "masked_lm/bias")
+    assert num_bytes == sum(
+        np.prod(x.shape) * (4 if any(n in x.path for n in single) else 2)
+        for x in model.weights
+    )
+    # The weights are rounded, and with bfloat16 the products, too.
+    loaded = tf.saved_model.load(path)
+    answers = loaded.text([TEXTS[0] + " [MASK]"])
+    batch = loaded.preprocess([TEXTS[0] + " [MASK]"])
+    for weight in model.weights:
+        rounded = tf.cast(weight, tf.bfloat16)
+        if not any(name in weight.path for name in single):
+            weight.assign(tf.cast(rounded, tf.float32))
+    name = {"classification": "logits", "pretraining": "masked_lm_logits"}[task]
+    expected = tf.nn.softmax(model(batch)[name])
+    if task == "pretraining":
+        expected = tf.math.top_k(expected, 5)[0]
+    bound = {"float32": 1e-5, "bfloat16": 0.02}[precision]
+    np.testing.assert_allclose(answers["probabilities"], expected, atol=bound)
+    metadata = os.path.join(path, "assets.extra", "model.json")
+    found = json_files.read(metadata)
+    assert found["weights_dtype"] == "bfloat16"
+    assert found["precision"] == precision
+
+
+def test_other_types_of_weights_are_refused(model_dir, tmp_path):
+    with pytest.raises(flags.Error, match="weights_dtype.*bfloat16"):
+        export(model_dir, tmp_path / "out", "--weights_dtype=int8")
 
 
 def test_an_unknown_precision_is_refused(model_dir, tmp_path):

@@ -1,7 +1,10 @@
 """predict: input formats, predictions, and errors."""
 
+import html
 import json
 import os
+import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -278,8 +281,9 @@ def test_text_columns_are_refused_for_other_inputs(answers_to):
 
 
 def test_a_folder_without_an_export_is_refused(tmp_path):
-    with pytest.raises(flags.Error, match="export_dir"):
-        predict.main(["predict"])
+    for words in ([], ["--export_dir=a", "--model_dir=b"]):
+        with pytest.raises(ValueError, match="Give either --export_dir"):
+            predict.main(["predict", *words])
     with pytest.raises(ValueError, match="contains no SavedModel"):
         predict.main(["predict", f"--export_dir={tmp_path}"])
     tf.saved_model.save(tf.train.Checkpoint(), str(tmp_path / "other"))
@@ -393,3 +397,123 @@ def test_weights_that_are_packed_once_give_the_same_answers(
         [row["logits"] for row in expected],
         atol=1e-5,
     )
+
+
+@pytest.fixture
+def explain(exported, tmp_path):
+    """Kind, input bytes, flags -> the lines, and the file of --explain."""
+
+    def run(kind, content, *words):
+        folder = pathlib.Path(exported(kind).path).parent / "model"
+        (tmp_path / "input").write_bytes(content)
+        predict.main(
+            [
+                "predict",
+                f"--model_dir={folder}",
+                f"--input_file={tmp_path / 'input'}",
+                f"--output_file={tmp_path / 'answers.jsonl'}",
+                f"--explain={tmp_path / 'out.html'}",
+                *words,
+            ]
+        )
+        return read(tmp_path / "answers.jsonl"), tmp_path / "out.html"
+
+    return run
+
+
+def shown(path):
+    """Returns (line, words with their values) of each section."""
+    sections = path.read_text("utf-8").split("<section ")[1:]
+    words = '<mark [^>]*title="([^"]*)">([^<]*)<'
+    return [
+        (int(re.match('id="line-([0-9]+)"', x)[1]), re.findall(words, x))
+        for x in sections
+    ]
+
+
+def expected_words(folder, value):
+    """Returns what `shown` should find for an input."""
+    from bert_tf.prediction import attributions, predictor
+
+    found = attributions.Explainer(predictor.Predictor(folder))(value)
+    assert found.error < 1e-3
+    return [(f"{x.value:+.4f}", html.escape(x.text)) for x in found.words]
+
+
+@pytest.mark.slow
+def test_a_model_folder_gives_the_answers_of_its_export(answers_to, explain):
+    content = "\n".join([*TEXTS, "<script>alert(1)</script> & cat"]).encode()
+    lines, path = explain("classification", content)
+    for found, expected in zip(
+        lines, answers_to("classification", content), strict=True
+    ):
+        assert found["label"] == expected["label"]
+        np.testing.assert_allclose(
+            found["logits"], expected["logits"], atol=1e-5
+        )
+    sections = shown(path)
+    assert [line for line, _ in sections] == [1, 2, 3, 4]
+    assert sections[1][1] == []
+    assert "<script" not in path.read_text("utf-8")
+    for text, (_, words) in zip(TEXTS, sections, strict=False):
+        joined = "".join(html.unescape(word) for _, word in words)
+        assert joined == text.replace(" ", "")
+
+
+@pytest.mark.slow
+def test_explanations_of_a_process_are_those_of_python(exported, tmp_path):
+    folder = pathlib.Path(exported("regression").path).parent / "model"
+    row = {"id": 7, "text_a": "the old cat", "text_b": "sat on stone"}
+    (tmp_path / "in.jsonl").write_bytes(lines(row))
+    # In this process TensorFlow assumes that weights do not change.
+    subprocess.run(
+        [
+            *COMMAND,
+            f"--model_dir={folder}",
+            f"--input_file={tmp_path / 'in.jsonl'}",
+            f"--explain={tmp_path / 'out.html'}",
+        ],
+        check=True,
+        capture_output=True,
+    )
+    (section,) = shown(tmp_path / "out.html")
+    value = (row["text_a"], row["text_b"])
+    assert section == (1, expected_words(folder, value))
+    assert len(section[1]) == 6
+
+
+def test_explanations_need_a_model_folder_of_such_a_kind(explain, tmp_path):
+    with pytest.raises(ValueError, match="give --model_dir, the folder that"):
+        predict.main(["predict", "--export_dir=x", "--explain=out.html"])
+    with pytest.raises(ValueError, match="kind 'tagging' have no attributions"):
+        explain("tagging", b"the cat\n")
+    assert not list(tmp_path.glob("*.html"))
+
+
+@pytest.mark.slow
+def test_a_model_folder_has_the_signature_for_words(explain, answers_to):
+    words = "--signature=words", "--explain="
+    found, _ = explain("tagging", b"the old cat\nstone\n", *words)
+    expected = answers_to("tagging", b"the old cat\nstone\n", words[0])
+    assert [row["tags"] for row in found] == [row["tags"] for row in expected]
+    with pytest.raises(ValueError, match="no signature 'words'. Omit"):
+        explain("classification", b"", *words)
+
+
+def test_explanations_are_written_completely_or_not(explain, tmp_path):
+    (tmp_path / "out.html").write_text("before")
+    with pytest.raises(ValueError, match="input:2 is not JSON"):
+        explain(
+            "classification",
+            b'{"text_a": "the cat"}\n{\n',
+            "--input_format=jsonl",
+        )
+    assert (tmp_path / "out.html").read_text() == "before"
+    for name, flag in (("input", "input_file"), ("a", "output_file")):
+        with pytest.raises(ValueError, match=f"--{flag}"):
+            explain(
+                "classification",
+                b"the cat\n",
+                f"--output_file={tmp_path / 'a'}",
+                f"--explain={tmp_path / name}",
+            )

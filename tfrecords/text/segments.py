@@ -46,10 +46,34 @@ def _first(tokens: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:
     )
 
 
+def _check_length(
+    max_seq_length: int | tf.Tensor, is_pair: bool
+) -> int | tf.Tensor:
+    """Returns S, after the check that `pack` describes."""
+    # [CLS], and for each segment one token and [SEP].
+    least = 5 if is_pair else 3
+    if tf.is_tensor(max_seq_length):
+        message = (
+            "seq_length has no room for [CLS], [SEP] and a token of each "
+            f"segment; use {least} or more."
+        )
+        check = tf.debugging.assert_greater_equal(
+            max_seq_length, least, message
+        )
+        with tf.control_dependencies([check] if check is not None else []):
+            return tf.identity(max_seq_length)
+    if max_seq_length < least:
+        raise ValueError(
+            f"max_seq_length={max_seq_length} has no room for [CLS], [SEP] "
+            f"and a token of each segment; use {least} or more."
+        )
+    return max_seq_length
+
+
 def pack(
     tokens_a: tf.RaggedTensor,
     tokens_b: tf.RaggedTensor | None,
-    max_seq_length: int,
+    max_seq_length: int | tf.Tensor,
     cls_id: int,
     sep_id: int,
 ) -> dict[str, tf.Tensor]:
@@ -67,7 +91,8 @@ def pack(
       tokens_a: [N, (t)] int32, the first segments.
       tokens_b: [N, (t)] int32, the second segments; None if there are none.
         A row with an empty second segment has only the first.
-      max_seq_length: S.
+      max_seq_length: S; if it is a scalar int32 tensor, the outputs have no
+        static length.
       cls_id: id of [CLS].
       sep_id: id of [SEP].
 
@@ -75,16 +100,13 @@ def pack(
       `schema.ENCODER_INPUTS`, each [N, S] int32.
 
     Raises:
-      ValueError: if S leaves no room for a token of each segment.
+      ValueError: if S leaves no room for a token of each segment;
+        InvalidArgumentError, if S is a tensor.
     """
-    # [CLS], and for each segment one token and [SEP].
-    least = 3 if tokens_b is None else 5
-    if max_seq_length < least:
-        raise ValueError(
-            f"max_seq_length={max_seq_length} has no room for [CLS], [SEP] "
-            f"and a token of each segment; use {least} or more."
-        )
+    max_seq_length = _check_length(max_seq_length, tokens_b is not None)
     max_tokens = max_seq_length - _SPECIAL_TOKENS
+    if tf.is_tensor(max_tokens):
+        max_tokens = tf.cast(max_tokens, tf.int64)
     tokens_a = tokens_a.with_row_splits_dtype(tf.int64)
     lengths_a = tokens_a.row_lengths()
     if tokens_b is None:
@@ -105,7 +127,10 @@ def pack(
         last = tf.RaggedTensor.from_tensor(column * sep_id, is_pair)
         parts += [_first(tokens_b, keep_b), last]
         used = used_a + keep_b + is_pair
-    word_ids = tf.concat(parts, axis=1).to_tensor(shape=[None, max_seq_length])
+    shape = [None, max_seq_length]
+    if tf.is_tensor(max_seq_length):
+        shape = tf.stack([-1, max_seq_length])
+    word_ids = tf.concat(parts, axis=1).to_tensor(shape=shape)
     input_mask = tf.sequence_mask(used, max_seq_length, tf.int32)
     in_a = tf.sequence_mask(used_a, max_seq_length, tf.int32)
     return {

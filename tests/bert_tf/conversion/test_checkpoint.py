@@ -1,8 +1,11 @@
 import dataclasses
 import json
+import random
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_tf.conversion import checkpoint, formats
 from bert_tf.model import models
@@ -208,3 +211,25 @@ def test_pre_training_loads_the_encoder_of_a_classifier(tiny_config):
         "classification/dense/kernel",
         "classification/dense/bias",
     ]
+
+
+def test_missing_weights_are_drawn_without_touching_the_random_state(
+    make_checkpoint,
+):
+    given = dataclasses.replace(make_checkpoint("pretraining"), tensors={})
+
+    def draw():
+        return random.random(), np.random.rand(), float(tf.random.uniform(()))
+
+    keras.utils.set_random_seed(3)
+    expected = draw()
+    keras.utils.set_random_seed(3)
+    model = checkpoint.build_model(given)
+    assert draw() == expected
+    # As before, when the seed was that of the whole process.
+    keras.utils.set_random_seed(12345)
+    same = models.for_task("pretraining", given.config)
+    for ours, theirs in zip(model.weights, same.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs, ours.path)
+    other = checkpoint.build_model(given, seed=7)
+    assert np.abs(other.weights[0] - model.weights[0]).max() > 0

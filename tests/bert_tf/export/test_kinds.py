@@ -7,6 +7,7 @@ from absl import flags
 
 from bert_tf import config as bert_config
 from bert_tf.export import kinds as export_kinds
+from bert_tf.export.runtimes.config import RuntimeConfig
 from bert_tf.model import models
 from bert_tf.training import loop, model_folders
 from run_scripts import export_savedmodel
@@ -132,12 +133,15 @@ def test_flags_of_other_kinds_are_refused(word, kind, task):
 def test_every_setting_applies_to_all_kinds_or_to_some():
     general = {
         *["model_dir", "export_dir", "overwrite"],
-        *["kind", "max_seq_length", "precision"],
+        *["kind", "max_seq_length", "precision", "weights_dtype"],
+        "license",
     }
     fields = {f.name for f in dataclasses.fields(export_kinds.ExportConfig)}
     assert fields == general | set(export_kinds.APPLIES_TO)
     # absl defines some flags itself, common_flags that of copies.
     others = {*flags.FlagValues(), "cache_dir"}
+    # Those of other formats than the SavedModel.
+    others |= {f.name for f in dataclasses.fields(RuntimeConfig)} - fields
     assert set(export_savedmodel.FLAGS) - others == fields
     for kinds in export_kinds.APPLIES_TO.values():
         assert set(kinds) <= set(export_kinds.WEIGHTS)

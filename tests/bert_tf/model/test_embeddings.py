@@ -5,7 +5,7 @@ import pytest
 import reference_bert
 import tensorflow as tf
 
-from bert_tf.model import embeddings
+from bert_tf.model import embeddings, layers
 
 
 @pytest.fixture
@@ -42,6 +42,14 @@ def test_position_ids_are_used_if_given(layer):
         layer(ids, types, positions),
         expected(layer, ids, types, positions),
         atol=1e-5,
+    )
+
+
+def test_word_vectors_replace_the_embeddings_of_ids(layer):
+    ids = np.array([[5, 6, 7], [8, 5, 0]], np.int32)
+    other = layer.word_embeddings.numpy()[ids[::-1]]
+    np.testing.assert_array_equal(
+        layer(ids, ids % 2, word_vectors=other), layer(ids[::-1], ids % 2)
     )
 
 
@@ -83,3 +91,30 @@ def test_products_with_one_hot_vectors_look_up_the_same_rows(layer):
     np.testing.assert_array_equal(gathered, multiplied)
     for expected, gradient in zip(gradients, other_gradients, strict=True):
         np.testing.assert_allclose(gradient, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("use_one_hot", [False, True])
+@pytest.mark.parametrize("position_ids", [None, [[0, 1, 2], [0, 0, 1]]])
+def test_tables_may_be_stored_in_bfloat16_and_summed_in_float32(
+    layer, tiny_config, use_one_hot, position_ids
+):
+    policy = layers.StoredInBfloat16("float32")
+    stored = embeddings.Embeddings(tiny_config, dtype=policy)
+    stored.build()
+    stored.use_one_hot = use_one_hot
+    for ours, theirs in zip(stored.weights, layer.weights, strict=True):
+        ours.assign(theirs)
+    types = [weight.dtype for weight in stored.weights]
+    assert types == ["bfloat16"] * 3 + ["float32"] * 2
+    ids = np.array([[5, 6, 7], [8, 5, 0]], np.int32)
+    positions = position_ids or [0, 1, 2]
+    outputs = stored(
+        ids, ids % 2, position_ids and np.array(position_ids, np.int32)
+    )
+    assert outputs.dtype == tf.float32
+    np.testing.assert_allclose(
+        outputs, expected(stored, ids, ids % 2, positions), atol=1e-5
+    )
+    assert policy == layers.StoredInBfloat16("float32")
+    assert policy != layers.StoredInBfloat16("float16")
+    assert policy.get_config() == {"compute_dtype": "float32"}

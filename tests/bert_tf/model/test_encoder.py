@@ -87,6 +87,20 @@ def test_attention_and_embeddings_match_the_reference(
     assert outputs.hidden_states[-1] is outputs.sequence_output
 
 
+def test_word_vectors_of_the_ids_change_no_output(
+    encoder, tiny_config, make_batch
+):
+    batch = make_batch(tiny_config)
+    table = encoder.embeddings.word_embeddings.numpy()
+    vectors = {"word_vectors": table[batch["input_word_ids"]]}
+    for found, expected in zip(
+        encoder(batch | vectors).encoder_outputs,
+        encoder(batch).encoder_outputs,
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_asking_for_attention_changes_no_other_output(
     encoder, tiny_config, make_batch
 ):

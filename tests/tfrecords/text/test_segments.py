@@ -115,3 +115,20 @@ def test_a_length_without_room_for_tokens_is_rejected():
         segments.pack(rows, rows, 4, CLS, SEP)
     with pytest.raises(ValueError, match="use 3 or more"):
         segments.pack(rows, None, 2, CLS, SEP)
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_the_length_may_be_a_tensor(is_pair):
+    pack = tf.function(segments.pack)
+    tokens = ragged([[5, 6, 7, 8], [9]])
+    others = tokens if is_pair else None
+    for length in (5, 9, 30):
+        packed = pack(tokens, others, tf.constant(length), CLS, SEP)
+        for name, value in segments.pack(
+            tokens, others, length, CLS, SEP
+        ).items():
+            assert value.dtype == packed[name].dtype == tf.int32
+            np.testing.assert_array_equal(packed[name], value)
+    least = 5 if is_pair else 3
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"use {least} or"):
+        pack(tokens, others, tf.constant(least - 1), CLS, SEP)

@@ -1,0 +1,1 @@
+"""Model folder -> model for a runtime other than TensorFlow, and a report."""

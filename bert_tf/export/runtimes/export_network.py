@@ -1,0 +1,257 @@
+"""RuntimeConfig -> folder with a model for another runtime, and a report."""
+
+import dataclasses
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf.conversion import model_card
+from bert_tf.export import (
+    export_model,
+    kinds,
+    question_signatures,
+    saved_model,
+)
+from bert_tf.export.runtimes import (
+    litert,
+    networks,
+    onnx,
+    openvino,
+    report,
+    rows,
+    tokenizer,
+)
+from bert_tf.export.runtimes.config import RuntimeConfig
+from bert_tf.training import model_folders
+from tfrecords.io import atomic_files, json_files
+from tfrecords.options import quoted
+from tfrecords.text import vocab
+
+METADATA = "model.json"
+REPORT = "report.json"
+# Rows that static quantization reads, as NNCF does by default.
+_CALIBRATION_TEXTS = 300
+# Files of ours that are copied beside the model.
+_COPIED = ("tokenizer.py", "predict.py")
+# Settings that the model card lists.
+_IN_CARD = ("kind", "max_seq_length", "weights")
+# A conversion in float32 that differs by more is wrong.
+_MOST_DIFFERENCE = 1e-3
+
+
+def export(config: RuntimeConfig) -> None:
+    """Writes the folder of a run, model folder or converted checkpoint.
+
+    It has the model's file, `model.json`, `vocab.txt`, `tokenizer.py`,
+    `predict.py`, the model card and, unless omitted, `report.json`.
+
+    Raises:
+      ValueError: if a setting does not apply to the model, no model exists, a
+        package is missing, or the format lacks an operation of the model.
+      OSError: if a file cannot be written.
+      RuntimeError: if the exported model does not run, or its outputs differ.
+    """
+    from bert_tf.conversion import formats
+
+    config.check_installed()
+    model_card.check_license(config.license)
+    with tempfile.TemporaryDirectory() as work:
+        folder = formats.as_model_folder(
+            config.model_dir, os.path.join(work, "model")
+        )
+        _export_folder(config, folder, work)
+    logging.info(
+        "exported %s for %s to %s",
+        config.model_dir,
+        config.format,
+        config.export_dir,
+    )
+
+
+def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
+    metadata = model_folders.read_metadata(folder)
+    model = export_model.load_model(folder, metadata, "float32")
+    new_weights = model_folders.find_newly_initialized(metadata, model.config)
+    kind = kinds.find_kind(config, metadata["task"], new_weights, model.config)
+    _check_lstm(config, kind, model.config.bilstm_units)
+    entries = export_model.load_tokenizer(
+        folder, metadata, model.config.vocab_size, kind
+    ).vocab
+    length = export_model.find_length(config, metadata, model.config)
+    settings = find_settings(config, kind, length, metadata)
+    calibration, texts = _read_texts(config, settings)
+    network = networks.make(
+        model,
+        kind,
+        config,
+        vocab_size=len(entries),
+        has_pooler=model_folders.has_pooler(new_weights),
+        score_range=metadata.get("score_range"),
+    )
+    in_card = {name: settings[name] for name in _IN_CARD}
+    card = export_model.make_card(
+        config, folder, metadata, model.config, in_card, config.format
+    )
+    source = os.path.join(work, "network")
+    _save(model, network, source)
+    settings["outputs"] = list(
+        network.get_concrete_function().structured_outputs
+    )
+    with saved_model.new_export(
+        config.export_dir,
+        config.overwrite,
+        settings["file"],
+        f"a model for {config.format}",
+    ) as target:
+        vocab.write(entries, os.path.join(target, "vocab.txt"))
+        json_files.write(os.path.join(target, METADATA), settings)
+        for name in _COPIED:
+            own = os.path.join(os.path.dirname(tokenizer.__file__), name)
+            shutil.copyfile(own, os.path.join(target, name))
+        calibration = _encode(calibration, target, settings)
+        _convert(config, network, source, target, settings, calibration)
+        if config.report:
+            _report(source, target, settings, work, len(entries), texts)
+        path = os.path.join(target, model_card.FILE)
+        with atomic_files.atomic_file(path) as file:
+            file.write(card)
+
+
+def _check_lstm(config: RuntimeConfig, kind: str, bilstm_units: int) -> None:
+    is_read = kind not in ("encoder", "sentence_embedding")
+    if config.format == "litert" and bilstm_units and is_read:
+        raise ValueError(
+            f"--format=litert: bilstm_units={bilstm_units}, and LiteRT has no "
+            "LSTM for texts of any length. Use onnx or openvino."
+        )
+
+
+def _read_texts(config: RuntimeConfig, settings: Mapping):
+    """Returns the texts for calibration and those for the report.
+
+    Raises:
+      ValueError: as in `rows.read`, or if a label is unknown.
+    """
+    kind, calibration = settings["kind"], []
+    if config.calibration_file:
+        calibration = rows.read(
+            config.calibration_file, kind, _CALIBRATION_TEXTS
+        )
+    if not config.report_file:
+        return calibration, calibration
+    texts = rows.read(config.report_file, kind)
+    if kind == "classification":
+        found = {text[rows.LABEL] for text in texts if rows.LABEL in text}
+        if unknown := found - set(settings["labels"]):
+            raise ValueError(
+                f"--report_file={config.report_file} has the label "
+                f"{quoted(min(unknown))}; the model's are "
+                f"{', '.join(settings['labels'])}. Correct the column, or "
+                "rename it if it is none."
+            )
+    return calibration, texts
+
+
+def find_settings(
+    config: RuntimeConfig, kind: str, max_seq_length: int, metadata: Mapping
+) -> dict:
+    """Returns the content of model.json: what tokenizer and answers need."""
+    modules = {"litert": litert, "onnx": onnx, "openvino": openvino}
+    settings = {
+        "kind": kind,
+        "format": config.format,
+        "file": modules[config.format].FILE,
+        "inputs": list(networks.input_names(kind)),
+        "do_lower_case": metadata.get("do_lower_case", True),
+        "max_seq_length": max_seq_length,
+        "weights": "float16" if config.half else "float32",
+    }
+    if config.quantize:
+        settings["weights"] = f"int8, {config.quantize}"
+    if kind in ("classification", "tagging"):
+        settings["labels"] = list(metadata["labels"])
+    if kind == "tagging":
+        stride = config.doc_stride or metadata.get("doc_stride")
+        settings["doc_stride"] = stride
+    if kind == "question_answering":
+        settings |= dataclasses.asdict(
+            question_signatures.find_settings(
+                max_seq_length, dataclasses.asdict(config), metadata
+            )
+        )
+    return settings
+
+
+def _save(model, network, folder: str) -> None:
+    """Writes the network as a SavedModel, from which others are converted."""
+    module = tf.Module()
+    module.variables_of_model = [v.value for v in model.variables]
+    module.network = network
+    with saved_model.without_logs():
+        tf.saved_model.save(
+            module, folder, signatures={"serving_default": network}
+        )
+
+
+def _convert(
+    config, network, source: str, target: str, settings, calibration
+) -> None:
+    options = {
+        "quantize": config.quantize,
+        "half": config.half,
+        "rows": calibration,
+    }
+    path = os.path.join(target, settings["file"])
+    if config.format == "litert":
+        length = settings["max_seq_length"]
+        litert.convert(source, path, max_seq_length=length, **options)
+    elif config.format == "onnx":
+        onnx.convert(network, path, **options)
+    else:
+        openvino.convert(source, path, **options)
+
+
+def _encode(texts, target: str, settings) -> list[dict[str, np.ndarray]]:
+    """Returns the inputs of the network for texts, [1, s] int32 each."""
+    vocab_file = os.path.join(target, "vocab.txt")
+    kept = (vocab.MASK,) if settings["kind"] == "fill_mask" else ()
+    words = tokenizer.Tokenizer(vocab_file, settings["do_lower_case"], kept)
+    encoded = [
+        row
+        for x in texts
+        for row in tokenizer.encode_fields(words, x, settings)
+    ]
+    if texts and not encoded:
+        raise ValueError("The texts of --calibration_file have no words.")
+    return [
+        {n: np.array(x, np.int32) for n, x in tokenizer.pad([row]).items()}
+        for row in encoded[:_CALIBRATION_TEXTS]
+    ]
+
+
+def _report(source, target, settings, work, vocab_size, texts) -> None:
+    """Writes report.json.
+
+    Raises:
+      RuntimeError: if a model in float32 differs from the network.
+    """
+    folder = os.path.join(work, "report")
+    os.makedirs(folder)
+    found = report.make(
+        target, source, settings, folder, vocab_size=vocab_size, texts=texts
+    )
+    for line in report.lines(found):
+        logging.info("%s", line)
+    largest = np.max([*found["largest_difference"]["random"].values()])
+    if settings["weights"] == "float32" and not largest <= _MOST_DIFFERENCE:
+        raise RuntimeError(
+            f"Outputs of {settings['format']} differ by {largest} from "
+            f"TensorFlow's ({_MOST_DIFFERENCE} is allowed), so the export is "
+            "not kept."
+        )
+    json_files.write(os.path.join(target, REPORT), found)

@@ -1,0 +1,174 @@
+"""SavedModel of a network -> ONNX file."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import convert_to_constants
+
+FILE = "model.onnx"
+_OPSET = 17  # Of 2022; the default of tf2onnx is 15.
+# Smaller tensors, such as biases, are constants and stay float32.
+_LEAST_HALF = 1024
+_FLOAT = tf.float32.as_datatype_enum
+
+
+def convert(
+    network,
+    path: str,
+    *,
+    quantize: str | None,
+    half: bool,
+    rows: Sequence[Mapping[str, np.ndarray]],
+) -> None:
+    """Writes the model as ONNX.
+
+    Args:
+      network: function of `networks.make`.
+      path: file to write.
+      quantize: None, "dynamic" or "static".
+      half: whether weights are float16.
+      rows: inputs for calibration, [1, s] int32 each.
+    """
+    import onnx
+
+    model = _convert(network)
+    for value in model.graph.input:
+        name = "masks" if value.name == "masked_lm_positions" else "tokens"
+        dims = value.type.tensor_type.shape.dim
+        dims[0].dim_param, dims[1].dim_param = "batch", name
+    if half:
+        _halve(model)
+    onnx.save(model, path)
+    if quantize:
+        _quantize(path, quantize, rows)
+
+
+def _convert(network):
+    """Returns the function as an ONNX model with its weights.
+
+    tf2onnx copies constants in every step, which takes more than 23 GB for
+    BERT-base. So the weights are inputs while it converts.
+    """
+    import tf2onnx
+    from onnx import numpy_helper
+
+    concrete = network.get_concrete_function()
+    frozen = convert_to_constants.convert_variables_to_constants_v2(concrete)
+    graph = frozen.graph.as_graph_def()
+    weights = _take_weights(graph)
+    # Outputs are in the order of their names.
+    outputs = [tensor.name for tensor in frozen.outputs]
+    names = sorted(concrete.structured_outputs)
+    inputs = {tensor.name: tensor.name[:-2] for tensor in frozen.inputs}
+    model, _ = tf2onnx.convert.from_graph_def(
+        graph,
+        input_names=[*inputs, *weights],
+        output_names=outputs,
+        opset=_OPSET,
+        tensors_to_rename=inputs | dict(zip(outputs, names, strict=True)),
+    )
+    kept = [x for x in model.graph.input if x.name not in weights]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(values, name)
+        for name, values in weights.items()
+    )
+    return model
+
+
+def _take_weights(graph) -> dict[str, np.ndarray]:
+    """Makes the large constants of a GraphDef inputs; returns them by name."""
+    weights = {}
+    for node in graph.node:
+        if node.op != "Const" or node.attr["dtype"].type != _FLOAT:
+            continue
+        values = tf.make_ndarray(node.attr["value"].tensor)
+        if values.size < _LEAST_HALF:
+            continue
+        weights[f"{node.name}:0"] = values
+        node.op = "Placeholder"
+        shape = tf.TensorShape(values.shape).as_proto()
+        del node.attr["value"]
+        node.attr["shape"].shape.CopyFrom(shape)
+    return weights
+
+
+def _halve(model) -> None:
+    """Stores large weights as float16, each followed by a cast to float32.
+
+    Runtimes compute the casts when they load the model. Products in float16
+    would be slower on most CPUs, and overflow in the epsilon of LayerNorm.
+    """
+    import onnx
+    from onnx import numpy_helper
+
+    casts = []
+    for weight in model.graph.initializer:
+        values = numpy_helper.to_array(weight)
+        if values.dtype != np.float32 or values.size < _LEAST_HALF:
+            continue
+        name = weight.name
+        halved = numpy_helper.from_array(
+            values.astype(np.float16), f"{name}/float16"
+        )
+        weight.CopyFrom(halved)
+        casts.append(
+            onnx.helper.make_node(
+                "Cast", [halved.name], [name], to=onnx.TensorProto.FLOAT
+            )
+        )
+    nodes = [*casts, *model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+def _quantize(path: str, quantize: str, rows) -> None:
+    import onnx
+    from onnxruntime import quantization
+    from onnxruntime.quantization import shape_inference
+
+    shape_inference.quant_pre_process(
+        # Its optimization joins the kernels of query, key and value.
+        path,
+        path,
+        skip_symbolic_shape=True,
+    )
+    int8 = {"weight_type": quantization.QuantType.QInt8}
+    if quantize == "dynamic":
+        quantization.quantize_dynamic(path, path, per_channel=True, **int8)
+        return
+    graph = onnx.load(path).graph
+    weights = {weight.name for weight in graph.initializer}
+    # Products of two activations, in attention, stay float32.
+    products = [
+        node.name
+        for node in graph.node
+        if node.op_type == "MatMul" and weights & set(node.input)
+    ]
+    # Static quantization would convert the embedding tables to float32 in each
+    # call; dynamic quantization converts only the rows that were looked up.
+    quantization.quantize_dynamic(
+        path, path, op_types_to_quantize=["Gather"], **int8
+    )
+    quantization.quantize_static(
+        path,
+        path,
+        _Reader(rows),
+        nodes_to_quantize=products,
+        op_types_to_quantize=["MatMul"],
+        per_channel=True,
+        **int8,
+    )
+
+
+class _Reader:
+    """Rows -> one at a time, as onnxruntime's CalibrationDataReader."""
+
+    def __init__(self, rows):
+        self._rows = iter(rows)
+
+    def get_next(self):
+        """Returns the next row, None after the last."""
+        return next(self._rows, None)

@@ -1,0 +1,315 @@
+"""--teacher -> model to learn from, task with its losses, initial weights."""
+
+import re
+from collections.abc import Mapping
+
+import keras
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import loading
+from bert_tf.config import BertConfig
+from bert_tf.conversion import vocabularies
+from bert_tf.tasks.distillation import DistilledTask
+from bert_tf.tasks.task import Task
+from bert_tf.training import model_folders
+from bert_tf.training.config import POLICIES
+from bert_tf.workflows.configs import DistillationConfig
+from tfrecords.text import vocab
+from tfrecords.text.tokenizer import BertTokenizer
+
+_PRETRAINING = "pretraining"
+_NEXT_SENTENCE = "next_sentence"
+_LAYER = re.compile(r"encoder/layer_(\d+)/")
+
+
+def load(
+    task: Task,
+    config: DistillationConfig,
+    student: BertConfig,
+    strategy: tf.distribute.Strategy,
+    *,
+    max_seq_length: int,
+    vocab_file: str | None,
+    do_lower_case: bool,
+    vocabulary_sha256: str | None = None,
+) -> keras.Model | None:
+    """Returns the model of --teacher, or None if there is none.
+
+    The classes of its head are brought into the order of the task's labels.
+
+    Args:
+      task: task of the student, prepared.
+      config: settings of the run.
+      student: config of the student.
+      strategy: strategy of the run; each replica has a copy of the teacher.
+      max_seq_length: tokens in the longest examples.
+      vocab_file: vocabulary of the student, if known.
+      do_lower_case: whether the student's text is lower-cased.
+      vocabulary_sha256: digest of the vocabulary, if there is no `vocab_file`.
+
+    Raises:
+      ValueError: as in `loading.load`, or if task, labels, vocabulary or sizes
+        of the teacher do not fit the student.
+    """
+    path = config.teacher
+    if path is None:
+        return None
+    dtype = POLICIES[config.precision or "float32"]
+    try:
+        with strategy.scope():
+            model, tokenizer = loading.load(path, dtype=dtype)
+    except ValueError as error:
+        raise ValueError(f"--teacher: {error}") from error
+    _check_vocabulary(tokenizer, path, vocab_file, vocabulary_sha256)
+    is_inferred = model.metadata.get(vocabularies.INFERRED_CASE)
+    if tokenizer.do_lower_case != do_lower_case and not is_inferred:
+        raise ValueError(
+            f"--teacher={path} was trained with do_lower_case="
+            f"{tokenizer.do_lower_case}, the student has {do_lower_case}. "
+            "Use the same for both."
+        )
+    _check_sizes(model.config, config, student, max_seq_length)
+    losses = config.distillation_losses
+    if _task_of(task) == "multiple_choice" and set(losses) != {"soft_targets"}:
+        raise ValueError(
+            f"--distillation_losses={','.join(losses)}: choice models "
+            "learn only soft_targets. Omit the others."
+        )
+    if "soft_targets" in losses:
+        _check_task(model, task, path)
+        _check_classes(model, student, task, path)
+    model.trainable = False
+    logging.info(
+        "teacher %s  task %s  layers %d  hidden_size %d  losses %s",
+        path,
+        model.metadata["task"],
+        model.config.num_hidden_layers,
+        model.config.hidden_size,
+        ", ".join(losses),
+    )
+    return model
+
+
+def _check_vocabulary(
+    tokenizer: BertTokenizer | None,
+    path: str,
+    vocab_file: str | None,
+    sha256: str | None,
+) -> None:
+    """Raises ValueError if the teacher has another vocabulary, or none."""
+    if tokenizer is None:
+        raise ValueError(
+            f"--teacher={path} has no vocabulary to compare with the student's."
+            " Put the vocab.txt that it was trained with into its folder."
+        )
+    if vocab_file:
+        is_same = tokenizer.vocab == vocab.read(vocab_file)
+    else:
+        is_same = sha256 in (None, tokenizer.sha256)
+    if not is_same:
+        raise ValueError(
+            f"--teacher={path} has another vocabulary than "
+            f"{vocab_file or 'that of the records'}: the same ids are other "
+            "words. Use a teacher with the student's vocabulary, or train the "
+            "student with the teacher's."
+        )
+
+
+def _check_sizes(
+    teacher: BertConfig,
+    config: DistillationConfig,
+    student: BertConfig,
+    max_seq_length: int,
+) -> None:
+    """Raises ValueError if the teacher cannot read the student's batches."""
+    path = config.teacher
+    if teacher.is_causal != student.is_causal:
+        raise ValueError(
+            f"--teacher={path} has is_causal={teacher.is_causal}, the student "
+            f"{student.is_causal}: they do not see the same tokens. Use a "
+            "teacher of the same kind."
+        )
+    if teacher.max_position_embeddings < max_seq_length:
+        raise ValueError(
+            f"--teacher={path} has max_position_embeddings="
+            f"{teacher.max_position_embeddings}; examples have up to "
+            f"{max_seq_length} tokens. Lower --max_seq_length."
+        )
+    for name in ("vocab_size", "type_vocab_size"):
+        if getattr(teacher, name) < getattr(student, name):
+            raise ValueError(
+                f"--teacher={path} has {name}={getattr(teacher, name)}, the "
+                f"student {getattr(student, name)}: the teacher cannot read "
+                "all of its ids. Use the teacher's in the student's config."
+            )
+    if set(config.distillation_losses) == {"soft_targets"}:
+        return
+    heads = config.relation_heads or teacher.num_attention_heads
+    if teacher.hidden_size % heads or student.hidden_size % heads:
+        raise ValueError(
+            f"relation_heads={heads} should divide the hidden sizes of "
+            f"teacher, {teacher.hidden_size}, and student, "
+            f"{student.hidden_size}. Give another --relation_heads."
+        )
+    layers = teacher.num_hidden_layers
+    if config.relation_layer is not None and config.relation_layer >= layers:
+        raise ValueError(
+            f"--relation_layer={config.relation_layer}: the layers of "
+            f"--teacher={path} are 0 to {layers - 1}. Give one of them."
+        )
+
+
+def _task_of(task: Task) -> str:
+    """Returns the task as in model.json."""
+    return task.metadata().get("task", _PRETRAINING)
+
+
+def _check_task(model: keras.Model, task: Task, path: str) -> None:
+    """Raises ValueError if the teacher's head is not of the task."""
+    expected, found = _task_of(task), model.metadata["task"]
+    if found != expected:
+        raise ValueError(
+            f"--teacher={path} is a model for {found}, the student learns "
+            f"{expected}. For soft_targets, fine-tune the teacher on the same "
+            "task first."
+        )
+    unused: tuple[str, ...] = ()
+    if expected != _PRETRAINING:
+        if not model_folders.reads_pooler(expected, model.config):
+            unused = (model_folders.POOLER,)
+    elif task.pairs == "none":
+        unused = (model_folders.POOLER, f"{_NEXT_SENTENCE}/")
+    elif model.metadata.get("pairs", _NEXT_SENTENCE) != task.pairs:
+        raise ValueError(
+            f"--teacher={path} was trained with --pairs="
+            f"{model.metadata['pairs']}, the records have --pairs={task.pairs}."
+            " Use records of the teacher's kind, or of --pairs=none."
+        )
+    missing = model_folders.find_newly_initialized(model.metadata, model.config)
+    untrained = [name for name in missing if not name.startswith(unused)]
+    if untrained:
+        raise ValueError(
+            f"--teacher={path} has weights that were never trained: "
+            f"{', '.join(sorted(untrained)[:3])}. Its predictions would be "
+            "random; use a teacher with a trained head."
+            + " Or make records with --pairs=none."
+            * (expected == _PRETRAINING)
+        )
+
+
+def _check_classes(
+    model: keras.Model, student: BertConfig, task: Task, path: str
+) -> None:
+    """Brings the classes of the teacher's head into the order of the task's.
+
+    Raises:
+      ValueError: if they are not the same classes.
+    """
+    is_pretraining = _task_of(task) == _PRETRAINING
+    if is_pretraining and model.config.vocab_size != student.vocab_size:
+        raise ValueError(
+            f"--teacher={path} has vocab_size={model.config.vocab_size}, the "
+            f"student {student.vocab_size}: it predicts other ids. Use the "
+            "teacher's vocab_size in the student's config."
+        )
+    labels = list(task.metadata().get("labels") or ())
+    own = list(model.metadata.get("labels") or ())
+    if own == labels:
+        return
+    if sorted(own) != sorted(labels):
+        raise ValueError(
+            f"--teacher={path} has the labels {', '.join(own)}; the student's "
+            f"are {', '.join(labels)}. Use a teacher of the same labels, or "
+            "rename its own: bert_tf.load(path, labels=[...]), bert_tf.save."
+        )
+    logging.info("labels of %s: %s, reordered", path, ", ".join(own))
+    order = [own.index(label) for label in labels]
+    for weight in (model.head.dense.kernel, model.head.dense.bias):
+        weight.assign(weight.numpy()[..., order])
+
+
+def settings(teacher: keras.Model | None) -> dict[str, str]:
+    """Returns the entry of run.json, {} without a teacher."""
+    if teacher is None:
+        return {}
+    return {"teacher_sha256": model_folders.digest_of(_weights(teacher))}
+
+
+def _weights(teacher: keras.Model) -> dict[str, keras.Variable]:
+    """Returns name -> weight, without those that `loading.load` made up."""
+    weights = model_folders.weight_names(teacher)
+    return {n: x for n, x in weights.items() if n not in teacher.new_weights}
+
+
+def with_losses(
+    task: Task, teacher: keras.Model | None, config: DistillationConfig
+) -> Task:
+    """Returns the task to train: with the teacher's losses, if there is one."""
+    if teacher is None:
+        return task
+    layer = config.relation_layer
+    last = teacher.config.num_hidden_layers - 1
+    return DistilledTask(
+        task,
+        teacher,
+        losses=config.distillation_losses,
+        weight=config.distillation_weight,
+        temperature=config.temperature,
+        relation_heads=config.relation_heads
+        or teacher.config.num_attention_heads,
+        relation_layer=last if layer is None else layer,
+    )
+
+
+def copy_layers(
+    teacher: keras.Model | None,
+    student: keras.Model,
+    config: DistillationConfig,
+) -> None:
+    """Copies `init_from_teacher_layers`, embeddings, pooler and head, if given.
+
+    Weights that the teacher lacks, such as the head of another task, stay as
+    they are.
+
+    Raises:
+      ValueError: if the student has another number of layers, the teacher lacks
+        one of them, or their sizes differ.
+    """
+    if teacher is None or not config.init_from_teacher_layers:
+        return
+    layers = [int(word) for word in config.init_from_teacher_layers]
+    flag = f"--init_from_teacher_layers={','.join(map(str, layers))}"
+    num_layers = student.config.num_hidden_layers
+    last = teacher.config.num_hidden_layers - 1
+    if len(layers) != num_layers or max(layers) > last:
+        raise ValueError(
+            f"{flag} should be {num_layers} numbers, one for each layer of the "
+            f"student, from 0 to {last}, the last layer of the teacher."
+        )
+    weights = _weights(teacher)
+    own = model_folders.weight_names(student)
+    copied = {
+        name: weights[_source(name, layers)]
+        for name in own
+        if _source(name, layers) in weights
+    }
+    _check_shapes(own, copied, flag)
+    for name, weight in copied.items():
+        own[name].assign(weight.numpy())
+    logging.info("%s  weights copied %d of %d", flag, len(copied), len(own))
+
+
+def _source(name: str, layers: list[int]) -> str:
+    """Returns the name of the teacher's weight for one of the student."""
+    return _LAYER.sub(lambda m: f"encoder/layer_{layers[int(m[1])]}/", name)
+
+
+def _check_shapes(own: Mapping, copied: Mapping, flag: str) -> None:
+    for name, weight in copied.items():
+        if tuple(weight.shape) != tuple(own[name].shape):
+            raise ValueError(
+                f"{flag}: {name} is {tuple(weight.shape)} in the teacher and "
+                f"{tuple(own[name].shape)} in the student. Use the sizes of "
+                "the teacher's bert_config.json, except the number of layers."
+            )

@@ -1,0 +1,1 @@
+"""A loaded model -> a page in the browser."""

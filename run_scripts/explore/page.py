@@ -1,0 +1,49 @@
+r"""Folder of a model -> a page on this machine that asks the model.
+
+    python -m run_scripts.explore --model=runs/sst-2
+
+Then open http://127.0.0.1:7860. What the page has depends on the model: fill
+the mask, classify with attributions of words, answer a question, mark entities,
+choose an ending; and for each model, compare two texts and draw the attention
+of each layer and head. It needs Gradio, which is in the extra `explore`: pip
+install 'bert_tf[explore]'.
+"""
+
+import dataclasses
+
+from run_scripts.flags import common_flags
+from tfrecords.options import REQUIRED, Options, option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExploreConfig(Options):
+    """Which model to show, and where."""
+
+    model: str = option(
+        REQUIRED,
+        "Folder of a run or model, or a checkpoint of any format that "
+        "convert_checkpoint reads.",
+        reads=True,
+    )
+    port: int = option(7860, "Port of the page.", at_least=1, at_most=65535)
+    host: str = option(
+        "127.0.0.1",
+        "Address to listen on. The default can be reached only from this "
+        "machine, 0.0.0.0 from all in its network, without a password.",
+    )
+
+
+FLAGS = common_flags.flags_of(ExploreConfig)
+
+
+def main(argv: list[str]) -> None:
+    """Shows the page until a signal stops the process."""
+    common_flags.parse(FLAGS, argv, __doc__)
+    config = common_flags.config(ExploreConfig, FLAGS)
+
+    from bert_tf.prediction import explorer
+
+    explorer.explore(config.model, config.host, config.port)
+
+
+run = common_flags.command(main)

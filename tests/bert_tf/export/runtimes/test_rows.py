@@ -1,0 +1,71 @@
+"""Files of texts for calibration and report."""
+
+import pytest
+
+from bert_tf.export.runtimes import rows
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write
+
+
+def test_lines_are_the_first_field(write):
+    path = write("texts.txt", "a\tb\n\nc\r\n")
+    assert rows.read(path, "classification") == [
+        {"text_a": "a\tb"},
+        {"text_a": ""},
+        {"text_a": "c"},
+    ]
+    assert rows.read(path, "tagging", most=1) == [{"text": "a\tb"}]
+
+
+def test_tables_name_their_columns(write):
+    path = write("t.tsv", "id\ttext_b\ttext_a\tlabel\n1\tb\ta\tgood\n")
+    assert rows.read(path, "classification") == [
+        {"text_a": "a", "text_b": "b", "label": "good"}
+    ]
+
+
+def test_objects_have_the_fields(write):
+    path = write("t.jsonl", '{"context": "c", "endings": ["a", "b"], "n": 1}\n')
+    assert rows.read(path, "multiple_choice") == [
+        {"context": "c", "endings": ["a", "b"]}
+    ]
+    path = write("t.jsonl", '{"words": ["a", "b"], "label": 1}\n')
+    assert rows.read(path, "tagging") == [{"words": ["a", "b"], "label": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("t.tsv", "sentence\tlabel\na\t1\n", "t.tsv:2 has .* no text_a"),
+        ("t.tsv", "text_a\tlabel\na\t1\nb\n\n", None),
+        ("t.tsv", "text_a\ttext_a\na\tb\n", "2 columns have the name 'text_a'"),
+        ("t.jsonl", '{"text_a": 3}\n', "t.jsonl:1: text_a"),
+        ("t.jsonl", "[]\n", "t.jsonl:1"),
+        ("t.txt", "", "has no texts"),
+    ],
+)
+def test_wrong_files_are_refused(write, name, text, message):
+    path = write(name, text)
+    if message is None:
+        assert rows.read(path, "classification")[1] == {"text_a": "b"}
+        return
+    with pytest.raises(ValueError, match=message):
+        rows.read(path, "classification")
+
+
+def test_a_text_without_one_of_two_fields_is_refused(write):
+    path = write("q.jsonl", '{"question": "who?"}\n')
+    with pytest.raises(ValueError, match="q.jsonl:1 has .* no context"):
+        rows.read(path, "question_answering")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises((ValueError, OSError), match="none.txt"):
+        rows.read(str(tmp_path / "none.txt"), "classification")

@@ -1,0 +1,268 @@
+"""Losses of distillation, against NumPy; teachers that stay as they are."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import planted_tasks
+import pytest
+import reference_bert
+import tensorflow as tf
+
+from bert_tf.model import dropout, models
+from bert_tf.tasks import distillation, pretraining, squad
+
+KEY = dropout.make_key(1, 0, 0)
+
+
+def softmax(x):
+    return np.exp(reference_bert.log_softmax(np.asarray(x, np.float64)))
+
+
+def kl(taught, learned):
+    """KL(taught || learned) of two distributions, over the last axis."""
+    ratio = np.log(np.where(taught > 0, taught, 1) / np.maximum(learned, 1e-99))
+    return np.sum(np.where(taught > 0, taught * ratio, 0.0), axis=-1)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+def test_soft_targets_and_their_gradient_equal_the_oracle(temperature):
+    rng = np.random.default_rng(1)
+    logits, taught = rng.normal(0, 3, (2, 4, 5, 7)).astype(np.float32)
+    weights = rng.integers(0, 2, (4, 5)).astype(np.float32)
+    with tf.GradientTape() as tape:
+        x = tf.constant(logits)
+        tape.watch(x)
+        mean = distillation.soft_targets(
+            x, tf.constant(taught), tf.constant(weights), temperature, 1e-5
+        )
+    p, q = (softmax(z / temperature) for z in (taught, logits))
+    expected = temperature**2 * np.sum(weights * kl(p, q))
+    np.testing.assert_allclose(mean.total, expected, rtol=1e-5)
+    assert (mean.weight, mean.epsilon) == (weights.sum(), 1e-5)
+    # Hinton et al. 2015, equation 2, times the square of the temperature.
+    gradient = temperature * weights[..., None] * (q - p)
+    np.testing.assert_allclose(
+        tape.gradient(mean.total, x), gradient, atol=1e-5
+    )
+
+
+def relation_oracle(learned, taught, num_heads, visible, weights):
+    """MiniLMv2, equations 4 to 6, one token at a time."""
+    total = 0.0
+    for own, theirs in zip(learned, taught, strict=True):
+        for row, token in zip(*np.nonzero(weights), strict=True):
+            seen = np.nonzero(visible[row, token])[0]
+            of_models = []
+            for x in (theirs, own):
+                parts = np.split(x[row].astype(np.float64), num_heads, -1)
+                of_models.append(
+                    [
+                        softmax(p[seen] @ p[token] / np.sqrt(p.shape[-1]))
+                        for p in parts
+                    ]
+                )
+            total += np.mean(kl(*map(np.array, of_models)))
+    return total / np.sum(weights)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_relations_equal_the_oracle(is_packed):
+    rng = np.random.default_rng(2)
+    learned = rng.normal(0, 2, (3, 2, 5, 8)).astype(np.float32)
+    taught = rng.normal(0, 2, (3, 2, 5, 12)).astype(np.float32)
+    mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
+    visible = np.repeat(mask[:, None] > 0, 5, axis=1)
+    if is_packed:
+        numbers = np.array([[1, 1, 2, 2, 2], [1, 2, 2, 0, 0]])
+        visible = numbers[:, :, None] == numbers[:, None]
+    weights = mask.astype(np.float32)
+    mean = distillation.relations(
+        list(map(tf.constant, learned)),
+        list(map(tf.constant, taught)),
+        4,
+        tf.constant(visible if is_packed else mask),
+        tf.constant(weights),
+    )
+    expected = relation_oracle(learned, taught, 4, visible, weights)
+    np.testing.assert_allclose(mean.value(), expected, rtol=1e-4)
+    same = distillation.relations(
+        [taught[0]], [taught[0]], 4, tf.constant(mask), tf.constant(weights)
+    )
+    np.testing.assert_allclose(same.value(), 0.0, atol=1e-6)
+
+
+def build(kind, config, seed, **changes):
+    keras.utils.set_random_seed(seed)
+    config = dataclasses.replace(
+        config,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        initializer_range=0.3,
+        **changes,
+    )
+    return models.for_task(kind, config, 3)
+
+
+def distil(task, teacher, **changes):
+    settings = {
+        "losses": ("soft_targets", "attention_relations", "hidden_relations"),
+        "weight": 0.25,
+        "temperature": 2.0,
+        "relation_heads": 2,
+        "relation_layer": 1,
+    }
+    return distillation.DistilledTask(task, teacher, **(settings | changes))
+
+
+def values(means):
+    return {name: float(mean.value()) for name, mean in means.items()}
+
+
+def test_losses_are_weighted_and_named(tiny_config, make_batch):
+    batch = {n: tf.constant(x) for n, x in make_batch(tiny_config).items()}
+    student = build("pretraining", tiny_config, 1, num_hidden_layers=1)
+    teacher = build("pretraining", tiny_config, 2, hidden_size=24)
+    task = distil(pretraining.TASK, teacher)
+    with tf.GradientTape() as tape:
+        outputs = task.outputs(student, batch, KEY)
+        means = task.losses(outputs, batch)
+        total = tf.add_n([mean.value() for mean in means.values()])
+    found = values(means)
+    weights = {name: mean.weight for name, mean in means.items()}
+    assert weights == task.loss_weights(batch)
+
+    own, taught = student(batch), teacher(batch)
+    for name, value in values(pretraining.TASK.losses(own, batch)).items():
+        assert found.pop(name) == pytest.approx(0.75 * value, rel=1e-5)
+    for name, target in pretraining.TASK.targets(batch).items():
+        expected = distillation.soft_targets(
+            own[target.logits],
+            taught[target.logits],
+            target.weights,
+            2.0,
+            target.epsilon,
+        )
+        value = found.pop(f"{name}_soft_targets_loss")
+        assert value == pytest.approx(0.25 * float(expected.value()), rel=1e-5)
+
+    # The student's only layer learns from the teacher's layer 1.
+    mask = batch["input_mask"].numpy()
+    visible = np.repeat(mask[:, None] > 0, mask.shape[1], axis=1)
+    states = [
+        (student.encoder(batch), student.encoder.encoder_layers[0], 0),
+        (teacher.encoder(batch), teacher.encoder.encoder_layers[1], 1),
+    ]
+    vectors = [
+        [
+            hidden.hidden_states[i].numpy() @ part.kernel.numpy()
+            + part.bias.numpy()
+            for a in [layer.attention]
+            for part in (a.query, a.key, a.value)
+        ]
+        for hidden, layer, i in states
+    ]
+    expected = relation_oracle(*vectors, 2, visible, mask)
+    value = found.pop("attention_relations_loss")
+    assert value == pytest.approx(0.25 * expected, rel=1e-4)
+    last = [[hidden.sequence_output.numpy()] for hidden, *_ in states]
+    expected = relation_oracle(*last, 2, visible, mask)
+    value = found.pop("hidden_relations_loss")
+    assert value == pytest.approx(0.25 * expected, rel=1e-4)
+    assert not found
+
+    # No gradient reaches the teacher, and all weights of the student have one.
+    gradients = tape.gradient(
+        total, [w.value for w in (*student.weights, *teacher.weights)]
+    )
+    count = len(student.weights)
+    assert all(gradient is not None for gradient in gradients[:count])
+    assert gradients[count:] == [None] * len(teacher.weights)
+
+
+def test_the_gradient_of_relations_reaches_the_student_as_differences_do(
+    tiny_config, make_batch
+):
+    batch = {n: tf.constant(x) for n, x in make_batch(tiny_config).items()}
+    student = build("pretraining", tiny_config, 1)
+    teacher = build("pretraining", tiny_config, 2)
+    task = distil(
+        pretraining.TASK, teacher, losses=("attention_relations",), weight=0.5
+    )
+    kernel = student.encoder.encoder_layers[1].attention.query.kernel.value
+
+    def loss():
+        outputs = task.outputs(student, batch, KEY)
+        return task.losses(outputs, batch)["attention_relations_loss"].value()
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    gradient = tape.gradient(value, kernel).numpy()
+    direction = gradient / np.linalg.norm(gradient)
+    start, ends = kernel.numpy(), []
+    for step in (1e-2, -1e-2):
+        kernel.assign(start + step * direction)
+        ends.append(float(loss()))
+    slope = (ends[0] - ends[1]) / 2e-2
+    assert slope == pytest.approx(np.linalg.norm(gradient), rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    "kind", ["classification", "regression", "spans", "tagging"]
+)
+def test_a_student_that_equals_its_teacher_has_nothing_to_learn(
+    tiny_config, make_batch, kind
+):
+    batch = make_batch(tiny_config) | {
+        "label_ids": np.zeros(4, np.int32),
+        "label_scores": np.zeros(4, np.float32),
+        "start_positions": np.zeros(4, np.int32),
+        "end_positions": np.ones(4, np.int32),
+        "tag_ids": np.zeros((4, 12), np.int32),
+        "tag_weights": np.ones((4, 12), np.float32),
+    }
+    batch = {name: tf.constant(value) for name, value in batch.items()}
+    from bert_tf.tasks import ner
+
+    tasks = {
+        "classification": planted_tasks.classification("x", 3),
+        "regression": planted_tasks.regression("y"),
+        "spans": squad.Squad(),
+        "tagging": ner.Ner(labels=["O", "B-X", "I-X"]),
+    }
+    teacher, other = (build(kind, tiny_config, seed) for seed in (1, 2))
+    task = distil(tasks[kind], teacher, weight=1.0)
+    for student, is_same in ((teacher, True), (other, False)):
+        means = task.losses(task.outputs(student, batch, KEY), batch)
+        assert set(means) == set(task.loss_weights(batch))
+        # With weight 1, labels are not used.
+        assert not set(means) & set(tasks[kind].loss_weights(batch))
+        for name, value in values(means).items():
+            assert (abs(value) < 1e-5) == is_same, name
+    assert task.accuracies(teacher(batch), batch).keys() == (
+        tasks[kind].accuracies(teacher(batch), batch).keys()
+    )
+
+
+def test_soft_targets_of_spans_are_a_mean_over_start_and_end(
+    tiny_config, make_batch
+):
+    batch = make_batch(tiny_config) | {
+        "start_positions": np.zeros(4, np.int32),
+        "end_positions": np.ones(4, np.int32),
+    }
+    batch = {name: tf.constant(value) for name, value in batch.items()}
+    student, teacher = (build("spans", tiny_config, seed) for seed in (1, 2))
+    task = distil(squad.Squad(), teacher, losses=("soft_targets",), weight=1.0)
+    found = values(task.losses(task.outputs(student, batch, KEY), batch))
+    for edge in ("start", "end"):
+        expected = distillation.soft_targets(
+            student(batch)[f"{edge}_logits"],
+            teacher(batch)[f"{edge}_logits"],
+            batch["is_real_example"],
+            2.0,
+        )
+        assert found.pop(f"{edge}_soft_targets_loss") == pytest.approx(
+            float(expected.value()) / 2, rel=1e-5
+        )
+    assert not found

@@ -1,0 +1,328 @@
+"""Teachers of every format, their labels and layers; misfits are refused."""
+
+import dataclasses
+
+import checkpoint_folders
+import exports
+import keras
+import numpy as np
+import planted_tasks
+import pytest
+
+from bert_tf import loading
+from bert_tf.conversion import checkpoint
+from bert_tf.tasks import pretraining, swag
+from bert_tf.training import model_folders, strategies
+from bert_tf.workflows import configs, teachers
+
+LABELS = ["bad", "good", "so so"]
+
+
+def task_of(labels, name="x"):
+    task = planted_tasks.classification(name, len(labels))
+    task.table = dataclasses.replace(task.table, labels=tuple(labels))
+    return task
+
+
+def config_of(path, **changes):
+    return configs.FineTuningConfig(
+        output_dir="x", do_train=True, teacher=str(path), **changes
+    )
+
+
+def load(path, task=None, student=None, max_seq_length=16, **changes):
+    vocab_file = changes.pop("vocab_file", exports.VOCAB_FILE)
+    lower = changes.pop("do_lower_case", True)
+    if student is None:
+        student = exports.make_model("classification").config
+    return teachers.load(
+        task or task_of(LABELS),
+        config_of(path, **changes),
+        student,
+        strategies.make_strategy("one_device"),
+        max_seq_length=max_seq_length,
+        vocab_file=vocab_file,
+        do_lower_case=lower,
+    )
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    """Folder of a classifier of two layers with the labels of `exports`."""
+    folder = tmp_path_factory.mktemp("teachers") / "classifier"
+    model = exports.make_model("classification", num_hidden_layers=2)
+    exports.save_model(model, "classification", folder)
+    return folder
+
+
+def weights_of(model):
+    weights = model_folders.weight_names(model)
+    return {name: weight.numpy() for name, weight in weights.items()}
+
+
+@pytest.mark.parametrize(
+    "name", ["bert_tf", "google", "hugging_face", "keras_hub"]
+)
+def test_a_teacher_of_any_format_is_the_same(tmp_path, classifier, name):
+    given = checkpoint.read(str(classifier))
+    folder = checkpoint_folders.write(given, tmp_path / "other", name)
+    task = task_of(given.labels)
+    if name == "google":  # That format has no names of labels.
+        task = task_of(loading.load(folder)[0].metadata["labels"])
+    model = load(folder, task)
+    checkpoint_folders.assert_same_bits(weights_of(model), given.tensors)
+    assert not model.trainable_weights
+    settings = teachers.settings(model)
+    assert settings == {"teacher_sha256": model_folders.digest(model)}
+    assert teachers.settings(None) == {}
+
+
+def test_classes_are_brought_into_the_order_of_the_task(classifier, make_batch):
+    order = ["so so", "bad", "good"]
+    model, plain = load(classifier, task_of(order)), load(classifier)
+    batch = make_batch(model.config)
+    found, expected = (m(batch)["logits"].numpy() for m in (model, plain))
+    np.testing.assert_allclose(
+        found, expected[:, [LABELS.index(x) for x in order]], atol=1e-6
+    )
+
+
+def test_without_a_teacher_nothing_changes():
+    config = configs.FineTuningConfig(output_dir="x")
+    task = task_of(LABELS)
+    assert teachers.with_losses(task, None, config) is task
+    teachers.copy_layers(None, exports.make_model("classification"), config)
+    assert not {"temperature", "teacher_sha256"} & set(
+        config.decisive_settings()
+    )
+    assert "temperature" in config_of("y").decisive_settings()
+
+
+def test_relations_alone_need_no_head_of_the_task(tmp_path):
+    exports.save_model(
+        exports.make_model("pretraining"),
+        "pretraining",
+        tmp_path / "ours",
+        labels=None,
+    )
+    given = checkpoint.read(str(tmp_path / "ours"))
+    # A BERT without heads, as of many Hugging Face folders.
+    checkpoint_folders.write(
+        checkpoint_folders.pretraining(given), tmp_path / "x", "hugging_face"
+    )
+    with pytest.raises(ValueError, match="is a model for pretraining"):
+        load(tmp_path / "x")
+    config = config_of(tmp_path, distillation_losses=("hidden_relations",))
+    model = load(
+        tmp_path / "x",
+        distillation_losses=config.distillation_losses,
+    )
+    task = teachers.with_losses(task_of(LABELS), model, config)
+    assert (task.relation_heads, task.relation_layer) == (2, 0)
+    # Its new heads are random, and not a part of what a run must repeat.
+    keras.utils.set_random_seed(7)
+    again = load(
+        tmp_path / "x",
+        student=model.config,
+        distillation_losses=config.distillation_losses,
+    )
+    kernel = "next_sentence/dense/kernel"
+    found, other = weights_of(model)[kernel], weights_of(again)[kernel]
+    assert not np.array_equal(found, other)
+    assert teachers.settings(model) == teachers.settings(again)
+
+
+def test_layers_are_copied(classifier):
+    teacher = load(classifier)
+    student = exports.make_model("classification")
+    keras.utils.set_random_seed(9)
+    for weight in student.weights:
+        weight.assign(np.random.default_rng(3).normal(size=weight.shape))
+    config = config_of("x", init_from_teacher_layers=("1",))
+    teachers.copy_layers(teacher, student, config)
+    expected = {
+        name.replace("layer_1", "layer_0"): value
+        for name, value in weights_of(teacher).items()
+        if "layer_0" not in name
+    }
+    checkpoint_folders.assert_same_bits(weights_of(student), expected)
+
+
+@pytest.mark.parametrize(
+    ("layers", "changes", "message"),
+    [
+        (("0", "1"), {}, "0,1 should be 1 numbers, one for each layer"),
+        (("2",), {}, "from 0 to 1, the last layer of the teacher"),
+        (("0",), {"hidden_size": 32}, r"16\) in the teacher and \(\d+, 32\)"),
+    ],
+)
+def test_layers_that_do_not_fit_are_refused(
+    classifier, layers, changes, message
+):
+    sizes = dataclasses.replace(
+        exports.make_model("classification").config, **changes
+    )
+    student = task_of(LABELS).build_model(sizes)
+    config = config_of("x", init_from_teacher_layers=layers)
+    with pytest.raises(ValueError, match=message):
+        teachers.copy_layers(load(classifier), student, config)
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ({"task": task_of(["a", "b"])}, "bad, good, so so; the student's are"),
+        (
+            {"task": planted_tasks.regression("y")},
+            "classification, the student learns regression",
+        ),
+        ({"max_seq_length": 65}, "max_position_embeddings=64; examples have"),
+        ({"do_lower_case": False}, "do_lower_case=True, the student has False"),
+        (
+            {
+                "distillation_losses": ("hidden_relations",),
+                "relation_heads": 3,
+            },
+            "relation_heads=3 should divide the hidden sizes of teacher, 16,",
+        ),
+        (
+            {
+                "distillation_losses": ("attention_relations",),
+                "relation_layer": 2,
+            },
+            "--relation_layer=2: the layers of .* are 0 to 1",
+        ),
+    ],
+)
+def test_a_teacher_that_does_not_fit_is_refused(classifier, case, message):
+    with pytest.raises(ValueError, match=message) as error:
+        load(classifier, **case)
+    assert "\n" not in str(error.value)
+
+
+def test_another_vocabulary_or_kind_of_model_is_refused(classifier, tmp_path):
+    (tmp_path / "vocab.txt").write_text(
+        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"
+    )
+    other = str(tmp_path / "vocab.txt")
+    with pytest.raises(ValueError, match="another vocabulary than .*vocab.txt"):
+        load(classifier, vocab_file=other)
+    student = dataclasses.replace(
+        exports.make_model("classification").config, is_causal=True
+    )
+    with pytest.raises(ValueError, match="is_causal=False, the student True"):
+        load(classifier, student=student)
+
+
+def test_folders_without_a_model_with_two_or_a_broken_one_are_named(
+    classifier, tmp_path
+):
+    given = checkpoint.read(str(classifier))
+    two = checkpoint_folders.write(given, tmp_path / "two", "hugging_face")
+    checkpoint_folders.write(given, tmp_path / "google", "google")
+    for path in (tmp_path / "google").iterdir():
+        path.rename(tmp_path / "two" / path.name)
+    (tmp_path / "empty").mkdir()
+    broken = checkpoint_folders.write(given, tmp_path / "broken")
+    data = (tmp_path / "broken/model.safetensors").read_bytes()
+    (tmp_path / "broken/model.safetensors").write_bytes(data[:-40])
+    for path, message in (
+        (tmp_path / "none", "none does not exist"),
+        (tmp_path / "empty", "empty contains no model"),
+        (two, "has models of 2 formats"),
+        (broken, "model.safetensors is missing or damaged"),
+    ):
+        with pytest.raises(ValueError, match=f"--teacher: .*{message}"):
+            load(path)
+
+
+@pytest.mark.parametrize("pairs", ["next_sentence", "none"])
+def test_heads_that_were_never_trained_do_not_teach(tmp_path, pairs):
+    model = exports.make_model("pretraining")
+    untrained = ["next_sentence/dense/kernel", "next_sentence/dense/bias"]
+    exports.save_model(
+        model,
+        "pretraining",
+        tmp_path / "x",
+        labels=None,
+        not_in_source=untrained,
+    )
+    task = pretraining.PretrainingTask(pairs)
+    if pairs == "none":
+        assert load(tmp_path / "x", task)
+        return
+    with pytest.raises(ValueError, match="never trained: next_sentence/dense"):
+        load(tmp_path / "x", task)
+
+
+def test_a_teacher_that_predicts_other_ids_does_not_teach(tmp_path):
+    model = exports.make_model("pretraining")
+    exports.save_model(model, "pretraining", tmp_path / "x", labels=None)
+    size = model.config.vocab_size
+    student = dataclasses.replace(model.config, vocab_size=size - 8)
+    with pytest.raises(ValueError, match=f"vocab_size={size}, the student"):
+        load(tmp_path / "x", pretraining.TASK, student)
+
+
+def test_choices_have_no_relations(tmp_path):
+    model = exports.make_model("multiple_choice")
+    exports.save_model(model, "multiple_choice", tmp_path / "x", labels=None)
+    assert load(tmp_path / "x", swag.Swag())
+    losses = ("soft_targets", "hidden_relations")
+    with pytest.raises(ValueError, match="learn only soft_targets"):
+        load(tmp_path / "x", swag.Swag(), distillation_losses=losses)
+
+
+def test_pairs_of_another_kind_do_not_teach(tmp_path):
+    model = exports.make_model("pretraining")
+    folder = tmp_path / "x"
+    exports.save_model(
+        model, "pretraining", folder, labels=None, pairs="sentence_order"
+    )
+    with pytest.raises(ValueError, match="sentence_order, the records have"):
+        load(folder, pretraining.TASK)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 3.0}, "--temperature needs --teacher"),
+        (
+            {"teacher": "t", "temperature": 0.0},
+            "temperature=0.0 should be abov",
+        ),
+        ({"teacher": "t", "distillation_weight": 1.5}, "be at most 1.0"),
+        ({"teacher": "t", "distillation_weight": 0.0}, "should be above 0"),
+        (
+            {"teacher": "t", "distillation_losses": ("logits",)},
+            "distillation_losses=logits should be one or more of soft_targets,",
+        ),
+        (
+            {
+                "teacher": "t",
+                "distillation_losses": ("hidden_relations",),
+                "distillation_weight": 1.0,
+            },
+            "without soft_targets .* trains no head",
+        ),
+        (
+            {"teacher": "t", "init_from_teacher_layers": ("first",)},
+            "layers=first should be numbers of layers",
+        ),
+        (
+            {
+                "teacher": "t",
+                "init_from_teacher_layers": ("1",),
+                "init_checkpoint": "m",
+            },
+            "--init_checkpoint=m and --init_from_teacher_layers=1",
+        ),
+        (
+            {"teacher": "t", "feature_layers": ("last",)},
+            "--teacher=t: with --feature_layers",
+        ),
+    ],
+)
+def test_invalid_flags_are_rejected(options, message):
+    with pytest.raises(ValueError, match=message):
+        configs.NerConfig(output_dir="x", **options)

@@ -1,0 +1,314 @@
+"""bert-explore in a real headless browser, with a model of each kind.
+
+It needs the extra `explore`, Selenium and Chromium: `make test-explore`.
+"""
+
+import functools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+import exports
+import numpy as np
+import pytest
+import run_processes
+
+import bert_tf
+from bert_tf.prediction import attributions, views
+
+REASON = "needs {}, which `make test-explore` installs"
+pytest.importorskip("gradio", reason=REASON.format("Gradio"))
+webdriver = pytest.importorskip(
+    "selenium.webdriver", reason=REASON.format("Selenium")
+)
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+if not BROWSER or not DRIVER:
+    pytest.skip(REASON.format("Chromium"), allow_module_level=True)
+
+pytestmark = pytest.mark.slow
+SECONDS = 120  # Waited for a page or a result, on a busy machine.
+LAYERS, HEADS = 2, 2
+HOSTILE = "<script>window.harm = 1</script><img src=x onerror=harm()> cat"
+TAGS = ["O", "B-PER", "I-PER"]
+# Task -> titles of the tabs.
+TABS = {
+    "pretraining": ["Fill the mask", "Compare", "Attention"],
+    "classification": ["Classify", "Compare", "Attention"],
+    "spans": ["Answer", "Compare", "Attention"],
+    "tagging": ["Entities", "Compare", "Attention"],
+}
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Task -> (folder of its model, port of its page)."""
+    root, processes, found = tmp_path_factory.mktemp("explore"), [], {}
+    for task in TABS:
+        model = exports.make_model(task, num_hidden_layers=LAYERS)
+        more = {"labels": TAGS} if task == "tagging" else {}
+        if task == "spans":
+            more = {"doc_stride": 4, "max_query_length": 4}
+        exports.save_model(model, task, root / task, **more)
+        found[task] = (root / task, free_port())
+    for task, (folder, port) in found.items():
+        with open(root / f"{task}.log", "wb") as log:
+            processes.append(
+                subprocess.Popen(
+                    [
+                        *(sys.executable, "-m", "run_scripts.explore"),
+                        *(f"--model={folder}", f"--port={port}"),
+                    ],
+                    cwd=run_processes.ROOT,
+                    stdout=log,
+                    stderr=log,
+                )
+            )
+    for process, (task, (_, port)) in zip(
+        processes, found.items(), strict=True
+    ):
+        log, deadline = root / f"{task}.log", time.monotonic() + SECONDS
+        while f"open http://127.0.0.1:{port}" not in log.read_text():
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.2)
+    yield found
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        assert process.wait(SECONDS) == 75  # Stopped by a signal.
+    for path in root.glob("*.log"):
+        assert "Traceback" not in path.read_text(), path.read_text()
+
+
+class Browser:
+    """A page in a headless Chromium."""
+
+    def __init__(self, driver, port):
+        self.driver = driver
+        self.host = f"http://127.0.0.1:{port}/"
+        driver.get(self.host)
+        self.until(lambda: self.find("button[role=tab]"))
+
+    def find(self, css):
+        return self.driver.find_elements("css selector", css)
+
+    def until(self, condition):
+        """Returns the first result of `condition` that is not empty."""
+        deadline = time.monotonic() + SECONDS
+        while not (result := condition()):
+            assert time.monotonic() < deadline, "no result"
+            time.sleep(0.1)
+        return result
+
+    def tabs(self):
+        """Title -> tab."""
+        return {x.text: x for x in self.find("button[role=tab]") if x.text}
+
+    def type(self, name, text):
+        boxes = f"#{name} textarea, #{name} input"
+        (box,) = self.until(functools.partial(self.find, boxes))
+        self.until(box.is_displayed)
+        box.clear()
+        box.send_keys(text)
+
+    def ask(self, name, *texts):
+        """Returns the element of the result of a tab."""
+        # So that the result of the question before is not read.
+        self.driver.execute_script(
+            "document.querySelectorAll('.result').forEach(x => x.remove())"
+        )
+        for i, text in enumerate(texts):
+            self.type(f"{name}-{i}", text)
+        self.find(f"#{name}-run")[0].click()
+        results = f"#{name}-result .result, #{name}-head .result"
+        return self.until(functools.partial(self.find, results))[0]
+
+    def addresses(self):
+        """Returns what the page has requested so far."""
+        found = []
+        for entry in self.driver.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                found.append(message["params"]["request"]["url"])
+            if message["method"] == "Network.webSocketCreated":
+                found.append(message["params"]["url"])
+        return found
+
+
+@pytest.fixture(scope="module")
+def driver():
+    """A headless Chromium that logs its requests and its console."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for word in ("headless=new", "window-size=1280,800", "no-first-run"):
+        options.add_argument(f"--{word}")
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")
+    logs = {"performance": "ALL", "browser": "ALL"}
+    options.set_capability("goog:loggingPrefs", logs)
+    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def browse(pages, driver):
+    """Task -> its page; at the end nothing has left the machine."""
+    opened = []
+
+    def browse(task):
+        opened.append(Browser(driver, pages[task][1]))
+        return opened[-1]
+
+    yield browse
+    own = (opened[-1].host, "data:", "blob:")
+    addresses = opened[-1].addresses()
+    assert len(addresses) > 10
+    assert [x for x in addresses if not x.startswith(own)] == []
+    assert driver.get_log("browser") == []
+    driver.get("about:blank")
+    driver.get_log("performance")
+
+
+def predictor(pages, task, **settings):
+    return bert_tf.Predictor(pages[task][0], **settings)
+
+
+def bars(result):
+    """Returns the names and numbers of the bars."""
+    rows = result.find_elements("css selector", ".bar")
+    return [tuple(row.text.splitlines()) for row in rows]
+
+
+def formatted(values):
+    ordered = sorted(values, key=lambda x: -x[1])
+    return [(name, f"{value:.4f}") for name, value in ordered]
+
+
+@pytest.mark.parametrize("task", TABS)
+def test_tabs_are_those_of_the_task(browse, task):
+    page = browse(task)
+    assert list(page.tabs()) == TABS[task]
+
+
+def test_masks_are_filled(browse, pages, eagerly):
+    page, text = browse("pretraining"), "the [MASK] sat on the mat"
+    result = page.ask("fill", text)
+    filled = predictor(pages, "pretraining")(text)
+    assert filled.text in result.text
+    (candidates,) = filled.masks
+    assert bars(result) == formatted(
+        (x.token, x.probability) for x in candidates
+    )
+    assert "has no [MASK]" in page.ask("fill", "the cat").text
+
+
+def marks(result):
+    return [
+        (x.text, x.get_attribute("title"))
+        for x in result.find_elements("css selector", "mark")
+    ]
+
+
+def test_words_have_attributions(browse, pages, eagerly):
+    page = browse("classification")
+    explain = attributions.Explainer(predictor(pages, "classification"))
+    for texts in (("the old cat, naïve, sat", ""), ("the cat", "on stone")):
+        result = page.ask("classify", *texts)
+        found = explain(texts if texts[1] else texts[0])
+        assert bars(result) == formatted(found.answer.probabilities.items())
+        assert marks(result) == [
+            (word.text, f"{word.value:+.4f}") for word in found.words
+        ]
+        assert f"{found.output:.4f} in all" in result.text
+    alert = page.ask("classify", "  ", "")
+    assert alert.text == "The text is empty. Type one."
+    assert "tokens were cut" in page.ask("classify", "cat " * 30, "").text
+
+
+def test_hostile_text_is_only_text(browse):
+    page = browse("classification")
+    result = page.ask("classify", HOSTILE, "")
+    assert HOSTILE in result.text
+    assert page.driver.execute_script("return window.harm") is None
+    assert not result.find_elements("css selector", "script, img")
+
+
+def test_an_answer_is_marked_in_a_long_passage(browse, pages, eagerly):
+    page = browse("spans")
+    texts = ("who sat", "the cat sat on the mat. " * 5 + "a ship")
+    result = page.ask("answer", *texts)
+    answer = predictor(pages, "spans")(texts)
+    assert answer.begin >= 0
+    title = f"probability {answer.probability:.4f}"
+    assert marks(result) == [(answer.text, title)]
+    assert texts[1] in result.text
+    assert bars(result) == formatted(
+        (x.text, x.probability) for x in answer.nbest[:5]
+    )
+
+
+def test_entities_are_marked(browse, pages, eagerly):
+    page = browse("tagging")
+    text = "the old cat sat on the stone by the sea"
+    tagged = predictor(pages, "tagging")(text)
+    assert tagged.entities
+    assert marks(page.ask("tag", text)) == [
+        (f"{x.text} {x.label}", f"{x.probability:.4f}") for x in tagged.entities
+    ]
+
+
+def test_texts_are_compared(browse, pages, eagerly):
+    page = browse("classification")
+    page.tabs()["Compare"].click()
+    texts = ["the cat sat", "a ship on the sea"]
+    result = page.ask("compare", *texts)
+    embed = predictor(pages, "classification", kind="sentence_embedding")
+    first, second = embed(texts)
+    cosine = first @ second / np.linalg.norm(first) / np.linalg.norm(second)
+    shown = float(result.text.removeprefix("cosine "))
+    np.testing.assert_allclose(shown, cosine, atol=1e-4)
+
+
+@pytest.mark.parametrize("task", ["classification", "pretraining"])
+def test_attention_of_each_head_is_drawn(browse, pages, task, eagerly):
+    page = browse(task)
+    page.tabs()["Attention"].click()
+    text = "the old cat sat"
+    drawing = page.ask("attention", text, "")
+    model = views.Views(*bert_tf.load(pages[task][0]))
+    attention, _ = model.attend(text, "")
+    labels = drawing.find_elements("css selector", "text")
+    assert [x.text for x in labels[::2]] == list(attention.tokens)
+    images = page.find("#attention-all img")
+    assert [x.get_attribute("alt") for x in images] == [
+        f"layer {i}, head {j}" for i in range(LAYERS) for j in range(HEADS)
+    ]
+    size = len(attention.tokens)
+    assert all(
+        x.get_property("naturalWidth") == size and x.size["width"] > 50
+        for x in images
+    )
+    first = page.find("#attention-head image")[0].get_attribute("href")
+    assert first == images[0].get_attribute("src")
+    page.find("#attention-layer input")[0].click()
+    option = page.until(lambda: page.find("ul[role=listbox] li"))[-1]
+    option.click()
+    image = images[HEADS].get_attribute("src")
+    page.until(
+        lambda: [
+            x
+            for x in page.find("#attention-head image")
+            if x.get_attribute("href") == image
+        ]
+    )
+    assert first != image
