@@ -19,9 +19,9 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(PretrainingConfig, FLAGS)
 
-    from bert_tf.workflows import pretraining
+    from bert_tf.workflows.pretraining.run import pretrain
 
-    pretraining.pretrain(config)
+    pretrain(config)
 
 
 run = common_flags.command(main)

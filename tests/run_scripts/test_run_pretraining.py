@@ -10,8 +10,9 @@ import tensorflow as tf
 from safetensors.numpy import load_file
 
 from bert_tf.training import checkpoints, stopping
-from bert_tf.workflows import pretraining, time_budget
 from bert_tf.workflows.configs import PretrainingConfig
+from bert_tf.workflows.pretraining import time_budget
+from bert_tf.workflows.pretraining.run import pretrain
 from run_scripts import make_pretraining_records, run_pretraining
 from run_scripts.flags import common_flags
 from tfrecords import schema
@@ -571,7 +572,7 @@ def test_a_resumed_run_has_the_same_averages_and_evaluates_them(
 
 
 def pretrain_for(folder, output_dir, tiny_vocab_file, **settings):
-    pretraining.pretrain(
+    pretrain(
         PretrainingConfig(
             input_file=f"{folder}/train",
             bert_config_file=f"{folder}/bert_config.json",

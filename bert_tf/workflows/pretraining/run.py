@@ -1,9 +1,6 @@
-"""PretrainingConfig -> pre-trained model, held-out metrics."""
+"""PretrainingConfig -> a pre-trained model and its held-out metrics."""
 
 import dataclasses
-import hashlib
-import json
-import os
 from collections.abc import Sequence
 
 import keras
@@ -14,27 +11,24 @@ from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
 from bert_tf.training import (
     checkpoints,
-    evaluation,
     loop,
     model_folders,
-    reporting,
     run_folder,
     strategies,
 )
 from bert_tf.workflows import (
     model_source,
-    pretraining_data,
     run_history,
     teachers,
-    time_budget,
     training_phases,
 )
 from bert_tf.workflows.configs import PretrainingConfig
-from tfrecords.io import json_files
-from tfrecords.reading import batches
+from bert_tf.workflows.pretraining import data as data_lib
+from bert_tf.workflows.pretraining import time_budget
+from bert_tf.workflows.pretraining.data import PretrainingData
+from bert_tf.workflows.pretraining.held_out import HeldOutEvaluation
 from tfrecords.text import vocab
 
-_RESULTS = "eval_results.json"
 # Steps of a run whose number of steps is not known yet.
 _ENOUGH_TO_TIME = 10**6
 
@@ -77,39 +71,30 @@ def pretrain(config: PretrainingConfig) -> None:
 
 
 def _train_and_evaluate(
-    config: PretrainingConfig, strategy, model_dir: str | None, do_train: bool
+    given: PretrainingConfig, strategy, model_dir: str | None, do_train: bool
 ) -> None:
     """Trains and evaluates, starting from the model in `model_dir` if any."""
-    made_with = pretraining_data.find_vocabulary_of_records(config)
+    made_with = data_lib.find_vocabulary_of_records(given)
     vocab_file, do_lower_case = model_source.find_vocabulary(
-        config, model_dir, made_with.do_lower_case
+        given, model_dir, made_with.do_lower_case
     )
     vocab_size, sha256 = made_with.size, made_with.sha256
     if vocab_file:
         vocab_size = len(vocab.read(vocab_file))
         sha256 = vocab.digest(vocab_file)
-    bert_config = model_source.find_config(config, vocab_size, model_dir)
-    bert_config = _with_objective(config, bert_config)
+    bert_config = model_source.find_config(given, vocab_size, model_dir)
+    bert_config = _with_objective(given, bert_config)
     # All records are opened and checked before the model is built.
-    given, phases, held_out = config, [], None
     config = given.with_steps(_ENOUGH_TO_TIME if given.train_hours else None)
-    if do_train:
-        phases = pretraining_data.open_phases(config, bert_config, sha256)
-    for phase in phases:
-        loop.check_batch(
-            strategy, phase.batch_size, config.gradient_accumulation_steps
-        )
-    if config.do_eval and config.eval_input_file:
-        held_out = pretraining_data.open_data(
-            config, config.eval_input_file, bert_config, sha256
-        )
-    opened = [data.records for data in phases]
-    pretraining.check_pairs([*opened, held_out.records] if held_out else opened)
+    phases, held_out = _open_records(
+        config, bert_config, sha256, strategy, do_train
+    )
     is_chief = strategies.is_chief(strategy)
     teacher = None
     if do_train:
         from bert_tf.workflows.doctor import checks
 
+        opened = [phase.records for phase in phases]
         checks.refuse_bad_records(config, opened, bert_config, vocab_file)
         teacher = _load_teacher(
             *(config, bert_config, phases, strategy),
@@ -119,7 +104,7 @@ def _train_and_evaluate(
         )
         if given.train_hours is not None:
             config = _fit_steps(given, phases, bert_config, teacher, strategy)
-            phases = pretraining_data.open_phases(config, bert_config, sha256)
+            phases = data_lib.open_phases(config, bert_config, sha256)
         settings = _run_settings(config, bert_config, phases, teacher)
         if given.train_hours is not None:
             settings["train_hours"] = given.train_hours
@@ -162,9 +147,33 @@ def _train_and_evaluate(
         evaluate(step)
 
 
+def _open_records(
+    config: PretrainingConfig,
+    bert_config: BertConfig,
+    sha256: str | None,
+    strategy: tf.distribute.Strategy,
+    do_train: bool,
+) -> tuple[list[PretrainingData], PretrainingData | None]:
+    """Returns the phases, [] without training, and the held-out data if any."""
+    phases, held_out = [], None
+    if do_train:
+        phases = data_lib.open_phases(config, bert_config, sha256)
+    for phase in phases:
+        loop.check_batch(
+            strategy, phase.batch_size, config.gradient_accumulation_steps
+        )
+    if config.do_eval and config.eval_input_file:
+        held_out = data_lib.open_data(
+            config, config.eval_input_file, bert_config, sha256
+        )
+    opened = [*phases, held_out] if held_out else phases
+    pretraining.check_pairs([data.records for data in opened])
+    return phases, held_out
+
+
 def _fit_steps(
     given: PretrainingConfig,
-    phases: Sequence[pretraining_data.PretrainingData],
+    phases: Sequence[PretrainingData],
     bert_config: BertConfig,
     teacher: keras.Model | None,
     strategy: tf.distribute.Strategy,
@@ -189,7 +198,7 @@ def _fit_steps(
 def _load_teacher(
     config: PretrainingConfig,
     bert_config: BertConfig,
-    phases: Sequence[pretraining_data.PretrainingData],
+    phases: Sequence[PretrainingData],
     strategy: tf.distribute.Strategy,
     **vocabulary,
 ) -> keras.Model | None:
@@ -230,7 +239,7 @@ def _load_weights(
     model: keras.Model,
     folder: str,
     do_train: bool,
-    held_out: pretraining_data.PretrainingData | None,
+    held_out: PretrainingData | None,
 ) -> None:
     """Loads the weights of a pre-trained model, or the encoder of another one.
 
@@ -261,7 +270,7 @@ def _load_weights(
 def _run_settings(
     config: PretrainingConfig,
     bert_config: BertConfig,
-    phases: Sequence[pretraining_data.PretrainingData],
+    phases: Sequence[PretrainingData],
     teacher: keras.Model | None,
 ) -> dict:
     """Returns the settings that identify this run, for run.json."""
@@ -286,7 +295,7 @@ def _run_settings(
     return settings | config.decisive_settings()
 
 
-def _max_length(phases: Sequence[pretraining_data.PretrainingData]) -> int:
+def _max_length(phases: Sequence[PretrainingData]) -> int:
     """Returns the tokens in the longest examples."""
     return max(phase.sizes["max_seq_length"] for phase in phases)
 
@@ -294,7 +303,7 @@ def _max_length(phases: Sequence[pretraining_data.PretrainingData]) -> int:
 def _train(
     config: PretrainingConfig,
     model: keras.Model,
-    phases: Sequence[pretraining_data.PretrainingData],
+    phases: Sequence[PretrainingData],
     teacher: keras.Model | None,
     *,
     vocab_file: str | None,
@@ -321,7 +330,7 @@ def _train(
 
 
 def _loop_phases(
-    phases: Sequence[pretraining_data.PretrainingData],
+    phases: Sequence[PretrainingData],
     bert_config: BertConfig,
     config: PretrainingConfig,
 ) -> list[loop.Phase]:
@@ -339,114 +348,3 @@ def _loop_phases(
         )
         for phase in phases
     ]
-
-
-class HeldOutEvaluation:
-    """Evaluates a model on held-out records; logs and writes the metrics.
-
-    All worker processes evaluate; only the chief logs and writes.
-
-    Args:
-      config: config of the run.
-      model: model to evaluate.
-      data: held-out records.
-      strategy: strategy of the model, whose replicas share the batches.
-
-    Call arguments:
-      step: optimizer steps of the model.
-    """
-
-    def __init__(
-        self,
-        config: PretrainingConfig,
-        model: keras.Model,
-        data: pretraining_data.PretrainingData,
-        strategy: tf.distribute.Strategy,
-    ):
-        self.config = config
-        self.data = data
-        self.strategy = strategy
-        self.vocab_size = model.config.vocab_size
-        self.evaluation_step = evaluation.make_evaluation_step(
-            data.task, model, strategy
-        )
-        # Baseline: always predicting the most frequent token.
-        self.unigram_accuracy = pretraining.unigram_accuracy(
-            self.batches(), self.vocab_size, data.task
-        )
-        self.writer: reporting.Writer | None = None
-
-    def batches(self, **replicas: int) -> tf.data.Dataset:
-        """Returns the batches to evaluate on, of all or the given replicas."""
-        return batches.evaluation_batches(
-            self.data.records,
-            self.data.task.schema,
-            self.data.sizes,
-            batch_size=self.config.eval_batch_size,
-            vocab_size=self.vocab_size,
-            input_mode=self.config.input_mode,
-            num_batches=self.config.max_eval_steps or None,
-            **replicas,
-        )
-
-    def __call__(self, step: int) -> dict[str, float]:
-        """Returns the metrics, by name."""
-        metrics = evaluation.evaluate(
-            self.evaluation_step, self.batches, self.strategy
-        )
-        metrics["perplexity"] = pretraining.perplexity(metrics)
-        metrics["unigram_accuracy"] = self.unigram_accuracy
-        if strategies.is_chief(self.strategy):
-            self._write(step, metrics)
-        return metrics
-
-    def _write(self, step: int, metrics: dict[str, float]) -> None:
-        output_dir = self.config.output_dir
-        logging.info(
-            "held out, step %d  %s", step, reporting.format_values(metrics)
-        )
-        if not self.writer:
-            # Created here, after the run was restored from a checkpoint.
-            self.writer = reporting.Writer(
-                self._log_folder(), checkpoints.newest_step(output_dir)
-            )
-        self.writer.write(step, metrics)
-        json_files.write(
-            os.path.join(output_dir, _RESULTS),
-            {"step": step, **self._source(), **metrics},
-        )
-
-    def _log_folder(self) -> str:
-        """Returns the folder of the log, which has one set of records."""
-        folder = os.path.join(self.config.output_dir, "logs", "eval")
-        path = os.path.join(folder, "evaluated_on.json")
-        source = self._source()
-        if not os.path.exists(path):
-            os.makedirs(folder, exist_ok=True)
-            json_files.write(path, source)
-        if json_files.read(path) == source:
-            return folder
-        text = json.dumps(source, sort_keys=True)
-        other = f"{folder}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-        logging.warning(
-            "%s has evaluations on other records or another --max_eval_steps; "
-            "these are logged to %s",
-            folder,
-            other,
-        )
-        return other
-
-    def is_done(self, step: int) -> bool:
-        """Returns whether there are results of this step and these records."""
-        path = os.path.join(self.config.output_dir, _RESULTS)
-        if not os.path.exists(path):
-            return False
-        results = json_files.read(path)
-        return results.items() >= {"step": step, **self._source()}.items()
-
-    def _source(self) -> dict:
-        """Returns the entries that identify what the results are of."""
-        return {
-            "records": self.data.digest,
-            "max_eval_steps": self.config.max_eval_steps,
-        }

@@ -1,12 +1,12 @@
-"""pretraining_data.py: phases, and errors in settings and records."""
+"""data.py: phases, and errors in settings and records."""
 
 import types
 
 import numpy as np
 import pytest
 
-from bert_tf.workflows import pretraining_data
 from bert_tf.workflows.configs import PretrainingConfig
+from bert_tf.workflows.pretraining import data
 from tfrecords import schema
 from tfrecords.io import records
 
@@ -68,7 +68,7 @@ def open_phases(folders, lengths, phases=None, **fields):
     config = config_of(paths, **fields)
     return [
         (phase.sizes["max_seq_length"], phase.num_steps, phase.records.paths[0])
-        for phase in pretraining_data.open_phases(config, CONFIG, SHA256)
+        for phase in data.open_phases(config, CONFIG, SHA256)
     ]
 
 
@@ -109,7 +109,7 @@ def ramp(folders, text, *lengths, **fields):
     config = config_of(paths, batch_size_ramp=tuple(text.split(",")), **fields)
     return [
         (phase.batch_size, phase.num_steps, phase.first_batch)
-        for phase in pretraining_data.open_phases(config, CONFIG, SHA256)
+        for phase in data.open_phases(config, CONFIG, SHA256)
     ]
 
 
@@ -150,7 +150,7 @@ def test_files_and_globs_are_one_phase(folders, tmp_path):
     again = write_records(tmp_path / "again", 8)
     shards = ",".join(f"{folder}/train*" for folder in (folders[8], again))
     config = config_of(shards, max_seq_length=8, max_predictions_per_seq=2)
-    (phase,) = pretraining_data.open_phases(config, CONFIG, None)
+    (phase,) = data.open_phases(config, CONFIG, None)
     assert phase.num_steps == 10
     assert len(phase.records) == 2
 
@@ -221,7 +221,7 @@ def test_a_missing_folder_among_folders_is_rejected(folders, tmp_path):
             open_phases(folders, lengths)
     config = config_of(f"{folders[8]},{typo}")
     with pytest.raises(ValueError, match="are folders, but not [^ ]*of_61"):
-        pretraining_data.find_vocabulary_of_records(config)
+        data.find_vocabulary_of_records(config)
     # A single missing path has its own message.
     with pytest.raises(ValueError, match="No records at '.*of_61'"):
         open_phases(folders, [typo])
@@ -239,12 +239,12 @@ def test_each_phase_must_match_the_model_and_its_vocabulary(folders, tmp_path):
 def test_records_of_both_cases_are_rejected(folders, tmp_path):
     cased = write_records(tmp_path / "cased", 8, do_lower_case=False)
     config = config_of(cased)
-    made_with = pretraining_data.find_vocabulary_of_records(config)
+    made_with = data.find_vocabulary_of_records(config)
     assert made_with == (100, SHA256, False)
     config = config_of(cased, eval_input_file=folders[8])
     message = "differ in do_lower_case .*cased: False; .*of_8: True"
     with pytest.raises(ValueError, match=message):
-        pretraining_data.find_vocabulary_of_records(config)
+        data.find_vocabulary_of_records(config)
 
 
 def test_the_case_of_held_out_records_is_that_of_files_without_manifest(
@@ -252,5 +252,5 @@ def test_the_case_of_held_out_records_is_that_of_files_without_manifest(
 ):
     cased = write_records(tmp_path / "cased", 8, do_lower_case=False)
     config = config_of(f"{folders[8]}/*.tfrecord", eval_input_file=cased)
-    made_with = pretraining_data.find_vocabulary_of_records(config)
+    made_with = data.find_vocabulary_of_records(config)
     assert made_with == (None, None, False)

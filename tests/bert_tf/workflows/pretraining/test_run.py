@@ -1,9 +1,9 @@
-"""Errors of pretraining.py; the rest is tested by test_run_pretraining.py."""
+"""Errors of run.py; the rest is tested by test_run_pretraining.py."""
 
 import pytest
 
-from bert_tf.workflows import pretraining
 from bert_tf.workflows.configs import PretrainingConfig
+from bert_tf.workflows.pretraining import run
 
 
 def test_a_config_with_nothing_to_do_is_rejected(tmp_path):
@@ -15,7 +15,7 @@ def test_a_config_with_nothing_to_do_is_rejected(tmp_path):
     ):
         config = PretrainingConfig(output_dir=str(output_dir), **fields)
         with pytest.raises(ValueError, match="Nothing to do: give --input_fi"):
-            pretraining.pretrain(config)
+            run.pretrain(config)
     assert not output_dir.exists()
 
 
@@ -34,7 +34,7 @@ def test_training_without_an_evaluation_is_warned_about(
         output_dir=str(tmp_path / "run"), input_file="missing", **fields
     )
     with pytest.raises(ValueError):
-        pretraining.pretrain(config)
+        run.pretrain(config)
     line = "no --eval_input_file: nothing is evaluated"
     assert (line in caplog.text) == is_warned
 
@@ -47,5 +47,5 @@ def test_an_uneven_batch_size_is_rejected_before_records_are_read(tmp_path):
         gradient_accumulation_steps=2,
     )
     with pytest.raises(ValueError, match="train_batch_size=9 is not a multip"):
-        pretraining.pretrain(config)
+        run.pretrain(config)
     assert not (tmp_path / "run").exists()
