@@ -489,6 +489,13 @@ class PretrainingConfig(DistillationConfig):
     max_eval_steps: int = option(
         0, "Maximum number of evaluation batches; 0 for all.", at_least=0
     )
+    early_stopping_evaluations: int | None = option(
+        None,
+        "Keep the model with the lowest held-out perplexity in best/, and stop "
+        "after this many evaluations, one at each regular checkpoint, in which "
+        "it was not lower. Default: train to the end, keep no best model.",
+        at_least=1,
+    )
     do_train: bool = option(True, "Whether to train.")
     do_eval: bool = option(True, "Whether to evaluate.")
     doctor: bool = option(
@@ -501,6 +508,13 @@ class PretrainingConfig(DistillationConfig):
 
     def __post_init__(self):
         super().__post_init__()
+        evaluations = self.early_stopping_evaluations
+        if evaluations and not (self.do_eval and self.eval_input_file):
+            raise ValueError(
+                f"--early_stopping_evaluations={evaluations} needs "
+                "--eval_input_file, and not --nodo_eval. Add it, or omit the "
+                "flag."
+            )
         for one, other in (
             ("train_hours", "num_train_steps"),
             ("warmup_proportion", "num_warmup_steps"),

@@ -56,34 +56,48 @@ def make_keep_best(
             writers[split].write(step, values)
         _log(results, step)
         value = next(iter(results.values()))[best_metric]
-        if value <= best_value(best_dir):
-            return
-        with atomic_files.atomic_folder(best_dir) as folder:
-            model_folders.save_model(
-                folder,
+        if value > read_best(best_dir)["value"]:
+            save_best(
+                best_dir,
                 model,
+                {"step": step, "metric": best_metric, "value": value},
                 metadata=metadata_of(results),
                 vocab_file=vocab_file,
             )
-            state = {"step": step, "metric": best_metric, "value": value}
-            checksums.write_checksums(folder, state)
 
     return keep_best
 
 
-def best_value(best_dir: str) -> float:
-    """Returns the metric of the best model so far; -inf if there is none."""
+def save_best(
+    best_dir: str,
+    model: keras.Model,
+    state: Mapping,
+    *,
+    metadata: Mapping,
+    vocab_file: str | None,
+) -> None:
+    """Writes the best model so far; `state` has its step, metric and value."""
+    with atomic_files.atomic_folder(best_dir) as folder:
+        model_folders.save_model(
+            folder, model, metadata=metadata, vocab_file=vocab_file
+        )
+        checksums.write_checksums(folder, state)
+
+
+def read_best(best_dir: str) -> dict:
+    """Returns step and value of the best model; 0 and -inf if there is none."""
+    none = {"step": 0, "value": -math.inf}
     if not os.path.exists(best_dir):
-        return -math.inf
+        return none
     try:
         checksums.check_quickly(best_dir)
         state = checksums.read_state(best_dir)
         path = os.path.join(best_dir, checksums.STATE)
-        json_files.check(state, {"value": float}, path)
-        return state["value"]
+        json_files.check(state, {"step": int, "value": float}, path)
+        return state
     except ValueError as error:
         logging.warning("%s It is replaced by the model of this step.", error)
-        return -math.inf
+        return none
 
 
 def write(

@@ -520,6 +520,19 @@ def test_a_ramp_resumes_exactly_and_must_divide(
 # Averages of the weights.
 
 
+def pretrain_for(folder, output_dir, tiny_vocab_file, **settings):
+    defaults = {
+        "input_file": f"{folder}/train",
+        "bert_config_file": f"{folder}/bert_config.json",
+        "vocab_file": str(tiny_vocab_file),
+        "output_dir": str(output_dir),
+        "train_batch_size": 8,
+        "learning_rate": 1e-2,
+        "save_checkpoints_steps": 3,
+    }
+    pretrain(PretrainingConfig(**defaults | settings))
+
+
 def test_a_resumed_run_has_the_same_averages_and_evaluates_them(
     folder, tiny_vocab_file, tmp_path
 ):
@@ -568,22 +581,73 @@ def test_a_resumed_run_has_the_same_averages_and_evaluates_them(
         )
 
 
-# Hours instead of steps.
+# Early stopping.
 
 
-def pretrain_for(folder, output_dir, tiny_vocab_file, **settings):
-    pretrain(
-        PretrainingConfig(
-            input_file=f"{folder}/train",
-            bert_config_file=f"{folder}/bert_config.json",
-            vocab_file=str(tiny_vocab_file),
-            output_dir=str(output_dir),
-            train_batch_size=8,
-            learning_rate=1e-2,
-            save_checkpoints_steps=3,
-            **settings,
+def test_a_run_that_does_not_improve_stops_and_keeps_its_best_model(
+    folder, tiny_vocab_file, tmp_path, caplog
+):
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    settings = {
+        "learning_rate": 0.0,  # All evaluations are equal.
+        "eval_input_file": f"{folder}/held_out",
+        "early_stopping_evaluations": 2,
+        "num_train_steps": 12,
+        "num_warmup_steps": 0,
+    }
+    fault = "after step 9: the held-out perplexity was not lower in .*=2"
+    for _ in range(2):  # The same command stops again.
+        with pytest.raises(stopping.Stopped, match=fault) as error:
+            pretrain_for(folder, whole, tiny_vocab_file, **settings)
+        assert error.value.exit_code == 0
+        assert checkpoints.newest_step(str(whole)) == 9
+    with pytest.raises(stopping.Stopped, match="step 7"):
+        pretrain_for(
+            folder, resumed, tiny_vocab_file, stop_at_step=7, **settings
         )
+    with pytest.raises(stopping.Stopped, match=fault):
+        pretrain_for(folder, resumed, tiny_vocab_file, **settings)
+    for path in (whole, resumed):
+        assert checkpoints.step_of(checkpoints.find(str(path))) == 3
+    settings["early_stopping_evaluations"] = 3
+    pretrain_for(folder, whole, tiny_vocab_file, **settings)
+    assert checkpoints.newest_step(str(whole)) == 12
+
+
+def test_the_best_model_is_that_of_its_evaluation(
+    folder, tiny_vocab_file, tmp_path
+):
+    settings = {
+        "eval_input_file": f"{folder}/held_out",
+        "early_stopping_evaluations": 9,
+        "num_train_steps": 6,
+        "num_warmup_steps": 2,
+        "ema_decay": 0.9,
+    }
+    pretrain_for(folder, tmp_path / "run", tiny_vocab_file, **settings)
+    best = tmp_path / "run" / "best"
+    state = json.loads((best / "state.json").read_text())
+    assert state["metric"] == "mean_log_likelihood" and state["step"] == 6
+    pretrain_for(
+        folder,
+        tmp_path / "again",
+        tiny_vocab_file,
+        do_train=False,
+        init_checkpoint=str(best),
+        eval_input_file=f"{folder}/held_out",
     )
+    found = json.loads((tmp_path / "again" / "eval_results.json").read_text())
+    assert -np.log(found["perplexity"]) == pytest.approx(state["value"])
+
+
+def test_early_stopping_without_an_evaluation_is_refused(tmp_path):
+    settings = {"output_dir": str(tmp_path), "early_stopping_evaluations": 2}
+    for more in ({}, {"eval_input_file": "x", "do_eval": False}):
+        with pytest.raises(ValueError, match="=2 needs --eval_input_file"):
+            PretrainingConfig(**settings, **more)
+
+
+# Hours instead of steps.
 
 
 def test_hours_fix_the_steps_of_an_exact_run(

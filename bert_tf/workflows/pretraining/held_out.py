@@ -2,14 +2,23 @@
 
 import hashlib
 import json
+import math
 import os
+from collections.abc import Mapping
 
 import keras
 import tensorflow as tf
 from absl import logging
 
 from bert_tf.tasks import pretraining
-from bert_tf.training import checkpoints, evaluation, reporting, strategies
+from bert_tf.training import (
+    checkpoints,
+    evaluation,
+    reporting,
+    stopping,
+    strategies,
+)
+from bert_tf.workflows import dev_results
 from bert_tf.workflows.configs import PretrainingConfig
 from bert_tf.workflows.pretraining.data import PretrainingData
 from tfrecords.io import json_files
@@ -41,6 +50,7 @@ class HeldOutEvaluation:
         strategy: tf.distribute.Strategy,
     ):
         self.config = config
+        self.model = model
         self.data = data
         self.strategy = strategy
         self.vocab_size = model.config.vocab_size
@@ -127,3 +137,63 @@ class HeldOutEvaluation:
             "records": self.data.digest,
             "max_eval_steps": self.config.max_eval_steps,
         }
+
+
+class EarlyStopping:
+    """Keeps the best model in `best/`; stops a run that no longer improves.
+
+    The best one has the lowest held-out perplexity. The run stops after
+    `early_stopping_evaluations` further evaluations: whether it does follows
+    from the steps alone, so a resumed run stops at the same one.
+
+    Args:
+      evaluate: evaluation of the model.
+      metadata: for `model.json`.
+      vocab_file: vocabulary to save with the model, if any.
+
+    Call arguments:
+      step: optimizer steps of the model, a multiple of
+        `save_checkpoints_steps` or the last.
+
+    Raises:
+      stopping.Stopped: if the perplexity was higher in as many evaluations.
+    """
+
+    def __init__(
+        self,
+        evaluate: HeldOutEvaluation,
+        metadata: Mapping,
+        vocab_file: str | None,
+    ):
+        self.evaluate = evaluate
+        self.metadata = metadata
+        self.vocab_file = vocab_file
+        output_dir = evaluate.config.output_dir
+        self.folder = os.path.join(output_dir, checkpoints.BEST)
+
+    def __call__(self, step: int) -> None:
+        """Evaluates; saves the model or raises."""
+        config, strategy = self.evaluate.config, self.evaluate.strategy
+        value = -math.log(self.evaluate(step)["perplexity"])
+        if strategies.is_chief(strategy) and value > self._best()["value"]:
+            dev_results.save_best(
+                self.folder,
+                self.evaluate.model,
+                {"step": step, "metric": "mean_log_likelihood", "value": value},
+                metadata=self.metadata,
+                vocab_file=self.vocab_file,
+            )
+        last = config.early_stopping_evaluations * config.save_checkpoints_steps
+        if step < config.num_train_steps and strategies.of_chief(
+            strategy, lambda: step >= self._best()["step"] + last
+        ):
+            raise stopping.Stopped(
+                f"after step {step}: the held-out perplexity was not lower in "
+                f"--early_stopping_evaluations="
+                f"{config.early_stopping_evaluations}; {self.folder} has the "
+                "best model. To train on, increase or omit the flag",
+                0,
+            )
+
+    def _best(self) -> dict:
+        return dev_results.read_best(self.folder)

@@ -26,7 +26,10 @@ from bert_tf.workflows.configs import PretrainingConfig
 from bert_tf.workflows.pretraining import data as data_lib
 from bert_tf.workflows.pretraining import time_budget
 from bert_tf.workflows.pretraining.data import PretrainingData
-from bert_tf.workflows.pretraining.held_out import HeldOutEvaluation
+from bert_tf.workflows.pretraining.held_out import (
+    EarlyStopping,
+    HeldOutEvaluation,
+)
 from tfrecords.text import vocab
 
 # Steps of a run whose number of steps is not known yet.
@@ -135,7 +138,7 @@ def _train_and_evaluate(
             settings=settings,
             vocab_file=vocab_file,
             do_lower_case=do_lower_case,
-            on_checkpoint=evaluate,
+            evaluate=evaluate,
         )
         step = config.num_train_steps
     else:
@@ -308,22 +311,28 @@ def _train(
     *,
     vocab_file: str | None,
     do_lower_case: bool,
+    evaluate: HeldOutEvaluation | None,
     **keywords,
 ) -> None:
     """Trains to `num_train_steps`; `keywords` are passed to `loop.train`."""
     task = phases[0].task
+    metadata = {
+        "task": task.name,
+        "do_lower_case": do_lower_case,
+        "max_seq_length": _max_length(phases),
+        **task.metadata(),
+    }
+    on_checkpoint = evaluate
+    if config.early_stopping_evaluations:
+        on_checkpoint = EarlyStopping(evaluate, metadata, vocab_file)
     loop.train(
         teachers.with_losses(task, teacher, config),
         model,
         _loop_phases(phases, model.config, config),
         config,
-        metadata={
-            "task": task.name,
-            "do_lower_case": do_lower_case,
-            "max_seq_length": _max_length(phases),
-            **task.metadata(),
-        },
+        metadata=metadata,
         vocab_file=vocab_file,
+        on_checkpoint=on_checkpoint,
         num_warmup_steps=config.num_warmup_steps,
         **keywords,
     )

@@ -59,15 +59,15 @@ def test_a_worker_that_is_not_the_chief_evaluates_and_writes_nothing(tmp_path):
 
 def test_a_damaged_best_model_is_replaced(tmp_path, caplog):
     best = tmp_path / "best"
-    assert dev_results.best_value(str(best)) == -math.inf
+    assert dev_results.read_best(str(best))["value"] == -math.inf
     best.mkdir()
     (best / "model.safetensors").write_bytes(b"weights")
     checksums.write_checksums(str(best), {"step": 3, "value": 0.5})
     with caplog.at_level("WARNING", logger="absl"):
-        assert dev_results.best_value(str(best)) == 0.5
+        assert dev_results.read_best(str(best))["value"] == 0.5
         assert not caplog.messages
         (best / "model.safetensors").write_bytes(b"weight")
-        assert dev_results.best_value(str(best)) == -math.inf
+        assert dev_results.read_best(str(best))["value"] == -math.inf
     assert caplog.messages == [
         f"{best} is damaged: model.safetensors has 6 bytes instead of 7. "
         "It is replaced by the model of this step."
