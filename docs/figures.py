@@ -93,7 +93,12 @@ BERT_TF = (
     (634, "workflows conversion", "what commands do; other formats", 0),
 )
 RUN_SCRIPTS = (
-    (768, "flags recipes quickstart", "a script is its flags and one call", 0),
+    (
+        768,
+        "flags recipes quickstart explore",
+        "a script is its flags and one call",
+        0,
+    ),
 )
 PANELS = (
     ("tfrecords/", "text to batches", 8, 276, BLUE, TFRECORDS),

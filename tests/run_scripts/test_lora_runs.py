@@ -1,7 +1,6 @@
 """Fine-tuning with --lora_rank: resumed, read by other commands, refused."""
 
 import json
-import logging
 
 import numpy as np
 import pytest
@@ -68,7 +67,7 @@ def test_a_resumed_run_has_the_same_weights_as_an_uninterrupted_one(
 ):
     flags, source = flags
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level("INFO", logger="absl"):
         run(*flags, f"--output_dir={whole}")
     assert "adapters of rank 4  trained 818 of" in caplog.text
     with pytest.raises(stopping.Stopped):

@@ -122,6 +122,6 @@ class RuntimeConfig(kinds.ExportConfig):
         missing = [m for m in modules if importlib.util.find_spec(m) is None]
         if missing:
             raise ValueError(
-                f"--format={self.format} needs {', '.join(missing)}, which is "
-                "not installed: pip install 'bert_tf[export]'."
+                f"--format={self.format} needs {', '.join(missing)}, not "
+                "installed here: pip install 'bert_tf[export]'."
             )

@@ -1,6 +1,5 @@
 """The address of the page, and what is missing; see tests/run_scripts."""
 
-import logging
 import os
 import socket
 import sys
@@ -70,7 +69,10 @@ def test_other_hosts_need_a_flag_and_cause_a_warning(monkeypatch, caplog, host):
 
     monkeypatch.setattr("threading.Event.wait", wait)
     port = _free_port()
-    with caplog.at_level(logging.INFO), pytest.raises(KeyboardInterrupt):
+    with (
+        caplog.at_level("INFO", logger="absl"),
+        pytest.raises(KeyboardInterrupt),
+    ):
         explorer.explore("model", host, port)
     assert shown.settings["share"] is False
     assert shown.settings["server_name"] == host

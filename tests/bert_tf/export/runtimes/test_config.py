@@ -82,7 +82,7 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(config.MODULES, "onnx", ("no_such_module", "numpy"))
     with pytest.raises(
         ValueError,
-        match=r"no_such_module, which is not installed: pip install "
+        match=r"no_such_module, not installed here: pip install "
         r"'bert_tf\[export\]'",
     ):
         make(format="onnx").check_installed()
