@@ -277,3 +277,15 @@ def lamb_step(weight, gradient, m, v, rate, decay, step):
     update = ratio + decay * weight
     trust = np.linalg.norm(weight) / np.linalg.norm(update)
     return weight - rate * trust * update, m, v
+
+
+def muon_step(weight, gradient, m, rate, decay):
+    """One update of Jordan et al. 2024, at the scale of Liu et al. 2025."""
+    m = 0.95 * m + gradient
+    x = gradient + 0.95 * m
+    x = x / np.linalg.norm(x)
+    u, s, vt = np.linalg.svd(x, full_matrices=False)
+    for _ in range(5):  # Newton-Schulz iterations change only singular values.
+        s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
+    update = 0.2 * np.sqrt(max(weight.shape)) * (u * s) @ vt
+    return weight - rate * (update + decay * weight), m

@@ -109,8 +109,9 @@ class TrainingConfig(Options):
     )
     optimizer: str = option(
         "adamw",
-        "adamw, as in the original; or lamb, for very large batches.",
-        choices=("adamw", "lamb"),
+        "adamw, as in the original; lamb, for very large batches; or muon, for "
+        "pre-training in few steps, with a learning rate of 0.005 or so.",
+        choices=("adamw", "lamb", "muon"),
     )
     adam_beta_1: float = option(
         0.9, "Decay rate of Adam's first moment, below 1.", at_least=0.0

@@ -1,4 +1,4 @@
-"""Gradients -> updated weights: the original's AdamW and schedule, LAMB."""
+"""Gradients -> updated weights: the original's AdamW, LAMB, Muon; schedules."""
 
 import contextlib
 import math
@@ -15,6 +15,11 @@ ADAM_EPSILON = 1e-6  # optimization.py: create_optimizer.
 BETA_1 = 0.9  # Appendix A.2.
 BETA_2 = 0.999
 WEIGHT_DECAY_RATE = 0.01
+# Of the reference implementation of Jordan et al. 2024.
+MUON_MOMENTUM = 0.95
+_NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+_MUON_ITERATIONS = 5
+_MUON_EPSILON = 1e-7
 
 # Names of weights without weight decay: biases, and gamma and beta of LayerNorm
 # (optimization.py: exclude_from_weight_decay).
@@ -249,7 +254,10 @@ class AdamW(tf.Module):
         self._kernel_scale = _kernel_scale(beta_2)
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self.first_moments = [self._slot(v, "m") for v in variables]
-        self.second_moments = [self._slot(v, "v") for v in variables]
+        self.second_moments = [
+            self._slot(v, "v") if self._has_second_moment(v) else None
+            for v in variables
+        ]
         self.ema_decay = ema_decay
         self.averages = []
         if ema_decay is not None:
@@ -267,6 +275,10 @@ class AdamW(tf.Module):
             name=f"{name}/{variable.path}",
         )
 
+    @staticmethod
+    def _has_second_moment(variable: keras.Variable) -> bool:
+        return True
+
     def slots(self) -> dict[str, tf.Variable]:
         """Returns the slots by name: `m/` or `v/` and the weight's path.
 
@@ -281,6 +293,7 @@ class AdamW(tf.Module):
             f"{kind}/{path}": slot
             for kind, slots in kinds.items()
             for path, slot in zip(self.paths, slots, strict=True)
+            if slot is not None
         }
 
     def swap_averages(self) -> None:
@@ -440,7 +453,60 @@ def _trust(weight: tf.Tensor, change: tf.Tensor) -> tf.Tensor:
     return tf.where(is_zero, 1.0, norm / safe_norm)
 
 
-OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}
+def is_inner_matrix(variable: keras.Variable) -> bool:
+    """Returns whether a weight is a matrix of an encoder layer."""
+    parts = variable.path.split("/")
+    in_layer = any(part.startswith("layer_") for part in parts)
+    return in_layer and parts[-1] == "kernel" and len(variable.shape) == 2
+
+
+class Muon(AdamW):
+    """Momentum, made orthogonal, for the layers' matrices; AdamW for the rest.
+
+    Jordan et al. 2024 (https://kellerjordan.github.io/posts/muon/). The
+    singular values of an update are near 1, so that directions with small
+    gradients are learned, too. With the factor of Liu et al. 2025 (arXiv
+    2502.16982, section 2.2) its elements are about as large as AdamW's, and
+    both share learning rate and weight decay. These matrices have no second
+    moments. Arguments are those of `AdamW`.
+    """
+
+    @staticmethod
+    def _has_second_moment(variable: keras.Variable) -> bool:
+        return not is_inner_matrix(variable)
+
+    def _update(self, i: int, gradient, rate, kernel) -> None:
+        """Updates weight i."""
+        if self.second_moments[i] is not None:
+            super()._update(i, gradient, rate, kernel)
+            return
+        variable, momentum = self.variables_to_train[i], self.first_moments[i]
+        momentum.assign(MUON_MOMENTUM * momentum + gradient)
+        # Nesterov's: as if the momentum were already updated once more.
+        update = orthogonalized(gradient + MUON_MOMENTUM * momentum)
+        update *= 0.2 * math.sqrt(max(variable.shape))
+        variable.assign_sub(rate * (update + self.decay_rates[i] * variable))
+
+
+def orthogonalized(matrix: tf.Tensor) -> tf.Tensor:
+    """Returns U V^T of the singular value decomposition U S V^T, about.
+
+    Five Newton-Schulz iterations with the polynomial of Jordan et al. 2024: its
+    singular values are between 0.7 and 1.2, which is as good for training. A
+    matrix of zeros stays one.
+    """
+    is_tall = matrix.shape[0] > matrix.shape[1]
+    x = tf.transpose(matrix) if is_tall else matrix
+    x /= tf.norm(x) + _MUON_EPSILON
+    a, b, c = _NEWTON_SCHULZ
+    for _ in range(_MUON_ITERATIONS):
+        products = tf.matmul(x, x, transpose_b=True)
+        products = b * products + c * tf.matmul(products, products)
+        x = a * x + tf.matmul(products, x)
+    return tf.transpose(x) if is_tall else x
+
+
+OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb, "muon": Muon}
 
 
 def make_optimizer(

@@ -490,6 +490,7 @@ def test_a_ramp_resumes_exactly_and_must_divide(
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     settings = {
         "batch_size_ramp": ("4:0.5",),
+        "optimizer": "muon",
         "num_train_steps": 6,
         "num_warmup_steps": 2,
     }

@@ -59,6 +59,68 @@ def test_100_steps_of_lamb_match_the_reference(decay):
     np.testing.assert_allclose(variable.numpy(), weight, rtol=1e-6, atol=1e-6)
 
 
+def in_layer(value, name="kernel"):
+    """Returns a weight of an encoder layer."""
+    with keras.name_scope("encoder"), keras.name_scope("layer_0"):
+        return keras.Variable(value, name=name, dtype="float32")
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+@pytest.mark.parametrize("shape", [(5, 3), (4, 9), (6, 6)])
+def test_100_steps_of_muon_match_the_reference(decay, shape):
+    rng = np.random.default_rng(1)
+    start = rng.normal(size=shape).astype(np.float32)
+    variable = in_layer(start)
+    optimizer = optimizers.Muon(
+        [variable], lambda step: tf.constant(1e-2), weight_decay_rate=decay
+    )
+    assert set(optimizer.slots()) == {"m/encoder/layer_0/kernel"}
+    weight, m = start.astype(np.float64), np.zeros(shape)
+    for _ in range(100):
+        gradient = rng.normal(size=shape).astype(np.float32)
+        optimizer.apply([tf.constant(gradient)])
+        weight, m = reference_bert.muon_step(weight, gradient, m, 1e-2, decay)
+    np.testing.assert_allclose(variable, weight, rtol=1e-4, atol=1e-4)
+
+
+def test_muon_is_adamw_for_all_but_the_matrices_of_layers(tiny_config):
+    model = bert_tf.BertPretrainer(tiny_config)
+    rng = np.random.default_rng(2)
+    starts = [rng.normal(size=w.shape) for w in model.trainable_weights]
+    gradients = [tf.constant(x + 0.1, tf.float32) for x in starts]
+
+    def weights_after(make):
+        for weight, start in zip(model.trainable_weights, starts, strict=True):
+            weight.assign(start)
+        make(model.trainable_weights, lambda step: tf.constant(0.1)).apply(
+            gradients
+        )
+        return {
+            name: weight.numpy()
+            for name, weight in model_folders.weight_names(model).items()
+        }
+
+    ours, theirs = map(weights_after, (optimizers.Muon, optimizers.AdamW))
+    differ = {n for n in ours if not np.array_equal(ours[n], theirs[n])}
+    assert differ == {
+        name
+        for name in ours
+        if name.startswith("encoder/layer_") and name.endswith("kernel")
+    }
+    assert len(differ) == 6 * tiny_config.num_hidden_layers
+
+
+def test_updates_of_muon_have_singular_values_near_one():
+    rng = np.random.default_rng(3)
+    for shape in ((16, 16), (8, 32), (32, 8)):
+        matrix = rng.normal(size=shape) * np.logspace(-2, 2, shape[1])
+        found = optimizers.orthogonalized(tf.constant(matrix, tf.float32))
+        values = np.linalg.svd(found.numpy(), compute_uv=False)
+        assert values.max() < 1.3 and np.median(values) > 0.6
+    zeros = optimizers.orthogonalized(tf.zeros((4, 6)))
+    np.testing.assert_array_equal(zeros, np.zeros((4, 6)))
+
+
 def test_lamb_does_not_scale_biases_and_zeros():
     weights = {
         "kernel": np.full((2, 2), 3.0),
@@ -136,7 +198,7 @@ def test_only_biases_and_layer_norm_have_no_weight_decay(tiny_config, make):
         value = np.unique(weight.numpy())
         is_excluded = name.endswith(("bias", "gamma", "beta"))
         # The update is only decay; LAMB scales it to the norm of the weight.
-        change = 0.5 * (0.01 if make is optimizers.AdamW else 1.0)
+        change = 0.5 * (1.0 if make is optimizers.Lamb else 0.01)
         expected = 1.0 if is_excluded else 1.0 - change
         np.testing.assert_allclose(value, [expected], rtol=1e-6, err_msg=name)
 
@@ -185,10 +247,7 @@ def test_any_betas_match_float64(beta_1, beta_2, epsilon):
 
 def run_steps(make, values, gradients, scales, rate=1e-2, **kwargs):
     """Returns the weights after updates in a tf.function, as in TrainStep."""
-    variables = [
-        keras.Variable(value, name=f"kernel_{i}")
-        for i, value in enumerate(values)
-    ]
+    variables = [in_layer(value) for value in values]
     optimizer = make(variables, lambda step: tf.constant(rate))
 
     def skip():
@@ -237,13 +296,16 @@ from bert_tf.training import optimizers, strategies
 strategy = strategies.make_strategy("mirrored", virtual_devices=2)
 for make in optimizers.OPTIMIZERS.values():
     with strategy.scope():
-        variable = keras.Variable(np.full(12, 0.5, "float32"), name="kernel")
+        with keras.name_scope("layer_0"):
+            start = np.full((3, 4), 0.5, "float32")
+            variable = keras.Variable(start, name="kernel")
         optimizer = make([variable], lambda step: tf.constant(0.1))
 
     def update(scale):
         replica = tf.distribute.get_replica_context()
         factor = tf.cast(replica.replica_id_in_sync_group + 1, tf.float32)
-        gradient = replica.all_reduce("sum", tf.range(12.0) * factor)
+        gradient = tf.reshape(tf.range(12.0) * factor, (3, 4))
+        gradient = replica.all_reduce("sum", gradient)
         tf.cond(
             tf.math.is_finite(scale),
             lambda: optimizer.apply([gradient], scale),
@@ -257,7 +319,7 @@ for make in optimizers.OPTIMIZERS.values():
     for scale in (0.5, float("inf"), 0.25):
         step(tf.constant(scale))
     for copy in strategy.experimental_local_results(variable.value):
-        print(optimizer.step.numpy(), *copy.numpy())
+        print(optimizer.step.numpy(), *copy.numpy().ravel())
 """
 
 
@@ -269,19 +331,21 @@ def test_replicas_update_equally_and_like_one_device():
         capture_output=True,
         text=True,
     ).stdout.splitlines()
-    assert len(printed) == 4
+    assert len(printed) == 2 * len(optimizers.OPTIMIZERS)
     for i, make in enumerate(optimizers.OPTIMIZERS.values()):
         assert printed[2 * i] == printed[2 * i + 1]
         steps, *weights = printed[2 * i].split()
         assert steps == "2"
         # The gradients of the replicas are one and two times the range.
-        start = [np.full(12, 0.5, np.float32)]
-        gradients = [3.0 * tf.range(12.0)]
+        start = [np.full((3, 4), 0.5, np.float32)]
+        gradients = [tf.reshape(3.0 * tf.range(12.0), (3, 4))]
         expected = run_steps(make, start, gradients, (0.5, 0.25), rate=0.1)
-        np.testing.assert_allclose(np.float32(weights), expected[0], rtol=1e-6)
+        np.testing.assert_allclose(
+            np.float32(weights), expected[0].ravel(), rtol=1e-5
+        )
 
 
-@pytest.mark.parametrize("make", [optimizers.AdamW, optimizers.Lamb])
+@pytest.mark.parametrize("make", optimizers.OPTIMIZERS.values())
 def test_moving_averages_match_float64_and_do_not_change_training(make):
     rng = np.random.default_rng(3)
     start = rng.normal(size=50).astype(np.float32)
